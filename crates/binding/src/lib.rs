@@ -1,0 +1,1 @@
+//! CPU affinity of processes and threads: set, read back.

@@ -1,0 +1,1 @@
+//! Findings and profiles to text, JSON and HTML; matrix exports.

@@ -1,0 +1,1 @@
+//! Code address to function name.

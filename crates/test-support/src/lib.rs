@@ -1,0 +1,1 @@
+//! Builds and runs target programs for tests: timeouts, capability probes, artefacts.

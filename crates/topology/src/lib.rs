@@ -1,0 +1,1 @@
+//! Machine model: discovery by hwloc, sysfs, XML and synthetic strings; level costs.
