@@ -1,1 +1,13 @@
-//! Record layouts in the memory shared between the injected agents and the recorder; no_std.
+//! Record layouts in memory shared between the injected libraries and the process that injected
+//! them. `no_std`, plain data, every field atomic: both sides may run at any time and the target
+//! may die at any instruction.
+//!
+//! * [`session`]: the exact engine's recording, owned by the recorder (a memfd), so that whatever
+//!   the program does, what was counted so far is kept.
+//! * [`launch`]: a plan handed to the launch shim, and the bindings it read back.
+//!
+//! Neighbours: `agent` and `shim` write, `recorder` creates and reads.
+#![no_std]
+
+pub mod launch;
+pub mod session;

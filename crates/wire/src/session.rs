@@ -1,0 +1,183 @@
+//! One recording by the exact engine: a sparse memfd that the recorder creates and reads.
+//!
+//! Layout, all offsets constant:
+//!
+//! | offset | what |
+//! | --- | --- |
+//! | 0 | [`Header`], one page |
+//! | [`MODULES_OFFSET`] | [`MAX_MODULES`] × [`Module`] |
+//! | [`THREADS_OFFSET`] | [`MAX_THREADS`] × [`ThreadPage`], one page each, index = logical thread id |
+//! | [`ROWS_OFFSET`] | [`KINDS`] tables of `MAX_THREADS` rows of `MAX_THREADS` u64 counters |
+//!
+//! Row layout: `raw[reader][writer]`, `waw[writer][previous writer]`,
+//! `invalidation[writer][reader]`. A row is written only by its own thread, so no counter needs an
+//! atomic read-modify-write. Untouched pages take no memory; readers must look for data with
+//! `SEEK_DATA`, because reading a hole through a mapping would allocate it.
+
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+
+/// First eight bytes of a session.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
+/// Changes with every change of this layout. 1: first version.
+pub const VERSION: u32 = 1;
+/// Environment variable that tells the agent where the session is: a path to open.
+pub const ENV: &str = "THREADTALK_SESSION";
+
+/// Page size assumed by the layout, bytes.
+pub const PAGE: u64 = 4096;
+/// Most modules (mapped files with code) that are described.
+pub const MAX_MODULES: usize = 4096;
+/// Most threads over a whole run that have an id of their own. Later threads run unprofiled and are
+/// counted in [`Header::threads_unprofiled`]. Ids are 16 bits in the shadow, 0 meaning nobody.
+pub const MAX_THREADS: usize = 65_534;
+/// Kinds of rows: raw, waw, invalidation, in the order of `types::CommKind::ALL`.
+pub const KINDS: usize = 3;
+
+pub const MODULES_OFFSET: u64 = PAGE;
+pub const THREADS_OFFSET: u64 = MODULES_OFFSET + (MAX_MODULES * size_of::<Module>()) as u64;
+pub const ROWS_OFFSET: u64 = THREADS_OFFSET + MAX_THREADS as u64 * PAGE;
+/// Bytes of one row.
+pub const ROW_BYTES: u64 = 65_536 * 8;
+/// Bytes of one kind's table.
+pub const TABLE_BYTES: u64 = 65_536 * ROW_BYTES;
+/// Size of the whole (sparse) session, bytes.
+pub const SESSION_BYTES: u64 = ROWS_OFFSET + KINDS as u64 * TABLE_BYTES;
+
+/// Offset of the row of `thread` in the table of `kind` (0 raw, 1 waw, 2 invalidation).
+pub const fn row_offset(kind: usize, thread: usize) -> u64 {
+    ROWS_OFFSET + kind as u64 * TABLE_BYTES + thread as u64 * ROW_BYTES
+}
+
+/// Offset of the page of `thread`.
+pub const fn thread_offset(thread: usize) -> u64 {
+    THREADS_OFFSET + thread as u64 * PAGE
+}
+
+/// What the agent says about itself in [`Header::state`].
+pub mod state {
+    /// The agent never ran (static program, loader refused the library).
+    pub const NOT_LOADED: u32 = 0;
+    /// The agent took the program over.
+    pub const RUNNING: u32 = 1;
+    /// The agent could not start; [`super::Header::failure`] says why.
+    pub const FAILED: u32 = 2;
+}
+
+/// Why the agent could not start, in [`Header::failure`].
+pub mod failure {
+    pub const NONE: u32 = 0;
+    /// No room for the shadow memory (address-space limit or strict overcommit).
+    pub const NO_SHADOW: u32 = 1;
+    /// No room for the code cache near the program.
+    pub const NO_CODE_CACHE: u32 = 2;
+    /// The processor or kernel lacks something (`arch_prctl`).
+    pub const NO_GS: u32 = 3;
+    /// Agent and recorder are of different versions.
+    pub const VERSION: u32 = 4;
+}
+
+/// First page of a session.
+#[repr(C, align(4096))]
+pub struct Header {
+    // Written by the recorder before the program starts.
+    pub magic: AtomicU64,
+    pub version: AtomicU32,
+    /// log2 of the memory block in which communication is counted.
+    pub block_shift: AtomicU32,
+    /// Bit set of engine optimisations to switch off (for benchmarks and tests); 0 = all on.
+    pub disable: AtomicU32,
+    /// 1: count; 0: translate only, count nothing.
+    pub count: AtomicU32,
+
+    // Written by the agent.
+    /// Process that is recorded; 0 until the agent runs in it.
+    pub pid: AtomicU32,
+    pub state: AtomicU32,
+    pub failure: AtomicU32,
+    /// Number of `execve` the recorded process has done after the agent started; the session holds
+    /// the last program.
+    pub execs: AtomicU32,
+    /// Logical thread ids given out so far.
+    pub threads: AtomicU32,
+    /// Modules described so far.
+    pub modules: AtomicU32,
+    /// CLOCK_MONOTONIC when the agent took over, ns.
+    pub started_ns: AtomicI64,
+
+    // Limits reached, counted rather than fatal.
+    /// Child processes (fork, vfork, posix_spawn) that ran unprofiled.
+    pub children_unprofiled: AtomicU64,
+    /// Threads that ran unprofiled because no slot or id was left.
+    pub threads_unprofiled: AtomicU64,
+    /// Threads that left the code cache for good because they ran code that is not in a mapped
+    /// file (a just-in-time compiler's, a stack trampoline's).
+    pub threads_detached: AtomicU64,
+    /// Reads by exited threads that were forgotten when their slots were reused: invalidations of
+    /// those readers are not counted.
+    pub readers_forgotten: AtomicU64,
+    /// Accesses whose address the engine could not compute (gather, scatter, %gs).
+    pub sites_unseen: AtomicU64,
+    /// Times the code cache was full and started afresh.
+    pub cache_flushes: AtomicU64,
+    /// Modules beyond [`MAX_MODULES`].
+    pub modules_dropped: AtomicU64,
+
+    // Statistics of the engine.
+    pub blocks: AtomicU64,
+    pub instructions_translated: AtomicU64,
+    pub cache_bytes: AtomicU64,
+    pub loops_versioned: AtomicU64,
+    pub checks_emitted: AtomicU64,
+    pub accesses_seen: AtomicU64,
+    pub dispatches: AtomicU64,
+}
+
+/// A mapped file with code.
+#[repr(C)]
+pub struct Module {
+    /// First address of the mapping.
+    pub start: AtomicU64,
+    /// One past its last address.
+    pub end: AtomicU64,
+    /// Offset of `start` in the file.
+    pub file_offset: AtomicU64,
+    /// Path, NUL-terminated, cut at 487 bytes.
+    pub path: [u8; 488],
+}
+
+/// Life of a thread, in [`ThreadPage::life`].
+pub mod life {
+    pub const UNUSED: u32 = 0;
+    pub const ALIVE: u32 = 1;
+    pub const EXITED: u32 = 2;
+    /// Left the code cache for good; counts end there.
+    pub const DETACHED: u32 = 3;
+}
+
+/// Everything about one thread; its first bytes are the thread's control block, which translated
+/// code addresses through %gs.
+#[repr(C, align(4096))]
+pub struct ThreadPage {
+    /// Private to the agent: spill slots and state of translated code.
+    pub control: [AtomicU64; 128],
+    /// Loads and stores executed, by instruction operand.
+    pub loads: AtomicU64,
+    pub stores: AtomicU64,
+    /// Kernel thread id.
+    pub tid: AtomicU32,
+    /// Logical id of the creating thread; `u32::MAX` for the initial thread.
+    pub parent: AtomicU32,
+    pub life: AtomicU32,
+    pub _pad: AtomicU32,
+    /// Address of the start routine given to `pthread_create`; 0 when unknown or initial.
+    pub start_routine: AtomicU64,
+    /// CLOCK_MONOTONIC, ns.
+    pub started_ns: AtomicI64,
+    pub ended_ns: AtomicI64,
+    /// Last known name (prctl PR_SET_NAME or `/proc/self/task/TID/comm`), NUL-padded.
+    pub name: [u8; 16],
+}
+
+const _: () = assert!(size_of::<Header>() as u64 == PAGE);
+const _: () = assert!(size_of::<ThreadPage>() as u64 == PAGE);
+const _: () = assert!(size_of::<Module>() == 512);
