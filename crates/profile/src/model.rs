@@ -29,6 +29,21 @@ pub struct Totals {
     pub invalidation: u64,
 }
 
+impl Totals {
+    /// The totals that belong to these tables.
+    pub fn of(threads: &[ThreadRow], comm: &[CommRow]) -> Self {
+        let events = |kind| comm.iter().filter(|row| row.kind == kind).map(|row| row.count).sum();
+        Self {
+            threads: threads.len() as u64,
+            loads: threads.iter().map(|thread| thread.loads).sum(),
+            stores: threads.iter().map(|thread| thread.stores).sum(),
+            raw: events(CommKind::Raw),
+            waw: events(CommKind::Waw),
+            invalidation: events(CommKind::Invalidation),
+        }
+    }
+}
+
 /// `profile.json`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Meta {
@@ -102,5 +117,77 @@ impl Profile {
             matrix.add(row.from, row.to, row.count);
         }
         matrix
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    fn thread(id: u32, parent: Option<u32>, loads: u64) -> ThreadRow {
+        let initial = parent.is_none();
+        ThreadRow {
+            id: ThreadId(id),
+            identity: ThreadIdentity {
+                start_routine: if initial { String::new() } else { "app+0x1139".into() },
+                parent: parent.map(ThreadId),
+                ordinal: id.saturating_sub(1),
+                name: format!("app-{id} é"),
+            },
+            start_symbol: if initial { String::new() } else { "work(int)".into() },
+            os_tid: 4000 + id,
+            started_ns: u64::from(id) * 1000,
+            ended_ns: u64::MAX - u64::from(id),
+            loads,
+            stores: loads / 10,
+        }
+    }
+
+    /// Three threads, every kind of event, counts beyond 2^63.
+    pub(crate) fn sample() -> Profile {
+        let threads = vec![thread(0, None, 100), thread(1, Some(0), 200), thread(2, Some(1), 300)];
+        let row =
+            |from, to, kind, count| CommRow { from: ThreadId(from), to: ThreadId(to), kind, count };
+        let comm = vec![
+            row(0, 1, CommKind::Raw, 5),
+            row(2, 0, CommKind::Raw, u64::MAX - 10),
+            row(1, 2, CommKind::Waw, 7),
+            row(2, 1, CommKind::Invalidation, 9),
+        ];
+        let meta = Meta {
+            schema_version: crate::SCHEMA_VERSION,
+            tool: "threadtalk 0.1.0".into(),
+            command: vec!["./app".into(), "two words".into()],
+            directory: "/home/user".into(),
+            started: "2024-05-01T12:00:00Z".into(),
+            wall_seconds: 0.1 + 0.2,
+            cpu_seconds: 1e-7,
+            host: "node1".into(),
+            topology_xml: "<topology>\n</topology>".into(),
+            mode: Mode::Exact,
+            parameters: Parameters { block_bytes: 64 },
+            totals: Totals::of(&threads, &comm),
+            warnings: vec!["2 child processes ran unprofiled".into()],
+            exit_code: Some(3),
+            exit_signal: None,
+        };
+        Profile { meta, threads, comm }
+    }
+
+    #[test]
+    fn totals_and_matrices_come_from_the_tables() {
+        let profile = sample();
+        assert_eq!(
+            profile.meta.totals,
+            Totals {
+                threads: 3,
+                loads: 600,
+                stores: 60,
+                raw: u64::MAX - 5,
+                waw: 7,
+                invalidation: 9
+            }
+        );
+        assert_eq!(profile.matrix(CommKind::Waw).to_dense(), [0, 0, 0, 0, 0, 7, 0, 0, 0]);
     }
 }

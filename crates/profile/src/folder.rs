@@ -1,0 +1,319 @@
+//! Saves and loads the profile folder.
+//!
+//! Saving never leaves half a profile under the final name: everything is written and synced into a
+//! hidden sibling, which is then renamed. Loading verifies size and checksum of every table before
+//! decoding it, so that a damaged file is named rather than misread. Neighbours: `rows` and
+//! `parquet_file` make the tables, `check` the invariants.
+
+use crate::check::check;
+use crate::parquet_file::{Data, decode, encode};
+use crate::rows::{comm_columns, comm_from, thread_columns, threads_from};
+use crate::schema::{COMM, META_FILE, SCHEMA_VERSION, TABLES, THREADS, Table};
+use crate::{Meta, Profile, ProfileError};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// `profile.json`: the meta data and what is needed to recognise a damaged table.
+#[derive(Serialize, Deserialize)]
+struct MetaFile {
+    #[serde(flatten)]
+    meta: Meta,
+    tables: BTreeMap<String, TableFile>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TableFile {
+    rows: u64,
+    bytes: u64,
+    crc32: u32,
+}
+
+/// The part of `profile.json` that every schema version has.
+#[derive(Deserialize)]
+struct Versioned {
+    schema_version: u32,
+    #[serde(default)]
+    tool: String,
+}
+
+impl Profile {
+    /// Writes the profile as the folder `path`, all of it or nothing.
+    ///
+    /// # Errors
+    /// What [`check_destination`] refuses, a profile that breaks an invariant, and I/O errors.
+    pub fn save(&self, path: &Path, force: bool) -> Result<(), ProfileError> {
+        check(self).map_err(|reason| ProfileError::Inconsistent { reason })?;
+        if self.meta.schema_version != SCHEMA_VERSION {
+            let reason = format!("it claims schema {}", self.meta.schema_version);
+            return Err(ProfileError::Inconsistent { reason });
+        }
+        check_destination(path, force)?;
+        let partial = PartialFolder::create(path)?;
+        let mut tables = BTreeMap::new();
+        let columns =
+            [(&THREADS, thread_columns(&self.threads)), (&COMM, comm_columns(&self.comm))];
+        for (table, columns) in columns {
+            let file = partial.0.join(table.file_name());
+            let entry = write_table(&file, path, table, &columns)?;
+            tables.insert(table.name.to_owned(), entry);
+        }
+        let meta = MetaFile { meta: self.meta.clone(), tables };
+        let mut json = serde_json::to_vec_pretty(&meta)
+            .map_err(|e| ProfileError::Inconsistent { reason: e.to_string() })?;
+        json.push(b'\n');
+        write_synced(&partial.0.join(META_FILE), &json).map_err(io_error("write", path))?;
+        sync_folder(&partial.0).map_err(io_error("write", path))?;
+        partial.publish(path, force)
+    }
+
+    /// Reads the profile folder `path` and checks it.
+    ///
+    /// # Errors
+    /// Says which file is missing, damaged or newer than this version understands.
+    pub fn load(path: &Path) -> Result<Profile, ProfileError> {
+        let MetaFile { meta, tables } = read_meta(path)?;
+        let threads = threads_from(read_table(path, &THREADS, &tables)?)
+            .map_err(damaged(path.join(THREADS.file_name())))?;
+        let comm = comm_from(read_table(path, &COMM, &tables)?)
+            .map_err(damaged(path.join(COMM.file_name())))?;
+        let profile = Profile { meta, threads, comm };
+        check(&profile).map_err(damaged(path.join(META_FILE)))?;
+        Ok(profile)
+    }
+}
+
+/// Refuses what [`Profile::save`] would refuse, so that a recorder can say so before the run:
+/// anything that exists without `force`; with it, anything that is not a Threadtalk profile; a
+/// parent folder that is missing.
+pub fn check_destination(path: &Path, force: bool) -> Result<(), ProfileError> {
+    let parent = parent_of(path)?;
+    if let Err(source) = fs::metadata(&parent) {
+        return Err(ProfileError::Io { action: "write into", path: parent, source });
+    }
+    let kind = match fs::symlink_metadata(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(io_error("write", path)(source)),
+        Ok(_) if !force => return Err(ProfileError::Exists { path: path.into() }),
+        Ok(metadata) => metadata.file_type(),
+    };
+    let reason = match kind.is_dir() {
+        true => why_not_replaceable(path).map_err(io_error("read", path))?,
+        false => Some("it is not a profile folder".into()),
+    };
+    match reason {
+        Some(reason) => Err(ProfileError::NotReplaceable { path: path.into(), reason }),
+        None => Ok(()),
+    }
+}
+
+/// Why the folder must not be deleted; `None` when it is a profile (even a damaged one) with
+/// nothing else in it, or empty.
+fn why_not_replaceable(path: &Path) -> io::Result<Option<String>> {
+    let mut tables = 0;
+    let mut empty = true;
+    for entry in fs::read_dir(path)? {
+        empty = false;
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        match name.strip_suffix(".parquet") {
+            Some(_) => tables += 1,
+            None if name == META_FILE => {}
+            None => {
+                return Ok(Some(format!("it also holds {name}, which is no part of a profile")));
+            }
+        }
+    }
+    if empty {
+        return Ok(None);
+    }
+    let ours = match fs::read(path.join(META_FILE)) {
+        Ok(text) => match serde_json::from_slice::<serde_json::Value>(&text) {
+            Ok(value) => value.get("schema_version").is_some(),
+            Err(_) => tables > 0,
+        },
+        Err(_) => false,
+    };
+    Ok((!ours).then(|| format!("it is not a Threadtalk profile (no valid {META_FILE})")))
+}
+
+/// A hidden sibling of the final folder; removed when dropped before [`PartialFolder::publish`].
+struct PartialFolder(PathBuf);
+
+impl PartialFolder {
+    fn create(path: &Path) -> Result<Self, ProfileError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let folder = parent_of(path)?.join(format!(".{name}.{}.partial", std::process::id()));
+        match fs::remove_dir_all(&folder) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(io_error("write", path)(e)),
+            _ => {}
+        }
+        fs::create_dir(&folder).map_err(io_error("write", path))?;
+        Ok(Self(folder))
+    }
+
+    /// Gives the folder its final name; with `force`, an old profile of that name is replaced in
+    /// one step where the file system can exchange names, and deleted afterwards.
+    fn publish(self, path: &Path, force: bool) -> Result<(), ProfileError> {
+        let renamed = match renameat_with(CWD, &self.0, CWD, path, RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) if force => {
+                renameat_with(CWD, &self.0, CWD, path, RenameFlags::EXCHANGE)
+            }
+            other => other,
+        };
+        match renamed {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Err(ProfileError::Exists { path: path.into() }),
+            // The file system knows neither flag (NFS, some FUSE): not in one step, but still only
+            // ever a whole profile under the final name.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                self.publish_in_steps(path, force).map_err(io_error("write", path))?;
+            }
+            Err(errno) => return Err(io_error("write", path)(errno.into())),
+        }
+        // Dropping removes the old profile, if the names were exchanged.
+        sync_folder(&parent_of(path)?).map_err(io_error("write", path))
+    }
+
+    fn publish_in_steps(&self, path: &Path, force: bool) -> io::Result<()> {
+        let aside = self.0.with_extension("old");
+        if force && path.exists() {
+            fs::rename(path, &aside)?;
+        }
+        if let Err(error) = fs::rename(&self.0, path) {
+            // Put the old profile back; the first error is the one that matters.
+            let _ = fs::rename(&aside, path);
+            return Err(error);
+        }
+        match fs::remove_dir_all(&aside) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for PartialFolder {
+    fn drop(&mut self) {
+        // Nothing to be done when this fails; the folder's name says what it is.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn parent_of(path: &Path) -> Result<PathBuf, ProfileError> {
+    let invalid = || io::Error::new(ErrorKind::InvalidInput, "it is not a name for a folder");
+    let parent = path.file_name().and(path.parent());
+    let parent = parent.ok_or_else(|| io_error("write", path)(invalid()))?;
+    Ok(if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent.to_owned() })
+}
+
+fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ProfileError {
+    move |source| ProfileError::Io { action, path: path.to_owned(), source }
+}
+
+fn damaged(file: PathBuf) -> impl FnOnce(String) -> ProfileError {
+    move |reason| ProfileError::Damaged { file, reason }
+}
+
+fn write_table(
+    file: &Path,
+    profile: &Path,
+    table: &Table,
+    columns: &[Data],
+) -> Result<TableFile, ProfileError> {
+    let bytes = encode(table, columns)
+        .map_err(|e| ProfileError::Inconsistent { reason: format!("{}: {e}", table.name) })?;
+    write_synced(file, &bytes).map_err(io_error("write", profile))?;
+    Ok(TableFile {
+        rows: columns.first().map_or(0, Data::len) as u64,
+        bytes: bytes.len() as u64,
+        crc32: crc32fast::hash(&bytes),
+    })
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Makes names in `folder` durable; file systems that cannot do it do not make this fail.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    match File::open(folder)?.sync_all() {
+        Err(e) if e.kind() == ErrorKind::InvalidInput => Ok(()),
+        other => other,
+    }
+}
+
+fn read_meta(path: &Path) -> Result<MetaFile, ProfileError> {
+    let not_a_profile =
+        |reason: &str| Err(ProfileError::NotAProfile { path: path.into(), reason: reason.into() });
+    match fs::metadata(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            return Err(ProfileError::NotFound { path: path.into() });
+        }
+        Err(e) => return Err(io_error("read", path)(e)),
+        Ok(metadata) if !metadata.is_dir() => {
+            return not_a_profile("it is a file, and a profile is a folder");
+        }
+        Ok(_) => {}
+    }
+    let file = path.join(META_FILE);
+    let text = match fs::read(&file) {
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            return not_a_profile("it holds no profile.json");
+        }
+        other => other.map_err(io_error("read", &file))?,
+    };
+    let damaged =
+        |e: serde_json::Error| ProfileError::Damaged { file: file.clone(), reason: e.to_string() };
+    // The version first: of a newer file nothing else can be relied on.
+    let version: Versioned = serde_json::from_slice(&text).map_err(damaged)?;
+    if version.schema_version > SCHEMA_VERSION {
+        return Err(ProfileError::Newer {
+            path: path.into(),
+            tool: version.tool,
+            found: version.schema_version,
+            known: SCHEMA_VERSION,
+        });
+    }
+    serde_json::from_slice(&text).map_err(damaged)
+}
+
+fn read_table(
+    path: &Path,
+    table: &Table,
+    tables: &BTreeMap<String, TableFile>,
+) -> Result<Vec<Data>, ProfileError> {
+    debug_assert!(TABLES.iter().any(|t| t.name == table.name));
+    let file = path.join(table.file_name());
+    let expected = tables.get(table.name).ok_or_else(|| ProfileError::Damaged {
+        file: path.join(META_FILE),
+        reason: format!("it does not list the table '{}'", table.name),
+    })?;
+    let bytes = match fs::read(&file) {
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            return Err(ProfileError::MissingFile { file });
+        }
+        other => other.map_err(io_error("read", &file))?,
+    };
+    let reason = if bytes.len() as u64 != expected.bytes {
+        format!("it has {} bytes instead of {}", bytes.len(), expected.bytes)
+    } else if crc32fast::hash(&bytes) != expected.crc32 {
+        "its checksum is wrong".into()
+    } else {
+        match decode(table, bytes) {
+            Ok(columns) if columns.iter().all(|c| c.len() as u64 == expected.rows) => {
+                return Ok(columns);
+            }
+            Ok(_) => format!("it does not have the {} rows it should have", expected.rows),
+            Err(reason) => reason,
+        }
+    };
+    Err(ProfileError::Damaged { file, reason })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! Whole folders: round trips, damage, refusals.
+
+use super::*;
+use crate::model::tests::sample;
+use std::os::unix::fs::symlink;
+use tempfile::TempDir;
+
+fn saved() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.tt");
+    sample().save(&path, false).unwrap();
+    (folder, path)
+}
+
+/// The error of loading `path`, with the folder's place taken out.
+fn load_error(path: &Path) -> String {
+    let parent = format!("{}/", path.parent().unwrap().display());
+    Profile::load(path).unwrap_err().to_string().replace(&parent, "")
+}
+
+fn save_error(path: &Path, force: bool) -> String {
+    let parent = format!("{}/", path.parent().unwrap().display());
+    sample().save(path, force).unwrap_err().to_string().replace(&parent, "")
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn edit_meta(path: &Path, edit: impl FnOnce(&mut serde_json::Value)) {
+    let file = path.join(META_FILE);
+    let mut value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    edit(&mut value);
+    fs::write(&file, serde_json::to_vec(&value).unwrap()).unwrap();
+}
+
+#[test]
+fn a_profile_comes_back_equal() {
+    let (folder, path) = saved();
+    assert_eq!(Profile::load(&path).unwrap(), sample());
+    assert_eq!(names(&path), ["comm.parquet", "profile.json", "threads.parquet"]);
+    assert_eq!(names(folder.path()), ["app.tt"]);
+}
+
+#[test]
+fn an_empty_profile_comes_back_equal() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut profile = sample();
+    profile.threads.truncate(1);
+    profile.comm.clear();
+    profile.meta.totals = crate::Totals::of(&profile.threads, &profile.comm);
+    let path = folder.path().join("one.tt/");
+    profile.save(&path, false).unwrap();
+    assert_eq!(Profile::load(&path).unwrap(), profile);
+}
+
+#[test]
+fn every_truncation_of_every_file_is_noticed() {
+    let (_folder, path) = saved();
+    for name in names(&path) {
+        let file = path.join(&name);
+        let whole = fs::read(&file).unwrap();
+        // The last byte of profile.json is a newline that nothing needs.
+        for length in [0, 1, whole.len() / 2, whole.len() - 2] {
+            fs::write(&file, &whole[..length]).unwrap();
+            let error = load_error(&path);
+            let start = format!("app.tt/{name} is damaged (");
+            assert!(error.starts_with(&start), "{length} bytes: {error}");
+        }
+        fs::write(&file, &whole).unwrap();
+    }
+    assert_eq!(Profile::load(&path).unwrap(), sample());
+}
+
+#[test]
+fn a_flipped_bit_anywhere_in_a_table_is_noticed() {
+    let (_folder, path) = saved();
+    let file = path.join("comm.parquet");
+    let whole = fs::read(&file).unwrap();
+    for position in (0..whole.len()).step_by(7) {
+        let mut bytes = whole.clone();
+        bytes[position] ^= 0x10;
+        fs::write(&file, bytes).unwrap();
+        assert_eq!(
+            load_error(&path),
+            "app.tt/comm.parquet is damaged (its checksum is wrong); copy the whole folder again \
+             or record again"
+        );
+    }
+}
+
+#[test]
+fn missing_parts_are_named() {
+    let (folder, path) = saved();
+    fs::remove_file(path.join("threads.parquet")).unwrap();
+    assert_eq!(
+        load_error(&path),
+        "app.tt/threads.parquet is missing, so the profile is incomplete; copy the whole folder \
+         again or record again"
+    );
+    fs::remove_file(path.join(META_FILE)).unwrap();
+    assert_eq!(load_error(&path), "app.tt is not a Threadtalk profile: it holds no profile.json");
+    let none = folder.path().join("none.tt");
+    assert_eq!(
+        load_error(&none),
+        "there is no profile none.tt; record one with: threadtalk record -o none.tt -- COMMAND"
+    );
+    let file = folder.path().join("file.tt");
+    fs::write(&file, "x").unwrap();
+    assert_eq!(
+        load_error(&file),
+        "file.tt is not a Threadtalk profile: it is a file, and a profile is a folder"
+    );
+}
+
+#[test]
+fn a_newer_schema_is_refused_politely() {
+    let (_folder, path) = saved();
+    edit_meta(&path, |meta| {
+        *meta = serde_json::json!({"schema_version": 7, "tool": "threadtalk 3.0.0"});
+    });
+    assert_eq!(
+        load_error(&path),
+        "app.tt was written by threadtalk 3.0.0 in schema 7, and this version of threadtalk \
+         reads up to schema 1; update threadtalk to read it"
+    );
+}
+
+#[test]
+fn contradictions_are_noticed() {
+    let (_folder, path) = saved();
+    edit_meta(&path, |meta| meta["totals"]["raw"] = 1.into());
+    assert_eq!(
+        load_error(&path),
+        "app.tt/profile.json is damaged (the total of raw is given as 1 but the tables hold \
+         18446744073709551610); copy the whole folder again or record again"
+    );
+    edit_meta(&path, |meta| meta["tables"] = serde_json::json!({}));
+    assert_eq!(
+        load_error(&path),
+        "app.tt/profile.json is damaged (it does not list the table 'threads'); copy the whole \
+         folder again or record again"
+    );
+    let mut wrong = sample();
+    wrong.meta.totals.threads = 9;
+    let error = wrong.save(&path, true).unwrap_err().to_string();
+    assert!(error.starts_with("the profile contradicts itself: the total of threads"), "{error}");
+}
+
+#[test]
+fn nothing_is_replaced_without_force() {
+    let (folder, path) = saved();
+    assert_eq!(
+        save_error(&path, false),
+        "app.tt exists already; choose another name with -o, or replace it with --force"
+    );
+    let mut changed = sample();
+    changed.meta.host = "node2".into();
+    changed.save(&path, true).unwrap();
+    assert_eq!(Profile::load(&path).unwrap(), changed);
+    assert_eq!(names(folder.path()), ["app.tt"]);
+}
+
+#[test]
+fn force_replaces_only_profiles() {
+    let (folder, path) = saved();
+    fs::write(path.join("notes.txt"), "mine").unwrap();
+    assert_eq!(
+        save_error(&path, true),
+        "--force does not replace app.tt, because it also holds notes.txt, which is no part of a \
+         profile; choose another name with -o"
+    );
+    let other = folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join(META_FILE), r#"{"name": "something else"}"#).unwrap();
+    assert_eq!(
+        save_error(&other, true),
+        "--force does not replace other, because it is not a Threadtalk profile (no valid \
+         profile.json); choose another name with -o"
+    );
+    let file = folder.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let link = folder.path().join("link");
+    symlink(&path, &link).unwrap();
+    for name in [&file, &link] {
+        let error = save_error(name, true);
+        assert!(error.contains("because it is not a profile folder;"), "{error}");
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"x");
+    assert_eq!(names(folder.path()), ["app.tt", "file", "link", "other"]);
+}
+
+#[test]
+fn a_damaged_or_empty_folder_can_be_replaced() {
+    let (folder, path) = saved();
+    fs::write(path.join(META_FILE), "{").unwrap();
+    sample().save(&path, true).unwrap();
+    let empty = folder.path().join("empty.tt");
+    fs::create_dir(&empty).unwrap();
+    sample().save(&empty, true).unwrap();
+    for path in [&path, &empty] {
+        assert_eq!(Profile::load(path).unwrap(), sample());
+    }
+}
+
+#[test]
+fn names_that_cannot_be_written_are_said() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(
+        save_error(&folder.path().join("no/app.tt"), false),
+        format!(
+            "cannot write into {}/no: No such file or directory (os error 2)",
+            folder.path().display()
+        )
+        .replace(&format!("{}/no/", folder.path().display()), "")
+    );
+    let error = sample().save(Path::new(".."), false).unwrap_err().to_string();
+    assert_eq!(error, "cannot write ..: it is not a name for a folder");
+}
+
+#[test]
+fn stepwise_publishing_keeps_old_or_new() {
+    let (folder, path) = saved();
+    let mut changed = sample();
+    changed.meta.host = "node2".into();
+    let staged = folder.path().join(".app.tt.1.partial");
+    changed.save(&staged, false).unwrap();
+    PartialFolder(staged.clone()).publish_in_steps(&path, true).unwrap();
+    assert_eq!(Profile::load(&path).unwrap(), changed);
+    // The staged folder is gone now: the old one stays where it is.
+    assert!(PartialFolder(staged).publish_in_steps(&path, true).is_err());
+    assert_eq!(Profile::load(&path).unwrap(), changed);
+    assert_eq!(names(folder.path()), ["app.tt"]);
+}
