@@ -1,0 +1,89 @@
+# Threadtalk: everything a person or a machine calls. `make help` lists it.
+#
+# One cargo profile (`release`) builds and tests everything; only the injected engine has its own
+# (`agent`: it must abort on panic). Debian packages come from packages.txt, the report's page from
+# web/ through npm before cargo embeds it.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+CARGO ?= cargo
+
+# Nothing here may ask questions, and rules share cargo's lock anyway.
+.NOTPARALLEL:
+.SUFFIXES:
+
+STAMPS := target/stamps
+OUT := target/release
+WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -prune -o -type f -print 2>/dev/null)
+
+# The crates that cargo tests itself: all but the injected engine, which cannot carry a test
+# harness, and the end-to-end tests, which need everything built first.
+TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
+
+.PHONY: help build test check test-web test-rust test-e2e test-browser stress demo bench \
+	bench-placement install clean packages
+
+help: ## this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS='	' read -r n t; do \
+		printf '  make %-16s %s\n' "$$n" "$$t"; done
+
+build: packages web/dist/report.html ## build target/release/threadtalk and its injected libraries
+	$(CARGO) build --release
+	$(CARGO) build --profile agent -p threadtalk-agent
+	@install -C -m 755 target/agent/libthreadtalk_agent.so $(OUT)/libthreadtalk_agent.so
+
+packages:
+	@make/packages.sh $(STAMPS)/packages-build build
+	@make/rust.sh
+
+packages-%:
+	@make/packages.sh $(STAMPS)/packages-$* build $*
+
+web/dist/report.html: $(STAMPS)/npm $(WEB_SOURCES)
+	cd web && npm run --silent build
+	@touch $@
+
+$(STAMPS)/npm: web/package-lock.json | packages
+	cd web && npm ci --no-audit --no-fund --loglevel=error
+	@mkdir -p $(STAMPS) && touch $@
+
+test: packages-test build check test-web test-rust test-e2e test-browser ## run all checks and tests
+	@echo "make test: everything passed"
+
+check: packages-test ## formatting, lints, layering and file sizes
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release $(TESTED) --all-targets --quiet -- -D warnings
+	$(CARGO) clippy --profile agent -p threadtalk-agent --quiet -- -D warnings
+	$(CARGO) xtask check
+
+test-web: web/dist/report.html
+	cd web && npm test --silent
+
+test-rust: build
+	$(CARGO) test --release --no-fail-fast $(TESTED)
+
+test-e2e: packages-test build ## end-to-end tests: real programs through the binary
+	$(CARGO) test --release --no-fail-fast -p threadtalk-e2e
+
+test-browser: packages-test build ## the report's page in a headless browser
+	cd web && npm run --silent test:browser
+
+stress: packages-test build ## the full stress mix, 100 runs, 8 at once
+	THREADTALK_STRESS_RUNS=100 $(CARGO) test --release -p threadtalk-e2e --test stress -- --nocapture
+
+demo: packages-demo build ## record, place and run two programs, and leave reports in demo/
+	@make/demo.sh
+
+bench: packages-test build ## CPU time of recorded against native kernels (BENCH_ARGS=--help)
+	$(CARGO) run --release --quiet -p threadtalk-benches -- $(BENCH_ARGS)
+
+bench-placement: packages ## time and quality of the placement policies
+	$(CARGO) run --release --quiet -p threadtalk-placement --example bench -- $(BENCH_ARGS)
+
+install: build ## install under PREFIX (default /usr/local), DESTDIR honoured
+	install -D -m 755 $(OUT)/threadtalk $(DESTDIR)$(PREFIX)/bin/threadtalk
+	install -D -m 755 $(OUT)/libthreadtalk_agent.so $(DESTDIR)$(PREFIX)/lib/threadtalk/libthreadtalk_agent.so
+	install -D -m 755 $(OUT)/libthreadtalk_shim.so $(DESTDIR)$(PREFIX)/lib/threadtalk/libthreadtalk_shim.so
+
+clean: ## remove everything that was built
+	rm -rf target demo web/dist web/node_modules
