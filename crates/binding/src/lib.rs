@@ -1,1 +1,12 @@
-//! CPU affinity of processes and threads: set, read back.
+//! CPU affinity of processes and threads: set it, read it back, and say plainly why it was refused.
+//!
+//! All CPU numbers are operating-system numbers (P#). The kernel silently drops CPUs that do not
+//! exist or that the cgroup's cpuset excludes, so [`bind`] always returns the set that is in force
+//! afterwards. Neighbours: `recorder` binds launched programs, `threadtalk run` prints what it read
+//! back.
+
+mod affinity;
+mod status;
+
+pub use affinity::{BindError, affinity, bind, own_affinity};
+pub use status::{StatusError, TaskStatus};
