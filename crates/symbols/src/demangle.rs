@@ -1,0 +1,38 @@
+//! Names as people write them.
+
+/// The source-level name of a symbol: Rust names without their hash, C++ names with their
+/// parameters, anything else as it is. A symbol version (`@GLIBC_2.34`) is cut off.
+pub fn demangle(name: &str) -> String {
+    let name = name.split_once('@').map_or(name, |(plain, _version)| plain);
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return format!("{rust:#}");
+    }
+    if name.starts_with("_Z") {
+        if let Ok(symbol) = cpp_demangle::Symbol::new(name) {
+            if let Ok(text) = symbol.demangle() {
+                return text;
+            }
+        }
+    }
+    name.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::demangle;
+
+    #[test]
+    fn known_names() {
+        for (mangled, readable) in [
+            ("main", "main"),
+            ("pthread_create@@GLIBC_2.34", "pthread_create"),
+            ("_ZN4pool6worker3runEPv", "pool::worker::run(void*)"),
+            ("_ZN3std2io5print17h0123456789abcdefE", "std::io::print"),
+            ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
+            ("_Znonsense", "_Znonsense"),
+            ("", ""),
+        ] {
+            assert_eq!(demangle(mangled), readable);
+        }
+    }
+}
