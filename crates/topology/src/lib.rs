@@ -1,1 +1,29 @@
 //! Machine model: discovery by hwloc, sysfs, XML and synthetic strings; level costs.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `model.rs` | [`Topology`]: plain data, a tree of objects with logical (L#) and OS (P#) numbers |
+//! | `hwloc.rs` | fills the model from libhwloc: this machine, XML, synthetic strings |
+//! | `sysfs.rs`, `xml.rs` | fills it from `/sys` when hwloc finds nothing, and exports that as XML |
+//! | `hierarchy.rs` | [`Hierarchy`]: the levels at which the allowed part of the tree branches |
+//! | `costs.rs`, `latencies.rs` | [`Costs`]: what it costs to communicate across each of them |
+//!
+//! Neighbours: `placement` puts threads on a [`Hierarchy`], `binding` uses the OS numbers, the
+//! recorder stores [`Topology::to_xml`] in a profile.
+
+mod affinity;
+mod costs;
+mod error;
+mod hierarchy;
+mod hwloc;
+mod latencies;
+mod model;
+mod sysfs;
+mod xml;
+
+pub use affinity::inherited_mask;
+pub use costs::{CostModel, Costs};
+pub use error::{CostError, TopologyError};
+pub use hierarchy::{Hierarchy, Level};
+pub use latencies::{LATENCIES, Latency};
+pub use model::{NumaNode, Object, ObjectId, ObjectKind, Pu, Source, Topology};

@@ -1,0 +1,59 @@
+//! What can go wrong with machines and costs, each in one sentence that says what to do.
+
+use thiserror::Error;
+
+/// A machine that could not be read.
+#[derive(Debug, Error)]
+pub enum TopologyError {
+    /// The named file could not be read.
+    #[error("cannot read the machine description '{path}': {source}")]
+    File {
+        /// The file as given.
+        path: String,
+        source: std::io::Error,
+    },
+    /// Not an XML topology, or one hwloc refuses.
+    #[error(
+        "{what} is not an hwloc XML topology that can be read; write one with 'lstopo machine.xml'"
+    )]
+    Xml {
+        /// `'file'` or `the stored topology`.
+        what: String,
+    },
+    /// Neither a file nor a synthetic description.
+    #[error(
+        "'{text}' is neither a file nor an hwloc synthetic description; name an hwloc XML file or \
+         write one like 'pack:2 core:8 pu:2'"
+    )]
+    Synthetic { text: String },
+    /// The affinity mask and the allowed CPUs have nothing in common.
+    #[error("the machine has no CPU that may be used; check the cpuset and the affinity mask")]
+    NothingAllowed,
+    /// hwloc and `/sys` both gave nothing.
+    #[error("this machine's CPUs could not be found, neither by hwloc nor in {root}: {reason}")]
+    NotFound { root: String, reason: String },
+}
+
+/// Costs that do not fit a machine.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum CostError {
+    /// Wrong number of explicit costs.
+    #[error(
+        "{given} cost{} given, but the machine branches at {} level{} ({levels}); give one cost \
+         for each, from the root of the tree down",
+        if *given == 1 { "" } else { "s" },
+        needed,
+        if *needed == 1 { "" } else { "s" }
+    )]
+    Count {
+        given: usize,
+        needed: usize,
+        /// `between packages, between cores, between PUs`.
+        levels: String,
+    },
+    /// Not a number, negative, or not finite.
+    #[error(
+        "'{part}' is not a cost; write 'latency', 'complace' or non-negative numbers like 180,50,10"
+    )]
+    Number { part: String },
+}
