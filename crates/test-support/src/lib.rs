@@ -1,1 +1,25 @@
-//! Builds and runs target programs for tests: timeouts, capability probes, artefacts.
+//! Builds and runs target programs for tests and benches.
+//!
+//! * [`target`]: compiles a program of `tests/programs/` or `benches/kernels/`, once per content;
+//! * [`run`]: runs a command under a hard timeout in a process group of its own;
+//! * [`threadtalk`]: the built `threadtalk` binary, and what a test reads from it;
+//! * [`matrix`]: communication matrices, and the counts that a program says it must cause;
+//! * [`scratch`]: a folder for a test, kept when the test fails;
+//! * [`probe`]: what this machine has; tests that need more are skipped aloud.
+//!
+//! Neighbours: used by the tests of all crates and by `benches`; uses none of the other crates, so
+//! that it sees the product only from outside.
+
+pub mod matrix;
+pub mod paths;
+pub mod probe;
+pub mod run;
+pub mod scratch;
+pub mod target;
+pub mod threadtalk;
+
+pub use matrix::Matrix;
+pub use run::{Outcome, Run};
+pub use scratch::Scratch;
+pub use target::{Compiler, Target};
+pub use threadtalk::Threadtalk;

@@ -1,0 +1,282 @@
+//! Runs a command to its end under a hard timeout, in a process group of its own.
+//!
+//! When the time is up, or when the command has ended and left processes of its group behind, the
+//! whole group is killed, so that no test leaves anything running.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A command about to be run.
+pub struct Run {
+    command: Command,
+    line: String,
+    stdin: Vec<u8>,
+    timeout: Duration,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The command as typed, for messages.
+    pub line: String,
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    /// Killed because its time was up.
+    pub timed_out: bool,
+    /// Processes of its group were still there after its end (and were killed).
+    pub left_processes: bool,
+    pub wall: Duration,
+    /// User plus system time of the command and its waited-for children.
+    pub cpu: Duration,
+}
+
+impl Outcome {
+    pub fn stdout_text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    pub fn stderr_text(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// Panics, with everything the command said, unless it exited with `code`.
+    #[track_caller]
+    pub fn expect_code(self, code: i32) -> Self {
+        assert!(self.exit_code == Some(code) && !self.timed_out, "expected exit {code}\n{self}");
+        self
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "command: {}", self.line)?;
+        writeln!(
+            f,
+            "exit code {:?}, signal {:?}, timed out {}, left processes {}, {:.2} s",
+            self.exit_code,
+            self.signal,
+            self.timed_out,
+            self.left_processes,
+            self.wall.as_secs_f64()
+        )?;
+        writeln!(f, "--- stdout\n{}", tail(&self.stdout))?;
+        write!(f, "--- stderr\n{}", tail(&self.stderr))
+    }
+}
+
+/// The last 4 kB as text.
+fn tail(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]).into_owned()
+}
+
+impl Run {
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        let line = program.as_ref().to_string_lossy().into_owned();
+        let command = Command::new(program);
+        Self { command, line, stdin: Vec::new(), timeout: Duration::from_secs(120) }
+    }
+
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.line += " ";
+        self.line += &arg.as_ref().to_string_lossy();
+        self.command.arg(arg);
+        self
+    }
+
+    pub fn args<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(mut self, args: I) -> Self {
+        for arg in args {
+            self = self.arg(arg);
+        }
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.command.env(name, value.into());
+        self
+    }
+
+    pub fn env_remove(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    pub fn directory(mut self, folder: impl AsRef<Path>) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
+    /// Bytes for the command's standard input (default: none).
+    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdin = bytes.into();
+        self
+    }
+
+    /// Most time the command may take (default two minutes).
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Runs the command to its end.
+    pub fn run(self) -> Outcome {
+        self.run_meanwhile(|_| {})
+    }
+
+    /// Runs the command to its end; `meanwhile` is called with its pid once it has started.
+    #[track_caller]
+    pub fn run_meanwhile(mut self, meanwhile: impl FnOnce(u32)) -> Outcome {
+        let started = Instant::now();
+        self.command
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child =
+            self.command.spawn().unwrap_or_else(|error| panic!("starting {}: {error}", self.line));
+        let group = child.id() as libc::pid_t;
+        let stdin = feed(&mut child, self.stdin);
+        let stdout = drain(child.stdout.take().expect("stdout is a pipe"));
+        let stderr = drain(child.stderr.take().expect("stderr is a pipe"));
+        let (ended, watch) = mpsc::channel::<()>();
+        let timeout = self.timeout;
+        let watcher = std::thread::spawn(move || {
+            let timed_out = watch.recv_timeout(timeout) == Err(mpsc::RecvTimeoutError::Timeout);
+            if timed_out {
+                kill_group(group);
+            }
+            timed_out
+        });
+        meanwhile(child.id());
+        wait_without_reaping(group);
+        // The watcher stops before the pid can be given to somebody else.
+        drop(ended);
+        let timed_out = watcher.join().expect("the watcher does not panic");
+        let (status, cpu) = reap(group);
+        let wall = started.elapsed();
+        let left_processes = !timed_out && group_exists(group);
+        kill_group(group);
+        let _ = stdin.join();
+        Outcome {
+            line: self.line,
+            exit_code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+            signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
+            stdout: stdout.join().expect("reading does not panic"),
+            stderr: stderr.join().expect("reading does not panic"),
+            timed_out,
+            left_processes,
+            wall,
+            cpu,
+        }
+    }
+}
+
+/// Writes `bytes` to the child's standard input and closes it.
+fn feed(child: &mut Child, bytes: Vec<u8>) -> JoinHandle<()> {
+    let mut pipe = child.stdin.take().expect("stdin is a pipe");
+    std::thread::spawn(move || {
+        // A child that reads nothing closes the pipe; that is its right.
+        let _ = pipe.write_all(&bytes);
+    })
+}
+
+fn drain(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+fn kill_group(group: libc::pid_t) {
+    // SAFETY: kill takes plain numbers; a group that is gone is reported, not harmed.
+    unsafe { libc::kill(-group, libc::SIGKILL) };
+}
+
+/// Whether a process of the group still runs (zombies, whom nobody can kill, do not count).
+fn group_exists(group: libc::pid_t) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return false };
+    processes.flatten().any(|entry| {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // pid (name) state ppid pgrp …; the name may hold anything, so look after its last ')'.
+        let mut fields =
+            stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
+        let (state, pgrp) = (fields.next(), fields.nth(1));
+        pgrp == Some(group.to_string().as_str()) && !matches!(state, Some("Z" | "X"))
+    })
+}
+
+/// Blocks until the child has ended, leaving it as a zombie so that its pid stays its own.
+fn wait_without_reaping(pid: libc::pid_t) {
+    // SAFETY: siginfo_t is plain data for which zeroes are valid.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOWAIT;
+    // SAFETY: `info` is valid for writing; the pid is that of our own child.
+    while unsafe { libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, flags) } != 0 {
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINTR));
+    }
+}
+
+/// Status and CPU time of the ended child.
+fn reap(pid: libc::pid_t) -> (i32, Duration) {
+    let mut status = 0;
+    // SAFETY: rusage is plain data for which zeroes are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are valid for writing; the pid is that of our own ended child.
+    let reaped = unsafe { libc::wait4(pid, &mut status, 0, &mut usage) };
+    assert_eq!(reaped, pid, "wait4: {}", std::io::Error::last_os_error());
+    let time = |t: libc::timeval| {
+        Duration::new(t.tv_sec as u64, 0) + Duration::from_micros(t.tv_usec as u64)
+    };
+    (status, time(usage.ru_utime) + time(usage.ru_stime))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_and_status_come_back() {
+        let run = Run::new("sh").args(["-c", "cat; echo err >&2; exit 7"]).stdin("hello");
+        let outcome = run.run().expect_code(7);
+        assert_eq!(outcome.stdout, b"hello");
+        assert_eq!(outcome.stderr, b"err\n");
+        assert!(!outcome.left_processes);
+    }
+
+    #[test]
+    fn a_signal_is_told_from_an_exit() {
+        let outcome = Run::new("sh").args(["-c", "kill -9 $$"]).run();
+        assert_eq!((outcome.exit_code, outcome.signal), (None, Some(9)));
+    }
+
+    #[test]
+    fn the_whole_group_dies_when_time_is_up() {
+        let run = Run::new("sh").args(["-c", "sleep 60 & sleep 60"]);
+        let outcome = run.timeout(Duration::from_millis(200)).run();
+        assert!(outcome.timed_out);
+        assert!(outcome.wall < Duration::from_secs(10), "{outcome}");
+    }
+
+    #[test]
+    fn processes_left_behind_are_noticed_and_killed() {
+        let outcome = Run::new("sh").args(["-c", "sleep 60 & exit 0"]).run().expect_code(0);
+        assert!(outcome.left_processes);
+        assert!(outcome.wall < Duration::from_secs(10), "{outcome}");
+    }
+
+    #[test]
+    fn cpu_time_is_measured() {
+        let spin = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        let outcome = Run::new("sh").args(["-c", spin]).run().expect_code(0);
+        assert!(outcome.cpu > Duration::from_millis(5), "{outcome}");
+    }
+}
