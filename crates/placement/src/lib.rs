@@ -1,9 +1,41 @@
 //! Placement: policies and solver, pure and seeded, and the plan file they produce.
 //!
-//! The problem (COMPLACE, section IV; Diener, 3.3): T tasks with a communication matrix, a topology
-//! tree with a cost per level; find p minimising Σ comm\[i\]\[j\] · cost(lowest common level of
-//! p(i), p(j)).
+//! The problem (COMPLACE, section IV; Diener, 3.3): T threads with a communication matrix, a
+//! machine with a cost per branching level; find p minimising the sum over unordered pairs of
+//! (events i→j + events j→i) · cost(closest common level of p(i), p(j)).
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `tasks.rs`, `slots.rs` | what is placed, and where it may go: [`Tasks`], `SlotTree` |
+//! | `policy.rs` | the trait and the list of policies; one file each: `compact.rs`, `scatter.rs`, `complace.rs`, `eagermap.rs`, `locality.rs` |
+//! | `multilevel.rs`, `bisect.rs`, `refine.rs`, `subtree.rs`, `search.rs`, `exact.rs` | the parts of `locality` |
+//! | `balance.rs`, `score.rs`, `place.rs` | even loads, costs and baselines, the entry point |
+//! | `plan.rs` | the file a placement is kept in |
+//!
+//! Neighbours: `topology` gives machine and costs, the command line and `tune` call [`place`],
+//! `binding` applies a [`Plan`].
 
+mod balance;
+mod bisect;
+mod compact;
+mod complace;
+mod eagermap;
+mod exact;
+mod locality;
+mod multilevel;
+mod place;
 mod plan;
+mod policy;
+mod refine;
+mod rng;
+mod scatter;
+mod score;
+mod search;
+mod slots;
+mod subtree;
+mod tasks;
 
-pub use plan::{Baselines, Plan, PlanIdentity, PlanSlot};
+pub use place::{PlaceError, Placement, place};
+pub use plan::{Baselines, PLAN_VERSION, Plan, PlanError, PlanIdentity, PlanSlot};
+pub use policy::PolicyKind;
+pub use tasks::Tasks;

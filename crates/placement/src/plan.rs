@@ -1,6 +1,19 @@
 //! The plan: a small versioned JSON file that says where each thread goes.
+//!
+//! Version 1: the first. Readers may rely on every field of [`Plan`] but `slots[].identity`, which
+//! is absent in plans made from a bare matrix. Fields may be added within a version; a file of a
+//! newer version is refused. Neighbours: `place.rs` computes what stands here, `binding` applies it.
 
+use crate::place::Placement;
 use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use topology::Topology;
+use types::ThreadIdentity;
+
+/// Version of the file that this program writes and the newest it reads.
+pub const PLAN_VERSION: u32 = 1;
 
 /// Where one thread goes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -26,6 +39,17 @@ pub struct PlanIdentity {
     pub name: String,
 }
 
+impl From<&ThreadIdentity> for PlanIdentity {
+    fn from(identity: &ThreadIdentity) -> Self {
+        Self {
+            start_routine: identity.start_routine.clone(),
+            parent: identity.parent.map(|parent| parent.0),
+            ordinal: identity.ordinal,
+            name: identity.name.clone(),
+        }
+    }
+}
+
 /// Costs of the reference placements, in the units of [`Plan::cost`].
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Baselines {
@@ -48,4 +72,113 @@ pub struct Plan {
     /// Description and PU count of the machine the plan is for.
     pub machine: String,
     pub machine_pus: u32,
+}
+
+/// A plan that could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    #[error("cannot read the plan '{path}': {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("cannot write the plan '{path}': {source}")]
+    Write { path: PathBuf, source: std::io::Error },
+    #[error("'{path}' exists already; use --force to replace it, or another name")]
+    Exists { path: PathBuf },
+    #[error("'{path}' is not a plan: {reason}; make one with 'threadtalk place … -o FILE'")]
+    NotAPlan { path: PathBuf, reason: String },
+    #[error(
+        "the plan '{path}' is of version {found}, this program reads up to {PLAN_VERSION}; \
+         use a newer Threadtalk or make the plan anew"
+    )]
+    Newer { path: PathBuf, found: u64 },
+}
+
+impl Plan {
+    /// The plan for a placement; `identities` by thread, empty for threads known by number only.
+    pub fn new(placement: &Placement, topology: &Topology, identities: &[ThreadIdentity]) -> Self {
+        let pus = placement.pu_logical.iter().zip(&placement.pu_os).enumerate();
+        let slots = pus
+            .map(|(thread, (&pu_logical, &pu_os))| PlanSlot {
+                thread: thread as u32,
+                pu_logical,
+                pu_os,
+                identity: identities.get(thread).map(PlanIdentity::from),
+            })
+            .collect();
+        Self {
+            version: PLAN_VERSION,
+            policy: placement.policy.name().into(),
+            seed: placement.seed,
+            cost: placement.cost,
+            baselines: placement.baselines.clone(),
+            slots,
+            machine: topology.describe(),
+            machine_pus: topology.pus.len() as u32,
+        }
+    }
+
+    /// The file's text.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("plans have only string keys");
+        text.push('\n');
+        text
+    }
+
+    /// Reads and checks a plan.
+    pub fn read(path: &Path) -> Result<Self, PlanError> {
+        let text = fs::read_to_string(path)
+            .map_err(|source| PlanError::Read { path: path.into(), source })?;
+        let bad = |reason: String| PlanError::NotAPlan { path: path.into(), reason };
+        let value: serde_json::Value =
+            serde_json::from_str(&text).map_err(|e| bad(format!("it is not JSON ({e})")))?;
+        match value.get("version").and_then(serde_json::Value::as_u64) {
+            None => return Err(bad("it has no version".into())),
+            Some(found) if found > u64::from(PLAN_VERSION) => {
+                return Err(PlanError::Newer { path: path.into(), found });
+            }
+            Some(_) => {}
+        }
+        let plan: Plan = serde_json::from_value(value).map_err(|e| bad(e.to_string()))?;
+        plan.check().map_err(bad)?;
+        Ok(plan)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.slots.is_empty() {
+            return Err("it places no thread".into());
+        }
+        let mut threads: Vec<u32> = self.slots.iter().map(|slot| slot.thread).collect();
+        threads.sort();
+        if let Some(twice) = threads.windows(2).find(|w| w[0] == w[1]) {
+            return Err(format!("it places thread {} twice", twice[0]));
+        }
+        match self.slots.iter().find(|slot| slot.pu_logical >= self.machine_pus) {
+            Some(slot) => Err(format!(
+                "it puts thread {} on PU L#{}, but its machine has {} PUs",
+                slot.thread, slot.pu_logical, self.machine_pus
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the plan, all of it or nothing; an existing file is replaced only with `force`.
+    pub fn write(&self, path: &Path, force: bool) -> Result<(), PlanError> {
+        if path.symlink_metadata().is_ok() && !force {
+            return Err(PlanError::Exists { path: path.into() });
+        }
+        let failed = |source| PlanError::Write { path: path.into(), source };
+        // Devices and pipes are written to, not replaced.
+        if path.metadata().is_ok_and(|meta| !meta.is_file()) {
+            return fs::write(path, self.to_json()).map_err(failed);
+        }
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(format!(".{}.tmp", std::process::id()));
+        let temporary = path.with_file_name(name);
+        let written = fs::File::create(&temporary)
+            .and_then(|mut file| file.write_all(self.to_json().as_bytes()))
+            .and_then(|()| fs::rename(&temporary, path));
+        written.map_err(|source| {
+            let _ = fs::remove_file(&temporary);
+            failed(source)
+        })
+    }
 }

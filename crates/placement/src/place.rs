@@ -1,0 +1,106 @@
+//! The entry point: threads, machine, costs, policy and seed in; placement with its price out.
+
+use crate::plan::Baselines;
+use crate::policy::{Input, PolicyKind};
+use crate::score::{cost, random_expectation};
+use crate::slots::SlotTree;
+use crate::tasks::Tasks;
+use topology::{Costs, Hierarchy, Topology};
+
+/// Why nothing could be placed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PlaceError {
+    #[error("there is no thread to place")]
+    NoThreads,
+    #[error("there are {given} costs for {needed} branching levels; make them for this machine")]
+    Costs { given: usize, needed: usize },
+}
+
+/// Where every thread goes, and what that costs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Placement {
+    pub policy: PolicyKind,
+    pub seed: u64,
+    /// For each thread the logical number of its PU.
+    pub pu_logical: Vec<u32>,
+    /// For each thread the OS number of its PU.
+    pub pu_os: Vec<u32>,
+    /// Sum over unordered pairs of events · cost of the level between them.
+    pub cost: f64,
+    pub baselines: Baselines,
+    /// Cores that hold more than one thread.
+    pub shared_cores: usize,
+    /// The same for `compact`, which fills SMT siblings while cores are free and so may look
+    /// cheaper than placements that do not.
+    pub compact_shared_cores: usize,
+}
+
+/// Places `tasks` on what `topology` allows.
+///
+/// Pure and deterministic: the same arguments give the same placement. `costs` are those of this
+/// topology ([`Costs::new`]). With T ≤ allowed cores, no policy but `compact` lets threads share a
+/// core; beyond that, all but `compact` load cores and PUs as evenly as they can be.
+///
+/// # Errors
+/// No threads, or costs made for another machine.
+pub fn place(
+    tasks: &Tasks,
+    topology: &Topology,
+    costs: &Costs,
+    policy: PolicyKind,
+    seed: u64,
+) -> Result<Placement, PlaceError> {
+    if tasks.is_empty() {
+        return Err(PlaceError::NoThreads);
+    }
+    let hierarchy = Hierarchy::new(topology);
+    let (given, needed) = (costs.per_level.len(), hierarchy.levels.len());
+    if given != needed {
+        return Err(PlaceError::Costs { given, needed });
+    }
+    let tree = SlotTree::new(&hierarchy, &costs.per_level, tasks.len());
+    let input = Input { tasks, hierarchy: &hierarchy, tree: &tree, seed };
+    let pus = policy.policy().place(&input);
+    let compact = PolicyKind::Compact.policy().place(&input);
+    let scatter = PolicyKind::Scatter.policy().place(&input);
+    let copies = tasks.len().div_ceil(hierarchy.pus.len());
+    let everywhere = SlotTree::all_pus(&hierarchy, &costs.per_level, copies);
+    let price = |pus: &[usize]| price(tasks, &hierarchy, &costs.per_level, pus);
+    Ok(Placement {
+        policy,
+        seed,
+        pu_logical: pus.iter().map(|&pu| hierarchy.pus[pu]).collect(),
+        pu_os: pus.iter().map(|&pu| hierarchy.os[pu]).collect(),
+        cost: price(&pus),
+        baselines: Baselines {
+            compact: price(&compact),
+            scatter: price(&scatter),
+            random: random_expectation(tasks, &everywhere),
+        },
+        shared_cores: shared_cores(&hierarchy, &pus),
+        compact_shared_cores: shared_cores(&hierarchy, &compact),
+    })
+}
+
+/// Cost of threads on PUs, however many share one.
+fn price(tasks: &Tasks, hierarchy: &Hierarchy, costs: &[f64], pus: &[usize]) -> f64 {
+    let mut count = vec![0usize; hierarchy.pus.len()];
+    pus.iter().for_each(|&pu| count[pu] += 1);
+    let copies = count.iter().copied().max().unwrap_or(1).max(1);
+    let tree = SlotTree::all_pus(hierarchy, costs, copies);
+    let mut next: Vec<usize> = (0..count.len()).map(|pu| pu * copies).collect();
+    let slots: Vec<usize> = pus
+        .iter()
+        .map(|&pu| {
+            next[pu] += 1;
+            next[pu] - 1
+        })
+        .collect();
+    cost(tasks, &tree, &slots)
+}
+
+fn shared_cores(hierarchy: &Hierarchy, pus: &[usize]) -> usize {
+    let mut count = vec![0usize; hierarchy.cores()];
+    pus.iter().for_each(|&pu| count[hierarchy.core[pu] as usize] += 1);
+    count.iter().filter(|&&n| n > 1).count()
+}

@@ -1,0 +1,76 @@
+//! What a placement costs, how evenly it loads, and what a random one would cost.
+
+use crate::slots::SlotTree;
+use crate::tasks::Tasks;
+use std::cmp::Ordering;
+
+/// How good an assignment of threads to slots is; lower is better, evenness first.
+///
+/// This is the limit of cost + λ · Σ load² for large λ: a thread that has to share a core or a PU
+/// while another is free loses more than any communication could cost. Where loads are equally
+/// even, communication alone decides.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Score {
+    /// Sum over the groups that should be even of load².
+    pub unevenness: i64,
+    /// Sum over unordered pairs of events · cost.
+    pub cost: f64,
+}
+
+impl Score {
+    /// Of threads in slots.
+    pub fn of(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> Self {
+        Self { unevenness: unevenness(tasks, tree, slots), cost: cost(tasks, tree, slots) }
+    }
+
+    /// Whether this is better than `other` by more than rounding.
+    pub fn beats(&self, other: &Self) -> bool {
+        match self.unevenness.cmp(&other.unevenness) {
+            Ordering::Less => true,
+            Ordering::Greater => false,
+            Ordering::Equal => self.cost < other.cost - other.cost.abs() * 1e-12,
+        }
+    }
+}
+
+/// Sum over unordered pairs of events · cost between their slots.
+pub fn cost(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> f64 {
+    let mut sum = 0.0;
+    for a in 0..tasks.len() {
+        for &(b, weight) in tasks.neighbours(a).iter().filter(|&&(b, _)| b > a) {
+            sum += weight * tree.cost_between(slots[a], slots[b]);
+        }
+    }
+    sum
+}
+
+fn unevenness(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> i64 {
+    tree.even.iter().map(|group| loads(tasks, group, slots).iter().map(|l| l * l).sum::<i64>()).sum()
+}
+
+/// Load of every group.
+pub fn loads(tasks: &Tasks, group: &[usize], slots: &[usize]) -> Vec<i64> {
+    let mut loads = vec![0; group.iter().max().map_or(0, |g| g + 1)];
+    for (task, &slot) in slots.iter().enumerate() {
+        loads[group[slot]] += tasks.load(task);
+    }
+    loads
+}
+
+/// Expected cost of a placement drawn uniformly from all that put threads into different slots:
+/// every unordered pair of slots is equally likely for every pair of threads.
+pub fn random_expectation(tasks: &Tasks, tree: &SlotTree) -> f64 {
+    let slots = tree.len();
+    if slots < 2 {
+        return 0.0;
+    }
+    // Pairs below a node at level d but not below a node at level d + 1 pay cost[d].
+    let pairs_at = |level: usize| -> f64 {
+        tree.ranges(level).iter().map(|r| (r.len() * (r.len() - 1) / 2) as f64).sum()
+    };
+    let all = pairs_at(0);
+    let sum: f64 = (0..tree.depth())
+        .map(|level| tree.cost[level] * (pairs_at(level) - pairs_at(level + 1)))
+        .sum();
+    tasks.total() * sum / all
+}

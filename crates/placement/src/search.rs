@@ -1,0 +1,93 @@
+//! Iterated local search: kick a good placement, repair it locally, keep it if it is not worse.
+//!
+//! Kicks are a short chain of swaps or the exchange of two small subtrees. Only tasks near the kick
+//! are looked at again, and a kick that does not pay is undone. The budget counts evaluated swaps,
+//! never time, so that a seed gives the same plan on every machine.
+
+use crate::refine::{Delta, EMPTY, State};
+use crate::rng::Rng;
+
+/// Neighbours of a moved task that are looked at again.
+const NEAR: usize = 6;
+/// Most repairs after one kick.
+const REPAIRS: usize = 200;
+/// Largest subtree that is exchanged as a whole, slots.
+const LARGEST_EXCHANGE: usize = 16;
+
+/// Improves `state` by about `budget` evaluated swaps; it never ends worse than it began.
+pub fn improve(state: &mut State<'_>, budget: usize, rng: &mut Rng) {
+    let slots = state.tree.len();
+    let mut search = Search { log: Vec::new(), queue: Vec::new(), queued: vec![false; slots] };
+    let ranges: Vec<_> = (0..=state.tree.depth()).map(|level| state.tree.ranges(level)).collect();
+    let mut spent = 0;
+    while spent < budget && slots > 2 {
+        let mut change = Delta { unevenness: 0, cost: 0.0 };
+        let level = 1 + rng.below(state.tree.depth());
+        let nodes = &ranges[level];
+        let (x, y) = (&nodes[rng.below(nodes.len())], &nodes[rng.below(nodes.len())]);
+        if x.len() == y.len() && x.len() > 1 && x.len() <= LARGEST_EXCHANGE {
+            for (a, b) in x.clone().zip(y.clone()).filter(|(a, b)| a != b) {
+                search.swap(state, a, b, &mut change);
+            }
+        } else {
+            let a = rng.below(slots);
+            for _ in 0..2 + rng.below(3) {
+                let b = rng.below(slots);
+                if a != b && state.may_swap(a, b) {
+                    search.swap(state, a, b, &mut change);
+                }
+            }
+        }
+        spent += slots + search.repair(state, &mut change);
+        if change.unevenness > 0 || change.unevenness == 0 && change.cost > state.rounding {
+            search.log.iter().rev().for_each(|&(a, b)| state.swap(a, b));
+        }
+        search.log.clear();
+    }
+}
+
+struct Search {
+    /// Swaps since the kick, to undo them.
+    log: Vec<(usize, usize)>,
+    /// Tasks to look at again.
+    queue: Vec<usize>,
+    queued: Vec<bool>,
+}
+
+impl Search {
+    fn swap(&mut self, state: &mut State<'_>, a: usize, b: usize, change: &mut Delta) {
+        let delta = state.delta(a, b);
+        change.unevenness += delta.unevenness;
+        change.cost += delta.cost;
+        state.swap(a, b);
+        self.log.push((a, b));
+        self.look_at(state.held[a]);
+        self.look_at(state.held[b]);
+    }
+
+    fn look_at(&mut self, task: usize) {
+        if task != EMPTY && !self.queued[task] {
+            self.queued[task] = true;
+            self.queue.push(task);
+        }
+    }
+
+    /// Best swaps of the tasks near the kick; returns how many swaps were evaluated.
+    fn repair(&mut self, state: &mut State<'_>, change: &mut Delta) -> usize {
+        let mut spent = 0;
+        while let Some(task) = self.queue.pop() {
+            self.queued[task] = false;
+            if spent >= REPAIRS * state.tree.len() {
+                continue;
+            }
+            spent += state.tree.len();
+            let here = state.slot[task];
+            let Some((there, _)) = state.best_swap(here) else { continue };
+            self.swap(state, here, there, change);
+            for &(near, _) in state.tasks.neighbours(task).iter().take(NEAR) {
+                self.look_at(near);
+            }
+        }
+        spent
+    }
+}

@@ -1,0 +1,143 @@
+//! Where threads may go: a tree of slots over the allowed part of a machine.
+//!
+//! The number of threads decides what a slot is (T threads):
+//!
+//! - T ≤ cores: one slot per core, on its first allowed PU. No core can be shared.
+//! - cores < T ≤ PUs: one slot per PU; loads per core should be even.
+//! - T > PUs: ⌈T / PUs⌉ slots under every PU; loads per PU and per core should be even.
+
+use topology::Hierarchy;
+
+/// A tree whose leaves each take at most one thread. Leaves below any node are contiguous.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SlotTree {
+    /// For each slot, its PU as an index into [`Hierarchy::pus`].
+    pub pu: Vec<usize>,
+    /// `node[d][s]`: the node at level d (0 = root, only node 0) above slot s. There are `depth`
+    /// such levels; the slots themselves are level `depth`.
+    pub node: Vec<Vec<usize>>,
+    /// `cost[d]`: cost between two slots whose closest common node is at level d.
+    pub cost: Vec<f64>,
+    /// Groups (each: slot → group) whose loads should be even.
+    pub even: Vec<Vec<usize>>,
+    /// Only slots of the same shape may exchange what they hold; all 0 in a machine's own tree.
+    pub shape: Vec<usize>,
+}
+
+impl SlotTree {
+    /// The slots for `threads` threads. `costs` has one entry per level of the hierarchy.
+    pub fn new(hierarchy: &Hierarchy, costs: &[f64], threads: usize) -> Self {
+        let pus = hierarchy.pus.len();
+        if threads <= hierarchy.cores() {
+            let first = (0..pus).filter(|&i| i == 0 || hierarchy.core[i] != hierarchy.core[i - 1]);
+            return Self::over(hierarchy, costs, first.collect(), 1);
+        }
+        let copies = threads.div_ceil(pus);
+        let mut tree = Self::over(hierarchy, costs, (0..pus).collect(), copies);
+        let core = tree.pu.iter().map(|&pu| hierarchy.core[pu] as usize).collect();
+        if copies > 1 {
+            tree.even.push(tree.pu.clone());
+        }
+        if hierarchy.cores() < pus {
+            tree.even.push(core);
+        }
+        tree
+    }
+
+    /// One slot for every allowed PU: the tree on which any placement can be priced.
+    pub fn all_pus(hierarchy: &Hierarchy, costs: &[f64], copies: usize) -> Self {
+        Self::over(hierarchy, costs, (0..hierarchy.pus.len()).collect(), copies)
+    }
+
+    fn over(hierarchy: &Hierarchy, costs: &[f64], pus: Vec<usize>, copies: usize) -> Self {
+        let pu: Vec<usize> = pus.iter().flat_map(|&pu| std::iter::repeat_n(pu, copies)).collect();
+        let mut node = vec![vec![0; pu.len()]];
+        let mut cost = Vec::new();
+        for (level, &price) in hierarchy.levels.iter().zip(costs) {
+            let part = renumber(pu.iter().map(|&pu| level.part[pu] as usize));
+            if part != node[node.len() - 1] {
+                cost.push(price);
+                node.push(part);
+            }
+        }
+        if copies > 1 {
+            // Threads on one PU share its cache.
+            cost.push(0.0);
+        } else if node.len() > 1 {
+            // The last level has a node per slot: that is the slots themselves.
+            node.pop();
+        } else {
+            cost.push(0.0);
+        }
+        let shape = vec![0; pu.len()];
+        Self { pu, node, cost, even: Vec::new(), shape }
+    }
+
+    /// Number of slots.
+    pub fn len(&self) -> usize {
+        self.pu.len()
+    }
+
+    /// Number of levels with nodes, the root's included.
+    pub fn depth(&self) -> usize {
+        self.node.len()
+    }
+
+    /// Level of the closest common node of two different slots.
+    pub fn common(&self, a: usize, b: usize) -> usize {
+        let mut level = self.depth() - 1;
+        while self.node[level][a] != self.node[level][b] {
+            level -= 1;
+        }
+        level
+    }
+
+    /// Cost between two different slots.
+    pub fn cost_between(&self, a: usize, b: usize) -> f64 {
+        self.cost[self.common(a, b)]
+    }
+
+    /// The slots below each node of a level, or each slot alone when `level` is the depth.
+    pub fn ranges(&self, level: usize) -> Vec<std::ops::Range<usize>> {
+        if level == self.depth() {
+            return (0..self.len()).map(|slot| slot..slot + 1).collect();
+        }
+        let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
+        for (slot, &node) in self.node[level].iter().enumerate() {
+            match ranges.get_mut(node) {
+                Some(range) => range.end = slot + 1,
+                None => ranges.push(slot..slot + 1),
+            }
+        }
+        ranges
+    }
+
+    /// Slots for threads given by PU; `None` when the tree has no room for them like that.
+    pub fn slots_for(&self, pus: &[usize], hierarchy: &Hierarchy) -> Option<Vec<usize>> {
+        let per_core = self.len() == hierarchy.cores() && self.even.is_empty();
+        let mut taken = vec![false; self.len()];
+        pus.iter()
+            .map(|&pu| {
+                let fits = |&slot: &usize| {
+                    let same_core = hierarchy.core[self.pu[slot]] == hierarchy.core[pu];
+                    !taken[slot] && (self.pu[slot] == pu || per_core && same_core)
+                };
+                let slot = (0..self.len()).find(fits)?;
+                taken[slot] = true;
+                Some(slot)
+            })
+            .collect()
+    }
+}
+
+/// Numbers contiguous ids from 0 in the order in which they come.
+fn renumber(ids: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut last = None;
+    let mut count = 0;
+    ids.map(|id| {
+        count += usize::from(last != Some(id));
+        last = Some(id);
+        count - 1
+    })
+    .collect()
+}

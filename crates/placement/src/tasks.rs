@@ -1,0 +1,91 @@
+//! What is placed: threads, how much each pair communicates, and which of them compute at all.
+
+use types::CommMatrix;
+
+/// A thread with less than this fraction of the busiest thread's work counts as idle: typically the
+/// initial thread of a program that starts workers and waits for them.
+const IDLE_FRACTION: f64 = 0.1;
+
+/// Threads to be placed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tasks {
+    threads: usize,
+    /// Events of an unordered pair, both directions added, row-major, diagonal 0. Whole numbers
+    /// below 2^53, so that sums are exact.
+    weight: Vec<f64>,
+    /// For each thread, the others it communicates with and how much, heaviest first.
+    neighbours: Vec<Vec<(usize, f64)>>,
+    /// Whether a thread counts as load: 1 or 0.
+    load: Vec<i64>,
+}
+
+impl From<&CommMatrix> for Tasks {
+    fn from(matrix: &CommMatrix) -> Self {
+        let dense = matrix.to_symmetric_dense();
+        Self::from_weights(matrix.threads(), dense.iter().map(|&c| c as f64).collect())
+    }
+}
+
+impl Tasks {
+    /// From symmetric row-major weights; the diagonal is ignored.
+    pub(crate) fn from_weights(threads: usize, mut weight: Vec<f64>) -> Self {
+        assert_eq!(weight.len(), threads * threads, "a square matrix");
+        (0..threads).for_each(|i| weight[i * threads + i] = 0.0);
+        let neighbours = (0..threads)
+            .map(|i| {
+                let row = &weight[i * threads..(i + 1) * threads];
+                let mut list: Vec<(usize, f64)> =
+                    row.iter().copied().enumerate().filter(|&(_, w)| w > 0.0).collect();
+                list.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+                list
+            })
+            .collect();
+        Self { threads, weight, neighbours, load: vec![1; threads] }
+    }
+
+    /// Tells how much each thread computes, in any unit (loads plus stores, say). A thread that
+    /// does next to nothing beside the busiest one is no load: it may share a core that it would
+    /// otherwise be kept off. Only matters when there are more threads than cores.
+    pub fn with_work(mut self, work: &[u64]) -> Self {
+        let most = work.iter().copied().max().unwrap_or(0) as f64;
+        for (load, &work) in self.load.iter_mut().zip(work) {
+            *load = i64::from(work as f64 >= most * IDLE_FRACTION);
+        }
+        self
+    }
+
+    pub(crate) fn with_load(mut self, load: Vec<i64>) -> Self {
+        self.load = load;
+        self
+    }
+
+    /// Number of threads.
+    pub fn len(&self) -> usize {
+        self.threads
+    }
+
+    /// Whether there is no thread.
+    pub fn is_empty(&self) -> bool {
+        self.threads == 0
+    }
+
+    /// Events between two threads, both directions.
+    pub fn weight(&self, a: usize, b: usize) -> f64 {
+        self.weight[a * self.threads + b]
+    }
+
+    /// The threads that `a` communicates with, heaviest first.
+    pub fn neighbours(&self, a: usize) -> &[(usize, f64)] {
+        &self.neighbours[a]
+    }
+
+    /// What `a` adds to the load of its core: 0 when it is idle.
+    pub fn load(&self, a: usize) -> i64 {
+        self.load[a]
+    }
+
+    /// Events of all unordered pairs.
+    pub fn total(&self) -> f64 {
+        self.weight.iter().sum::<f64>() / 2.0
+    }
+}
