@@ -1,0 +1,42 @@
+//! End-to-end tests: real programs through the built binary, seen from outside.
+//!
+//! Needs `make build` first. This library holds what several test files share: the target programs
+//! with the flags they are compiled with ([`known`], [`stress`]). The tests are in `tests/`:
+//!
+//! * `known.rs`: programs with known truth, every cell of the matrix;
+//! * `endings.rs`: programs that end in all ways, and what is kept of them;
+//! * `unchanged.rs`: output and exit status native and recorded;
+//! * `real.rs`: programs of the distribution;
+//! * `bad_input.rs`: everything that cannot work must say so in one sentence and leave nothing;
+//! * `workflow.rs`: record, report, export, place, run, tune, one after the other;
+//! * `stress.rs`: a mix of programs, many runs, eight at once.
+
+pub mod known;
+pub mod stress;
+
+use test_support::{Outcome, Run};
+
+/// Runs `command` natively.
+pub fn native(command: &[String]) -> Outcome {
+    Run::new(&command[0]).args(&command[1..]).run()
+}
+
+/// The exit code that Threadtalk passes on for an ended program: its own, or 128 + signal.
+pub fn passed_on(native: &Outcome) -> i32 {
+    native.exit_code.unwrap_or_else(|| 128 + native.signal.expect("exited or was killed"))
+}
+
+/// Asserts that a recorded run behaved as the native one: same standard output, same status, and
+/// what the program said on standard error first, before anything of ours.
+#[track_caller]
+pub fn assert_unchanged(native: &Outcome, recorded: &Outcome) {
+    let same_stdout = native.stdout == recorded.stdout;
+    let same_stderr = recorded.stderr.starts_with(&native.stderr);
+    let same_status = recorded.exit_code == Some(passed_on(native));
+    assert!(
+        same_stdout && same_stderr && same_status && !recorded.timed_out,
+        "changed by the recording: stdout same {same_stdout}, stderr same {same_stderr}, status \
+         same {same_status}\nNATIVE {native}\nRECORDED {recorded}"
+    );
+    assert!(!recorded.left_processes, "processes were left behind\n{recorded}");
+}

@@ -1,0 +1,71 @@
+//! The programs of `tests/programs/stress/`: each does what instrumentation finds hard, and prints
+//! the same on every run.
+
+use std::path::PathBuf;
+use test_support::{Compiler, Target};
+
+fn folder(file: &str) -> String {
+    format!("tests/programs/stress/{file}")
+}
+
+fn built(target: Target) -> PathBuf {
+    target.build().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A C program of the folder.
+pub fn program(name: &str) -> PathBuf {
+    // Optimising the endless recursions away would leave nothing to test, hence the last flag.
+    let flags = ["-O2", "-pthread", "-Wno-infinite-recursion"];
+    built(Target::new(Compiler::Gcc, &folder(&format!("{name}.c"))).flags(&flags))
+}
+
+/// A library of the folder, by its source.
+fn library(compiler: Compiler, source: &str, optimisation: &str) -> String {
+    let flags = [optimisation, "-shared", "-fPIC"];
+    built(Target::new(compiler, &folder(source)).flags(&flags)).to_string_lossy().into_owned()
+}
+
+/// The command line of the program `name`, with arguments as given.
+pub fn command(name: &str, arguments: &[&str]) -> Vec<String> {
+    let mut command = match name {
+        "dlopen_loop" => vec![
+            program(name).to_string_lossy().into_owned(),
+            library(Compiler::Gcc, "plugin.c", "-O0"),
+            library(Compiler::Gcc, "plugin.c", "-O3"),
+        ],
+        "exceptions" => {
+            let thrower = library(Compiler::Gxx, "thrower.cpp", "-O2");
+            let target = Target::new(Compiler::Gxx, &folder("exceptions.cpp"));
+            // Linked by its full path, the library is found again without a search path.
+            vec![built(target.flags(&["-O2", "-pthread", &thrower])).to_string_lossy().into_owned()]
+        }
+        _ => vec![program(name).to_string_lossy().into_owned()],
+    };
+    command.extend(arguments.iter().map(ToString::to_string));
+    command
+}
+
+/// Every program with its arguments, for tests that go through all of them.
+pub const ALL: &[(&str, &[&str])] = &[
+    ("thread_storm", &["4", "256"]),
+    ("timer_signals", &[]),
+    ("segv_jump", &[]),
+    ("stack_overflow", &[]),
+    ("children", &[]),
+    ("self_exec", &[]),
+    ("dlopen_loop", &[]),
+    ("exceptions", &[]),
+    ("jumps", &[]),
+    ("deep_stack", &[]),
+    ("close_fds", &[]),
+    ("endings", &["return", "9"]),
+    ("endings", &["exit", "4"]),
+    ("endings", &["_exit", "5"]),
+    ("endings", &["abort"]),
+    ("endings", &["kill"]),
+    ("endings", &["segv"]),
+    ("endings", &["alarm"]),
+    ("endings", &["thread-exit"]),
+    ("endings", &["cancel"]),
+    ("endings", &["atexit"]),
+];

@@ -1,0 +1,68 @@
+//! Programs that end in all ways: the status is passed on, and the profile of what ran is complete.
+
+use e2e::known::Runtime;
+use e2e::{assert_unchanged, native, passed_on, stress};
+use test_support::matrix::Expected;
+use test_support::threadtalk::profile_json;
+use test_support::{Scratch, Threadtalk};
+
+/// Records `command`, which prints its truth before it ends; its matrix must be complete.
+#[track_caller]
+fn complete_after(command: Vec<String>) {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("ending.tt");
+    let alone = native(&command);
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    let recorded = threadtalk.record(&profile, &[], &words).run();
+    assert_unchanged(&alone, &recorded);
+
+    let expected = Expected::from_output(&alone.stdout_text(), "raw").unwrap();
+    assert!(expected.total() > 0, "the program printed no truth\n{alone}");
+    let noise = Runtime::Pthreads.noise(9);
+    let matrix = threadtalk.matrix(&profile, "raw");
+    // A mutex-based barrier is the most that these programs use.
+    let complaints = matrix.complaints(&expected, |from, to| noise.of(from, to) + 16);
+    assert!(complaints.is_empty(), "{}\n{recorded}", complaints.join("\n"));
+
+    let json = profile_json(&profile);
+    assert_eq!(json["exit_code"].as_i64(), alone.exit_code.map(i64::from), "{json}");
+    assert_eq!(json["exit_signal"].as_i64(), alone.signal.map(i64::from), "{json}");
+    assert_eq!(recorded.exit_code, Some(passed_on(&alone)));
+}
+
+/// The ring of `pthreads.c`, ended as said.
+#[track_caller]
+fn ring_ended_by(how: &str) {
+    let binary = Runtime::Pthreads.target(&["-O2"]).build().unwrap();
+    let words = [binary.to_str().unwrap(), "ring", "4", "4", "256", "64", how];
+    complete_after(words.iter().map(ToString::to_string).collect());
+}
+
+macro_rules! endings {
+    ($($test:ident: $how:literal),+ $(,)?) => {
+        $(#[test]
+        fn $test() {
+            ring_ended_by($how);
+        })+
+    };
+}
+
+endings!(
+    returned: "return", immediate_exit: "exit0", aborted: "abort", killed: "kill",
+    segmentation_fault: "segv", threads_never_released: "stay",
+);
+
+macro_rules! stress_endings {
+    ($($test:ident: [$($argument:literal),+]),+ $(,)?) => {
+        $(#[test]
+        fn $test() {
+            complete_after(stress::command("endings", &[$($argument),+]));
+        })+
+    };
+}
+
+stress_endings!(
+    exit_code: ["exit", "4"], immediate_exit_code: ["_exit", "5"], alarm_clock: ["alarm"],
+    initial_thread_gone_first: ["thread-exit"], cancelled_thread: ["cancel"],
+    exit_handlers: ["atexit"], highest_code: ["return", "255"],
+);

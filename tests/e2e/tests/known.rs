@@ -1,0 +1,176 @@
+//! Programs with known truth: every cell of every matrix against what the program says it caused.
+//!
+//! A cell must hold at least the exact count of the data's own events, and at most that plus the
+//! little that starting threads and waiting for each other may add (`Runtime::noise`).
+
+use e2e::known::{Noise, Runtime, program};
+use test_support::matrix::Expected;
+use test_support::{Scratch, Threadtalk};
+
+const KINDS: [&str; 3] = ["raw", "waw", "invalidation"];
+
+/// Records `command` with `block` bytes to a block and compares the three matrices.
+#[track_caller]
+fn check(command: &[&str], block: u32, noise: Noise) {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("known.tt");
+    let block = block.to_string();
+    let recorded = threadtalk.record(&profile, &["--block", &block], command).run().expect_code(0);
+    let mut complaints = Vec::new();
+    let mut truth = 0;
+    for kind in KINDS {
+        let expected = Expected::from_output(&recorded.stdout_text(), kind).unwrap();
+        truth += expected.total();
+        let matrix = threadtalk.matrix(&profile, kind);
+        let of_kind = matrix.complaints(&expected, |from, to| noise.of(from, to));
+        complaints.extend(of_kind.into_iter().map(|c| format!("{kind} {c}")));
+    }
+    assert!(truth > 0 || command.contains(&"private"), "the program printed no truth");
+    assert!(
+        complaints.is_empty(),
+        "{}\nprofile: {}\n{recorded}",
+        complaints.join("\n"),
+        profile.display()
+    );
+}
+
+/// One pattern on one runtime: 4 participants, 4 rounds, regions of 1 MiB, 64-byte blocks.
+#[track_caller]
+fn pattern(runtime: Runtime, name: &str, flags: &[&str]) {
+    let binary = runtime.target(flags).build().unwrap_or_else(|error| panic!("{error}"));
+    let binary = binary.to_str().unwrap();
+    check(&[binary, name, "4", "4", "1024", "64"], 64, runtime.noise(9));
+}
+
+/// A module for a runtime with one test for each pattern.
+macro_rules! patterns {
+    ($module:ident, $runtime:expr, $($test:ident: $name:literal),+ $(,)?) => {
+        mod $module {
+            use super::*;
+            $(#[test]
+            fn $test() {
+                pattern($runtime, $name, &["-O2"]);
+            })+
+        }
+    };
+}
+
+patterns!(pthreads, Runtime::Pthreads,
+    pairs: "pairs", ring: "ring", pipeline: "pipeline", all_to_all: "all-to-all",
+    reduction: "reduction", initialisation: "initialisation", neighbours: "neighbours",
+    grid: "grid", private: "private", migrate: "migrate");
+patterns!(c11, Runtime::C11,
+    pairs: "pairs", ring: "ring", pipeline: "pipeline", all_to_all: "all-to-all",
+    reduction: "reduction", initialisation: "initialisation", neighbours: "neighbours",
+    private: "private", migrate: "migrate");
+patterns!(cxx, Runtime::Cxx,
+    pairs: "pairs", ring: "ring", pipeline: "pipeline", all_to_all: "all-to-all",
+    reduction: "reduction", initialisation: "initialisation", neighbours: "neighbours",
+    private: "private", migrate: "migrate");
+patterns!(gnu_openmp, Runtime::GnuOpenMp,
+    pairs: "pairs", ring: "ring", pipeline: "pipeline", all_to_all: "all-to-all",
+    reduction: "reduction", initialisation: "initialisation", neighbours: "neighbours",
+    private: "private", migrate: "migrate");
+patterns!(llvm_openmp, Runtime::LlvmOpenMp,
+    pairs: "pairs", ring: "ring", pipeline: "pipeline", all_to_all: "all-to-all",
+    reduction: "reduction", initialisation: "initialisation", neighbours: "neighbours",
+    private: "private", migrate: "migrate");
+patterns!(fortran_openmp, Runtime::FortranOpenMp,
+    pairs: "pairs", ring: "ring", all_to_all: "all-to-all", reduction: "reduction",
+    neighbours: "neighbours", private: "private");
+
+/// How a compiler writes the loops must not change what is counted.
+mod flags {
+    use super::*;
+
+    #[test]
+    fn unoptimised() {
+        pattern(Runtime::Pthreads, "ring", &["-O0"]);
+        pattern(Runtime::FortranOpenMp, "ring", &["-O0"]);
+    }
+
+    #[test]
+    fn vectorised_and_unrolled() {
+        if !test_support::probe::has_v3() {
+            return test_support::probe::skip("vectorised code", "this processor is no x86-64-v3");
+        }
+        for runtime in [Runtime::Pthreads, Runtime::Cxx, Runtime::FortranOpenMp] {
+            pattern(runtime, "neighbours", &["-O3", "-march=x86-64-v3", "-funroll-loops"]);
+        }
+    }
+
+    #[test]
+    fn position_dependent_and_static_libgcc() {
+        pattern(Runtime::Cxx, "ring", &["-O2", "-no-pie", "-static-libgcc", "-static-libstdc++"]);
+    }
+}
+
+/// Other block sizes: the same data in fewer, larger blocks, or more, smaller ones.
+mod blocks {
+    use super::*;
+
+    #[track_caller]
+    fn pattern_in_blocks(block: u32) {
+        let runtime = Runtime::Pthreads;
+        let binary = runtime.target(&["-O2"]).build().unwrap_or_else(|error| panic!("{error}"));
+        for name in ["ring", "grid", "migrate"] {
+            let block_text = block.to_string();
+            let command = [binary.to_str().unwrap(), name, "4", "4", "1024", &block_text];
+            check(&command, block, runtime.noise(9));
+        }
+    }
+
+    #[test]
+    fn of_16_bytes() {
+        pattern_in_blocks(16);
+    }
+
+    #[test]
+    fn of_128_bytes() {
+        pattern_in_blocks(128);
+    }
+
+    #[test]
+    fn of_4096_bytes() {
+        pattern_in_blocks(4096);
+    }
+}
+
+#[test]
+fn a_ring_of_256_threads() {
+    let runtime = Runtime::Pthreads;
+    let binary = runtime.target(&["-O2"]).build().unwrap_or_else(|error| panic!("{error}"));
+    check(&[binary.to_str().unwrap(), "ring", "256", "3", "16", "64"], 64, runtime.noise(7));
+}
+
+/// Programs that wait on eventfds, or on one barrier a step.
+#[track_caller]
+fn own_program(name: &str, arguments: &[&str], noise: Noise) {
+    for (block, flags) in [(64, ["-O2"]), (128, ["-O3"]), (4096, ["-O1"])] {
+        let (binary, text) = (program(name, &flags), block.to_string());
+        let mut command = vec![binary.to_str().unwrap()];
+        command.extend(arguments);
+        command.push(&text);
+        check(&command, block, noise);
+    }
+}
+
+#[test]
+fn a_stencil_on_a_grid_of_tiles() {
+    // A pthread barrier for each step: its one line, a few times for each pair of threads.
+    let noise = Noise { with_initial: 64, between: 16 + 4 * 20 };
+    own_program("stencil2d", &["2", "2", "1024", "512", "20"], noise);
+    own_program("stencil2d", &["3", "1", "512", "1024", "20"], noise);
+}
+
+#[test]
+fn false_sharing() {
+    let noise = Noise { with_initial: 64, between: 8 };
+    own_program("false_sharing", &["4", "50", "1024"], noise);
+}
+
+#[test]
+fn producers_and_consumers() {
+    // Mutex, condition variable and counters: a handful of lines for each of 100 items.
+    own_program("queue", &["2", "100", "256"], Noise { with_initial: 64, between: 16 + 12 * 100 });
+}

@@ -1,0 +1,32 @@
+//! What instrumentation finds hard: each program must print and return the same when recorded.
+
+use e2e::{assert_unchanged, native, stress};
+use test_support::{Scratch, Threadtalk};
+
+#[track_caller]
+fn same_when_recorded(name: &str, arguments: &[&str]) {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let command = stress::command(name, arguments);
+    let alone = native(&command);
+    assert!(alone.signal.is_none() && !alone.timed_out, "fails natively\n{alone}");
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    let profile = scratch.join("stress.tt");
+    let recorded = threadtalk.record(&profile, &[], &words).run();
+    assert_unchanged(&alone, &recorded);
+    assert!(profile.join("profile.json").exists(), "no profile was written\n{recorded}");
+}
+
+macro_rules! programs {
+    ($($name:ident: [$($argument:literal),*]),+ $(,)?) => {
+        $(#[test]
+        fn $name() {
+            same_when_recorded(stringify!($name), &[$($argument),*]);
+        })+
+    };
+}
+
+programs!(
+    thread_storm: ["8", "256"], timer_signals: [], segv_jump: [], stack_overflow: [],
+    children: [], self_exec: [], dlopen_loop: [], exceptions: [], jumps: [], deep_stack: [],
+    close_fds: [],
+);

@@ -1,0 +1,97 @@
+//! The verbs one after the other, as a person uses them.
+
+use e2e::known::Runtime;
+use std::path::Path;
+use test_support::{Scratch, Threadtalk, probe};
+
+/// Four threads in two pairs that talk, recorded into `profile`.
+fn record_pairs(threadtalk: &Threadtalk, profile: &Path) {
+    let binary = Runtime::Pthreads.target(&["-O2"]).build().unwrap();
+    let command = [binary.to_str().unwrap(), "pairs", "4", "50", "256", "64"];
+    threadtalk.record(profile, &[], &command).run().expect_code(0);
+}
+
+#[test]
+fn record_report_export_place_run() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let (profile, plan, page) =
+        (scratch.join("pairs.tt"), scratch.join("plan.json"), scratch.join("page.html"));
+    record_pairs(&threadtalk, &profile);
+
+    let report = threadtalk.verb("report").arg(&profile).run().expect_code(0);
+    assert!(report.stdout_text().contains("T1"), "the talking threads are not named\n{report}");
+    let json = threadtalk.verb("report").arg(&profile).arg("--json").run().expect_code(0);
+    assert!(json.stdout.starts_with(b"{"), "{json}");
+    threadtalk.verb("report").arg(&profile).arg("--html").arg(&page).run().expect_code(0);
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.starts_with("<!") && html.len() > 10_000, "not a page: {} bytes", html.len());
+    for outside in ["src=\"http", "href=\"http", "@import"] {
+        assert!(!html.contains(outside), "the page reaches outside: {outside}");
+    }
+
+    let place = threadtalk.verb("place").arg(&profile).arg("-o").arg(&plan).run().expect_code(0);
+    assert!(!place.stdout.is_empty(), "{place}");
+    let binary = Runtime::Pthreads.target(&["-O2"]).build().unwrap();
+    let run = threadtalk.verb("run").arg("--plan").arg(&plan).arg("--").arg(&binary);
+    let placed = run.args(["pairs", "4", "50", "256", "64"]).run().expect_code(0);
+    let checksums = |text: &str| text.lines().filter(|l| l.starts_with("checksum")).count();
+    assert_eq!(checksums(&placed.stdout_text()), 4, "{placed}");
+}
+
+#[test]
+fn every_export_format_has_content() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("pairs.tt");
+    record_pairs(&threadtalk, &profile);
+    for (format, start) in
+        [("csv", "0,"), ("npy", "\u{fffd}NUMPY"), ("graphml", "<?xml"), ("dot", "digraph")]
+    {
+        let export = threadtalk.verb("export").arg(&profile).arg("matrix");
+        let outcome = export.args(["--kind", "raw", "--format", format]).run().expect_code(0);
+        assert!(outcome.stdout_text().starts_with(start), "{format}\n{outcome}");
+    }
+}
+
+#[test]
+fn pairs_that_talk_are_placed_together() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("pairs.tt");
+    record_pairs(&threadtalk, &profile);
+    // Threads 1 and 2 talk, and 3 and 4; thread 0 only coordinates.
+    let place = threadtalk.verb("place").arg(&profile).args(["--on", "pack:3 core:2 pu:1"]);
+    let outcome = place.arg("--json").run().expect_code(0);
+    let plan: serde_json::Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    let pack = |thread: u64| {
+        let slots = plan["slots"].as_array().unwrap();
+        let slot = slots.iter().find(|slot| slot["thread"] == thread).unwrap();
+        slot["pu_logical"].as_u64().unwrap() / 2
+    };
+    assert_eq!(pack(1), pack(2), "{plan}");
+    assert_eq!(pack(3), pack(4), "{plan}");
+    assert_ne!(pack(1), pack(3), "{plan}");
+}
+
+#[test]
+fn tune_measures_and_says_what_it_found() {
+    if probe::cpus() < 2 {
+        return probe::skip("tune", "one CPU leaves nothing to place");
+    }
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let binary = Runtime::Pthreads.target(&["-O2"]).build().unwrap();
+    let tune = threadtalk.verb("tune").args(["--runs", "5", "-o"]).arg(scratch.join("plan.json"));
+    let command = [binary.to_str().unwrap(), "pairs", "4", "200", "256", "64"];
+    let outcome = tune.arg("--").args(command).run().expect_code(0);
+    let said = outcome.stdout_text() + &outcome.stderr_text();
+    assert!(said.contains("95"), "no confidence interval\n{outcome}");
+}
+
+#[test]
+fn help_names_the_verbs_and_only_these() {
+    let help = Threadtalk::built().verb("--help").run().expect_code(0).stdout_text();
+    for verb in ["record", "report", "export", "place", "run", "tune", "topo"] {
+        assert!(help.contains(&format!("\n  {verb} ")), "{verb} is missing:\n{help}");
+    }
+    for absent in ["\n  auto ", "\n  top ", "\n  simulate ", "\n  doctor ", "\n  diff "] {
+        assert!(!help.contains(absent), "{absent:?} does not exist yet:\n{help}");
+    }
+}
