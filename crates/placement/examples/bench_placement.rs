@@ -18,7 +18,10 @@ const MACHINES: [(&str, &str, usize); 5] = [
 const PATTERNS: [&str; 7] = ["chain", "grid", "cube", "cliques", "pipeline", "hub", "random"];
 
 fn main() {
-    println!("{:<26} {:<9} {:>6} {:>9} {:>14}  cost of the others / locality", "machine", "pattern", "T", "CPU ms", "locality");
+    println!(
+        "{:<26} {:<9} {:>6} {:>9} {:>14}  cost of the others / locality",
+        "machine", "pattern", "T", "CPU ms", "locality"
+    );
     for (machine, costs, threads) in MACHINES {
         let topology = Topology::from_synthetic(machine).expect("a synthetic machine");
         let model: CostModel = costs.parse().expect("costs");
@@ -47,7 +50,12 @@ fn matrix(pattern: &str, n: usize) -> CommMatrix {
     let mut add = |a: usize, b: usize, w: usize| {
         m.add(ThreadId(id[a] as u32), ThreadId(id[b] as u32), w as u64);
     };
-    let side = |n: usize, root: f64| (1..=(n as f64).powf(root).round() as usize).rev().find(|s| n.is_multiple_of(*s)).unwrap_or(1);
+    let side = |n: usize, root: f64| {
+        (1..=(n as f64).powf(root).round() as usize)
+            .rev()
+            .find(|s| n.is_multiple_of(*s))
+            .unwrap_or(1)
+    };
     match pattern {
         "chain" => (1..n).for_each(|i| add(i - 1, i, 1)),
         "grid" => {

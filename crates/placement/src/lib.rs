@@ -10,7 +10,7 @@
 //! | `policy.rs` | the trait and the list of policies; one file each: `compact.rs`, `scatter.rs`, `complace.rs`, `eagermap.rs`, `locality.rs` |
 //! | `multilevel.rs`, `bisect.rs`, `refine.rs`, `subtree.rs`, `search.rs`, `exact.rs` | the parts of `locality` |
 //! | `balance.rs`, `score.rs`, `place.rs` | even loads, costs and baselines, the entry point |
-//! | `plan.rs` | the file a placement is kept in |
+//! | `csv.rs`, `plan.rs` | the files: a matrix comes in, a placement goes out |
 //!
 //! Neighbours: `topology` gives machine and costs, the command line and `tune` call [`place`],
 //! `binding` applies a [`Plan`].
@@ -19,6 +19,7 @@ mod balance;
 mod bisect;
 mod compact;
 mod complace;
+mod csv;
 mod eagermap;
 mod exact;
 mod locality;
@@ -35,7 +36,8 @@ mod slots;
 mod subtree;
 mod tasks;
 
+pub use csv::{CsvError, matrix_from_csv};
 pub use place::{PlaceError, Placement, place};
 pub use plan::{Baselines, PLAN_VERSION, Plan, PlanError, PlanIdentity, PlanSlot};
-pub use policy::PolicyKind;
+pub use policy::{PolicyKind, UnknownPolicy};
 pub use tasks::Tasks;

@@ -62,8 +62,11 @@ fn solve(input: &Input<'_>) -> Vec<usize> {
     let mut state = State::new(input.tasks, input.tree, &slots);
     search::improve(&mut state, SEARCH_BUDGET, &mut Rng::new(input.seed, 99));
     let searched = refined(input, state.slot, &mut Rng::new(input.seed, 98));
-    let better = Score::of(input.tasks, input.tree, &searched)
-        .beats(&Score::of(input.tasks, input.tree, &slots));
+    let better = Score::of(input.tasks, input.tree, &searched).beats(&Score::of(
+        input.tasks,
+        input.tree,
+        &slots,
+    ));
     if better { searched } else { slots }
 }
 

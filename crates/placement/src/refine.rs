@@ -74,8 +74,7 @@ impl<'a> State<'a> {
         }
         let step = (0..depth).map(|d| tree.cost[d] - if d > 0 { tree.cost[d - 1] } else { 0.0 });
         let step: Vec<f64> = step.collect();
-        let load =
-            tree.even.iter().map(|group| crate::score::loads(tasks, group, slots)).collect();
+        let load = tree.even.iter().map(|group| crate::score::loads(tasks, group, slots)).collect();
         let largest = tree.cost.iter().fold(0.0, |a: f64, &b| a.max(b));
         let rounding = tasks.total() * largest * 1e-12;
         let slot = slots.to_vec();

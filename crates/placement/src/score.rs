@@ -45,7 +45,10 @@ pub fn cost(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> f64 {
 }
 
 fn unevenness(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> i64 {
-    tree.even.iter().map(|group| loads(tasks, group, slots).iter().map(|l| l * l).sum::<i64>()).sum()
+    tree.even
+        .iter()
+        .map(|group| loads(tasks, group, slots).iter().map(|l| l * l).sum::<i64>())
+        .sum()
 }
 
 /// Load of every group.

@@ -37,7 +37,9 @@ impl FromStr for CostModel {
         match text.trim() {
             "latency" => Ok(CostModel::Latency),
             "complace" => Ok(CostModel::Complace),
-            numbers => numbers.split(',').map(parse_cost).collect::<Result<_, _>>().map(Self::Explicit),
+            numbers => {
+                numbers.split(',').map(parse_cost).collect::<Result<_, _>>().map(Self::Explicit)
+            }
         }
     }
 }

@@ -97,7 +97,7 @@ fn branching_levels(topology: &Topology, pus: &[u32]) -> Vec<Level> {
             level.between = better_name(level.between, name(kinds()));
         }
         // Where branches skip the level, the outermost kind is what all of them share.
-        shared = kinds().map(|o| o.kind).min().unwrap_or(ObjectKind::Machine);
+        shared = kinds().min_by_key(|o| o.depth).map_or(ObjectKind::Machine, |o| o.kind);
     }
     levels
 }
@@ -115,9 +115,8 @@ fn owner(topology: &Topology, pu: u32, depth: u32) -> u32 {
 }
 
 /// Names from the most to the least telling.
-const NAMES: [&str; 11] = [
-    "packages", "NUMA nodes", "dies", "L5s", "L4s", "L3s", "cores", "PUs", "L2s", "groups", "L1s",
-];
+const NAMES: [&str; 11] =
+    ["packages", "NUMA nodes", "dies", "L5s", "L4s", "L3s", "cores", "PUs", "L2s", "groups", "L1s"];
 
 fn name<'a>(mut objects: impl Iterator<Item = &'a Object>) -> &'static str {
     let Some(first) = objects.next() else { return "PUs" };

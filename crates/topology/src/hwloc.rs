@@ -62,8 +62,11 @@ pub fn from_synthetic(text: &str) -> Result<Topology, TopologyError> {
     if text.trim().is_empty() || text.contains('\0') {
         return Err(refused());
     }
-    let loaded = quietly(|| build(hwlocality::Topology::builder().from_synthetic(text).ok()?));
-    convert(&loaded.ok_or_else(refused)?, Source::Synthetic).ok_or_else(refused)
+    let load =
+        |text: &str| quietly(|| build(hwlocality::Topology::builder().from_synthetic(text).ok()?));
+    // hwloc insists on PUs; people leave out what there is one of.
+    let loaded = load(text).or_else(|| load(&format!("{text} pu:1"))).ok_or_else(refused)?;
+    convert(&loaded, Source::Synthetic).ok_or_else(refused)
 }
 
 fn build(builder: TopologyBuilder) -> Option<Loaded> {

@@ -126,7 +126,7 @@ pub struct Topology {
     /// logical number; empty when unknown.
     pub numa_distances: Vec<u64>,
     pub source: Source,
-    /// Processor model, or the synthetic description; may be empty.
+    /// Processor model; may be empty.
     pub model: String,
     pub(crate) xml: String,
 }

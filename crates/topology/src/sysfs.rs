@@ -245,3 +245,103 @@ fn take_if(groups: &mut Vec<Group>, matches: impl Fn(&Group) -> bool) -> Vec<Gro
     *groups = kept;
     taken
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Hierarchy, Topology};
+
+    /// A folder that looks like `/sys`, removed at the end.
+    struct FakeSys(std::path::PathBuf);
+
+    impl FakeSys {
+        fn new(name: &str, files: &[(String, &str)]) -> Self {
+            let root = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+            for (file, content) in files {
+                let path = root.join("devices/system").join(file);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, content).unwrap();
+            }
+            Self(root)
+        }
+    }
+
+    impl Drop for FakeSys {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// Two packages of two cores of two threads, siblings numbered as Linux does it.
+    fn files() -> Vec<(String, &'static str)> {
+        let mut files = vec![
+            ("cpu/online".to_string(), "0-7\n"),
+            ("node/online".to_string(), "0-1"),
+            ("node/node0/cpulist".to_string(), "0-1,4-5"),
+            ("node/node1/cpulist".to_string(), "2-3,6-7"),
+            ("node/node0/meminfo".to_string(), "Node 0 MemTotal:  1024 kB\n"),
+        ];
+        for cpu in 0..8 {
+            let package = ["0-1,4-5", "2-3,6-7"][cpu % 4 / 2];
+            let core = ["0,4", "1,5", "2,6", "3,7"][cpu % 4];
+            let mut add = |file: &str, text| files.push((format!("cpu/cpu{cpu}/{file}"), text));
+            add("topology/package_cpus_list", package);
+            add("topology/physical_package_id", ["0", "1"][cpu % 4 / 2]);
+            add("topology/core_cpus_list", core);
+            add("topology/core_id", ["0", "1"][cpu % 2]);
+            for (index, (kind, level, shared)) in
+                [("Data", "1", core), ("Instruction", "1", core), ("Unified", "3", package)]
+                    .into_iter()
+                    .enumerate()
+            {
+                add(&format!("cache/index{index}/type"), kind);
+                add(&format!("cache/index{index}/level"), level);
+                add(&format!("cache/index{index}/shared_cpu_list"), shared);
+                add(&format!("cache/index{index}/size"), "32K");
+                add(&format!("cache/index{index}/coherency_line_size"), "128");
+            }
+        }
+        files
+    }
+
+    #[test]
+    fn a_machine_is_read_from_sysfs_and_its_xml_by_hwloc() {
+        let sys = FakeSys::new("threadtalk-sysfs-whole", &files());
+        let mask = CpuSet::parse_list("0-6").unwrap();
+        let machine = read(&sys.0, &mask).unwrap();
+        let os: Vec<u32> = machine.pus.iter().map(|pu| pu.os).collect();
+        assert_eq!(os, [0, 4, 1, 5, 2, 6, 3, 7]);
+        assert_eq!(machine.allowed().to_string(), "0-6");
+        assert_eq!(machine.line_bytes(), 128);
+        assert_eq!(machine.numa_nodes[0].bytes, 1 << 20);
+        let names = |m: &Topology| {
+            Hierarchy::new(m).levels.iter().map(|l| l.between).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names(&machine), "packages cores PUs");
+        let read_back = Topology::from_xml_str(machine.to_xml()).unwrap();
+        assert_eq!(read_back.pus.iter().map(|pu| pu.os).collect::<Vec<_>>(), os);
+        assert_eq!(read_back.allowed(), machine.allowed());
+        assert_eq!(names(&read_back), names(&machine));
+        assert_eq!(read_back.numa_nodes, machine.numa_nodes);
+        assert_eq!(read_back.count(ObjectKind::Cache(3)), 2);
+    }
+
+    #[test]
+    fn a_bare_sysfs_gives_a_flat_machine_and_none_at_all_the_mask() {
+        let sys = FakeSys::new("threadtalk-sysfs-bare", &[("cpu/online".into(), "0-2")]);
+        let machine = read(&sys.0, &CpuSet::new()).unwrap();
+        assert_eq!(machine.pus.len(), 3);
+        assert_eq!(machine.count(ObjectKind::Core), 3);
+        assert!(Topology::from_xml_str(machine.to_xml()).is_ok());
+        let nowhere = Path::new("/nonexistent");
+        let machine = read(nowhere, &CpuSet::parse_list("3,5").unwrap()).unwrap();
+        assert_eq!(machine.allowed().to_string(), "3,5");
+        let error = read(nowhere, &CpuSet::new()).unwrap_err();
+        assert!(matches!(error, TopologyError::NotFound { .. }));
+    }
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        assert_eq!(["32K", "1M", "512", "x", ""].map(size_bytes), [32768, 1 << 20, 512, 0, 0]);
+    }
+}

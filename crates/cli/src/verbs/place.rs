@@ -1,10 +1,193 @@
-//! `threadtalk place`.
+//! `threadtalk place`: matrix or profile and machine in, plan out.
 
-/// Under construction.
+use super::topo;
+use anyhow::Context;
+use placement::{Placement, Plan, PolicyKind, Tasks, matrix_from_csv, place};
+use profile::Profile;
+use std::fmt::Write as _;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use topology::{Costs, Hierarchy, Topology};
+use types::{CommKind, CommMatrix, ThreadIdentity};
+
+/// Compute where each thread should run
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// A profile folder, a square CSV matrix of non-negative integers, or - for a matrix on stdin
+    input: PathBuf,
+    /// Machine to place on: an hwloc XML file or a synthetic description ('pack:2 core:8 pu:2')
+    /// [default: this machine]
+    #[arg(long, value_name = "MACHINE")]
+    on: Option<String>,
+    /// compact, scatter, complace, eagermap or locality
+    #[arg(long, default_value = "locality", value_name = "P")]
+    policy: String,
+    /// latency, complace, or numbers from the root of the tree down over the levels that branch
+    #[arg(long, default_value = "latency", value_name = "COSTS", allow_hyphen_values = true)]
+    costs: String,
+    /// Seed of the solver's random choices; the same seed gives the same plan
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    seed: u64,
+    /// Print the plan as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the plan to this file, for 'threadtalk run --plan'
+    #[arg(short, long, value_name = "PLAN")]
+    output: Option<PathBuf>,
+    /// Replace an existing PLAN
+    #[arg(long)]
+    force: bool,
+}
 
 /// Runs the verb; returns the process's exit code.
-pub fn run(_args: Args) -> anyhow::Result<i32> {
-    anyhow::bail!("under construction")
+pub fn run(args: Args) -> anyhow::Result<i32> {
+    let policy: PolicyKind = args.policy.parse().context("--policy")?;
+    let threads = read_input(&args.input)?;
+    let machine = topo::machine(args.on.as_deref())?;
+    let costs = topo::costs(&args.costs, &machine)?;
+    let placement = place(&threads.tasks, &machine, &costs, policy, args.seed)
+        .with_context(|| format!("cannot place '{}'", args.input.display()))?;
+    let plan = Plan::new(&placement, &machine, &threads.identities);
+    if let Some(path) = &args.output {
+        plan.write(path, args.force)?;
+    }
+    let text = match args.json {
+        true => plan.to_json(),
+        false => table(&placement, &machine, &costs, &threads),
+    };
+    topo::print(&text)?;
+    if let Some(path) = args.output.as_ref().filter(|_| !args.json) {
+        topo::print(&format!("\nplan written to {}\n", path.display()))?;
+    }
+    Ok(0)
+}
+
+/// What is placed, and what is known about it.
+struct Threads {
+    tasks: Tasks,
+    /// Empty for a bare matrix.
+    identities: Vec<ThreadIdentity>,
+    /// Name of each thread; empty for a bare matrix.
+    names: Vec<String>,
+}
+
+fn read_input(path: &Path) -> anyhow::Result<Threads> {
+    if path.is_dir() {
+        return Ok(from_profile(&Profile::load(path)?));
+    }
+    let from_stdin = path.as_os_str() == "-";
+    let name = if from_stdin { "stdin".into() } else { format!("'{}'", path.display()) };
+    let mut text = Vec::new();
+    let read = match from_stdin {
+        true => std::io::stdin().read_to_end(&mut text),
+        false => std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut text)),
+    };
+    read.with_context(|| {
+        format!("cannot read {name}; name a profile folder (NAME.tt) or a CSV matrix")
+    })?;
+    let matrix = matrix_from_csv(&String::from_utf8_lossy(&text))
+        .with_context(|| format!("{name} is not a communication matrix"))?;
+    Ok(from_matrix(&matrix))
+}
+
+fn from_matrix(matrix: &CommMatrix) -> Threads {
+    Threads { tasks: Tasks::from(matrix), identities: Vec::new(), names: Vec::new() }
+}
+
+/// The profile's directed RAW communication, with its threads' work and identities.
+fn from_profile(profile: &Profile) -> Threads {
+    let work: Vec<u64> = profile.threads.iter().map(|t| t.loads + t.stores).collect();
+    let name = |thread: &profile::ThreadRow| match thread.start_symbol.is_empty() {
+        true => thread.identity.name.clone(),
+        false => thread.start_symbol.clone(),
+    };
+    Threads {
+        tasks: Tasks::from(&profile.matrix(CommKind::Raw)).with_work(&work),
+        identities: profile.threads.iter().map(|t| t.identity.clone()).collect(),
+        names: profile.threads.iter().map(name).collect(),
+    }
+}
+
+/// The placement for people.
+fn table(placement: &Placement, machine: &Topology, costs: &Costs, threads: &Threads) -> String {
+    let mut out = String::new();
+    let count = placement.pu_logical.len();
+    let _ = writeln!(
+        out,
+        "{count} thread{} on {} by {} (seed {})\n",
+        if count == 1 { "" } else { "s" },
+        machine.describe(),
+        placement.policy,
+        placement.seed
+    );
+    let places: Vec<String> =
+        placement.pu_logical.iter().map(|&pu| machine.place_of(pu)).collect();
+    let width = places.iter().map(String::len).max().unwrap_or(0).max("place".len());
+    let heading = format!("{:>6}  {:>5}  {:>5}  {:<width$}", "thread", "PU L#", "PU P#", "place");
+    let named = !threads.names.is_empty();
+    let _ = writeln!(out, "{}", if named { heading + "  name" } else { heading.trim_end().into() });
+    for (thread, place) in places.iter().enumerate() {
+        let (logical, os) = (placement.pu_logical[thread], placement.pu_os[thread]);
+        let line = format!(
+            "{:>6}  {logical:>5}  {os:>5}  {place:<width$}  {}",
+            format!("T{thread}"),
+            threads.names.get(thread).map_or("", String::as_str)
+        );
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out.push('\n');
+    out.push_str(&prediction(placement, machine, costs));
+    out
+}
+
+/// The predicted cost beside the baselines'.
+fn prediction(placement: &Placement, machine: &Topology, costs: &Costs) -> String {
+    let mut out = String::new();
+    let levels = Hierarchy::new(machine).levels;
+    let prices: Vec<String> = levels
+        .iter()
+        .zip(&costs.per_level)
+        .map(|(level, cost)| format!("between {} {}", level.between, number(*cost, costs.unit)))
+        .collect();
+    let _ = writeln!(out, "cost of one event: {}", prices.join(", "));
+    let _ = writeln!(out, "predicted cost, sum over pairs of threads of events x cost:");
+    let line = |out: &mut String, name: &str, cost: f64, note: String| {
+        let cost = number(cost, costs.unit);
+        let _ = writeln!(out, "{}", format!("  {name:<10} {cost:>18}  {note}").trim_end());
+    };
+    line(&mut out, "this plan", placement.cost, shared(placement.shared_cores));
+    let baselines = &placement.baselines;
+    let ratio = |other: f64| match placement.cost > 0.0 {
+        true => format!("{:.2} times this plan", other / placement.cost),
+        false => String::new(),
+    };
+    let compact = match placement.compact_shared_cores > placement.shared_cores {
+        true => format!(
+            "{}, but {}",
+            ratio(baselines.compact),
+            shared(placement.compact_shared_cores)
+        ),
+        false => ratio(baselines.compact),
+    };
+    line(&mut out, "compact", baselines.compact, compact);
+    line(&mut out, "scatter", baselines.scatter, ratio(baselines.scatter));
+    line(&mut out, "random", baselines.random, ratio(baselines.random) + " (expected)");
+    out
+}
+
+fn shared(cores: usize) -> String {
+    match cores {
+        0 => String::new(),
+        1 => "1 core holds more than one thread".into(),
+        n => format!("{n} cores hold more than one thread"),
+    }
+}
+
+/// A cost with its unit: whole where it is whole.
+fn number(cost: f64, unit: &str) -> String {
+    let text = match cost.fract() == 0.0 || cost >= 1e6 {
+        true => format!("{cost:.0}"),
+        false => format!("{cost:.1}"),
+    };
+    if unit.is_empty() { text } else { format!("{text} {unit}") }
 }

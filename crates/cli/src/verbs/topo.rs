@@ -1,10 +1,197 @@
-//! `threadtalk topo`.
+//! `threadtalk topo`: the machine as the tool sees it.
 
-/// Under construction.
+use anyhow::Context;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use topology::{CostModel, Costs, Hierarchy, ObjectId, ObjectKind, Source, Topology};
+
+/// Show the machine as threadtalk sees it
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Machine to show: an hwloc XML file or a synthetic description ('pack:2 core:8 pu:2')
+    /// [default: this machine]
+    #[arg(long, value_name = "MACHINE")]
+    on: Option<String>,
+    /// latency, complace, or numbers from the root of the tree down over the levels that branch
+    #[arg(long, default_value = "latency", value_name = "COSTS", allow_hyphen_values = true)]
+    costs: String,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
 
 /// Runs the verb; returns the process's exit code.
-pub fn run(_args: Args) -> anyhow::Result<i32> {
-    anyhow::bail!("under construction")
+pub fn run(args: Args) -> anyhow::Result<i32> {
+    let machine = machine(args.on.as_deref())?;
+    let costs = costs(&args.costs, &machine)?;
+    let text = match args.json {
+        true => format!("{:#}\n", as_json(&machine, &costs)),
+        false => as_text(&machine, &costs),
+    };
+    print(&text)?;
+    Ok(0)
+}
+
+/// The machine that `--on` names, or this one.
+pub fn machine(on: Option<&str>) -> anyhow::Result<Topology> {
+    Ok(match on {
+        Some(spec) => Topology::from_spec(spec)?,
+        None => Topology::discover()?,
+    })
+}
+
+/// The costs that `--costs` names, on this machine.
+pub fn costs(text: &str, machine: &Topology) -> anyhow::Result<Costs> {
+    let model: CostModel = text.parse().context("--costs")?;
+    Costs::new(&model, machine).context("--costs")
+}
+
+/// Writes to stdout; a reader that went away (`| head`) is no error.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to stdout")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn as_text(machine: &Topology, costs: &Costs) -> String {
+    let mut out = String::new();
+    let source = match machine.source {
+        Source::Hwloc => "this machine, as hwloc sees it",
+        Source::Sysfs => "this machine, as /sys shows it (hwloc found nothing)",
+        Source::Xml => "from hwloc XML",
+        Source::Synthetic => "synthetic",
+    };
+    let _ = writeln!(out, "{} ({source})\n", machine.describe());
+    tree(&mut out, machine, ObjectId(0), 0);
+    let (allowed, all) = (machine.allowed(), machine.pus.len());
+    let _ = writeln!(out, "\nallowed PUs   P# {allowed} ({} of {all})", allowed.len());
+    let _ = writeln!(out, "cache line    {} bytes", machine.line_bytes());
+    let _ = writeln!(out, "cost of communication ({})", costs.name);
+    let levels = Hierarchy::new(machine).levels;
+    if levels.is_empty() {
+        let _ = writeln!(out, "  none: there is only one PU");
+    }
+    for (level, cost) in levels.iter().zip(&costs.per_level) {
+        let shared = shared_words(level.shared);
+        let cost = format!("{cost:.1} {}", costs.unit);
+        let between = format!("between {}", level.between);
+        let _ = writeln!(out, "  {between:<20} {:>9}  ({shared})", cost.trim_end());
+    }
+    out
+}
+
+fn shared_words(shared: ObjectKind) -> String {
+    match shared {
+        ObjectKind::Machine => "different packages".into(),
+        ObjectKind::Package | ObjectKind::Group | ObjectKind::Die => {
+            format!("same {shared}, no common cache")
+        }
+        _ => format!("same {shared}"),
+    }
+}
+
+/// One line per object; chains of only children share a line.
+fn tree(out: &mut String, machine: &Topology, id: ObjectId, indent: usize) {
+    let mut words = vec![words(machine, id)];
+    let mut at = machine.object(id);
+    while let ([only], true) = (at.children.as_slice(), at.numa.is_empty()) {
+        words.push(self::words(machine, *only));
+        at = machine.object(*only);
+    }
+    let _ = writeln!(out, "{:indent$}{}", "", words.join(" + "));
+    for &node in &at.numa {
+        let node = &machine.numa_nodes[node];
+        let size = if node.bytes > 0 { format!(" ({})", size(node.bytes)) } else { String::new() };
+        let _ =
+            writeln!(out, "{:indent$}  NUMA node L#{} P#{}{size}", "", node.logical, node.os);
+    }
+    for &child in &at.children {
+        tree(out, machine, child, indent + 2);
+    }
+}
+
+fn words(machine: &Topology, id: ObjectId) -> String {
+    let object = machine.object(id);
+    let mut text = format!("{} L#{}", object.kind, object.logical);
+    if let Some(os) = object.os {
+        let _ = write!(text, " P#{os}");
+    }
+    if object.cache_bytes > 0 {
+        let _ = write!(text, " ({})", size(object.cache_bytes));
+    }
+    let pu = &machine.pus.get(object.first_pu as usize);
+    if object.kind == ObjectKind::Pu && pu.is_some_and(|pu| !pu.allowed) {
+        text.push_str(" (not allowed)");
+    }
+    text
+}
+
+/// `32 KiB`, `35 MiB`, `64 GiB`.
+fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let fits = UNITS.iter().find(|(_, shift)| bytes >= 1 << shift);
+    match fits {
+        Some((unit, shift)) => {
+            let number = format!("{:.1}", bytes as f64 / (1u64 << shift) as f64);
+            format!("{} {unit}", number.trim_end_matches(".0"))
+        }
+        None => format!("{bytes} B"),
+    }
+}
+
+fn as_json(machine: &Topology, costs: &Costs) -> Value {
+    let levels: Vec<Value> = Hierarchy::new(machine)
+        .levels
+        .iter()
+        .zip(&costs.per_level)
+        .map(|(level, cost)| {
+            json!({ "between": level.between, "shared": level.shared.to_string(), "cost": cost })
+        })
+        .collect();
+    let pus: Vec<Value> = machine
+        .pus
+        .iter()
+        .map(|pu| {
+            json!({
+                "pu_logical": pu.logical,
+                "pu_os": pu.os,
+                "allowed": pu.allowed,
+                "place": machine.place_of(pu.logical),
+            })
+        })
+        .collect();
+    let nodes: Vec<Value> = machine
+        .numa_nodes
+        .iter()
+        .map(|n| json!({ "logical": n.logical, "os": n.os, "bytes": n.bytes }))
+        .collect();
+    json!({
+        "machine": machine.describe(),
+        "this_machine": machine.is_this_machine(),
+        "line_bytes": machine.line_bytes(),
+        "allowed": machine.allowed().to_string(),
+        "costs": { "model": costs.name, "unit": costs.unit, "levels": levels },
+        "pus": pus,
+        "numa_nodes": nodes,
+        "tree": object_json(machine, ObjectId(0)),
+    })
+}
+
+fn object_json(machine: &Topology, id: ObjectId) -> Value {
+    let object = machine.object(id);
+    let children: Vec<Value> =
+        object.children.iter().map(|&child| object_json(machine, child)).collect();
+    json!({
+        "kind": object.kind.to_string(),
+        "logical": object.logical,
+        "os": object.os,
+        "cache_bytes": object.cache_bytes,
+        "numa_nodes": object.numa,
+        "children": children,
+    })
 }
