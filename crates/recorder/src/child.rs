@@ -1,0 +1,278 @@
+//! Starting a program with everything inherited but a few environment variables, passing signals
+//! on, and waiting for it.
+
+use crate::error::RecorderError;
+use crate::signals::{Forwarding, signal_name};
+use crate::target::Target;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Our standard input as a file that can be opened.
+const STDIN: &str = "/proc/self/fd/0";
+
+/// How a program ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    Exited(i32),
+    Killed(i32),
+}
+
+impl Ending {
+    /// The exit code that a shell would show: the program's own, or 128 + signal.
+    pub fn shell_code(self) -> i32 {
+        match self {
+            Self::Exited(code) => code,
+            Self::Killed(signal) => 128 + signal,
+        }
+    }
+
+    /// In words, to follow "the program".
+    pub fn in_words(self) -> String {
+        match self {
+            Self::Exited(code) => format!("exited with status {code}"),
+            Self::Killed(signal) => format!("was killed by {}", signal_name(signal)),
+        }
+    }
+}
+
+/// A program that has ended.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ended {
+    pub ending: Ending,
+    pub wall: Duration,
+    /// User plus system time of the program and of those of its children that it waited for.
+    pub cpu: Duration,
+    /// The signal that asked us to stop, if one did.
+    pub interrupted: Option<i32>,
+    /// Processes that the program left running.
+    pub survivors: usize,
+}
+
+/// Where a program's standard streams go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Streams {
+    /// Where ours go.
+    Inherited,
+    /// Output is thrown away; input is our standard input read again from this offset, or empty
+    /// when that is not a file.
+    Discarded { input_from: u64 },
+}
+
+/// A program to be started.
+pub struct Launch<'a> {
+    pub target: &'a Target,
+    /// Variables added to the environment.
+    pub environment: Vec<(&'static str, OsString)>,
+    pub streams: Streams,
+    /// Become the parent of processes that lose theirs, so that they can be counted at the end.
+    pub adopt_orphans: bool,
+}
+
+/// A program that runs.
+pub struct Running {
+    child: Child,
+    forwarding: Forwarding,
+    started: Instant,
+    adopt_orphans: bool,
+    ended: bool,
+}
+
+impl Launch<'_> {
+    /// Starts the program.
+    pub fn start(self) -> Result<Running, RecorderError> {
+        let mut command = Command::new(&self.target.path);
+        command.arg0(&self.target.argv[0]).args(&self.target.argv[1..]);
+        command.envs(self.environment);
+        if let Streams::Discarded { input_from } = self.streams {
+            command.stdin(stdin_again(input_from)).stdout(Stdio::null()).stderr(Stdio::null());
+        }
+        let forwarding = Forwarding::install();
+        set_subreaper(self.adopt_orphans);
+        prepare_child(&mut command);
+        let started = Instant::now();
+        let spawned = command.spawn();
+        if spawned.is_err() {
+            set_subreaper(false);
+        }
+        let child = spawned
+            .map_err(|error| RecorderError::Spawn { path: self.target.path.clone(), error })?;
+        forwarding.watch(child.id() as i32);
+        let adopt_orphans = self.adopt_orphans;
+        Ok(Running { child, forwarding, started, adopt_orphans, ended: false })
+    }
+}
+
+/// In the new process: our signal mask as it was (the standard library empties it), and an end with
+/// us even if we are killed.
+fn prepare_child(command: &mut Command) {
+    // SAFETY: all-zero is a valid sigset_t and the pointers are valid; getpid cannot fail.
+    let (mask, parent) = unsafe {
+        let mut mask: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &mut mask);
+        (mask, libc::getpid())
+    };
+    let setup = move || {
+        // SAFETY: async-signal-safe calls with valid arguments only.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut());
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid() != parent {
+                libc::_exit(128 + libc::SIGKILL);
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the closure neither allocates nor takes locks.
+    unsafe { command.pre_exec(setup) };
+}
+
+/// Where our standard input stands, when it is a file that can be read again.
+pub fn stdin_offset() -> Option<u64> {
+    if !std::fs::metadata(STDIN).is_ok_and(|m| m.is_file()) {
+        return None;
+    }
+    // SAFETY: plain integers.
+    u64::try_from(unsafe { libc::lseek(0, 0, libc::SEEK_CUR) }).ok()
+}
+
+/// Our standard input opened once more, so that every run of a program reads the same.
+fn stdin_again(offset: u64) -> Stdio {
+    let open = || {
+        stdin_offset()?;
+        let mut file = File::open(STDIN).ok()?;
+        file.seek(SeekFrom::Start(offset)).ok()?;
+        Some(file)
+    };
+    open().map_or_else(Stdio::null, Stdio::from)
+}
+
+impl Running {
+    /// Process id.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Waits until the program has ended, at most `timeout`; true when it has.
+    pub fn ends_within(&self, timeout: Duration) -> bool {
+        // SAFETY: no pointers.
+        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid(), 0) } as i32;
+        let deadline = Instant::now() + timeout;
+        let ended = loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.is_zombie() {
+                break true;
+            }
+            if left.is_zero() {
+                break false;
+            }
+            if pidfd < 0 {
+                // A kernel or sandbox without pidfds: look every few milliseconds.
+                std::thread::sleep(left.min(Duration::from_millis(2)));
+                continue;
+            }
+            let mut poll = libc::pollfd { fd: pidfd, events: libc::POLLIN, revents: 0 };
+            // SAFETY: one valid pollfd.
+            unsafe { libc::poll(&mut poll, 1, left.as_millis() as i32 + 1) };
+        };
+        if pidfd >= 0 {
+            // SAFETY: our own descriptor.
+            unsafe { libc::close(pidfd) };
+        }
+        ended
+    }
+
+    fn is_zombie(&self) -> bool {
+        wait_id(libc::P_PID, self.pid(), libc::WNOHANG).is_ok_and(|pid| pid == self.pid())
+    }
+
+    /// Waits for the program's end. It is not reaped before `before_reaping` has run, so its
+    /// process id and `/proc` entry are still its own there.
+    pub fn wait(mut self, before_reaping: impl FnOnce()) -> Result<Ended, RecorderError> {
+        let pid = self.pid();
+        loop {
+            let (kind, id) = if self.adopt_orphans { (libc::P_ALL, 0) } else { (libc::P_PID, pid) };
+            match wait_id(kind, id, 0) {
+                Ok(ended) if ended == pid => break,
+                // An orphan of the program that we inherited.
+                Ok(orphan) => drop(reap(orphan)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(RecorderError::Wait(error)),
+            }
+        }
+        let wall = self.started.elapsed();
+        before_reaping();
+        self.forwarding.unwatch();
+        let (status, cpu) = reap(pid).map_err(RecorderError::Wait)?;
+        self.ended = true;
+        let survivors = if self.adopt_orphans { living_children() } else { 0 };
+        let ending = match libc::WIFSIGNALED(status) {
+            true => Ending::Killed(libc::WTERMSIG(status)),
+            false => Ending::Exited(libc::WEXITSTATUS(status)),
+        };
+        Ok(Ended { ending, wall, cpu, interrupted: self.forwarding.last(), survivors })
+    }
+}
+
+impl Drop for Running {
+    /// A program that is given up on does not stay behind.
+    fn drop(&mut self) {
+        if !self.ended {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        set_subreaper(false);
+    }
+}
+
+/// Waits for an end without reaping; the process id that ended, 0 for none yet.
+fn wait_id(kind: libc::idtype_t, id: i32, flags: i32) -> io::Result<i32> {
+    // SAFETY: all-zero is a valid siginfo_t, and the pointer is valid; after success si_pid is
+    // set, or still 0.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WNOWAIT | flags;
+        match libc::waitid(kind, id as libc::id_t, &mut info, options) {
+            0 => Ok(info.si_pid()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// Collects an ended child: wait status and CPU time.
+fn reap(pid: i32) -> io::Result<(i32, Duration)> {
+    let mut status = 0;
+    // SAFETY: all-zero is a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are valid for the call.
+    while unsafe { libc::wait4(pid, &mut status, 0, &mut usage) } < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    let time = |t: libc::timeval| {
+        Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
+    };
+    Ok((status, time(usage.ru_utime) + time(usage.ru_stime)))
+}
+
+fn set_subreaper(on: bool) {
+    // SAFETY: plain integers.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, i32::from(on), 0, 0, 0) };
+}
+
+/// Children of ours that are still running.
+fn living_children() -> usize {
+    let me = std::process::id() as i32;
+    let Ok(entries) = std::fs::read_dir("/proc") else { return 0 };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter_map(|pid| binding::TaskStatus::of_process(pid).ok())
+        .filter(|status| status.parent == me && !matches!(status.state, Some('Z' | 'X')))
+        .count()
+}

@@ -1,0 +1,249 @@
+//! From a recording in shared memory to a profile: identities, names, totals, warnings.
+
+use crate::child::{Ended, Ending};
+use crate::error::RecorderError;
+use crate::session::{RawCell, RawModule, RawThread, Session, SessionOptions};
+use crate::signals::signal_name;
+use crate::target::Target;
+use profile::{CommRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::SystemTime;
+use symbols::Resolver;
+use types::{ThreadId, ThreadIdentity};
+use wire::session::{Header, life};
+
+/// What is known about a run besides the session.
+pub struct Circumstances<'a> {
+    pub target: &'a Target,
+    pub options: SessionOptions,
+    pub topology_xml: String,
+    pub started: SystemTime,
+    pub ended: Ended,
+}
+
+/// Builds the profile of a session that was recorded.
+pub fn profile(
+    session: &Session,
+    header: &Header,
+    run: Circumstances<'_>,
+) -> Result<Profile, RecorderError> {
+    let raw = session.threads(header.threads.load(Relaxed) as usize)?;
+    let modules = session.modules(header.modules.load(Relaxed) as usize)?;
+    let cells = session.cells(raw.len())?;
+    let threads = thread_rows(&raw, &modules, header.started_ns.load(Relaxed), monotonic_ns());
+    let comm: Vec<CommRow> = cells
+        .into_iter()
+        .filter(|cell| cell.from != cell.to)
+        .map(|RawCell { kind, from, to, count }| CommRow { from, to, kind, count })
+        .collect();
+    let warnings = warnings(header, &threads, &comm, &run);
+    let (exit_code, exit_signal) = match run.ended.ending {
+        Ending::Exited(code) => (Some(code), None),
+        Ending::Killed(signal) => (None, Some(signal)),
+    };
+    let meta = Meta {
+        schema_version: SCHEMA_VERSION,
+        tool: concat!("threadtalk ", env!("CARGO_PKG_VERSION")).into(),
+        command: run.target.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        directory: std::env::current_dir()
+            .map(|d| d.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        started: humantime::format_rfc3339_seconds(run.started).to_string(),
+        wall_seconds: run.ended.wall.as_secs_f64(),
+        cpu_seconds: run.ended.cpu.as_secs_f64(),
+        host: host(),
+        topology_xml: run.topology_xml,
+        mode: Mode::Exact,
+        parameters: Parameters { block_bytes: run.options.block_bytes },
+        totals: Totals::of(&threads, &comm),
+        warnings,
+        exit_code,
+        exit_signal,
+    };
+    Ok(Profile { meta, threads, comm })
+}
+
+/// Threads with the identities by which another run of the program knows them.
+fn thread_rows(
+    raw: &[RawThread],
+    modules: &[RawModule],
+    recording_started_ns: i64,
+    now_ns: i64,
+) -> Vec<ThreadRow> {
+    let mut resolver = Resolver::new();
+    let mut seen: HashMap<(Option<ThreadId>, String), u32> = HashMap::new();
+    let since = |ns: i64| u64::try_from(ns - recording_started_ns).unwrap_or(0);
+    raw.iter()
+        .enumerate()
+        .map(|(id, thread)| {
+            let place = locate(modules, thread.start_routine);
+            let start_routine = place
+                .as_ref()
+                .map(|(path, offset)| format!("{}+{offset:#x}", file_name(path)))
+                .unwrap_or_default();
+            let start_symbol = place
+                .and_then(|(path, offset)| resolver.function(Path::new(path), offset))
+                .unwrap_or_default();
+            let count = seen.entry((thread.parent, start_routine.clone())).or_insert(0);
+            let ordinal = *count;
+            *count += 1;
+            let ended_ns = if thread.life == life::ALIVE || thread.ended_ns == 0 {
+                now_ns
+            } else {
+                thread.ended_ns
+            };
+            ThreadRow {
+                id: ThreadId(id as u32),
+                identity: ThreadIdentity {
+                    start_routine,
+                    // A creator is older than what it creates; anything else is a page that the
+                    // program has overwritten or left half-written.
+                    parent: thread.parent.filter(|parent| parent.index() < id),
+                    ordinal,
+                    name: thread.name.clone(),
+                },
+                start_symbol,
+                os_tid: thread.tid,
+                started_ns: since(thread.started_ns),
+                ended_ns: since(ended_ns).max(since(thread.started_ns)),
+                loads: thread.loads,
+                stores: thread.stores,
+            }
+        })
+        .collect()
+}
+
+/// The file that is mapped at `address`, and the place in it. Of files that were mapped there one
+/// after the other, the last.
+fn locate(modules: &[RawModule], address: u64) -> Option<(&str, u64)> {
+    let module = modules.iter().rev().find(|m| (m.start..m.end).contains(&address))?;
+    Some((module.path.as_str(), address - module.start + module.file_offset))
+}
+
+/// The last part of a path as the kernel prints it.
+fn file_name(path: &str) -> &str {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// What the profile does not hold, one sentence each.
+fn warnings(
+    header: &Header,
+    threads: &[ThreadRow],
+    comm: &[CommRow],
+    run: &Circumstances<'_>,
+) -> Vec<String> {
+    let mut list = limits(header);
+    let seconds = run.ended.wall.as_secs_f64();
+    match (run.ended.interrupted, run.ended.ending) {
+        (Some(signal), _) => list.push(format!(
+            "The recording was interrupted by {} after {seconds:.1} s; it covers the run up to then.",
+            signal_name(signal)
+        )),
+        (None, Ending::Killed(signal)) => list.push(format!(
+            "The program was killed by {} after {seconds:.1} s; the profile covers the run up to \
+             then.",
+            signal_name(signal)
+        )),
+        (None, Ending::Exited(_)) => {}
+    }
+    if run.ended.survivors > 0 {
+        list.push(format!(
+            "{} left running by the program when it ended; what still happens there is not in this \
+             profile.",
+            several(run.ended.survivors as u64, "process was", "processes were")
+        ));
+    }
+    if !run.options.count {
+        list.push("Nothing was counted: the engine was told to translate only.".into());
+    } else if threads.len() <= 1 {
+        list.push("The program had one thread: there is nothing to place.".into());
+    } else if comm.is_empty() {
+        list.push(
+            "No thread read or overwrote what another one wrote: placement cannot matter.".into(),
+        );
+    }
+    list
+}
+
+/// Limits of the engine that were reached.
+fn limits(header: &Header) -> Vec<String> {
+    let sentences = [
+        (
+            &header.children_unprofiled,
+            "child process (fork, posix_spawn) ran unprofiled",
+            "child processes (fork, posix_spawn) ran unprofiled",
+            "what they did is not in this profile",
+        ),
+        (
+            &header.threads_unprofiled,
+            "thread ran unprofiled because no slot was left",
+            "threads ran unprofiled because no slot was left",
+            "their communication is missing",
+        ),
+        (
+            &header.threads_detached,
+            "thread left the engine when it ran generated code (a just-in-time compiler's)",
+            "threads left the engine when they ran generated code (a just-in-time compiler's)",
+            "their later communication is missing",
+        ),
+        (
+            &header.readers_forgotten,
+            "read by a thread that had ended was forgotten",
+            "reads by threads that had ended were forgotten",
+            "so many invalidations are not counted",
+        ),
+        (
+            &header.sites_unseen,
+            "instruction accesses memory in a way the engine cannot follow (gather, scatter, %gs)",
+            "instructions access memory in a way the engine cannot follow (gather, scatter, %gs)",
+            "their communication is missing",
+        ),
+        (
+            &header.modules_dropped,
+            "loaded library was not described",
+            "loaded libraries were not described",
+            "threads that start there have no name for their start routine",
+        ),
+    ];
+    let mut list: Vec<String> = sentences
+        .into_iter()
+        .filter_map(|(counter, one, many, so)| {
+            let count = counter.load(Relaxed);
+            (count > 0).then(|| format!("{}; {so}.", several(count, one, many)))
+        })
+        .collect();
+    let execs = header.execs.load(Relaxed);
+    if execs > 0 {
+        list.push(format!(
+            "The process replaced its program (execve) {}; the profile holds the last one.",
+            if execs == 1 { "once".into() } else { format!("{execs} times") }
+        ));
+    }
+    list
+}
+
+/// "1 process was", "3 processes were".
+fn several(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+fn monotonic_ns() -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+fn host() -> String {
+    let mut name = [0u8; 256];
+    // SAFETY: one byte less than the buffer, so it stays NUL-terminated.
+    unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    crate::session::text(&name)
+}
+
+#[cfg(test)]
+#[path = "collect_tests.rs"]
+mod tests;

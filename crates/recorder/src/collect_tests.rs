@@ -1,0 +1,157 @@
+//! Identities, times and warnings from made-up sessions.
+
+use super::*;
+use std::time::Duration;
+use types::CommKind;
+
+fn module(start: u64, end: u64, file_offset: u64, path: &str) -> RawModule {
+    RawModule { start, end, file_offset, path: path.into() }
+}
+
+fn thread(parent: Option<u32>, start_routine: u64) -> RawThread {
+    RawThread {
+        loads: 10,
+        stores: 4,
+        tid: 100,
+        parent: parent.map(ThreadId),
+        life: life::EXITED,
+        start_routine,
+        started_ns: 5_000,
+        ended_ns: 9_000,
+        name: "w".into(),
+    }
+}
+
+#[test]
+fn the_same_routine_of_the_same_parent_is_numbered() {
+    let modules = [
+        module(0x1000, 0x2000, 0, "/old/gone.so"),
+        module(0x1000, 0x2000, 0x500, "/usr/lib/libgomp.so.1.0.0"),
+        module(0x8000, 0x9000, 0x1000, "/tmp/app (deleted)"),
+    ];
+    let raw = [
+        thread(None, 0),
+        thread(Some(0), 0x1940),
+        thread(Some(0), 0x8010),
+        thread(Some(0), 0x1940),
+        thread(Some(1), 0x1940),
+        thread(Some(0), 0xdead_0000),
+    ];
+    let rows = thread_rows(&raw, &modules, 1_000, 99_000);
+    let identity: Vec<_> = rows
+        .iter()
+        .map(|r| (r.identity.start_routine.as_str(), r.identity.parent, r.identity.ordinal))
+        .collect();
+    let t = |id| Some(ThreadId(id));
+    assert_eq!(
+        identity,
+        [
+            ("", None, 0),
+            ("libgomp.so.1.0.0+0xe40", t(0), 0),
+            ("app+0x1010", t(0), 0),
+            ("libgomp.so.1.0.0+0xe40", t(0), 1),
+            ("libgomp.so.1.0.0+0xe40", t(1), 0),
+            ("", t(0), 0),
+        ]
+    );
+    assert_eq!((rows[3].id, rows[3].started_ns, rows[3].ended_ns), (ThreadId(3), 4_000, 8_000));
+}
+
+#[test]
+fn a_thread_that_was_cut_off_ends_with_the_recording() {
+    let mut raw = thread(None, 0);
+    raw.life = life::ALIVE;
+    raw.ended_ns = 0;
+    let rows = thread_rows(&[raw], &[], 1_000, 99_000);
+    assert_eq!(rows[0].ended_ns, 98_000);
+}
+
+fn header() -> Header {
+    // SAFETY: atomics of plain integers, for which zero is valid.
+    unsafe { std::mem::zeroed() }
+}
+
+fn target() -> Target {
+    Target { path: "/bin/x".into(), argv: vec!["x".into()], program: "/bin/x".into() }
+}
+
+fn all_warnings(header: &Header, threads: usize, talk: bool, ended: Ended) -> Vec<String> {
+    let target = target();
+    let raw: Vec<_> = (0..threads).map(|_| thread(None, 0)).collect();
+    let rows = thread_rows(&raw, &[], 0, 0);
+    let (from, to) = (ThreadId(0), ThreadId(1));
+    let comm = [CommRow { from, to, kind: CommKind::Raw, count: 1 }];
+    let run = Circumstances {
+        target: &target,
+        options: SessionOptions { block_bytes: 64, disable: 0, count: true },
+        topology_xml: String::new(),
+        started: SystemTime::UNIX_EPOCH,
+        ended,
+    };
+    warnings(header, &rows, &comm[..usize::from(talk)], &run)
+}
+
+fn ended(ending: Ending) -> Ended {
+    let (wall, cpu) = (Duration::from_millis(1250), Duration::from_secs(1));
+    Ended { ending, wall, cpu, interrupted: None, survivors: 0 }
+}
+
+#[test]
+fn a_plain_run_has_no_warnings() {
+    assert_eq!(all_warnings(&header(), 2, true, ended(Ending::Exited(3))), [] as [String; 0]);
+}
+
+#[test]
+fn every_limit_is_told_in_words() {
+    let header = header();
+    header.children_unprofiled.store(1, Relaxed);
+    header.threads_unprofiled.store(2, Relaxed);
+    header.threads_detached.store(3, Relaxed);
+    header.readers_forgotten.store(4, Relaxed);
+    header.sites_unseen.store(5, Relaxed);
+    header.modules_dropped.store(6, Relaxed);
+    header.execs.store(1, Relaxed);
+    let list = all_warnings(&header, 2, true, ended(Ending::Exited(0)));
+    assert_eq!(list.len(), 7);
+    assert_eq!(
+        list[0],
+        "1 child process (fork, posix_spawn) ran unprofiled; what they did is not in this profile."
+    );
+    assert!(list[1].starts_with("2 threads ran unprofiled because no slot was left;"));
+    assert_eq!(
+        list[6],
+        "The process replaced its program (execve) once; the profile holds the last one."
+    );
+}
+
+#[test]
+fn nothing_to_place_is_said() {
+    let exited = ended(Ending::Exited(0));
+    assert_eq!(
+        all_warnings(&header(), 1, false, exited),
+        ["The program had one thread: there is nothing to place."]
+    );
+    assert_eq!(
+        all_warnings(&header(), 2, false, exited),
+        ["No thread read or overwrote what another one wrote: placement cannot matter."]
+    );
+}
+
+#[test]
+fn a_run_that_was_cut_short_says_when_and_by_what() {
+    let killed = ended(Ending::Killed(libc::SIGSEGV));
+    assert_eq!(
+        all_warnings(&header(), 2, true, killed),
+        ["The program was killed by SIGSEGV after 1.2 s; the profile covers the run up to then."]
+    );
+    let interrupted =
+        Ended { interrupted: Some(libc::SIGINT), survivors: 2, ..ended(Ending::Killed(2)) };
+    assert_eq!(
+        all_warnings(&header(), 2, true, interrupted),
+        [
+            "The recording was interrupted by SIGINT after 1.2 s; it covers the run up to then.",
+            "2 processes were left running by the program when it ended; what still happens there \
+             is not in this profile.",
+        ]
+    );
+}

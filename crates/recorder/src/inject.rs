@@ -1,0 +1,70 @@
+//! Finding the injected libraries and handing them to a program through LD_PRELOAD.
+
+use crate::error::RecorderError;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The exact engine, in the file system.
+pub const AGENT: &str = "libthreadtalk_agent.so";
+/// The launch shim, in the file system.
+pub const SHIM: &str = "libthreadtalk_shim.so";
+/// Environment variable naming the folder of both, for odd installations and tests.
+pub const LIB_DIR_ENV: &str = "THREADTALK_LIB_DIR";
+
+/// The absolute path of library `name`: in `$THREADTALK_LIB_DIR`, else beside our executable, else
+/// in `../lib/threadtalk` from there.
+pub fn find_library(name: &'static str) -> Result<PathBuf, RecorderError> {
+    let candidates: Vec<PathBuf> = match std::env::var_os(LIB_DIR_ENV).filter(|d| !d.is_empty()) {
+        Some(folder) => vec![PathBuf::from(folder)],
+        None => std::env::current_exe()
+            .ok()
+            .and_then(|exe| exe.parent().map(Path::to_path_buf))
+            .map(|bin| vec![bin.clone(), bin.join("../lib/threadtalk")])
+            .unwrap_or_default(),
+    };
+    let found = candidates.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+    let Some(path) = found else {
+        let places: Vec<_> = candidates.iter().map(|p| p.display().to_string()).collect();
+        return Err(RecorderError::LibraryMissing { name, places: places.join(", ") });
+    };
+    let path = path.canonicalize().unwrap_or(path);
+    // The loader splits LD_PRELOAD at both.
+    if path.as_os_str().as_bytes().iter().any(|b| b" :".contains(b)) {
+        return Err(RecorderError::LibraryPath { path });
+    }
+    Ok(path)
+}
+
+/// The value of LD_PRELOAD with `library` first and whatever was there after it.
+pub fn preload(library: &Path, existing: Option<&OsStr>) -> OsString {
+    let mut value = library.as_os_str().to_os_string();
+    if let Some(rest) = existing.filter(|rest| !rest.is_empty()) {
+        value.push(":");
+        value.push(rest);
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_goes_before_what_is_preloaded_already() {
+        let library = Path::new("/opt/lib/a.so");
+        assert_eq!(preload(library, None), "/opt/lib/a.so");
+        assert_eq!(preload(library, Some("".as_ref())), "/opt/lib/a.so");
+        assert_eq!(preload(library, Some("b.so c.so".as_ref())), "/opt/lib/a.so:b.so c.so");
+    }
+
+    #[test]
+    fn a_missing_library_names_the_places_that_were_searched() {
+        let error = find_library("libthreadtalk_not_there.so").unwrap_err().to_string();
+        assert!(
+            error.starts_with("cannot find libthreadtalk_not_there.so: looked in /"),
+            "{error}"
+        );
+        assert!(error.contains("../lib/threadtalk; build it with 'make build'"), "{error}");
+    }
+}

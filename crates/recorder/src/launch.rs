@@ -1,0 +1,355 @@
+//! Starting a program under a plan, and what was bound where in the end.
+//!
+//! The launch shim inside the program binds each thread as it appears (crate `shim`). Only the
+//! initial thread may be bound from here: a moment after the start, if the program has not started
+//! another thread before. Our own mask is never narrowed, so runtimes see the whole machine.
+
+use crate::child::{Ended, Launch, Running, Streams};
+use crate::error::RecorderError;
+use crate::inject::{self, SHIM};
+use crate::memory::{Mapping, SharedMemory};
+use crate::session::text;
+use crate::target::Target;
+use placement::{Plan, PlanSlot};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::time::Duration;
+use topology::Topology;
+use types::CpuSet;
+use wire::launch::{
+    ENV, Header, MAGIC, MASK_WORDS, MAX_SLOTS, MAX_STRANGERS, NONE, SLOTS_OFFSET, STRANGERS_OFFSET,
+    Slot, Stranger, VERSION, bytes, life, state,
+};
+
+/// How long a program may look at the machine before its initial thread is bound.
+const MOMENT: Duration = Duration::from_millis(150);
+
+/// What became of one planned thread.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It ran where the plan says.
+    AsPlanned,
+    /// The program set an affinity of its own; that was left in force.
+    ProgramsOwn,
+    /// Somebody bound it elsewhere after us.
+    Moved,
+    /// The kernel refused; why.
+    Refused(String),
+    /// No thread of the program matched.
+    NotSeen,
+}
+
+/// One planned thread after the run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Binding {
+    /// Logical id in the plan.
+    pub thread: u32,
+    /// Planned PU, P#.
+    pub planned_os: u32,
+    /// CPUs (P#) that were in force when last read back; `None` for a thread that never came.
+    pub bound: Option<CpuSet>,
+    pub tid: u32,
+    /// Name in this run, else the one in the plan.
+    pub name: String,
+    pub outcome: Outcome,
+}
+
+/// A thread that the plan does not know; it ran unbound.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unplanned {
+    pub name: String,
+    /// `module+0xoffset`, empty when unknown.
+    pub start_routine: String,
+}
+
+/// A run under a plan.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LaunchReport {
+    pub ended: Ended,
+    /// By logical id.
+    pub bindings: Vec<Binding>,
+    /// Threads outside the plan, the first few hundred.
+    pub unplanned: Vec<Unplanned>,
+    /// How many there were in all.
+    pub unplanned_count: u32,
+    /// Why nothing at all was bound; `None` when the shim worked.
+    pub inactive: Option<String>,
+}
+
+impl LaunchReport {
+    /// Whether every planned thread came and ran where the plan says.
+    pub fn as_planned(&self) -> bool {
+        self.inactive.is_none() && self.bindings.iter().all(|b| b.outcome == Outcome::AsPlanned)
+    }
+}
+
+/// Checks that a plan can be used on this machine.
+pub fn check_plan(plan: &Plan, here: &Topology) -> Result<(), RecorderError> {
+    let refuse = |reason: String| {
+        Err(RecorderError::Plan(format!(
+            "{reason}; make a plan for this machine with 'threadtalk place'"
+        )))
+    };
+    if plan.slots.len() > MAX_SLOTS {
+        return refuse(format!("it places {} threads, at most {MAX_SLOTS} work", plan.slots.len()));
+    }
+    for slot in &plan.slots {
+        let (thread, os, logical) = (slot.thread, slot.pu_os, slot.pu_logical);
+        let Some(pu) = here.pu_by_os(os) else {
+            return refuse(format!(
+                "it puts thread {thread} on PU P#{os}, which this machine ({}) does not have: the \
+                 plan is for {}",
+                here.describe(),
+                plan.machine
+            ));
+        };
+        if pu.logical != logical {
+            return refuse(format!(
+                "its PU P#{os} is L#{logical}, on this machine L#{}: the plan is for {}",
+                pu.logical, plan.machine
+            ));
+        }
+        if !pu.allowed {
+            return refuse(format!(
+                "it puts thread {thread} on PU P#{os}, which the cpuset or affinity mask does not \
+                 allow here (allowed: {})",
+                here.allowed()
+            ));
+        }
+    }
+    if plan.machine_pus as usize != here.pus.len() {
+        return refuse(format!(
+            "it is for a machine with {} PUs ({}), this one has {}",
+            plan.machine_pus,
+            plan.machine,
+            here.pus.len()
+        ));
+    }
+    Ok(())
+}
+
+/// Runs `target` under `plan` until it ends.
+pub fn launch(
+    target: &Target,
+    plan: &Plan,
+    streams: Streams,
+) -> Result<LaunchReport, RecorderError> {
+    let shim = inject::find_library(SHIM)?;
+    let memory = PlanMemory::create(plan)?;
+    let existing = std::env::var_os("LD_PRELOAD");
+    let environment =
+        vec![("LD_PRELOAD", inject::preload(&shim, existing.as_deref())), (ENV, memory.path())];
+    let running = Launch { target, environment, streams, adopt_orphans: false }.start()?;
+    let header = memory.header()?;
+    let slots = memory.slots()?;
+    if !running.ends_within(MOMENT) {
+        bind_initial(&running, slots.records());
+    }
+    let pid = running.pid();
+    let ended = running.wait(|| read_back_initial(pid, slots.records()))?;
+    let header = &header.records()[0];
+    let strangers = memory.strangers()?;
+    let listed = (header.strangers.load(Relaxed) as usize).min(MAX_STRANGERS);
+    Ok(LaunchReport {
+        ended,
+        bindings: bindings(plan, slots.records()),
+        unplanned: strangers.records()[..listed]
+            .iter()
+            .filter(|stranger| stranger.tid.load(Relaxed) != 0)
+            .map(unplanned)
+            .collect(),
+        unplanned_count: header.strangers.load(Relaxed),
+        inactive: inactive(header, &ended),
+    })
+}
+
+fn inactive(header: &Header, ended: &Ended) -> Option<String> {
+    match header.state.load(Acquire) {
+        state::RUNNING => None,
+        state::VERSION_MISMATCH => Some(format!(
+            "{SHIM} is of another version than this program; install both from one build"
+        )),
+        _ => Some(format!(
+            "{SHIM} was not loaded into the program (it {}); check that no wrapper cleans LD_PRELOAD \
+             from the environment",
+            ended.ending.in_words()
+        )),
+    }
+}
+
+/// Binds the initial thread, unless the shim has done so or the program has a wish of its own.
+fn bind_initial(running: &Running, slots: &[Slot]) {
+    let Some(slot) = slots.iter().find(|s| s.thread.load(Relaxed) == 0) else { return };
+    let planned: CpuSet = [slot.pu_os.load(Relaxed) as usize].into_iter().collect();
+    let wished = cpus(&slot.wished);
+    if planned.intersection(&wished) != planned
+        || slot.life.compare_exchange(life::TAKEN, life::BOUND, AcqRel, Relaxed).is_err()
+    {
+        return;
+    }
+    match binding::bind(running.pid(), &planned) {
+        Ok(set) => store(&slot.first, &set),
+        // It may have ended in this moment; that is no failure.
+        Err(binding::BindError::NoSuchThread { .. }) => {}
+        Err(_) => {
+            slot.error.store(libc::EPERM as u32, Relaxed);
+            slot.life.store(life::FAILED, Relaxed);
+        }
+    }
+    // The program may have set its own mask between our two steps; its wish wins.
+    if slot.life.load(Acquire) == life::PROGRAMS_OWN {
+        let _ = binding::bind(running.pid(), &cpus(&slot.wished));
+    }
+}
+
+/// The initial thread's binding at the very end, when the program did not exit in an orderly way.
+fn read_back_initial(pid: i32, slots: &[Slot]) {
+    let Some(slot) = slots.iter().find(|s| s.thread.load(Relaxed) == 0) else { return };
+    if slot.life.load(Acquire) < life::BOUND || !cpus(&slot.last).is_empty() {
+        return;
+    }
+    if let Ok(status) = binding::TaskStatus::of_process(pid) {
+        store(&slot.last, &status.cpus_allowed);
+    }
+}
+
+fn bindings(plan: &Plan, slots: &[Slot]) -> Vec<Binding> {
+    let mut list: Vec<Binding> = plan.slots.iter().zip(slots).map(binding_of).collect();
+    list.sort_by_key(|binding| binding.thread);
+    list
+}
+
+fn binding_of((planned, slot): (&PlanSlot, &Slot)) -> Binding {
+    let (first, last) = (cpus(&slot.first), cpus(&slot.last));
+    let in_force = if last.is_empty() { first } else { last };
+    let as_planned: CpuSet = [planned.pu_os as usize].into_iter().collect();
+    let (outcome, bound) = match slot.life.load(Acquire) {
+        life::BOUND if in_force.is_empty() || in_force == as_planned => {
+            (Outcome::AsPlanned, Some(as_planned))
+        }
+        life::BOUND => (Outcome::Moved, Some(in_force)),
+        life::PROGRAMS_OWN => {
+            let own = if in_force.is_empty() { cpus(&slot.wished) } else { in_force };
+            (Outcome::ProgramsOwn, Some(own))
+        }
+        life::FAILED => {
+            let error = std::io::Error::from_raw_os_error(slot.error.load(Relaxed) as i32);
+            (Outcome::Refused(error.to_string()), Some(in_force))
+        }
+        // Matched, but it or the program ended before it could be bound.
+        life::TAKEN => (Outcome::AsPlanned, None),
+        _ => (Outcome::NotSeen, None),
+    };
+    let seen = name_of(&slot.seen_name);
+    let planned_name = planned.identity.as_ref().map(|i| i.name.clone()).unwrap_or_default();
+    Binding {
+        thread: planned.thread,
+        planned_os: planned.pu_os,
+        bound,
+        tid: slot.tid.load(Relaxed),
+        name: if seen.is_empty() { planned_name } else { seen },
+        outcome,
+    }
+}
+
+fn unplanned(stranger: &Stranger) -> Unplanned {
+    let module: Vec<u8> =
+        stranger.module.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
+    let (module, offset) = (text(&module), stranger.offset.load(Relaxed));
+    let start_routine =
+        if module.is_empty() { String::new() } else { format!("{module}+{offset:#x}") };
+    Unplanned { name: name_of(&stranger.seen_name), start_routine }
+}
+
+fn name_of(words: &[AtomicU64; 2]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.load(Relaxed).to_le_bytes()).collect();
+    text(&bytes)
+}
+
+fn cpus(mask: &[AtomicU64; MASK_WORDS]) -> CpuSet {
+    (0..MASK_WORDS * 64).filter(|os| mask[os / 64].load(Relaxed) >> (os % 64) & 1 != 0).collect()
+}
+
+fn store(mask: &[AtomicU64; MASK_WORDS], set: &CpuSet) {
+    mask.iter().for_each(|word| word.store(0, Relaxed));
+    set.iter().filter(|os| os / 64 < MASK_WORDS).for_each(|os| {
+        mask[os / 64].fetch_or(1 << (os % 64), Relaxed);
+    });
+}
+
+/// A plan in memory shared with the shim.
+struct PlanMemory {
+    memory: SharedMemory,
+    slots: usize,
+}
+
+impl PlanMemory {
+    fn create(plan: &Plan) -> Result<Self, RecorderError> {
+        let slots = plan.slots.len();
+        let memory = SharedMemory::create("plan", c"threadtalk-plan", bytes(slots))?;
+        let created = Self { memory, slots };
+        let initial_name = plan
+            .slots
+            .iter()
+            .find(|slot| slot.thread == 0)
+            .and_then(|slot| slot.identity.as_ref())
+            .map(|identity| identity.name.as_str());
+        {
+            let mut mapping = created.slots()?;
+            for (slot, planned) in mapping.records_mut().iter_mut().zip(&plan.slots) {
+                fill(slot, planned, initial_name);
+            }
+            let header = created.header()?;
+            let header = &header.records()[0];
+            header.version.store(VERSION, Relaxed);
+            header.slots.store(slots as u32, Relaxed);
+            header.magic.store(MAGIC, Relaxed);
+        }
+        Ok(created)
+    }
+
+    fn path(&self) -> std::ffi::OsString {
+        self.memory.path()
+    }
+
+    fn header(&self) -> Result<Mapping<'_, Header>, RecorderError> {
+        self.memory.map(0, 1)
+    }
+
+    fn slots(&self) -> Result<Mapping<'_, Slot>, RecorderError> {
+        self.memory.map(SLOTS_OFFSET, self.slots)
+    }
+
+    fn strangers(&self) -> Result<Mapping<'_, Stranger>, RecorderError> {
+        self.memory.map(STRANGERS_OFFSET, MAX_STRANGERS)
+    }
+}
+
+/// Writes one planned thread into its slot.
+fn fill(slot: &mut Slot, planned: &PlanSlot, initial_name: Option<&str>) {
+    slot.thread.store(planned.thread, Relaxed);
+    slot.pu_os.store(planned.pu_os, Relaxed);
+    let Some(identity) = &planned.identity else {
+        slot.parent.store(NONE, Relaxed);
+        slot.by_order.store(1, Relaxed);
+        return;
+    };
+    slot.parent.store(identity.parent.unwrap_or(NONE), Relaxed);
+    slot.ordinal.store(identity.ordinal, Relaxed);
+    let own_name = !identity.name.is_empty() && initial_name != Some(identity.name.as_str());
+    slot.name_identifies.store(u32::from(own_name && planned.thread != 0), Relaxed);
+    copy_text(&mut slot.name, &identity.name);
+    if let Some((module, offset)) = identity.start_routine.rsplit_once("+0x") {
+        copy_text(&mut slot.module, module);
+        slot.offset.store(u64::from_str_radix(offset, 16).unwrap_or(u64::MAX), Relaxed);
+    }
+}
+
+fn copy_text(into: &mut [u8], text: &str) {
+    let length = text.len().min(into.len() - 1);
+    into[..length].copy_from_slice(&text.as_bytes()[..length]);
+}
+
+#[cfg(test)]
+#[path = "launch_tests.rs"]
+mod tests;

@@ -1,0 +1,304 @@
+//! One exact recording in shared memory: created for the agent, read back without touching holes.
+
+use crate::error::RecorderError;
+use crate::memory::{Mapping, SharedMemory};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::Relaxed;
+use std::{io, mem};
+use types::{CommKind, ThreadId};
+use wire::session::{self, Header, Module, ThreadPage};
+
+/// Settings that the agent obeys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SessionOptions {
+    /// Memory block in which communication is counted, bytes; a power of two between 8 and 1 MiB.
+    pub block_bytes: u64,
+    /// Engine optimisations to switch off (bit set, see the engine); 0 = all on.
+    pub disable: u32,
+    /// false: translate only, count nothing.
+    pub count: bool,
+}
+
+/// A recording that a program writes into.
+pub struct Session {
+    memory: SharedMemory,
+}
+
+/// One thread as the agent left it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RawThread {
+    pub loads: u64,
+    pub stores: u64,
+    pub tid: u32,
+    pub parent: Option<ThreadId>,
+    pub life: u32,
+    pub start_routine: u64,
+    pub started_ns: i64,
+    pub ended_ns: i64,
+    pub name: String,
+}
+
+/// A mapped file with code.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RawModule {
+    pub start: u64,
+    pub end: u64,
+    pub file_offset: u64,
+    pub path: String,
+}
+
+/// A counter of the tables that is not 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawCell {
+    pub kind: CommKind,
+    pub from: ThreadId,
+    pub to: ThreadId,
+    pub count: u64,
+}
+
+impl Session {
+    /// Creates an empty session.
+    pub fn create(options: SessionOptions) -> Result<Self, RecorderError> {
+        let bytes = options.block_bytes;
+        if !bytes.is_power_of_two() || !(8..=1 << 20).contains(&bytes) {
+            return Err(RecorderError::BlockSize { bytes });
+        }
+        let memory =
+            SharedMemory::create("recording", c"threadtalk-session", session::SESSION_BYTES)?;
+        let session = Self { memory };
+        {
+            let mapping = session.header()?;
+            let header = &mapping.records()[0];
+            header.version.store(session::VERSION, Relaxed);
+            header.block_shift.store(bytes.trailing_zeros(), Relaxed);
+            header.disable.store(options.disable, Relaxed);
+            header.count.store(u32::from(options.count), Relaxed);
+            header.magic.store(session::MAGIC, Relaxed);
+        }
+        Ok(session)
+    }
+
+    /// What goes into the environment variable [`session::ENV`].
+    pub fn path(&self) -> std::ffi::OsString {
+        self.memory.path()
+    }
+
+    /// The first page.
+    pub fn header(&self) -> Result<Mapping<'_, Header>, RecorderError> {
+        self.memory.map(0, 1)
+    }
+
+    /// The first `count` threads.
+    pub fn threads(&self, count: usize) -> Result<Vec<RawThread>, RecorderError> {
+        (0..count.min(session::MAX_THREADS))
+            .map(|id| {
+                // SAFETY: ThreadPage is plain data, valid for every bit pattern.
+                unsafe { self.read::<ThreadPage>(session::thread_offset(id)) }.map(raw_thread)
+            })
+            .collect()
+    }
+
+    /// The first `count` modules.
+    pub fn modules(&self, count: usize) -> Result<Vec<RawModule>, RecorderError> {
+        (0..count.min(session::MAX_MODULES))
+            .map(|i| {
+                let offset = session::MODULES_OFFSET + (i * size_of::<Module>()) as u64;
+                // SAFETY: Module is plain data, valid for every bit pattern.
+                unsafe { self.read::<Module>(offset) }.map(raw_module)
+            })
+            .collect()
+    }
+
+    /// All counters that are not 0 among `threads` threads, ordered by (kind, from, to).
+    pub fn cells(&self, threads: usize) -> Result<Vec<RawCell>, RecorderError> {
+        let mut cells = Vec::new();
+        for (table, kind) in CommKind::ALL.into_iter().enumerate() {
+            for thread in 0..threads.min(session::MAX_THREADS) {
+                let row = session::row_offset(table, thread);
+                let bytes = (threads * size_of::<u64>()) as u64;
+                for_each_counter(self.memory.file(), row, bytes, |other, count| {
+                    let (from, to) = direction(kind, thread, other);
+                    cells.push(RawCell { kind, from, to, count });
+                })
+                .map_err(RecorderError::ReadBack)?;
+            }
+        }
+        cells.sort_by_key(|cell| (cell.kind, cell.from, cell.to));
+        Ok(cells)
+    }
+
+    /// Reads one record; a hole reads as zeroes and stays a hole.
+    ///
+    /// # Safety
+    /// Every bit pattern must be a valid `T`.
+    unsafe fn read<T>(&self, offset: u64) -> Result<T, RecorderError> {
+        let mut record = mem::MaybeUninit::<T>::zeroed();
+        // SAFETY: zeroed, so initialised as bytes; exactly the record's bytes.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(record.as_mut_ptr().cast::<u8>(), size_of::<T>())
+        };
+        self.memory.file().read_exact_at(bytes, offset).map_err(RecorderError::ReadBack)?;
+        // SAFETY: all bytes are initialised, and the caller vouches for the type.
+        Ok(unsafe { record.assume_init() })
+    }
+}
+
+/// The row's owner and the column, as (from, to). Rows are `raw[reader][writer]`,
+/// `waw[writer][previous writer]` and `invalidation[writer][reader]`.
+fn direction(kind: CommKind, row: usize, column: usize) -> (ThreadId, ThreadId) {
+    let (row, column) = (ThreadId(row as u32), ThreadId(column as u32));
+    match kind {
+        CommKind::Raw | CommKind::Waw => (column, row),
+        CommKind::Invalidation => (row, column),
+    }
+}
+
+/// Calls `found(index, value)` for every u64 that is not 0 in `bytes` bytes at `start`, skipping
+/// holes.
+fn for_each_counter(
+    file: &File,
+    start: u64,
+    bytes: u64,
+    mut found: impl FnMut(usize, u64),
+) -> io::Result<()> {
+    let end = start + bytes;
+    let mut at = start;
+    while let Some(data) = seek(file, at, libc::SEEK_DATA)?.filter(|&data| data < end) {
+        let stop = seek(file, data, libc::SEEK_HOLE)?.unwrap_or(end).min(end);
+        let mut buffer = vec![0u8; (stop - data) as usize];
+        file.read_exact_at(&mut buffer, data)?;
+        for (i, word) in buffer.chunks_exact(8).enumerate() {
+            let value = u64::from_le_bytes(word.try_into().expect("chunks of eight"));
+            if value != 0 {
+                found(((data - start) / 8) as usize + i, value);
+            }
+        }
+        at = stop;
+    }
+    Ok(())
+}
+
+/// The next data or hole at or after `from`; `None` when there is none.
+fn seek(file: &File, from: u64, whence: i32) -> io::Result<Option<u64>> {
+    // SAFETY: plain integers; the descriptor is open.
+    let offset = unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, whence) };
+    if offset >= 0 {
+        return Ok(Some(offset as u64));
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::ENXIO) { Ok(None) } else { Err(error) }
+}
+
+fn raw_thread(page: ThreadPage) -> RawThread {
+    let parent = page.parent.load(Relaxed);
+    RawThread {
+        loads: page.loads.load(Relaxed),
+        stores: page.stores.load(Relaxed),
+        tid: page.tid.load(Relaxed),
+        parent: (parent != u32::MAX).then_some(ThreadId(parent)),
+        life: page.life.load(Relaxed),
+        start_routine: page.start_routine.load(Relaxed),
+        started_ns: page.started_ns.load(Relaxed),
+        ended_ns: page.ended_ns.load(Relaxed),
+        name: text(&page.name),
+    }
+}
+
+fn raw_module(module: Module) -> RawModule {
+    RawModule {
+        start: module.start.load(Relaxed),
+        end: module.end.load(Relaxed),
+        file_offset: module.file_offset.load(Relaxed),
+        path: text(&module.path),
+    }
+}
+
+/// Bytes up to the first NUL.
+pub fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    fn session() -> Session {
+        Session::create(SessionOptions { block_bytes: 64, disable: 0, count: true }).unwrap()
+    }
+
+    fn write(session: &Session, offset: u64, value: u64) {
+        session.memory.file().write_all_at(&value.to_le_bytes(), offset).unwrap();
+    }
+
+    #[test]
+    fn the_header_says_what_to_do() {
+        let options = SessionOptions { block_bytes: 4096, disable: 5, count: false };
+        let session = Session::create(options).unwrap();
+        let mapping = session.header().unwrap();
+        let header = &mapping.records()[0];
+        assert_eq!(header.magic.load(Relaxed).to_le_bytes(), *b"TTSESS\0\0");
+        assert_eq!(header.block_shift.load(Relaxed), 12);
+        assert_eq!((header.disable.load(Relaxed), header.count.load(Relaxed)), (5, 0));
+    }
+
+    #[test]
+    fn block_sizes_that_the_shadow_cannot_have_are_refused() {
+        for bytes in [0, 4, 48, 2 << 20] {
+            let options = SessionOptions { block_bytes: bytes, disable: 0, count: true };
+            let error = Session::create(options).err().unwrap();
+            assert!(error.to_string().starts_with(&format!("{bytes} is not a block size")));
+        }
+    }
+
+    #[test]
+    fn cells_keep_their_direction_and_holes_stay_holes() {
+        let session = session();
+        write(&session, session::row_offset(0, 3) + 2 * 8, 70);
+        write(&session, session::row_offset(1, 1) + 8 * 1000, 8);
+        write(&session, session::row_offset(2, 1000) + 8 * 2, 9);
+        // Outside the threads that exist.
+        write(&session, session::row_offset(0, 1) + 8 * 60_000, 1);
+        let before = session.memory.file().metadata().unwrap().blocks();
+        let cell =
+            |kind, from, to, count| RawCell { kind, from: ThreadId(from), to: ThreadId(to), count };
+        assert_eq!(
+            session.cells(1001).unwrap(),
+            [
+                cell(CommKind::Raw, 2, 3, 70),
+                cell(CommKind::Waw, 1000, 1, 8),
+                cell(CommKind::Invalidation, 1000, 2, 9),
+            ]
+        );
+        session.threads(1001).unwrap();
+        assert_eq!(session.memory.file().metadata().unwrap().blocks(), before);
+    }
+
+    #[test]
+    fn threads_and_modules_are_read_field_by_field() {
+        let session = session();
+        {
+            let pages = session.memory.map::<ThreadPage>(session::thread_offset(0), 2).unwrap();
+            let page = &pages.records()[1];
+            page.parent.store(0, Relaxed);
+            page.tid.store(77, Relaxed);
+            page.loads.store(5, Relaxed);
+            page.start_routine.store(0x1234, Relaxed);
+            pages.records()[0].parent.store(u32::MAX, Relaxed);
+        }
+        let name = session::thread_offset(1) + mem::offset_of!(ThreadPage, name) as u64;
+        session.memory.file().write_all_at(b"worker", name).unwrap();
+        let threads = session.threads(2).unwrap();
+        assert_eq!((threads[0].parent, threads[1].parent), (None, Some(ThreadId(0))));
+        assert_eq!((threads[1].tid, threads[1].loads), (77, 5));
+        assert_eq!((threads[1].start_routine, threads[1].name.as_str()), (0x1234, "worker"));
+        write(&session, session::MODULES_OFFSET + 512, 0x1000);
+        let path = session::MODULES_OFFSET + 512 + mem::offset_of!(Module, path) as u64;
+        session.memory.file().write_all_at(b"/lib/x.so", path).unwrap();
+        let modules = session.modules(2).unwrap();
+        assert_eq!((modules[1].start, modules[1].path.as_str()), (0x1000, "/lib/x.so"));
+    }
+}

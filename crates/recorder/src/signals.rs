@@ -1,0 +1,130 @@
+//! Signals that ask us to stop go to the program, so that it ends and we can keep what it did.
+//!
+//! The handlers only store numbers and call `kill`, both of which are async-signal-safe. There is
+//! one watched program per process at a time.
+
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Signals that are passed on.
+const FORWARDED: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// A program that is asked this often and still runs is killed.
+const PATIENCE: i32 = 3;
+
+/// The program; 0 when there is none.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+/// The last signal that came; 0 when none has.
+static LAST: AtomicI32 = AtomicI32::new(0);
+/// How many came.
+static COUNT: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo to SA_SIGINFO handlers.
+    let code = unsafe { (*info).si_code };
+    LAST.store(signal, Ordering::SeqCst);
+    let count = COUNT.fetch_add(1, Ordering::SeqCst) + 1;
+    let child = CHILD.load(Ordering::SeqCst);
+    if child <= 0 {
+        return;
+    }
+    // SAFETY: __errno_location is valid in every thread; kill has no preconditions.
+    unsafe {
+        let errno = libc::__errno_location();
+        let saved = *errno;
+        if count >= PATIENCE {
+            libc::kill(child, libc::SIGKILL);
+        } else if code <= 0 {
+            // Sent by a process. What a terminal sends (SI_KERNEL) reaches the program's whole
+            // process group, in which the program is, by itself.
+            libc::kill(child, signal);
+        }
+        *errno = saved;
+    }
+}
+
+/// While this lives, the signals above are passed on instead of ending us.
+pub struct Forwarding {
+    previous: Vec<(i32, libc::sigaction)>,
+}
+
+impl Forwarding {
+    /// Installs the handlers, except for signals that are ignored (`nohup`): the program inherits
+    /// that, and so do we.
+    pub fn install() -> Self {
+        LAST.store(0, Ordering::SeqCst);
+        COUNT.store(0, Ordering::SeqCst);
+        let mut previous = Vec::new();
+        for signal in FORWARDED {
+            // SAFETY: all-zero is a valid sigaction; the pointers are valid for the calls.
+            unsafe {
+                let mut old: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(signal, std::ptr::null(), &mut old);
+                if old.sa_sigaction == libc::SIG_IGN {
+                    continue;
+                }
+                let mut new: libc::sigaction = std::mem::zeroed();
+                new.sa_sigaction = on_signal as *const () as usize;
+                new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+                libc::sigaction(signal, &new, std::ptr::null_mut());
+                previous.push((signal, old));
+            }
+        }
+        Self { previous }
+    }
+
+    /// Names the program, and passes on what came before it had a process id.
+    pub fn watch(&self, pid: i32) {
+        CHILD.store(pid, Ordering::SeqCst);
+        let early = LAST.load(Ordering::SeqCst);
+        if early != 0 {
+            // SAFETY: no preconditions.
+            unsafe { libc::kill(pid, early) };
+        }
+    }
+
+    /// To be called before the program is waited for for good: afterwards its process id may belong
+    /// to somebody else.
+    pub fn unwatch(&self) {
+        CHILD.store(0, Ordering::SeqCst);
+    }
+
+    /// The last signal that came since the installation.
+    pub fn last(&self) -> Option<i32> {
+        Some(LAST.load(Ordering::SeqCst)).filter(|&signal| signal != 0)
+    }
+}
+
+impl Drop for Forwarding {
+    fn drop(&mut self) {
+        self.unwatch();
+        for (signal, old) in &self.previous {
+            // SAFETY: a disposition that sigaction returned.
+            unsafe { libc::sigaction(*signal, old, std::ptr::null_mut()) };
+        }
+    }
+}
+
+/// `SIGSEGV` for 11, and so on.
+pub fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        libc::SIGSYS => "SIGSYS",
+        other => return format!("signal {other}"),
+    };
+    name.to_string()
+}

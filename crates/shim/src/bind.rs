@@ -1,0 +1,146 @@
+//! Binding threads and reading the bindings back.
+
+use crate::plan::{self, Plan};
+use crate::sys::{self, Mask};
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use wire::launch::{MASK_WORDS, NONE, Slot, life};
+
+/// Puts a claimed thread where the plan says. `wished` is the mask that it would have without us:
+/// a plan outside that would go against the program's own wish, so the wish is kept and reported.
+pub fn bind(slot: &Slot, tid: u32, wished: &Mask) {
+    sys::store(&slot.wished, wished);
+    let Some(planned) = sys::only(slot.pu_os.load(Relaxed)) else { return };
+    if !sys::contains(wished, &planned) {
+        slot.life.store(life::PROGRAMS_OWN, Release);
+        return;
+    }
+    if slot.life.compare_exchange(life::TAKEN, life::BOUND, AcqRel, Relaxed).is_err() {
+        return;
+    }
+    match sys::set_affinity(tid, &planned) {
+        Ok(()) => read_back(tid, &slot.first),
+        Err(error) => {
+            slot.error.store(error, Relaxed);
+            slot.life.store(life::FAILED, Release);
+        }
+    }
+}
+
+/// Binds the initial thread, once. This happens when the first other thread is created, so that a
+/// runtime that looks at the machine before has seen all of it.
+pub fn bind_initial(plan: Plan) {
+    let Some(slot) = plan::initial_slot(plan).map(|i| &plan.slots[i as usize]) else { return };
+    if slot.life.load(Acquire) == life::TAKEN {
+        bind(slot, sys::pid(), &sys::load(&slot.wished));
+    }
+}
+
+/// The mask of a thread that the calling thread creates, as it would be without us; `None` when the
+/// kernel will do the right thing by itself.
+pub fn inherited(plan: Plan, creator: u32) -> Option<Mask> {
+    let slot = plan.slots.get(creator as usize)?;
+    match slot.life.load(Acquire) {
+        life::PROGRAMS_OWN => None,
+        _ => Some(sys::load(&slot.wished)),
+    }
+}
+
+fn read_back(tid: u32, into: &[AtomicU64; MASK_WORDS]) {
+    if let Some(mask) = sys::affinity(tid) {
+        sys::store(into, &mask);
+    }
+}
+
+/// Stores the name of the calling thread.
+pub fn note_own_name(into: &[AtomicU64; 2]) {
+    let mut name = [0u8; 16];
+    // SAFETY: PR_GET_NAME writes 16 bytes.
+    unsafe {
+        let option = libc::PR_GET_NAME as usize;
+        sys::raw(libc::SYS_prctl, option, name.as_mut_ptr() as usize, 0, 0);
+    }
+    store_name(into, &name);
+}
+
+fn store_name(into: &[AtomicU64; 2], name: &[u8; 16]) {
+    for (word, bytes) in into.iter().zip(name.chunks_exact(8)) {
+        word.store(u64::from_le_bytes(bytes.try_into().unwrap_or([0; 8])), Relaxed);
+    }
+}
+
+/// Key whose destructor runs when a thread of the plan ends, plus 1; 0 before it is created.
+static END_KEY: AtomicU32 = AtomicU32::new(0);
+
+/// Has the binding of the calling thread read back when it ends, however it ends.
+pub fn watch_end(slot: u32) {
+    if slot == NONE {
+        return;
+    }
+    let mut key = END_KEY.load(Acquire);
+    if key == 0 {
+        let mut fresh: libc::pthread_key_t = 0;
+        // SAFETY: a valid pointer, and a destructor with the right signature.
+        if unsafe { libc::pthread_key_create(&mut fresh, Some(at_thread_end)) } != 0 {
+            return;
+        }
+        match END_KEY.compare_exchange(0, fresh + 1, AcqRel, Acquire) {
+            Ok(_) => key = fresh + 1,
+            Err(theirs) => {
+                // SAFETY: our own key, which nobody has used.
+                unsafe { libc::pthread_key_delete(fresh) };
+                key = theirs;
+            }
+        }
+    }
+    // SAFETY: a valid key; the value is a number, not an address.
+    unsafe { libc::pthread_setspecific(key - 1, (slot as usize + 1) as *const c_void) };
+}
+
+unsafe extern "C" fn at_thread_end(value: *mut c_void) {
+    let Some(plan) = plan::get() else { return };
+    if let Some(slot) = plan.slots.get((value as usize).wrapping_sub(1)) {
+        note_own_name(&slot.seen_name);
+        read_back(0, &slot.last);
+        slot.ended.store(1, Release);
+    }
+}
+
+/// Reads back the bindings and names of all threads of the plan that still run.
+pub fn read_back_all() {
+    let Some(plan) = plan::get() else { return };
+    for slot in plan.slots {
+        let running = slot.life.load(Acquire) >= life::BOUND && slot.ended.load(Relaxed) == 0;
+        let tid = slot.tid.load(Relaxed);
+        if running && tid != 0 {
+            read_back(tid, &slot.last);
+            note_name(tid, &slot.seen_name);
+        }
+    }
+    let listed = plan.header.strangers.load(Relaxed) as usize;
+    for stranger in plan.strangers.iter().take(listed) {
+        note_name(stranger.tid.load(Relaxed), &stranger.seen_name);
+    }
+}
+
+/// Stores the name of a thread that still runs.
+fn note_name(tid: u32, into: &[AtomicU64; 2]) {
+    let mut path = *b"/proc/self/task/0000000000/comm\0";
+    let mut rest = tid;
+    for digit in path[16..26].iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    // The kernel does not take leading zeroes.
+    let zeroes = path[16..26].iter().take_while(|&&d| d == b'0').count();
+    path.copy_within(16 + zeroes.., 16);
+    let mut name = [0u8; 17];
+    let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else { return };
+    let got = sys::read_file(path, &mut name);
+    if got > 0 {
+        let mut padded = [0u8; 16];
+        let length = name[..got].iter().position(|&b| b == b'\n' || b == 0).unwrap_or(got);
+        padded[..length.min(15)].copy_from_slice(&name[..length.min(15)]);
+        store_name(into, &padded);
+    }
+}
