@@ -1,1 +1,49 @@
-//! Under construction.
+//! The injected exact engine.
+//!
+//! `LD_PRELOAD`ed into a program, it takes the initial thread over when the loader runs its
+//! constructor, and from then on the program runs translated: everything after that, other
+//! constructors, `main`, exit handlers, and every thread that is started.
+//!
+//! Rules: nothing of the program's libc (checked by the linker: `-nostdlib -z defs`); no
+//! thread-local storage (a thread's state hangs on %gs); no unwinding; code reached from translated
+//! code either keeps to general registers (`slow.c`) or runs between xsave and xrstor (`stubs.rs`).
+//! What was counted lies in memory that the recorder owns, so nothing is lost however the program
+//! ends.
+//!
+//! Path of control: [`start`] → [`stubs`] → [`dispatch`] and [`syscalls`]; state: [`session`],
+//! [`thread`], [`shadow`], [`modules`].
+#![no_std]
+extern crate alloc;
+
+mod dispatch;
+mod heap;
+mod lock;
+mod modules;
+mod session;
+mod shadow;
+mod signals;
+mod start;
+mod stubs;
+mod sys;
+mod syscalls;
+mod thread;
+
+#[global_allocator]
+static HEAP: heap::Heap = heap::Heap::new();
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    sys::complain(b"threadtalk: internal error in the injected engine; please report it\n");
+    loop {
+        // SAFETY: ends the process; its state is not to be trusted any more.
+        unsafe { sys::call(sys::EXIT_GROUP, [125, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Referred to by precompiled `core`; never called, as panics abort.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() {}
+
+/// As above.
+#[unsafe(no_mangle)]
+extern "C" fn _Unwind_Resume() {}

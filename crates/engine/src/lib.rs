@@ -1,1 +1,39 @@
-//! Exact engine: decode, build blocks, analyse liveness, instrument, encode, code cache; no_std.
+//! The exact engine: translates a program's code block by block into a code cache, with a check
+//! before every memory access that asks the shadow memory whether the access could be communication.
+//!
+//! Path of a block: [`superblock`] decodes it, [`liveness`] finds registers and flags that may be
+//! clobbered, [`access`] and [`track`] name its memory accesses by base register, version and
+//! displacement, [`checks`] merges the checks they need, [`loops`] versions small loops, and
+//! [`translate`] emits everything through [`emit`]. [`cache`] holds the code, [`links`] connects
+//! blocks, [`recovery`] remembers how to rebuild the program's own registers at any cache address.
+//!
+//! Rules: `no_std` with `alloc`; no system calls (the embedder maps memory through [`Host`]); the
+//! engine runs under one lock, translated code runs without any.
+//!
+//! Neighbour: `agent` embeds this crate, sets up %gs ([`control`]) and the slow paths.
+#![no_std]
+extern crate alloc;
+
+pub mod access;
+mod body;
+pub mod cache;
+pub mod checks;
+mod cold;
+pub mod control;
+mod control_flow;
+pub mod emit;
+pub mod engine;
+pub mod indirect;
+pub mod links;
+pub mod liveness;
+pub mod loops;
+pub mod options;
+pub mod recovery;
+pub mod regs;
+pub mod superblock;
+pub mod track;
+pub mod translate;
+
+pub use engine::{Engine, Host, Resolved};
+pub use options::{Options, Shadow};
+pub use translate::SYSCALL_BYTES;

@@ -1,0 +1,59 @@
+//! The agent's own heap: power-of-two size classes over anonymous memory, one spin lock.
+
+use crate::lock::SpinLock;
+use crate::sys;
+use core::alloc::{GlobalAlloc, Layout};
+
+const CHUNK: usize = 4 << 20;
+
+struct State {
+    /// First free block of each class, linked through their first words.
+    free: [usize; 48],
+    cursor: usize,
+    end: usize,
+}
+
+/// The global allocator.
+pub struct Heap(SpinLock<State>);
+
+impl Heap {
+    pub const fn new() -> Self {
+        Heap(SpinLock::new(State { free: [0; 48], cursor: 0, end: 0 }))
+    }
+}
+
+fn class_bytes(layout: Layout) -> usize {
+    layout.size().max(layout.align()).max(16).next_power_of_two()
+}
+
+// SAFETY: blocks are aligned to their power-of-two size and handed out once until freed.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let bytes = class_bytes(layout);
+        let class = bytes.trailing_zeros() as usize;
+        let mut s = self.0.lock();
+        if s.free[class] != 0 {
+            let block = s.free[class];
+            // SAFETY: a free block holds the next one's address.
+            s.free[class] = unsafe { *(block as *const usize) };
+            return block as *mut u8;
+        }
+        if s.cursor.next_multiple_of(bytes) + bytes > s.end {
+            let chunk = CHUNK.max(2 * bytes);
+            let Some(start) = sys::anonymous(chunk as u64) else { return core::ptr::null_mut() };
+            s.cursor = start as usize;
+            s.end = s.cursor + chunk;
+        }
+        let block = s.cursor.next_multiple_of(bytes);
+        s.cursor = block + bytes;
+        block as *mut u8
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let class = class_bytes(layout).trailing_zeros() as usize;
+        let mut s = self.0.lock();
+        // SAFETY: the block is at least 16 bytes and no longer used.
+        unsafe { *block.cast::<usize>() = s.free[class] };
+        s.free[class] = block as usize;
+    }
+}

@@ -1,0 +1,250 @@
+//! Signals: the program's handlers run translated, and see the program's own registers.
+//!
+//! The kernel knows one handler, ours. It finds out where the thread was: in the code cache, its
+//! registers are rebuilt in the signal frame and the program's handler continues in the cache; in the
+//! agent's own code, the signal is sent again and waits, blocked, until that code is left. Returning
+//! from a handler (`rt_sigreturn`) goes back into the cache at whatever address the frame then holds,
+//! so handlers may change it, and may as well leave by siglongjmp.
+//!
+//! Neighbours: `stubs.rs` (`tt_signal_entry`), `engine::recovery`, the deliver trampoline of
+//! `engine::cache`.
+
+use crate::dispatch::{Runtime, runtime};
+use crate::stubs;
+use crate::sys;
+use crate::syscalls::Outcome;
+use crate::syscalls::process::is_recorded;
+use crate::thread;
+use core::sync::atomic::{AtomicU64, Ordering};
+use engine::control;
+use engine::recovery::Registers;
+
+const SIGNALS: usize = 65;
+const SA_SIGINFO: u64 = 4;
+const SA_NODEFER: u64 = 0x4000_0000;
+const SA_RESETHAND: u64 = 0x8000_0000;
+const SIG_IGN: u64 = 1;
+
+/// The kernel's `struct sigaction`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct KernelAction {
+    handler: u64,
+    flags: u64,
+    restorer: u64,
+    mask: u64,
+}
+
+/// An action of the program, each word on its own: a handler may run while it changes.
+struct Action([AtomicU64; 4]);
+
+static ACTIONS: [Action; SIGNALS] = [const { Action([const { AtomicU64::new(0) }; 4]) }; SIGNALS];
+
+impl Action {
+    fn get(&self) -> KernelAction {
+        let [handler, flags, restorer, mask] =
+            [0, 1, 2, 3].map(|k| self.0[k].load(Ordering::Relaxed));
+        KernelAction { handler, flags, restorer, mask }
+    }
+
+    fn set(&self, a: &KernelAction) {
+        for (word, value) in self.0.iter().zip([a.handler, a.flags, a.restorer, a.mask]) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+/// rt_sigaction: the kernel is given our handler in place of the program's.
+pub fn sigaction(a: [u64; 6]) -> Outcome {
+    let [signal, new, old, size, ..] = a;
+    if size != 8 || signal as usize >= SIGNALS || !is_recorded() {
+        return Outcome::Native;
+    }
+    let slot = &ACTIONS[signal as usize];
+    let before = slot.get();
+    let mut kernel = KernelAction::default();
+    let mut wanted = KernelAction::default();
+    if new != 0 {
+        // SAFETY: the program's argument, which the kernel would read.
+        wanted = unsafe { *(new as *const KernelAction) };
+        kernel = wanted;
+        if wanted.handler > SIG_IGN {
+            kernel.handler = stubs::tt_signal_entry as *const () as u64;
+            kernel.flags |= SA_SIGINFO;
+            kernel.mask = !0;
+            // Known before the kernel may call it.
+            slot.set(&wanted);
+        }
+    }
+    let mut previous = KernelAction::default();
+    let new = if new == 0 { 0 } else { &raw const kernel as u64 };
+    // SAFETY: valid buffers.
+    let result =
+        unsafe { sys::call(sys::RT_SIGACTION, [signal, new, &raw mut previous as u64, 8, 0, 0]) };
+    if result != 0 {
+        slot.set(&before);
+        return Outcome::Done(result);
+    }
+    if new != 0 {
+        slot.set(&wanted);
+    }
+    if old != 0 {
+        let ours = previous.handler == stubs::tt_signal_entry as *const () as u64;
+        // SAFETY: the program's argument, which the kernel would write.
+        unsafe { *(old as *mut KernelAction) = if ours { before } else { previous } };
+    }
+    Outcome::Done(result)
+}
+
+/// The parts of the kernel's signal frame that are used here, as words from the start of ucontext.
+struct Context(*mut u64);
+
+impl Context {
+    /// gregs start 40 bytes in: r8–r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags.
+    const GENERAL: [usize; 16] = [18, 19, 17, 16, 20, 15, 14, 13, 5, 6, 7, 8, 9, 10, 11, 12];
+    const RIP: usize = 21;
+    const FLAGS: usize = 22;
+    const MASK: usize = 37;
+
+    fn get(&self, word: usize) -> u64 {
+        // SAFETY: within the kernel's frame.
+        unsafe { *self.0.add(word) }
+    }
+
+    fn set(&mut self, word: usize, value: u64) {
+        // SAFETY: as above.
+        unsafe { *self.0.add(word) = value };
+    }
+
+    fn registers(&self) -> Registers {
+        Registers {
+            general: Self::GENERAL.map(|word| self.get(word)),
+            flags: self.get(Self::FLAGS),
+            pc: self.get(Self::RIP),
+        }
+    }
+
+    fn set_registers(&mut self, r: &Registers) {
+        for (word, value) in Self::GENERAL.into_iter().zip(r.general) {
+            self.set(word, value);
+        }
+        self.set(Self::FLAGS, r.flags);
+        self.set(Self::RIP, r.pc);
+    }
+}
+
+/// What the entry stub does next; see `stubs.rs`.
+#[repr(C)]
+struct Decision {
+    action: u64,
+    handler: u64,
+}
+
+impl Decision {
+    const RETURN: Decision = Decision { action: 0, handler: 0 };
+    const CONTINUE: Decision = Decision { action: 2, handler: 0 };
+}
+
+/// Called by the entry stub on the thread's signal stack, all signals blocked.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut u64) -> Decision {
+    let mut context = Context(context);
+    let page = own_page();
+    let slot = &ACTIONS[signal as usize % SIGNALS];
+    let action = slot.get();
+    if action.handler <= SIG_IGN {
+        return Decision::RETURN;
+    }
+    let mut mask = context.get(Context::MASK) | action.mask;
+    if action.flags & SA_NODEFER == 0 {
+        mask |= 1 << (signal - 1);
+    }
+    // SAFETY: the calling thread's page.
+    if unsafe { thread::field(page, control::DETACHED) } != 0 {
+        sys::set_signal_mask(mask);
+        reset_once(slot, &action);
+        return Decision { action: 1, handler: action.handler };
+    }
+    let mut registers = context.registers();
+    // SAFETY: the calling thread's page.
+    let slot_value = |offset| unsafe { thread::field(page, offset) };
+    {
+        if is_agent_code(registers.pc) {
+            return defer(signal, info, &mut context, page);
+        }
+        let mut runtime = runtime();
+        let Runtime { engine: Some(engine), .. } = &mut *runtime else { return Decision::RETURN };
+        if engine.contains(registers.pc) {
+            engine.recover(&mut registers, &slot_value);
+            context.set_registers(&registers);
+        }
+        reset_once(slot, &action);
+        let target = runtime.resolve(None, action.handler, page);
+        // SAFETY: as above.
+        unsafe {
+            thread::set_field(page, control::SIGMASK, mask);
+            thread::set_field(page, control::TARGET, target);
+        }
+    }
+    Decision::CONTINUE
+}
+
+fn reset_once(slot: &Action, action: &KernelAction) {
+    if action.flags & SA_RESETHAND != 0 {
+        slot.set(&KernelAction::default());
+    }
+}
+
+/// The signal came while the agent's code was running: it is sent again, and stays blocked until the
+/// stub that leaves the agent sees gs:PENDING.
+fn defer(signal: u64, info: *const [u32; 4], context: &mut Context, page: u64) -> Decision {
+    const KERNEL_FAULTS: [u64; 5] = [4, 5, 7, 8, 11];
+    // SAFETY: siginfo starts with number, errno, code.
+    let code = unsafe { (*info)[2] } as i32;
+    if KERNEL_FAULTS.contains(&signal) && code > 0 {
+        // A fault in the agent itself: the default action, at once, so that it is seen.
+        let default = KernelAction::default();
+        // SAFETY: valid buffer.
+        unsafe { sys::call(sys::RT_SIGACTION, [signal, &raw const default as u64, 0, 8, 0, 0]) };
+        return Decision::RETURN;
+    }
+    // SAFETY: the calling thread's page; the kernel copies the information.
+    unsafe {
+        if thread::field(page, control::PENDING) == 0 {
+            thread::set_field(page, control::SIGMASK, context.get(Context::MASK));
+            thread::set_field(page, control::PENDING, 1);
+        }
+        context.set(Context::MASK, !0);
+        let (pid, tid) = (sys::pid().into(), sys::tid().into());
+        sys::call(sys::RT_TGSIGQUEUEINFO, [pid, tid, signal, info as u64, 0, 0]);
+    }
+    Decision::RETURN
+}
+
+/// rt_sigreturn: back into the cache at the address that the frame holds.
+pub fn sigreturn(page: u64) {
+    // SAFETY: at this system call the stack pointer is at the frame's ucontext.
+    let mut context = unsafe { Context(thread::field(page, control::APP_RSP) as *mut u64) };
+    let target = runtime().resolve(None, context.get(Context::RIP), page);
+    context.set(Context::RIP, target);
+}
+
+fn own_page() -> u64 {
+    let page: u64;
+    // SAFETY: every thread that can get here has %gs set.
+    unsafe { core::arch::asm!("mov {}, gs:[0]", out(reg) page, options(nostack, readonly)) };
+    page
+}
+
+unsafe extern "C" {
+    #[link_name = "__ehdr_start"]
+    static IMAGE_START: u8;
+    #[link_name = "_end"]
+    static IMAGE_END: u8;
+}
+
+/// Whether the address lies in this library.
+fn is_agent_code(pc: u64) -> bool {
+    let (start, end) = (&raw const IMAGE_START as u64, &raw const IMAGE_END as u64);
+    (start..end).contains(&pc)
+}

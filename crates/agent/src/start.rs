@@ -1,0 +1,112 @@
+//! Taking a program over.
+//!
+//! The loader calls our constructor first (`-z initfirst`); instead of returning natively, the
+//! constructor continues at its return address inside the code cache. From there on everything is
+//! translated: the loader's remaining work, other constructors, `main`, exit.
+
+use crate::dispatch;
+use crate::session;
+use crate::shadow;
+use crate::stubs;
+use crate::sys;
+use crate::syscalls::process::Environment;
+use crate::thread;
+use core::arch::global_asm;
+use core::sync::atomic::Ordering;
+use engine::control::{SAVED_RAX, SAVED_RCX};
+use engine::indirect::Table;
+use engine::{Engine, Options, Shadow};
+use wire::session::{failure, state};
+
+global_asm!(
+    ".section .init_array, \"aw\"",
+    ".p2align 3",
+    ".quad tt_constructor",
+    ".text",
+    "tt_constructor:",
+    "sub rsp, 8",
+    "call tt_start",
+    "add rsp, 8",
+    "test eax, eax",
+    "jz 2f",
+    "pop rcx",
+    "mov gs:[{SAVED_RCX}], rcx",
+    "mov gs:[{SAVED_RAX}], rax",
+    "jmp tt_stub_indirect",
+    "2:",
+    "ret",
+    // Address of pthread_create in the program, or 0: its third argument names a thread.
+    ".weak pthread_create",
+    ".section .data.rel.ro, \"aw\"",
+    ".p2align 3",
+    "tt_pthread_create:",
+    ".quad pthread_create",
+    ".text",
+    SAVED_RCX = const SAVED_RCX,
+    SAVED_RAX = const SAVED_RAX,
+);
+
+unsafe extern "C" {
+    #[link_name = "tt_pthread_create"]
+    static PTHREAD_CREATE: u64;
+}
+
+/// Called once by the loader; returns 1 if the program is taken over.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tt_start(_argc: i32, _argv: *const *const u8, envp: *mut *const u8) -> i32 {
+    // SAFETY: the loader passes the program's environment, which nobody else uses yet.
+    let Some(environment) = (unsafe { Environment::take(envp) }) else { return 0 };
+    // SAFETY: the path is part of the environment.
+    let Some(header) = (unsafe { session::open(environment.session_path()) }) else { return 0 };
+    let pid = sys::pid();
+    match header.pid.compare_exchange(0, pid, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => {}
+        Err(owner) if owner == pid => session::reset(),
+        // A child that got our environment by a way we do not see.
+        Err(_) => return 0,
+    }
+    environment.keep();
+    match take_over(header) {
+        Ok(()) => {
+            header.state.store(state::RUNNING, Ordering::Release);
+            1
+        }
+        Err(why) => {
+            header.failure.store(why, Ordering::Relaxed);
+            header.state.store(state::FAILED, Ordering::Release);
+            0
+        }
+    }
+}
+
+fn take_over(header: &wire::session::Header) -> Result<(), u32> {
+    let shift = header.block_shift.load(Ordering::Relaxed);
+    let placed = shadow::map(shift).ok_or(failure::NO_SHADOW)?;
+    let mut options = Options::new(
+        shift,
+        Shadow::Near { base: placed.base },
+        header.disable.load(Ordering::Relaxed),
+    );
+    options.count = header.count.load(Ordering::Relaxed) != 0;
+    // SAFETY: relocated by the loader before constructors run.
+    options.thread_start_hook = unsafe { PTHREAD_CREATE };
+    let engine = Engine::new(options, stubs::addresses(), Table { base: placed.table });
+    let mut runtime = dispatch::runtime();
+    runtime.modules.read_existing();
+    runtime.engine = Some(engine);
+    header.started_ns.store(sys::now_ns(), Ordering::Relaxed);
+    let mut initial = thread::prepare(None, 0).ok_or(failure::NO_SHADOW)?;
+    if !thread::attach(&mut initial) {
+        return Err(failure::NO_GS);
+    }
+    let dispatch::Runtime { engine: Some(engine), modules } = &mut *runtime else {
+        return Err(failure::NO_CODE_CACHE);
+    };
+    let deliver =
+        engine.prepare(tt_start as *const () as u64, modules).ok_or(failure::NO_CODE_CACHE)?;
+    thread::set_deliver(deliver);
+    // SAFETY: the initial thread's page.
+    unsafe { thread::set_field(initial.page, engine::control::DELIVER, deliver) };
+    alloc::boxed::Box::leak(initial);
+    Ok(())
+}

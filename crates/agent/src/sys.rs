@@ -1,0 +1,145 @@
+//! Raw system calls: nothing of the program's libc is used.
+
+use core::arch::asm;
+
+pub const READ: u64 = 0;
+pub const WRITE: u64 = 1;
+pub const OPEN: u64 = 2;
+pub const CLOSE: u64 = 3;
+pub const MMAP: u64 = 9;
+pub const MPROTECT: u64 = 10;
+pub const MUNMAP: u64 = 11;
+pub const BRK: u64 = 12;
+pub const RT_SIGACTION: u64 = 13;
+pub const RT_SIGPROCMASK: u64 = 14;
+pub const RT_SIGRETURN: u64 = 15;
+pub const SCHED_YIELD: u64 = 24;
+pub const MREMAP: u64 = 25;
+pub const MINCORE: u64 = 27;
+pub const MADVISE: u64 = 28;
+pub const GETPID: u64 = 39;
+pub const CLONE: u64 = 56;
+pub const FORK: u64 = 57;
+pub const VFORK: u64 = 58;
+pub const EXECVE: u64 = 59;
+pub const EXIT: u64 = 60;
+pub const READLINK: u64 = 89;
+pub const PRCTL: u64 = 157;
+pub const ARCH_PRCTL: u64 = 158;
+pub const GETTID: u64 = 186;
+pub const CLOCK_GETTIME: u64 = 228;
+pub const EXIT_GROUP: u64 = 231;
+pub const TGKILL: u64 = 234;
+pub const RT_TGSIGQUEUEINFO: u64 = 297;
+pub const EXECVEAT: u64 = 322;
+pub const PKEY_MPROTECT: u64 = 329;
+pub const RSEQ: u64 = 334;
+pub const CLONE3: u64 = 435;
+
+pub const ENOSYS: i64 = -38;
+pub const ESRCH: i64 = -3;
+
+pub const PROT_READ: u64 = 1;
+pub const PROT_WRITE: u64 = 2;
+pub const PROT_EXEC: u64 = 4;
+pub const MAP_SHARED: u64 = 1;
+pub const MAP_PRIVATE: u64 = 2;
+pub const MAP_FIXED: u64 = 0x10;
+pub const MAP_ANONYMOUS: u64 = 0x20;
+pub const MAP_NORESERVE: u64 = 0x4000;
+pub const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+
+pub const CLONE_VM: u64 = 0x100;
+pub const CLONE_VFORK: u64 = 0x4000;
+
+/// A system call with up to six arguments.
+///
+/// # Safety
+/// As the system call.
+pub unsafe fn call(number: u64, a: [u64; 6]) -> i64 {
+    let result: i64;
+    // SAFETY: forwarded; the kernel changes only rax, rcx and r11.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as i64 => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Maps memory; `None` on failure.
+///
+/// # Safety
+/// A fixed mapping replaces what is there.
+pub unsafe fn map(
+    hint: u64,
+    bytes: u64,
+    protection: u64,
+    flags: u64,
+    fd: i64,
+    offset: u64,
+) -> Option<u64> {
+    // SAFETY: forwarded.
+    let r = unsafe { call(MMAP, [hint, bytes, protection, flags, fd as u64, offset]) };
+    (r > 0).then_some(r as u64)
+}
+
+/// Anonymous zeroed memory.
+pub fn anonymous(bytes: u64) -> Option<u64> {
+    // SAFETY: a new mapping at a place that the kernel chooses.
+    unsafe {
+        map(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+    }
+}
+
+/// CLOCK_MONOTONIC, ns.
+pub fn now_ns() -> i64 {
+    let mut time = [0i64; 2];
+    // SAFETY: the kernel writes two words.
+    unsafe { call(CLOCK_GETTIME, [1, time.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+    time[0] * 1_000_000_000 + time[1]
+}
+
+/// Process id.
+pub fn pid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(GETPID, [0; 6]) as u32 }
+}
+
+/// Thread id.
+pub fn tid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(GETTID, [0; 6]) as u32 }
+}
+
+/// Sets the base of %gs of the calling thread; false if the kernel refuses.
+///
+/// # Safety
+/// Translated code relies on %gs.
+pub unsafe fn set_gs(base: u64) -> bool {
+    const ARCH_SET_GS: u64 = 0x1001;
+    // SAFETY: forwarded.
+    unsafe { call(ARCH_PRCTL, [ARCH_SET_GS, base, 0, 0, 0, 0]) == 0 }
+}
+
+/// Replaces the calling thread's signal mask and returns the old one.
+pub fn set_signal_mask(mask: u64) -> u64 {
+    let mut old = 0u64;
+    const SIG_SETMASK: u64 = 2;
+    // SAFETY: both words live here.
+    unsafe {
+        call(RT_SIGPROCMASK, [SIG_SETMASK, &raw const mask as u64, &raw mut old as u64, 8, 0, 0]);
+    }
+    old
+}
+
+/// Writes a message to standard error, for failures that cannot be told otherwise.
+pub fn complain(message: &[u8]) {
+    // SAFETY: the buffer is valid.
+    unsafe { call(WRITE, [2, message.as_ptr() as u64, message.len() as u64, 0, 0, 0]) };
+}

@@ -1,0 +1,101 @@
+//! Mapping and unmapping: translations and shadow must not outlive what they describe.
+
+use super::Outcome;
+use crate::dispatch::runtime;
+use crate::modules;
+use crate::shadow;
+use crate::sys;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+const PAGE: u64 = 4096;
+
+fn call(number: u64, a: [u64; 6]) -> i64 {
+    // SAFETY: the program's own call; the caller has taken care of what the agent knows.
+    unsafe { sys::call(number, a) }
+}
+
+/// The memory in `start..end` goes away or is replaced.
+fn forget(start: u64, end: u64) {
+    shadow::clear(start, end);
+    let mut runtime = runtime();
+    if runtime.modules.overlaps(start, end) {
+        runtime.modules.remove(start, end);
+        runtime.invalidate(start, end);
+    }
+}
+
+pub fn mmap(a: [u64; 6]) -> Outcome {
+    let [address, bytes, protection, flags, fd, offset] = a;
+    let bytes = bytes.next_multiple_of(PAGE);
+    if flags & sys::MAP_FIXED != 0 && flags & sys::MAP_FIXED_NOREPLACE != sys::MAP_FIXED_NOREPLACE {
+        forget(address, address.saturating_add(bytes));
+    }
+    let result = call(sys::MMAP, a);
+    let private_file = flags & (sys::MAP_ANONYMOUS | sys::MAP_SHARED) == 0;
+    if result > 0 && protection & sys::PROT_EXEC != 0 && private_file {
+        let mut path = [0; 488];
+        let length = modules::path_of(fd & 0xffff_ffff, &mut path);
+        let start = result as u64;
+        let mut runtime = runtime();
+        runtime.modules.add(start, start + bytes, offset, &path[..length]);
+        runtime.modules.set_writable(start, start + bytes, protection & sys::PROT_WRITE != 0);
+    }
+    Outcome::Done(result)
+}
+
+pub fn munmap(a: [u64; 6]) -> Outcome {
+    forget(a[0], a[0].saturating_add(a[1].next_multiple_of(PAGE)));
+    Outcome::Done(call(sys::MUNMAP, a))
+}
+
+pub fn mremap(a: [u64; 6]) -> Outcome {
+    let [old, old_bytes, new_bytes, ..] = a;
+    let result = call(sys::MREMAP, a);
+    if result > 0 {
+        let new = result as u64;
+        if new != old {
+            shadow::copy(old, new, old_bytes.min(new_bytes));
+            forget(old, old + old_bytes);
+        } else if new_bytes < old_bytes {
+            forget(old + new_bytes.next_multiple_of(PAGE), old + old_bytes);
+        }
+    }
+    Outcome::Done(result)
+}
+
+pub fn mprotect(number: u64, a: [u64; 6]) -> Outcome {
+    let [start, bytes, protection, ..] = a;
+    let end = start.saturating_add(bytes.next_multiple_of(PAGE));
+    let result = call(number, a);
+    let mut runtime = runtime();
+    if result == 0 && runtime.modules.overlaps(start, end) {
+        let writable = protection & sys::PROT_WRITE != 0;
+        runtime.modules.set_writable(start, end, writable);
+        if writable {
+            runtime.invalidate(start, end);
+        }
+    }
+    Outcome::Done(result)
+}
+
+pub fn madvise(a: [u64; 6]) -> Outcome {
+    const MADV_DONTNEED: u64 = 4;
+    const MADV_REMOVE: u64 = 9;
+    if matches!(a[2], MADV_DONTNEED | MADV_REMOVE) {
+        shadow::clear(a[0], a[0].saturating_add(a[1]));
+    }
+    Outcome::Native
+}
+
+/// End of the heap after the last call that we saw.
+static BREAK: AtomicU64 = AtomicU64::new(0);
+
+pub fn brk(a: [u64; 6]) -> Outcome {
+    let result = call(sys::BRK, a);
+    let now = result as u64;
+    let before = BREAK.swap(now, Ordering::Relaxed);
+    if now < before {
+        shadow::clear(now, before);
+    }
+    Outcome::Done(result)
+}

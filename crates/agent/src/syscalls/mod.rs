@@ -1,0 +1,111 @@
+//! System calls that change what the agent must know: memory, threads, processes, signals.
+//!
+//! All others go straight to the kernel from the code cache. One file per family.
+
+pub mod memory;
+pub mod process;
+pub mod threads;
+
+use crate::signals;
+use crate::stubs::Frame;
+use crate::sys;
+use crate::thread;
+use engine::control;
+
+/// Numbers that the table covers.
+pub const NUMBERS: usize = 512;
+
+/// 1 for every call that comes to [`tt_syscall`].
+#[unsafe(no_mangle)]
+static tt_interesting: [u8; NUMBERS] = {
+    let mut table = [0; NUMBERS];
+    let numbers = [
+        sys::MMAP,
+        sys::MPROTECT,
+        sys::MUNMAP,
+        sys::BRK,
+        sys::RT_SIGACTION,
+        sys::RT_SIGRETURN,
+        sys::MREMAP,
+        sys::MADVISE,
+        sys::CLONE,
+        sys::FORK,
+        sys::VFORK,
+        sys::EXECVE,
+        sys::EXIT,
+        sys::PRCTL,
+        sys::ARCH_PRCTL,
+        sys::EXIT_GROUP,
+        sys::EXECVEAT,
+        sys::PKEY_MPROTECT,
+        sys::RSEQ,
+        sys::CLONE3,
+    ];
+    let mut k = 0;
+    while k < numbers.len() {
+        table[numbers[k] as usize] = 1;
+        k += 1;
+    }
+    table
+};
+
+/// What becomes of a system call.
+pub enum Outcome {
+    /// The kernel shall do it, from the code cache.
+    Native,
+    /// It has been done, with this result.
+    Done(i64),
+    /// It has been done, and the thread continues natively at this address.
+    Leave(i64, u64),
+}
+
+impl Frame {
+    /// The system call's arguments.
+    pub fn arguments(&self) -> [u64; 6] {
+        [self.rdi, self.rsi, self.rdx, self.r10, self.r8, self.r9]
+    }
+}
+
+/// Called by the stub; returns where to continue.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tt_syscall(frame: &mut Frame, page: u64) -> u64 {
+    // SAFETY: the stub passes the calling thread's page.
+    let resume = unsafe { thread::field(page, control::RESUME) };
+    match handle(frame, page) {
+        Outcome::Native => resume - engine::SYSCALL_BYTES,
+        Outcome::Done(result) => {
+            frame.rax = result as u64;
+            resume
+        }
+        Outcome::Leave(result, pc) => {
+            frame.rax = result as u64;
+            pc
+        }
+    }
+}
+
+fn handle(frame: &mut Frame, page: u64) -> Outcome {
+    let a = frame.arguments();
+    match frame.rax {
+        sys::MMAP => memory::mmap(a),
+        sys::MUNMAP => memory::munmap(a),
+        sys::MREMAP => memory::mremap(a),
+        sys::MPROTECT | sys::PKEY_MPROTECT => memory::mprotect(frame.rax, a),
+        sys::MADVISE => memory::madvise(a),
+        sys::BRK => memory::brk(a),
+        sys::CLONE | sys::CLONE3 | sys::FORK | sys::VFORK => threads::create(frame, page),
+        sys::EXIT => threads::exit(page),
+        sys::EXIT_GROUP => process::exit_group(page),
+        sys::EXECVE | sys::EXECVEAT => process::execute(frame.rax, a),
+        sys::PRCTL => process::prctl(a, page),
+        sys::ARCH_PRCTL => process::arch_prctl(a),
+        // A restartable sequence could not be recognised in the cache: programs do without.
+        sys::RSEQ => Outcome::Done(sys::ENOSYS),
+        sys::RT_SIGACTION => signals::sigaction(a),
+        sys::RT_SIGRETURN => {
+            signals::sigreturn(page);
+            Outcome::Native
+        }
+        _ => Outcome::Native,
+    }
+}

@@ -1,0 +1,164 @@
+//! New threads and processes, and the end of threads.
+
+use super::Outcome;
+use crate::dispatch::runtime;
+use crate::lock::SpinLock;
+use crate::session;
+use crate::stubs::{self, Frame};
+use crate::sys;
+use crate::syscalls::process::is_recorded;
+use crate::thread::{self, Thread};
+use alloc::boxed::Box;
+use core::sync::atomic::Ordering;
+use engine::control;
+use wire::session::ThreadPage;
+
+/// Held while a thread is created, so that ids are dense and in order.
+static CREATION: SpinLock<()> = SpinLock::new(());
+
+const ALL_SIGNALS: u64 = !0;
+
+/// clone, clone3, fork, vfork.
+pub fn create(frame: &mut Frame, page: u64) -> Outcome {
+    let flags = match frame.rax {
+        sys::CLONE => frame.rdi,
+        // SAFETY: clone3's argument starts with the flags; the kernel would read it, too.
+        sys::CLONE3 if frame.rsi >= 8 => unsafe { *(frame.rdi as *const u64) },
+        sys::CLONE3 => return Outcome::Native,
+        sys::VFORK => sys::CLONE_VM | sys::CLONE_VFORK,
+        _ => 0,
+    };
+    if flags & sys::CLONE_VM == 0 {
+        return fork(frame, page);
+    }
+    if flags & sys::CLONE_VFORK != 0 {
+        // The child borrows this thread, which waits until it executes or ends.
+        count_child();
+        return Outcome::Native;
+    }
+    spawn(frame, page)
+}
+
+fn count_child() {
+    session::header().children_unprofiled.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The program's address at which a system call returns.
+fn return_address(page: u64) -> u64 {
+    // SAFETY: the calling thread's page.
+    let resume = unsafe { thread::field(page, control::RESUME) };
+    let mut registers = engine::recovery::Registers { pc: resume, ..Default::default() };
+    if let Some(engine) = &runtime().engine {
+        engine.recover(&mut registers, &|_| 0);
+    }
+    registers.pc
+}
+
+/// A child process with a copy of the memory. It leaves the cache at once and runs natively.
+fn fork(frame: &Frame, page: u64) -> Outcome {
+    // All that the child needs is read before: after the call the page is the parent's.
+    let pc = return_address(page);
+    // On the stack: the child may not use the heap, whose lock may have a holder that it lacks.
+    let mut copy = [0u64; 512];
+    // SAFETY: both are a page long.
+    unsafe { core::ptr::copy_nonoverlapping(page as *const u64, copy.as_mut_ptr(), 512) };
+    let mask = sys::set_signal_mask(ALL_SIGNALS);
+    // SAFETY: the program's own call, made here so that the child finds itself in this function.
+    let result = unsafe { sys::call(frame.rax, frame.arguments()) };
+    if result == 0 {
+        become_native(&copy);
+        sys::set_signal_mask(mask);
+        return Outcome::Leave(0, pc);
+    }
+    sys::set_signal_mask(mask);
+    if result > 0 {
+        count_child();
+    }
+    Outcome::Done(result)
+}
+
+/// In a fork's child: gives up the parent's recording.
+fn become_native(copy: &[u64; 512]) {
+    // SAFETY: the only thread; the fresh page becomes its control block before the session goes.
+    unsafe {
+        let page = sys::anonymous(size_of::<ThreadPage>() as u64).unwrap_or(0);
+        if page == 0 {
+            sys::call(sys::EXIT_GROUP, [125, 0, 0, 0, 0, 0]);
+        }
+        core::ptr::copy_nonoverlapping(copy.as_ptr(), page as *mut u64, 512);
+        thread::set_field(page, control::SELF, page);
+        thread::set_field(page, control::PENDING, 0);
+        thread::set_field(page, control::DETACHED, 1);
+        sys::set_gs(page);
+        session::detach();
+    }
+}
+
+/// A thread of this process.
+fn spawn(frame: &Frame, page: u64) -> Outcome {
+    // SAFETY: the calling thread's page.
+    let (parent, resume, start_routine) = unsafe {
+        (
+            thread::current(page).id as u32,
+            thread::field(page, control::RESUME),
+            thread::field(page, control::START_ROUTINE),
+        )
+    };
+    let native = return_address(page);
+    let mask = sys::set_signal_mask(ALL_SIGNALS);
+    let creation = CREATION.lock();
+    let (child, target) = match thread::prepare(Some(parent), start_routine) {
+        Some(child) => (child, resume),
+        None => {
+            session::header().threads_unprofiled.fetch_add(1, Ordering::Relaxed);
+            match thread::prepare_unprofiled() {
+                Some(child) => (child, native),
+                None => {
+                    const EAGAIN: i64 = -11;
+                    drop(creation);
+                    sys::set_signal_mask(mask);
+                    return Outcome::Done(EAGAIN);
+                }
+            }
+        }
+    };
+    let child = Box::leak(child);
+    child.signal_mask = mask;
+    // SAFETY: the child's own page and stack, which nobody uses yet.
+    unsafe {
+        thread::set_field(page, control::START_ROUTINE, 0);
+        thread::set_field(child.page, control::TARGET, target);
+        thread::set_field(child.page, control::RESUME, target);
+        let top = thread::field(child.page, control::STACK) as *mut Frame;
+        top.sub(1).write(Frame { rax: 0, ..*frame });
+    }
+    // SAFETY: the program's own call; the child continues at gs:TARGET with the frame above.
+    let result =
+        unsafe { stubs::tt_clone(frame.rax, frame.arguments().as_ptr(), &raw mut *child as u64) };
+    if result < 0 {
+        // SAFETY: leaked above and not in use.
+        unsafe { Box::from_raw(child) }.abandon();
+    }
+    drop(creation);
+    sys::set_signal_mask(mask);
+    Outcome::Done(result)
+}
+
+/// First code of a new thread, on its agent stack.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tt_child_start(child: *mut Thread) {
+    // SAFETY: prepared by `spawn` and now ours.
+    let child = unsafe { &mut *child };
+    thread::attach(child);
+    // What was blocked during creation may come now; it waits until the agent is left.
+    sys::set_signal_mask(child.signal_mask);
+}
+
+/// The calling thread ends.
+pub fn exit(page: u64) -> Outcome {
+    if is_recorded() {
+        // SAFETY: the calling thread's page.
+        unsafe { thread::current(page) }.exit();
+    }
+    Outcome::Native
+}

@@ -1,0 +1,278 @@
+//! Threads: logical ids, reader slots, stacks, and how a new one enters the code cache.
+
+use crate::lock::SpinLock;
+use crate::session;
+use crate::shadow;
+use crate::sys;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use engine::control;
+use wire::session::{MAX_THREADS, ThreadPage, life};
+
+/// Reader slots in a shadow word.
+const SLOTS: usize = 47;
+const WRITER_SHIFT: u32 = 48;
+/// The agent's stack of a thread, for the dispatcher and slow paths.
+const STACK_BYTES: u64 = 256 << 10;
+/// A second one for signal handling.
+const SIGNAL_STACK_BYTES: u64 = 64 << 10;
+/// Room for xsave: legacy, header, AVX, AVX-512 in the standard format end at 2696.
+const XSAVE_BYTES: u64 = 4096;
+
+unsafe extern "C" {
+    /// In `slow.c`: logical id of the thread in each slot.
+    static mut tt_slot_owner: [u32; 64];
+}
+
+/// The agent's record of a thread. The first six fields mirror `slow.c`.
+#[repr(C)]
+pub struct Thread {
+    pub rows: [*mut u64; 3],
+    pub id: u64,
+    pub mask: u64,
+    pub own_word: u64,
+    /// Address of the thread's page, which %gs points to.
+    pub page: u64,
+    /// Its signal mask.
+    pub signal_mask: u64,
+    slot: Option<usize>,
+    /// Lowest address of its stacks.
+    stacks: u64,
+    pub tid: u32,
+}
+
+/// Who has which slot, and stacks to reuse.
+struct Registry {
+    /// Free (0), in use (1), or left by a thread that has exited (2).
+    slots: [u8; SLOTS],
+    free_stacks: Vec<(u32, u64)>,
+}
+
+static REGISTRY: SpinLock<Registry> =
+    SpinLock::new(Registry { slots: [0; SLOTS], free_stacks: Vec::new() });
+
+/// Reads a field of a control block.
+///
+/// # Safety
+/// `page` must be a thread's page.
+pub unsafe fn field(page: u64, offset: i32) -> u64 {
+    // SAFETY: forwarded; fields are aligned words.
+    unsafe { AtomicU64::from_ptr((page + offset as u64) as *mut u64) }.load(Ordering::Relaxed)
+}
+
+/// Writes a field of a control block.
+///
+/// # Safety
+/// As [`field`].
+pub unsafe fn set_field(page: u64, offset: i32, value: u64) {
+    // SAFETY: as above.
+    unsafe { AtomicU64::from_ptr((page + offset as u64) as *mut u64) }
+        .store(value, Ordering::Relaxed);
+}
+
+/// Prepares a thread created by `parent` (`None`: the initial thread). `None` when there is no id,
+/// slot or memory left. Callers serialise their calls.
+pub fn prepare(parent: Option<u32>, start_routine: u64) -> Option<Box<Thread>> {
+    let header = session::header();
+    let id = header.threads.load(Ordering::Relaxed) as usize;
+    if id >= MAX_THREADS {
+        return None;
+    }
+    let slot = take_slot()?;
+    let Some(stacks) = take_stacks() else {
+        REGISTRY.lock().slots[slot] = 0;
+        return None;
+    };
+    header.threads.store(id as u32 + 1, Ordering::Relaxed);
+    let page = session::page(id);
+    // SAFETY: the page is ours alone until the thread runs; the slot is ours.
+    unsafe {
+        tt_slot_owner[slot] = id as u32;
+        let p = &*page;
+        p.parent.store(parent.unwrap_or(u32::MAX), Ordering::Relaxed);
+        p.start_routine.store(start_routine, Ordering::Relaxed);
+        p.started_ns.store(sys::now_ns(), Ordering::Relaxed);
+        p.life.store(life::ALIVE, Ordering::Release);
+    }
+    let rows = [session::row(0, id), session::row(1, id), session::row(2, id)];
+    let mask = 1 << slot;
+    let own_word = (id as u64 + 1) << WRITER_SHIFT | mask;
+    let thread = Thread {
+        rows,
+        id: id as u64,
+        mask,
+        own_word,
+        page: page as u64,
+        signal_mask: 0,
+        slot: Some(slot),
+        stacks,
+        tid: 0,
+    };
+    Some(install(thread))
+}
+
+/// Prepares a thread that shall run natively because [`prepare`] had no room for it. `None` when not
+/// even memory is left.
+pub fn prepare_unprofiled() -> Option<Box<Thread>> {
+    let stacks = take_stacks()?;
+    let page = sys::anonymous(session_page_bytes())?;
+    let thread = Thread {
+        rows: [core::ptr::null_mut(); 3],
+        id: u64::MAX,
+        mask: 0,
+        own_word: 0,
+        page,
+        signal_mask: 0,
+        slot: None,
+        stacks,
+        tid: 0,
+    };
+    // SAFETY: our fresh page.
+    unsafe { set_field(page, control::DETACHED, 1) };
+    Some(install(thread))
+}
+
+const fn session_page_bytes() -> u64 {
+    size_of::<ThreadPage>() as u64
+}
+
+/// Fills the thread's control block.
+fn install(thread: Thread) -> Box<Thread> {
+    let thread = Box::new(thread);
+    let signal_top = thread.stacks + XSAVE_BYTES + SIGNAL_STACK_BYTES;
+    for (offset, value) in [
+        (control::SELF, thread.page),
+        (control::MASK, thread.mask),
+        (control::OWN_WORD, thread.own_word),
+        (control::THREAD, &raw const *thread as u64),
+        (control::XSAVE, thread.stacks),
+        (control::SIGNAL_STACK, signal_top),
+        (control::STACK, signal_top + STACK_BYTES),
+        (control::DELIVER, DELIVER.load(Ordering::Relaxed)),
+    ] {
+        // SAFETY: the new thread's page.
+        unsafe { set_field(thread.page, offset, value) };
+    }
+    thread
+}
+
+fn take_slot() -> Option<usize> {
+    let mut registry = REGISTRY.lock();
+    if let Some(slot) = registry.slots.iter().position(|s| *s == 0) {
+        registry.slots[slot] = 1;
+        return Some(slot);
+    }
+    let left = registry
+        .slots
+        .iter()
+        .enumerate()
+        .filter(|s| *s.1 == 2)
+        .map(|s| 1u64 << s.0)
+        .fold(0, |a, b| a | b);
+    if left == 0 {
+        return None;
+    }
+    let forgotten = shadow::forget_readers(left);
+    session::header().readers_forgotten.fetch_add(forgotten, Ordering::Relaxed);
+    registry.slots.iter_mut().filter(|s| **s == 2).for_each(|s| *s = 0);
+    let slot = registry.slots.iter().position(|s| *s == 0)?;
+    registry.slots[slot] = 1;
+    Some(slot)
+}
+
+fn take_stacks() -> Option<u64> {
+    let mut registry = REGISTRY.lock();
+    let pid = sys::pid();
+    // Stacks are free once their thread is really gone.
+    let gone = registry.free_stacks.iter().position(|(tid, _)| {
+        // SAFETY: signal 0 only asks.
+        unsafe { sys::call(sys::TGKILL, [pid.into(), (*tid).into(), 0, 0, 0, 0]) == sys::ESRCH }
+    });
+    match gone {
+        Some(k) => Some(registry.free_stacks.swap_remove(k).1),
+        None => sys::anonymous(XSAVE_BYTES + SIGNAL_STACK_BYTES + STACK_BYTES),
+    }
+}
+
+/// Cache address where deferred signals are delivered, for threads to come.
+static DELIVER: AtomicU64 = AtomicU64::new(0);
+
+/// Sets it.
+pub fn set_deliver(address: u64) {
+    DELIVER.store(address, Ordering::Relaxed);
+}
+
+/// Makes `thread` the calling thread.
+pub fn attach(thread: &mut Thread) -> bool {
+    thread.tid = sys::tid();
+    // SAFETY: the page is this thread's; %gs is not used by the program.
+    let ok = unsafe { sys::set_gs(thread.page) };
+    thread.shared().tid.store(thread.tid, Ordering::Relaxed);
+    thread.save_name();
+    ok
+}
+
+impl Thread {
+    /// The thread's page.
+    pub fn shared(&self) -> &ThreadPage {
+        // SAFETY: mapped as long as the process lives; all fields are atomic or only ours.
+        unsafe { &*(self.page as *const ThreadPage) }
+    }
+
+    /// Copies the calling thread's name into its page.
+    pub fn save_name(&self) {
+        const PR_GET_NAME: u64 = 16;
+        // SAFETY: the kernel writes 16 bytes into the thread's own page.
+        unsafe {
+            let name = &raw mut (*(self.page as *mut ThreadPage)).name;
+            sys::call(sys::PRCTL, [PR_GET_NAME, name as u64, 0, 0, 0, 0]);
+        }
+    }
+
+    /// The calling thread is about to exit.
+    pub fn exit(&self) {
+        self.end();
+        let mut registry = REGISTRY.lock();
+        if let Some(slot) = self.slot {
+            registry.slots[slot] = 2;
+        }
+        registry.free_stacks.push((self.tid, self.stacks));
+    }
+
+    /// Notes name and time of the end.
+    pub fn end(&self) {
+        self.save_name();
+        self.shared().ended_ns.store(sys::now_ns(), Ordering::Relaxed);
+        let _ = self.shared().life.compare_exchange(
+            life::ALIVE,
+            life::EXITED,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+    }
+
+    /// The prepared thread was not created after all.
+    pub fn abandon(self: Box<Self>) {
+        self.shared().life.store(life::UNUSED, Ordering::Relaxed);
+        let mut registry = REGISTRY.lock();
+        if let Some(slot) = self.slot {
+            // Still the last id: callers serialise.
+            session::header().threads.store(self.id as u32, Ordering::Relaxed);
+            registry.slots[slot] = 0;
+        }
+        registry.free_stacks.push((NOBODY, self.stacks));
+    }
+}
+
+/// A thread id that no thread has.
+const NOBODY: u32 = 0x3fff_ffff;
+
+/// The calling thread's record.
+///
+/// # Safety
+/// The caller is attached.
+pub unsafe fn current(page: u64) -> &'static mut Thread {
+    // SAFETY: set by `prepare`; records of threads live forever.
+    unsafe { &mut *(field(page, control::THREAD) as *mut Thread) }
+}

@@ -1,0 +1,210 @@
+//! The memory operands of instructions.
+//!
+//! Every operand counts with its true size: pushes and pops, calls and returns, string
+//! instructions, x87, SSE and AVX operands.
+
+use alloc::vec::Vec;
+use iced_x86::{
+    Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register,
+};
+
+/// One memory operand of an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// Index of the instruction in its superblock.
+    pub position: usize,
+    /// Relative to %fs.
+    pub fs: bool,
+    pub base: Register,
+    pub index: Register,
+    pub scale: u32,
+    pub displacement: i64,
+    /// Bytes accessed, at least 1.
+    pub size: i64,
+    pub reads: bool,
+    pub writes: bool,
+    /// Cannot cross a block of 64 bytes or more: aligned by definition or by the ABI.
+    pub aligned: bool,
+}
+
+/// What [`collect`] found in one instruction.
+pub struct Operands {
+    pub accesses: Vec<Access>,
+    /// Operands whose address cannot be named: gathers, scatters, %gs.
+    pub unseen: u32,
+}
+
+/// The memory operands of `i`, the `position`th of its block. Not for repeated string instructions
+/// ([`Repeat`]) and system calls.
+pub fn collect(factory: &mut InstructionInfoFactory, i: &Instruction, position: usize) -> Operands {
+    let mut found = Operands { accesses: Vec::new(), unseen: 0 };
+    if does_not_access(i) {
+        return found;
+    }
+    let stack = i.is_stack_instruction();
+    for m in factory.info(i).used_memory() {
+        let (reads, writes) = match m.access() {
+            OpAccess::Read | OpAccess::CondRead => (true, false),
+            OpAccess::Write | OpAccess::CondWrite => (false, true),
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => (true, true),
+            _ => continue,
+        };
+        if m.index().is_vector_register() || m.segment() == Register::GS {
+            found.unseen += 1;
+            continue;
+        }
+        let base = match m.base() {
+            Register::RIP | Register::EIP => Register::None,
+            other => other,
+        };
+        let size = operand_bytes(m.memory_size());
+        let on_stack = stack && base == Register::RSP;
+        found.accesses.push(Access {
+            position,
+            fs: m.segment() == Register::FS,
+            base,
+            index: m.index(),
+            scale: if m.index() == Register::None { 1 } else { m.scale() },
+            displacement: m.displacement() as i64,
+            size,
+            reads,
+            writes,
+            aligned: size == 1 || on_stack || requires_alignment(i),
+        });
+    }
+    found
+}
+
+/// Bytes of an operand; operands of unknown size (xsave areas) count by their header.
+fn operand_bytes(size: MemorySize) -> i64 {
+    match size {
+        MemorySize::Xsave | MemorySize::Xsave64 => 576,
+        _ => (size.size() as i64).max(1),
+    }
+}
+
+/// Operands that are only hints or addresses.
+fn does_not_access(i: &Instruction) -> bool {
+    matches!(
+        i.mnemonic(),
+        Mnemonic::Lea
+            | Mnemonic::Nop
+            | Mnemonic::Prefetch
+            | Mnemonic::Prefetchw
+            | Mnemonic::Prefetchwt1
+            | Mnemonic::Prefetchnta
+            | Mnemonic::Prefetcht0
+            | Mnemonic::Prefetcht1
+            | Mnemonic::Prefetcht2
+            | Mnemonic::Clflush
+            | Mnemonic::Clflushopt
+            | Mnemonic::Clwb
+            | Mnemonic::Cldemote
+    )
+}
+
+/// Instructions that fault on operands that are not naturally aligned.
+fn requires_alignment(i: &Instruction) -> bool {
+    matches!(
+        i.mnemonic(),
+        Mnemonic::Movaps
+            | Mnemonic::Movapd
+            | Mnemonic::Movdqa
+            | Mnemonic::Movntps
+            | Mnemonic::Movntpd
+            | Mnemonic::Movntdq
+            | Mnemonic::Movntdqa
+            | Mnemonic::Vmovaps
+            | Mnemonic::Vmovapd
+            | Mnemonic::Vmovdqa
+            | Mnemonic::Vmovdqa32
+            | Mnemonic::Vmovdqa64
+            | Mnemonic::Vmovntps
+            | Mnemonic::Vmovntpd
+            | Mnemonic::Vmovntdq
+            | Mnemonic::Vmovntdqa
+    )
+}
+
+/// A repeated string instruction, whose extent is only known when it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Repeat {
+    /// Bytes per element.
+    pub element: u32,
+    /// Reads at %rsi / writes at %rdi for %rcx elements.
+    pub reads_rsi: bool,
+    pub writes_rdi: bool,
+    /// Compares until a difference: the extent is only known afterwards.
+    pub scans: bool,
+    /// A scan that also reads %rsi (`cmps`).
+    pub compares: bool,
+    /// A scan that goes on while the elements differ (`repne`).
+    pub while_different: bool,
+}
+
+impl Repeat {
+    /// `i` as a repeated string instruction.
+    pub fn of(i: &Instruction) -> Option<Self> {
+        if !i.is_string_instruction() || !(i.has_rep_prefix() || i.has_repne_prefix()) {
+            return None;
+        }
+        let (element, kind) = match i.mnemonic() {
+            Mnemonic::Movsb => (1, 'm'),
+            Mnemonic::Movsw => (2, 'm'),
+            Mnemonic::Movsd => (4, 'm'),
+            Mnemonic::Movsq => (8, 'm'),
+            Mnemonic::Stosb => (1, 's'),
+            Mnemonic::Stosw => (2, 's'),
+            Mnemonic::Stosd => (4, 's'),
+            Mnemonic::Stosq => (8, 's'),
+            Mnemonic::Lodsb => (1, 'l'),
+            Mnemonic::Lodsw => (2, 'l'),
+            Mnemonic::Lodsd => (4, 'l'),
+            Mnemonic::Lodsq => (8, 'l'),
+            Mnemonic::Scasb => (1, 'a'),
+            Mnemonic::Scasw => (2, 'a'),
+            Mnemonic::Scasd => (4, 'a'),
+            Mnemonic::Scasq => (8, 'a'),
+            Mnemonic::Cmpsb => (1, 'c'),
+            Mnemonic::Cmpsw => (2, 'c'),
+            Mnemonic::Cmpsd => (4, 'c'),
+            Mnemonic::Cmpsq => (8, 'c'),
+            _ => return None,
+        };
+        Some(Repeat {
+            element,
+            reads_rsi: matches!(kind, 'm' | 'l'),
+            writes_rdi: matches!(kind, 'm' | 's'),
+            scans: matches!(kind, 'a' | 'c'),
+            compares: kind == 'c',
+            while_different: i.has_repne_prefix(),
+        })
+    }
+
+    /// Descriptor for the slow path: element size in bits 0–7, then one bit per property.
+    pub fn descriptor(self) -> u32 {
+        self.element
+            | u32::from(self.reads_rsi) << 8
+            | u32::from(self.writes_rdi) << 9
+            | u32::from(self.scans) << 10
+            | u32::from(self.compares) << 11
+            | u32::from(self.while_different) << 12
+    }
+}
+
+/// Instructions that order memory or wait: accesses after them must not rely on checks before them.
+pub fn is_barrier(i: &Instruction) -> bool {
+    let exchanges =
+        i.mnemonic() == Mnemonic::Xchg && (0..i.op_count()).any(|o| i.op_kind(o) == OpKind::Memory);
+    i.has_lock_prefix()
+        || exchanges
+        || matches!(
+            i.mnemonic(),
+            Mnemonic::Mfence
+                | Mnemonic::Lfence
+                | Mnemonic::Syscall
+                | Mnemonic::Pause
+                | Mnemonic::Rdtsc
+                | Mnemonic::Rdtscp
+        )
+}

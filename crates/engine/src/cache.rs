@@ -1,0 +1,243 @@
+//! The code cache: regions of executable memory near the program's code, each starting with
+//! trampolines into the agent.
+//!
+//! Regions are never unmapped and blocks never moved, because a thread may be anywhere in them.
+
+use crate::control;
+use crate::indirect::{self, Table};
+use crate::recovery::{self, Entry, Parked};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Bytes of a region.
+pub const REGION_BYTES: usize = 64 << 20;
+/// A region with less room than this counts as full; no block is larger.
+const MARGIN: u64 = 256 << 10;
+
+/// Entry points in the agent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stubs {
+    /// A direct exit: %eax = link id, %rax parked.
+    pub direct: u64,
+    /// An indirect branch that missed the table: %rcx = target, %rcx and %rax parked.
+    pub indirect: u64,
+    /// A check failed: gs:ADDRESS, gs:RESUME.
+    pub read: u64,
+    pub write: u64,
+    pub read_write: u64,
+    /// A repeated string instruction comes: gs:ADDRESS = descriptor, gs:RESUME.
+    pub repeat: u64,
+    /// A system call comes: gs:RESUME = address after the `syscall` instruction.
+    pub syscall: u64,
+}
+
+/// Addresses of a region's trampolines.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trampolines {
+    pub direct: u64,
+    pub indirect: u64,
+    /// The last part of `indirect`: asks the dispatcher without comparing.
+    pub miss: u64,
+    pub read: u64,
+    pub write: u64,
+    pub read_write: u64,
+    pub repeat: u64,
+    pub syscall: u64,
+    /// Restores gs:SIGMASK, which delivers what waits, and continues at gs:TARGET.
+    pub deliver: u64,
+    /// The `syscall` in it.
+    deliver_syscall: u64,
+    deliver_end: u64,
+}
+
+/// A block's place.
+struct Placed {
+    offset: u32,
+    entries: Box<[Entry]>,
+}
+
+/// One region.
+pub struct Region {
+    base: u64,
+    cursor: u64,
+    end: u64,
+    pub trampolines: Trampolines,
+    blocks: Vec<Placed>,
+}
+
+/// What a thread stopped at a cache address is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// In a block.
+    Block(Entry),
+    /// On its way to the dispatcher for a direct exit: %eax = link id.
+    DirectExit,
+    /// Looking up an indirect target.
+    Lookup,
+    /// On its way into a slow path; its state is that of gs:RESUME.
+    SlowPath,
+    /// On its way to a system call that ends at gs:RESUME.
+    Syscall,
+    /// Delivering a deferred signal: state of gs:TARGET with the registers of gs:DEFER (if true).
+    Deliver { saved: bool },
+}
+
+impl Region {
+    /// Takes over fresh memory at `base` and writes the trampolines.
+    ///
+    /// # Safety
+    /// [`REGION_BYTES`] at `base` must be readable, writable, executable and unused.
+    pub unsafe fn new(base: u64, stubs: &Stubs, table: Table) -> Self {
+        let mut region = Region {
+            base,
+            cursor: base,
+            end: base + REGION_BYTES as u64,
+            trampolines: Trampolines::default(),
+            blocks: Vec::new(),
+        };
+        let code = trampolines(base, stubs, table, &mut region.trampolines);
+        // SAFETY: forwarded.
+        unsafe { region.write(&code) };
+        region
+    }
+
+    /// Where the next block will lie.
+    pub fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        self.cursor - self.base
+    }
+
+    /// Whether there is room for another block.
+    pub fn has_room(&self) -> bool {
+        self.cursor + MARGIN < self.end
+    }
+
+    /// Whether the address lies in this region.
+    pub fn contains(&self, address: u64) -> bool {
+        (self.base..self.end).contains(&address)
+    }
+
+    /// Places a block at the cursor.
+    pub fn place(&mut self, code: &[u8], entries: Vec<Entry>) {
+        let offset = (self.cursor - self.base) as u32;
+        self.blocks.push(Placed { offset, entries: entries.into_boxed_slice() });
+        // SAFETY: `has_room` is checked before translation, and a block is smaller than the margin.
+        unsafe { self.write(code) };
+    }
+
+    unsafe fn write(&mut self, code: &[u8]) {
+        debug_assert!(self.cursor + (code.len() as u64) < self.end);
+        // SAFETY: the bytes from the cursor on are ours and nobody runs them yet.
+        unsafe {
+            core::ptr::copy_nonoverlapping(code.as_ptr(), self.cursor as *mut u8, code.len())
+        };
+        self.cursor = (self.cursor + code.len() as u64).next_multiple_of(16);
+    }
+
+    /// What a thread stopped at `address` is doing.
+    pub fn position(&self, address: u64) -> Option<Position> {
+        let t = &self.trampolines;
+        let offset = (address - self.base) as u32;
+        let next = self.blocks.partition_point(|b| b.offset <= offset);
+        if let Some(k) = next.checked_sub(1) {
+            let block = &self.blocks[k];
+            return recovery::at(&block.entries, offset - block.offset)
+                .copied()
+                .map(Position::Block);
+        }
+        // Trampolines are laid out in the order of the struct's fields.
+        Some(match address {
+            a if a < t.indirect => Position::DirectExit,
+            a if a < t.read => Position::Lookup,
+            a if a < t.syscall => Position::SlowPath,
+            a if a < t.deliver => Position::Syscall,
+            a if a < t.deliver_syscall => Position::Deliver { saved: false },
+            a if a < t.deliver_end => Position::Deliver { saved: true },
+            _ => return None,
+        })
+    }
+}
+
+/// Trampoline code for a region at `base`.
+fn trampolines(base: u64, stubs: &Stubs, table: Table, t: &mut Trampolines) -> Vec<u8> {
+    let mut code: Vec<u8> = Vec::new();
+    let at = |code: &Vec<u8>| base + code.len() as u64;
+    t.direct = at(&code);
+    jump_far(&mut code, stubs.direct);
+    t.indirect = at(&code);
+    for probe in 1..indirect::PROBES as i32 {
+        let slot = table.base + 16 * probe;
+        code.extend([0x48, 0x3b, 0x88]); // cmp rcx, [rax + slot]
+        code.extend(slot.to_le_bytes());
+        code.extend([0x75, 6]); // jne over the jump
+        code.extend([0xff, 0xa0]); // jmp [rax + slot + 8]
+        code.extend((slot + 8).to_le_bytes());
+    }
+    t.miss = at(&code);
+    jump_far(&mut code, stubs.indirect);
+    for (place, stub) in [
+        (&mut t.read, stubs.read),
+        (&mut t.write, stubs.write),
+        (&mut t.read_write, stubs.read_write),
+        (&mut t.repeat, stubs.repeat),
+        (&mut t.syscall, stubs.syscall),
+    ] {
+        *place = at(&code);
+        jump_far(&mut code, stub);
+    }
+    t.deliver = at(&code);
+    let (before, after) = deliver();
+    code.extend(before);
+    t.deliver_syscall = at(&code);
+    code.extend(after);
+    t.deliver_end = at(&code);
+    code
+}
+
+/// `jmp [rip]` with the address behind it.
+fn jump_far(code: &mut Vec<u8>, target: u64) {
+    code.extend([0xff, 0x25, 0, 0, 0, 0]);
+    code.extend(target.to_le_bytes());
+}
+
+/// rt_sigprocmask(SIG_SETMASK, gs:SIGMASK, NULL, 8) with all registers kept; uses no stack and no
+/// flags. The first part saves, the second starts with the system call.
+fn deliver() -> (Vec<u8>, Vec<u8>) {
+    const REGISTERS: [usize; 7] = [0, 1, 2, 6, 7, 10, 11];
+    let gs = |opcode: u8, register: usize, offset: i32| {
+        let rex = 0x48 | ((register >> 3) as u8) << 2;
+        let mut bytes = alloc::vec![0x65, rex, opcode, ((register & 7) << 3) as u8 | 4, 0x25];
+        bytes.extend(offset.to_le_bytes());
+        bytes
+    };
+    let mut before = Vec::new();
+    for (register, offset) in REGISTERS.into_iter().zip(control::DEFER) {
+        before.extend(gs(0x89, register, offset));
+    }
+    before.extend([0x65, 0x48, 0xc7, 0x04, 0x25]); // mov qword gs:[PENDING], 0
+    before.extend(control::PENDING.to_le_bytes());
+    before.extend([0, 0, 0, 0]);
+    before.extend(gs(0x8b, 6, control::SELF)); // mov rsi, gs:[SELF]
+    before.extend([0x48, 0x8d, 0xb6]); // lea rsi, [rsi + SIGMASK]
+    before.extend(control::SIGMASK.to_le_bytes());
+    before.extend([0xb8, 14, 0, 0, 0]); // mov eax, SYS_rt_sigprocmask
+    before.extend([0xbf, 2, 0, 0, 0]); // mov edi, SIG_SETMASK
+    before.extend([0xba, 0, 0, 0, 0]); // mov edx, 0
+    before.extend([0x41, 0xba, 8, 0, 0, 0]); // mov r10d, 8
+    let mut after = alloc::vec![0x0f, 0x05];
+    for (register, offset) in REGISTERS.into_iter().zip(control::DEFER) {
+        after.extend(gs(0x8b, register, offset));
+    }
+    after.extend([0x65, 0xff, 0x24, 0x25]); // jmp gs:[TARGET]
+    after.extend(control::TARGET.to_le_bytes());
+    (before, after)
+}
+
+/// The state in which nothing is parked, at `pc`.
+pub fn clean(pc: u64) -> Entry {
+    Entry { offset: 0, parked: Parked::NOTHING, pc }
+}

@@ -1,0 +1,203 @@
+//! Emitting instructions that change the flow of control.
+//!
+//! The program's stack keeps original return addresses, so that unwinders, exceptions and profilers
+//! see what they would see natively. Direct branches become patchable exits, indirect ones look
+//! their target up in the table.
+
+use crate::body::{Body, Exit, Result};
+use crate::control;
+use crate::emit::reaches;
+use crate::indirect;
+use crate::recovery::Parked;
+use crate::regs::{RAX, RCX};
+use crate::translate::is_inverted;
+use iced_x86::{
+    Code, ConditionCode, FlowControl, Instruction, MemoryOperand, Mnemonic, OpKind, Register,
+};
+
+impl Body<'_> {
+    /// Emits instruction `k`; nothing is borrowed if it changes the flow of control.
+    pub fn emit_instruction(&mut self, k: usize, i: &Instruction) -> Result<()> {
+        if i.mnemonic() == Mnemonic::Syscall {
+            self.emit_syscall(i);
+            return Ok(());
+        }
+        match i.flow_control() {
+            FlowControl::ConditionalBranch => self.emit_conditional(k, i),
+            FlowControl::UnconditionalBranch => {
+                let rel32 = self.emitter.patchable_branch(&[0xe9]);
+                self.exits.push(Exit { rel32, target: i.near_branch_target(), uncounted: (0, 0) });
+            }
+            FlowControl::Call => {
+                self.push_return_address(i);
+                self.emitter.mark(i.near_branch_target(), Parked::NOTHING);
+                let rel32 = self.emitter.patchable_branch(&[0xe9]);
+                self.exits.push(Exit { rel32, target: i.near_branch_target(), uncounted: (0, 0) });
+            }
+            FlowControl::Return | FlowControl::IndirectBranch | FlowControl::IndirectCall => {
+                return self.emit_indirect(i);
+            }
+            FlowControl::XbeginXabortXend if i.mnemonic() == Mnemonic::Xbegin => {
+                // Shadow updates would abort every transaction: abort at once, without "retry".
+                self.emitter.bytes(&[0xb8, 0, 0, 0, 0]);
+                let rel32 = self.emitter.patchable_branch(&[0xe9]);
+                let uncounted = self.operands_from(k + 1);
+                self.exits.push(Exit { rel32, target: i.near_branch_target(), uncounted });
+            }
+            _ => return self.emitter.copy(i),
+        }
+        Ok(())
+    }
+
+    fn emit_conditional(&mut self, k: usize, i: &Instruction) {
+        let inverted = is_inverted(self.again, k, self.source.instructions.len());
+        let rel32 = if i.is_jcc_short_or_near() {
+            let condition = condition_number(i.condition_code()) ^ u8::from(inverted);
+            self.emitter.patchable_branch(&[0x0f, 0x80 + condition])
+        } else {
+            // loop, loope, loopne, jrcxz have only short forms: over a jump that is skipped.
+            let opcode = match i.mnemonic() {
+                Mnemonic::Loopne => 0xe0,
+                Mnemonic::Loope => 0xe1,
+                Mnemonic::Loop => 0xe2,
+                _ => 0xe3,
+            };
+            let by_ecx = matches!(
+                i.code(),
+                Code::Jecxz_rel8_64
+                    | Code::Loop_rel8_64_ECX
+                    | Code::Loope_rel8_64_ECX
+                    | Code::Loopne_rel8_64_ECX
+            );
+            if by_ecx {
+                self.emitter.bytes(&[0x67]);
+            }
+            // op +2; jmp short over; jmp near target
+            self.emitter.bytes(&[opcode, 2, 0xeb, 0]);
+            let over = self.emitter.len() - 1;
+            let rel32 = self.emitter.patchable_branch(&[0xe9]);
+            self.short_fixups.push((over, (self.emitter.len() - over - 1) as u8));
+            rel32
+        };
+        let target = if inverted { i.next_ip() } else { i.near_branch_target() };
+        let uncounted = self.operands_from(k + 1);
+        self.exits.push(Exit { rel32, target, uncounted });
+    }
+
+    /// `push qword [rip + literal]` with the original return address.
+    fn push_return_address(&mut self, i: &Instruction) {
+        let rel32 = self.emitter.open_branch(&[0xff, 0x35]);
+        self.literals.push((rel32, i.next_ip()));
+    }
+
+    /// Returns, indirect jumps and calls: target into %rcx, then the inline table lookup.
+    fn emit_indirect(&mut self, i: &Instruction) -> Result<()> {
+        self.emitter.store(RCX, control::SAVED_RCX);
+        self.emitter.store(RAX, control::SAVED_RAX);
+        let target_known = Parked { rcx: true, pc_in_rcx: true, ..Parked::NOTHING };
+        if i.flow_control() == FlowControl::Return {
+            self.emitter.bytes(&[0x59]); // pop rcx
+            if i.op_count() > 0 {
+                self.emitter.bytes(&[0x48, 0x8d, 0xa4, 0x24]); // lea rsp, [rsp + imm]
+                self.emitter.bytes(&(i.immediate(0) as i32).to_le_bytes());
+            }
+        } else {
+            self.load_target(i)?;
+            if i.flow_control() == FlowControl::IndirectCall {
+                // Until the return address is pushed, the call has not happened.
+                self.emitter.mark(i.ip(), Parked { rcx: true, ..Parked::NOTHING });
+                self.push_return_address(i);
+            }
+        }
+        self.emitter.mark(0, target_known);
+        self.emitter.bytes(&[0x89, 0xc8, 0x25]); // mov eax, ecx; and eax, mask
+        self.emitter.mark(0, Parked { rax: true, ..target_known });
+        self.emitter.bytes(&((1u32 << indirect::BITS) - 1).to_le_bytes());
+        self.emitter.bytes(&[0xc1, 0xe0, 4]); // shl eax, 4
+        self.emitter.bytes(&[0x48, 0x3b, 0x88]); // cmp rcx, [rax + table]
+        self.emitter.bytes(&self.table.to_le_bytes());
+        let rel32 = self.emitter.open_branch(&[0x0f, 0x85]); // jne miss
+        let miss = self.trampolines.indirect as i64 - self.emitter.base() as i64;
+        self.fixups.push((rel32, miss));
+        self.emitter.bytes(&[0xff, 0xa0]); // jmp [rax + table + 8]
+        self.emitter.bytes(&(self.table + 8).to_le_bytes());
+        Ok(())
+    }
+
+    /// `mov rcx, target` for an indirect jump or call.
+    fn load_target(&mut self, i: &Instruction) -> Result<()> {
+        if i.op0_kind() == OpKind::Register {
+            return self.emitter.instruction(&Instruction::with2(
+                Code::Mov_r64_rm64,
+                Register::RCX,
+                i.op0_register().full_register(),
+            )?);
+        }
+        if i.is_ip_rel_memory_operand() {
+            let address = i.ip_rel_memory_address();
+            if !reaches(self.emitter.ip(), address) {
+                let far = Instruction::with2(Code::Mov_r64_imm64, Register::RCX, address)?;
+                self.emitter.instruction(&far)?;
+                self.emitter.bytes(&[0x48, 0x8b, 0x09]); // mov rcx, [rcx]
+                return Ok(());
+            }
+            let m = MemoryOperand::with_base_displ(Register::RIP, address as i64);
+            return self.emitter.instruction(&Instruction::with2(
+                Code::Mov_r64_rm64,
+                Register::RCX,
+                m,
+            )?);
+        }
+        let segment = match i.segment_prefix() {
+            s @ (Register::FS | Register::GS) => s,
+            _ => Register::None,
+        };
+        let none = Register::None;
+        let scale = if i.memory_index() == none { 1 } else { i.memory_index_scale() };
+        let size = if i.memory_displ_size() > 0 || i.memory_base() == none { 8 } else { 0 };
+        let displacement = i.memory_displacement64() as i64;
+        let m = MemoryOperand::new(
+            i.memory_base(),
+            i.memory_index(),
+            scale,
+            displacement,
+            size,
+            false,
+            segment,
+        );
+        self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, Register::RCX, m)?)
+    }
+
+    /// A system call runs in the cache, so that a signal that interrupts it finds the program's
+    /// registers in place; the agent looks at it first and may do it instead.
+    fn emit_syscall(&mut self, i: &Instruction) {
+        let rel32 = self.emitter.open_branch(&[0x48, 0x8d, 0x0d]); // lea rcx, [rip + after]
+        self.emitter.store(RCX, control::RESUME);
+        self.emitter.jump(self.trampolines.syscall);
+        self.emitter.bytes(&[0x0f, 0x05]);
+        self.emitter.mark(i.next_ip(), Parked::NOTHING);
+        self.fixups.push((rel32, self.emitter.len() as i64));
+    }
+}
+
+/// Encoding of a condition.
+fn condition_number(code: ConditionCode) -> u8 {
+    match code {
+        ConditionCode::o => 0,
+        ConditionCode::no => 1,
+        ConditionCode::b => 2,
+        ConditionCode::ae => 3,
+        ConditionCode::e => 4,
+        ConditionCode::ne => 5,
+        ConditionCode::be => 6,
+        ConditionCode::a => 7,
+        ConditionCode::s => 8,
+        ConditionCode::ns => 9,
+        ConditionCode::p => 10,
+        ConditionCode::np => 11,
+        ConditionCode::l => 12,
+        ConditionCode::ge => 13,
+        ConditionCode::le => 14,
+        ConditionCode::g | ConditionCode::None => 15,
+    }
+}

@@ -1,0 +1,286 @@
+//! Machine code output: the program's instructions through iced's encoder, our own as bytes.
+//!
+//! Every instruction of ours that touches the control block has the form `op gs:[disp32]`, which
+//! needs no register.
+
+use crate::control;
+use crate::liveness;
+use crate::options::{Options, Shadow};
+use crate::recovery::{Entry, Parked};
+use crate::regs;
+use crate::track::Key;
+use alloc::vec::Vec;
+use iced_x86::{
+    Code, Encoder, IcedError, Instruction, InstructionInfoFactory, MemoryOperand, Mnemonic,
+    Register,
+};
+
+/// Distance that a 32-bit displacement surely reaches.
+const REACH: i64 = 0x7f00_0000;
+
+/// Whether code at `a` reaches `b` with a 32-bit displacement.
+pub fn reaches(a: u64, b: u64) -> bool {
+    (a as i64).wrapping_sub(b as i64).unsigned_abs() < REACH as u64
+}
+
+/// Code under construction, to be placed at `base`.
+pub struct Emitter {
+    encoder: Encoder,
+    len: usize,
+    base: u64,
+    entries: Vec<Entry>,
+    shadow: Shadow,
+    block_shift: u32,
+}
+
+impl Emitter {
+    pub fn new(base: u64, options: &Options) -> Self {
+        Self {
+            encoder: Encoder::new(64),
+            len: 0,
+            base,
+            entries: Vec::new(),
+            shadow: options.shadow,
+            block_shift: options.block_shift,
+        }
+    }
+
+    /// Bytes so far.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Address of the first byte.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Address of the next byte.
+    pub fn ip(&self) -> u64 {
+        self.base + self.len as u64
+    }
+
+    /// The code and its recovery entries.
+    pub fn finish(mut self) -> (Vec<u8>, Vec<Entry>) {
+        (self.encoder.take_buffer(), self.entries)
+    }
+
+    /// From here on the program's state is parked like this, its counter at `pc`.
+    pub fn mark(&mut self, pc: u64, parked: Parked) {
+        let offset = self.len as u32;
+        match self.entries.last_mut() {
+            Some(last) if last.offset == offset => *last = Entry { offset, parked, pc },
+            Some(last) if last.parked == parked && last.pc == pc => {}
+            _ => self.entries.push(Entry { offset, parked, pc }),
+        }
+    }
+
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.encoder.write_u8(*b));
+        self.len += bytes.len();
+    }
+
+    fn dword(&mut self, value: i32) {
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// Encodes one instruction at the current address.
+    pub fn instruction(&mut self, i: &Instruction) -> Result<(), IcedError> {
+        self.len += self.encoder.encode(i, self.ip())?;
+        Ok(())
+    }
+
+    /// `op r64, gs:[offset]` with a one-byte opcode and ModRM.
+    fn gs_operand(&mut self, opcode: u8, register: usize, offset: i32) {
+        let rex = 0x48 | ((register >> 3) as u8) << 2;
+        self.bytes(&[0x65, rex, opcode, ((register & 7) << 3) as u8 | 4, 0x25]);
+        self.dword(offset);
+    }
+
+    /// `mov gs:[offset], r64`
+    pub fn store(&mut self, register: usize, offset: i32) {
+        self.gs_operand(0x89, register, offset);
+    }
+
+    /// `mov r64, gs:[offset]`
+    pub fn load(&mut self, register: usize, offset: i32) {
+        self.gs_operand(0x8b, register, offset);
+    }
+
+    /// `cmp r64, gs:[OWN_WORD]` or `test gs:[MASK], r64`: the test of a check.
+    pub fn test_word(&mut self, register: usize, writes: bool) {
+        if writes {
+            self.gs_operand(0x3b, register, control::OWN_WORD);
+        } else {
+            self.gs_operand(0x85, register, control::MASK);
+        }
+    }
+
+    /// `mov qword gs:[offset], imm32` (sign-extended)
+    pub fn store_immediate(&mut self, value: i32, offset: i32) {
+        self.bytes(&[0x65, 0x48, 0xc7, 0x04, 0x25]);
+        self.dword(offset);
+        self.dword(value);
+    }
+
+    /// `add qword gs:[offset], value`; changes flags.
+    pub fn add(&mut self, offset: i32, value: i32) {
+        if let Ok(small) = i8::try_from(value) {
+            self.bytes(&[0x65, 0x48, 0x83, 0x04, 0x25]);
+            self.dword(offset);
+            self.bytes(&[small as u8]);
+        } else {
+            self.bytes(&[0x65, 0x48, 0x81, 0x04, 0x25]);
+            self.dword(offset);
+            self.dword(value);
+        }
+    }
+
+    /// `gs:[offset] += value` through a free register; leaves flags alone.
+    pub fn add_through(
+        &mut self,
+        register: usize,
+        offset: i32,
+        value: i32,
+    ) -> Result<(), IcedError> {
+        self.load(register, offset);
+        let r = regs::full(register);
+        let sum = MemoryOperand::with_base_displ(r, value.into());
+        self.instruction(&Instruction::with2(Code::Lea_r64_m, r, sum)?)?;
+        self.store(register, offset);
+        Ok(())
+    }
+
+    /// `jmp rel32` to a fixed address.
+    pub fn jump(&mut self, target: u64) {
+        let displacement = (target as i64).wrapping_sub(self.ip() as i64 + 5);
+        self.bytes(&[0xe9]);
+        self.dword(displacement as i32);
+    }
+
+    /// An opcode followed by a rel32 of 0; returns the offset of the rel32.
+    pub fn open_branch(&mut self, opcode: &[u8]) -> usize {
+        self.bytes(opcode);
+        self.dword(0);
+        self.len - 4
+    }
+
+    /// As [`Self::open_branch`], with the rel32 inside one 64-byte line, so that it can be changed
+    /// atomically while other threads run it.
+    pub fn patchable_branch(&mut self, opcode: &[u8]) -> usize {
+        while (self.ip() + opcode.len() as u64) % 64 > 60 {
+            self.bytes(&[0x90]);
+        }
+        self.open_branch(opcode)
+    }
+
+    /// Pads with no-ops to a multiple of `to`.
+    pub fn align(&mut self, to: u64) {
+        while !self.ip().is_multiple_of(to) {
+            self.bytes(&[0x90]);
+        }
+    }
+
+    /// Puts the named address into a register; changes no flags.
+    pub fn address(&mut self, r: Register, key: &Key, displacement: i64) -> Result<(), IcedError> {
+        let size = |d: i64| if d == 0 { 0 } else { 8 };
+        let none = Register::None;
+        if key.fs {
+            // The thread pointer is stored at fs:0 (x86-64 TLS ABI).
+            let thread_pointer = MemoryOperand::new(none, none, 1, 0, 8, false, Register::FS);
+            self.instruction(&Instruction::with2(Code::Mov_r64_rm64, r, thread_pointer)?)?;
+            let base = key.base.full_register();
+            let (index, d) = if base == none { (none, displacement) } else { (base, displacement) };
+            let m = MemoryOperand::new(r, index, 1, d, size(d), false, none);
+            self.instruction(&Instruction::with2(Code::Lea_r64_m, r, m)?)?;
+            if key.index != none {
+                let m =
+                    MemoryOperand::new(r, key.index.full_register(), key.scale, 0, 0, false, none);
+                self.instruction(&Instruction::with2(Code::Lea_r64_m, r, m)?)?;
+            }
+            return Ok(());
+        }
+        if key.base == none && key.index == none {
+            return self.instruction(&Instruction::with2(
+                Code::Mov_r64_imm64,
+                r,
+                displacement as u64,
+            )?);
+        }
+        if key.index == none && displacement == 0 && key.base.is_gpr64() {
+            return self.instruction(&Instruction::with2(Code::Mov_r64_rm64, r, key.base)?);
+        }
+        let size = if key.base == none { 8 } else { size(displacement) };
+        let m = MemoryOperand::new(key.base, key.index, key.scale, displacement, size, false, none);
+        self.instruction(&Instruction::with2(Code::Lea_r64_m, r, m)?)
+    }
+
+    /// Loads the shadow word of the named address into a register; changes flags.
+    pub fn shadow_word(
+        &mut self,
+        register: usize,
+        key: &Key,
+        displacement: i64,
+    ) -> Result<(), IcedError> {
+        let r = regs::full(register);
+        if key.base == Register::None && key.index == Register::None && !key.fs {
+            let block = displacement as u64 >> self.block_shift;
+            self.instruction(&Instruction::with2(Code::Mov_r64_imm64, r, block)?)?;
+        } else {
+            self.address(r, key, displacement)?;
+            self.instruction(&Instruction::with2(
+                Code::Shr_rm64_imm8,
+                r,
+                self.block_shift as i32,
+            )?)?;
+        }
+        let base = match self.shadow {
+            Shadow::Near { base } => base,
+            Shadow::Far => {
+                self.gs_operand(0x03, register, control::BANK_BASE8);
+                0
+            }
+        };
+        let word = MemoryOperand::new(Register::None, r, 8, base.into(), 8, false, Register::None);
+        self.instruction(&Instruction::with2(Code::Mov_r64_rm64, r, word)?)
+    }
+
+    /// Copies one of the program's instructions that does not branch. RIP-relative operands keep
+    /// their address; one out of reach goes through a borrowed register.
+    pub fn copy(&mut self, i: &Instruction) -> Result<(), IcedError> {
+        let mut copy = *i;
+        if !i.is_ip_rel_memory_operand() {
+            return self.instruction(&copy);
+        }
+        let address = i.ip_rel_memory_address();
+        if reaches(self.ip(), address) {
+            copy.set_memory_base(Register::RIP);
+            return self.instruction(&copy);
+        }
+        if i.mnemonic() == Mnemonic::Lea && i.op0_register().is_gpr64() {
+            return self.instruction(&Instruction::with2(
+                Code::Mov_r64_imm64,
+                i.op0_register(),
+                address,
+            )?);
+        }
+        let u = liveness::instruction_use(&mut InstructionInfoFactory::new(), i);
+        let borrowed = (0..16)
+            .find(|r| *r != regs::RSP && (u.reads | u.modifies) >> r & 1 == 0)
+            .expect("no instruction uses all registers");
+        let r = regs::full(borrowed);
+        copy.set_memory_base(r);
+        copy.set_memory_displacement64(0);
+        copy.set_memory_displ_size(0);
+        let parked = self.entries.last().map_or(Parked::NOTHING, |e| e.parked);
+        self.store(borrowed, control::FAR_SPILL);
+        self.mark(i.ip(), Parked { far: borrowed as u8, ..parked });
+        self.instruction(&Instruction::with2(Code::Mov_r64_imm64, r, address)?)?;
+        self.instruction(&copy)?;
+        // The instruction has been done: a signal now resumes after it.
+        self.mark(i.next_ip(), Parked { far: borrowed as u8, ..parked });
+        self.load(borrowed, control::FAR_SPILL);
+        self.mark(i.next_ip(), parked);
+        Ok(())
+    }
+}

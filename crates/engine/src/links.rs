@@ -1,0 +1,65 @@
+//! Direct exits of blocks: each starts out at a stub that asks the dispatcher, and is patched to the
+//! target's entry once that exists.
+
+use core::hash::{BuildHasher, Hasher};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// Hash for maps keyed by code addresses: one multiplication.
+#[derive(Clone, Copy, Default)]
+pub struct AddressHash;
+
+/// State of [`AddressHash`].
+#[derive(Default)]
+pub struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.0 = (self.0 ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        // Fibonacci hashing; the maps take bits from both ends.
+        self.0 = value.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 ^= self.0 >> 32;
+    }
+}
+
+impl BuildHasher for AddressHash {
+    type Hasher = AddressHasher;
+
+    fn build_hasher(&self) -> AddressHasher {
+        AddressHasher::default()
+    }
+}
+
+/// One direct exit.
+#[derive(Clone, Copy, Debug)]
+pub struct Link {
+    /// Address of the branch's rel32; never straddles a 64-byte line.
+    pub site: u64,
+    /// The program address that the exit leads to.
+    pub target: u64,
+    /// The stub that asks the dispatcher.
+    pub stub: u64,
+    pub linked: bool,
+}
+
+impl Link {
+    /// Points the branch to `entry` if it reaches; other threads may run it meanwhile.
+    pub fn point_to(&mut self, entry: u64) {
+        let displacement = (entry as i64).wrapping_sub(self.site as i64 + 4);
+        if let Ok(displacement) = i32::try_from(displacement) {
+            // SAFETY: `site` lies in the code cache, which is never unmapped; the four bytes lie in
+            // one cache line, so that every fetch sees the old or the new displacement.
+            unsafe { AtomicU32::from_ptr(self.site as *mut u32) }
+                .store(displacement as u32, Ordering::Release);
+            self.linked = entry != self.stub;
+        }
+    }
+}

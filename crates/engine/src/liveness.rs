@@ -1,0 +1,240 @@
+//! Which registers and flags hold values that are still needed.
+//!
+//! Backward analysis inside a superblock, with a short forward scan of the code at its exits.
+//! Conservative in three places that compilers exploit: shifts by CL may leave the flags alone,
+//! writes to 8- and 16-bit registers keep the rest, and after `-fipa-ra` caller-saved registers
+//! live across calls, so at calls and returns every register counts as needed. Flags do not survive
+//! calls and returns in any ABI.
+
+use crate::regs;
+use alloc::vec;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
+    OpKind, Register, RflagsBits,
+};
+
+/// The arithmetic flags.
+pub const ALL_FLAGS: u32 = RflagsBits::OF
+    | RflagsBits::SF
+    | RflagsBits::ZF
+    | RflagsBits::AF
+    | RflagsBits::CF
+    | RflagsBits::PF;
+/// Every general register.
+pub const ALL_REGS: u16 = !0;
+
+/// What one instruction does to registers and flags.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// Registers read (also those written only in part or only sometimes).
+    pub reads: u16,
+    /// Registers overwritten entirely and not read.
+    pub kills: u16,
+    /// Registers changed in any way.
+    pub modifies: u16,
+    pub flags_read: u32,
+    pub flags_killed: u32,
+}
+
+/// Registers and flags needed at a point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Live {
+    pub regs: u16,
+    pub flags: u32,
+}
+
+impl Live {
+    /// Nothing is known: everything may be needed.
+    pub const ALL: Live = Live { regs: ALL_REGS, flags: ALL_FLAGS };
+    /// At a call or return: registers yes, flags no.
+    const AT_CALL: Live = Live { regs: ALL_REGS, flags: 0 };
+
+    fn or(self, other: Live) -> Live {
+        Live { regs: self.regs | other.regs, flags: self.flags | other.flags }
+    }
+
+    /// What is needed before an instruction, given what is needed after it.
+    fn before(self, u: &Use) -> Live {
+        Live {
+            regs: u.reads | (self.regs & !u.kills),
+            flags: u.flags_read | (self.flags & !u.flags_killed),
+        }
+    }
+}
+
+/// Reads registers and flags off one instruction.
+pub fn instruction_use(factory: &mut InstructionInfoFactory, i: &Instruction) -> Use {
+    let mut u = Use::default();
+    for r in factory.info(i).used_registers() {
+        let Some(n) = regs::number(r.register()) else { continue };
+        let bit = regs::bit(n);
+        match r.access() {
+            OpAccess::Read | OpAccess::CondRead => u.reads |= bit,
+            OpAccess::Write => {
+                u.modifies |= bit;
+                if r.register().size() >= 4 {
+                    u.kills |= bit;
+                } else {
+                    u.reads |= bit;
+                }
+            }
+            OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite => {
+                u.reads |= bit;
+                u.modifies |= bit;
+            }
+            _ => {}
+        }
+    }
+    u.kills &= !u.reads;
+    u.flags_read = i.rflags_read() & ALL_FLAGS;
+    if !may_keep_flags(i) {
+        u.flags_killed = i.rflags_modified() & ALL_FLAGS & !u.flags_read;
+    }
+    match i.mnemonic() {
+        Mnemonic::Syscall => {
+            u.reads = ALL_REGS;
+            u.kills = 0;
+        }
+        Mnemonic::Pushfq | Mnemonic::Pushf => u.flags_read = ALL_FLAGS,
+        _ => {}
+    }
+    u
+}
+
+/// Instructions that change flags only sometimes: shifts by CL, repeated string compares.
+fn may_keep_flags(i: &Instruction) -> bool {
+    let last = i.op_count().wrapping_sub(1);
+    let by_cl = i.op_count() >= 2
+        && i.op_kind(last) == OpKind::Register
+        && i.op_register(last) == Register::CL;
+    by_cl || i.has_rep_prefix() || i.has_repne_prefix()
+}
+
+/// Liveness before each instruction of a block, and after the last.
+pub struct BlockLiveness {
+    pub uses: Vec<Use>,
+    /// One more than instructions.
+    pub live: Vec<Live>,
+}
+
+/// Remembers scans of exit code, so that each address is scanned once.
+#[derive(Default)]
+pub struct Scanner {
+    known: HashMap<u64, Live, crate::links::AddressHash>,
+}
+
+/// Longest forward scan, instructions.
+const SCAN_LIMIT: usize = 14;
+/// Conditional branches followed on both sides.
+const SCAN_DEPTH: u32 = 2;
+
+impl Scanner {
+    /// Forgets what it knows about changed code.
+    pub fn clear(&mut self) {
+        self.known.clear();
+    }
+
+    /// What the code at `pc` needs.
+    ///
+    /// # Safety
+    /// `pc` must be an address that the program is about to execute, or the target of a direct
+    /// branch in such code: its bytes are read.
+    pub unsafe fn at(&mut self, pc: u64, readable: &dyn Fn(u64) -> bool) -> Live {
+        // SAFETY: forwarded.
+        unsafe { self.scan(pc, SCAN_DEPTH, readable) }
+    }
+
+    unsafe fn scan(&mut self, start: u64, depth: u32, readable: &dyn Fn(u64) -> bool) -> Live {
+        if let Some(known) = self.known.get(&start) {
+            return *known;
+        }
+        let mut factory = InstructionInfoFactory::new();
+        let mut seen: Vec<Use> = Vec::with_capacity(SCAN_LIMIT);
+        let mut pc = start;
+        let end = loop {
+            if seen.len() >= SCAN_LIMIT || !readable(pc) {
+                break Live::ALL;
+            }
+            // SAFETY: the embedder says that code is mapped there.
+            let i = unsafe { decode(pc) };
+            if i.is_invalid() || i.mnemonic() == Mnemonic::Syscall {
+                break Live::ALL;
+            }
+            seen.push(instruction_use(&mut factory, &i));
+            match i.flow_control() {
+                FlowControl::Next => pc = i.next_ip(),
+                FlowControl::UnconditionalBranch => pc = i.near_branch_target(),
+                FlowControl::Call
+                | FlowControl::Return
+                | FlowControl::IndirectBranch
+                | FlowControl::IndirectCall => break Live::AT_CALL,
+                FlowControl::ConditionalBranch if depth > 0 => {
+                    // SAFETY: both sides are direct targets in executed code.
+                    let (taken, not) = unsafe {
+                        (
+                            self.scan(i.near_branch_target(), depth - 1, readable),
+                            self.scan(i.next_ip(), depth - 1, readable),
+                        )
+                    };
+                    break taken.or(not);
+                }
+                _ => break Live::ALL,
+            }
+        };
+        let live = seen.iter().rev().fold(end, |after, u| after.before(u));
+        if depth == SCAN_DEPTH {
+            self.known.insert(start, live);
+        }
+        live
+    }
+}
+
+/// Decodes the instruction at `pc` in this process's memory.
+///
+/// # Safety
+/// Code must be mapped at `pc`. Up to 15 bytes are read; the decoder stops at the end of the
+/// instruction, and instructions do not run into unmapped memory in code that can execute.
+pub unsafe fn decode(pc: u64) -> Instruction {
+    // SAFETY: the slice is only read as far as the instruction reaches.
+    let bytes = unsafe { core::slice::from_raw_parts(pc as *const u8, 15) };
+    Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE).decode()
+}
+
+/// Liveness over straight-line code with exits. `taken(i)` is what the target of a branch needs,
+/// `end` what the code after the last instruction needs.
+pub fn analyse(
+    instructions: &[Instruction],
+    end: Live,
+    taken: &mut dyn FnMut(usize) -> Live,
+    enabled: bool,
+) -> BlockLiveness {
+    let mut factory = InstructionInfoFactory::new();
+    let n = instructions.len();
+    let uses: Vec<Use> = instructions.iter().map(|i| instruction_use(&mut factory, i)).collect();
+    let mut live = vec![Live::ALL; n + 1];
+    live[n] = end;
+    for k in (0..n).rev() {
+        let i = &instructions[k];
+        let after = match i.flow_control() {
+            FlowControl::ConditionalBranch => live[k + 1].or(taken(k)),
+            FlowControl::UnconditionalBranch => taken(k),
+            FlowControl::Next => live[k + 1],
+            FlowControl::Call
+            | FlowControl::IndirectCall
+            | FlowControl::Return
+            | FlowControl::IndirectBranch => Live::AT_CALL,
+            _ => Live::ALL,
+        };
+        live[k] =
+            if i.mnemonic() == Mnemonic::Syscall { Live::ALL } else { after.before(&uses[k]) };
+    }
+    if !enabled {
+        for l in &mut live {
+            l.regs = ALL_REGS;
+            l.flags = if l.flags == 0 { 0 } else { ALL_FLAGS };
+        }
+    }
+    BlockLiveness { uses, live }
+}

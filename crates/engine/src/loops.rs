@@ -1,0 +1,117 @@
+//! Loop versioning: check the ranges of a small loop's address streams once, then run several
+//! iterations without checks.
+//!
+//! Problem: in a loop over arrays almost every check passes, and the checks cost more than the work.
+//! Approach: when an access's registers only change by constants, its addresses over the next
+//! `unroll` iterations are known at the head. The head tests every block that they touch; if all
+//! are known to this thread, the unrolled body runs without those checks, otherwise one iteration
+//! of the ordinary body runs (and counts what there is to count).
+//!
+//! The spin rule: an access to the same address in every iteration may be what the loop waits for,
+//! so it keeps a check of its own in every iteration, unless it is on the thread's stack. Loops with
+//! barriers (atomics, `pause`) are not versioned at all.
+
+use crate::access::Access;
+use crate::checks::{self, Plan};
+use crate::liveness::BlockLiveness;
+use crate::track::Key;
+use alloc::vec;
+use alloc::vec::Vec;
+use iced_x86::Register;
+
+/// More head checks than this cost more than they save.
+const MOST_HEAD_CHECKS: usize = 20;
+
+/// A test in the head of a versioned loop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeadCheck {
+    pub key: Key,
+    pub displacement: i64,
+    pub writes: bool,
+}
+
+/// A loop split into what its head tests and what its body still checks.
+pub struct Versioned {
+    pub head: Vec<HeadCheck>,
+    pub rest: Vec<Access>,
+}
+
+/// Splits the accesses of an unrolled loop whose body has `body` instructions; `None` when versioning
+/// is impossible or does not pay.
+pub fn version(
+    plan: &Plan,
+    liveness: &BlockLiveness,
+    body: usize,
+    block: i64,
+) -> Option<Versioned> {
+    let unsuitable = liveness.live[0].flags != 0
+        || plan.unseen > 0
+        || plan.repeats.iter().any(Option::is_some)
+        || plan.barriers.iter().any(|b| *b);
+    if unsuitable {
+        return None;
+    }
+    let mut points: Vec<HeadCheck> = Vec::new();
+    let mut rest = Vec::new();
+    for a in &plan.accesses {
+        let (key, displacement) = plan.snapshots[a.position].name(a);
+        let known = !a.fs && !checks::is_absolute(&key) && plan.snapshots[0].knows(&key);
+        if !known || (is_invariant(plan, a, body) && !is_on_stack(a)) {
+            rest.push(*a);
+            continue;
+        }
+        for offset in checks::probes(a, block) {
+            let displacement = displacement.wrapping_add(offset);
+            points.push(HeadCheck { key, displacement, writes: a.writes });
+        }
+    }
+    let head = cover(&points, block);
+    (!head.is_empty() && head.len() <= MOST_HEAD_CHECKS).then_some(Versioned { head, rest })
+}
+
+/// Whether the access has the same address in the second iteration as in the first.
+pub fn is_invariant(plan: &Plan, a: &Access, body: usize) -> bool {
+    let first = a.position % body;
+    let (k0, d0) = plan.snapshots[first].name(a);
+    let (k1, d1) = plan.snapshots[first + body].name(a);
+    k0 == k1 && d0 == d1
+}
+
+/// Addressed through the stack or frame pointer: no other thread is waited for there.
+pub fn is_on_stack(a: &Access) -> bool {
+    matches!(a.base, Register::RSP | Register::RBP | Register::ESP | Register::EBP)
+}
+
+/// The fewest of the given points such that every point lies between two chosen ones of its stream at
+/// most one block apart.
+fn cover(points: &[HeadCheck], block: i64) -> Vec<HeadCheck> {
+    let mut chosen = Vec::new();
+    let mut used = vec![false; points.len()];
+    for x in 0..points.len() {
+        if used[x] {
+            continue;
+        }
+        let mut stream: Vec<i64> = Vec::new();
+        for y in x..points.len() {
+            if !used[y] && points[y].key == points[x].key && points[y].writes == points[x].writes {
+                used[y] = true;
+                stream.push(points[y].displacement);
+            }
+        }
+        stream.sort_unstable();
+        stream.dedup();
+        let mut last = stream[0];
+        chosen.push(HeadCheck { displacement: last, ..points[x] });
+        let mut j = 1;
+        while j < stream.len() {
+            let mut furthest = j;
+            while furthest + 1 < stream.len() && stream[furthest + 1] <= last + block {
+                furthest += 1;
+            }
+            last = stream[furthest];
+            chosen.push(HeadCheck { displacement: last, ..points[x] });
+            j = furthest + 1;
+        }
+    }
+    chosen
+}

@@ -1,0 +1,94 @@
+//! Rebuilding the program's own registers from a thread stopped anywhere in the code cache.
+//!
+//! A signal may arrive at any instruction of translated code. The handler must see the program's
+//! program counter and registers, so every stretch of emitted code has an entry that says which of
+//! them are parked where. Entries are ordered by offset; one holds until the next.
+
+use crate::control;
+
+/// Where the parts of the program's state are at a point in the cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Parked {
+    /// Register borrowed for checks, its value in [`control::SPILL`]; 16 = none.
+    pub spill: u8,
+    /// Register borrowed to reach a far operand, its value in [`control::FAR_SPILL`]; 16 = none.
+    pub far: u8,
+    /// Arithmetic flags are in [`control::FLAGS`].
+    pub flags: bool,
+    /// %rax is in [`control::FLAGS_RAX`].
+    pub flags_rax: bool,
+    /// %rcx is in [`control::SAVED_RCX`].
+    pub rcx: bool,
+    /// %rax is in [`control::SAVED_RAX`].
+    pub rax: bool,
+    /// The program counter is in %rcx (before it is restored).
+    pub pc_in_rcx: bool,
+}
+
+impl Parked {
+    /// Everything is where the program has it.
+    pub const NOTHING: Parked = Parked {
+        spill: 16,
+        far: 16,
+        flags: false,
+        flags_rax: false,
+        rcx: false,
+        rax: false,
+        pc_in_rcx: false,
+    };
+}
+
+/// State from `offset` (bytes from the block's start) on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    pub offset: u32,
+    pub parked: Parked,
+    /// The program's counter, unless `parked.pc_in_rcx`.
+    pub pc: u64,
+}
+
+/// The program's registers: 16 general ones in encoding order, flags and program counter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Registers {
+    pub general: [u64; 16],
+    pub flags: u64,
+    pub pc: u64,
+}
+
+/// Bits of RFLAGS in the order of `lahf`'s AH.
+const LAHF_MASK: u64 = 0xd5;
+const OVERFLOW: u64 = 1 << 11;
+
+impl Entry {
+    /// Turns machine registers into the program's. `slot` reads a field of the control block.
+    pub fn recover(&self, r: &mut Registers, slot: &dyn Fn(i32) -> u64) {
+        let p = &self.parked;
+        r.pc = if p.pc_in_rcx { r.general[1] } else { self.pc };
+        if p.flags {
+            let saved = slot(control::FLAGS);
+            let overflow = if saved & 0xff != 0 { OVERFLOW } else { 0 };
+            r.flags = r.flags & !(LAHF_MASK | OVERFLOW) | saved >> 8 & LAHF_MASK | overflow;
+        }
+        if p.flags_rax {
+            r.general[0] = slot(control::FLAGS_RAX);
+        }
+        if p.rcx {
+            r.general[1] = slot(control::SAVED_RCX);
+        }
+        if p.rax {
+            r.general[0] = slot(control::SAVED_RAX);
+        }
+        if p.spill < 16 {
+            r.general[p.spill as usize] = slot(control::SPILL);
+        }
+        if p.far < 16 {
+            r.general[p.far as usize] = slot(control::FAR_SPILL);
+        }
+    }
+}
+
+/// The entry that holds at `offset`.
+pub fn at(entries: &[Entry], offset: u32) -> Option<&Entry> {
+    let after = entries.partition_point(|e| e.offset <= offset);
+    after.checked_sub(1).map(|k| &entries[k])
+}

@@ -1,0 +1,81 @@
+//! Decoding a superblock: straight-line code from one entry, past conditional branches, up to the
+//! first instruction that always leaves it.
+
+use crate::liveness::decode;
+use crate::options::Options;
+use alloc::vec::Vec;
+use iced_x86::{FlowControl, Instruction, Mnemonic};
+
+/// Longest loop body that is versioned, instructions.
+const LOOP_LIMIT: usize = 40;
+
+/// Straight-line code with side exits.
+pub struct Superblock {
+    /// Address of the entry.
+    pub pc: u64,
+    /// Address after the last instruction.
+    pub end: u64,
+    pub instructions: Vec<Instruction>,
+    /// The last instruction leaves the block in every case; otherwise execution goes on at `end`.
+    pub terminated: bool,
+    /// The last instruction is the only branch and jumps back to the entry: a small loop.
+    pub is_loop: bool,
+}
+
+impl Superblock {
+    /// Decodes from `pc` while `readable` says that code is mapped.
+    ///
+    /// # Safety
+    /// As [`decode`].
+    pub unsafe fn decode(pc: u64, options: &Options, readable: &dyn Fn(u64) -> bool) -> Self {
+        let mut block = Superblock {
+            pc,
+            end: pc,
+            instructions: Vec::with_capacity(32),
+            terminated: false,
+            is_loop: false,
+        };
+        let mut branches = 0;
+        while block.instructions.len() < options.max_instructions && readable(block.end) {
+            // SAFETY: `readable` vouches for the address.
+            let i = unsafe { decode(block.end) };
+            if i.is_invalid() {
+                break;
+            }
+            block.instructions.push(i);
+            block.end = i.next_ip();
+            if i.mnemonic() == Mnemonic::Syscall {
+                break;
+            }
+            match i.flow_control() {
+                FlowControl::Next | FlowControl::XbeginXabortXend => {}
+                FlowControl::ConditionalBranch => {
+                    branches += 1;
+                    if i.near_branch_target() == pc {
+                        block.is_loop = branches == 1
+                            && i.is_jcc_short_or_near()
+                            && block.instructions.len() <= LOOP_LIMIT;
+                        break;
+                    }
+                    if branches > options.max_branches {
+                        break;
+                    }
+                }
+                _ => {
+                    block.terminated = true;
+                    break;
+                }
+            }
+        }
+        block
+    }
+
+    /// The same loop `times` times in a row. Branches of all but the last copy are inverted in
+    /// meaning: they leave towards the fall-through address.
+    pub fn unrolled(&self, times: usize) -> Self {
+        debug_assert!(self.is_loop);
+        let n = self.instructions.len();
+        let instructions = (0..n * times).map(|k| self.instructions[k % n]).collect();
+        Superblock { pc: self.pc, end: self.end, instructions, terminated: false, is_loop: true }
+    }
+}

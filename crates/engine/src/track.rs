@@ -1,0 +1,132 @@
+//! Naming addresses within a superblock: base and index registers by version, constant changes
+//! folded into the displacement.
+//!
+//! `add rdi, 8` does not make `[rdi]` unknown: it is the old rdi plus 8. Two accesses with the same
+//! [`Key`] differ by a known number of bytes, whatever lies between them.
+
+use crate::access::Access;
+use crate::liveness::Use;
+use crate::regs;
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+
+/// An address up to a constant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Key {
+    pub fs: bool,
+    pub base: Register,
+    pub base_version: u32,
+    pub index: Register,
+    pub index_version: u32,
+    pub scale: u32,
+}
+
+/// Versions and constant offsets of all registers before one instruction.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Snapshot {
+    version: [u32; 16],
+    delta: [i64; 16],
+}
+
+impl Snapshot {
+    /// Key and displacement (relative to the registers at their version's start) of an access.
+    pub fn name(&self, a: &Access) -> (Key, i64) {
+        let mut key = Key {
+            fs: a.fs,
+            base: a.base,
+            base_version: 0,
+            index: a.index,
+            index_version: 0,
+            scale: a.scale,
+        };
+        let mut displacement = a.displacement;
+        if let Some(b) = regs::number(a.base) {
+            key.base_version = self.version[b];
+            displacement = displacement.wrapping_add(self.delta[b]);
+        }
+        if let Some(x) = regs::number(a.index) {
+            key.index_version = self.version[x];
+            displacement = displacement.wrapping_add(self.delta[x].wrapping_mul(a.scale as i64));
+        }
+        (key, displacement)
+    }
+
+    /// The displacement that yields the named address with the registers as they are here.
+    pub fn displacement_here(&self, key: &Key, displacement: i64) -> i64 {
+        let mut d = displacement;
+        if let Some(b) = regs::number(key.base) {
+            d = d.wrapping_sub(self.delta[b]);
+        }
+        if let Some(x) = regs::number(key.index) {
+            d = d.wrapping_sub(self.delta[x].wrapping_mul(key.scale as i64));
+        }
+        d
+    }
+
+    /// Whether both registers of the key still have their version here.
+    pub fn knows(&self, key: &Key) -> bool {
+        regs::number(key.base).is_none_or(|b| self.version[b] == key.base_version)
+            && regs::number(key.index).is_none_or(|x| self.version[x] == key.index_version)
+    }
+}
+
+/// Walks a superblock and keeps the current snapshot.
+#[derive(Default)]
+pub struct Tracker {
+    now: Snapshot,
+    versions: u32,
+}
+
+impl Tracker {
+    /// The state before the next instruction.
+    pub fn snapshot(&self) -> Snapshot {
+        self.now
+    }
+
+    /// Steps over `i`.
+    pub fn step(&mut self, i: &Instruction, u: &Use) {
+        let mut changed = u.modifies;
+        if let Some((register, constant)) = constant_change(i) {
+            self.now.delta[register] = self.now.delta[register].wrapping_add(constant);
+            changed &= !regs::bit(register);
+        }
+        for r in 0..16 {
+            if changed >> r & 1 != 0 {
+                self.versions += 1;
+                self.now.version[r] = self.versions;
+                self.now.delta[r] = 0;
+            }
+        }
+    }
+}
+
+/// Instructions that add a constant to one 64-bit register, and do nothing else to registers.
+fn constant_change(i: &Instruction) -> Option<(usize, i64)> {
+    match i.mnemonic() {
+        // A pop into another register changes that one too: `step` sees it in `modifies`.
+        Mnemonic::Push | Mnemonic::Pop if i.op0_register() != Register::RSP => {
+            return Some((regs::RSP, i.stack_pointer_increment() as i64));
+        }
+        _ => {}
+    }
+    if i.op_count() == 0 || i.op0_kind() != OpKind::Register || !i.op0_register().is_gpr64() {
+        return None;
+    }
+    let register = regs::number(i.op0_register())?;
+    let immediate = || {
+        matches!(i.op_kind(1), OpKind::Immediate8to64 | OpKind::Immediate32to64)
+            .then(|| i.immediate(1) as i64)
+    };
+    let constant = match i.mnemonic() {
+        Mnemonic::Add => immediate()?,
+        Mnemonic::Sub => immediate()?.wrapping_neg(),
+        Mnemonic::Inc => 1,
+        Mnemonic::Dec => -1,
+        Mnemonic::Lea
+            if i.memory_base() == i.op0_register() && i.memory_index() == Register::None =>
+        {
+            i.memory_displacement64() as i64
+        }
+        _ => return None,
+    };
+    Some((register, constant))
+}

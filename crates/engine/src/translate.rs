@@ -1,0 +1,161 @@
+//! From a superblock to code in the cache.
+//!
+//! This file decides what to emit; [`body`](crate::body), [`control_flow`](crate::control_flow) and
+//! [`cold`](crate::cold) emit it.
+//!
+//! Layout of a block: the entry for indirect branches (restores %rcx and %rax), the entry proper,
+//! counters, instructions with their checks, then the cold part: failed checks, corrections of the
+//! counters at side exits, exit stubs, and return addresses as literals.
+
+use crate::access::Access;
+use crate::body::{Body, Target};
+use crate::checks;
+use crate::emit::Emitter;
+use crate::engine::{Block, Engine};
+use crate::links::Link;
+use crate::liveness::{self, BlockLiveness, Live, Scanner};
+use crate::loops;
+use crate::superblock::Superblock;
+use alloc::vec::Vec;
+use iced_x86::{FlowControl, Instruction, Mnemonic};
+
+/// Length of `syscall`; it stands right before the address in gs:RESUME.
+pub const SYSCALL_BYTES: u64 = 2;
+
+/// Translates `source` into region `region`; `None` if something in it cannot be encoded.
+///
+/// # Safety
+/// The engine's lock is held, the region has room, and code that `readable` admits may be read.
+pub(crate) unsafe fn translate(
+    engine: &mut Engine,
+    region: usize,
+    source: &Superblock,
+    readable: &dyn Fn(u64) -> bool,
+) -> Option<Block> {
+    // SAFETY: forwarded.
+    unsafe {
+        let plain = emit_block(engine, region, source, None, readable)?;
+        if !(source.is_loop && engine.options.loops && engine.options.count) {
+            return Some(plain.block);
+        }
+        let unrolled = source.unrolled(engine.options.unroll);
+        let again = Loop { body: source.instructions.len(), plain: plain.block.entry };
+        let Some(versioned) = emit_block(engine, region, &unrolled, Some(again), readable) else {
+            return Some(plain.block);
+        };
+        // The ordinary body tries the head again after each iteration.
+        if let Some(site) = plain.back_edge {
+            Link { site, target: source.pc, stub: 0, linked: false }
+                .point_to(versioned.block.entry);
+        }
+        engine.statistics.loops += 1;
+        Some(versioned.block)
+    }
+}
+
+/// A versioned loop: instructions of one iteration, and the entry of the ordinary body.
+#[derive(Clone, Copy)]
+pub(crate) struct Loop {
+    pub body: usize,
+    pub plain: u64,
+}
+
+struct Emitted {
+    block: Block,
+    /// The rel32 that jumps back to the block's own entry.
+    back_edge: Option<u64>,
+}
+
+unsafe fn emit_block(
+    engine: &mut Engine,
+    region: usize,
+    source: &Superblock,
+    again: Option<Loop>,
+    readable: &dyn Fn(u64) -> bool,
+) -> Option<Emitted> {
+    // SAFETY: forwarded.
+    let liveness = unsafe { analyse(engine, source, again, readable) };
+    let options = engine.options;
+    let plan = checks::survey(&source.instructions, &liveness, options.count);
+    let (head, accesses) = match again {
+        None => (Vec::new(), plan.accesses.clone()),
+        Some(l) => {
+            let version = loops::version(&plan, &liveness, l.body, options.block_bytes())?;
+            (version.head, version.rest)
+        }
+    };
+    let separate = |a: &Access| {
+        again.is_some_and(|l| loops::is_invariant(&plan, a, l.body) && !loops::is_on_stack(a))
+    };
+    let checks = checks::plan(&plan, &accesses, &liveness, &options, &separate);
+    engine.statistics.blocks += 1;
+    engine.statistics.instructions += source.instructions.len() as u64;
+    engine.statistics.accesses += plan.accesses.len() as u64;
+    engine.statistics.checks += (checks.len() + head.len()) as u64;
+    engine.statistics.unseen += u64::from(plan.unseen);
+    let target = Target {
+        trampolines: engine.trampolines(region),
+        table: engine.table.base,
+        use_liveness: options.liveness,
+        hook: source.pc == options.thread_start_hook,
+    };
+    let base = engine.regions[region].cursor();
+    let mut body = Body::new(Emitter::new(base, &options), source, again, &liveness, &plan, target);
+    let entry = body.emit(&head, &checks, options.count).ok()?;
+    let finished = body.finish(entry, &mut engine.scanner, readable, engine.links.len()).ok()?;
+    engine.regions[region].place(&finished.code, finished.entries);
+    engine.links.extend(finished.links);
+    let first = engine.links.len() - finished.exits;
+    for link in &mut engine.links[first..] {
+        if let Some(block) = engine.blocks.get(&link.target) {
+            link.point_to(block.entry);
+        }
+    }
+    Some(Emitted {
+        block: Block { entry, indirect: base, end: source.end },
+        back_edge: finished.back_edge,
+    })
+}
+
+unsafe fn analyse(
+    engine: &mut Engine,
+    source: &Superblock,
+    again: Option<Loop>,
+    readable: &dyn Fn(u64) -> bool,
+) -> BlockLiveness {
+    let enabled = engine.options.liveness;
+    let scanner: &mut Scanner = &mut engine.scanner;
+    let mut at = |pc: u64| {
+        // SAFETY: an exit of code that is about to run.
+        unsafe { scanner.at(pc, readable) }
+    };
+    let end = if source.terminated || !enabled { Live::ALL } else { at(source.end) };
+    let n = source.instructions.len();
+    let mut taken = |k: usize| {
+        let i = &source.instructions[k];
+        match exit_target(i, is_inverted(again, k, n)) {
+            Some(target) if enabled => at(target),
+            _ => Live::ALL,
+        }
+    };
+    liveness::analyse(&source.instructions, end, &mut taken, enabled)
+}
+
+/// In an unrolled loop, the back edges of all but the last iteration fall through to the next copy
+/// and leave when they are not taken.
+pub(crate) fn is_inverted(again: Option<Loop>, k: usize, n: usize) -> bool {
+    again.is_some_and(|l| k % l.body == l.body - 1 && k + 1 != n)
+}
+
+pub(crate) fn exit_target(i: &Instruction, inverted: bool) -> Option<u64> {
+    match i.flow_control() {
+        FlowControl::ConditionalBranch if inverted => Some(i.next_ip()),
+        FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch | FlowControl::Call => {
+            Some(i.near_branch_target())
+        }
+        FlowControl::XbeginXabortXend if i.mnemonic() == Mnemonic::Xbegin => {
+            Some(i.near_branch_target())
+        }
+        _ => None,
+    }
+}
