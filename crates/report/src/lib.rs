@@ -1,1 +1,37 @@
 //! Findings and profiles to text, JSON and HTML; matrix exports.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `findings.rs` | [`Findings`]: everything the report says, serialised as `--json` |
+//! | `verdict.rs` | the first sentences |
+//! | `compare.rs` | computes the placements that are compared |
+//! | `layouts.rs`, `levels.rs` | the machine, placements on it, where the talk meets |
+//! | `export.rs`, `export/` | matrices as CSV, NumPy, GraphML, DOT |
+//! | `text.rs`, `table.rs` | the report in the terminal |
+//! | `page.rs` | the report as one HTML file; its looks are in `web/` |
+//! | `numbers.rs` | numbers for people |
+//!
+//! Neighbours: `cli` calls this; `profile`, `placement` and `topology` supply what is shown.
+
+mod compare;
+mod export;
+mod findings;
+mod layouts;
+mod levels;
+mod numbers;
+mod page;
+mod table;
+mod text;
+mod verdict;
+
+#[cfg(test)]
+mod samples;
+
+pub use compare::{CompareError, compare};
+pub use export::{MatrixFormat, write_matrix};
+pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread};
+pub use layouts::{Layout, MachineLevel, MachineNode, Placement};
+pub use levels::LevelShare;
+pub use page::page;
+pub use text::{TextStyle, text};
+pub use verdict::{Shape, Verdict};

@@ -1,0 +1,45 @@
+//! Graphviz: `dot -Tsvg`, or `neato` for many threads. Width and weight grow with the events.
+
+use std::io::{self, Write};
+use types::{CommKind, CommMatrix};
+
+/// Line width of the strongest and the weakest edge, points.
+const WIDTHS: (f64, f64) = (6.0, 0.5);
+
+pub(super) fn write(
+    matrix: &CommMatrix,
+    names: &[&str],
+    kind: CommKind,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let most = matrix.iter().map(|(_, _, count)| count).max().unwrap_or(1) as f64;
+    writeln!(out, "digraph {} {{", kind.name())?;
+    writeln!(out, "  // Edges: events from the first thread to the second.")?;
+    for (id, name) in names.iter().enumerate() {
+        writeln!(out, "  T{id} [label=\"T{id} {}\"];", escape(name))?;
+    }
+    for (from, to, count) in matrix.iter() {
+        let relative = count as f64 / most;
+        let width = WIDTHS.1 + (WIDTHS.0 - WIDTHS.1) * relative;
+        // Graphviz wants whole weights of at least 1.
+        let weight = (relative * 100.0).round().max(1.0);
+        writeln!(
+            out,
+            "  {from} -> {to} [weight={weight}, penwidth={width:.2}, label=\"{count}\"];"
+        )?;
+    }
+    writeln!(out, "}}")
+}
+
+/// Text for a quoted string; control characters become U+FFFD.
+fn escape(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,212 @@
+//! What a profile says: the findings that text, JSON and the page all show.
+//!
+//! Pure: profile in, [`Findings`] out. **Talk** is RAW communication (a write, then the first read
+//! by another thread that sees it), in events, one per memory block. Neighbours: `verdict` puts the
+//! most important of it into sentences, `layouts` adds placements, `text` and `page` show it.
+
+use crate::layouts::Placement;
+use crate::verdict::{self, Verdict};
+use profile::{Mode, Profile};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use types::CommKind;
+
+/// Version of the JSON that [`Findings`] serialises to; raised when a field changes its meaning.
+pub const FINDINGS_VERSION: u32 = 1;
+
+/// Everything the report says about one profile.
+#[derive(Clone, Debug, Serialize)]
+pub struct Findings {
+    pub version: u32,
+    pub verdict: Verdict,
+    pub program: Program,
+    pub talk: Talk,
+    /// Pairs of threads that talk, most first.
+    pub pairs: Vec<Pair>,
+    /// Ordered by id.
+    pub threads: Vec<Thread>,
+    /// The machine and the placements compared on it; `None` when the machine is not known or there
+    /// is nothing to place.
+    pub placement: Option<Placement>,
+    /// What was not seen or not exact, one sentence each.
+    pub warnings: Vec<String>,
+    pub measured: Measured,
+}
+
+/// The program that was recorded.
+#[derive(Clone, Debug, Serialize)]
+pub struct Program {
+    pub command: Vec<String>,
+    pub directory: String,
+    pub host: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    pub exit_code: Option<i32>,
+    pub exit_signal: Option<i32>,
+}
+
+/// Events over the whole run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Talk {
+    pub raw: u64,
+    pub waw: u64,
+    pub invalidation: u64,
+    /// RAW events per second of the recorded (slowed down) run; `None` for a run without duration.
+    pub raw_per_second: Option<f64>,
+    /// RAW events per thousand loads; `None` without loads. Does not depend on the slowdown.
+    pub raw_per_thousand_loads: Option<f64>,
+}
+
+/// Two threads that talk, `a` < `b`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Pair {
+    pub a: u32,
+    pub b: u32,
+    pub a_to_b: u64,
+    pub b_to_a: u64,
+    /// Share of all RAW events, 0 to 1.
+    pub share: f64,
+}
+
+impl Pair {
+    /// Events in both directions.
+    pub fn events(&self) -> u64 {
+        self.a_to_b + self.b_to_a
+    }
+}
+
+/// One thread.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Thread {
+    pub id: u32,
+    pub name: String,
+    pub parent: Option<u32>,
+    /// Module and offset of the start routine, or empty.
+    pub start_routine: String,
+    /// Its symbol, or empty.
+    pub start_symbol: String,
+    pub loads: u64,
+    pub stores: u64,
+    /// RAW events from this thread's writes.
+    pub talk_out: u64,
+    /// RAW events of this thread's reads.
+    pub talk_in: u64,
+}
+
+/// How the figures were obtained.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// `exact`: every access was seen.
+    pub mode: &'static str,
+    pub block_bytes: u64,
+    /// Of the recorded run, which is slower than the program alone.
+    pub wall_seconds: f64,
+    pub cpu_seconds: f64,
+    pub loads: u64,
+    pub stores: u64,
+    /// The version that recorded.
+    pub tool: String,
+    pub schema_version: u32,
+}
+
+impl Findings {
+    /// The findings of `profile`, with the placements compared if there are any.
+    pub fn new(profile: &Profile, placement: Option<Placement>) -> Self {
+        let meta = &profile.meta;
+        let talk = talk(profile);
+        let pairs = pairs(profile);
+        let threads = threads(profile);
+        Self {
+            version: FINDINGS_VERSION,
+            verdict: verdict::verdict(&verdict::Facts {
+                talk: &talk,
+                pairs: &pairs,
+                threads: &threads,
+                placement: placement.as_ref(),
+                block_bytes: meta.parameters.block_bytes,
+            }),
+            program: Program {
+                command: meta.command.clone(),
+                directory: meta.directory.clone(),
+                host: meta.host.clone(),
+                started: meta.started.clone(),
+                exit_code: meta.exit_code,
+                exit_signal: meta.exit_signal,
+            },
+            talk,
+            pairs,
+            threads,
+            placement,
+            warnings: meta.warnings.clone(),
+            measured: Measured {
+                mode: match meta.mode {
+                    Mode::Exact => "exact",
+                },
+                block_bytes: meta.parameters.block_bytes,
+                wall_seconds: meta.wall_seconds,
+                cpu_seconds: meta.cpu_seconds,
+                loads: meta.totals.loads,
+                stores: meta.totals.stores,
+                tool: meta.tool.clone(),
+                schema_version: meta.schema_version,
+            },
+        }
+    }
+}
+
+fn talk(profile: &Profile) -> Talk {
+    let (totals, seconds) = (&profile.meta.totals, profile.meta.wall_seconds);
+    let raw = totals.raw as f64;
+    Talk {
+        raw: totals.raw,
+        waw: totals.waw,
+        invalidation: totals.invalidation,
+        raw_per_second: (seconds > 0.0).then(|| raw / seconds),
+        raw_per_thousand_loads: (totals.loads > 0).then(|| raw * 1e3 / totals.loads as f64),
+    }
+}
+
+fn pairs(profile: &Profile) -> Vec<Pair> {
+    let mut cells: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+    for (from, to, count) in profile.matrix(CommKind::Raw).iter() {
+        let cell = cells.entry((from.0.min(to.0), from.0.max(to.0))).or_default();
+        match from < to {
+            true => cell.0 += count,
+            false => cell.1 += count,
+        }
+    }
+    let total = profile.meta.totals.raw.max(1) as f64;
+    let mut pairs: Vec<Pair> = cells
+        .into_iter()
+        .map(|((a, b), (a_to_b, b_to_a))| {
+            let share = (a_to_b as f64 + b_to_a as f64) / total;
+            Pair { a, b, a_to_b, b_to_a, share }
+        })
+        .collect();
+    // Stable: pairs with equal amounts stay in the order of their ids.
+    pairs.sort_by_key(|pair| std::cmp::Reverse(pair.events()));
+    pairs
+}
+
+fn threads(profile: &Profile) -> Vec<Thread> {
+    let mut threads: Vec<Thread> = profile
+        .threads
+        .iter()
+        .map(|row| Thread {
+            id: row.id.0,
+            name: row.identity.name.clone(),
+            parent: row.identity.parent.map(|p| p.0),
+            start_routine: row.identity.start_routine.clone(),
+            start_symbol: row.start_symbol.clone(),
+            loads: row.loads,
+            stores: row.stores,
+            talk_out: 0,
+            talk_in: 0,
+        })
+        .collect();
+    for (from, to, count) in profile.matrix(CommKind::Raw).iter() {
+        threads[from.index()].talk_out += count;
+        threads[to.index()].talk_in += count;
+    }
+    threads
+}

@@ -1,0 +1,119 @@
+//! At which level of the machine two PUs meet, and how much talk meets where.
+//!
+//! A level is named by what it separates: talk "between packages" crosses the whole machine, talk
+//! "between SMT siblings" stays in a core. Pure. Neighbours: `layouts` uses it for its shares.
+
+use serde::Serialize;
+use topology::{Hierarchy, Level, ObjectKind};
+use types::CommMatrix;
+
+/// Talk that meets at one level.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LevelShare {
+    /// `between packages`, `between cores`, `on one PU`, …
+    pub level: String,
+    pub events: u64,
+    /// Of all events between placed threads, 0 to 1.
+    pub share: f64,
+}
+
+/// Threads that share a PU meet here.
+const SAME_PU: &str = "on one PU";
+
+/// The events of `talk` by the level at which the threads' PUs meet, nearest first; every level of
+/// the machine is listed, the PU only when threads share one. `pus` are indexes into
+/// [`Hierarchy::pus`]; threads without one are left out.
+pub(crate) fn shares(
+    hierarchy: &Hierarchy,
+    talk: &CommMatrix,
+    pus: &[Option<usize>],
+) -> Vec<LevelShare> {
+    let mut events = vec![0_u64; hierarchy.levels.len() + 1];
+    for (from, to, count) in talk.iter() {
+        let pu_of = |index: usize| pus.get(index).copied().flatten();
+        if let (Some(a), Some(b)) = (pu_of(from.index()), pu_of(to.index())) {
+            events[hierarchy.common(a, b)] += count;
+        }
+    }
+    let total = events.iter().sum::<u64>().max(1) as f64;
+    let mut placed: Vec<usize> = pus.iter().flatten().copied().collect();
+    placed.sort_unstable();
+    let shared_pu = placed.windows(2).any(|pair| pair[0] == pair[1]);
+    let names = hierarchy.levels.iter().map(name).chain([SAME_PU.to_owned()]);
+    let mut shares: Vec<LevelShare> = names
+        .zip(events)
+        .map(|(level, events)| LevelShare { level, events, share: events as f64 / total })
+        .filter(|share| share.level != SAME_PU || shared_pu)
+        .collect();
+    shares.reverse();
+    shares
+}
+
+/// What a level separates, for people.
+pub(crate) fn name(level: &Level) -> String {
+    match (level.between, level.shared) {
+        ("PUs", ObjectKind::Core) => "between SMT siblings".into(),
+        (between, _) => format!("between {between}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use topology::Topology;
+    use types::ThreadId;
+
+    fn machine(text: &str) -> Hierarchy {
+        Hierarchy::new(&Topology::from_synthetic(text).unwrap())
+    }
+
+    fn levels(text: &str) -> Vec<String> {
+        let shares = shares(&machine(text), &CommMatrix::new(0), &[]);
+        shares.into_iter().map(|share| share.level).collect()
+    }
+
+    #[test]
+    fn levels_are_named_by_what_they_separate() {
+        assert_eq!(
+            levels("pack:2 group:4 numa:1 l3:2 core:8 l2:1 l1d:1 pu:2"),
+            [
+                "between SMT siblings",
+                "between cores",
+                "between L3s",
+                "between NUMA nodes",
+                "between packages"
+            ]
+        );
+        assert_eq!(levels("l3:1 l2:2 core:1 pu:1"), ["between cores"]);
+    }
+
+    #[test]
+    fn talk_is_shared_out_by_meeting_level() {
+        let machine = machine("pack:2 core:2 pu:2");
+        let mut talk = CommMatrix::new(6);
+        for (from, to, count) in [(0, 1, 10), (1, 0, 30), (0, 2, 20), (0, 3, 35), (4, 0, 5)] {
+            talk.add(ThreadId(from), ThreadId(to), count);
+        }
+        talk.add(ThreadId(5), ThreadId(0), 1000);
+        // Threads 0 and 4 on one PU, 1 its sibling, 2 the next core, 3 the other package, 5 nowhere.
+        let pus = [Some(0), Some(1), Some(2), Some(4), Some(0), None];
+        let shares = shares(&machine, &talk, &pus);
+        let found: Vec<_> = shares.iter().map(|s| (s.level.as_str(), s.events, s.share)).collect();
+        assert_eq!(
+            found,
+            [
+                ("on one PU", 5, 0.05),
+                ("between SMT siblings", 40, 0.4),
+                ("between cores", 20, 0.2),
+                ("between packages", 35, 0.35)
+            ]
+        );
+    }
+
+    #[test]
+    fn no_talk_has_no_shares() {
+        let shares = shares(&machine("core:2 pu:1"), &CommMatrix::new(2), &[Some(0), Some(1)]);
+        assert_eq!(shares.len(), 1);
+        assert_eq!((shares[0].events, shares[0].share), (0, 0.0));
+    }
+}

@@ -1,0 +1,362 @@
+//! The findings in the terminal: verdict first, then the evidence, then how it was measured.
+//!
+//! Plain text with optional ANSI colours; no cursor movement, so that it can be piped. Long lists
+//! are cut and say so. Neighbours: `findings` supplies everything, `table` lays out columns.
+
+use crate::findings::{Findings, Pair, Thread};
+use crate::layouts::{Layout, Placement};
+use crate::numbers::{duration, grouped, percent, short};
+use crate::table::{Align, Table};
+use crate::verdict::blocks;
+use profile::Profile;
+use std::fmt::{self, Write};
+use types::CommKind;
+
+/// Most threads, pairs that are listed.
+const THREADS_SHOWN: usize = 32;
+const PAIRS_SHOWN: usize = 10;
+/// Most threads whose matrix is printed.
+const MATRIX_SHOWN: usize = 16;
+/// Width of running text, columns.
+const WIDTH: usize = 100;
+
+/// How to print.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TextStyle {
+    /// Use ANSI colours.
+    pub colour: bool,
+}
+
+impl TextStyle {
+    fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    fn warning(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.into() }
+    }
+}
+
+/// The report as text.
+pub fn text(findings: &Findings, profile: &Profile, style: TextStyle) -> String {
+    let mut out = String::new();
+    write(&mut out, findings, profile, style).expect("writing to a String cannot fail");
+    out
+}
+
+fn write(
+    out: &mut String,
+    findings: &Findings,
+    profile: &Profile,
+    style: TextStyle,
+) -> fmt::Result {
+    let command = printable(&findings.program.command.join(" "));
+    writeln!(out, "{}\n", style.dim(&format!("Threadtalk · {command}")))?;
+    writeln!(out, "{}", style.bold(&wrap(&findings.verdict.headline, "")))?;
+    for detail in &findings.verdict.details {
+        writeln!(out, "{}", wrap(detail, ""))?;
+    }
+    if findings.talk.raw > 0 {
+        heading(out, style, "Who talks to whom")?;
+        write_pairs(out, findings)?;
+        write_matrix(out, findings, profile)?;
+    }
+    heading(out, style, "Threads")?;
+    write_threads(out, &findings.threads)?;
+    if let Some(placement) = &findings.placement {
+        heading(out, style, "Where they could run")?;
+        write_placement(out, placement)?;
+    }
+    if !findings.warnings.is_empty() {
+        heading(out, style, "What was not seen")?;
+        for warning in &findings.warnings {
+            writeln!(out, "{}", style.warning(&wrap(&format!("- {warning}"), "  ")))?;
+        }
+    }
+    heading(out, style, "How it was measured")?;
+    write_measured(out, findings)
+}
+
+fn heading(out: &mut String, style: TextStyle, text: &str) -> fmt::Result {
+    writeln!(out, "\n{}", style.bold(text))
+}
+
+fn write_pairs(out: &mut String, findings: &Findings) -> fmt::Result {
+    let mut table = Table::new(&[
+        ("pair", Align::Left),
+        ("share", Align::Right),
+        ("events", Align::Right),
+        ("→", Align::Right),
+        ("←", Align::Right),
+    ]);
+    for pair in findings.pairs.iter().take(PAIRS_SHOWN) {
+        table.row(vec![
+            pair_name(pair),
+            percent(pair.share),
+            grouped(pair.events()),
+            grouped(pair.a_to_b),
+            grouped(pair.b_to_a),
+        ]);
+    }
+    write!(out, "{table}")?;
+    more(out, findings.pairs.len(), PAIRS_SHOWN, "pairs")?;
+    writeln!(
+        out,
+        "  One event: a thread reads, for the first time, one of the {} that another wrote.",
+        blocks(findings.measured.block_bytes)
+    )
+}
+
+fn pair_name(pair: &Pair) -> String {
+    format!("T{} ↔ T{}", pair.a, pair.b)
+}
+
+fn more(out: &mut String, all: usize, shown: usize, what: &str) -> fmt::Result {
+    match all.checked_sub(shown) {
+        None | Some(0) => Ok(()),
+        Some(rest) => {
+            writeln!(out, "  and {} more {what}; all of them: --json", grouped(rest as u64))
+        }
+    }
+}
+
+fn write_matrix(out: &mut String, findings: &Findings, profile: &Profile) -> fmt::Result {
+    let threads = findings.threads.len();
+    if threads > MATRIX_SHOWN {
+        return writeln!(
+            out,
+            "  The matrix of {threads} threads: --html FILE, or threadtalk export."
+        );
+    }
+    writeln!(out, "\n  Events from the thread on the left (writer) to the one above (reader):")?;
+    let ids: Vec<String> = (0..threads).map(|t| format!("T{t}")).collect();
+    let mut columns = vec![("", Align::Left)];
+    columns.extend(ids.iter().map(|id| (id.as_str(), Align::Right)));
+    let mut table = Table::new(&columns);
+    let dense = profile.matrix(CommKind::Raw).to_dense();
+    for (from, row) in dense.chunks(threads.max(1)).enumerate() {
+        let cell = |(to, &count): (usize, &u64)| match count {
+            _ if from == to => String::new(),
+            0 => "·".into(),
+            count => short(count as f64),
+        };
+        table
+            .row([ids[from].clone()].into_iter().chain(row.iter().enumerate().map(cell)).collect());
+    }
+    write!(out, "{table}")
+}
+
+fn write_threads(out: &mut String, threads: &[Thread]) -> fmt::Result {
+    let mut table = Table::new(&[
+        ("thread", Align::Left),
+        ("name", Align::Left),
+        ("started in", Align::Left),
+        ("loads", Align::Right),
+        ("stores", Align::Right),
+        ("talk out", Align::Right),
+        ("talk in", Align::Right),
+    ]);
+    let mut shown: Vec<&Thread> = threads.iter().collect();
+    if threads.len() > THREADS_SHOWN {
+        // The ones that talk most, in the order of their ids.
+        shown.sort_by_key(|t| std::cmp::Reverse(t.talk_in + t.talk_out));
+        shown.truncate(THREADS_SHOWN);
+        shown.sort_by_key(|t| t.id);
+    }
+    for thread in shown {
+        table.row(vec![
+            format!("T{}", thread.id),
+            printable(&thread.name),
+            printable(&start(thread)),
+            short(thread.loads as f64),
+            short(thread.stores as f64),
+            grouped(thread.talk_out),
+            grouped(thread.talk_in),
+        ]);
+    }
+    write!(out, "{table}")?;
+    more(out, threads.len(), THREADS_SHOWN, "threads that talk less")
+}
+
+fn start(thread: &Thread) -> String {
+    match (thread.start_symbol.as_str(), thread.start_routine.as_str()) {
+        ("", "") => "(initial thread)".into(),
+        ("", routine) => routine.into(),
+        (symbol, _) => symbol.into(),
+    }
+}
+
+fn write_placement(out: &mut String, placement: &Placement) -> fmt::Result {
+    writeln!(out, "  {}", printable(&placement.machine))?;
+    let mut columns = vec![("placement", Align::Left), ("predicted cost", Align::Right)];
+    let levels: Vec<&str> = level_names(placement);
+    columns.extend(levels.iter().map(|&level| (level, Align::Right)));
+    let mut table = Table::new(&columns);
+    for layout in &placement.layouts {
+        let share = |level: &&str| match layout.shares.iter().find(|s| s.level == **level) {
+            Some(share) => percent(share.share),
+            None => String::new(),
+        };
+        let mut row = vec![layout.policy.clone(), relative_cost(layout, placement)];
+        row.extend(levels.iter().map(share));
+        table.row(row);
+    }
+    write!(out, "{table}")?;
+    writeln!(
+        out,
+        "  Cost against {}; shares of the talk by where it goes.",
+        placement.before().policy
+    )?;
+    write_places(out, placement)
+}
+
+/// Levels of all layouts, nearest first.
+fn level_names(placement: &Placement) -> Vec<&str> {
+    let longest = placement.layouts.iter().max_by_key(|layout| layout.shares.len());
+    longest.map_or_else(Vec::new, |l| l.shares.iter().map(|s| s.level.as_str()).collect())
+}
+
+fn relative_cost(layout: &Layout, placement: &Placement) -> String {
+    match placement.before().cost {
+        reference if reference > 0.0 => percent(layout.cost / reference),
+        _ => short(layout.cost),
+    }
+}
+
+fn write_places(out: &mut String, placement: &Placement) -> fmt::Result {
+    let (before, after) = (placement.before(), placement.after());
+    let place = |layout: &Layout, thread: usize| match layout.pu_os[thread] {
+        None => "not placed".into(),
+        Some(os) if layout.place[thread].is_empty() => format!("P#{os}"),
+        Some(os) => format!("P#{os} ({})", layout.place[thread]),
+    };
+    writeln!(out)?;
+    let mut table = Table::new(&[
+        ("thread", Align::Left),
+        (&before.policy, Align::Left),
+        (&after.policy, Align::Left),
+    ]);
+    let threads = after.pu_os.len();
+    for thread in 0..threads.min(THREADS_SHOWN) {
+        table.row(vec![format!("T{thread}"), place(before, thread), place(after, thread)]);
+    }
+    write!(out, "{table}")?;
+    more(out, threads, THREADS_SHOWN, "threads")
+}
+
+fn write_measured(out: &mut String, findings: &Findings) -> fmt::Result {
+    let (measured, talk) = (&findings.measured, &findings.talk);
+    let mut line = |text: String| writeln!(out, "{}", wrap(&format!("  {text}"), "  "));
+    line(match measured.mode {
+        "exact" => format!(
+            "Exact: every one of {} loads and {} stores was seen, in blocks of {} bytes.",
+            short(measured.loads as f64),
+            short(measured.stores as f64),
+            measured.block_bytes
+        ),
+        mode => format!("Mode {mode}, blocks of {} bytes.", measured.block_bytes),
+    })?;
+    line(format!(
+        "Events: {} read after another thread's write, {} written over another thread's write, {} \
+         invalidated under a reader.",
+        grouped(talk.raw),
+        grouped(talk.waw),
+        grouped(talk.invalidation)
+    ))?;
+    line(format!(
+        "The recorded run took {} ({} of CPU time), longer than the program alone.",
+        duration(measured.wall_seconds),
+        duration(measured.cpu_seconds)
+    ))?;
+    let program = &findings.program;
+    let ended = match (program.exit_code, program.exit_signal) {
+        (_, Some(signal)) => format!("ended by signal {signal}"),
+        (Some(code), None) => format!("exit code {code}"),
+        (None, None) => "end unknown".into(),
+    };
+    line(format!(
+        "{} on {}, {}; {}.",
+        printable(&measured.tool),
+        printable(&program.host),
+        printable(&program.started),
+        ended
+    ))
+}
+
+/// Text of the recorded program that cannot move the cursor or colour the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Breaks a sentence at spaces; further lines start with `indent`.
+fn wrap(text: &str, indent: &str) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split_inclusive(' ') {
+        let length = word.trim_end().chars().count();
+        if column > 0 && column + length > WIDTH {
+            out.truncate(out.trim_end().len());
+            out.push('\n');
+            out.push_str(indent);
+            column = indent.len();
+        }
+        out.push_str(word);
+        column += word.chars().count();
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::sample;
+
+    const PLAIN: TextStyle = TextStyle { colour: false };
+
+    #[test]
+    fn a_small_report_word_for_word() {
+        let profile = sample(3, &[(0, 1, 1900), (1, 0, 40), (2, 0, 60)]).profile();
+        let text = text(&Findings::new(&profile, None), &profile, PLAIN);
+        assert_eq!(text, include_str!("text/expected.txt"));
+    }
+
+    #[test]
+    fn colours_only_when_asked() {
+        let mut profile = sample(2, &[(0, 1, 5)]).profile();
+        profile.threads[1].identity.name = "\x1b[31mred\n".into();
+        profile.meta.command = vec!["\x07".into()];
+        let findings = Findings::new(&profile, None);
+        assert!(!text(&findings, &profile, PLAIN).contains('\x1b'));
+        let coloured = text(&findings, &profile, TextStyle { colour: true });
+        assert!(coloured.contains("\x1b[1mThreads\x1b[0m"));
+        assert!(coloured.contains("\u{fffd}[31mred\u{fffd}"));
+    }
+
+    #[test]
+    fn many_threads_are_cut_and_counted() {
+        let chain: Vec<_> = (0..99).map(|t| (t, t + 1, 10 + u64::from(t))).collect();
+        let profile = sample(100, &chain).profile();
+        let text = text(&Findings::new(&profile, None), &profile, PLAIN);
+        assert!(text.contains("  and 89 more pairs; all of them: --json\n"));
+        assert!(text.contains("  and 68 more threads that talk less; all of them: --json\n"));
+        assert!(text.contains("  The matrix of 100 threads: --html FILE, or threadtalk export.\n"));
+        // The last ones talk most.
+        assert!(text.contains("\n  T98 ") && !text.contains("\n  T50 "));
+    }
+
+    #[test]
+    fn sentences_wrap_at_spaces() {
+        let text = "word ".repeat(30);
+        let wrapped = wrap(text.trim_end(), "  ");
+        let lengths: Vec<_> = wrapped.lines().map(str::len).collect();
+        assert_eq!(lengths, [99, 51]);
+    }
+}

@@ -1,0 +1,314 @@
+//! The verdict: the findings in a few sentences, the most important first.
+//!
+//! Problem: name the shape of the talk (a few pairs, one thread in the middle, everybody with
+//! everybody) only when the numbers say so, and say when there is nothing to gain. Units: events
+//! and shares of events. Neighbour: `findings` supplies the facts.
+
+use crate::findings::{Pair, Talk, Thread};
+use crate::layouts::Placement;
+use crate::numbers::{grouped, percent, short};
+use serde::Serialize;
+
+/// What a person should know first.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Verdict {
+    pub shape: Shape,
+    /// One sentence.
+    pub headline: String,
+    /// Further sentences.
+    pub details: Vec<String>,
+}
+
+/// The shape of the talk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// One thread, or none.
+    Single,
+    /// No RAW event at all.
+    Silent,
+    /// So little that it takes a negligible part of the run.
+    Negligible,
+    /// One thread takes part in most of the talk with several others.
+    Hub,
+    /// A few pairs carry most of it.
+    Pairs,
+    /// None of these.
+    Spread,
+}
+
+/// What the verdict is made from.
+pub(crate) struct Facts<'a> {
+    pub talk: &'a Talk,
+    pub pairs: &'a [Pair],
+    pub threads: &'a [Thread],
+    pub placement: Option<&'a Placement>,
+    pub block_bytes: u64,
+}
+
+/// "Most of the talk": the share that a few pairs must carry to be named.
+const MOST: f64 = 0.8;
+/// Share of the talk that makes a thread a hub.
+const HUB: f64 = 0.6;
+/// Most pairs that a headline names.
+const NAMED_PAIRS: usize = 4;
+/// RAW events per thousand loads below which talk is negligible: at about 100 ns for a line from
+/// another core and 0.3 ns per load, 0.01 is 0.3 % of the time.
+const NEGLIGIBLE_PER_THOUSAND_LOADS: f64 = 0.01;
+
+/// The verdict on these facts.
+pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
+    let threads = facts.threads.len();
+    let plain = |shape, headline: String| Verdict { shape, headline, details: vec![] };
+    if threads <= 1 {
+        let text =
+            "The program ran a single thread: there is nobody to talk to and nothing to place.";
+        return plain(Shape::Single, text.into());
+    }
+    if facts.talk.raw == 0 {
+        return plain(
+            Shape::Silent,
+            format!(
+                "The {threads} threads do not talk through memory: where they run does not matter \
+                 for communication."
+            ),
+        );
+    }
+    let (shape, headline) = headline(facts);
+    let mut details = Vec::new();
+    if shape == Shape::Hub {
+        details.extend(hub_direction(facts));
+    }
+    if shape != Shape::Negligible {
+        details.extend(facts.placement.and_then(placement_sentence));
+    }
+    Verdict { shape, headline, details }
+}
+
+fn headline(facts: &Facts<'_>) -> (Shape, String) {
+    let threads = facts.threads.len();
+    if let Some(rate) = facts.talk.raw_per_thousand_loads {
+        if rate < NEGLIGIBLE_PER_THOUSAND_LOADS {
+            let text = format!(
+                "The {threads} threads hardly talk: {} {} in the whole run, one in {} loads; \
+                 placing them by their talk will change little.",
+                grouped(facts.talk.raw),
+                blocks(facts.block_bytes),
+                short(1e3 / rate)
+            );
+            return (Shape::Negligible, text);
+        }
+    }
+    let start = format!("{threads} threads exchange {}", amount(facts));
+    if let Some((hub, share)) = hub(facts) {
+        let text = format!("{start}, and T{hub} takes part in {} of it.", percent(share));
+        return (Shape::Hub, text);
+    }
+    let (count, share) = pairs_that_carry_most(facts.pairs.iter());
+    let possible = threads * (threads - 1) / 2;
+    if count <= NAMED_PAIRS && (2 * count < possible || possible == 1) {
+        let named: Vec<String> =
+            facts.pairs[..count].iter().map(|p| format!("T{}↔T{}", p.a, p.b)).collect();
+        return (
+            Shape::Pairs,
+            format!("{start}, {} of it within {}.", percent(share), list(&named)),
+        );
+    }
+    let text = if 2 * count < possible {
+        format!(
+            "{start}, {} of it in {} of {} possible pairs.",
+            percent(share),
+            grouped(count as u64),
+            grouped(possible as u64)
+        )
+    } else {
+        let top = &facts.pairs[0];
+        format!(
+            "{start}, spread over all: the strongest pair, T{}↔T{}, carries {}.",
+            top.a,
+            top.b,
+            percent(top.share)
+        )
+    };
+    (Shape::Spread, text)
+}
+
+/// `2.3 M cache lines per second while recorded`.
+fn amount(facts: &Facts<'_>) -> String {
+    let unit = blocks(facts.block_bytes);
+    match facts.talk.raw_per_second {
+        Some(rate) => format!("{} {unit} per second while recorded", short(rate)),
+        None => format!("{} {unit}", grouped(facts.talk.raw)),
+    }
+}
+
+/// What is counted, for people.
+pub(crate) fn blocks(block_bytes: u64) -> String {
+    match block_bytes {
+        64 => "cache lines".into(),
+        bytes => format!("blocks of {bytes} bytes"),
+    }
+}
+
+/// The least number of strongest pairs that carry [`MOST`] of their talk, and the share they carry.
+fn pairs_that_carry_most<'a>(pairs: impl Iterator<Item = &'a Pair> + Clone) -> (usize, f64) {
+    let total = pairs.clone().map(Pair::events).sum::<u64>() as f64;
+    let mut carried = 0;
+    let mut count = 0;
+    for pair in pairs {
+        carried += pair.events();
+        count += 1;
+        if carried as f64 / total >= MOST {
+            break;
+        }
+    }
+    (count, carried as f64 / total)
+}
+
+/// The thread that takes part in most of the talk, if it does so with at least three others.
+fn hub(facts: &Facts<'_>) -> Option<(u32, f64)> {
+    let total = facts.talk.raw as f64;
+    let share = |t: &Thread| (t.talk_in as f64 + t.talk_out as f64) / total;
+    let hub = facts.threads.iter().max_by(|a, b| share(a).total_cmp(&share(b)))?;
+    let own = facts.pairs.iter().filter(|p| p.a == hub.id || p.b == hub.id);
+    (share(hub) >= HUB && pairs_that_carry_most(own).0 >= 3).then(|| (hub.id, share(hub)))
+}
+
+fn hub_direction(facts: &Facts<'_>) -> Option<String> {
+    let (id, _) = hub(facts)?;
+    let thread = &facts.threads[id as usize];
+    let (out, both) = (thread.talk_out as f64, thread.talk_out as f64 + thread.talk_in as f64);
+    match out / both {
+        share if share >= MOST => Some(format!("The others read what T{id} wrote.")),
+        share if share <= 1.0 - MOST => Some(format!("T{id} reads what the others wrote.")),
+        _ => None,
+    }
+}
+
+/// What the recommended placement changes; `None` when nothing can be said.
+fn placement_sentence(placement: &Placement) -> Option<String> {
+    let (before, after) = (placement.before(), placement.after());
+    let (near, far) = (after.outermost()?, before.outermost()?);
+    if before.cost <= 0.0 {
+        return None;
+    }
+    let saved = 1.0 - after.cost / before.cost;
+    if saved < 0.01 {
+        return Some(format!(
+            "On this machine {} is already as cheap as {} makes it.",
+            before.policy, after.policy
+        ));
+    }
+    Some(format!(
+        "Placed by {}, {} of the talk goes {} instead of {} with {}; its predicted cost falls by {}.",
+        after.policy,
+        percent(near.share),
+        near.level,
+        percent(far.share),
+        before.policy,
+        percent(saved)
+    ))
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [start @ .., last] => format!("{} and {last}", start.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Findings;
+    use crate::samples::{Sample, sample};
+    use crate::verdict::Shape;
+
+    fn verdict(sample: &Sample) -> (Shape, String, Vec<String>) {
+        let verdict = Findings::new(&sample.profile(), None).verdict;
+        (verdict.shape, verdict.headline, verdict.details)
+    }
+
+    #[test]
+    fn one_thread_and_silent_threads() {
+        let (shape, text, _) = verdict(&sample(1, &[]));
+        assert_eq!(shape, Shape::Single);
+        assert_eq!(
+            text,
+            "The program ran a single thread: there is nobody to talk to and nothing to place."
+        );
+        let (shape, text, _) = verdict(&sample(3, &[]));
+        assert_eq!(shape, Shape::Silent);
+        assert_eq!(
+            text,
+            "The 3 threads do not talk through memory: where they run does not matter for \
+             communication."
+        );
+    }
+
+    #[test]
+    fn negligible_talk_is_said_to_be() {
+        let quiet = Sample { loads: 1_000_000, ..sample(2, &[(0, 1, 4)]) };
+        let (shape, text, _) = verdict(&quiet);
+        assert_eq!(shape, Shape::Negligible);
+        assert_eq!(
+            text,
+            "The 2 threads hardly talk: 4 cache lines in the whole run, one in 500 k loads; \
+             placing them by their talk will change little."
+        );
+    }
+
+    #[test]
+    fn pairs_are_named() {
+        let two = sample(4, &[(0, 2, 490), (2, 0, 0), (1, 3, 300), (3, 1, 190), (0, 1, 20)]);
+        let (shape, text, _) = verdict(&two);
+        assert_eq!(shape, Shape::Pairs);
+        assert_eq!(
+            text,
+            "4 threads exchange 500 cache lines per second while recorded, 98 % of it within \
+             T0↔T2 and T1↔T3."
+        );
+        let (shape, text, _) = verdict(&sample(2, &[(1, 0, 10)]));
+        assert_eq!(shape, Shape::Pairs);
+        assert_eq!(
+            text,
+            "2 threads exchange 5 cache lines per second while recorded, 100 % of it within T0↔T1."
+        );
+    }
+
+    #[test]
+    fn a_hub_is_named_with_its_direction() {
+        let star: Vec<_> = (1..6).map(|t| (0, t, 100)).chain([(1, 2, 50)]).collect();
+        let (shape, text, details) = verdict(&sample(6, &star));
+        assert_eq!(shape, Shape::Hub);
+        assert_eq!(
+            text,
+            "6 threads exchange 275 cache lines per second while recorded, and T0 takes part in \
+             91 % of it."
+        );
+        assert_eq!(details, ["The others read what T0 wrote."]);
+        let gather: Vec<_> = star.iter().map(|&(a, b, n)| (b, a, n)).collect();
+        assert_eq!(verdict(&sample(6, &gather)).2, ["T0 reads what the others wrote."]);
+    }
+
+    #[test]
+    fn spread_talk_is_not_pinned_on_anybody() {
+        let mut all = Vec::new();
+        (0..4).for_each(|a| (0..4).filter(|&b| a != b).for_each(|b| all.push((a, b, 10))));
+        let (shape, text, _) = verdict(&sample(4, &all));
+        assert_eq!(shape, Shape::Spread);
+        assert_eq!(
+            text,
+            "4 threads exchange 60 cache lines per second while recorded, spread over all: the \
+             strongest pair, T0↔T1, carries 17 %."
+        );
+        let chain: Vec<_> = (0..15).map(|t| (t, t + 1, 10)).collect();
+        let wide = Sample { block_bytes: 4096, ..sample(16, &chain) };
+        assert_eq!(
+            verdict(&wide).1,
+            "16 threads exchange 75 blocks of 4096 bytes per second while recorded, 80 % of it in \
+             12 of 120 possible pairs."
+        );
+    }
+}

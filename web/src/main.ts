@@ -1,0 +1,64 @@
+// Puts the page together from the data in it.
+import './style.css'
+import { parseData } from './model/data'
+import type { Theme } from './model/scale'
+import { Store } from './state'
+import { choice, el } from './view/dom'
+import { graph } from './view/graph'
+import { heatmap } from './view/heatmap'
+import { machine } from './view/machine'
+import { threads } from './view/threads'
+import { measured, verdict, warnings } from './view/words'
+
+function preferredTheme(): Theme {
+  return matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'
+}
+
+function themeChoice(store: Store): HTMLElement {
+  const options = [
+    { value: 'light' as const, text: 'light' },
+    { value: 'dark' as const, text: 'dark' },
+  ]
+  return choice('Colours', options, store.state.theme, (theme) => store.set({ theme }))
+}
+
+function start(): void {
+  const app = document.getElementById('app')!
+  const data = parseData(document.getElementById('threadtalk-data')!.textContent ?? '')
+  const { findings } = data
+  const layouts = findings.placement?.layouts.length ?? 1
+  const store = new Store({
+    kind: 'raw',
+    scale: 'linear',
+    order: 'id',
+    layout: layouts - 1,
+    theme: preferredTheme(),
+    focus: null,
+  })
+  const applyTheme = (): void => {
+    document.documentElement.dataset.theme = store.state.theme
+  }
+  applyTheme()
+  store.on(['theme'], applyTheme)
+  document.title = `${findings.program.command.join(' ')} · Threadtalk`
+  const parts = [
+    heatmap(data, store),
+    findings.placement ? machine(data, findings.placement, store) : null,
+    graph(data, store),
+    threads(findings, store),
+    warnings(findings),
+    measured(data),
+  ]
+  app.append(
+    verdict(findings, themeChoice(store)),
+    el('main', {}, ...parts.filter((part) => part !== null)),
+  )
+}
+
+try {
+  start()
+} catch (error) {
+  const text = error instanceof Error ? error.message : String(error)
+  document.getElementById('app')!.append(el('p', { class: 'failure' }, `This report cannot be shown: ${text}`))
+  throw error
+}

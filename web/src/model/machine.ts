@@ -1,0 +1,205 @@
+// The machine as nested boxes (COMPROF, figure 5): sizes and places of the boxes, apart from their
+// drawing. Objects with a single child are one box with it: a package with one L3 needs no two.
+import type { Level, MachineNode } from './data'
+
+export interface Box {
+  x: number
+  y: number
+  width: number
+  height: number
+  /** Shown in the box. */
+  label: string
+  /** Everything that is one box here, from the outside in. */
+  title: string
+  depth: number
+  allowed: boolean
+  /** Logical number, for the box of a PU. */
+  pu?: number
+}
+
+export interface Drawing {
+  width: number
+  height: number
+  /** Outer boxes before inner ones. */
+  boxes: Box[]
+  /** PU → its box. */
+  pus: Map<number, Box>
+}
+
+/** Size of a PU's box and what surrounds it. */
+interface Metrics {
+  puWidth: number
+  puHeight: number
+  padding: number
+  label: number
+}
+
+export function metrics(pus: number, threadsPerPu: number): Metrics {
+  const columns = Math.ceil(Math.sqrt(threadsPerPu))
+  const rows = Math.ceil(threadsPerPu / columns)
+  if (pus <= 40) {
+    return { puWidth: 22 + 38 * columns, puHeight: 22 + 34 * rows, padding: 8, label: 16 }
+  }
+  if (pus <= 128) {
+    return { puWidth: 8 + 28 * columns, puHeight: 14 + 26 * rows, padding: 5, label: 13 }
+  }
+  return { puWidth: 2 + 22 * columns, puHeight: 2 + 20 * rows, padding: 3, label: 11 }
+}
+
+/** Merges single-child chains. */
+interface Merged {
+  label: string
+  title: string
+  allowed: boolean
+  pu?: number
+  children: Merged[]
+}
+
+export function merge(node: MachineNode): Merged {
+  const chain = [node]
+  let last = node
+  while (last.children?.length === 1) {
+    last = last.children[0]!
+    chain.push(last)
+  }
+  const labels = chain.map((n) => n.label).filter((label) => label !== '')
+  const title = labels.join(' · ')
+  // In the box of a PU there is room for its number only.
+  const label = last.pu === undefined ? title : last.label
+  const children = (last.children ?? []).map(merge)
+  return { label, title, allowed: last.allowed, pu: last.pu, children }
+}
+
+interface Sized {
+  node: Merged
+  width: number
+  height: number
+  columns: number
+  cell: { width: number; height: number }
+  children: Sized[]
+}
+
+/** Width by height that a box should have; screens are wider than high. */
+const ASPECT = 1.35
+
+function size(node: Merged, m: Metrics, showPuLabels: boolean): Sized {
+  if (node.children.length === 0) {
+    const height = m.puHeight + (showPuLabels ? m.label : 0)
+    const cell = { width: 0, height: 0 }
+    return { node, width: m.puWidth, height, columns: 1, cell, children: [] }
+  }
+  const children = node.children.map((child) => size(child, m, showPuLabels))
+  const cell = {
+    width: Math.max(...children.map((c) => c.width)),
+    height: Math.max(...children.map((c) => c.height)),
+  }
+  const top = node.label === '' ? 0 : m.label
+  const sizeFor = (columns: number): { width: number; height: number } => {
+    const rows = Math.ceil(children.length / columns)
+    return {
+      width: columns * (cell.width + m.padding) + m.padding,
+      height: rows * (cell.height + m.padding) + m.padding + top,
+    }
+  }
+  let columns = 1
+  let best = Infinity
+  for (let candidate = 1; candidate <= children.length; candidate++) {
+    const { width, height } = sizeFor(candidate)
+    const holes = Math.ceil(children.length / candidate) * candidate - children.length
+    const off = Math.abs(Math.log(width / height / ASPECT)) + 0.5 * (holes / children.length)
+    if (off < best) [best, columns] = [off, candidate]
+  }
+  return { node, ...sizeFor(columns), columns, cell, children }
+}
+
+/** The boxes of a machine with room for so many threads on each PU. */
+export function drawMachine(tree: MachineNode, threadsPerPu: number): Drawing {
+  const merged = merge(tree)
+  const count = (node: Merged): number =>
+    node.children.length === 0 ? 1 : node.children.reduce((sum, c) => sum + count(c), 0)
+  const pus = count(merged)
+  const m = metrics(pus, threadsPerPu)
+  const sized = size(merged, m, pus <= 128)
+  const boxes: Box[] = []
+  const byPu = new Map<number, Box>()
+  const put = (item: Sized, x: number, y: number, depth: number, stretch?: Sized['cell']): void => {
+    const { node } = item
+    const box: Box = {
+      x,
+      y,
+      width: stretch?.width ?? item.width,
+      height: stretch?.height ?? item.height,
+      label: node.label,
+      title: node.title,
+      depth,
+      allowed: node.allowed,
+      pu: node.pu,
+    }
+    boxes.push(box)
+    if (node.pu !== undefined) byPu.set(node.pu, box)
+    const top = y + m.padding + (node.label === '' ? 0 : m.label)
+    item.children.forEach((child, i) => {
+      const column = i % item.columns
+      const row = Math.floor(i / item.columns)
+      put(
+        child,
+        x + m.padding + column * (item.cell.width + m.padding),
+        top + row * (item.cell.height + m.padding),
+        depth + 1,
+        item.cell,
+      )
+    })
+  }
+  put(sized, 0, 0, 0)
+  return { width: sized.width, height: sized.height, boxes, pus: byPu }
+}
+
+/** Most threads on one PU in any of the layouts. */
+export function mostPerPu(layouts: { pu_logical: (number | null)[] }[]): number {
+  let most = 1
+  for (const layout of layouts) {
+    const seen = new Map<number, number>()
+    for (const pu of layout.pu_logical) {
+      if (pu === null) continue
+      const count = (seen.get(pu) ?? 0) + 1
+      seen.set(pu, count)
+      most = Math.max(most, count)
+    }
+  }
+  return most
+}
+
+/** Where threads are drawn: in the middle of their PU, or side by side when they share it. */
+export function threadSpots(
+  drawing: Drawing,
+  pus: (number | null)[],
+  labelHeight: number,
+): ({ x: number; y: number } | null)[] {
+  const sharing = new Map<number, number[]>()
+  pus.forEach((pu, thread) => {
+    if (pu !== null) sharing.set(pu, [...(sharing.get(pu) ?? []), thread])
+  })
+  const spots: ({ x: number; y: number } | null)[] = pus.map(() => null)
+  for (const [pu, threads] of sharing) {
+    const box = drawing.pus.get(pu)
+    if (!box) continue
+    const columns = Math.ceil(Math.sqrt(threads.length))
+    const rows = Math.ceil(threads.length / columns)
+    const height = box.height - labelHeight
+    threads.forEach((thread, i) => {
+      spots[thread] = {
+        x: box.x + (box.width * ((i % columns) + 0.5)) / columns,
+        y: box.y + labelHeight + (height * (Math.floor(i / columns) + 0.5)) / rows,
+      }
+    })
+  }
+  return spots
+}
+
+/** How many levels two PUs have in common: 0 = apart at the outermost, `levels.length` = the same
+ *  PU. */
+export function commonLevels(levels: Level[], pus: number[], a: number, b: number): number {
+  const [i, j] = [pus.indexOf(a), pus.indexOf(b)]
+  const split = levels.findIndex((level) => level.part[i] !== level.part[j])
+  return split < 0 ? levels.length : split
+}

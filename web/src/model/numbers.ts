@@ -1,0 +1,39 @@
+// Numbers for people; the same results as crates/report/src/numbers.rs.
+
+/** A count in at most four characters and a prefix: 999, 1.2 k, 34 k, 5.6 M. */
+export function short(count: number): string {
+  const units = ['', ' k', ' M', ' G', ' T', ' P', ' E']
+  let value = count
+  let unit = 0
+  while (value >= 999.5 && unit + 1 < units.length) {
+    value /= 1000
+    unit++
+  }
+  if (unit === 0 && Number.isInteger(value)) return `${value}`
+  if (value < 0.095 && value !== 0) return value.toExponential(1)
+  return `${value.toFixed(value >= 9.95 ? 0 : 1)}${units[unit]}`
+}
+
+/** A whole number with its thousands apart: 1,234,567. */
+export function grouped(count: bigint | number): string {
+  return count.toString().replace(/\B(?=(\d{3})+$)/g, ',')
+}
+
+/** A share in whole percent; never 0 % of something, never 100 % of less than all. */
+export function percent(share: number): string {
+  if (share <= 0) return '0 %'
+  if (share < 0.01) return '<1 %'
+  if (share < 1 && share > 0.99) return '>99 %'
+  return `${Math.round(share * 100)} %`
+}
+
+/** Seconds with a fitting unit: 12 ms, 1.25 s, 3 min 20 s. */
+export function duration(seconds: number): string {
+  if (seconds >= 60) {
+    const whole = Math.round(seconds)
+    return `${Math.floor(whole / 60)} min ${whole % 60} s`
+  }
+  if (seconds >= 1) return `${seconds.toFixed(2)} s`
+  if (seconds >= 0.001) return `${Math.round(seconds * 1e3)} ms`
+  return `${Math.round(seconds * 1e6)} µs`
+}

@@ -1,0 +1,175 @@
+// The communication graph (COMPROF, figure 4): nodes are threads, edges are reads weighted by
+// volume, the strongest only when there are many.
+import { type Data, startOf, threadName } from '../model/data'
+import { edgeLimit, layoutGraph, nodeRadius, type Point } from '../model/graph'
+import { type Edge, strongest } from '../model/matrix'
+import { grouped, percent } from '../model/numbers'
+import { edgeInFocus, inFocus, type Store } from '../state'
+import { card, el, hideTip, showTip, svg } from './dom'
+
+const WIDTH = 560
+const HEIGHT = 440
+/** Width of the strongest and the weakest edge. */
+const STROKE = { most: 7, least: 0.6 }
+/** Start routines get a colour each, as far as there are (Okabe and Ito's palette). */
+const ROUTINES = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#f0e442']
+
+export function graph(data: Data, store: Store): HTMLElement {
+  const { threads } = data.findings
+  const matrix = data.matrices.raw
+  const section = card('Communication graph', 'graph')
+  if (matrix.size === 0) {
+    section.append(el('p', { class: 'note' }, 'No talk, no graph.'))
+    return section
+  }
+  const { edges, share } = strongest(matrix, edgeLimit(threads.length))
+  const radius = nodeRadius(threads.length)
+  const points = layoutGraph(threads.length, edges, WIDTH, HEIGHT, radius + 14)
+  const picture = svg('svg', {
+    id: 'graph',
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    role: 'img',
+    'aria-label': `Graph of ${threads.length} threads and their ${edges.length} strongest edges`,
+  })
+  picture.append(arrowHead())
+  const lines = edges.map((edge) => edgePath(edge, edges[0]!.events, points, radius, data, store))
+  // Weak edges first, so that strong ones lie on top.
+  picture.append(...[...lines].reverse())
+  const routines = [...new Set(threads.map(startOf))]
+  const nodes = threads.map((thread) => {
+    const fill = ROUTINES[routines.indexOf(startOf(thread))] ?? 'var(--muted)'
+    return node(data, thread.id, points[thread.id]!, radius, fill, store)
+  })
+  picture.append(...nodes)
+  store.on(['focus'], ({ focus }) => {
+    picture.classList.toggle('focused', focus !== null)
+    nodes.forEach((n, thread) => n.classList.toggle('on', inFocus(focus, thread)))
+    edges.forEach((e, i) => lines[i]!.classList.toggle('on', edgeInFocus(focus, e.from, e.to)))
+  })
+  section.append(picture, routineKey(routines), note(edges.length, matrix.size, share))
+  return section
+}
+
+function arrowHead(): SVGElement {
+  const path = svg('path', { d: 'M0,-3 L6,0 L0,3 z' })
+  const marker = svg(
+    'marker',
+    {
+      id: 'arrow',
+      viewBox: '0 -3 6 6',
+      refX: 5,
+      markerWidth: 9,
+      markerHeight: 9,
+      markerUnits: 'userSpaceOnUse',
+      orient: 'auto',
+    },
+    path,
+  )
+  return svg('defs', {}, marker)
+}
+
+function edgePath(
+  edge: Edge,
+  most: number,
+  points: Point[],
+  radius: number,
+  data: Data,
+  store: Store,
+): SVGElement {
+  const relative = edge.events / most
+  const path = svg('path', {
+    class: 'edge',
+    d: curve(points[edge.from]!, points[edge.to]!, radius),
+    'stroke-width': (STROKE.least + (STROKE.most - STROKE.least) * relative).toFixed(2),
+    'stroke-opacity': (0.25 + 0.6 * Math.sqrt(relative)).toFixed(2),
+    'marker-end': points.length <= 64 ? 'url(#arrow)' : undefined,
+  })
+  path.addEventListener('pointermove', (event) => {
+    const { threads } = data.findings
+    showTip(
+      event.clientX,
+      event.clientY,
+      `${threadName(threads[edge.from]!)} → ${threadName(threads[edge.to]!)}`,
+      el('strong', {}, `${grouped(data.matrices.raw.get(edge.from, edge.to))} reads`),
+    )
+    store.set({ focus: { from: [edge.from], to: [edge.to] } })
+  })
+  path.addEventListener('pointerleave', () => leave(store))
+  return path
+}
+
+/** A slightly bent line between two circles, so that both directions are seen. */
+function curve(a: Point, b: Point, radius: number): string {
+  const [dx, dy] = [b.x - a.x, b.y - a.y]
+  const length = Math.hypot(dx, dy) || 1
+  const bend = Math.min(26, length * 0.14)
+  const [nx, ny] = [(-dy / length) * bend, (dx / length) * bend]
+  const control = { x: (a.x + b.x) / 2 + nx, y: (a.y + b.y) / 2 + ny }
+  const towards = (from: Point, distance: number): Point => {
+    const [x, y] = [control.x - from.x, control.y - from.y]
+    const l = Math.hypot(x, y) || 1
+    return { x: from.x + (x / l) * distance, y: from.y + (y / l) * distance }
+  }
+  const [start, end] = [towards(a, radius), towards(b, radius + 2)]
+  const f = (n: number): string => n.toFixed(1)
+  return `M${f(start.x)},${f(start.y)} Q${f(control.x)},${f(control.y)} ${f(end.x)},${f(end.y)}`
+}
+
+function node(
+  data: Data,
+  thread: number,
+  point: Point,
+  radius: number,
+  fill: string,
+  store: Store,
+): SVGElement {
+  const info = data.findings.threads[thread]!
+  const group = svg('g', {
+    class: 'node',
+    transform: `translate(${point.x.toFixed(1)},${point.y.toFixed(1)})`,
+  })
+  group.append(svg('circle', { r: radius, stroke: fill }))
+  if (radius >= 7) {
+    const label = svg('text', { 'font-size': Math.min(13, radius * 1.05).toFixed(1) }, `${thread}`)
+    group.append(label)
+  }
+  group.addEventListener('pointermove', (event) => {
+    showTip(
+      event.clientX,
+      event.clientY,
+      el('strong', {}, threadName(info)),
+      startOf(info),
+      `${grouped(info.talk_out)} reads by others of what it wrote`,
+      `${grouped(info.talk_in)} reads of what others wrote`,
+    )
+    store.set({ focus: { from: [thread], to: [] } })
+  })
+  group.addEventListener('pointerleave', () => leave(store))
+  return group
+}
+
+function leave(store: Store): void {
+  hideTip()
+  store.set({ focus: null })
+}
+
+function routineKey(routines: string[]): HTMLElement {
+  const key = el('p', { class: 'keys' })
+  routines.slice(0, ROUTINES.length).forEach((routine, i) => {
+    const ring = el('i', { class: 'swatch ring' })
+    ring.style.borderColor = ROUTINES[i]!
+    key.append(el('span', { class: 'key', title: routine }, ring, routine))
+  })
+  if (routines.length > ROUTINES.length) {
+    key.append(el('span', { class: 'key' }, `and ${routines.length - ROUTINES.length} more`))
+  }
+  return key
+}
+
+function note(shown: number, all: number, share: number): HTMLElement {
+  const text =
+    shown < all
+      ? `The ${grouped(shown)} strongest of ${grouped(all)} edges, ${percent(share)} of the reads.`
+      : `All ${grouped(all)} edges.`
+  return el('p', { class: 'note' }, `${text} An arrow goes from the writer to the reader; width is volume.`)
+}

@@ -1,0 +1,85 @@
+// The parts of the page that are words and numbers: verdict, figures, warnings, how it was measured.
+import { type Data, type Findings, unit } from '../model/data'
+import { duration, grouped, percent, short } from '../model/numbers'
+import { card, el } from './dom'
+
+export function verdict(findings: Findings, theme: HTMLElement): HTMLElement {
+  const { verdict, program } = findings
+  return el(
+    'header',
+    { class: 'verdict' },
+    el(
+      'div',
+      { class: 'top' },
+      el('p', { class: 'command' }, el('b', {}, 'Threadtalk'), ' · ', el('code', {}, program.command.join(' '))),
+      theme,
+    ),
+    el('h1', { id: 'verdict' }, verdict.headline),
+    ...verdict.details.map((detail) => el('p', { class: 'detail' }, detail)),
+    figures(findings),
+  )
+}
+
+/** The few numbers worth a large font. */
+function figures(findings: Findings): HTMLElement {
+  const { talk, measured, placement, pairs, threads } = findings
+  const list: [string, string][] = []
+  if (talk.raw_per_second !== null) {
+    list.push([`${short(talk.raw_per_second)}/s`, `${unit(measured.block_bytes)} exchanged, exact`])
+  }
+  list.push([`${threads.length}`, threads.length === 1 ? 'thread' : 'threads'])
+  const top = pairs[0]
+  if (top) list.push([percent(top.share), `of the talk between T${top.a} and T${top.b}`])
+  const first = placement?.layouts[0]
+  const last = placement?.layouts[placement.layouts.length - 1]
+  const [far, near] = [first?.shares[first.shares.length - 1], last?.shares[last.shares.length - 1]]
+  if (first && last && far && near) {
+    list.push([`${percent(far.share)} → ${percent(near.share)}`, `goes ${near.level}, ${first.policy} → ${last.policy}`])
+  }
+  if (talk.raw_per_thousand_loads !== null) {
+    list.push([short(talk.raw_per_thousand_loads), 'exchanges per thousand loads'])
+  }
+  return el(
+    'dl',
+    { class: 'figures' },
+    ...list.map(([value, text]) => el('div', {}, el('dt', {}, value), el('dd', {}, text))),
+  )
+}
+
+export function warnings(findings: Findings): HTMLElement | null {
+  if (findings.warnings.length === 0) return null
+  const section = card('What was not seen', 'warnings')
+  section.append(el('ul', {}, ...findings.warnings.map((text) => el('li', {}, text))))
+  return section
+}
+
+export function measured(data: Data): HTMLElement {
+  const { measured, program, talk } = data.findings
+  const ended =
+    program.exit_signal !== null
+      ? `signal ${program.exit_signal}`
+      : program.exit_code !== null
+        ? `exit code ${program.exit_code}`
+        : 'unknown'
+  const rows: [string, string][] = [
+    ['Mode', measured.mode === 'exact' ? 'exact: every load and store was seen' : measured.mode],
+    ['Counted in', `blocks of ${measured.block_bytes} bytes`],
+    ['Loads, stores', `${grouped(measured.loads)}, ${grouped(measured.stores)}`],
+    ['Reads of what another thread wrote', grouped(talk.raw)],
+    ['Writes over what another thread wrote', grouped(talk.waw)],
+    ['Writes to what another thread has read', grouped(talk.invalidation)],
+    [
+      'Recorded run',
+      `${duration(measured.wall_seconds)}, ${duration(measured.cpu_seconds)} of CPU time; longer than the program alone`,
+    ],
+    ['Program ended with', ended],
+    ['Run in', program.directory],
+    ['On', `${program.host}, ${program.started}`],
+    ['By', `${measured.tool}, schema ${measured.schema_version}`],
+  ]
+  const section = card('How it was measured', 'measured')
+  section.append(
+    el('dl', {}, ...rows.flatMap(([name, value]) => [el('dt', {}, name), el('dd', {}, value)])),
+  )
+  return section
+}
