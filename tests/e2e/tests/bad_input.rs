@@ -244,7 +244,7 @@ mod files {
         refused(&place(&scratch, "0,x\n1,0\n", &[]), 125, &["matrix.csv", "x", "line 1"]);
         refused(&place(&scratch, "0,1.5\n1,0\n", &[]), 125, &["matrix.csv", "1.5"]);
         let huge = "0,99999999999999999999999\n1,0\n";
-        refused(&place(&scratch, huge, &[]), 125, &["matrix.csv", "line 1"]);
+        refused(&place(&scratch, huge, &[]), 125, &["matrix.csv", "count"]);
         let missing = Threadtalk::built().verb("place").arg("/nonexistent.csv").run();
         refused(&missing, 125, &["/nonexistent.csv"]);
     }
