@@ -40,10 +40,14 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     }
 }
 
-/// Referred to by precompiled `core`; never called, as panics abort.
-#[unsafe(no_mangle)]
-extern "C" fn rust_eh_personality() {}
-
-/// As above.
-#[unsafe(no_mangle)]
-extern "C" fn _Unwind_Resume() {}
+// Referred to by precompiled `core`, never reached, as panics abort. Hidden: exported, they would take
+// the place of the program's own and break its exceptions.
+core::arch::global_asm!(
+    ".globl rust_eh_personality",
+    ".hidden rust_eh_personality",
+    "rust_eh_personality:",
+    ".globl _Unwind_Resume",
+    ".hidden _Unwind_Resume",
+    "_Unwind_Resume:",
+    "ud2",
+);

@@ -33,10 +33,8 @@ pub const TGKILL: u64 = 234;
 pub const RT_TGSIGQUEUEINFO: u64 = 297;
 pub const EXECVEAT: u64 = 322;
 pub const PKEY_MPROTECT: u64 = 329;
-pub const RSEQ: u64 = 334;
 pub const CLONE3: u64 = 435;
 
-pub const ENOSYS: i64 = -38;
 pub const ESRCH: i64 = -3;
 
 pub const PROT_READ: u64 = 1;

@@ -38,7 +38,6 @@ static tt_interesting: [u8; NUMBERS] = {
         sys::EXIT_GROUP,
         sys::EXECVEAT,
         sys::PKEY_MPROTECT,
-        sys::RSEQ,
         sys::CLONE3,
     ];
     let mut k = 0;
@@ -99,8 +98,6 @@ fn handle(frame: &mut Frame, page: u64) -> Outcome {
         sys::EXECVE | sys::EXECVEAT => process::execute(frame.rax, a),
         sys::PRCTL => process::prctl(a, page),
         sys::ARCH_PRCTL => process::arch_prctl(a),
-        // A restartable sequence could not be recognised in the cache: programs do without.
-        sys::RSEQ => Outcome::Done(sys::ENOSYS),
         sys::RT_SIGACTION => signals::sigaction(a),
         sys::RT_SIGRETURN => {
             signals::sigreturn(page);
