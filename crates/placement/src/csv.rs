@@ -81,7 +81,9 @@ fn cell_value(cell: &str, line: usize, column: usize) -> Result<u64, CsvError> {
     }
     let text: String = cell.chars().take(24).collect();
     match cell.strip_prefix('-') {
-        Some(digits) if digits.parse::<f64>().is_ok() => {
+        Some(size)
+            if size.parse::<f64>().is_ok_and(|size| size >= 0.0) && !size.starts_with('-') =>
+        {
             Err(CsvError::Negative { line, column, text })
         }
         _ if cell.bytes().all(|b| b.is_ascii_digit()) => Err(CsvError::TooLarge),

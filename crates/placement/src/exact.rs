@@ -101,7 +101,8 @@ impl Search<'_> {
     }
 
     fn may_win(&self, at: usize, cost: f64) -> bool {
-        let unevenness: i64 = self.tree.even.iter().map(|group| self.unevenness(group)).sum();
+        let unevenness: i64 =
+            self.tree.even.iter().map(|even| even.weight * self.squares(&even.group)).sum();
         if unevenness != self.best.unevenness {
             return unevenness < self.best.unevenness;
         }
@@ -118,11 +119,10 @@ impl Search<'_> {
         bound < self.best.cost - self.best.cost.abs() * 1e-12
     }
 
-    fn unevenness(&self, group: &[usize]) -> i64 {
-        let placed: Vec<usize> = self.order.iter().copied().collect();
+    fn squares(&self, group: &[usize]) -> i64 {
         let mut load = vec![0; loads(self.tasks, group, &[]).len()];
-        for task in placed.into_iter().filter(|&t| self.slot[t] != usize::MAX) {
-            load[group[self.slot[task]]] += self.tasks.load(task);
+        for (task, &slot) in self.slot.iter().enumerate().filter(|(_, slot)| **slot != usize::MAX) {
+            load[group[slot]] += self.tasks.load(task);
         }
         load.iter().map(|l| l * l).sum()
     }

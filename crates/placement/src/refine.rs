@@ -5,7 +5,7 @@
 //! first, communication second (see `score.rs`). Neighbours: `subtree.rs` uses the same on whole
 //! subtrees, `search.rs` adds kicks, `balance.rs` only evens out.
 
-use crate::slots::SlotTree;
+use crate::slots::{Even, SlotTree};
 use crate::tasks::Tasks;
 
 /// An empty slot.
@@ -74,7 +74,8 @@ impl<'a> State<'a> {
         }
         let step = (0..depth).map(|d| tree.cost[d] - if d > 0 { tree.cost[d - 1] } else { 0.0 });
         let step: Vec<f64> = step.collect();
-        let load = tree.even.iter().map(|group| crate::score::loads(tasks, group, slots)).collect();
+        let loads = |even: &Even| crate::score::loads(tasks, &even.group, slots);
+        let load = tree.even.iter().map(loads).collect();
         let largest = tree.cost.iter().fold(0.0, |a: f64, &b| a.max(b));
         let rounding = tasks.total() * largest * 1e-12;
         let slot = slots.to_vec();
@@ -92,7 +93,7 @@ impl<'a> State<'a> {
     fn equivalent(&self, a: usize, b: usize) -> bool {
         let last = self.depth - 1;
         self.above[a * self.depth + last] == self.above[b * self.depth + last]
-            && self.tree.even.iter().all(|group| group[a] == group[b])
+            && self.tree.even.iter().all(|even| even.group[a] == even.group[b])
     }
 
     /// Change when slots `a` and `b` exchange what they hold. `price_here` is the price of the task
@@ -120,11 +121,14 @@ impl<'a> State<'a> {
 
     fn unevenness_delta(&self, a: usize, b: usize) -> i64 {
         let moved = self.load_of(self.held[a]) - self.load_of(self.held[b]);
-        let groupings = self.tree.even.iter().zip(&self.load);
-        groupings
-            .filter(|(group, _)| group[a] != group[b])
-            .map(|(group, load)| 2 * moved * (load[group[b]] - load[group[a]] + moved))
-            .sum()
+        let change = |(even, load): (&Even, &Vec<i64>)| {
+            let (from, to) = (even.group[a], even.group[b]);
+            match from == to {
+                true => 0,
+                false => even.weight * 2 * moved * (load[to] - load[from] + moved),
+            }
+        };
+        self.tree.even.iter().zip(&self.load).map(change).sum()
     }
 
     /// Change when slots `a` and `b` exchange what they hold.
@@ -162,7 +166,7 @@ impl<'a> State<'a> {
     pub fn swap(&mut self, a: usize, b: usize) {
         let (t, u) = (self.held[a], self.held[b]);
         let moved = self.load_of(t) - self.load_of(u);
-        for (group, load) in self.tree.even.iter().zip(&mut self.load) {
+        for (Even { group, .. }, load) in self.tree.even.iter().zip(&mut self.load) {
             load[group[a]] -= moved;
             load[group[b]] += moved;
         }

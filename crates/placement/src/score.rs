@@ -1,6 +1,6 @@
 //! What a placement costs, how evenly it loads, and what a random one would cost.
 
-use crate::slots::SlotTree;
+use crate::slots::{Even, SlotTree};
 use crate::tasks::Tasks;
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 /// even, communication alone decides.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Score {
-    /// Sum over the groups that should be even of load².
+    /// Weighted sum over the groups that should be even of load².
     pub unevenness: i64,
     /// Sum over unordered pairs of events · cost.
     pub cost: f64,
@@ -45,10 +45,8 @@ pub fn cost(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> f64 {
 }
 
 fn unevenness(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> i64 {
-    tree.even
-        .iter()
-        .map(|group| loads(tasks, group, slots).iter().map(|l| l * l).sum::<i64>())
-        .sum()
+    let square = |even: &Even| loads(tasks, &even.group, slots).iter().map(|l| l * l).sum::<i64>();
+    tree.even.iter().map(|even| even.weight * square(even)).sum()
 }
 
 /// Load of every group.

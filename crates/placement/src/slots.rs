@@ -4,9 +4,18 @@
 //!
 //! - T ≤ cores: one slot per core, on its first allowed PU. No core can be shared.
 //! - cores < T ≤ PUs: one slot per PU; loads per core should be even.
-//! - T > PUs: ⌈T / PUs⌉ slots under every PU; loads per PU and per core should be even.
+//! - T > PUs: ⌈T / PUs⌉ slots under every PU; loads per PU and then per core should be even.
 
 use topology::Hierarchy;
+
+/// Groups of slots whose loads should be even.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Even {
+    /// For each slot its group.
+    pub group: Vec<usize>,
+    /// How much Σ load² of these groups counts.
+    pub weight: i64,
+}
 
 /// A tree whose leaves each take at most one thread. Leaves below any node are contiguous.
 #[derive(Clone, PartialEq, Debug)]
@@ -18,8 +27,8 @@ pub struct SlotTree {
     pub node: Vec<Vec<usize>>,
     /// `cost[d]`: cost between two slots whose closest common node is at level d.
     pub cost: Vec<f64>,
-    /// Groups (each: slot → group) whose loads should be even.
-    pub even: Vec<Vec<usize>>,
+    /// What should be loaded evenly.
+    pub even: Vec<Even>,
     /// Only slots of the same shape may exchange what they hold; all 0 in a machine's own tree.
     pub shape: Vec<usize>,
 }
@@ -36,10 +45,13 @@ impl SlotTree {
         let mut tree = Self::over(hierarchy, costs, (0..pus).collect(), copies);
         let core = tree.pu.iter().map(|&pu| hierarchy.core[pu] as usize).collect();
         if copies > 1 {
-            tree.even.push(tree.pu.clone());
+            // PUs before cores: on hybrid machines, where some cores have one PU and others two,
+            // both cannot be even.
+            let weight = (threads * threads) as i64 + 1;
+            tree.even.push(Even { group: tree.pu.clone(), weight });
         }
         if hierarchy.cores() < pus {
-            tree.even.push(core);
+            tree.even.push(Even { group: core, weight: 1 });
         }
         tree
     }

@@ -6,7 +6,7 @@
 use crate::refine::State;
 use crate::rng::Rng;
 use crate::score::Score;
-use crate::slots::SlotTree;
+use crate::slots::{Even, SlotTree};
 use crate::tasks::Tasks;
 use std::collections::BTreeMap;
 
@@ -64,14 +64,15 @@ pub fn refine(tasks: &Tasks, tree: &SlotTree, slots: &mut Vec<usize>, rng: &mut 
 fn tree_above(tree: &SlotTree, level: usize) -> SlotTree {
     let ranges = tree.ranges(level);
     let at_nodes = |of: &Vec<usize>| ranges.iter().map(|r| of[r.start]).collect::<Vec<usize>>();
-    let within_one = |group: &&Vec<usize>| {
-        ranges.iter().all(|r| group[r.clone()].iter().all(|g| *g == group[r.start]))
+    let within_one = |even: &&Even| {
+        ranges.iter().all(|r| even.group[r.clone()].iter().all(|g| *g == even.group[r.start]))
     };
+    let coarse = |even: &Even| Even { group: at_nodes(&even.group), weight: even.weight };
     SlotTree {
         pu: at_nodes(&tree.pu),
         node: tree.node[..level].iter().map(at_nodes).collect(),
         cost: tree.cost[..level].to_vec(),
-        even: tree.even.iter().filter(within_one).map(at_nodes).collect(),
+        even: tree.even.iter().filter(within_one).map(coarse).collect(),
         shape: shapes(tree, level),
     }
 }

@@ -20,7 +20,7 @@ use types::CpuSet;
 type Loaded = hwlocality::Topology;
 
 /// The machine the process runs on, with only the CPUs in `mask` allowed (all that the cpuset
-/// allows when `mask` is empty). `None` when hwloc fails or finds no core.
+/// allows when `mask` is empty). `None` when hwloc fails or finds no CPU.
 pub fn this_machine(mask: &CpuSet) -> Option<Topology> {
     let mut loaded = quietly(|| build(hwlocality::Topology::builder()))?;
     let narrowed: HwlocSet = loaded
@@ -93,7 +93,7 @@ fn quietly(load: impl FnOnce() -> Option<Loaded>) -> Option<Loaded> {
     loaded
 }
 
-/// Copies hwloc's tree; `None` when it has no core or no PU.
+/// Copies hwloc's tree; `None` when it has no PU.
 fn convert(loaded: &Loaded, source: Source) -> Option<Topology> {
     let mut topology = Topology {
         objects: Vec::new(),
@@ -111,8 +111,7 @@ fn convert(loaded: &Loaded, source: Source) -> Option<Topology> {
             return None;
         }
     }
-    let found = !topology.pus.is_empty() && topology.count(ObjectKind::Core) > 0;
-    found.then_some(topology)
+    (!topology.pus.is_empty()).then_some(topology)
 }
 
 /// Adds `from` and everything below it, depth first; returns its id.
