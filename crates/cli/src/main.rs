@@ -1,6 +1,7 @@
 //! The `threadtalk` binary: arguments, wiring, exit codes. One file per verb in `verbs/`.
 
 mod output;
+mod said;
 mod verbs;
 
 use clap::{Parser, Subcommand};

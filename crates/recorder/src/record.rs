@@ -22,12 +22,13 @@ pub struct Recording {
 
 /// Runs `target` under the exact engine until it ends, and returns its profile.
 ///
-/// `topology_xml` and `host` go into the profile as they are. Fails when nothing was recorded,
-/// whatever the program's own status was.
+/// `topology_xml` goes into the profile as it is. Fails when nothing was recorded, whatever the
+/// program's own status was.
 pub fn record(
     target: &Target,
     options: SessionOptions,
     topology_xml: String,
+    streams: Streams,
 ) -> Result<Recording, RecorderError> {
     let agent = inject::find_library(AGENT)?;
     let session = Session::create(options)?;
@@ -35,7 +36,7 @@ pub fn record(
     let environment =
         vec![("LD_PRELOAD", inject::preload(&agent, existing.as_deref())), (ENV, session.path())];
     let started = SystemTime::now();
-    let launch = Launch { target, environment, streams: Streams::Inherited, adopt_orphans: true };
+    let launch = Launch { target, environment, streams, adopt_orphans: true };
     let ended = launch.start()?.wait(|| ())?;
     let header = session.header()?;
     check_recorded(&header.records()[0], &ended)?;

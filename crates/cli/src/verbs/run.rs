@@ -1,10 +1,258 @@
-//! `threadtalk run`.
+//! `threadtalk run`: start a program with every thread where a plan puts it, and show what is in
+//! force.
 
-/// Under construction.
+use super::topo;
+use crate::output::Output;
+use crate::said::{refuse, say, say_more, several};
+use anyhow::Context;
+use placement::Plan;
+use recorder::launch::{Binding, LaunchReport, Outcome, check_plan, launch};
+use recorder::{Streams, Target};
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// Threads outside the plan, or missing, that are named one by one.
+const NAMED: usize = 8;
+
+/// Start a program with every thread where a plan puts it
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// The plan, from 'threadtalk place -o PLAN' or 'threadtalk tune -o PLAN'
+    #[arg(long, value_name = "PLAN")]
+    plan: PathBuf,
+    /// Say nothing unless a thread ran elsewhere than planned
+    #[arg(short, long)]
+    quiet: bool,
+    /// Write the bindings that were in force to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The program and its arguments, after --
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
 
 /// Runs the verb; returns the process's exit code.
-pub fn run(_args: Args) -> anyhow::Result<i32> {
-    anyhow::bail!("under construction")
+pub fn run(args: Args) -> anyhow::Result<i32> {
+    let plan = Plan::read(&args.plan)?;
+    let target = match Target::resolve(&args.command) {
+        Ok(target) => target,
+        Err(error) => return Ok(refuse(&error)),
+    };
+    let machine = topo::machine(None)?;
+    let launched =
+        check_plan(&plan, &machine).and_then(|()| launch(&target, &plan, Streams::Inherited));
+    let report = match launched {
+        Ok(report) => report,
+        Err(error) => return Ok(refuse(&error)),
+    };
+    if !args.quiet || !report.as_planned() {
+        tell(&report);
+    }
+    if let Some(path) = &args.json {
+        let mut file = Output::file(path, true)?;
+        writeln!(file, "{:#}", json(&report))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        file.finish()?;
+    }
+    Ok(report.ended.ending.shell_code())
+}
+
+/// The bindings in force, then every difference from the plan in words.
+fn tell(report: &LaunchReport) {
+    if let Some(reason) = &report.inactive {
+        return say(&format!("nothing was bound: {reason}"));
+    }
+    let planned = report.bindings.len();
+    let placed = report.bindings.iter().filter(|b| b.outcome == Outcome::AsPlanned).count();
+    say(&format!("{placed} of {} ran where the plan says", several(planned, "planned thread")));
+    say_more(&table(&report.bindings));
+    for line in differences(report) {
+        say(&line);
+    }
+}
+
+fn table(bindings: &[Binding]) -> String {
+    let bound = |b: &Binding| match &b.bound {
+        Some(cpus) => cpus.iter().map(|os| format!("P#{os}")).collect::<Vec<_>>().join(","),
+        None => "-".into(),
+    };
+    let width = bindings.iter().map(|b| bound(b).len()).max().unwrap_or(0).max("bound".len());
+    let mut out = format!("  {:>6}  {:>7}  {:<width$}  name\n", "thread", "planned", "bound");
+    for b in bindings {
+        let (thread, planned) = (format!("T{}", b.thread), format!("P#{}", b.planned_os));
+        let line = format!("  {thread:>6}  {planned:>7}  {:<width$}  {}", bound(b), b.name);
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out
+}
+
+/// One sentence per kind of difference.
+fn differences(report: &LaunchReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    for b in &report.bindings {
+        let (thread, planned) = (b.thread, b.planned_os);
+        let at = b.bound.as_ref().map(ToString::to_string).unwrap_or_default();
+        match &b.outcome {
+            Outcome::ProgramsOwn => lines.push(format!(
+                "T{thread} ran on CPUs {at} instead of P#{planned}: the program sets that affinity \
+                 itself, and its wish wins"
+            )),
+            Outcome::Moved => lines.push(format!(
+                "T{thread} was moved from P#{planned} to CPUs {at} by somebody else during the run"
+            )),
+            Outcome::Refused(why) => {
+                lines.push(format!("T{thread} could not be bound to P#{planned}: {why}"));
+            }
+            Outcome::AsPlanned | Outcome::NotSeen => {}
+        }
+    }
+    let missing: Vec<String> = report
+        .bindings
+        .iter()
+        .filter(|b| b.outcome == Outcome::NotSeen)
+        .map(|b| {
+            if b.name.is_empty() {
+                format!("T{}", b.thread)
+            } else {
+                format!("T{} ({})", b.thread, b.name)
+            }
+        })
+        .collect();
+    if !missing.is_empty() {
+        lines.push(format!(
+            "{} of the plan never appeared: {}; record again if the program now runs with another \
+             number of threads",
+            several(missing.len(), "thread"),
+            list(&missing, missing.len())
+        ));
+    }
+    if report.unplanned_count > 0 {
+        let names: Vec<String> =
+            report.unplanned.iter().map(|t| format!("{} ({})", t.name, t.start_routine)).collect();
+        lines.push(format!(
+            "{} not in the plan ran unbound: {}",
+            several(report.unplanned_count as usize, "thread"),
+            list(&names, report.unplanned_count as usize)
+        ));
+    }
+    lines
+}
+
+/// The first few, and how many more there are.
+fn list(names: &[String], count: usize) -> String {
+    let shown = names.len().min(NAMED);
+    let mut text = names[..shown].join(", ");
+    if count > shown {
+        let _ = write!(text, " and {} more", count - shown);
+    }
+    text
+}
+
+fn json(report: &LaunchReport) -> serde_json::Value {
+    let outcome = |outcome: &Outcome| match outcome {
+        Outcome::AsPlanned => "as planned",
+        Outcome::ProgramsOwn => "program's own",
+        Outcome::Moved => "moved",
+        Outcome::Refused(_) => "refused",
+        Outcome::NotSeen => "not seen",
+    };
+    let bindings: Vec<_> = report
+        .bindings
+        .iter()
+        .map(|b| {
+            serde_json::json!({
+                "thread": b.thread,
+                "planned_pu_os": b.planned_os,
+                "bound_pus_os": b.bound.as_ref().map(|set| set.iter().collect::<Vec<_>>()),
+                "tid": b.tid,
+                "name": b.name,
+                "outcome": outcome(&b.outcome),
+            })
+        })
+        .collect();
+    let unplanned: Vec<_> = report
+        .unplanned
+        .iter()
+        .map(|t| serde_json::json!({ "name": t.name, "start_routine": t.start_routine }))
+        .collect();
+    serde_json::json!({
+        "exit_code": report.ended.ending.shell_code(),
+        "wall_seconds": report.ended.wall.as_secs_f64(),
+        "cpu_seconds": report.ended.cpu.as_secs_f64(),
+        "as_planned": report.as_planned(),
+        "not_bound_because": report.inactive,
+        "bindings": bindings,
+        "unplanned_threads": report.unplanned_count,
+        "unplanned": unplanned,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recorder::launch::Unplanned;
+    use recorder::{Ended, Ending};
+    use std::time::Duration;
+
+    fn report(outcomes: &[(Outcome, &[usize])]) -> LaunchReport {
+        let bindings = outcomes
+            .iter()
+            .enumerate()
+            .map(|(i, (outcome, bound))| Binding {
+                thread: i as u32,
+                planned_os: 3,
+                bound: (!bound.is_empty()).then(|| bound.iter().copied().collect()),
+                tid: 100,
+                name: "worker".into(),
+                outcome: outcome.clone(),
+            })
+            .collect();
+        let (wall, cpu) = (Duration::from_secs(1), Duration::from_secs(2));
+        LaunchReport {
+            ended: Ended { ending: Ending::Exited(4), wall, cpu, interrupted: None, survivors: 0 },
+            bindings,
+            unplanned: Vec::new(),
+            unplanned_count: 0,
+            inactive: None,
+        }
+    }
+
+    #[test]
+    fn the_table_shows_planned_and_bound() {
+        let report = report(&[(Outcome::AsPlanned, &[3]), (Outcome::NotSeen, &[])]);
+        assert_eq!(
+            table(&report.bindings),
+            "  thread  planned  bound  name\n\
+             \u{20}     T0      P#3  P#3    worker\n\
+             \u{20}     T1      P#3  -      worker\n"
+        );
+    }
+
+    #[test]
+    fn every_difference_is_said() {
+        let mut report = report(&[
+            (Outcome::ProgramsOwn, &[0, 1]),
+            (Outcome::Refused("no".into()), &[0]),
+            (Outcome::NotSeen, &[]),
+            (Outcome::AsPlanned, &[3]),
+        ]);
+        report.unplanned_count = 300;
+        let start_routine = "libx.so+0x10".to_string();
+        report.unplanned = vec![Unplanned { name: "helper".into(), start_routine }];
+        assert_eq!(
+            differences(&report),
+            [
+                "T0 ran on CPUs 0-1 instead of P#3: the program sets that affinity itself, and its \
+                 wish wins",
+                "T1 could not be bound to P#3: no",
+                "1 thread of the plan never appeared: T2 (worker); record again if the program now \
+                 runs with another number of threads",
+                "300 threads not in the plan ran unbound: helper (libx.so+0x10) and 299 more",
+            ]
+        );
+        assert_eq!(json(&report)["exit_code"], 4);
+        assert_eq!(json(&report)["bindings"][0]["bound_pus_os"], serde_json::json!([0, 1]));
+    }
 }

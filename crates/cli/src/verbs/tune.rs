@@ -1,10 +1,172 @@
-//! `threadtalk tune`.
+//! `threadtalk tune`: record a program, place it, and measure whether that helps.
+//!
+//! `plans.rs` computes the candidates, `measure.rs` runs the program unplaced and placed in turn,
+//! `statistics.rs` says what the times mean, `summary.rs` prints it.
 
-/// Under construction.
+mod measure;
+mod plans;
+mod statistics;
+mod summary;
+
+use super::{record, topo};
+use crate::said::{refuse, say};
+use anyhow::Context;
+use measure::{Runner, Stop};
+use placement::{Plan, PolicyKind};
+use recorder::child::stdin_offset;
+use recorder::{Ending, Streams, Target};
+use statistics::Verdict;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use summary::Summary;
+
+/// Pairs of runs unless given.
+const DEFAULT_PAIRS: usize = 5;
+
+/// Record a program, place it, and measure placed against unplaced runs
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Pairs of an unplaced and a placed run
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_PAIRS)]
+    runs: usize,
+    /// compact, scatter, complace, eagermap or locality
+    /// [default: locality, and where runs are short the fastest of locality, compact and scatter]
+    #[arg(long, value_name = "P")]
+    policy: Option<String>,
+    /// File for the plan, which is kept only if it wins [default: the program's name with
+    /// .plan.json]; the profile goes beside it, with .tt
+    #[arg(short, long, value_name = "PLAN")]
+    output: Option<PathBuf>,
+    /// Print the result as JSON; then the program's output is not shown
+    #[arg(long)]
+    json: bool,
+    /// Replace an existing plan and profile
+    #[arg(long)]
+    force: bool,
+    /// The program and its arguments, after --
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
 
 /// Runs the verb; returns the process's exit code.
-pub fn run(_args: Args) -> anyhow::Result<i32> {
-    anyhow::bail!("under construction")
+pub fn run(args: Args) -> anyhow::Result<i32> {
+    anyhow::ensure!(args.runs >= 2, "--runs {} is too few; 2 pairs give a first idea", args.runs);
+    let policy: Option<PolicyKind> =
+        args.policy.as_deref().map(str::parse).transpose().context("--policy")?;
+    let target = match Target::resolve(&args.command) {
+        Ok(target) => target,
+        Err(error) => return Ok(refuse(&error)),
+    };
+    let plan_path =
+        args.output.unwrap_or_else(|| PathBuf::from(format!("{}.plan.json", target.name())));
+    let profile_path = profile_beside(&plan_path);
+    check_plan_file(&plan_path, args.force)?;
+    record::check_output(&profile_path, args.force)?;
+
+    let input_from = stdin_offset();
+    let timed = Streams::Discarded { input_from: input_from.unwrap_or(0) };
+    let streams = if args.json { timed } else { Streams::Inherited };
+    say("recording (the program's output follows; that of the timed runs is discarded)");
+    let recording = match record::record_here(&target, None, streams) {
+        Ok(recording) => recording,
+        Err(error) => return Ok(refuse(&error)),
+    };
+    record::save(&recording, &profile_path, args.force)?;
+    record::tell(&recording.profile, &profile_path);
+    let ended = recording.ended;
+    if ended.interrupted.is_some() || ended.ending != Ending::Exited(0) {
+        say(&format!("the program {}: nothing to compare, stopped", ended.ending.in_words()));
+        return Ok(code_after(ended.interrupted, ended.ending));
+    }
+
+    let machine = topo::machine(None)?;
+    let mut summary = Summary::new(&args.command, &recording.profile, &profile_path);
+    if let Some(reason) = plans::why_not(&recording.profile, &machine) {
+        summary.does_not_matter(reason);
+        return summary.print(args.json);
+    }
+    let candidates = plans::candidates(&recording.profile, &machine, policy)?;
+    let runner = Runner { target: &target, streams: timed, own_input: input_from.is_some() };
+    match compare(&runner, &candidates, args.runs) {
+        Ok((plan, verdict)) => {
+            let kept = verdict.placed_wins();
+            if kept {
+                plan.write(&plan_path, args.force)?;
+            }
+            summary.compared(plan, verdict, kept.then_some(plan_path.as_path()));
+            summary.print(args.json)
+        }
+        Err(Stop::Interrupted { signal }) => {
+            candidates[0].write(&plan_path, args.force)?;
+            say(&format!(
+                "interrupted; the plan so far, not compared, is in {}",
+                plan_path.display()
+            ));
+            Ok(128 + signal)
+        }
+        Err(Stop::Failed(error)) => Err(error),
+    }
+}
+
+/// Chooses the fastest candidate, then compares it with unplaced runs on fresh measurements.
+fn compare<'p>(
+    runner: &Runner<'_>,
+    candidates: &'p [Plan],
+    pairs: usize,
+) -> Result<(&'p Plan, Verdict), Stop> {
+    let first = runner.unplaced()?;
+    let plan = &candidates[measure::fastest(runner, candidates, first)?];
+    say(&format!("comparing: {pairs} pairs of an unplaced and a placed run ({})", plan.policy));
+    let times = measure::pairs(runner, plan, pairs)?;
+    Ok((plan, Verdict::of(&times)))
+}
+
+/// `x.plan.json` and `x.json` have their profile in `x.tt`.
+fn profile_beside(plan: &Path) -> PathBuf {
+    let name = plan.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let stem = name.strip_suffix(".json").unwrap_or(&name);
+    let stem = stem.strip_suffix(".plan").unwrap_or(stem);
+    plan.with_file_name(format!("{stem}.tt"))
+}
+
+fn check_plan_file(path: &Path, force: bool) -> anyhow::Result<()> {
+    let exists = path.symlink_metadata().is_ok();
+    anyhow::ensure!(
+        force || !exists,
+        "{} exists already; choose another name with -o, or replace it with --force",
+        path.display()
+    );
+    Ok(())
+}
+
+fn code_after(interrupted: Option<i32>, ending: Ending) -> i32 {
+    match (ending, interrupted) {
+        // A program that ends well on Ctrl-C: tell the shell that it was one.
+        (Ending::Exited(0), Some(signal)) => 128 + signal,
+        (ending, _) => ending.shell_code(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_profile_lies_beside_the_plan() {
+        for (plan, profile) in [
+            ("a/tuned.json", "a/tuned.tt"),
+            ("app.plan.json", "app.tt"),
+            ("x", "x.tt"),
+            ("/tmp/v1.2", "/tmp/v1.2.tt"),
+        ] {
+            assert_eq!(profile_beside(Path::new(plan)), PathBuf::from(profile));
+        }
+    }
+
+    #[test]
+    fn the_exit_code_tells_of_an_interruption() {
+        assert_eq!(code_after(Some(2), Ending::Killed(2)), 130);
+        assert_eq!(code_after(Some(15), Ending::Exited(0)), 143);
+        assert_eq!(code_after(None, Ending::Exited(3)), 3);
+    }
 }

@@ -1,0 +1,56 @@
+//! What a verb that starts programs says on standard error, and how it counts.
+//!
+//! Neighbours: the verbs `record`, `run` and `tune`. Output of the program itself never passes here.
+
+use recorder::RecorderError;
+use std::io::Write;
+
+/// One line of our own on standard error. A closed standard error is no reason to fail.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "threadtalk: {text}");
+}
+
+/// Lines that go with the one before.
+pub fn say_more(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Says why a program was not started or gave nothing; the result is the exit code.
+pub fn refuse(error: &RecorderError) -> i32 {
+    say(&error.to_string());
+    error.exit_code()
+}
+
+/// "1 thread", "5 threads".
+pub fn several(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A whole number in groups of three digits.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_from_the_right() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (12345678, "12,345,678")] {
+            assert_eq!(grouped(number), text);
+        }
+        assert_eq!(
+            (several(1, "thread"), several(0, "pair")),
+            ("1 thread".into(), "0 pairs".into())
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! Timed runs: unplaced and placed, in turn, so that whatever changes on the machine meanwhile
+//! touches both alike.
+
+use crate::said::say;
+use anyhow::anyhow;
+use placement::Plan;
+use recorder::child::{Ended, Launch};
+use recorder::launch::launch;
+use recorder::{Ending, RecorderError, Streams, Target};
+
+/// Runs per candidate when the fastest is chosen.
+const TRIALS: usize = 3;
+/// Longest run, seconds, for which candidates are tried; for longer ones the best prediction is
+/// taken.
+const TRIAL_SECONDS: f64 = 5.0;
+/// A candidate must be faster than the best prediction by this factor to replace it.
+const CLEARLY_FASTER: f64 = 0.97;
+
+/// Times of one run, seconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Times {
+    pub wall: f64,
+    pub cpu: f64,
+}
+
+/// An unplaced and a placed run, one after the other.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pair {
+    pub unplaced: Times,
+    pub placed: Times,
+}
+
+/// Why measuring ended early.
+#[derive(Debug)]
+pub enum Stop {
+    Interrupted { signal: i32 },
+    Failed(anyhow::Error),
+}
+
+impl From<RecorderError> for Stop {
+    fn from(error: RecorderError) -> Self {
+        Stop::Failed(error.into())
+    }
+}
+
+/// Runs one program again and again.
+pub struct Runner<'a> {
+    pub target: &'a Target,
+    pub streams: Streams,
+    /// Whether the program's standard input is a file that is read anew in each run.
+    pub own_input: bool,
+}
+
+impl Runner<'_> {
+    /// One run as the user would start it.
+    pub fn unplaced(&self) -> Result<Times, Stop> {
+        let launch = Launch {
+            target: self.target,
+            environment: Vec::new(),
+            streams: self.streams,
+            adopt_orphans: false,
+        };
+        self.checked(launch.start()?.wait(|| ())?)
+    }
+
+    /// One run under a plan.
+    pub fn placed(&self, plan: &Plan) -> Result<Times, Stop> {
+        let report = launch(self.target, plan, self.streams)?;
+        let times = self.checked(report.ended)?;
+        match report.inactive {
+            None => Ok(times),
+            Some(reason) => Err(Stop::Failed(anyhow!("nothing could be bound: {reason}"))),
+        }
+    }
+
+    /// The recorded run exited with 0, so the timed ones must.
+    fn checked(&self, ended: Ended) -> Result<Times, Stop> {
+        if let Some(signal) = ended.interrupted {
+            return Err(Stop::Interrupted { signal });
+        }
+        if ended.ending != Ending::Exited(0) {
+            let hint = match self.own_input {
+                true => "",
+                false => {
+                    "; if it reads its standard input, give it a file ('< FILE'), which every \
+                          run can read anew"
+                }
+            };
+            return Err(Stop::Failed(anyhow!(
+                "a timed run of the program {}, while the recorded one exited with status 0{hint}",
+                ended.ending.in_words()
+            )));
+        }
+        Ok(Times { wall: ended.wall.as_secs_f64(), cpu: ended.cpu.as_secs_f64() })
+    }
+}
+
+/// Index of the candidate to compare. The first is the best prediction; the others are tried
+/// against it only where a run is short, and must be clearly faster. These runs are not used for
+/// the comparison, so choosing does not flatter it.
+pub fn fastest(runner: &Runner<'_>, candidates: &[Plan], first: Times) -> Result<usize, Stop> {
+    if candidates.len() < 2 || first.wall > TRIAL_SECONDS {
+        return Ok(0);
+    }
+    say(&format!("trying {} placements", candidates.len()));
+    let mut walls = vec![Vec::new(); candidates.len()];
+    for _ in 0..TRIALS {
+        for (plan, walls) in candidates.iter().zip(&mut walls) {
+            walls.push(runner.placed(plan)?.wall);
+        }
+    }
+    Ok(choose(&walls.iter().map(|walls| median(walls)).collect::<Vec<_>>()))
+}
+
+/// The first, unless another is clearly faster.
+fn choose(medians: &[f64]) -> usize {
+    let best = (0..medians.len()).min_by(|&a, &b| medians[a].total_cmp(&medians[b])).unwrap_or(0);
+    if medians[best] < medians[0] * CLEARLY_FASTER { best } else { 0 }
+}
+
+/// `count` pairs in ABBA order: whoever goes first takes turns.
+pub fn pairs(runner: &Runner<'_>, plan: &Plan, count: usize) -> Result<Vec<Pair>, Stop> {
+    (0..count)
+        .map(|i| {
+            if i % 2 == 0 {
+                let unplaced = runner.unplaced()?;
+                Ok(Pair { unplaced, placed: runner.placed(plan)? })
+            } else {
+                let placed = runner.placed(plan)?;
+                Ok(Pair { unplaced: runner.unplaced()?, placed })
+            }
+        })
+        .collect()
+}
+
+/// The middle value, or the mean of the two middle ones; 0 for none.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), 0.0);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+
+    #[test]
+    fn a_candidate_must_be_clearly_faster_than_the_prediction() {
+        assert_eq!(choose(&[1.0, 0.98, 1.2]), 0);
+        assert_eq!(choose(&[1.0, 0.96, 0.90]), 2);
+        assert_eq!(choose(&[1.0]), 0);
+    }
+}

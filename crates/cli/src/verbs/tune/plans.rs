@@ -1,0 +1,50 @@
+//! The plans that are worth trying for a profile, and when none is.
+
+use placement::{Plan, PolicyKind, Tasks, place};
+use profile::Profile;
+use topology::{CostModel, Costs, Topology};
+use types::{CommKind, ThreadIdentity};
+
+/// Tried when the user names no policy, best prediction first.
+const DEFAULT_POLICIES: [PolicyKind; 3] =
+    [PolicyKind::Locality, PolicyKind::Compact, PolicyKind::Scatter];
+
+/// Why placement cannot matter for this program here; `None` when it may.
+pub fn why_not(profile: &Profile, machine: &Topology) -> Option<String> {
+    if machine.allowed_pus() < 2 {
+        return Some("only one CPU may be used here".into());
+    }
+    if profile.threads.len() < 2 {
+        return Some("the program has a single thread".into());
+    }
+    if profile.meta.totals.raw == 0 {
+        return Some("no thread reads what another one wrote".into());
+    }
+    None
+}
+
+/// One plan per policy, without repeating the same placement; at least one.
+pub fn candidates(
+    profile: &Profile,
+    machine: &Topology,
+    policy: Option<PolicyKind>,
+) -> anyhow::Result<Vec<Plan>> {
+    let work: Vec<u64> = profile.threads.iter().map(|t| t.loads + t.stores).collect();
+    let tasks = Tasks::from(&profile.matrix(CommKind::Raw)).with_work(&work);
+    let identities: Vec<ThreadIdentity> =
+        profile.threads.iter().map(|t| t.identity.clone()).collect();
+    let costs = Costs::new(&CostModel::Latency, machine)?;
+    let policies = match &policy {
+        Some(one) => std::slice::from_ref(one),
+        None => &DEFAULT_POLICIES,
+    };
+    let mut plans: Vec<Plan> = Vec::new();
+    for policy in policies {
+        let placement = place(&tasks, machine, &costs, *policy, 0)?;
+        let plan = Plan::new(&placement, machine, &identities);
+        if plans.iter().all(|known| known.slots != plan.slots) {
+            plans.push(plan);
+        }
+    }
+    Ok(plans)
+}
