@@ -1,8 +1,7 @@
 //! How good and how fast `locality` is: CPU time and cost per pattern and machine, beside the other
-//! policies. Run with `cargo run --release -p threadtalk-placement --example bench_placement`.
+//! policies. Run with `cargo run --release -p threadtalk-placement --example bench_placement -- [THREADS]`.
 
 use placement::{PolicyKind, Tasks, place};
-use std::time::Instant;
 use topology::{CostModel, Costs, Topology};
 use types::{CommMatrix, ThreadId};
 
@@ -18,20 +17,22 @@ const MACHINES: [(&str, &str, usize); 5] = [
 const PATTERNS: [&str; 7] = ["chain", "grid", "cube", "cliques", "pipeline", "hub", "random"];
 
 fn main() {
+    let only: Option<usize> = std::env::args().nth(1).and_then(|threads| threads.parse().ok());
     println!(
         "{:<26} {:<9} {:>6} {:>9} {:>14}  cost of the others / locality",
         "machine", "pattern", "T", "CPU ms", "locality"
     );
-    for (machine, costs, threads) in MACHINES {
+    for (machine, costs, threads) in MACHINES.into_iter().filter(|m| only.is_none_or(|n| n == m.2))
+    {
         let topology = Topology::from_synthetic(machine).expect("a synthetic machine");
         let model: CostModel = costs.parse().expect("costs");
         let costs = Costs::new(&model, &topology).expect("one cost per level");
         for pattern in PATTERNS {
             let tasks = Tasks::from(&matrix(pattern, threads));
             let cost = |kind| place(&tasks, &topology, &costs, kind, 0).expect("a placement").cost;
-            let start = Instant::now();
+            let start = cpu_ms();
             let locality = cost(PolicyKind::Locality);
-            let time = start.elapsed().as_secs_f64() * 1e3;
+            let time = cpu_ms() - start;
             print!("{machine:<26} {pattern:<9} {threads:>6} {time:>9.1} {locality:>14.0} ");
             for kind in PolicyKind::ALL.into_iter().filter(|&k| k != PolicyKind::Locality) {
                 print!(" {kind} {:.3}", cost(kind) / locality);
@@ -39,6 +40,12 @@ fn main() {
             println!();
         }
     }
+}
+
+/// CPU time of this thread so far, ms, from the scheduler.
+fn cpu_ms() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).map_or(f64::NAN, |ns| ns / 1e6)
 }
 
 /// Shuffled test patterns with whole weights.
@@ -51,10 +58,7 @@ fn matrix(pattern: &str, n: usize) -> CommMatrix {
         m.add(ThreadId(id[a] as u32), ThreadId(id[b] as u32), w as u64);
     };
     let side = |n: usize, root: f64| {
-        (1..=(n as f64).powf(root).round() as usize)
-            .rev()
-            .find(|s| n.is_multiple_of(*s))
-            .unwrap_or(1)
+        (1..=(n as f64).powf(root).round() as usize).rev().find(|s| n % *s == 0).unwrap_or(1)
     };
     match pattern {
         "chain" => (1..n).for_each(|i| add(i - 1, i, 1)),

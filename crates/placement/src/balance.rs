@@ -1,8 +1,8 @@
-//! Evens out loads: moves threads off crowded cores and PUs, cheapest move first.
+//! Evens out loads: moves threads off crowded cores and PUs, each to where that costs least.
 //!
 //! Used on the greedy policies, whose papers do not say what to do when threads outnumber cores.
 
-use crate::refine::{Delta, State};
+use crate::refine::State;
 use crate::slots::SlotTree;
 use crate::tasks::Tasks;
 
@@ -12,23 +12,17 @@ pub fn even_out(tasks: &Tasks, tree: &SlotTree, slots: &mut Vec<usize>) {
         return;
     }
     let mut state = State::new(tasks, tree, slots);
-    while let Some((a, b)) = best_move(&state) {
-        state.swap(a, b);
-    }
-    *slots = state.slot;
-}
-
-/// Of the moves that even out most, the one that costs least.
-fn best_move(state: &State<'_>) -> Option<(usize, usize)> {
-    let mut best: Option<(Delta, usize, usize)> = None;
-    for &a in &state.slot {
-        for b in (0..state.tree.len()).filter(|&b| b != a && state.may_swap(a, b)) {
-            let delta = state.delta(a, b);
-            let better = best.as_ref().is_none_or(|(found, _, _)| delta.beats(found));
-            if delta.unevenness < 0 && better {
-                best = Some((delta, a, b));
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for task in 0..tasks.len() {
+            let here = state.slot[task];
+            // A swap that evens out comes before all that only make communication cheaper.
+            if let Some((there, _)) = state.best_swap(here).filter(|(_, d)| d.unevenness < 0) {
+                state.swap(here, there);
+                changed = true;
             }
         }
     }
-    best.map(|(_, a, b)| (a, b))
+    *slots = state.slot;
 }

@@ -110,9 +110,9 @@ fn contract(graph: &Graph, of: &[usize], count: usize) -> Graph {
         members[c].push(v);
     }
     let mut at = vec![usize::MAX; count];
-    for c in 0..count {
+    for (c, members) in members.iter().enumerate() {
         let mut edges: Vec<(usize, f64)> = Vec::new();
-        for &(u, w) in members[c].iter().flat_map(|&v| &graph.edges[v]) {
+        for &(u, w) in members.iter().flat_map(|&v| &graph.edges[v]) {
             let d = of[u];
             if d == c {
                 continue;

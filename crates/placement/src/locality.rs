@@ -82,9 +82,9 @@ fn greedy_starts(input: &Input<'_>) -> Vec<Vec<usize>> {
 
 /// Alternates swaps of threads and of subtrees until neither helps.
 fn refined(input: &Input<'_>, mut slots: Vec<usize>, rng: &mut Rng) -> Vec<usize> {
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         let mut state = State::new(input.tasks, input.tree, &slots);
-        state.descend(&rng.order(input.tasks.len()), PASSES);
+        state.descend(&rng.order(input.tasks.len()), PASSES, round == 0);
         slots = state.slot;
         if !subtree::refine(input.tasks, input.tree, &mut slots, rng) {
             break;

@@ -8,6 +8,14 @@
 use crate::slots::{Even, SlotTree};
 use crate::tasks::Tasks;
 
+/// Largest tree on which every slot is tried for every task.
+const ALL_TRIED: usize = 320;
+/// On larger ones: how many of the heaviest neighbours are looked at, for how many of these the
+/// node above theirs as well, and how many slots to either side of them.
+const NEAR: usize = 12;
+const NEAREST: usize = 4;
+const REACH: usize = 16;
+
 /// An empty slot.
 pub const EMPTY: usize = usize::MAX;
 
@@ -142,14 +150,38 @@ impl<'a> State<'a> {
         self.tree.shape[a] == self.tree.shape[b] && !self.equivalent(a, b)
     }
 
-    /// The best slot for the task in `a` to exchange with, if that improves.
+    /// The best slot for the task in `a` to exchange with, if that improves; all slots are tried.
     pub fn best_swap(&self, a: usize) -> Option<(usize, Delta)> {
+        self.best_of(a, 0..self.tree.len())
+    }
+
+    /// The same, but on large trees only slots close to the task's heaviest neighbours are tried.
+    pub fn best_swap_near(&self, a: usize) -> Option<(usize, Delta)> {
+        let task = self.held[a];
+        if self.tree.len() <= ALL_TRIED || task == EMPTY {
+            return self.best_swap(a);
+        }
+        let mut near: Vec<usize> = Vec::new();
+        for (rank, &(other, _)) in self.tasks.neighbours(task).iter().take(NEAR).enumerate() {
+            let at = self.slot[other];
+            let level = self.depth - if rank < NEAREST { 2.min(self.depth) } else { 1 };
+            let node = &self.tree.node[level];
+            let before = (0..at).rev().take(REACH).take_while(|&s| node[s] == node[at]);
+            let after = (at..self.tree.len()).take(REACH).take_while(|&s| node[s] == node[at]);
+            near.extend(before.chain(after));
+        }
+        near.sort_unstable();
+        near.dedup();
+        self.best_of(a, near.into_iter())
+    }
+
+    fn best_of(&self, a: usize, slots: impl Iterator<Item = usize>) -> Option<(usize, Delta)> {
         if self.held[a] == EMPTY {
             return None;
         }
         let here = self.price(self.held[a], a);
         let mut best: Option<(usize, Delta)> = None;
-        for b in 0..self.tree.len() {
+        for b in slots {
             if b == a || !self.may_swap(a, b) {
                 continue;
             }
@@ -195,13 +227,17 @@ impl<'a> State<'a> {
     }
 
     /// Best swap of each task in turn, in the given order, until none improves or after `passes`.
-    pub fn descend(&mut self, order: &[usize], passes: usize) -> bool {
+    /// With `thorough` the first pass tries all slots also on large trees.
+    pub fn descend(&mut self, order: &[usize], passes: usize, thorough: bool) -> bool {
         let mut improved = false;
-        for _ in 0..passes {
+        for pass in 0..passes {
             let mut changed = false;
             for &task in order {
-                if let Some((slot, _)) = self.best_swap(self.slot[task]) {
-                    self.swap(self.slot[task], slot);
+                let here = self.slot[task];
+                let all = thorough && pass == 0;
+                let best = if all { self.best_swap(here) } else { self.best_swap_near(here) };
+                if let Some((slot, _)) = best {
+                    self.swap(here, slot);
                     changed = true;
                 }
             }

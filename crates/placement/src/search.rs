@@ -82,7 +82,7 @@ impl Search {
             }
             spent += state.tree.len();
             let here = state.slot[task];
-            let Some((there, _)) = state.best_swap(here) else { continue };
+            let Some((there, _)) = state.best_swap_near(here) else { continue };
             self.swap(state, here, there, change);
             for &(near, _) in state.tasks.neighbours(task).iter().take(NEAR) {
                 self.look_at(near);

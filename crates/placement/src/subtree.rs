@@ -41,7 +41,7 @@ pub fn refine(tasks: &Tasks, tree: &SlotTree, slots: &mut Vec<usize>, rng: &mut 
         let coarse_tasks = tasks_of_nodes(tasks, tree, level, slots);
         let start: Vec<usize> = (0..coarse_tree.len()).collect();
         let mut state = State::new(&coarse_tasks, &coarse_tree, &start);
-        if !state.descend(&rng.order(coarse_tree.len()), 50) {
+        if !state.descend(&rng.order(coarse_tree.len()), 50, false) {
             continue;
         }
         let ranges = tree.ranges(level);
