@@ -120,8 +120,7 @@ fn table(placement: &Placement, machine: &Topology, costs: &Costs, threads: &Thr
         placement.policy,
         placement.seed
     );
-    let places: Vec<String> =
-        placement.pu_logical.iter().map(|&pu| machine.place_of(pu)).collect();
+    let places: Vec<String> = placement.pu_logical.iter().map(|&pu| machine.place_of(pu)).collect();
     let width = places.iter().map(String::len).max().unwrap_or(0).max("place".len());
     let heading = format!("{:>6}  {:>5}  {:>5}  {:<width$}", "thread", "PU L#", "PU P#", "place");
     let named = !threads.names.is_empty();
@@ -149,6 +148,10 @@ fn prediction(placement: &Placement, machine: &Topology, costs: &Costs) -> Strin
         .zip(&costs.per_level)
         .map(|(level, cost)| format!("between {} {}", level.between, number(*cost, costs.unit)))
         .collect();
+    if prices.is_empty() {
+        out.push_str("There is only one PU, so placement makes no difference.\n");
+        return out;
+    }
     let _ = writeln!(out, "cost of one event: {}", prices.join(", "));
     let _ = writeln!(out, "predicted cost, sum over pairs of threads of events x cost:");
     let line = |out: &mut String, name: &str, cost: f64, note: String| {
@@ -158,20 +161,20 @@ fn prediction(placement: &Placement, machine: &Topology, costs: &Costs) -> Strin
     line(&mut out, "this plan", placement.cost, shared(placement.shared_cores));
     let baselines = &placement.baselines;
     let ratio = |other: f64| match placement.cost > 0.0 {
+        true if other > 100.0 * placement.cost => "over 100 times this plan".into(),
         true => format!("{:.2} times this plan", other / placement.cost),
         false => String::new(),
     };
     let compact = match placement.compact_shared_cores > placement.shared_cores {
-        true => format!(
-            "{}, but {}",
-            ratio(baselines.compact),
-            shared(placement.compact_shared_cores)
-        ),
+        true => {
+            format!("{}, but {}", ratio(baselines.compact), shared(placement.compact_shared_cores))
+        }
         false => ratio(baselines.compact),
     };
     line(&mut out, "compact", baselines.compact, compact);
     line(&mut out, "scatter", baselines.scatter, ratio(baselines.scatter));
-    line(&mut out, "random", baselines.random, ratio(baselines.random) + " (expected)");
+    let expected = format!("{} (expected)", ratio(baselines.random));
+    line(&mut out, "random", baselines.random, expected.trim().into());
     out
 }
 
@@ -183,9 +186,9 @@ fn shared(cores: usize) -> String {
     }
 }
 
-/// A cost with its unit: whole where it is whole.
+/// A cost with its unit, with a decimal where it is small and has one.
 fn number(cost: f64, unit: &str) -> String {
-    let text = match cost.fract() == 0.0 || cost >= 1e6 {
+    let text = match cost >= 1000.0 || (cost - cost.round()).abs() < 0.05 {
         true => format!("{cost:.0}"),
         false => format!("{cost:.1}"),
     };

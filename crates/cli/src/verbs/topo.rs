@@ -107,8 +107,7 @@ fn tree(out: &mut String, machine: &Topology, id: ObjectId, indent: usize) {
     for &node in &at.numa {
         let node = &machine.numa_nodes[node];
         let size = if node.bytes > 0 { format!(" ({})", size(node.bytes)) } else { String::new() };
-        let _ =
-            writeln!(out, "{:indent$}  NUMA node L#{} P#{}{size}", "", node.logical, node.os);
+        let _ = writeln!(out, "{:indent$}  NUMA node L#{} P#{}{size}", "", node.logical, node.os);
     }
     for &child in &at.children {
         tree(out, machine, child, indent + 2);

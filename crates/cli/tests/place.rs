@@ -1,0 +1,219 @@
+//! `threadtalk place` and `threadtalk topo` from outside: JSON, plans, profiles, bad input.
+
+use profile::{CommRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals};
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+use test_support::{Outcome, Run, Scratch};
+use types::{CommKind, ThreadId, ThreadIdentity};
+
+fn threadtalk(args: &[&str]) -> Run {
+    Run::new(env!("CARGO_BIN_EXE_threadtalk")).args(args).timeout(Duration::from_secs(30))
+}
+
+fn place(scratch: &Scratch, matrix: &str, args: &[&str]) -> Outcome {
+    let file = scratch.join("matrix.csv");
+    std::fs::write(&file, matrix).unwrap();
+    threadtalk(&["place", file.to_str().unwrap()]).args(args).run()
+}
+
+fn json(outcome: Outcome) -> Value {
+    let outcome = outcome.expect_code(0);
+    assert_eq!(outcome.stderr_text(), "");
+    serde_json::from_str(&outcome.stdout_text()).unwrap()
+}
+
+/// The failure's sentence; checks that nothing was printed besides.
+fn refusal(outcome: Outcome) -> String {
+    let outcome = outcome.expect_code(125);
+    assert_eq!(outcome.stdout_text(), "");
+    let text = outcome.stderr_text();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text.strip_prefix("threadtalk: ").expect("our prefix").trim_end().to_string()
+}
+
+const PAIRS: &str = "0,1,900,0\n2,0,0,800\n850,0,0,1\n0,700,0,0\n";
+
+#[test]
+fn two_pairs_on_two_pus_in_json() {
+    let scratch = Scratch::new();
+    let args = ["--on", "core:2 pu:1", "--costs", "100", "--json", "--seed", "5"];
+    let plan = json(place(&scratch, PAIRS, &args));
+    let slots = plan["slots"].as_array().unwrap();
+    let pu: Vec<u64> = slots.iter().map(|slot| slot["pu_logical"].as_u64().unwrap()).collect();
+    assert_eq!((pu[0], pu[1]), (pu[2], pu[3]));
+    assert_ne!(pu[0], pu[1]);
+    assert_eq!(slots[3]["thread"], 3);
+    assert_eq!(slots[3]["pu_os"], slots[3]["pu_logical"]);
+    assert_eq!(plan["policy"], "locality");
+    assert_eq!(plan["seed"], 5);
+    assert_eq!(plan["cost"], 400.0);
+    // Compact and scatter put 0, 2 and 1, 3 together, as they are numbered: the pairs, too.
+    assert_eq!(plan["baselines"]["compact"], 400.0);
+    assert_eq!(plan["baselines"]["scatter"], 400.0);
+    // Of the three other slots one is on the same PU.
+    let random = plan["baselines"]["random"].as_f64().unwrap();
+    assert!((random - 3254.0 * 100.0 * 2.0 / 3.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_plan_is_written_once_and_replaced_only_by_force() {
+    let scratch = Scratch::new();
+    let plan = scratch.join("p.json");
+    let path = plan.to_str().unwrap();
+    let on = ["--on", "pack:2 core:2 pu:2", "-o", path];
+    let first = place(&scratch, PAIRS, &on).expect_code(0);
+    assert!(first.stdout_text().contains(&format!("plan written to {path}")));
+    let written = std::fs::read(&plan).unwrap();
+    let refused = refusal(place(&scratch, "0,1\n1,0\n", &on));
+    assert_eq!(
+        refused,
+        format!("'{path}' exists already; use --force to replace it, or another name")
+    );
+    assert_eq!(std::fs::read(&plan).unwrap(), written);
+    place(&scratch, "0,1\n1,0\n", &[&on[..], &["--force"]].concat()).expect_code(0);
+    let replaced: Value = serde_json::from_slice(&std::fs::read(&plan).unwrap()).unwrap();
+    assert_eq!(replaced["slots"].as_array().unwrap().len(), 2);
+    assert_eq!(replaced["machine_pus"], 8);
+    let mut left: Vec<_> =
+        std::fs::read_dir(scratch.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["matrix.csv", "p.json"], "no temporary file stays");
+}
+
+#[test]
+fn bad_input_gets_one_sentence_and_125() {
+    let scratch = Scratch::new();
+    let matrix = scratch.join("matrix.csv");
+    let name = format!("'{}' is not a communication matrix: ", matrix.display());
+    let cases = [
+        ("", "the matrix is empty; give one line of non-negative integers per thread"),
+        (
+            "0,1\n1\n",
+            "line 2 has 1 cell, but the first row has 2; a communication matrix is square",
+        ),
+        ("0,1,2\n0,0,0\n", "the matrix has 2 rows of 3 cells; it must be square"),
+        ("0,1\n-1,0\n", "line 2, column 1: -1 is negative; counts are 0 or more"),
+        ("0,x\n1,0\n", "line 1, column 2: 'x' is not a non-negative integer"),
+    ];
+    for (text, reason) in cases {
+        assert_eq!(refusal(place(&scratch, text, &[])), format!("{name}{reason}"));
+    }
+    let refused = |args: &[&str]| refusal(place(&scratch, PAIRS, args));
+    assert!(refused(&["--policy", "localty"]).contains("did you mean 'locality'?"));
+    assert!(refused(&["--on", "nonsense"]).contains("neither a file nor an hwloc synthetic"));
+    assert!(refused(&["--on", "none.xml"]).starts_with("cannot read the machine description"));
+    std::fs::write(scratch.join("bad.xml"), "<topology>").unwrap();
+    let bad = scratch.join("bad.xml");
+    assert!(refused(&["--on", bad.to_str().unwrap()]).contains("is not an hwloc XML topology"));
+    let costs = refused(&["--on", "pack:2 core:2 pu:2", "--costs", "9,5"]);
+    assert!(costs.contains("(between packages, between cores, between PUs)"), "{costs}");
+    let missing = refusal(threadtalk(&["place", "/nonexistent/m.csv"]).run());
+    assert!(missing.contains("name a profile folder (NAME.tt) or a CSV matrix"), "{missing}");
+    let folder = refusal(threadtalk(&["place", scratch.path().to_str().unwrap()]).run());
+    assert!(folder.contains(scratch.path().to_str().unwrap()), "{folder}");
+    let full = ["-o", "/nonexistent/folder/p.json"];
+    assert!(refused(&full).starts_with("cannot write the plan"));
+}
+
+/// A profile of an initial thread that only starts two workers.
+fn small_profile(path: &Path) {
+    let thread = |id: u32, name: &str, work: u64| ThreadRow {
+        id: ThreadId(id),
+        identity: ThreadIdentity {
+            start_routine: if id == 0 { String::new() } else { "app+0x1200".into() },
+            parent: (id > 0).then_some(ThreadId(0)),
+            ordinal: id.saturating_sub(1),
+            name: name.into(),
+        },
+        start_symbol: if id == 0 { String::new() } else { "worker".into() },
+        os_tid: 100 + id,
+        started_ns: u64::from(id),
+        ended_ns: 1000,
+        loads: work,
+        stores: work,
+    };
+    let threads = vec![thread(0, "app", 10), thread(1, "app", 9000), thread(2, "app", 9000)];
+    let comm = [(0, 1, 4), (1, 2, 600), (2, 1, 500)].map(|(from, to, count)| CommRow {
+        from: ThreadId(from),
+        to: ThreadId(to),
+        kind: CommKind::Raw,
+        count,
+    });
+    let meta = Meta {
+        schema_version: SCHEMA_VERSION,
+        tool: "threadtalk test".into(),
+        command: vec!["app".into()],
+        directory: "/".into(),
+        started: "2024-01-01T00:00:00Z".into(),
+        wall_seconds: 1.0,
+        cpu_seconds: 1.0,
+        host: "host".into(),
+        topology_xml: String::new(),
+        mode: Mode::Exact,
+        parameters: Parameters { block_bytes: 64 },
+        totals: Totals::of(&threads, &comm),
+        warnings: Vec::new(),
+        exit_code: Some(0),
+        exit_signal: None,
+    };
+    Profile { meta, threads, comm: comm.to_vec() }.save(path, false).unwrap();
+}
+
+#[test]
+fn a_profile_brings_identities_and_work() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("run.tt");
+    small_profile(&folder);
+    let path = folder.to_str().unwrap();
+    let plan = json(threadtalk(&["place", path, "--on", "core:2 pu:1", "--json"]).run());
+    let slots = plan["slots"].as_array().unwrap();
+    assert_eq!(slots[2]["identity"]["start_routine"], "app+0x1200");
+    assert_eq!(slots[2]["identity"]["ordinal"], 1);
+    assert_eq!(slots[0]["identity"]["parent"], Value::Null);
+    // The workers compute, the initial thread does not: they get a PU each.
+    assert_ne!(slots[1]["pu_logical"], slots[2]["pu_logical"]);
+    let text = threadtalk(&["place", path, "--on", "core:2 pu:1"]).run().expect_code(0);
+    assert!(text.stdout_text().contains("worker"), "{text}");
+}
+
+#[test]
+fn the_table_says_where_threads_go_and_what_it_costs() {
+    let scratch = Scratch::new();
+    let outcome = place(&scratch, PAIRS, &["--on", "pack:2 core:2 pu:2", "--costs", "180,50,10"]);
+    let text = outcome.expect_code(0).stdout_text();
+    let expected = "\
+4 threads on 2 packages, 4 cores, 8 PUs by locality (seed 0)
+
+thread  PU L#  PU P#  place
+";
+    assert!(text.starts_with(expected), "{text}");
+    assert!(text.contains("cost of one event: between packages 180, between cores 50"), "{text}");
+    // Each pair in a package: 3250 events between cores, 4 between packages.
+    assert!(text.contains("this plan              163220\n"), "{text}");
+    assert!(text.contains("but 2 cores hold more than one thread"), "{text}");
+}
+
+#[test]
+fn topo_shows_this_machine_and_others() {
+    let here = json(threadtalk(&["topo", "--json"]).run());
+    assert_eq!(here["this_machine"], true);
+    assert!(!here["pus"].as_array().unwrap().is_empty());
+    let other = json(threadtalk(&["topo", "--json", "--on", "pack:2 core:4 pu:2"]).run());
+    assert_eq!(other["this_machine"], false);
+    assert_eq!(other["pus"].as_array().unwrap().len(), 16);
+    assert_eq!(other["costs"]["levels"][0]["between"], "packages");
+    let text = threadtalk(&["topo", "--on", "pack:2 l3:1(size=32MiB) core:2 pu:2"]).run();
+    let text = text.expect_code(0).stdout_text();
+    for line in [
+        "2 packages, 4 cores, 8 PUs (synthetic)",
+        "  package L#1 P#1 + L3 L#1 (32 MiB)",
+        "      PU L#7 P#7",
+        "allowed PUs   P# 0-7 (8 of 8)",
+        "cache line    64 bytes",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+    }
+    let empty = refusal(threadtalk(&["topo", "--on", ""]).run());
+    assert!(empty.contains("neither a file nor"), "{empty}");
+}
