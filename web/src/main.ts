@@ -1,6 +1,6 @@
 // Puts the page together from the data in it.
 import './style.css'
-import { parseData } from './model/data'
+import { type Data, parseData } from './model/data'
 import type { Theme } from './model/scale'
 import { Store } from './state'
 import { choice, el } from './view/dom'
@@ -22,6 +22,31 @@ function themeChoice(store: Store): HTMLElement {
   return choice('Colours', options, store.state.theme, (theme) => store.set({ theme }))
 }
 
+/** PUs beyond which the drawing of the machine needs the whole width. */
+const WIDE_MACHINE = 40
+
+/** The cards: two columns, and between them what needs both. */
+function arrange(data: Data, store: Store): HTMLElement[] {
+  const { findings } = data
+  const { placement } = findings
+  const column = (...cards: (HTMLElement | null)[]): HTMLElement =>
+    el('div', { class: 'column' }, ...cards.filter((c) => c !== null))
+  const drawing = placement ? machine(data, placement, store) : null
+  if (drawing && placement && placement.pus.length > WIDE_MACHINE) {
+    return [
+      column(heatmap(data, store)),
+      column(graph(data, store)),
+      drawing,
+      column(threads(findings, store)),
+      column(warnings(findings), measured(data)),
+    ]
+  }
+  return [
+    column(heatmap(data, store), threads(findings, store), measured(data)),
+    column(drawing, graph(data, store), warnings(findings)),
+  ]
+}
+
 function start(): void {
   const app = document.getElementById('app')!
   const data = parseData(document.getElementById('threadtalk-data')!.textContent ?? '')
@@ -41,18 +66,7 @@ function start(): void {
   applyTheme()
   store.on(['theme'], applyTheme)
   document.title = `${findings.program.command.join(' ')} · Threadtalk`
-  const parts = [
-    heatmap(data, store),
-    findings.placement ? machine(data, findings.placement, store) : null,
-    graph(data, store),
-    threads(findings, store),
-    warnings(findings),
-    measured(data),
-  ]
-  app.append(
-    verdict(findings, themeChoice(store)),
-    el('main', {}, ...parts.filter((part) => part !== null)),
-  )
+  app.append(verdict(findings, themeChoice(store)), el('main', {}, ...arrange(data, store)))
 }
 
 try {

@@ -17,6 +17,7 @@ pub(crate) fn short(count: f64) -> String {
         0 if value == value.trunc() => 0,
         _ if value >= 9.95 => 0,
         _ if value >= 0.095 || value == 0.0 => 1,
+        _ if value >= 0.0095 => 3,
         _ => return format!("{value:.1e}"),
     };
     format!("{value:.decimals$}{}", units[unit])
@@ -72,7 +73,8 @@ mod tests {
             (0.0, "0"),
             (7.0, "7"),
             (0.4, "0.4"),
-            (0.01, "1.0e-2"),
+            (0.0426, "0.043"),
+            (0.001, "1.0e-3"),
             (999.0, "999"),
             (999.6, "1.0 k"),
             (1234.0, "1.2 k"),

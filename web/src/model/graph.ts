@@ -19,14 +19,19 @@ export interface Point {
 
 /** How many directed edges are drawn for so many threads. */
 export function edgeLimit(threads: number): number {
-  return Math.min(600, Math.max(40, 3 * threads))
+  return Math.min(2000, Math.max(60, 6 * threads))
 }
 
 /** Radius of a thread's circle. */
 export function nodeRadius(threads: number): number {
   if (threads <= 16) return 17
-  if (threads <= 64) return 11
-  return threads <= 256 ? 7 : 4
+  return threads <= 64 ? 12 : 9
+}
+
+/** Width and height of the drawing: more threads get more room, and so become smaller. */
+export function graphSize(threads: number): [number, number] {
+  const scale = Math.max(1, Math.sqrt(threads / 48))
+  return [Math.round(560 * scale), Math.round(430 * scale)]
 }
 
 /** Places the threads in `width` × `height`, as far from the edge as `margin`. */

@@ -55,7 +55,8 @@ interface Merged {
   children: Merged[]
 }
 
-export function merge(node: MachineNode): Merged {
+/** `coreLabels`: whether boxes that hold nothing but PUs say what they are. */
+export function merge(node: MachineNode, coreLabels = true): Merged {
   const chain = [node]
   let last = node
   while (last.children?.length === 1) {
@@ -65,8 +66,9 @@ export function merge(node: MachineNode): Merged {
   const labels = chain.map((n) => n.label).filter((label) => label !== '')
   const title = labels.join(' · ')
   // In the box of a PU there is room for its number only.
-  const label = last.pu === undefined ? title : last.label
-  const children = (last.children ?? []).map(merge)
+  const children = (last.children ?? []).map((child) => merge(child, coreLabels))
+  const core = children.length > 0 && children.every((child) => child.pu !== undefined)
+  const label = last.pu !== undefined ? last.label : core && !coreLabels ? '' : title
   return { label, title, allowed: last.allowed, pu: last.pu, children }
 }
 
@@ -79,16 +81,19 @@ interface Sized {
   children: Sized[]
 }
 
-/** Width by height that a box should have; screens are wider than high. */
-const ASPECT = 1.35
+/** Width by height that boxes should have: small machines share the page's width, large ones have
+ *  it to themselves. */
+function aspect(pus: number): number {
+  return pus <= 40 ? 1.35 : 2.4
+}
 
-function size(node: Merged, m: Metrics, showPuLabels: boolean): Sized {
+function size(node: Merged, m: Metrics, showPuLabels: boolean, aspect: number): Sized {
   if (node.children.length === 0) {
     const height = m.puHeight + (showPuLabels ? m.label : 0)
     const cell = { width: 0, height: 0 }
     return { node, width: m.puWidth, height, columns: 1, cell, children: [] }
   }
-  const children = node.children.map((child) => size(child, m, showPuLabels))
+  const children = node.children.map((child) => size(child, m, showPuLabels, aspect))
   const cell = {
     width: Math.max(...children.map((c) => c.width)),
     height: Math.max(...children.map((c) => c.height)),
@@ -106,20 +111,22 @@ function size(node: Merged, m: Metrics, showPuLabels: boolean): Sized {
   for (let candidate = 1; candidate <= children.length; candidate++) {
     const { width, height } = sizeFor(candidate)
     const holes = Math.ceil(children.length / candidate) * candidate - children.length
-    const off = Math.abs(Math.log(width / height / ASPECT)) + 0.5 * (holes / children.length)
+    const off = Math.abs(Math.log(width / height / aspect)) + 4 * (holes / children.length)
     if (off < best) [best, columns] = [off, candidate]
   }
   return { node, ...sizeFor(columns), columns, cell, children }
 }
 
+function countPus(node: MachineNode): number {
+  return node.pu !== undefined ? 1 : (node.children ?? []).reduce((n, c) => n + countPus(c), 0)
+}
+
 /** The boxes of a machine with room for so many threads on each PU. */
 export function drawMachine(tree: MachineNode, threadsPerPu: number): Drawing {
-  const merged = merge(tree)
-  const count = (node: Merged): number =>
-    node.children.length === 0 ? 1 : node.children.reduce((sum, c) => sum + count(c), 0)
-  const pus = count(merged)
+  const pus = countPus(tree)
+  const merged = merge(tree, pus <= 40)
   const m = metrics(pus, threadsPerPu)
-  const sized = size(merged, m, pus <= 128)
+  const sized = size(merged, m, pus <= 128, aspect(pus))
   const boxes: Box[] = []
   const byPu = new Map<number, Box>()
   const put = (item: Sized, x: number, y: number, depth: number, stretch?: Sized['cell']): void => {

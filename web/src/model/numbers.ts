@@ -10,7 +10,8 @@ export function short(count: number): string {
     unit++
   }
   if (unit === 0 && Number.isInteger(value)) return `${value}`
-  if (value < 0.095 && value !== 0) return value.toExponential(1)
+  if (value < 0.0095 && value !== 0) return value.toExponential(1)
+  if (value < 0.095) return value.toFixed(3)
   return `${value.toFixed(value >= 9.95 ? 0 : 1)}${units[unit]}`
 }
 

@@ -64,6 +64,13 @@ export function ticks(min: number, max: number, kind: ScaleKind): Tick[] {
   return [...ends, ...kept, { value: max, position: 1 }]
 }
 
+/** Every how many cells of this width there is room for a label of so many characters. */
+export function labelStep(cell: number, characters: number): number {
+  let step = 1
+  while (step * cell < 8 + 7 * characters) step *= 2
+  return step
+}
+
 /** Colours of the machine's levels, nearest first: the last is always the alarming one (Okabe and
  *  Ito's palette). */
 export function levelColours(levels: number): string[] {

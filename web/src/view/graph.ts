@@ -1,16 +1,16 @@
 // The communication graph (COMPROF, figure 4): nodes are threads, edges are reads weighted by
 // volume, the strongest only when there are many.
 import { type Data, startOf, threadName } from '../model/data'
-import { edgeLimit, layoutGraph, nodeRadius, type Point } from '../model/graph'
+import { edgeLimit, graphSize, layoutGraph, nodeRadius, type Point } from '../model/graph'
 import { type Edge, strongest } from '../model/matrix'
 import { grouped, percent } from '../model/numbers'
 import { edgeInFocus, inFocus, type Store } from '../state'
 import { card, el, hideTip, showTip, svg } from './dom'
 
-const WIDTH = 560
-const HEIGHT = 440
-/** Width of the strongest and the weakest edge. */
-const STROKE = { most: 7, least: 0.6 }
+/** Width of the strongest edge by the radius of the nodes, and of the weakest. */
+const STROKE = { most: 0.42, least: 0.6 }
+/** Circles of this radius have room for a number. */
+const ROOM_FOR_TEXT = 9
 /** Start routines get a colour each, as far as there are (Okabe and Ito's palette). */
 const ROUTINES = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#f0e442']
 
@@ -24,10 +24,11 @@ export function graph(data: Data, store: Store): HTMLElement {
   }
   const { edges, share } = strongest(matrix, edgeLimit(threads.length))
   const radius = nodeRadius(threads.length)
-  const points = layoutGraph(threads.length, edges, WIDTH, HEIGHT, radius + 14)
+  const [width, height] = graphSize(threads.length)
+  const points = layoutGraph(threads.length, edges, width, height, radius + 14)
   const picture = svg('svg', {
     id: 'graph',
-    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    viewBox: `0 0 ${width} ${height}`,
     role: 'img',
     'aria-label': `Graph of ${threads.length} threads and their ${edges.length} strongest edges`,
   })
@@ -80,7 +81,7 @@ function edgePath(
   const path = svg('path', {
     class: 'edge',
     d: curve(points[edge.from]!, points[edge.to]!, radius),
-    'stroke-width': (STROKE.least + (STROKE.most - STROKE.least) * relative).toFixed(2),
+    'stroke-width': (STROKE.least + STROKE.most * radius * relative).toFixed(2),
     'stroke-opacity': (0.25 + 0.6 * Math.sqrt(relative)).toFixed(2),
     'marker-end': points.length <= 64 ? 'url(#arrow)' : undefined,
   })
@@ -128,8 +129,8 @@ function node(
     class: 'node',
     transform: `translate(${point.x.toFixed(1)},${point.y.toFixed(1)})`,
   })
-  group.append(svg('circle', { r: radius, stroke: fill }))
-  if (radius >= 7) {
+  group.append(svg('circle', { r: radius, style: `stroke: ${fill}` }))
+  if (radius >= ROOM_FOR_TEXT) {
     const label = svg('text', { 'font-size': Math.min(13, radius * 1.05).toFixed(1) }, `${thread}`)
     group.append(label)
   }

@@ -10,14 +10,14 @@ import {
   threadsAt,
 } from '../model/matrix'
 import { grouped, percent, short } from '../model/numbers'
-import { colour, position, textOn } from '../model/scale'
+import { colour, labelStep, position, textOn } from '../model/scale'
 import type { State, Store } from '../state'
 import { card, choice, cssVariable, el, hideTip, showTip } from './dom'
 import { legend } from './legend'
 
 const MARGIN = { left: 58, top: 8, right: 8, bottom: 52 }
 /** Least and greatest size of a cell, CSS pixels. */
-const CELL = { least: 2, greatest: 84 }
+const CELL = { least: 2, greatest: 112 }
 /** A cell this wide has room for a number. */
 const ROOM_FOR_TEXT = 34
 
@@ -126,7 +126,7 @@ class HeatmapView {
         `${words.to}. Arrow keys move from cell to cell.`,
     )
     this.scale.replaceChildren(
-      legend(matrix, state, `${unit(this.data.findings.measured.block_bytes)}, ${words.doc}`),
+      legend(matrix, state, side, `${unit(this.data.findings.measured.block_bytes)}, ${words.doc}`),
     )
   }
 
@@ -258,7 +258,7 @@ function drawAxes(g: CanvasRenderingContext2D, plot: Plot, state: State): void {
   const words = KIND_WORDS[state.kind]
   g.fillStyle = cssVariable('--muted')
   g.font = `11px ${cssVariable('--sans')}`
-  const step = labelStep(cell)
+  const step = labelStep(cell, `T${matrix.order.length}`.length)
   for (let at = 0; at < matrix.cells; at += step) {
     const label = `T${matrix.order[at * matrix.bin]}`
     const middle = (at + 0.5) * cell
@@ -279,11 +279,4 @@ function drawAxes(g: CanvasRenderingContext2D, plot: Plot, state: State): void {
   g.rotate(-Math.PI / 2)
   g.fillText(`← ${words.to}`, 0, 0)
   g.restore()
-}
-
-/** Every how many cells there is room for a label. */
-export function labelStep(cell: number): number {
-  let step = 1
-  while (step * cell < 28) step *= 2
-  return step
 }

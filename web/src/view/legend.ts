@@ -5,7 +5,12 @@ import { colour, ticks } from '../model/scale'
 import type { State } from '../state'
 import { el } from './dom'
 
-export function legend(matrix: BinnedMatrix, state: State, unit: string): HTMLElement {
+export function legend(
+  matrix: BinnedMatrix,
+  state: State,
+  width: number,
+  unit: string,
+): HTMLElement {
   if (matrix.max === 0) return el('p', { class: 'note' }, 'No such events.')
   const stops = Array.from({ length: 17 }, (_, i) => colour(i / 16, state.theme))
   const ramp = el('div', { class: 'ramp' })
@@ -18,10 +23,12 @@ export function legend(matrix: BinnedMatrix, state: State, unit: string): HTMLEl
   }
   const zero = el('span', { class: 'key' }, el('i', { class: 'swatch zero' }), 'none')
   const text = matrix.bin > 1 ? `${unit}; a cell sums ${matrix.bin} × ${matrix.bin} threads` : unit
+  const bar = el('div', { class: 'bar' }, ramp, labels)
+  bar.style.width = `${Math.max(240, width)}px`
   return el(
     'div',
     { class: 'scale', id: 'scale' },
-    el('div', { class: 'bar' }, ramp, labels),
+    bar,
     el('p', { class: 'note' }, zero, ` ${text}, ${state.scale} scale`),
   )
 }

@@ -29,7 +29,6 @@ export function machine(data: Data, placement: Placement, store: Store): HTMLEle
     store.set({ layout: Number(value) }),
   )
   const section = card('Where it could run', 'machine', switcher)
-  if (placement.pus.length > 40) section.classList.add('wide')
   const key = levelKey(placement)
   const picture = svg('svg', { id: 'machine', role: 'img' })
   const draw = (): void => drawLayout(picture, data, placement, store, key)
@@ -71,18 +70,21 @@ function drawLayout(
   picture.setAttribute('aria-label', `Threads placed by ${layout.policy}`)
   // Small machines are not blown up to the width of the card.
   picture.style.maxWidth = `${Math.round(drawing.width * (drawing.pus.size <= 40 ? 1.25 : 1.6))}px`
-  picture.append(...drawing.boxes.map((box) => boxShape(box, label)))
+  picture.append(...drawing.boxes.map(boxShape))
   const spots = threadSpots(drawing, layout.pu_logical, labelled ? label : 0)
   const { edges } = strongestPairs(data.matrices.raw, Math.max(40, 2 * spots.length))
+  picture.classList.toggle('crowded', edges.length > 150)
   const lines = [...edges].reverse().map((edge) => {
     return talkLine(edge, edges[0]!.events, spots, layout, placement, key, data, store)
   })
   picture.append(...lines.filter((line) => line !== null))
+  // Above the lines, so that they stay readable.
+  picture.append(...drawing.boxes.flatMap((box) => boxLabel(box, label)))
   picture.append(...threadMarks(drawing, spots, data, layout, store))
   mark(picture, store.state.focus)
 }
 
-function boxShape(box: Box, labelHeight: number): SVGElement {
+function boxShape(box: Box): SVGElement {
   const group = svg('g', {
     class: `box depth${box.depth % 2}${box.allowed ? '' : ' forbidden'}${box.pu === undefined ? '' : ' pu'}`,
   })
@@ -90,13 +92,17 @@ function boxShape(box: Box, labelHeight: number): SVGElement {
     svg('title', {}, box.allowed ? box.title : `${box.title} (not allowed)`),
     svg('rect', { x: box.x, y: box.y, width: box.width, height: box.height, rx: 4 }),
   )
-  if (box.label !== '' && box.width >= 26) {
-    const size = Math.min(11, labelHeight - 3)
-    const room = Math.floor((box.width - 8) / (size * 0.54))
-    const text = box.label.length > room ? `${box.label.slice(0, Math.max(1, room - 1))}…` : box.label
-    group.append(svg('text', { x: box.x + 5, y: box.y + size + 2, 'font-size': size }, text))
-  }
   return group
+}
+
+function boxLabel(box: Box, labelHeight: number): SVGElement[] {
+  if (box.label === '' || box.width < 26) return []
+  const size = Math.min(11, labelHeight - 3)
+  const room = Math.floor((box.width - 8) / (size * 0.54))
+  const text = box.label.length > room ? `${box.label.slice(0, Math.max(1, room - 1))}…` : box.label
+  return [
+    svg('text', { class: 'label', x: box.x + 5, y: box.y + size + 2, 'font-size': size }, text),
+  ]
 }
 
 type Spot = { x: number; y: number } | null
@@ -125,7 +131,7 @@ function talkLine(
     'data-to': edge.to,
     d: `M${a.x},${a.y} Q${mx - (b.y - a.y) * bend},${my + (b.x - a.x) * bend} ${b.x},${b.y}`,
     stroke: key.get(level),
-    'stroke-width': (0.7 + 6 * relative).toFixed(2),
+    'stroke-width': (0.6 + markRadius(placement.pus.length) * 0.42 * relative).toFixed(2),
     'stroke-opacity': (0.25 + 0.6 * Math.sqrt(relative)).toFixed(2),
   })
   line.addEventListener('pointermove', (event) => {
@@ -142,6 +148,11 @@ function talkLine(
   return line
 }
 
+/** Radius of a thread's circle on a machine with so many PUs. */
+function markRadius(pus: number): number {
+  return pus <= 40 ? 14 : pus <= 128 ? 11 : 8.5
+}
+
 function threadMarks(
   drawing: Drawing,
   spots: Spot[],
@@ -149,7 +160,7 @@ function threadMarks(
   layout: Layout,
   store: Store,
 ): SVGElement[] {
-  const radius = drawing.pus.size <= 40 ? 14 : drawing.pus.size <= 128 ? 11 : 8.5
+  const radius = markRadius(drawing.pus.size)
   const marks: SVGElement[] = []
   spots.forEach((spot, thread) => {
     if (!spot) return
@@ -196,7 +207,8 @@ function shares(placement: Placement, key: LevelKey): HTMLElement {
     for (const share of layout.shares) {
       if (share.share <= 0) continue
       const text = percent(share.share)
-      const part = el('span', { title: `${share.level}: ${grouped(share.events)}, ${text}` }, text)
+      const title = `${share.level}: ${grouped(share.events)}, ${text}`
+      const part = el('span', { title }, share.share >= 0.07 ? text : '')
       part.style.flexGrow = `${share.share}`
       part.style.background = key.get(share.level) ?? ''
       bar.append(part)

@@ -20,6 +20,9 @@ export function verdict(findings: Findings, theme: HTMLElement): HTMLElement {
   )
 }
 
+/** A pair with less of the talk is not worth a large number. */
+const NOTABLE_PAIR = 0.05
+
 /** The few numbers worth a large font. */
 function figures(findings: Findings): HTMLElement {
   const { talk, measured, placement, pairs, threads } = findings
@@ -29,7 +32,9 @@ function figures(findings: Findings): HTMLElement {
   }
   list.push([`${threads.length}`, threads.length === 1 ? 'thread' : 'threads'])
   const top = pairs[0]
-  if (top) list.push([percent(top.share), `of the talk between T${top.a} and T${top.b}`])
+  if (top && top.share >= NOTABLE_PAIR) {
+    list.push([percent(top.share), `of the talk between T${top.a} and T${top.b}`])
+  }
   const first = placement?.layouts[0]
   const last = placement?.layouts[placement.layouts.length - 1]
   const [far, near] = [first?.shares[first.shares.length - 1], last?.shares[last.shares.length - 1]]

@@ -1,0 +1,168 @@
+//! Writes pages of invented profiles with known counts, for the browser test in `web/tests/browser`
+//! and for looking at: `cargo run --release -p threadtalk-report --example sample_pages -- FOLDER`.
+//!
+//! | page | what |
+//! | --- | --- |
+//! | `pairs4.html` | 4 threads in two pairs on 2 packages × 2 cores |
+//! | `hub16.html` | 16 threads, everybody reads from thread 0, on 2 × 2 L3 × 4 cores |
+//! | `grid256.html` | 256 threads, 16 × 16 neighbours in shuffled order, on 2 × 8 L3 × 8 cores × 2 |
+//! | `crowd1200.html` | 1200 threads in a ring on 8 cores |
+//! | `silent3.html` | 3 threads without talk, no machine, several warnings |
+
+use profile::{CommRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals};
+use report::{Findings, compare, page};
+use std::path::Path;
+use topology::Topology;
+use types::{CommKind, ThreadId, ThreadIdentity};
+
+/// Events (from, to, raw, waw, invalidation).
+type Cells = Vec<(u32, u32, [u64; 3])>;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = std::env::args().nth(1).ok_or("give the folder to write the pages into")?;
+    std::fs::create_dir_all(&folder)?;
+    let pages = [
+        ("pairs4", 4, pairs(), "pack:2 l3:1(size=32MiB) core:2 pu:1"),
+        ("hub16", 16, hub(), "pack:2 numa:1 l3:2(size=16MiB) core:4 pu:1"),
+        ("grid256", 256, grid(), "pack:2 numa:1 l3:8(size=32MiB) core:8 l2:1(size=1MiB) pu:2"),
+        ("crowd1200", 1200, ring(1200), "l3:1(size=8MiB) core:8 pu:1"),
+        ("silent3", 3, vec![], ""),
+    ];
+    for (name, threads, cells, machine) in pages {
+        let profile = profile(name, threads, &cells, machine)?;
+        let placement = if machine.is_empty() { None } else { compare(&profile, None)? };
+        let page = page(&Findings::new(&profile, placement), &profile);
+        std::fs::write(Path::new(&folder).join(format!("{name}.html")), page)?;
+    }
+    Ok(())
+}
+
+fn pairs() -> Cells {
+    vec![
+        (0, 2, [1_234_567, 1000, 20]),
+        (2, 0, [1_200_000, 900, 0]),
+        (1, 3, [900_000, 0, 30]),
+        (3, 1, [850_000, 0, 0]),
+        (0, 1, [1_500, 3, 0]),
+        (3, 2, [7, 0, 0]),
+    ]
+}
+
+fn hub() -> Cells {
+    let mut cells = Cells::new();
+    for t in 1..16 {
+        cells.push((0, t, [40_000 + 2_500 * u64::from(t), 10, 400]));
+        cells.push((t, 0, [600, 5, 0]));
+        cells.push((t, t % 15 + 1, [9_000, 0, 70]));
+    }
+    cells
+}
+
+/// A 16 × 16 grid; cell c of the grid is thread (c · 37 + 11) mod 256.
+fn grid() -> Cells {
+    let thread = |c: u32| (c * 37 + 11) % 256;
+    let mut cells = Cells::new();
+    for c in 0..256 {
+        let (x, y) = (c % 16, c / 16);
+        let mut both = |d: u32, count: u64| {
+            cells.push((thread(c), thread(d), [count, count / 10, 3]));
+            cells.push((thread(d), thread(c), [count, count / 10, 3]));
+        };
+        if x < 15 {
+            both(c + 1, 20_000);
+        }
+        if y < 15 {
+            both(c + 16, 5_000);
+        }
+    }
+    // A few reads by everybody of what the initial thread set up.
+    cells.extend((1..256).map(|t| (0, t, [100, 0, 0])));
+    cells
+}
+
+fn ring(threads: u32) -> Cells {
+    (0..threads).map(|t| (t, (t + 1) % threads, [1000 + u64::from(t), 0, 0])).collect()
+}
+
+fn profile(
+    name: &str,
+    threads: u32,
+    cells: &Cells,
+    machine: &str,
+) -> Result<Profile, Box<dyn std::error::Error>> {
+    let topology_xml = match machine {
+        "" => String::new(),
+        machine => Topology::from_synthetic(machine)?.to_xml().to_owned(),
+    };
+    let threads: Vec<ThreadRow> = (0..threads).map(|id| thread(id, name)).collect();
+    let comm = rows(cells);
+    let warnings = match name {
+        "silent3" => vec![
+            "2 child processes ran unprofiled.".into(),
+            "1 thread left the engine because it ran generated code; its counts end there.".into(),
+            "No placement is shown: the profile does not describe its machine.".into(),
+        ],
+        _ => vec![],
+    };
+    let meta = Meta {
+        schema_version: SCHEMA_VERSION,
+        tool: "threadtalk 0.1.0".into(),
+        command: vec![format!("./{name}"), "--steps".into(), "100".into()],
+        directory: "/home/user/work".into(),
+        started: "2024-05-01T12:00:00Z".into(),
+        wall_seconds: 2.5,
+        cpu_seconds: 9.25,
+        host: "node1".into(),
+        topology_xml,
+        mode: Mode::Exact,
+        parameters: Parameters { block_bytes: 64 },
+        totals: Totals::of(&threads, &comm),
+        warnings,
+        exit_code: Some(0),
+        exit_signal: None,
+    };
+    Ok(Profile { meta, threads, comm })
+}
+
+fn thread(id: u32, name: &str) -> ThreadRow {
+    let (start_routine, start_symbol) = match id {
+        0 => (String::new(), String::new()),
+        1 => (format!("{name}+0x2040"), "report_progress(void*)".into()),
+        _ => (format!("{name}+0x1139"), "worker(std::vector<double>&, int)".into()),
+    };
+    ThreadRow {
+        id: ThreadId(id),
+        identity: ThreadIdentity {
+            start_routine,
+            parent: (id > 0).then_some(ThreadId(0)),
+            ordinal: id.saturating_sub(2),
+            name: if id == 0 { name.into() } else { format!("worker-{id}") },
+        },
+        start_symbol,
+        os_tid: 4000 + id,
+        started_ns: u64::from(id) * 50_000,
+        ended_ns: 2_400_000_000,
+        loads: 30_000_000 + u64::from(id) * 12_345,
+        stores: 9_000_000,
+    }
+}
+
+fn rows(cells: &Cells) -> Vec<CommRow> {
+    let mut rows = Vec::new();
+    for &(from, to, counts) in cells {
+        for (kind, count) in CommKind::ALL.into_iter().zip(counts) {
+            rows.push(CommRow { from: ThreadId(from), to: ThreadId(to), kind, count });
+        }
+    }
+    rows.retain(|row| row.count > 0);
+    rows.sort_by_key(|row| (row.kind, row.from, row.to));
+    // Two lists may name the same pair.
+    rows.dedup_by(|next, row| {
+        let same = (next.kind, next.from, next.to) == (row.kind, row.from, row.to);
+        if same {
+            row.count += next.count;
+        }
+        same
+    });
+    rows
+}

@@ -1,0 +1,250 @@
+// The generated page in headless Chromium, opened from disk: it renders, hovering and the switches
+// work, it asks the network for nothing and has nothing to complain about.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { type BrowserContext, chromium, type Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { findChromium, FOLDER } from './pages'
+
+const browser = findChromium()
+if (!browser) {
+  console.warn('SKIPPED: no Chromium on the PATH (Debian: apt-get install chromium)')
+}
+
+const FLAGS = [
+  '--no-sandbox',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--no-first-run',
+  '--disable-gpu',
+]
+
+describe.skipIf(!browser)('report page', () => {
+  let context: BrowserContext
+  let profile: string
+  /** What the page under test asked for and complained about. */
+  let requests: string[]
+  let complaints: string[]
+
+  beforeAll(async () => {
+    profile = mkdtempSync(join(tmpdir(), 'threadtalk-browser-'))
+    context = await chromium.launchPersistentContext(profile, {
+      executablePath: browser!,
+      args: FLAGS,
+      viewport: { width: 1560, height: 1100 },
+      colorScheme: 'light',
+    })
+  })
+
+  afterAll(async () => {
+    await context?.close()
+    rmSync(profile, { recursive: true, force: true })
+  })
+
+  async function open(name: string): Promise<Page> {
+    const page = await context.newPage()
+    requests = []
+    complaints = []
+    page.on('request', (request) => requests.push(request.url()))
+    page.on('console', (message) => complaints.push(message.text()))
+    page.on('pageerror', (error) => complaints.push(String(error)))
+    const url = pathToFileURL(join(FOLDER, `${name}.html`)).href
+    await page.goto(url)
+    await page.waitForSelector('#matrix[data-plot]')
+    return page
+  }
+
+  afterEach(async () => {
+    for (const page of context.pages()) await page.close()
+    // Only the page itself, and images that are part of it.
+    expect(requests.filter((url) => !url.startsWith('data:'))).toHaveLength(1)
+    expect(requests[0]).toMatch(/^file:/)
+    expect(complaints).toEqual([])
+  })
+
+  interface Plot {
+    x: number
+    y: number
+    cell: number
+    cells: number
+    bin: number
+  }
+
+  async function plot(page: Page): Promise<Plot> {
+    return JSON.parse((await page.getAttribute('#matrix', 'data-plot'))!) as Plot
+  }
+
+  /** Puts the pointer on a cell and returns the tooltip's text. */
+  async function hover(page: Page, row: number, column: number): Promise<string> {
+    const { x, y, cell } = await plot(page)
+    const position = { x: x + (column + 0.5) * cell, y: y + (row + 0.5) * cell }
+    await page.hover('#matrix', { position })
+    return page.innerText('#tooltip')
+  }
+
+  const picture = (page: Page): Promise<string> =>
+    page.$eval('#matrix', (canvas) => (canvas as HTMLCanvasElement).toDataURL())
+
+  const press = (page: Page, text: string): Promise<void> =>
+    page.click(`button:text-is("${text}")`)
+
+  /** Number of different colours in the canvas. */
+  const colours = (page: Page): Promise<number> =>
+    page.$eval('#matrix', (element) => {
+      const canvas = element as HTMLCanvasElement
+      const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height)
+      return new Set(new Uint32Array(data.buffer)).size
+    })
+
+  test('4 threads: verdict, cells, graph, machine', async () => {
+    const page = await open('pairs4')
+    expect(await page.innerText('#verdict')).toBe(
+      '4 threads exchange 1.7 M cache lines per second while recorded, >99 % of it within T0↔T2 ' +
+        'and T1↔T3.',
+    )
+    expect((await plot(page)).cells).toBe(4)
+    expect(await colours(page)).toBeGreaterThan(20)
+    expect(await page.locator('#graph .node').count()).toBe(4)
+    expect(await page.locator('#graph .edge').count()).toBe(6)
+    expect(await page.locator('#machine .box.pu').count()).toBe(4)
+    expect(await page.locator('#machine .node').count()).toBe(4)
+    expect(await page.locator('.threads tbody tr').count()).toBe(4)
+    await page.screenshot({ path: join(FOLDER, 'pairs4-light.png'), fullPage: true })
+  })
+
+  test('4 threads: hovering a cell gives its exact numbers and both names', async () => {
+    const page = await open('pairs4')
+    const text = await hover(page, 2, 0)
+    expect(text).toContain('writer thread: T0 pairs4')
+    expect(text).toContain('reader thread: T2 worker-2')
+    expect(text).toContain('1,234,567 reads')
+    expect(text).toContain('29 % of all')
+    expect(await hover(page, 2, 3)).toContain('\n7 reads')
+    expect(await hover(page, 3, 0)).toContain('\n0 reads')
+    expect(await hover(page, 1, 1)).toBe('T1 worker-1 with itself: not counted')
+    // The two threads stand out in the other drawings.
+    await hover(page, 2, 0)
+    expect(await page.locator('#machine .node.on').count()).toBe(2)
+    expect(await page.locator('#graph .edge.on').count()).toBe(2)
+    await page.mouse.move(5, 5)
+    expect(await page.locator('#tooltip').isVisible()).toBe(false)
+    expect(await page.locator('.on').count()).toBe(0)
+  })
+
+  test('arrow keys walk through the cells', async () => {
+    const page = await open('pairs4')
+    await page.focus('#matrix')
+    // The first key selects the first cell.
+    for (let i = 0; i < 3; i++) await page.keyboard.press('ArrowDown')
+    expect(await page.innerText('#tooltip')).toContain('1,234,567 reads')
+    for (let i = 0; i < 3; i++) await page.keyboard.press('ArrowRight')
+    expect(await page.innerText('#tooltip')).toContain('\n7 reads')
+    await page.keyboard.press('ArrowRight')
+    expect(await page.innerText('#tooltip')).toContain('\n7 reads')
+  })
+
+  test.each(['pairs4', 'grid256'])('%s: the log switch changes drawing and scale', async (name) => {
+    const page = await open(name)
+    const before = [await picture(page), await page.innerText('#scale')]
+    expect(before[1]).toContain('linear scale')
+    await press(page, 'log')
+    const after = [await picture(page), await page.innerText('#scale')]
+    expect(after[1]).toContain('log scale')
+    expect(after[0]).not.toBe(before[0])
+    await press(page, 'linear')
+    expect(await picture(page)).toBe(before[0])
+  })
+
+  test('the kind switch shows other events', async () => {
+    const page = await open('pairs4')
+    const reads = await picture(page)
+    await press(page, 'overwrites')
+    expect(await picture(page)).not.toBe(reads)
+    const text = await hover(page, 2, 0)
+    expect(text).toContain('previous writer: T0 pairs4')
+    expect(text).toContain('1,000 overwrites')
+    await press(page, 'invalidations')
+    expect(await hover(page, 3, 1)).toContain('30 invalidations')
+  })
+
+  test('the placement switch moves the threads', async () => {
+    const page = await open('pairs4')
+    const places = (): Promise<(string | null)[]> =>
+      page.$$eval('#machine .node', (nodes) => nodes.map((node) => node.getAttribute('transform')))
+    const after = await places()
+    await press(page, 'before: compact')
+    expect(await places()).not.toEqual(after)
+    const bars = await page.locator('.stackbar').allInnerTexts()
+    expect(bars.map((bar) => bar.trim())).toEqual(['>99 %', '>99 %', '>99 %'])
+    await press(page, 'after: locality')
+    expect(await places()).toEqual(after)
+  })
+
+  test('256 threads: renders, and hovering is exact in either order', async () => {
+    const page = await open('grid256')
+    expect(await plot(page)).toMatchObject({ cells: 256, bin: 1 })
+    expect(await page.locator('#machine .node').count()).toBe(256)
+    expect(await page.locator('#graph .node').count()).toBe(256)
+    // Grid cell 0 is thread 11, its right neighbour thread 48, the one below thread 91.
+    const neighbour = await hover(page, 48, 11)
+    expect(neighbour).toContain('writer thread: T11 worker-11')
+    expect(neighbour).toContain('reader thread: T48 worker-48')
+    expect(neighbour).toContain('\n20,000 reads')
+    expect(await hover(page, 91, 11)).toContain('\n5,000 reads')
+    expect(await hover(page, 200, 0)).toContain('\n100 reads')
+    const byId = await picture(page)
+    await press(page, 'by place')
+    expect(await picture(page)).not.toBe(byId)
+    const spot = await page.$eval('#matrix', (canvas) => canvas.getAttribute('data-plot'))
+    expect(JSON.parse(spot!)).toMatchObject({ cells: 256 })
+    await page.screenshot({ path: join(FOLDER, 'grid256-light.png'), fullPage: true })
+  })
+
+  test('1200 threads: cells sum several threads and say so', async () => {
+    const page = await open('crowd1200')
+    const { cells, bin } = await plot(page)
+    expect(bin).toBeGreaterThan(1)
+    expect(cells).toBe(Math.ceil(1200 / bin))
+    expect(await page.innerText('#scale')).toContain(`a cell sums ${bin} × ${bin} threads`)
+    const text = await hover(page, 0, 0)
+    expect(text).toContain(`T0 … T${bin - 1} (${bin} threads)`)
+    // 0→1, 1→2, … inside the first bin: 1000, 1001, …
+    const inner = Array.from({ length: bin - 1 }, (_, i) => 1000 + i).reduce((a, b) => a + b, 0)
+    expect(text).toContain(`\n${inner.toLocaleString('en-US')} reads`)
+  })
+
+  test('the table sorts', async () => {
+    const page = await open('hub16')
+    const first = (): Promise<string> => page.innerText('.threads tbody tr:first-child td:first-child')
+    expect(await first()).toBe('T0')
+    await press(page, 'talk in')
+    expect(await first()).toBe('T15')
+    await press(page, 'talk in')
+    expect(await first()).toBe('T0')
+    await page.screenshot({ path: join(FOLDER, 'hub16-light.png'), fullPage: true })
+  })
+
+  test('no talk, no machine: still a report', async () => {
+    const page = await open('silent3')
+    expect(await page.innerText('#verdict')).toContain('do not talk through memory')
+    expect(await page.innerText('.warnings')).toContain('2 child processes ran unprofiled.')
+    expect(await page.locator('#machine').count()).toBe(0)
+    expect(await hover(page, 0, 1)).toContain('\n0 reads')
+  })
+
+  test.each(['pairs4', 'grid256'])('%s: dark colours', async (name) => {
+    const page = await open(name)
+    const background = (): Promise<string> =>
+      page.$eval('body', (body) => getComputedStyle(body).backgroundColor)
+    const light = [await background(), await picture(page)]
+    await press(page, 'dark')
+    const dark = [await background(), await picture(page)]
+    expect(dark[0]).toBe('rgb(18, 20, 23)')
+    expect(dark[0]).not.toBe(light[0])
+    expect(dark[1]).not.toBe(light[1])
+    await page.screenshot({ path: join(FOLDER, `${name}-dark.png`), fullPage: true })
+  })
+})

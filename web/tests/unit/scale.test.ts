@@ -1,0 +1,64 @@
+import { expect, test } from 'vitest'
+import {
+  colour,
+  components,
+  labelStep,
+  levelColours,
+  position,
+  textOn,
+  ticks,
+} from '../../src/model/scale'
+
+test('linear and log positions', () => {
+  expect(position(50, 1, 100, 'linear')).toBe(0.5)
+  expect(position(10, 1, 100, 'log')).toBeCloseTo(0.5, 12)
+  expect(position(1, 1, 100, 'log')).toBe(0)
+  expect(position(100, 1, 100, 'log')).toBe(1)
+  expect(position(7, 7, 7, 'log')).toBe(1)
+})
+
+function luminance(css: string): number {
+  const [r, g, b] = components(css)
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b
+}
+
+test('ramps go one way in brightness, so that they can be ordered without hue', () => {
+  for (const [theme, sign] of [
+    ['light', -1],
+    ['dark', 1],
+  ] as const) {
+    const steps = Array.from({ length: 21 }, (_, i) => luminance(colour(i / 20, theme)))
+    for (let i = 1; i < steps.length; i++) {
+      expect(sign * (steps[i]! - steps[i - 1]!)).toBeGreaterThan(0)
+    }
+  }
+})
+
+test('text on a colour is readable', () => {
+  expect(textOn('rgb(255, 255, 255)')).toBe('#000000')
+  expect(textOn('#fde725')).toBe('#000000')
+  expect(textOn('rgb(8, 29, 88)')).toBe('#ffffff')
+})
+
+test('ticks are round and do not sit on the ends', () => {
+  expect(ticks(7, 1000, 'linear')).toEqual([
+    { value: 0, position: 0 },
+    { value: 500, position: 0.5 },
+    { value: 1000, position: 1 },
+  ])
+  expect(ticks(2, 200_000, 'log').map((t) => t.value)).toEqual([2, 10, 100, 1000, 10_000, 200_000])
+  expect(ticks(5, 5, 'log').map((t) => t.value)).toEqual([5])
+  expect(ticks(0, 0, 'log')).toEqual([])
+})
+
+test('the farthest level has the alarming colour', () => {
+  expect(levelColours(1)).toHaveLength(1)
+  expect(levelColours(3)).toEqual(['#009e73', '#56b4e9', '#d55e00'])
+  const many = levelColours(8)
+  expect([many.length, many[7]]).toEqual([8, '#d55e00'])
+})
+
+test('labels get room', () => {
+  expect(labelStep(100, 2)).toBe(1)
+  expect(labelStep(2.4, 4)).toBe(16)
+})
