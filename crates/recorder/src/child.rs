@@ -2,7 +2,7 @@
 //! on, and waiting for it.
 
 use crate::error::RecorderError;
-use crate::signals::{Forwarding, signal_name};
+use crate::signals::{self, signal_name};
 use crate::target::Target;
 use std::ffi::OsString;
 use std::fs::File;
@@ -75,7 +75,6 @@ pub struct Launch<'a> {
 /// A program that runs.
 pub struct Running {
     child: Child,
-    forwarding: Forwarding,
     started: Instant,
     adopt_orphans: bool,
     ended: bool,
@@ -90,7 +89,7 @@ impl Launch<'_> {
         if let Streams::Discarded { input_from } = self.streams {
             command.stdin(stdin_again(input_from)).stdout(Stdio::null()).stderr(Stdio::null());
         }
-        let forwarding = Forwarding::install();
+        signals::forward();
         set_subreaper(self.adopt_orphans);
         prepare_child(&mut command);
         let started = Instant::now();
@@ -100,9 +99,9 @@ impl Launch<'_> {
         }
         let child = spawned
             .map_err(|error| RecorderError::Spawn { path: self.target.path.clone(), error })?;
-        forwarding.watch(child.id() as i32);
+        signals::watch(child.id() as i32);
         let adopt_orphans = self.adopt_orphans;
-        Ok(Running { child, forwarding, started, adopt_orphans, ended: false })
+        Ok(Running { child, started, adopt_orphans, ended: false })
     }
 }
 
@@ -205,7 +204,7 @@ impl Running {
         }
         let wall = self.started.elapsed();
         before_reaping();
-        self.forwarding.unwatch();
+        signals::unwatch();
         let (status, cpu) = reap(pid).map_err(RecorderError::Wait)?;
         self.ended = true;
         let survivors = if self.adopt_orphans { living_children() } else { 0 };
@@ -213,7 +212,7 @@ impl Running {
             true => Ending::Killed(libc::WTERMSIG(status)),
             false => Ending::Exited(libc::WEXITSTATUS(status)),
         };
-        Ok(Ended { ending, wall, cpu, interrupted: self.forwarding.last(), survivors })
+        Ok(Ended { ending, wall, cpu, interrupted: signals::interrupted(), survivors })
     }
 }
 
@@ -221,6 +220,7 @@ impl Drop for Running {
     /// A program that is given up on does not stay behind.
     fn drop(&mut self) {
         if !self.ended {
+            signals::unwatch();
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

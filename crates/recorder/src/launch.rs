@@ -210,6 +210,11 @@ fn read_back_initial(pid: i32, slots: &[Slot]) {
     }
     if let Ok(status) = binding::TaskStatus::of_process(pid) {
         store(&slot.last, &status.cpus_allowed);
+        let mut name = [0u8; 16];
+        copy_text(&mut name, &status.name);
+        for (word, bytes) in slot.seen_name.iter().zip(name.chunks_exact(8)) {
+            word.store(u64::from_le_bytes(bytes.try_into().expect("chunks of eight")), Relaxed);
+        }
     }
 }
 

@@ -1,14 +1,19 @@
 //! Signals that ask us to stop go to the program, so that it ends and we can keep what it did.
 //!
-//! The handlers only store numbers and call `kill`, both of which are async-signal-safe. There is
-//! one watched program per process at a time.
+//! Once a program has been started, such signals never end us any more: what was recorded still has
+//! to be read and saved, and one Ctrl-C often arrives twice (from the terminal and from a parent).
+//! A user who insists is obeyed all the same, see [`PATIENCE`].
+//!
+//! The handlers only store numbers and call `kill` and `signal`, which are async-signal-safe. There
+//! is one watched program per process at a time.
 
+use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Signals that are passed on.
 const FORWARDED: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
-/// A program that is asked this often and still runs is killed.
-const PATIENCE: i32 = 3;
+/// A program that is asked this often and still runs is killed; without one, it is us.
+pub const PATIENCE: i32 = 3;
 
 /// The program; 0 when there is none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
@@ -23,36 +28,32 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, _context: *mut 
     LAST.store(signal, Ordering::SeqCst);
     let count = COUNT.fetch_add(1, Ordering::SeqCst) + 1;
     let child = CHILD.load(Ordering::SeqCst);
-    if child <= 0 {
-        return;
-    }
-    // SAFETY: __errno_location is valid in every thread; kill has no preconditions.
+    // SAFETY: __errno_location is valid in every thread; the calls have no preconditions.
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
-        if count >= PATIENCE {
-            libc::kill(child, libc::SIGKILL);
-        } else if code <= 0 {
+        match (child > 0, count >= PATIENCE) {
+            (true, true) => _ = libc::kill(child, libc::SIGKILL),
             // Sent by a process. What a terminal sends (SI_KERNEL) reaches the program's whole
             // process group, in which the program is, by itself.
-            libc::kill(child, signal);
+            (true, false) if code <= 0 => _ = libc::kill(child, signal),
+            (true, false) => {}
+            // Takes effect when this handler returns.
+            (false, true) => {
+                libc::signal(signal, libc::SIG_DFL);
+                libc::kill(libc::getpid(), signal);
+            }
+            (false, false) => {}
         }
         *errno = saved;
     }
 }
 
-/// While this lives, the signals above are passed on instead of ending us.
-pub struct Forwarding {
-    previous: Vec<(i32, libc::sigaction)>,
-}
-
-impl Forwarding {
-    /// Installs the handlers, except for signals that are ignored (`nohup`): the program inherits
-    /// that, and so do we.
-    pub fn install() -> Self {
-        LAST.store(0, Ordering::SeqCst);
-        COUNT.store(0, Ordering::SeqCst);
-        let mut previous = Vec::new();
+/// Starts passing signals on, once and for good, except those that are ignored (`nohup`): the
+/// program inherits that, and so do we.
+pub fn forward() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
         for signal in FORWARDED {
             // SAFETY: all-zero is a valid sigaction; the pointers are valid for the calls.
             unsafe {
@@ -65,42 +66,28 @@ impl Forwarding {
                 new.sa_sigaction = on_signal as *const () as usize;
                 new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
                 libc::sigaction(signal, &new, std::ptr::null_mut());
-                previous.push((signal, old));
             }
         }
-        Self { previous }
-    }
+    });
+}
 
-    /// Names the program, and passes on what came before it had a process id.
-    pub fn watch(&self, pid: i32) {
-        CHILD.store(pid, Ordering::SeqCst);
-        let early = LAST.load(Ordering::SeqCst);
-        if early != 0 {
-            // SAFETY: no preconditions.
-            unsafe { libc::kill(pid, early) };
-        }
-    }
-
-    /// To be called before the program is waited for for good: afterwards its process id may belong
-    /// to somebody else.
-    pub fn unwatch(&self) {
-        CHILD.store(0, Ordering::SeqCst);
-    }
-
-    /// The last signal that came since the installation.
-    pub fn last(&self) -> Option<i32> {
-        Some(LAST.load(Ordering::SeqCst)).filter(|&signal| signal != 0)
+/// Names the program, and passes on what came before it had a process id.
+pub fn watch(pid: i32) {
+    CHILD.store(pid, Ordering::SeqCst);
+    if let Some(early) = interrupted() {
+        // SAFETY: no preconditions.
+        unsafe { libc::kill(pid, early) };
     }
 }
 
-impl Drop for Forwarding {
-    fn drop(&mut self) {
-        self.unwatch();
-        for (signal, old) in &self.previous {
-            // SAFETY: a disposition that sigaction returned.
-            unsafe { libc::sigaction(*signal, old, std::ptr::null_mut()) };
-        }
-    }
+/// To be called before the program is reaped: afterwards its process id may be somebody else's.
+pub fn unwatch() {
+    CHILD.store(0, Ordering::SeqCst);
+}
+
+/// The last signal that asked us to stop, if one has.
+pub fn interrupted() -> Option<i32> {
+    Some(LAST.load(Ordering::SeqCst)).filter(|&signal| signal != 0)
 }
 
 /// `SIGSEGV` for 11, and so on.

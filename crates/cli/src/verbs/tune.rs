@@ -20,15 +20,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use summary::Summary;
 
-/// Pairs of runs unless given.
-const DEFAULT_PAIRS: usize = 5;
-
 /// Record a program, place it, and measure placed against unplaced runs
 #[derive(clap::Args)]
 pub struct Args {
-    /// Pairs of an unplaced and a placed run
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_PAIRS)]
-    runs: usize,
+    /// Pairs of an unplaced and a placed run [default: 5, up to 15 where runs are short]
+    #[arg(long, value_name = "N")]
+    runs: Option<usize>,
     /// compact, scatter, complace, eagermap or locality
     /// [default: locality, and where runs are short the fastest of locality, compact and scatter]
     #[arg(long, value_name = "P")]
@@ -50,7 +47,7 @@ pub struct Args {
 
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
-    anyhow::ensure!(args.runs >= 2, "--runs {} is too few; 2 pairs give a first idea", args.runs);
+    anyhow::ensure!(args.runs != Some(0) && args.runs != Some(1), "--runs needs 2 pairs or more");
     let policy: Option<PolicyKind> =
         args.policy.as_deref().map(str::parse).transpose().context("--policy")?;
     let target = match Target::resolve(&args.command) {
@@ -112,9 +109,10 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
 fn compare<'p>(
     runner: &Runner<'_>,
     candidates: &'p [Plan],
-    pairs: usize,
+    pairs: Option<usize>,
 ) -> Result<(&'p Plan, Verdict), Stop> {
     let first = runner.unplaced()?;
+    let pairs = pairs.unwrap_or_else(|| measure::pair_count(first));
     let plan = &candidates[measure::fastest(runner, candidates, first)?];
     say(&format!("comparing: {pairs} pairs of an unplaced and a placed run ({})", plan.policy));
     let times = measure::pairs(runner, plan, pairs)?;

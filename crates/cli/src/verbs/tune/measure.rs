@@ -13,8 +13,13 @@ const TRIALS: usize = 3;
 /// Longest run, seconds, for which candidates are tried; for longer ones the best prediction is
 /// taken.
 const TRIAL_SECONDS: f64 = 5.0;
-/// A candidate must be faster than the best prediction by this factor to replace it.
+/// To replace the best prediction, every run of another candidate must be shorter than every run of
+/// that, by this factor; anything less may be noise.
 const CLEARLY_FASTER: f64 = 0.97;
+/// Pairs of runs unless the user says how many: as many as fit into this time, within the limits.
+const PAIRS_SECONDS: f64 = 12.0;
+const FEWEST_PAIRS: usize = 5;
+const MOST_PAIRS: usize = 15;
 
 /// Times of one run, seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -109,13 +114,23 @@ pub fn fastest(runner: &Runner<'_>, candidates: &[Plan], first: Times) -> Result
             walls.push(runner.placed(plan)?.wall);
         }
     }
-    Ok(choose(&walls.iter().map(|walls| median(walls)).collect::<Vec<_>>()))
+    Ok(choose(&walls))
 }
 
-/// The first, unless another is clearly faster.
-fn choose(medians: &[f64]) -> usize {
-    let best = (0..medians.len()).min_by(|&a, &b| medians[a].total_cmp(&medians[b])).unwrap_or(0);
-    if medians[best] < medians[0] * CLEARLY_FASTER { best } else { 0 }
+/// The first, unless another is clearly faster; of several, the one with the best median.
+fn choose(walls: &[Vec<f64>]) -> usize {
+    let shortest = walls[0].iter().copied().fold(f64::INFINITY, f64::min);
+    let clearly = |walls: &Vec<f64>| walls.iter().all(|&w| w < shortest * CLEARLY_FASTER);
+    (1..walls.len())
+        .filter(|&i| clearly(&walls[i]))
+        .min_by(|&a, &b| median(&walls[a]).total_cmp(&median(&walls[b])))
+        .unwrap_or(0)
+}
+
+/// How many pairs to run, decided by the first run's time and not by any result, so that the
+/// interval stays honest.
+pub fn pair_count(first: Times) -> usize {
+    ((PAIRS_SECONDS / (2.0 * first.wall)) as usize).clamp(FEWEST_PAIRS, MOST_PAIRS)
 }
 
 /// `count` pairs in ABBA order: whoever goes first takes turns.
@@ -157,8 +172,16 @@ mod tests {
 
     #[test]
     fn a_candidate_must_be_clearly_faster_than_the_prediction() {
-        assert_eq!(choose(&[1.0, 0.98, 1.2]), 0);
-        assert_eq!(choose(&[1.0, 0.96, 0.90]), 2);
-        assert_eq!(choose(&[1.0]), 0);
+        let prediction = vec![1.0, 1.1, 1.5];
+        assert_eq!(choose(std::slice::from_ref(&prediction)), 0);
+        assert_eq!(choose(&[prediction.clone(), vec![0.9, 0.9, 0.98]]), 0);
+        assert_eq!(choose(&[prediction.clone(), vec![0.9, 0.9, 0.96]]), 1);
+        assert_eq!(choose(&[prediction, vec![0.9, 0.9, 0.96], vec![0.8, 0.8, 0.8]]), 2);
+    }
+
+    #[test]
+    fn short_runs_are_repeated_more_often() {
+        let pairs = |wall| pair_count(Times { wall, cpu: 0.0 });
+        assert_eq!((pairs(0.001), pairs(0.0), pairs(1.0), pairs(60.0)), (15, 15, 6, 5));
     }
 }
