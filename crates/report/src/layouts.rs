@@ -19,12 +19,21 @@ pub struct Placement {
     pub pus: Vec<u32>,
     /// The levels at which the machine branches, from the whole machine down.
     pub levels: Vec<MachineLevel>,
-    /// The first is the reference ("before"), the last the recommendation ("after").
+    /// The first is what launchers do ("before"), the last the recommendation ("after").
     pub layouts: Vec<Layout>,
-    /// Expected cost over uniformly random placements, in the unit of [`Layout::cost`].
-    pub random_cost: f64,
+    /// What to expect when nobody places the threads.
+    pub chance: Chance,
     /// Unit of one event's cost, `ns`, or empty.
     pub cost_unit: String,
+}
+
+/// Expectation over all ways to put the threads on the machine.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Chance {
+    /// In the unit of [`Layout::cost`].
+    pub cost: f64,
+    /// Nearest level first.
+    pub shares: Vec<LevelShare>,
 }
 
 /// A level at which the machine branches.
@@ -37,7 +46,7 @@ pub struct MachineLevel {
 }
 
 impl Placement {
-    /// The reference.
+    /// The placement that the recommendation is drawn beside.
     pub fn before(&self) -> &Layout {
         &self.layouts[0]
     }
@@ -74,6 +83,16 @@ impl<'a> Machine<'a> {
             Some(costs.per_level.get(level).copied().unwrap_or(0.0))
         };
         talk.iter().map(|(from, to, n)| n as f64 * price(from, to).unwrap_or(0.0)).sum()
+    }
+
+    /// What to expect of the threads of `talk` when nobody places them.
+    pub(crate) fn chance(&self, costs: &Costs, talk: &CommMatrix) -> Chance {
+        let total = talk.total();
+        let shares = levels::by_chance(&self.hierarchy, talk.threads(), total);
+        // Shares go from the nearest level out, costs from the machine down; on one PU costs nothing.
+        let priced = shares.iter().rev().zip(&costs.per_level);
+        let cost = priced.map(|(share, cost)| share.share * total as f64 * cost).sum();
+        Chance { cost, shares }
     }
 
     /// Cores that hold more than one thread.
@@ -134,11 +153,6 @@ impl Layout {
             shares: levels::shares(hierarchy, talk, &index),
             pu_logical,
         }
-    }
-
-    /// Share of the talk that crosses the outermost level, and that level's name.
-    pub(crate) fn outermost(&self) -> Option<&LevelShare> {
-        self.shares.last()
     }
 }
 
@@ -239,8 +253,8 @@ mod tests {
         let machine = Machine::new(&machine);
         let layout = Layout::new("x", 1.0, &[Some(0), Some(3), Some(9)], &machine, &talk);
         assert_eq!(layout.pu_os, [Some(0), Some(3), None]);
-        assert_eq!(layout.outermost().unwrap().level, "between packages");
-        assert_eq!(layout.outermost().unwrap().share, 1.0);
+        let far = layout.shares.last().unwrap();
+        assert_eq!((far.level.as_str(), far.share), ("between packages", 1.0));
         assert_eq!(layout.place[2], "");
     }
 }

@@ -30,7 +30,7 @@ mod samples;
 pub use compare::{CompareError, compare};
 pub use export::{MatrixFormat, write_matrix};
 pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread};
-pub use layouts::{Layout, MachineLevel, MachineNode, Placement};
+pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use levels::LevelShare;
 pub use page::page;
 pub use text::{TextStyle, text};

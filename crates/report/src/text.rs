@@ -200,34 +200,38 @@ fn write_placement(out: &mut String, placement: &Placement) -> fmt::Result {
     let levels: Vec<&str> = level_names(placement);
     columns.extend(levels.iter().map(|&level| (level, Align::Right)));
     let mut table = Table::new(&columns);
-    for layout in &placement.layouts {
-        let share = |level: &&str| match layout.shares.iter().find(|s| s.level == **level) {
+    let chance = ("by chance", placement.chance.cost, &placement.chance.shares);
+    let layouts = placement.layouts.iter().map(|l| (l.policy.as_str(), l.cost, &l.shares));
+    for (policy, cost, shares) in [chance].into_iter().chain(layouts) {
+        let share = |level: &&str| match shares.iter().find(|s| s.level == **level) {
             Some(share) => percent(share.share),
             None => String::new(),
         };
-        let mut row = vec![layout.policy.clone(), relative_cost(layout, placement)];
+        let mut row = vec![policy.to_owned(), relative(cost, placement.chance.cost)];
         row.extend(levels.iter().map(share));
         table.row(row);
     }
     write!(out, "{table}")?;
     writeln!(
         out,
-        "  Cost against {}; shares of the talk by where it goes.",
-        placement.before().policy
+        "  By chance: the average of all placements, what an unplaced run can look like."
     )?;
     write_places(out, placement)
 }
 
 /// Levels of all layouts, nearest first.
 fn level_names(placement: &Placement) -> Vec<&str> {
-    let longest = placement.layouts.iter().max_by_key(|layout| layout.shares.len());
-    longest.map_or_else(Vec::new, |l| l.shares.iter().map(|s| s.level.as_str()).collect())
+    let layouts = placement.layouts.iter().map(|layout| &layout.shares);
+    let longest = layouts.chain([&placement.chance.shares]).max_by_key(|shares| shares.len());
+    longest.map_or_else(Vec::new, |shares| shares.iter().map(|s| s.level.as_str()).collect())
 }
 
-fn relative_cost(layout: &Layout, placement: &Placement) -> String {
-    match placement.before().cost {
-        reference if reference > 0.0 => percent(layout.cost / reference),
-        _ => short(layout.cost),
+/// A cost against the cost by chance.
+fn relative(cost: f64, chance: f64) -> String {
+    match cost / chance {
+        share if share > 0.0 && share < 0.01 => "<1 %".into(),
+        share if share.is_finite() => format!("{:.0} %", share * 100.0),
+        _ => short(cost),
     }
 }
 

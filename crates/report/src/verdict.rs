@@ -52,6 +52,8 @@ const MOST: f64 = 0.8;
 const HUB: f64 = 0.6;
 /// Most pairs that a headline names.
 const NAMED_PAIRS: usize = 4;
+/// Differences in cost below this share are none: the costs are not known better.
+const WORTHWHILE: f64 = 0.02;
 /// RAW events per thousand loads below which talk is negligible: at about 100 ns for a line from
 /// another core and 0.3 ns per load, 0.01 is 0.3 % of the time.
 const NEGLIGIBLE_PER_THOUSAND_LOADS: f64 = 0.01;
@@ -187,27 +189,31 @@ fn hub_direction(facts: &Facts<'_>) -> Option<String> {
 
 /// What the recommended placement changes; `None` when nothing can be said.
 fn placement_sentence(placement: &Placement) -> Option<String> {
-    let (before, after) = (placement.before(), placement.after());
-    let (near, far) = (after.outermost()?, before.outermost()?);
-    if before.cost <= 0.0 {
-        return None;
+    let (chance, before, after) = (&placement.chance, placement.before(), placement.after());
+    let (near, far) = (after.shares.last()?, chance.shares.last()?);
+    if chance.cost <= 0.0 || after.cost > chance.cost * (1.0 - WORTHWHILE) {
+        return Some(
+            "Where the threads run on this machine makes no difference to what their talk costs."
+                .into(),
+        );
     }
-    let saved = 1.0 - after.cost / before.cost;
-    if saved < 0.01 {
-        return Some(format!(
-            "On this machine {} is already as cheap as {} makes it.",
-            before.policy, after.policy
-        ));
-    }
-    Some(format!(
-        "Placed by {}, {} of the talk goes {} instead of {} with {}; its predicted cost falls by {}.",
+    let times = match chance.cost / after.cost {
+        times if times.is_finite() && times < 100.0 => format!("{times:.1} times as much"),
+        _ => "far more".into(),
+    };
+    let mut text = format!(
+        "Placed by {}, {} of the talk goes {}; left to chance it would be {}, which \
+         costs {times}.",
         after.policy,
         percent(near.share),
         near.level,
         percent(far.share),
-        before.policy,
-        percent(saved)
-    ))
+    );
+    if before.cost <= after.cost * (1.0 + WORTHWHILE) && before.shared_cores <= after.shared_cores {
+        let order = if before.policy == "compact" { "Packed" } else { "Spread" };
+        text.push_str(&format!(" {order} in order ({}) does as well.", before.policy));
+    }
+    Some(text)
 }
 
 /// `a`, `a and b`, `a, b and c`.

@@ -61,9 +61,10 @@ export interface Placement {
   pus: number[]
   /** From the whole machine down. */
   levels: Level[]
-  /** The first is the reference, the last the recommendation. */
+  /** The first is what launchers do, the last the recommendation. */
   layouts: Layout[]
-  random_cost: number
+  /** The average of all placements: what an unplaced run can look like. */
+  chance: { cost: number; shares: LevelShare[] }
   /** Of one event, `ns`, or empty. */
   cost_unit: string
 }

@@ -28,6 +28,11 @@ export function percent(share: number): string {
   return `${Math.round(share * 100)} %`
 }
 
+/** A cost relative to another, in whole percent; never 0 % of something. */
+export function relativeCost(ratio: number): string {
+  return ratio > 0 && ratio < 0.01 ? '<1 %' : `${Math.round(ratio * 100)} %`
+}
+
 /** Seconds with a fitting unit: 12 ms, 1.25 s, 3 min 20 s. */
 export function duration(seconds: number): string {
   if (seconds >= 60) {

@@ -11,7 +11,7 @@ import {
   threadSpots,
 } from '../model/machine'
 import { type Edge, strongestPairs } from '../model/matrix'
-import { grouped, percent } from '../model/numbers'
+import { grouped, percent, relativeCost } from '../model/numbers'
 import { levelColours } from '../model/scale'
 import { edgeInFocus, inFocus, type Store } from '../state'
 import { card, choice, el, hideTip, showTip, svg } from './dom'
@@ -47,8 +47,9 @@ export function caption(placement: Placement, index: number): string {
 
 /** Colours of the levels that any layout uses, nearest first. */
 export function levelKey(placement: Placement): LevelKey {
-  const longest = placement.layouts.reduce((a, b) => (b.shares.length > a.shares.length ? b : a))
-  const names = longest.shares.map((share) => share.level)
+  const all = [placement.chance, ...placement.layouts].map(({ shares }) => shares)
+  const longest = all.reduce((a, b) => (b.length > a.length ? b : a))
+  const names = longest.map((share) => share.level)
   const colours = levelColours(names.length)
   return new Map(names.map((name, i) => [name, colours[i]!]))
 }
@@ -202,9 +203,11 @@ function leave(store: Store): void {
 
 /** Stacked bars: of each layout's talk, what goes where. */
 function shares(placement: Placement, key: LevelKey): HTMLElement {
-  const rows = placement.layouts.map((layout, i) => {
+  const chance = placement.chance
+  const bars = placement.layouts.map((layout, i) => ({ ...layout, name: caption(placement, i) }))
+  const rows = [{ ...chance, name: 'by chance' }, ...bars].map(({ name, shares, cost }) => {
     const bar = el('div', { class: 'stackbar' })
-    for (const share of layout.shares) {
+    for (const share of shares) {
       if (share.share <= 0) continue
       const text = percent(share.share)
       const title = `${share.level}: ${grouped(share.events)}, ${text}`
@@ -213,14 +216,13 @@ function shares(placement: Placement, key: LevelKey): HTMLElement {
       part.style.background = key.get(share.level) ?? ''
       bar.append(part)
     }
-    const reference = placement.layouts[0]!.cost
-    const cost = reference > 0 ? percent(layout.cost / reference) : ''
+    const relative = chance.cost > 0 ? relativeCost(cost / chance.cost) : ''
     return el(
       'tr',
       {},
-      el('th', { scope: 'row' }, caption(placement, i)),
+      el('th', { scope: 'row' }, name),
       el('td', { class: 'grow' }, bar),
-      el('td', { class: 'number' }, cost),
+      el('td', { class: 'number' }, relative),
     )
   })
   const keys = el('p', { class: 'keys' })
@@ -241,5 +243,6 @@ function shares(placement: Placement, key: LevelKey): HTMLElement {
     { class: 'shares' },
     el('table', {}, el('thead', {}, head), el('tbody', {}, ...rows)),
     keys,
+    el('p', { class: 'note' }, 'By chance: the average of all placements, what an unplaced run can look like.'),
   )
 }

@@ -35,11 +35,11 @@ function figures(findings: Findings): HTMLElement {
   if (top && top.share >= NOTABLE_PAIR) {
     list.push([percent(top.share), `of the talk between T${top.a} and T${top.b}`])
   }
-  const first = placement?.layouts[0]
   const last = placement?.layouts[placement.layouts.length - 1]
-  const [far, near] = [first?.shares[first.shares.length - 1], last?.shares[last.shares.length - 1]]
-  if (first && last && far && near) {
-    list.push([`${percent(far.share)} → ${percent(near.share)}`, `goes ${near.level}, ${first.policy} → ${last.policy}`])
+  const [far, near] = [placement?.chance.shares, last?.shares].map((s) => s?.[s.length - 1])
+  if (last && far && near) {
+    const text = `of the talk goes ${near.level}, by chance → ${last.policy}`
+    list.push([`${percent(far.share)} → ${percent(near.share)}`, text])
   }
   if (talk.raw_per_thousand_loads !== null) {
     list.push([short(talk.raw_per_thousand_loads), 'exchanges per thousand loads'])

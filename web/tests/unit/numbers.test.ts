@@ -1,6 +1,6 @@
 // The same cases as crates/report/src/numbers.rs.
 import { expect, test } from 'vitest'
-import { duration, grouped, percent, short } from '../../src/model/numbers'
+import { duration, grouped, percent, relativeCost, short } from '../../src/model/numbers'
 
 test.each([
   [0, '0'],
@@ -27,6 +27,10 @@ test('thousands are apart', () => {
 
 test('shares never round to all or nothing', () => {
   expect([0, 0.004, 0.61, 0.999, 1].map(percent)).toEqual(['0 %', '<1 %', '61 %', '>99 %', '100 %'])
+})
+
+test('costs may exceed the reference, and round to all', () => {
+  expect([0, 0.004, 0.999, 1.17].map(relativeCost)).toEqual(['0 %', '<1 %', '100 %', '117 %'])
 })
 
 test('durations have units', () => {

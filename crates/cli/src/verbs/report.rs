@@ -22,7 +22,7 @@ pub struct Args {
     /// Write one self-contained HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Also show the placement of this plan, as the one to compare with
+    /// Also show this plan's placement, as the one recommended
     #[arg(long)]
     plan: Option<PathBuf>,
     /// Replace the HTML file if it exists
