@@ -32,7 +32,7 @@ export function graph(data: Data, store: Store): HTMLElement {
     role: 'img',
     'aria-label': `Graph of ${threads.length} threads and their ${edges.length} strongest edges`,
   })
-  picture.append(arrowHead())
+  picture.append(svg('defs', {}, arrowHead('arrow', 1), arrowHead('arrow-faint', 0.25)))
   const lines = edges.map((edge) => edgePath(edge, edges[0]!.events, points, radius, data, store))
   // Weak edges first, so that strong ones lie on top.
   picture.append(...[...lines].reverse())
@@ -51,12 +51,15 @@ export function graph(data: Data, store: Store): HTMLElement {
   return section
 }
 
-function arrowHead(): SVGElement {
-  const path = svg('path', { d: 'M0,-3 L6,0 L0,3 z' })
-  const marker = svg(
+/** Edges with less of the strongest one's volume have faint arrows. */
+const FAINT = 0.05
+
+function arrowHead(id: string, opacity: number): SVGElement {
+  const path = svg('path', { class: 'head', d: 'M0,-3 L6,0 L0,3 z', 'fill-opacity': opacity })
+  return svg(
     'marker',
     {
-      id: 'arrow',
+      id,
       viewBox: '0 -3 6 6',
       refX: 5,
       markerWidth: 9,
@@ -66,7 +69,6 @@ function arrowHead(): SVGElement {
     },
     path,
   )
-  return svg('defs', {}, marker)
 }
 
 function edgePath(
@@ -83,7 +85,8 @@ function edgePath(
     d: curve(points[edge.from]!, points[edge.to]!, radius),
     'stroke-width': (STROKE.least + STROKE.most * radius * relative).toFixed(2),
     'stroke-opacity': (0.25 + 0.6 * Math.sqrt(relative)).toFixed(2),
-    'marker-end': points.length <= 64 ? 'url(#arrow)' : undefined,
+    'marker-end':
+      points.length > 64 ? undefined : relative < FAINT ? 'url(#arrow-faint)' : 'url(#arrow)',
   })
   path.addEventListener('pointermove', (event) => {
     const { threads } = data.findings
