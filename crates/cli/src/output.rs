@@ -30,15 +30,17 @@ impl Output {
 
     /// The file `path`; one that exists is only replaced with `force`.
     pub fn file(path: &Path, force: bool) -> anyhow::Result<Self> {
-        let exists = fs::symlink_metadata(path);
-        if exists.as_ref().is_ok_and(|m| m.is_dir()) {
-            bail!("{} is a folder; choose another name with -o", path.display());
+        // What a link leads to decides: /dev/stdout is one.
+        if let Ok(target) = fs::metadata(path) {
+            if target.is_dir() {
+                bail!("{} is a folder; choose another name", path.display());
+            }
+            if !target.is_file() {
+                // A device or a pipe: nothing to replace, written straight.
+                return Self::create(path, path.to_owned(), force);
+            }
         }
-        if exists.as_ref().is_ok_and(|m| !m.is_file() && !m.is_symlink()) {
-            // A device or a pipe: nothing to replace, written straight.
-            return Self::create(path, path.to_owned(), force);
-        }
-        if exists.is_ok() && !force {
+        if path.symlink_metadata().is_ok() && !force {
             bail!("{}", exists_already(path));
         }
         let name = path.file_name().with_context(|| format!("{} is no file", path.display()))?;

@@ -1,0 +1,221 @@
+//! `threadtalk report` and `threadtalk export` from outside: formats, destinations, closed pipes.
+
+use profile::{CommRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use test_support::{Outcome, Run, Scratch};
+use topology::Topology;
+use types::{CommKind, ThreadId, ThreadIdentity};
+
+fn threadtalk(args: &[&str]) -> Run {
+    Run::new(env!("CARGO_BIN_EXE_threadtalk")).args(args).timeout(Duration::from_secs(30))
+}
+
+/// The failure's sentence; checks that nothing was printed besides.
+fn refusal(outcome: Outcome) -> String {
+    let outcome = outcome.expect_code(125);
+    assert_eq!(outcome.stdout_text(), "");
+    let text = outcome.stderr_text();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text.strip_prefix("threadtalk: ").expect("our prefix").trim_end().to_string()
+}
+
+/// A ring of `threads` with one strong pair, on a machine of two packages.
+fn saved(scratch: &Scratch, threads: u32) -> PathBuf {
+    let rows: Vec<ThreadRow> = (0..threads).map(thread).collect();
+    let mut comm: Vec<CommRow> = (0..threads)
+        .map(|t| CommRow {
+            from: ThreadId(t),
+            to: ThreadId((t + 1) % threads),
+            kind: CommKind::Raw,
+            count: if t == 0 { 1_000_000 } else { 10 },
+        })
+        .collect();
+    let waw = CommKind::Waw;
+    comm.push(CommRow { from: ThreadId(1), to: ThreadId(0), kind: waw, count: 77 });
+    let machine = Topology::from_synthetic("pack:2 core:2 pu:1").unwrap();
+    let meta = Meta {
+        schema_version: SCHEMA_VERSION,
+        tool: "threadtalk 0.1.0".into(),
+        command: vec!["./ring".into()],
+        directory: "/".into(),
+        started: "2024-05-01T12:00:00Z".into(),
+        wall_seconds: 1.0,
+        cpu_seconds: 2.0,
+        host: "node1".into(),
+        topology_xml: machine.to_xml().into(),
+        mode: Mode::Exact,
+        parameters: Parameters { block_bytes: 64 },
+        totals: Totals::of(&rows, &comm),
+        warnings: vec!["3 child processes ran unprofiled.".into()],
+        exit_code: Some(0),
+        exit_signal: None,
+    };
+    let path = scratch.join("ring.tt");
+    Profile { meta, threads: rows, comm }.save(&path, false).unwrap();
+    path
+}
+
+fn thread(id: u32) -> ThreadRow {
+    ThreadRow {
+        id: ThreadId(id),
+        identity: ThreadIdentity {
+            start_routine: if id == 0 { String::new() } else { "ring+0x1200".into() },
+            parent: (id > 0).then_some(ThreadId(0)),
+            ordinal: id.saturating_sub(1),
+            name: format!("ring-{id}"),
+        },
+        start_symbol: if id == 0 { String::new() } else { "work".into() },
+        os_tid: 100 + id,
+        started_ns: 0,
+        ended_ns: 1_000_000_000,
+        loads: 1_000_000,
+        stores: 1_000_000,
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn the_text_starts_with_the_verdict_and_names_what_was_not_seen() {
+    let scratch = Scratch::new();
+    let profile = saved(&scratch, 4);
+    let out = threadtalk(&["report", text(&profile)]).run().expect_code(0).stdout_text();
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines[0], "Threadtalk · ./ring");
+    assert_eq!(
+        lines[2],
+        "4 threads exchange 1.0 M cache lines per second while recorded, >99 % of it within T0↔T1."
+    );
+    assert!(out.contains("\n- 3 child processes ran unprofiled.\n"), "{out}");
+    assert!(!out.contains('\x1b'), "colours in a pipe");
+}
+
+#[test]
+fn json_holds_the_same_findings() {
+    let scratch = Scratch::new();
+    let profile = saved(&scratch, 4);
+    let out = threadtalk(&["report", text(&profile), "--json"]).run().expect_code(0);
+    let json: serde_json::Value = serde_json::from_str(&out.stdout_text()).unwrap();
+    assert_eq!(json["version"], 1);
+    assert_eq!(json["verdict"]["shape"], "pairs");
+    assert_eq!(json["talk"]["raw"], 1_000_030);
+    assert_eq!(json["talk"]["waw"], 77);
+    assert_eq!(json["pairs"][0]["a_to_b"], 1_000_000);
+    assert_eq!(json["threads"][0]["talk_out"], 1_000_000);
+    assert_eq!(json["threads"][0]["talk_in"], 10);
+    assert_eq!(json["placement"]["layouts"][2]["policy"], "locality");
+}
+
+#[test]
+fn a_page_is_written_once_and_replaced_only_by_force() {
+    let scratch = Scratch::new();
+    let profile = saved(&scratch, 4);
+    let page = scratch.join("ring.html");
+    let write = |force: &[&str]| {
+        let args = ["report", text(&profile), "--html", text(&page)];
+        threadtalk(&[&args[..], force].concat()).run()
+    };
+    let said = write(&[]).expect_code(0).stderr_text();
+    assert_eq!(
+        said,
+        format!("threadtalk: the report is in {}; open it in a browser\n", page.display())
+    );
+    assert!(fs::read_to_string(&page).unwrap().contains("\"./ring\""));
+    fs::write(&page, "mine").unwrap();
+    assert_eq!(
+        refusal(write(&[])),
+        format!(
+            "{} exists already; choose another name, or replace it with --force",
+            page.display()
+        )
+    );
+    assert_eq!(fs::read_to_string(&page).unwrap(), "mine");
+    write(&["--force"]).expect_code(0);
+    assert!(fs::read_to_string(&page).unwrap().starts_with("<!doctype html>"));
+    let mut left: Vec<_> =
+        fs::read_dir(scratch.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["ring.html", "ring.tt"], "no temporary file stays");
+}
+
+#[test]
+fn exported_csv_is_what_place_reads() {
+    let scratch = Scratch::new();
+    let profile = saved(&scratch, 4);
+    let export = |args: &[&str]| {
+        let all = [&["export", text(&profile), "matrix"], args].concat();
+        threadtalk(&all).run().expect_code(0).stdout_text()
+    };
+    let csv = export(&[]);
+    assert_eq!(csv, "0,1000000,0,0\n0,0,10,0\n0,0,0,10\n10,0,0,0\n");
+    assert_eq!(export(&["--kind", "waw"]), "0,0,0,0\n77,0,0,0\n0,0,0,0\n0,0,0,0\n");
+    assert_eq!(export(&["--kind", "invalidation"]), "0,0,0,0\n".repeat(4));
+    let placed = threadtalk(&["place", "-", "--on", "pack:2 core:2 pu:1", "--json"]).stdin(csv);
+    let plan: serde_json::Value =
+        serde_json::from_str(&placed.run().expect_code(0).stdout_text()).unwrap();
+    let package = |t: usize| plan["slots"][t]["pu_logical"].as_u64().unwrap() / 2;
+    assert_eq!(package(0), package(1));
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let scratch = Scratch::new();
+    // Far more than a pipe holds.
+    let profile = saved(&scratch, 1500);
+    for args in [["export", text(&profile), "matrix"], ["report", text(&profile), "--json"]] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_threadtalk"))
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut start = [0; 5];
+        let mut out = child.stdout.take().unwrap();
+        out.read_exact(&mut start).unwrap();
+        drop(out);
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(0), "{args:?}");
+        assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "{args:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_and_missing_folders_are_said() {
+    let scratch = Scratch::new();
+    let profile = saved(&scratch, 4);
+    let profile = text(&profile);
+    let full = "cannot write /dev/full: No space left on device (os error 28)";
+    assert_eq!(refusal(threadtalk(&["export", profile, "matrix", "-o", "/dev/full"]).run()), full);
+    assert_eq!(refusal(threadtalk(&["report", profile, "--html", "/dev/full"]).run()), full);
+    let nowhere = scratch.join("none/x.csv");
+    assert_eq!(
+        refusal(threadtalk(&["export", profile, "matrix", "-o", text(&nowhere)]).run()),
+        format!("cannot write {}: No such file or directory (os error 2)", nowhere.display())
+    );
+    let folder = refusal(threadtalk(&["export", profile, "matrix", "-o", profile]).run());
+    assert_eq!(folder, format!("{profile} is a folder; choose another name"));
+    let missing = refusal(threadtalk(&["report", text(&scratch.join("no.tt"))]).run());
+    assert!(missing.starts_with("there is no profile "), "{missing}");
+}
+
+#[test]
+fn a_plan_for_another_machine_is_refused() {
+    let scratch = Scratch::new();
+    let profile = saved(&scratch, 4);
+    let plan = scratch.join("plan.json");
+    let place = |machine: &str| {
+        let args = ["place", text(&profile), "--on", machine, "-o", text(&plan), "--force"];
+        threadtalk(&args).run().expect_code(0);
+        threadtalk(&["report", text(&profile), "--plan", text(&plan)]).run()
+    };
+    let refused = refusal(place("pack:2 core:8 pu:1"));
+    assert!(refused.starts_with("the plan is for another machine (2 packages"), "{refused}");
+    let shown = place("pack:2 core:2 pu:1").expect_code(0).stdout_text();
+    assert!(shown.contains("plan (locality)"), "{shown}");
+}
