@@ -5,20 +5,25 @@ use crate::modules::Modules;
 use crate::session;
 use crate::sys;
 use crate::thread;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 use engine::cache::REGION_BYTES;
 use engine::control;
+use engine::recovery::Registers;
 use engine::{Engine, Host, Resolved};
 use wire::session::life;
 
 /// Everything that translation needs, behind one lock.
+///
+/// Threads of bank 0 run code with the shadow's address in it (if it could be placed low enough);
+/// all others run code of a second engine that takes the address from the control block.
 pub struct Runtime {
-    pub engine: Option<Engine>,
+    pub near: Option<Engine>,
+    pub far: Option<Engine>,
     pub modules: Modules,
 }
 
 static RUNTIME: SpinLock<Runtime> =
-    SpinLock::new(Runtime { engine: None, modules: Modules::new() });
+    SpinLock::new(Runtime { near: None, far: None, modules: Modules::new() });
 
 // SAFETY: the engine's pointers are to the code cache, which every thread may use under the lock.
 unsafe impl Send for Runtime {}
@@ -63,9 +68,18 @@ impl Host for Modules {
 }
 
 impl Runtime {
-    /// Code for `target`; marks the thread as detached if there is none.
-    pub fn resolve(&mut self, link: Option<usize>, target: u64, page: u64) -> u64 {
-        let Runtime { engine: Some(engine), modules } = self else { return target };
+    /// The engine for threads of `bank`, and the modules it reads.
+    pub fn engine_for(&mut self, bank: u64) -> Option<(&mut Engine, &mut Modules)> {
+        let engine = match &mut self.near {
+            Some(near) if bank == 0 => near,
+            _ => self.far.as_mut()?,
+        };
+        Some((engine, &mut self.modules))
+    }
+
+    /// Code for `target` (or behind `link`) for a thread of `bank`; `None` if it must run natively.
+    pub fn code(&mut self, link: Option<usize>, target: u64, bank: u64) -> (u64, Option<u64>) {
+        let Some((engine, modules)) = self.engine_for(bank) else { return (target, None) };
         // SAFETY: under the lock; the program is about to execute the target.
         let (target, resolved) = unsafe {
             match link {
@@ -73,22 +87,62 @@ impl Runtime {
                 None => (target, engine.look_up(target, modules)),
             }
         };
-        publish(engine);
+        self.publish();
         match resolved {
-            Resolved::Cache(address) => address,
-            Resolved::Native => {
+            Resolved::Cache(address) => (target, Some(address)),
+            Resolved::Native => (target, None),
+        }
+    }
+
+    /// As [`Self::code`] for the calling thread, which is detached if there is no code.
+    pub fn resolve(&mut self, link: Option<usize>, target: u64, page: u64) -> u64 {
+        // SAFETY: the calling thread's page.
+        let bank = unsafe { thread::current(page) }.bank;
+        match self.code(link, target, bank) {
+            (_, Some(address)) => address,
+            (target, None) => {
                 detach(page);
                 target
             }
         }
     }
 
+    fn engines(&self) -> impl Iterator<Item = &Engine> {
+        self.near.iter().chain(&self.far)
+    }
+
+    /// Whether the address lies in a code cache.
+    pub fn contains(&self, address: u64) -> bool {
+        self.engines().any(|e| e.contains(address))
+    }
+
+    /// Turns the registers of a thread stopped in a code cache into the program's own.
+    pub fn recover(&self, registers: &mut Registers, slot: &dyn Fn(i32) -> u64) {
+        if let Some(engine) = self.engines().find(|e| e.contains(registers.pc)) {
+            engine.recover(registers, slot);
+        }
+    }
+
     /// Forgets translations of `start..end`.
     pub fn invalidate(&mut self, start: u64, end: u64) {
-        if let Some(engine) = &mut self.engine {
+        for engine in self.near.iter_mut().chain(&mut self.far) {
             // SAFETY: under the lock.
             unsafe { engine.invalidate(start, end) };
         }
+    }
+
+    fn publish(&self) {
+        let header = session::header();
+        let sum = |value: &dyn Fn(&Engine) -> u64| self.engines().map(value).sum();
+        let set = |field: &AtomicU64, value: u64| field.store(value, Ordering::Relaxed);
+        set(&header.blocks, sum(&|e| e.statistics.blocks));
+        set(&header.instructions_translated, sum(&|e| e.statistics.instructions));
+        set(&header.checks_emitted, sum(&|e| e.statistics.checks));
+        set(&header.accesses_seen, sum(&|e| e.statistics.accesses));
+        set(&header.loops_versioned, sum(&|e| e.statistics.loops));
+        set(&header.sites_unseen, sum(&|e| e.statistics.unseen));
+        set(&header.dispatches, sum(&|e| e.statistics.dispatches));
+        set(&header.cache_bytes, sum(&Engine::cache_bytes));
     }
 }
 
@@ -102,23 +156,6 @@ pub fn detach(page: u64) {
     let id = unsafe { thread::current(page) }.id as usize;
     // SAFETY: as above.
     unsafe { &*session::page(id) }.life.store(life::DETACHED, Ordering::Relaxed);
-}
-
-fn publish(engine: &Engine) {
-    let header = session::header();
-    let s = &engine.statistics;
-    for (field, value) in [
-        (&header.blocks, s.blocks),
-        (&header.instructions_translated, s.instructions),
-        (&header.checks_emitted, s.checks),
-        (&header.accesses_seen, s.accesses),
-        (&header.loops_versioned, s.loops),
-        (&header.sites_unseen, s.unseen),
-        (&header.dispatches, s.dispatches),
-        (&header.cache_bytes, engine.cache_bytes()),
-    ] {
-        field.store(value, Ordering::Relaxed);
-    }
 }
 
 /// Called by the stubs: `link` is a link id, or -1 for an indirect branch to `target`. Returns where

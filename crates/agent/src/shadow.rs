@@ -7,78 +7,133 @@ use engine::indirect;
 
 /// Bytes of user address space on x86-64 with four page-table levels.
 const ADDRESS_SPACE: u64 = 1 << 47;
+/// Most banks; mirrors `slow.c`.
+const MAX_BANKS: usize = 8;
 
-/// Where the near shadow starts: just below 2 GiB, so that its base fits a displacement and the low
-/// addresses stay free for programs that are not position independent. Alternatives follow for
-/// programs that have something there.
+/// Where the near shadow may start: just below 2 GiB, so that its base fits a displacement and the
+/// low addresses stay free for programs that are not position independent. Alternatives follow for
+/// programs that have something there; then comes a far shadow.
 const BASES: [u64; 5] = [0x7fe0_0000, 0x7000_0000, 0x6000_0000, 0x5000_0000, 0x4000_0000];
 
-/// Room for the indirect branch table below the shadow.
+/// Room for one indirect branch table, and for those of both engines.
 const TABLE_BYTES: u64 = 4 << 20;
+const TABLES_BYTES: u64 = 2 * TABLE_BYTES;
 const _: () = assert!(indirect::BYTES <= TABLE_BYTES);
 
 unsafe extern "C" {
     /// In `slow.c`.
-    static mut tt_shadow: u64;
+    static mut tt_shadow: [u64; MAX_BANKS];
+    static mut tt_banks: u64;
     static mut tt_block_shift: u64;
 }
 
-static BASE: AtomicU64 = AtomicU64::new(0);
+/// Banks in use and where they lie, as `slow.c` has them.
+static BANKS: AtomicU64 = AtomicU64::new(0);
+static BASE: [AtomicU64; MAX_BANKS] = [const { AtomicU64::new(0) }; MAX_BANKS];
 
-/// Where shadow and table lie.
+/// Where shadow and tables lie.
 pub struct Placed {
-    pub base: i32,
-    pub table: i32,
+    /// Base of bank 0 if it is in reach of a displacement.
+    pub near: Option<i32>,
+    /// Table of the engine for the near bank, and of that for far banks.
+    pub tables: [i32; 2],
 }
 
-/// Maps shadow and table; `None` when there is no room.
-pub fn map(block_shift: u32) -> Option<Placed> {
-    let bytes = (ADDRESS_SPACE >> block_shift) * 8;
+fn bank_bytes() -> u64 {
+    (ADDRESS_SPACE >> session::header().block_shift.load(Ordering::Relaxed)) * 8
+}
+
+/// Maps bank 0 and the tables; `None` when there is no room.
+pub fn map() -> Option<Placed> {
+    // SAFETY: before any slow path runs.
+    unsafe { tt_block_shift = session::header().block_shift.load(Ordering::Relaxed).into() };
+    for base in BASES {
+        let start = base - TABLES_BYTES;
+        if map_at(start, TABLES_BYTES + bank_bytes()) {
+            add_bank(base);
+            return Some(Placed { near: Some(base as i32), tables: tables_at(start) });
+        }
+    }
+    // A program with much in the low 2 GiB: only the tables must fit there.
+    let start = (1..0x7f00_0000 / TABLES_BYTES)
+        .rev()
+        .map(|k| k * TABLES_BYTES)
+        .find(|s| map_at(*s, TABLES_BYTES))?;
+    map_bank()?;
+    Some(Placed { near: None, tables: tables_at(start) })
+}
+
+fn tables_at(start: u64) -> [i32; 2] {
+    [start as i32, (start + TABLE_BYTES) as i32]
+}
+
+/// Maps zeroed memory exactly there; false when something is in the way.
+fn map_at(start: u64, bytes: u64) -> bool {
     let protection = sys::PROT_READ | sys::PROT_WRITE;
     let flags =
         sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED_NOREPLACE;
-    for base in BASES {
-        let start = base - TABLE_BYTES;
-        // SAFETY: does not replace anything.
-        let Some(got) = (unsafe { sys::map(start, TABLE_BYTES + bytes, protection, flags, -1, 0) })
-        else {
-            continue;
-        };
-        if got != start {
+    // SAFETY: does not replace anything.
+    match unsafe { sys::map(start, bytes, protection, flags, -1, 0) } {
+        Some(got) if got == start => true,
+        Some(got) => {
             // A kernel before 4.17 takes the address as a hint.
             // SAFETY: just mapped.
-            unsafe { sys::call(sys::MUNMAP, [got, TABLE_BYTES + bytes, 0, 0, 0, 0]) };
-            continue;
+            unsafe { sys::call(sys::MUNMAP, [got, bytes, 0, 0, 0, 0]) };
+            false
         }
-        const MADV_DONTFORK: u64 = 10;
-        const MADV_DONTDUMP: u64 = 16;
-        // SAFETY: advice on our own memory; initialises what the slow paths read before any runs.
-        unsafe {
-            sys::call(sys::MADVISE, [start, TABLE_BYTES + bytes, MADV_DONTDUMP, 0, 0, 0]);
-            sys::call(sys::MADVISE, [base, bytes, MADV_DONTFORK, 0, 0, 0]);
-            tt_shadow = base;
-            tt_block_shift = block_shift.into();
-        }
-        BASE.store(base, Ordering::Relaxed);
-        return Some(Placed { base: base as i32, table: start as i32 });
+        None => false,
     }
-    None
+}
+
+/// Maps one more bank wherever there is room; returns its number.
+pub fn map_bank() -> Option<usize> {
+    let bank = BANKS.load(Ordering::Relaxed) as usize;
+    if bank == MAX_BANKS {
+        return None;
+    }
+    add_bank(sys::anonymous(bank_bytes())?);
+    Some(bank)
+}
+
+fn add_bank(base: u64) {
+    const MADV_DONTFORK: u64 = 10;
+    const MADV_DONTDUMP: u64 = 16;
+    let bank = BANKS.load(Ordering::Relaxed) as usize;
+    // SAFETY: advice on our own memory; slow paths see the bank once it is counted.
+    unsafe {
+        sys::call(sys::MADVISE, [base, bank_bytes(), MADV_DONTDUMP, 0, 0, 0]);
+        sys::call(sys::MADVISE, [base, bank_bytes(), MADV_DONTFORK, 0, 0, 0]);
+        tt_shadow[bank] = base;
+        BASE[bank].store(base, Ordering::Relaxed);
+        BANKS.store(bank as u64 + 1, Ordering::Relaxed);
+        AtomicU64::from_ptr(&raw mut tt_banks).store(bank as u64 + 1, Ordering::Release);
+    }
+}
+
+/// Base of a bank.
+pub fn base_of(bank: usize) -> u64 {
+    BASE[bank].load(Ordering::Relaxed)
+}
+
+fn banks() -> impl Iterator<Item = u64> {
+    (0..BANKS.load(Ordering::Relaxed) as usize).map(base_of)
 }
 
 /// Forgets who wrote and read program addresses `start..end`: the memory is new.
 pub fn clear(start: u64, end: u64) {
-    const MADV_DONTNEED: u64 = 4;
     let shift = session::header().block_shift.load(Ordering::Relaxed);
-    let base = BASE.load(Ordering::Relaxed);
-    if base == 0 || end <= start || end > ADDRESS_SPACE {
+    if end <= start || end > ADDRESS_SPACE {
         return;
     }
     // Blocks that lie wholly in the range.
-    let first = base + (start.next_multiple_of(1 << shift) >> shift) * 8;
-    let last = base + (end >> shift) * 8;
-    if last <= first {
-        return;
+    let (first, last) = (start.next_multiple_of(1 << shift) >> shift, end >> shift);
+    if last > first {
+        banks().for_each(|base| clear_words(base + first * 8, base + last * 8));
     }
+}
+
+fn clear_words(first: u64, last: u64) {
+    const MADV_DONTNEED: u64 = 4;
     let (whole_first, whole_last) = (first.next_multiple_of(4096), last & !4095);
     // SAFETY: within the shadow. Other threads may race, as they may on the memory itself.
     unsafe {
@@ -95,31 +150,32 @@ pub fn clear(start: u64, end: u64) {
 /// The program has moved `bytes` from `from` to `to`.
 pub fn copy(from: u64, to: u64, bytes: u64) {
     let shift = session::header().block_shift.load(Ordering::Relaxed);
-    let base = BASE.load(Ordering::Relaxed);
-    if base == 0 || from.max(to).saturating_add(bytes) > ADDRESS_SPACE {
+    if from.max(to).saturating_add(bytes) > ADDRESS_SPACE {
         return;
     }
-    let words = |address: u64| (base + (address >> shift) * 8) as *mut u8;
-    // SAFETY: within the shadow; the old and the new place do not overlap.
-    unsafe {
-        core::ptr::copy_nonoverlapping(words(from), words(to), (bytes >> shift) as usize * 8)
-    };
+    for base in banks() {
+        let words = |address: u64| (base + (address >> shift) * 8) as *mut u8;
+        // SAFETY: within the shadow; the old and the new place do not overlap.
+        unsafe {
+            core::ptr::copy_nonoverlapping(words(from), words(to), (bytes >> shift) as usize * 8)
+        };
+    }
 }
 
-/// Removes reader slots from the whole shadow, so that they can be given to other threads. Returns
-/// how many readings were forgotten.
+/// Removes reader slots from a whole bank, so that they can be given to other threads. Returns how
+/// many readings were forgotten.
 ///
 /// Only shadow pages in memory are looked at, and only those of memory that is mapped now.
-pub fn forget_readers(slots: u64) -> u64 {
+pub fn forget_readers(bank: usize, slots: u64) -> u64 {
     let shift = session::header().block_shift.load(Ordering::Relaxed);
-    let base = BASE.load(Ordering::Relaxed);
+    let base = base_of(bank);
+    let is_shadow = |start: u64| banks().any(|b| start >= b && start < b + bank_bytes());
     let mut forgotten = 0;
     for (start, end) in crate::modules::program_mappings() {
-        // The shadow itself and what lies beyond the address space have no shadow of their own.
-        if start >= base && start < base + (ADDRESS_SPACE >> shift) * 8 || end > ADDRESS_SPACE {
+        if is_shadow(start) || end > ADDRESS_SPACE {
             continue;
         }
-        let first = base + (start >> shift) * 8 & !4095;
+        let first = (base + (start >> shift) * 8) & !4095;
         let last = (base + (end >> shift) * 8).next_multiple_of(4096);
         forgotten += forget_in(first, last, slots);
     }

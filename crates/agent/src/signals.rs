@@ -9,7 +9,7 @@
 //! Neighbours: `stubs.rs` (`tt_signal_entry`), `engine::recovery`, the deliver trampoline of
 //! `engine::cache`.
 
-use crate::dispatch::{Runtime, runtime};
+use crate::dispatch::runtime;
 use crate::stubs;
 use crate::sys;
 use crate::syscalls::Outcome;
@@ -173,9 +173,8 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
             return defer(signal, info, &mut context, page);
         }
         let mut runtime = runtime();
-        let Runtime { engine: Some(engine), .. } = &mut *runtime else { return Decision::RETURN };
-        if engine.contains(registers.pc) {
-            engine.recover(&mut registers, &slot_value);
+        if runtime.contains(registers.pc) {
+            runtime.recover(&mut registers, &slot_value);
             context.set_registers(&registers);
         }
         reset_once(slot, &action);

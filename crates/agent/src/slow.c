@@ -6,14 +6,23 @@
 //
 // A shadow word holds the last writer and who has read the block since:
 //   bits 48..63  logical id of the last writer + 1; 0 = not written yet
+//   bit  47      threads of other banks have read (only in the last writer's bank)
 //   bits 0..46   reader slots; a writer's own slot is set by its write
-// Neighbours: `thread.rs` fills struct thread, `stubs.rs` calls the functions.
+//
+// 47 threads share a bank, a flat array of words. While one bank suffices, a word changes by
+// compare-and-swap. With more banks every block has a word in each: the writer stands in all of them,
+// readers only in their own, and slow paths take the block's lock; fast paths never do. The writer in
+// bank 0 is the true one: other banks may be younger than the write.
+// Neighbours: `thread.rs` fills struct thread, `shadow.rs` maps banks, `stubs.rs` calls the functions.
 #include <stdint.h>
 
 typedef uint64_t u64;
 
 #define WRITER_SHIFT 48
-#define READERS ((1ull << 47) - 1)
+#define FOREIGN (1ull << 47)
+#define READERS (FOREIGN - 1)
+#define MAX_BANKS 8
+#define LOCKS 4096
 #define REP_READS_RSI 0x100
 #define REP_WRITES_RDI 0x200
 #define REP_SCANS 0x400
@@ -24,7 +33,7 @@ typedef uint64_t u64;
 // Mirrors thread.rs.
 struct thread {
     u64 *raw, *waw, *invalidation; // rows of this thread, indexed by logical id
-    u64 id, mask, own_word;
+    u64 id, mask, own_word, bank;
 };
 
 // Mirrors stubs.rs.
@@ -32,37 +41,106 @@ struct frame {
     u64 r15, r14, r13, r12, r11, r10, r9, r8, rdi, rsi, rbp, rbx, rdx, rcx, rax, flags;
 };
 
-u64 tt_shadow;         // address of the word of block 0
-u64 tt_block_shift;    // log2 of the block's bytes
-uint32_t tt_slot_owner[64]; // logical id of the thread in each slot
+u64 tt_shadow[MAX_BANKS];                // address of the word of block 0 in each bank
+u64 tt_banks;                            // banks in use
+u64 tt_block_shift;                      // log2 of the block's bytes
+uint32_t tt_slot_owner[MAX_BANKS][64];   // logical id of the thread in each slot
+uint8_t tt_bank_of[1 << 16];             // bank of each logical id
+static uint8_t locks[LOCKS];
 
-static inline u64 *word_of(u64 address) {
-    return (u64 *)(tt_shadow + ((address >> tt_block_shift) << 3));
+static inline u64 *word_in(u64 bank, u64 address) {
+    return (u64 *)(tt_shadow[bank] + ((address >> tt_block_shift) << 3));
+}
+
+static inline u64 *word_of(const struct thread *t, u64 address) {
+    return word_in(t->bank, address);
+}
+
+static uint8_t *lock_block(u64 address) {
+    uint8_t *lock = &locks[(address >> tt_block_shift) % LOCKS];
+    for (unsigned spins = 1; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE); spins++) {
+        __asm__ volatile("pause");
+        if (spins % 64 == 0) { // sched_yield
+            u64 result = 24;
+            __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
+        }
+    }
+    return lock;
+}
+
+static void unlock_block(uint8_t *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
+
+static void count_raw(struct thread *t, u64 word) {
+    u64 writer = word >> WRITER_SHIFT;
+    if (writer && writer - 1 != t->id)
+        t->raw[writer - 1]++;
+}
+
+static void count_invalidations(struct thread *t, u64 bank, u64 word, u64 writer) {
+    u64 others = word & READERS & ~(bank == t->bank ? t->mask : 0);
+    for (; others; others &= others - 1) {
+        u64 reader = tt_slot_owner[bank][__builtin_ctzll(others)];
+        if (reader != writer - 1)
+            t->invalidation[reader]++;
+    }
+}
+
+static void read_in_banks(struct thread *t, u64 address) {
+    uint8_t *lock = lock_block(address);
+    u64 *own = word_of(t, address);
+    if (!(*own & t->mask)) {
+        u64 truth = *word_in(0, address);
+        u64 writer = truth >> WRITER_SHIFT;
+        __atomic_store_n(own, (truth & ~(FOREIGN | READERS)) | (*own & (FOREIGN | READERS)) | t->mask,
+                         __ATOMIC_RELAXED);
+        if (writer && tt_bank_of[writer - 1] != t->bank) {
+            u64 *writers = word_in(tt_bank_of[writer - 1], address);
+            __atomic_store_n(writers, *writers | FOREIGN, __ATOMIC_RELAXED);
+        }
+        count_raw(t, truth);
+    }
+    unlock_block(lock);
+}
+
+static void write_in_banks(struct thread *t, u64 address) {
+    uint8_t *lock = lock_block(address);
+    u64 writer = *word_in(0, address) >> WRITER_SHIFT;
+    if (writer && writer - 1 != t->id)
+        t->waw[writer - 1]++;
+    for (u64 bank = 0; bank < tt_banks; bank++) {
+        u64 *word = word_in(bank, address);
+        count_invalidations(t, bank, *word, writer);
+        u64 mine = bank == t->bank ? t->own_word : t->own_word & ~(FOREIGN | READERS);
+        __atomic_store_n(word, mine, __ATOMIC_RELAXED);
+    }
+    unlock_block(lock);
 }
 
 void tt_slow_read(struct thread *t, u64 address) {
-    u64 *word = word_of(address);
+    if (tt_banks > 1) {
+        read_in_banks(t, address);
+        return;
+    }
+    u64 *word = word_of(t, address);
     u64 old = __atomic_load_n(word, __ATOMIC_RELAXED);
     do {
         if (old & t->mask)
             return;
     } while (!__atomic_compare_exchange_n(word, &old, old | t->mask, 0, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED));
-    u64 writer = old >> WRITER_SHIFT;
-    if (writer && writer - 1 != t->id)
-        t->raw[writer - 1]++;
+    count_raw(t, old);
 }
 
 void tt_slow_write(struct thread *t, u64 address) {
-    u64 old = __atomic_exchange_n(word_of(address), t->own_word, __ATOMIC_RELAXED);
+    if (tt_banks > 1) {
+        write_in_banks(t, address);
+        return;
+    }
+    u64 old = __atomic_exchange_n(word_of(t, address), t->own_word, __ATOMIC_RELAXED);
     u64 writer = old >> WRITER_SHIFT;
     if (writer && writer - 1 != t->id)
         t->waw[writer - 1]++;
-    for (u64 readers = old & READERS & ~t->mask; readers; readers &= readers - 1) {
-        u64 reader = tt_slot_owner[__builtin_ctzll(readers)];
-        if (reader != writer - 1)
-            t->invalidation[reader]++;
-    }
+    count_invalidations(t, t->bank, old, writer);
 }
 
 void tt_slow_read_write(struct thread *t, u64 address) {
@@ -75,7 +153,7 @@ static void read_range(struct thread *t, u64 start, u64 bytes) {
     if (!bytes)
         return;
     for (u64 a = start & ~(block - 1); a <= start + bytes - 1; a += block)
-        if (!(*word_of(a) & t->mask))
+        if (!(*word_of(t, a) & t->mask))
             tt_slow_read(t, a);
 }
 
@@ -84,7 +162,7 @@ static void write_range(struct thread *t, u64 start, u64 bytes) {
     if (!bytes)
         return;
     for (u64 a = start & ~(block - 1); a <= start + bytes - 1; a += block)
-        if (*word_of(a) != t->own_word)
+        if (*word_of(t, a) != t->own_word)
             tt_slow_write(t, a);
 }
 

@@ -80,30 +80,28 @@ unsafe extern "C" fn tt_start(_argc: i32, _argv: *const *const u8, envp: *mut *c
 }
 
 fn take_over(header: &wire::session::Header) -> Result<(), u32> {
+    let placed = shadow::map().ok_or(failure::NO_SHADOW)?;
     let shift = header.block_shift.load(Ordering::Relaxed);
-    let placed = shadow::map(shift).ok_or(failure::NO_SHADOW)?;
-    let mut options = Options::new(
-        shift,
-        Shadow::Near { base: placed.base },
-        header.disable.load(Ordering::Relaxed),
-    );
-    options.count = header.count.load(Ordering::Relaxed) != 0;
-    // SAFETY: relocated by the loader before constructors run.
-    options.thread_start_hook = unsafe { PTHREAD_CREATE };
-    let engine = Engine::new(options, stubs::addresses(), Table { base: placed.table });
+    let engine = |kind: Shadow, table: i32| {
+        let mut options = Options::new(shift, kind, header.disable.load(Ordering::Relaxed));
+        options.count = header.count.load(Ordering::Relaxed) != 0;
+        // SAFETY: relocated by the loader before constructors run.
+        options.thread_start_hook = unsafe { PTHREAD_CREATE };
+        Engine::new(options, stubs::addresses(), Table { base: table })
+    };
+    let [near_table, far_table] = placed.tables;
     let mut runtime = dispatch::runtime();
     runtime.modules.read_existing();
-    runtime.engine = Some(engine);
+    runtime.near = placed.near.map(|base| engine(Shadow::Near { base }, near_table));
+    runtime.far = Some(engine(Shadow::Far, far_table));
     header.started_ns.store(sys::now_ns(), Ordering::Relaxed);
     let mut initial = thread::prepare(None, 0).ok_or(failure::NO_SHADOW)?;
     if !thread::attach(&mut initial) {
         return Err(failure::NO_GS);
     }
-    let dispatch::Runtime { engine: Some(engine), modules } = &mut *runtime else {
-        return Err(failure::NO_CODE_CACHE);
-    };
-    let deliver =
-        engine.prepare(tt_start as *const () as u64, modules).ok_or(failure::NO_CODE_CACHE)?;
+    let (engine, modules) = runtime.engine_for(0).ok_or(failure::NO_CODE_CACHE)?;
+    let here = tt_start as *const () as u64;
+    let deliver = engine.prepare(here, modules).ok_or(failure::NO_CODE_CACHE)?;
     thread::set_deliver(deliver);
     // SAFETY: the initial thread's page.
     unsafe { thread::set_field(initial.page, engine::control::DELIVER, deliver) };

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use engine::control;
 use wire::session::{MAX_THREADS, ThreadPage, life};
 
-/// Reader slots in a shadow word.
+/// Reader slots in a shadow word: threads that share a bank.
 const SLOTS: usize = 47;
 const WRITER_SHIFT: u32 = 48;
 /// The agent's stack of a thread, for the dispatcher and slow paths.
@@ -21,36 +21,48 @@ const SIGNAL_STACK_BYTES: u64 = 64 << 10;
 const XSAVE_BYTES: u64 = 4096;
 
 unsafe extern "C" {
-    /// In `slow.c`: logical id of the thread in each slot.
-    static mut tt_slot_owner: [u32; 64];
+    /// In `slow.c`: logical id of the thread in each slot of each bank; bank of each logical id.
+    static mut tt_slot_owner: [[u32; 64]; 8];
+    static mut tt_bank_of: [u8; 1 << 16];
 }
 
-/// The agent's record of a thread. The first six fields mirror `slow.c`.
+/// The agent's record of a thread. The first seven fields mirror `slow.c`.
 #[repr(C)]
 pub struct Thread {
     pub rows: [*mut u64; 3],
     pub id: u64,
     pub mask: u64,
     pub own_word: u64,
+    pub bank: u64,
     /// Address of the thread's page, which %gs points to.
     pub page: u64,
     /// Its signal mask.
     pub signal_mask: u64,
-    slot: Option<usize>,
+    /// Bank and slot.
+    slot: Option<(usize, usize)>,
     /// Lowest address of its stacks.
     stacks: u64,
     pub tid: u32,
 }
 
+/// State of a reader slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    Free,
+    Used,
+    /// Its thread has exited, its bits are still in the shadow.
+    Left,
+}
+
 /// Who has which slot, and stacks to reuse.
 struct Registry {
-    /// Free (0), in use (1), or left by a thread that has exited (2).
-    slots: [u8; SLOTS],
+    /// Of each bank.
+    slots: Vec<[Slot; SLOTS]>,
     free_stacks: Vec<(u32, u64)>,
 }
 
 static REGISTRY: SpinLock<Registry> =
-    SpinLock::new(Registry { slots: [0; SLOTS], free_stacks: Vec::new() });
+    SpinLock::new(Registry { slots: Vec::new(), free_stacks: Vec::new() });
 
 /// Reads a field of a control block.
 ///
@@ -79,16 +91,17 @@ pub fn prepare(parent: Option<u32>, start_routine: u64) -> Option<Box<Thread>> {
     if id >= MAX_THREADS {
         return None;
     }
-    let slot = take_slot()?;
+    let (bank, slot) = take_slot()?;
     let Some(stacks) = take_stacks() else {
-        REGISTRY.lock().slots[slot] = 0;
+        REGISTRY.lock().slots[bank][slot] = Slot::Free;
         return None;
     };
     header.threads.store(id as u32 + 1, Ordering::Relaxed);
     let page = session::page(id);
     // SAFETY: the page is ours alone until the thread runs; the slot is ours.
     unsafe {
-        tt_slot_owner[slot] = id as u32;
+        tt_slot_owner[bank][slot] = id as u32;
+        tt_bank_of[id] = bank as u8;
         let p = &*page;
         p.parent.store(parent.unwrap_or(u32::MAX), Ordering::Relaxed);
         p.start_routine.store(start_routine, Ordering::Relaxed);
@@ -103,9 +116,10 @@ pub fn prepare(parent: Option<u32>, start_routine: u64) -> Option<Box<Thread>> {
         id: id as u64,
         mask,
         own_word,
+        bank: bank as u64,
         page: page as u64,
         signal_mask: 0,
-        slot: Some(slot),
+        slot: Some((bank, slot)),
         stacks,
         tid: 0,
     };
@@ -122,6 +136,7 @@ pub fn prepare_unprofiled() -> Option<Box<Thread>> {
         id: u64::MAX,
         mask: 0,
         own_word: 0,
+        bank: 0,
         page,
         signal_mask: 0,
         slot: None,
@@ -145,6 +160,7 @@ fn install(thread: Thread) -> Box<Thread> {
         (control::SELF, thread.page),
         (control::MASK, thread.mask),
         (control::OWN_WORD, thread.own_word),
+        (control::BANK_BASE8, shadow::base_of(thread.bank as usize) / 8),
         (control::THREAD, &raw const *thread as u64),
         (control::XSAVE, thread.stacks),
         (control::SIGNAL_STACK, signal_top),
@@ -157,28 +173,47 @@ fn install(thread: Thread) -> Box<Thread> {
     thread
 }
 
-fn take_slot() -> Option<usize> {
+/// A slot for a new thread: a free one, one left by exited threads, or the first of a new bank.
+fn take_slot() -> Option<(usize, usize)> {
     let mut registry = REGISTRY.lock();
-    if let Some(slot) = registry.slots.iter().position(|s| *s == 0) {
-        registry.slots[slot] = 1;
-        return Some(slot);
+    if registry.slots.is_empty() {
+        registry.slots.push([Slot::Free; SLOTS]);
     }
-    let left = registry
-        .slots
-        .iter()
-        .enumerate()
-        .filter(|s| *s.1 == 2)
-        .map(|s| 1u64 << s.0)
-        .fold(0, |a, b| a | b);
-    if left == 0 {
-        return None;
+    let found = registry.find(Slot::Free).or_else(|| {
+        registry.reuse_left()?;
+        registry.find(Slot::Free)
+    });
+    let (bank, slot) = match found {
+        Some(found) => found,
+        None => {
+            let bank = shadow::map_bank()?;
+            registry.slots.push([Slot::Free; SLOTS]);
+            (bank, 0)
+        }
+    };
+    registry.slots[bank][slot] = Slot::Used;
+    Some((bank, slot))
+}
+
+impl Registry {
+    fn find(&self, wanted: Slot) -> Option<(usize, usize)> {
+        self.slots.iter().enumerate().find_map(|(bank, slots)| {
+            slots.iter().position(|s| *s == wanted).map(|slot| (bank, slot))
+        })
     }
-    let forgotten = shadow::forget_readers(left);
-    session::header().readers_forgotten.fetch_add(forgotten, Ordering::Relaxed);
-    registry.slots.iter_mut().filter(|s| **s == 2).for_each(|s| *s = 0);
-    let slot = registry.slots.iter().position(|s| *s == 0)?;
-    registry.slots[slot] = 1;
-    Some(slot)
+
+    /// Frees the slots that exited threads have left in the first bank that has any. Their readings
+    /// are forgotten: a later write there is not counted as an invalidation of theirs.
+    fn reuse_left(&mut self) -> Option<()> {
+        let (bank, _) = self.find(Slot::Left)?;
+        let slots = &mut self.slots[bank];
+        let left = slots.iter().enumerate().filter(|(_, s)| **s == Slot::Left);
+        let mask = left.fold(0, |mask, (slot, _)| mask | 1 << slot);
+        let forgotten = shadow::forget_readers(bank, mask);
+        session::header().readers_forgotten.fetch_add(forgotten, Ordering::Relaxed);
+        slots.iter_mut().filter(|s| **s == Slot::Left).for_each(|s| *s = Slot::Free);
+        Some(())
+    }
 }
 
 fn take_stacks() -> Option<u64> {
@@ -234,8 +269,8 @@ impl Thread {
     pub fn exit(&self) {
         self.end();
         let mut registry = REGISTRY.lock();
-        if let Some(slot) = self.slot {
-            registry.slots[slot] = 2;
+        if let Some((bank, slot)) = self.slot {
+            registry.slots[bank][slot] = Slot::Left;
         }
         registry.free_stacks.push((self.tid, self.stacks));
     }
@@ -256,10 +291,10 @@ impl Thread {
     pub fn abandon(self: Box<Self>) {
         self.shared().life.store(life::UNUSED, Ordering::Relaxed);
         let mut registry = REGISTRY.lock();
-        if let Some(slot) = self.slot {
+        if let Some((bank, slot)) = self.slot {
             // Still the last id: callers serialise.
             session::header().threads.store(self.id as u32, Ordering::Relaxed);
-            registry.slots[slot] = 0;
+            registry.slots[bank][slot] = Slot::Free;
         }
         registry.free_stacks.push((NOBODY, self.stacks));
     }

@@ -48,9 +48,7 @@ fn return_address(page: u64) -> u64 {
     // SAFETY: the calling thread's page.
     let resume = unsafe { thread::field(page, control::RESUME) };
     let mut registers = engine::recovery::Registers { pc: resume, ..Default::default() };
-    if let Some(engine) = &runtime().engine {
-        engine.recover(&mut registers, &|_| 0);
-    }
+    runtime().recover(&mut registers, &|_| 0);
     registers.pc
 }
 
@@ -99,7 +97,7 @@ fn spawn(frame: &Frame, page: u64) -> Outcome {
     // SAFETY: the calling thread's page.
     let (parent, resume, start_routine) = unsafe {
         (
-            thread::current(page).id as u32,
+            thread::current(page),
             thread::field(page, control::RESUME),
             thread::field(page, control::START_ROUTINE),
         )
@@ -107,20 +105,11 @@ fn spawn(frame: &Frame, page: u64) -> Outcome {
     let native = return_address(page);
     let mask = sys::set_signal_mask(ALL_SIGNALS);
     let creation = CREATION.lock();
-    let (child, target) = match thread::prepare(Some(parent), start_routine) {
-        Some(child) => (child, resume),
-        None => {
-            session::header().threads_unprofiled.fetch_add(1, Ordering::Relaxed);
-            match thread::prepare_unprofiled() {
-                Some(child) => (child, native),
-                None => {
-                    const EAGAIN: i64 = -11;
-                    drop(creation);
-                    sys::set_signal_mask(mask);
-                    return Outcome::Done(EAGAIN);
-                }
-            }
-        }
+    let Some((child, target)) = prepare_child(parent, start_routine, resume, native) else {
+        const EAGAIN: i64 = -11;
+        drop(creation);
+        sys::set_signal_mask(mask);
+        return Outcome::Done(EAGAIN);
     };
     let child = Box::leak(child);
     child.signal_mask = mask;
@@ -142,6 +131,27 @@ fn spawn(frame: &Frame, page: u64) -> Outcome {
     drop(creation);
     sys::set_signal_mask(mask);
     Outcome::Done(result)
+}
+
+/// A record for a new thread and where it starts: at `resume`, where its parent is in the cache, or in
+/// the other engine's cache, or natively if there is no room for it.
+fn prepare_child(
+    parent: &Thread,
+    start_routine: u64,
+    resume: u64,
+    native: u64,
+) -> Option<(Box<Thread>, u64)> {
+    if let Some(child) = thread::prepare(Some(parent.id as u32), start_routine) {
+        if (child.bank == 0) == (parent.bank == 0) {
+            return Some((child, resume));
+        }
+        if let (_, Some(target)) = runtime().code(None, native, child.bank) {
+            return Some((child, target));
+        }
+        child.abandon();
+    }
+    session::header().threads_unprofiled.fetch_add(1, Ordering::Relaxed);
+    Some((thread::prepare_unprofiled()?, native))
 }
 
 /// First code of a new thread, on its agent stack.
