@@ -12,7 +12,7 @@ import {
 } from '../model/machine'
 import { type Edge, strongestPairs } from '../model/matrix'
 import { grouped, percent, relativeCost } from '../model/numbers'
-import { levelColours } from '../model/scale'
+import { levelColours, textOn } from '../model/scale'
 import { edgeInFocus, inFocus, type Store } from '../state'
 import { card, choice, el, hideTip, showTip, svg } from './dom'
 
@@ -213,7 +213,9 @@ function shares(placement: Placement, key: LevelKey): HTMLElement {
       const title = `${share.level}: ${grouped(share.events)}, ${text}`
       const part = el('span', { title }, share.share >= 0.07 ? text : '')
       part.style.flexGrow = `${share.share}`
-      part.style.background = key.get(share.level) ?? ''
+      const colour = key.get(share.level)!
+      part.style.background = colour
+      part.style.color = textOn(colour)
       bar.append(part)
     }
     const relative = chance.cost > 0 ? relativeCost(cost / chance.cost) : ''
