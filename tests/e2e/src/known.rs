@@ -51,8 +51,8 @@ impl Runtime {
     /// bounces a few lines, seldom more than five times for each pair of threads.
     pub fn noise(self, barriers: u64) -> Noise {
         match self {
-            Runtime::Pthreads => Noise { with_initial: 64, between: 8 },
-            _ => Noise { with_initial: 128 + 16 * barriers, between: 32 + 16 * barriers },
+            Runtime::Pthreads => Noise { with_initial: 32, between: 6 },
+            _ => Noise { with_initial: 160 + 8 * barriers, between: 24 + 8 * barriers },
         }
     }
 }

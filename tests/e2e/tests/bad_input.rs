@@ -288,7 +288,7 @@ mod files {
         let newer = text.replacen("\"schema_version\": 1", "\"schema_version\": 999", 1);
         assert_ne!(newer, text);
         std::fs::write(&json, newer).unwrap();
-        refused(&report(), 125, &["999", "newer"]);
+        refused(&report(), 125, &["999", "update"]);
         std::fs::write(&json, &text[..text.len() / 2]).unwrap();
         refused(&report(), 125, &["profile.json"]);
         std::fs::write(&json, &text).unwrap();
