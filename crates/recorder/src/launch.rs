@@ -235,7 +235,8 @@ fn binding_of((planned, slot): (&PlanSlot, &Slot)) -> Binding {
         life::BOUND => (Outcome::Moved, Some(in_force)),
         life::PROGRAMS_OWN => {
             let own = if in_force.is_empty() { cpus(&slot.wished) } else { in_force };
-            (Outcome::ProgramsOwn, Some(own))
+            let outcome = if own == as_planned { Outcome::AsPlanned } else { Outcome::ProgramsOwn };
+            (outcome, Some(own))
         }
         life::FAILED => {
             let error = std::io::Error::from_raw_os_error(slot.error.load(Relaxed) as i32);

@@ -4,7 +4,8 @@
 //! counts all CPUs. Setting: the program's wish wins over the plan, and is reported; a mask that
 //! does not narrow what the thread would have had (OpenMP runtimes set "everything") is no wish.
 
-use crate::plan;
+use crate::bind;
+use crate::plan::{self, Plan};
 use crate::real::next;
 use crate::sys::{self, Mask};
 use core::ffi::{c_int, c_void};
@@ -55,9 +56,8 @@ pub unsafe extern "C" fn pthread_getaffinity_np(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sched_setaffinity(pid: pid_t, size: usize, mask: *mut c_void) -> c_int {
     let Some(next) = next!(c"sched_setaffinity": SchedCall) else { return no_such_call() };
-    let slot = plan::get().and_then(|plan| plan::slot_of_tid(plan, pid as u32));
     // SAFETY: the program's own call.
-    unsafe { with_wish(slot, mask, size, 0, || next(pid, size, mask)) }
+    unsafe { with_wish(by_tid(pid), mask, size, 0, || next(pid, size, mask)) }
 }
 
 /// # Safety
@@ -69,9 +69,9 @@ pub unsafe extern "C" fn pthread_setaffinity_np(
     mask: *mut c_void,
 ) -> c_int {
     let Some(next) = next!(c"pthread_setaffinity_np": PthreadCall) else { return libc::ENOSYS };
-    let slot = plan::get().and_then(|plan| plan::slot_of_handle(plan, thread));
+    let target = plan::get().and_then(|plan| Some((plan, plan::slot_of_handle(plan, thread)?)));
     // SAFETY: the program's own call.
-    unsafe { with_wish(slot, mask, size, 0, || next(thread, size, mask)) }
+    unsafe { with_wish(target, mask, size, 0, || next(thread, size, mask)) }
 }
 
 /// `sched_getaffinity` and `sched_setaffinity` as raw system calls, which LLVM's OpenMP runtime
@@ -95,9 +95,16 @@ pub unsafe extern "C" fn raw_affinity_call(
             }
             return result;
         }
-        let slot = plan::get().and_then(|plan| plan::slot_of_tid(plan, pid as u32));
-        with_wish(slot, mask, size, 0, call)
+        with_wish(by_tid(pid), mask, size, 0, call)
     }
+}
+
+/// A planned thread of this process.
+type Target = (Plan, &'static Slot);
+
+fn by_tid(pid: pid_t) -> Option<Target> {
+    let plan = plan::get()?;
+    Some((plan, plan::slot_of_tid(plan, pid as u32)?))
 }
 
 fn is_bound(slot: &Slot) -> bool {
@@ -105,7 +112,7 @@ fn is_bound(slot: &Slot) -> bool {
 }
 
 fn bound_by_tid(pid: pid_t) -> Option<&'static Slot> {
-    plan::slot_of_tid(plan::get()?, pid as u32).filter(|slot| is_bound(slot))
+    by_tid(pid).map(|(_, slot)| slot).filter(|slot| is_bound(slot))
 }
 
 /// Overwrites an answer of the kernel with the mask that the thread would have had.
@@ -128,13 +135,13 @@ unsafe fn show_wished(slot: Option<&Slot>, mask: *mut c_void, size: usize) {
 /// # Safety
 /// `mask` has `size` readable bytes, or `call` would fail.
 unsafe fn with_wish<R: PartialEq + Copy>(
-    slot: Option<&Slot>,
+    target: Option<Target>,
     mask: *const c_void,
     size: usize,
     done: R,
     call: impl FnOnce() -> R,
 ) -> R {
-    let Some(slot) = slot.filter(|_| !mask.is_null()) else { return call() };
+    let Some((plan, slot)) = target.filter(|_| !mask.is_null()) else { return call() };
     let mut wish = [0u64; MASK_WORDS];
     let length = size.min(size_of::<Mask>());
     // SAFETY: both have that many bytes; the program passes a valid mask.
@@ -142,10 +149,21 @@ unsafe fn with_wish<R: PartialEq + Copy>(
         core::ptr::copy_nonoverlapping(mask.cast::<u8>(), wish.as_mut_ptr().cast::<u8>(), length);
     }
     let before = slot.life.load(Acquire);
-    if matches!(before, life::BOUND | life::TAKEN) && sys::contains(&wish, &sys::load(&slot.wished))
-    {
-        // Bound: stay. Not bound yet (the initial thread): nothing to narrow.
-        return if before == life::BOUND { done } else { call() };
+    let anywhere = sys::load(&plan.header.original);
+    let narrows = !sys::contains(&wish, &sys::load(&slot.wished));
+    match before {
+        life::BOUND if !narrows => {
+            if sys::contains(&wish, &anywhere) {
+                sys::store(&slot.wished, &anywhere);
+            }
+            return done;
+        }
+        // The initial thread before it is bound.
+        life::TAKEN if !narrows => return call(),
+        life::PROGRAMS_OWN if sys::contains(&wish, &anywhere) => {
+            return if withdrawn(plan, slot, &anywhere) { done } else { call() };
+        }
+        _ => {}
     }
     // Said before it is done, so that the launcher does not bind in between.
     slot.life.store(life::PROGRAMS_OWN, Release);
@@ -159,6 +177,20 @@ unsafe fn with_wish<R: PartialEq + Copy>(
         false => slot.life.store(before, Release),
     }
     result
+}
+
+/// The program takes back a wish: a runtime has visited every CPU to learn about it, say. The plan
+/// is in force again; true when the thread is bound now.
+fn withdrawn(plan: Plan, slot: &Slot, anywhere: &Mask) -> bool {
+    sys::store(&slot.wished, anywhere);
+    slot.life.store(life::TAKEN, Release);
+    let initial = slot.thread.load(Relaxed) == 0;
+    if initial && plan.header.created.load(Relaxed) == 0 {
+        // Still too early for it.
+        return false;
+    }
+    bind::bind(slot, slot.tid.load(Relaxed), anywhere);
+    is_bound(slot)
 }
 
 fn no_such_call() -> c_int {
