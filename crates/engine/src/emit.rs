@@ -50,6 +50,11 @@ impl Emitter {
         self.len
     }
 
+    /// Whether nothing has been emitted.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Address of the first byte.
     pub fn base(&self) -> u64 {
         self.base
@@ -176,7 +181,7 @@ impl Emitter {
 
     /// Pads with no-ops to a multiple of `to`.
     pub fn align(&mut self, to: u64) {
-        while !self.ip().is_multiple_of(to) {
+        while self.ip() % to != 0 {
             self.bytes(&[0x90]);
         }
     }
