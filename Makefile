@@ -52,7 +52,7 @@ test: packages-test build check test-web test-rust test-e2e test-browser ## run 
 
 check: packages-test ## formatting, lints, layering and file sizes
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --release $(TESTED) --all-targets --quiet -- -D warnings
+	$(CARGO) clippy --release --workspace --exclude threadtalk-agent --all-targets --quiet -- -D warnings
 	$(CARGO) clippy --profile agent -p threadtalk-agent --quiet -- -D warnings
 	$(CARGO) xtask check
 
