@@ -158,7 +158,7 @@ pub fn launch(
             .filter(|stranger| stranger.tid.load(Relaxed) != 0)
             .map(unplanned)
             .collect(),
-        unplanned_count: header.strangers.load(Relaxed),
+        unplanned_count: header.strangers.load(Relaxed) - header.recognised.load(Relaxed),
         inactive: inactive(header, &ended),
     })
 }

@@ -5,6 +5,7 @@
 //! number of the thread in creation order. A thread that matches nothing may still be recognised by
 //! the name that it gives itself later (`names.rs`).
 
+use crate::bind;
 use crate::maps::{self, Place};
 use crate::plan::{self, Plan};
 use crate::sys;
@@ -80,6 +81,7 @@ pub fn note_stranger(plan: Plan, creator: u32, routine: usize) {
     }
     let stranger = &plan.strangers[index];
     stranger.tid.store(sys::tid(), Relaxed);
+    bind::note_own_name(&stranger.seen_name);
     let parent = plan.slots.get(creator as usize).map_or(NONE, |s| s.thread.load(Relaxed));
     stranger.parent.store(parent, Relaxed);
     if let Some(place) = maps::locate(routine) {

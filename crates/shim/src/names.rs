@@ -8,7 +8,7 @@ use crate::{bind, matching};
 use core::ffi::{CStr, c_char, c_int, c_ulong};
 use core::sync::atomic::Ordering::*;
 use libc::pthread_t;
-use wire::launch::{MASK_WORDS, life};
+use wire::launch::{MASK_WORDS, Stranger, life};
 
 /// # Safety
 /// As for `pthread_setname_np`.
@@ -62,10 +62,19 @@ unsafe fn named(name: *const c_char) {
     let mut padded = [0u8; 16];
     let length = text.len().min(15);
     padded[..length].copy_from_slice(&text[..length]);
-    let Some(index) = matching::take_by_name(plan, &padded) else { return };
+    let stranger = own_stranger(plan);
+    let Some(index) = matching::take_by_name(plan, &padded) else {
+        if let Some(stranger) = stranger {
+            bind::note_own_name(&stranger.seen_name);
+        }
+        return;
+    };
     plan::set_own_slot(index);
-    plan.header.strangers.fetch_sub(1, Relaxed);
-    forget_stranger(plan);
+    plan.header.recognised.fetch_add(1, Relaxed);
+    // Off the list: a 0 there means nobody.
+    if let Some(stranger) = stranger {
+        stranger.tid.store(0, Relaxed);
+    }
     let slot = &plan.slots[index as usize];
     slot.tid.store(sys::tid(), Relaxed);
     // SAFETY: no arguments.
@@ -78,10 +87,8 @@ unsafe fn named(name: *const c_char) {
     bind::watch_end(index);
 }
 
-/// Takes the calling thread off the list of strangers: a 0 there means "nobody".
-fn forget_stranger(plan: plan::Plan) {
+/// The calling thread's place on the list of threads outside the plan, if it was long enough.
+fn own_stranger(plan: plan::Plan) -> Option<&'static Stranger> {
     let tid = sys::tid();
-    if let Some(stranger) = plan.strangers.iter().find(|s| s.tid.load(Relaxed) == tid) {
-        stranger.tid.store(0, Relaxed);
-    }
+    plan.strangers.iter().find(|s| s.tid.load(Relaxed) == tid)
 }

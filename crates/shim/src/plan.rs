@@ -144,6 +144,7 @@ fn forget_previous_program(plan: Plan) {
     plan.header.execs.fetch_add(1, Relaxed);
     plan.header.created.store(0, Relaxed);
     plan.header.strangers.store(0, Relaxed);
+    plan.header.recognised.store(0, Relaxed);
     for slot in plan.slots {
         slot.life.store(life::WAITING, Relaxed);
         for field in [&slot.tid, &slot.error, &slot.seen, &slot.ended] {

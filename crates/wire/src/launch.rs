@@ -70,7 +70,8 @@ pub struct Header {
     pub strangers: AtomicU32,
     /// `execve` in the launched process that the shim followed.
     pub execs: AtomicU32,
-    _pad: AtomicU32,
+    /// Threads counted in `strangers` that were recognised by their name afterwards.
+    pub recognised: AtomicU32,
     /// Mask of the process before anything was bound: what unmatched threads get.
     pub original: [AtomicU64; MASK_WORDS],
 }

@@ -9,9 +9,12 @@
 //! * `real.rs`: programs of the distribution;
 //! * `bad_input.rs`: everything that cannot work must say so in one sentence and leave nothing;
 //! * `workflow.rs`: record, report, export, place, run, tune, one after the other;
+//! * `recorder.rs`: the recorder apart from the engine, with a fake agent;
+//! * `launch.rs`: threads under a plan;
 //! * `stress.rs`: a mix of programs, many runs, eight at once.
 
 pub mod known;
+pub mod launch;
 pub mod stress;
 
 use test_support::{Outcome, Run};

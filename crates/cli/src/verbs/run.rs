@@ -129,8 +129,14 @@ fn differences(report: &LaunchReport) -> Vec<String> {
         ));
     }
     if report.unplanned_count > 0 {
-        let names: Vec<String> =
-            report.unplanned.iter().map(|t| format!("{} ({})", t.name, t.start_routine)).collect();
+        let names: Vec<String> = report
+            .unplanned
+            .iter()
+            .map(|t| match t.start_routine.is_empty() {
+                true => t.name.clone(),
+                false => format!("{} ({})", t.name, t.start_routine),
+            })
+            .collect();
         lines.push(format!(
             "{} not in the plan ran unbound: {}",
             several(report.unplanned_count as usize, "thread"),

@@ -1,0 +1,193 @@
+//! `threadtalk run`: every thread where the plan says, and nothing else changed.
+//!
+//! The target programs print from /proc where they are really bound, which nobody stands in front
+//! of, beside what they are shown. CPUs 0 and 1 are used; fewer means skipped.
+
+use e2e::launch::{outcomes, plan, program, run};
+use serde_json::{Value, json};
+use test_support::{Compiler, Scratch, Threadtalk, probe};
+
+/// Whether the tests can run: they bind to CPUs 0 and 1.
+fn two_cpus(what: &str) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with("Cpus_allowed_list:")).unwrap();
+    let enough = line.contains("0-") && probe::cpus() >= 2;
+    if !enough {
+        probe::skip(what, "needs the CPUs 0 and 1");
+    }
+    enough
+}
+
+/// All CPUs, as /proc writes them.
+fn all_cpus() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with("Cpus_allowed_list:")).unwrap();
+    line.split_once('\t').unwrap().1.to_owned()
+}
+
+fn openmp(compiler: Compiler, arguments: &[&str]) {
+    let scratch = Scratch::new();
+    let Some(binary) = program(compiler, "openmp.c", &["-O2", "-fopenmp"]) else {
+        return probe::skip("OpenMP", "this compiler is not installed");
+    };
+    let file = scratch.join("plan.json");
+    plan(&file, &[1, 0, 1, 0]);
+    let command = [&[binary.to_str().unwrap()], arguments].concat();
+    let (outcome, bindings) = run(&scratch, &file, &command);
+    let cpus = probe::cpus();
+    let mut expected = format!("procs before {cpus}, shown {cpus}\n");
+    for (thread, pu) in [1, 0, 1, 0].iter().enumerate() {
+        expected += &format!("thread {thread}: real {pu}, shown {cpus}\n");
+    }
+    expected += &format!("procs after {cpus}\n");
+    assert_eq!(outcome.stdout_text(), expected, "{outcome}");
+    assert_eq!(outcomes(&bindings), ["as planned"; 4], "{outcome}");
+    assert_eq!((outcome.exit_code, &bindings["as_planned"]), (Some(0), &json!(true)));
+}
+
+#[test]
+fn an_openmp_runtime_still_sees_the_whole_machine() {
+    if two_cpus("OpenMP of gcc") {
+        openmp(Compiler::Gcc, &[]);
+    }
+}
+
+#[test]
+fn so_does_one_that_looks_after_the_initial_thread_was_bound() {
+    if two_cpus("OpenMP of gcc, late") {
+        openmp(Compiler::Gcc, &["late"]);
+    }
+}
+
+#[test]
+fn so_does_llvms_which_makes_raw_system_calls() {
+    if two_cpus("OpenMP of LLVM") {
+        openmp(Compiler::Clang, &[]);
+        openmp(Compiler::Clang, &["late"]);
+    }
+}
+
+#[test]
+fn threads_of_every_form_are_bound_and_wishes_win() {
+    if !two_cpus("forms of threads") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let binary = program(Compiler::Gxx, "forms.cpp", &["-O2", "-pthread"]).unwrap();
+    let file = scratch.join("plan.json");
+    plan(&file, &[1, 0, 1, 1, 1, 1, 1, 1]);
+    let (outcome, bindings) = run(&scratch, &file, &[binary.to_str().unwrap()]);
+    let (all, n) = (all_cpus(), probe::cpus());
+    let expected = [
+        format!("main before: real {all}, shown {n}, raw {n}"),
+        format!("T1 pthread_exit: real 0, shown {n}, raw {n}"),
+        "result 7".into(),
+        format!("main after: real 1, shown {n}, raw {n}"),
+        format!("T2 canceled: real 1, shown {n}, raw {n}"),
+        "canceled 1".into(),
+        format!("T3 thrd_create: real 1, shown {n}, raw {n}"),
+        "result 5".into(),
+        format!("T4 std::thread: real 1, shown {n}, raw {n}"),
+        format!("no wish: real 1, shown {n}, raw {n}"),
+        "a wish: real 0, shown 1, raw 1".into(),
+        format!("wish withdrawn: real 1, shown {n}, raw {n}"),
+        "wish kept: real 0, shown 1, raw 1".into(),
+        "T7 attributes: real 0, shown 1, raw 1".into(),
+        format!("not in the plan: real {all}, shown {n}, raw {n}"),
+        format!("child system:\t{all}"),
+        format!("child popen:\t{all}"),
+        format!("child vfork execl:\t{all}"),
+        format!("forked: real {all}, shown {n}, raw {n}"),
+        format!("thread of forked: real {all}, shown {n}, raw {n}"),
+        "environment .".into(),
+        format!("main end: real 1, shown {n}, raw {n}"),
+    ];
+    let lines: Vec<String> = outcome.stdout_text().lines().map(str::to_owned).collect();
+    assert_eq!(lines, expected, "{outcome}");
+    let mut as_planned = vec!["as planned"; 8];
+    (as_planned[6], as_planned[7]) = ("program's own", "program's own");
+    assert_eq!(outcomes(&bindings), as_planned, "{outcome}");
+    assert_eq!(bindings["unplanned_threads"], 1, "{bindings}");
+    // The program's own status, and the differences in words.
+    assert_eq!(outcome.exit_code, Some(6), "{outcome}");
+    let said = outcome.stderr_text();
+    assert!(said.contains("T6 ran on CPUs 0 instead of P#1: the program sets"), "{outcome}");
+    assert!(said.contains("T7 ran on CPUs 0 instead of P#1"), "{outcome}");
+    assert!(said.contains("1 thread not in the plan ran unbound: forms"), "{outcome}");
+}
+
+#[test]
+fn a_plan_follows_through_programs_that_replace_themselves() {
+    if !two_cpus("execve") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let binary = program(Compiler::Gcc, "openmp.c", &["-O2", "-fopenmp"]).unwrap();
+    let file = scratch.join("plan.json");
+    plan(&file, &[1, 0, 1, 0]);
+    let script = format!("exec {}", binary.display());
+    let (outcome, bindings) = run(&scratch, &file, &["env", "A=1", "nice", "sh", "-c", &script]);
+    assert!(outcome.stdout_text().contains("thread 2: real 1, shown"), "{outcome}");
+    assert_eq!(outcomes(&bindings), ["as planned"; 4], "{outcome}");
+}
+
+/// Gives the workers of `names.c` identities: all the same but for ordinal and name.
+fn with_names(file: &std::path::Path, routine: &str, letters: &str) {
+    let mut plan: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let slots = plan["slots"].as_array_mut().unwrap();
+    let main = json!({ "start_routine": "", "parent": null, "ordinal": 0, "name": "names" });
+    slots[0]["identity"] = main;
+    for (i, letter) in letters.chars().enumerate() {
+        slots[i + 1]["identity"] = json!({
+            "start_routine": routine,
+            "parent": 0,
+            "ordinal": i,
+            "name": format!("worker-{letter}"),
+        });
+    }
+    std::fs::write(file, plan.to_string()).unwrap();
+}
+
+#[test]
+fn threads_are_recognised_by_routine_and_ordinal_else_by_name() {
+    if !two_cpus("identities") {
+        return;
+    }
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let binary = program(Compiler::Gcc, "names.c", &["-O2", "-pthread"]).unwrap();
+    let command = [binary.to_str().unwrap(), "abc"];
+    // Identities as a recording has them: all three match by routine and ordinal.
+    let (profile, recorded) = (scratch.join("names.tt"), scratch.join("recorded.json"));
+    threadtalk.record(&profile, &[], &command).run().expect_code(0);
+    let place = threadtalk.verb("place").arg(&profile).arg("-o").arg(&recorded);
+    place.run().expect_code(0);
+    let (outcome, bindings) = run(&scratch, &recorded, &command);
+    assert_eq!(outcomes(&bindings), ["as planned"; 4], "{outcome}");
+    // The routine has moved (another build of the program): names still tell them apart.
+    let file = scratch.join("plan.json");
+    plan(&file, &[0, 1, 0, 1]);
+    with_names(&file, "names+0x1", "abc");
+    let (outcome, bindings) = run(&scratch, &file, &[command[0], "hcab"]);
+    let all = all_cpus();
+    let expected = format!("worker-h {all}\nworker-c 1\nworker-a 1\nworker-b 0\n");
+    assert_eq!(outcome.stdout_text(), expected, "{outcome}");
+    assert_eq!(outcomes(&bindings), ["as planned"; 4], "{outcome}");
+    assert_eq!(bindings["unplanned_threads"], 1, "{bindings}");
+    assert_eq!(bindings["unplanned"][0]["name"], "worker-h", "{bindings}");
+}
+
+#[test]
+fn threads_that_never_appear_are_named() {
+    if !two_cpus("a thread too many in the plan") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let binary = program(Compiler::Gcc, "names.c", &["-O2", "-pthread"]).unwrap();
+    let file = scratch.join("plan.json");
+    plan(&file, &[0, 1, 0]);
+    let (outcome, bindings) = run(&scratch, &file, &[binary.to_str().unwrap(), "a"]);
+    assert_eq!(outcomes(&bindings), ["as planned", "as planned", "not seen"], "{outcome}");
+    let said = outcome.stderr_text();
+    assert!(said.contains("1 thread of the plan never appeared: T2"), "{outcome}");
+    assert_eq!((outcome.exit_code, &bindings["as_planned"]), (Some(0), &json!(false)));
+}
