@@ -11,6 +11,7 @@
 //! * `workflow.rs`: record, report, export, place, run, tune, one after the other;
 //! * `recorder.rs`: the recorder apart from the engine, with a fake agent;
 //! * `launch.rs`: threads under a plan;
+//! * `tune.rs`: recording, placing and comparing in one;
 //! * `stress.rs`: a mix of programs, many runs, eight at once.
 
 pub mod known;

@@ -1,0 +1,188 @@
+//! `threadtalk tune`: what is kept, what is dropped, and what happens when it is cut short.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use test_support::threadtalk::left_in_shared_memory;
+use test_support::{Compiler, Run, Scratch, Target, Threadtalk, probe};
+
+/// Four threads in two pairs, `examples/pairs.c`.
+fn pairs() -> PathBuf {
+    let target = Target::new(Compiler::Gcc, "examples/pairs.c").flags(&["-O2", "-pthread"]);
+    target.build().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn tune(plan: &Path, options: &[&str], command: &[&str]) -> Run {
+    Threadtalk::built().verb("tune").arg("-o").arg(plan).args(options).arg("--").args(command)
+}
+
+fn one_cpu() -> bool {
+    let one = probe::cpus() < 2;
+    if one {
+        probe::skip("tune", "one CPU leaves nothing to place");
+    }
+    one
+}
+
+#[test]
+fn the_verdict_follows_from_the_interval_and_decides_about_the_plan() {
+    if one_cpu() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (plan, binary) = (scratch.join("t.json"), pairs());
+    let command = [binary.to_str().unwrap(), "1500"];
+    let run = tune(&plan, &["--json", "--runs", "4", "--policy", "locality"], &command);
+    let outcome = run.run().expect_code(0);
+    // Standard output is JSON and nothing else: the program's own output is not there.
+    let json: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    let ratio = &json["wall_ratio"];
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::INFINITY);
+    let (low, high) = (number(&ratio["low"]), number(&ratio["high"]));
+    assert!(low <= number(&ratio["estimate"]) && number(&ratio["estimate"]) <= high, "{json}");
+    let verdict = if high < 1.0 {
+        "placed is faster"
+    } else if low > 1.0 {
+        "placed is slower"
+    } else {
+        "no difference"
+    };
+    assert_eq!(json["verdict"], verdict, "{json}");
+    assert_eq!(plan.exists(), verdict == "placed is faster", "{json}");
+    assert_eq!(json["plan"].is_string(), plan.exists(), "{json}");
+    assert_eq!((&json["pairs"], &json["threads"]), (&4.into(), &5.into()), "{json}");
+    // The profile stays either way.
+    assert!(scratch.join("t.tt").join("profile.json").exists());
+}
+
+#[test]
+fn a_program_with_nothing_to_place_is_not_timed() {
+    if one_cpu() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (plan, ran) = (scratch.join("t.json"), scratch.join("ran"));
+    let script = format!("echo once; echo x >>{}", ran.display());
+    let outcome = tune(&plan, &[], &["sh", "-c", &script]).run().expect_code(0);
+    assert!(outcome.stdout_text().starts_with("once\n"), "{outcome}");
+    let said = "Placement does not matter here: the program has a single thread.";
+    assert!(outcome.stdout_text().contains(said), "{outcome}");
+    assert_eq!(std::fs::read_to_string(ran).unwrap(), "x\n", "it ran more than once");
+    assert!(!plan.exists());
+}
+
+#[test]
+fn a_program_that_fails_stops_it_with_its_status() {
+    let scratch = Scratch::new();
+    let plan = scratch.join("t.json");
+    let outcome = tune(&plan, &[], &["sh", "-c", "exit 9"]).run().expect_code(9);
+    assert!(outcome.stderr_text().contains("exited with status 9"), "{outcome}");
+    assert!(!plan.exists() && scratch.join("t.tt").exists(), "{outcome}");
+}
+
+#[test]
+fn what_exists_is_not_replaced_and_nothing_runs() {
+    let scratch = Scratch::new();
+    let (plan, witness) = (scratch.join("t.json"), scratch.join("witness"));
+    std::fs::write(&plan, "mine").unwrap();
+    let touch = ["touch", witness.to_str().unwrap()];
+    let outcome = tune(&plan, &[], &touch).run().expect_code(125);
+    assert!(outcome.stderr_text().contains("t.json exists already"), "{outcome}");
+    assert!(!witness.exists(), "the program ran");
+    assert_eq!(std::fs::read(&plan).unwrap(), b"mine");
+}
+
+#[test]
+fn every_run_reads_the_same_input() {
+    if one_cpu() {
+        return;
+    }
+    // Counts its input in a thread and writes the count where runs add up.
+    let scratch = Scratch::new();
+    let (plan, input, counts) =
+        (scratch.join("t.json"), scratch.join("input"), scratch.join("counts"));
+    std::fs::write(&input, "0123456789").unwrap();
+    let source = scratch.join("reader.c");
+    std::fs::write(&source, READER).unwrap();
+    let reader = Target::new(Compiler::Gcc, source.to_str().unwrap()).flags(&["-pthread"]);
+    let script = format!(
+        "exec {} tune --runs 2 --policy locality -o {} -- {} {} <{}",
+        test_support::paths::release().join("threadtalk").display(),
+        plan.display(),
+        reader.build().unwrap().display(),
+        counts.display(),
+        input.display()
+    );
+    Run::new("sh").args(["-c", &script]).run().expect_code(0);
+    let counts = std::fs::read_to_string(counts).unwrap();
+    // Recording, first look, two pairs.
+    assert_eq!(counts, "10\n".repeat(6));
+}
+
+/// A thread writes what the main thread then reads: something to place.
+const READER: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static char text[100];
+static long count;
+static void *read_all(void *none) { count = read(0, text, sizeof text); return none; }
+int main(int argc, char **argv) {
+    pthread_t thread;
+    pthread_create(&thread, 0, read_all, 0);
+    pthread_join(thread, 0);
+    FILE *file = fopen(argv[argc - 1], "a");
+    fprintf(file, "%ld\n", count);
+    return fclose(file);
+}
+"#;
+
+/// Waits until `done` holds.
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < deadline, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn children(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default()
+}
+
+/// Interrupts a tuning when `ready` says so, and returns its folder.
+fn interrupted(ready: impl Fn(u32, &Scratch) -> bool) -> Scratch {
+    let scratch = Scratch::new();
+    let (plan, binary) = (scratch.join("t.json"), pairs());
+    let command = [binary.to_str().unwrap(), "20000"];
+    let run = tune(&plan, &["--runs", "500"], &command).timeout(Duration::from_secs(120));
+    let outcome = run.run_meanwhile(|pid| {
+        wait_until("the phase to interrupt", || ready(pid, &scratch));
+        std::thread::sleep(Duration::from_millis(100));
+        let group = format!("-{pid}");
+        Run::new("kill").args(["-INT", "--", &group]).run().expect_code(0);
+    });
+    assert_eq!(outcome.exit_code, Some(130), "{outcome}");
+    assert!(!outcome.left_processes, "{outcome}");
+    assert_eq!(left_in_shared_memory(), Vec::<PathBuf>::new());
+    assert!(scratch.join("t.tt").join("profile.json").exists(), "{outcome}");
+    scratch
+}
+
+#[test]
+fn interrupted_while_recording_it_keeps_the_profile() {
+    let scratch = interrupted(|pid, _| !children(pid).trim().is_empty());
+    assert!(!scratch.join("t.json").exists());
+}
+
+#[test]
+fn interrupted_while_timing_it_keeps_the_plan_too() {
+    if one_cpu() {
+        return;
+    }
+    let timing =
+        |pid, scratch: &Scratch| scratch.join("t.tt").exists() && !children(pid).trim().is_empty();
+    let scratch = interrupted(timing);
+    let plan = std::fs::read_to_string(scratch.join("t.json")).unwrap();
+    assert!(plan.contains("\"slots\""), "{plan}");
+}
