@@ -71,7 +71,7 @@ test-browser: packages-test build ## the report's page in a headless browser
 stress: packages-test build ## the full stress mix, 100 runs, 8 at once
 	THREADTALK_STRESS_RUNS=100 $(CARGO) test --release -p threadtalk-e2e --test stress -- --nocapture
 
-demo: packages-demo build ## record, place and run two programs, and leave reports in demo/
+demo: build ## record, place and run two programs, and leave reports in demo/
 	@make/demo.sh
 
 bench: packages-test build ## CPU time of recorded against native kernels (BENCH_ARGS=--help)

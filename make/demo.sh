@@ -35,10 +35,10 @@ measure() {
     show "$threadtalk" run --plan "$folder/plan.json" -- "$@"
     echo
     show "$threadtalk" tune --runs 7 --force -o "$folder/tuned.json" -- "$@"
-    show "$threadtalk" report "$folder/profile.tt" --force --html "$folder/report.html" >/dev/null
+    show "$threadtalk" report "$folder/profile.tt" --force --html "$folder/report.html"
 }
 
-mkdir -p "$out/pairs" "$out/pigz"
+mkdir -p "$out/pairs" "$out/sort"
 
 say 'The machine as Threadtalk sees it'
 show "$threadtalk" topo
@@ -53,19 +53,19 @@ END
 gcc -O2 -pthread examples/pairs.c -o "$out/pairs/pairs"
 measure pairs "$out/pairs/pairs"
 
-say 'Second example: pigz, the parallel gzip of the distribution, as it was installed'
+say 'Second example: sort, as the distribution installed it'
 cat <<'END'
-One thread reads the file, four compress its blocks, one writes the result. Every block is handed
-from thread to thread.
+Four threads sort a million lines: each sorts a part, then they merge in a tree, and every merge
+reads what the threads below it wrote. Nothing about sort was changed, and its source is not needed.
 END
-[ -e "$out/pigz/numbers" ] || seq 1 4000000 >"$out/pigz/numbers"
-measure pigz pigz --keep --force --processes 4 "$out/pigz/numbers"
+[ -e "$out/sort/lines" ] || seq 1 1000000 | rev >"$out/sort/lines"
+measure sort sort --parallel=4 --output="$out/sort/sorted" "$out/sort/lines"
 
 say 'What is left to look at'
 cat <<END
 $out/pairs/report.html
-$out/pigz/report.html
+$out/sort/report.html
     open them in a browser: who talks to whom, and where the threads were put
-demo/pairs/profile.tt, demo/pigz/profile.tt
+demo/pairs/profile.tt, demo/sort/profile.tt
     the profiles; 'target/release/threadtalk --help' says what else can be done with them
 END
