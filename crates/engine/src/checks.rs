@@ -222,3 +222,108 @@ fn hoist(checks: &mut [Check], plan: &Plan, liveness: &BlockLiveness) {
 pub fn is_absolute(key: &Key) -> bool {
     key.base == Register::None && key.index == Register::None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::liveness::{self, Live};
+    use crate::options::{Options, Shadow};
+    use iced_x86::{Decoder, DecoderOptions};
+
+    fn plan_of(bytes: &[u8], disabled: u32) -> Vec<Check> {
+        let all: Vec<Instruction> = Decoder::new(64, bytes, DecoderOptions::NONE).iter().collect();
+        let nothing = Live { regs: 0, flags: 0 };
+        let live = liveness::analyse(&all, nothing, &mut |_| Live::ALL, true);
+        let surveyed = survey(&all, &live, true);
+        let options = Options::new(6, Shadow::Far, disabled);
+        plan(&surveyed, &surveyed.accesses, &live, &options, &|_| false)
+    }
+
+    /// mov rax, [rdi + d]
+    fn load(d: u8) -> [u8; 4] {
+        [0x48, 0x8b, 0x47, d]
+    }
+
+    fn displacements(checks: &[Check]) -> Vec<i64> {
+        checks.iter().map(|c| c.displacement).collect()
+    }
+
+    #[test]
+    fn both_ends_of_an_access_are_checked() {
+        assert_eq!(displacements(&plan_of(&load(0), 0)), [0, 7]);
+        // movaps xmm0, [rdi] cannot cross a block; movups can.
+        assert_eq!(displacements(&plan_of(&[0x0f, 0x28, 0x07], 0)), [0]);
+        assert_eq!(displacements(&plan_of(&[0x0f, 0x10, 0x07], 0)), [0, 15]);
+        // push rax: the stack is aligned to eight.
+        assert_eq!(displacements(&plan_of(&[0x50], 0)), [-8]);
+    }
+
+    #[test]
+    fn small_blocks_get_a_probe_each() {
+        let a = Access {
+            position: 0,
+            fs: false,
+            base: Register::RDI,
+            index: Register::None,
+            scale: 1,
+            displacement: 0,
+            size: 64,
+            reads: true,
+            writes: false,
+            aligned: false,
+        };
+        assert_eq!(probes(&a, 16).collect::<Vec<_>>(), [0, 16, 32, 48, 63]);
+        assert_eq!(probes(&a, 64).collect::<Vec<_>>(), [0, 63]);
+        assert_eq!(probes(&Access { aligned: true, ..a }, 64).collect::<Vec<_>>(), [0]);
+    }
+
+    #[test]
+    fn the_same_address_is_checked_once() {
+        let twice = [load(0), load(0)].concat();
+        assert_eq!(plan_of(&twice, 0).len(), 2);
+        assert_eq!(
+            plan_of(&twice, crate::options::disable::MERGE | crate::options::disable::GROUP).len(),
+            4
+        );
+    }
+
+    #[test]
+    fn a_run_within_a_block_is_checked_at_its_ends() {
+        let run: Vec<u8> = (0..8).flat_map(|k| load(8 * k)).collect();
+        assert_eq!(displacements(&plan_of(&run, 0)), [0, 63]);
+        let longer: Vec<u8> = (0..9).flat_map(|k| load(8 * k)).collect();
+        assert_eq!(displacements(&plan_of(&longer, 0)), [0, 64, 71]);
+    }
+
+    #[test]
+    fn nothing_before_a_barrier_covers_what_follows() {
+        // mov rax,[rdi]; pause; mov rax,[rdi]
+        let spin = [&load(0)[..], &[0xf3, 0x90], &load(0)].concat();
+        assert_eq!(plan_of(&spin, 0).len(), 4);
+    }
+
+    #[test]
+    fn a_read_and_a_write_of_one_word_share_a_check() {
+        // mov rax,[rdi]; mov [rdi],rax
+        let checks = plan_of(&[0x48, 0x8b, 0x07, 0x48, 0x89, 0x07], 0);
+        assert!(checks.iter().all(|c| c.reads && c.writes && c.position == 0), "{checks:?}");
+        assert_eq!(checks.len(), 2);
+    }
+
+    #[test]
+    fn a_write_after_a_branch_keeps_its_own_check() {
+        // mov rax,[rdi]; je +0; mov [rdi],rax: the branch may leave before the write.
+        let checks = plan_of(&[0x48, 0x8b, 0x07, 0x74, 0, 0x48, 0x89, 0x07], 0);
+        let writes: Vec<&Check> = checks.iter().filter(|c| c.writes).collect();
+        assert_eq!(writes.len(), 2);
+        assert!(writes.iter().all(|c| c.position == 2));
+    }
+
+    #[test]
+    fn checks_move_back_to_where_flags_are_dead() {
+        // mov rcx,rdx; cmp rcx,rdx; mov rax,[rdi]; sete al
+        let code = [0x48, 0x89, 0xd1, 0x48, 0x39, 0xd1, 0x48, 0x8b, 0x07, 0x0f, 0x94, 0xc0];
+        assert!(plan_of(&code, 0).iter().all(|c| c.position == 1));
+        assert!(plan_of(&code, crate::options::disable::HOIST).iter().all(|c| c.position == 2));
+    }
+}

@@ -67,3 +67,53 @@ impl Table {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn neighbours_share_four_places_and_the_fifth_is_left_out() {
+        // `slot` adds to a base of 0: look at the slots' addresses only.
+        let t = Table { base: 0 };
+        let same = |k: u64| (k << BITS) | 7;
+        assert!((0..5).all(|k| t.slot(same(k), 0) == t.slot(same(0), 0)));
+        assert_eq!(t.slot(same(0), 3) as u64 - t.slot(same(0), 0) as u64, 48);
+    }
+
+    #[test]
+    fn keys_stay_and_values_change() {
+        // The table's address must fit 31 bits, so this one lies in low memory.
+        const MAP_32BIT: i32 = 0x40;
+        // SAFETY: a fresh mapping.
+        let base = unsafe {
+            libc::mmap(
+                core::ptr::null_mut(),
+                BYTES as usize,
+                3,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | MAP_32BIT,
+                -1,
+                0,
+            )
+        } as u64;
+        let t = Table { base: i32::try_from(base).unwrap() };
+        let read = |target| {
+            // SAFETY: within the mapping.
+            (0..PROBES)
+                .map(|p| unsafe { *t.slot(target, p) })
+                .find(|e| e[0] == target)
+                .map(|e| e[1])
+        };
+        let same: vec::Vec<u64> = (0..5).map(|k| (k << BITS) | 7).collect();
+        // SAFETY: mapped, one thread.
+        unsafe {
+            same.iter().for_each(|k| t.insert(*k, *k + 1));
+            assert_eq!(read(same[3]), Some(same[3] + 1));
+            assert_eq!(read(same[4]), None, "no room");
+            t.insert(same[1], 50);
+            t.forget(same[2], 60);
+        }
+        assert_eq!((read(same[1]), read(same[2])), (Some(50), Some(60)));
+    }
+}

@@ -238,3 +238,70 @@ pub fn analyse(
     }
     BlockLiveness { uses, live }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::regs::{RAX, RCX, bit};
+
+    fn used(bytes: &[u8]) -> Use {
+        let i = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
+        instruction_use(&mut InstructionInfoFactory::new(), &i)
+    }
+
+    fn before(bytes: &[u8], end: Live) -> Live {
+        let mut d = Decoder::new(64, bytes, DecoderOptions::NONE);
+        let all: Vec<Instruction> = d.iter().collect();
+        analyse(&all, end, &mut |_| Live::ALL, true).live[0]
+    }
+
+    const NOTHING: Live = Live { regs: 0, flags: 0 };
+
+    #[test]
+    fn full_writes_kill_and_partial_writes_keep() {
+        assert_eq!(used(&[0x31, 0xc0]).kills, bit(RAX), "xor eax, eax"); // reads are idle
+        assert_eq!(used(&[0x48, 0x89, 0xc8]).kills, bit(RAX), "mov rax, rcx");
+        assert_eq!(used(&[0x48, 0x89, 0xc8]).reads, bit(RCX));
+        let al = used(&[0x88, 0xc8]);
+        assert_eq!(
+            (al.kills, al.reads & bit(RAX)),
+            (0, bit(RAX)),
+            "mov al, cl keeps the rest of rax"
+        );
+        let ax = used(&[0x66, 0x89, 0xc8]);
+        assert_eq!(
+            (ax.kills, ax.reads & bit(RAX)),
+            (0, bit(RAX)),
+            "mov ax, cx keeps the rest of rax"
+        );
+    }
+
+    #[test]
+    fn shifts_by_cl_may_keep_the_flags() {
+        assert_eq!(used(&[0x48, 0xd3, 0xe0]).flags_killed, 0, "shl rax, cl");
+        assert_ne!(used(&[0x48, 0xc1, 0xe0, 3]).flags_killed, 0, "shl rax, 3");
+        // cmp rax, rcx; shl rdx, cl; then flags are needed: those of cmp if cl is 0.
+        let live = before(&[0x48, 0xd3, 0xe2], Live { regs: 0, flags: ALL_FLAGS });
+        assert_eq!(live.flags, ALL_FLAGS);
+    }
+
+    #[test]
+    fn calls_need_every_register_and_no_flags() {
+        let call = [0xe8, 0, 0, 0, 0];
+        assert_eq!(before(&call, NOTHING), Live { regs: ALL_REGS, flags: 0 });
+        assert_eq!(before(&[0xc3], NOTHING).flags, 0, "ret");
+    }
+
+    #[test]
+    fn system_calls_need_everything() {
+        assert_eq!(before(&[0x0f, 0x05], NOTHING), Live::ALL);
+    }
+
+    #[test]
+    fn a_branch_needs_what_either_side_needs() {
+        // je +0; mov eax, ecx: the taken side is unknown.
+        assert_eq!(before(&[0x74, 0, 0x89, 0xc8], NOTHING).regs, ALL_REGS);
+        // mov eax, ecx; nothing needed after it.
+        assert_eq!(before(&[0x89, 0xc8], NOTHING), Live { regs: bit(RCX), flags: 0 });
+    }
+}

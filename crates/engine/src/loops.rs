@@ -115,3 +115,65 @@ fn cover(points: &[HeadCheck], block: i64) -> Vec<HeadCheck> {
     }
     chosen
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::liveness::{self, Live};
+    use crate::superblock::Superblock;
+    use iced_x86::{Decoder, DecoderOptions, Instruction};
+
+    /// Versions eight iterations of a loop body.
+    fn versioned(body: &[u8]) -> Option<Versioned> {
+        let one: Vec<Instruction> = Decoder::new(64, body, DecoderOptions::NONE).iter().collect();
+        let n = one.len();
+        let source = Superblock {
+            pc: 0,
+            end: body.len() as u64,
+            instructions: one,
+            terminated: false,
+            is_loop: true,
+        };
+        let all = source.unrolled(8).instructions;
+        let nothing = Live { regs: 0, flags: 0 };
+        let live = liveness::analyse(&all, nothing, &mut |_| nothing, true);
+        version(&checks::survey(&all, &live, true), &live, n, 64)
+    }
+
+    #[test]
+    fn a_stream_is_tested_at_both_ends_of_its_range() {
+        // mov rax,[rdi]; add rdi,8; cmp rdi,rsi; jne top
+        let v = versioned(&[0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 8, 0x48, 0x39, 0xf7, 0x75, 0xf4])
+            .unwrap();
+        let at: Vec<i64> = v.head.iter().map(|h| h.displacement).collect();
+        assert_eq!(at, [0, 63]);
+        assert!(v.rest.is_empty());
+    }
+
+    #[test]
+    fn a_wide_stride_is_tested_in_every_block() {
+        // mov rax,[rdi]; sub rdi,-128; cmp rdi,rsi; jne top
+        let v =
+            versioned(&[0x48, 0x8b, 0x07, 0x48, 0x83, 0xef, 0x80, 0x48, 0x39, 0xf7, 0x75, 0xf4])
+                .unwrap();
+        assert_eq!(v.head.len(), 16);
+    }
+
+    #[test]
+    fn what_a_loop_may_wait_for_keeps_its_checks() {
+        // mov rax,[rdi]; add rdi,8; cmp rax,[rbx]; jne top
+        let v = versioned(&[0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 8, 0x48, 0x3b, 0x03, 0x75, 0xf4])
+            .unwrap();
+        assert_eq!(v.rest.len(), 8, "one load of [rbx] in each iteration");
+        // A loop that does nothing but wait is not versioned: cmp rax,[rbx]; jne top
+        assert!(versioned(&[0x48, 0x3b, 0x03, 0x75, 0xfb]).is_none());
+    }
+
+    #[test]
+    fn barriers_forbid_versioning() {
+        // mov rax,[rdi]; add rdi,8; pause; cmp rdi,rsi; jne top
+        let body =
+            [0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 8, 0xf3, 0x90, 0x48, 0x39, 0xf7, 0x75, 0xf2];
+        assert!(versioned(&body).is_none());
+    }
+}

@@ -92,3 +92,64 @@ pub fn at(entries: &[Entry], offset: u32) -> Option<&Entry> {
     let after = entries.partition_point(|e| e.offset <= offset);
     after.checked_sub(1).map(|k| &entries[k])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots(offset: i32) -> u64 {
+        match offset {
+            control::FLAGS => 0xd5 << 8 | 1,
+            control::SPILL => 11,
+            control::SAVED_RCX => 12,
+            control::SAVED_RAX => 13,
+            control::FAR_SPILL => 14,
+            control::FLAGS_RAX => 15,
+            _ => unreachable!(),
+        }
+    }
+
+    fn recovered(parked: Parked) -> Registers {
+        let mut r = Registers { pc: 99, flags: 0x202, ..Registers::default() };
+        r.general[1] = 77;
+        Entry { offset: 0, parked, pc: 5 }.recover(&mut r, &slots);
+        r
+    }
+
+    #[test]
+    fn nothing_parked_only_the_counter_changes() {
+        let r = recovered(Parked::NOTHING);
+        assert_eq!((r.pc, r.flags, r.general[1]), (5, 0x202, 77));
+    }
+
+    #[test]
+    fn every_parked_part_comes_back() {
+        assert_eq!(recovered(Parked { spill: 9, ..Parked::NOTHING }).general[9], 11);
+        assert_eq!(recovered(Parked { far: 8, ..Parked::NOTHING }).general[8], 14);
+        assert_eq!(recovered(Parked { rax: true, ..Parked::NOTHING }).general[0], 13);
+        assert_eq!(recovered(Parked { flags_rax: true, ..Parked::NOTHING }).general[0], 15);
+        let flags = recovered(Parked { flags: true, ..Parked::NOTHING }).flags;
+        assert_eq!(flags, 0x202 | 0xd5 | OVERFLOW);
+    }
+
+    #[test]
+    fn an_indirect_target_is_the_counter() {
+        let r = recovered(Parked { pc_in_rcx: true, rcx: true, ..Parked::NOTHING });
+        assert_eq!((r.pc, r.general[1]), (77, 12));
+    }
+
+    #[test]
+    fn a_borrowed_rax_wins_over_the_one_kept_for_flags() {
+        let r = recovered(Parked { spill: 0, flags: true, flags_rax: true, ..Parked::NOTHING });
+        assert_eq!(r.general[0], 11);
+    }
+
+    #[test]
+    fn an_entry_holds_until_the_next() {
+        let e = |offset, pc| Entry { offset, parked: Parked::NOTHING, pc };
+        let entries = [e(0, 1), e(10, 2)];
+        assert_eq!(at(&entries, 9).unwrap().pc, 1);
+        assert_eq!(at(&entries, 10).unwrap().pc, 2);
+        assert_eq!(at(&entries[1..], 9), None);
+    }
+}

@@ -130,3 +130,60 @@ fn constant_change(i: &Instruction) -> Option<(usize, i64)> {
     };
     Some((register, constant))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access;
+    use crate::liveness::instruction_use;
+    use alloc::vec::Vec;
+    use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory};
+
+    /// Names of the accesses of a piece of code.
+    fn names(bytes: &[u8]) -> Vec<(Key, i64)> {
+        let mut factory = InstructionInfoFactory::new();
+        let mut tracker = Tracker::default();
+        let mut names = Vec::new();
+        for (k, i) in Decoder::new(64, bytes, DecoderOptions::NONE).iter().enumerate() {
+            let snapshot = tracker.snapshot();
+            let found = access::collect(&mut factory, &i, k).accesses;
+            names.extend(found.iter().map(|a| snapshot.name(a)));
+            tracker.step(&i, &instruction_use(&mut factory, &i));
+        }
+        names
+    }
+
+    #[test]
+    fn constant_steps_only_move_the_displacement() {
+        // mov rax,[rdi+16]; add rdi,8; mov rax,[rdi]; inc rdi; lea rdi,[rdi-4]; mov rax,[rdi]
+        let n = names(&[
+            0x48, 0x8b, 0x47, 16, 0x48, 0x83, 0xc7, 8, 0x48, 0x8b, 0x07, 0x48, 0xff, 0xc7, 0x48,
+            0x8d, 0x7f, 0xfc, 0x48, 0x8b, 0x07,
+        ]);
+        assert_eq!((n[0].0, n[1].0), (n[1].0, n[2].0));
+        assert_eq!([n[0].1, n[1].1, n[2].1], [16, 8, 5]);
+    }
+
+    #[test]
+    fn other_changes_make_a_new_version() {
+        // mov rax,[rdi]; mov rdi,rsi; mov rax,[rdi]
+        let n = names(&[0x48, 0x8b, 0x07, 0x48, 0x89, 0xf7, 0x48, 0x8b, 0x07]);
+        assert_ne!(n[0].0, n[1].0);
+    }
+
+    #[test]
+    fn pushes_and_pops_move_the_stack_by_eight() {
+        // push rax; push rcx; pop rcx; mov rax,[rsp+8]
+        let n = names(&[0x50, 0x51, 0x59, 0x48, 0x8b, 0x44, 0x24, 8]);
+        assert_eq!([n[0].1, n[1].1, n[2].1, n[3].1], [-8, -16, -16, 0]);
+        assert_eq!(n[0].0, n[3].0);
+    }
+
+    #[test]
+    fn an_index_moves_by_its_scale() {
+        // mov rax,[rdi+rcx*4]; add rcx,2; mov rax,[rdi+rcx*4]
+        let n = names(&[0x48, 0x8b, 0x04, 0x8f, 0x48, 0x83, 0xc1, 2, 0x48, 0x8b, 0x04, 0x8f]);
+        assert_eq!((n[0].1, n[1].1), (0, 8));
+        assert_eq!(n[0].0, n[1].0);
+    }
+}

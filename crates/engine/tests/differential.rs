@@ -1,0 +1,292 @@
+//! Random programs run natively and in the code cache: registers, flags and memory must agree, the
+//! checks must see exactly the blocks that are touched, and the counters every load and store.
+#![cfg(target_arch = "x86_64")]
+
+mod support;
+
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, Instruction, InstructionBlock, MemoryOperand, Register,
+};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use support::{Cpu, Machine};
+
+/// The harness keeps its state in statics.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const DATA_BYTES: usize = 4096;
+const ARITHMETIC_FLAGS: u64 = 0x8d5;
+
+/// Registers that programs compute with; rbx points to the data, r15 counts loops.
+const WORK: [Register; 9] = [
+    Register::RAX,
+    Register::RCX,
+    Register::RDX,
+    Register::RSI,
+    Register::RDI,
+    Register::R8,
+    Register::R9,
+    Register::R12,
+    Register::R14,
+];
+
+/// xorshift64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        (self.next() >> 20) % n
+    }
+
+    fn register(&mut self) -> Register {
+        WORK[self.below(WORK.len() as u64) as usize]
+    }
+}
+
+/// What a program is expected to touch, as far as it is straight-line.
+#[derive(Default)]
+struct Expected {
+    reads: BTreeSet<u64>,
+    writes: BTreeSet<u64>,
+    loads: u64,
+    stores: u64,
+}
+
+struct Generator {
+    random: Random,
+    data: u64,
+    program: Vec<Instruction>,
+    expected: Expected,
+}
+
+impl Generator {
+    fn operand(&mut self, bytes: u64, reads: bool, writes: bool) -> MemoryOperand {
+        let offset = self.random.below(DATA_BYTES as u64 - 64);
+        for block in [(self.data + offset) >> 6, (self.data + offset + bytes - 1) >> 6] {
+            if reads {
+                self.expected.reads.insert(block);
+            }
+            if writes {
+                self.expected.writes.insert(block);
+            }
+        }
+        self.expected.loads += u64::from(reads);
+        self.expected.stores += u64::from(writes);
+        MemoryOperand::with_base_displ(Register::RBX, offset as i64)
+    }
+
+    fn push(&mut self, i: Result<Instruction, iced_x86::IcedError>) {
+        self.program.push(i.expect("a valid instruction"));
+    }
+
+    /// One random instruction: arithmetic, flags in and out, memory of all widths. None that leaves
+    /// flags undefined (`imul`, `bt`): what those hold may differ after a translation.
+    fn step(&mut self) {
+        let (a, b) = (self.random.register(), self.random.register());
+        let immediate = self.random.next() as i32 & 0x7fff_ffff;
+        match self.random.below(16) {
+            0 => self.push(Instruction::with2(Code::Add_r64_rm64, a, b)),
+            1 => self.push(Instruction::with2(Code::Adc_r64_rm64, a, b)),
+            2 => self.push(Instruction::with2(Code::Sub_rm64_imm32, a, immediate)),
+            3 => self.push(Instruction::with1(Code::Neg_rm64, a)),
+            4 => self.push(Instruction::with2(Code::Shl_rm64_CL, a, Register::CL)),
+            5 => self.push(Instruction::with2(Code::Cmovb_r64_rm64, a, b)),
+            6 => self.push(Instruction::with1(Code::Setle_rm8, Register::DL)),
+            7 => self.push(Instruction::with1(Code::Inc_rm64, a)),
+            8 => self.push(Instruction::with2(Code::Rcl_rm64_1, a, 1)),
+            9 => {
+                let m = self.operand(8, true, false);
+                self.push(Instruction::with2(Code::Mov_r64_rm64, a, m));
+            }
+            10 => {
+                let m = self.operand(8, false, true);
+                self.push(Instruction::with2(Code::Mov_rm64_r64, m, a));
+            }
+            11 => {
+                let m = self.operand(8, true, true);
+                self.push(Instruction::with2(Code::Sbb_rm64_r64, m, a));
+            }
+            12 => {
+                let m = self.operand(1, true, false);
+                self.push(Instruction::with2(Code::Movzx_r32_rm8, Register::EAX, m));
+            }
+            13 => {
+                let m = self.operand(16, true, false);
+                self.push(Instruction::with2(Code::Movups_xmm_xmmm128, Register::XMM3, m));
+            }
+            14 => {
+                let m = self.operand(16, false, true);
+                self.push(Instruction::with2(Code::Movups_xmmm128_xmm, m, Register::XMM3));
+            }
+            _ => {
+                let m = self.operand(4, true, true);
+                self.push(Instruction::with2(Code::Xadd_rm32_r32, m, Register::ESI));
+            }
+        }
+    }
+
+    fn finish(mut self, at: u64, end: u64) -> (Vec<u8>, Expected) {
+        self.program.extend(epilogue(end));
+        let block = InstructionBlock::new(&self.program, at);
+        let code = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).expect("encodable");
+        (code.code_buffer, self.expected)
+    }
+}
+
+/// Keeps the flags in r13, since they need not survive an indirect jump, and goes to `end` through a
+/// register, since it is far away.
+fn epilogue(end: u64) -> Vec<Instruction> {
+    [
+        Instruction::with2(Code::Mov_r64_rm64, Register::R10, Register::RAX),
+        Ok(Instruction::with(Code::Lahf)),
+        Instruction::with1(Code::Seto_rm8, Register::AL),
+        Instruction::with2(Code::Movzx_r32_rm16, Register::R13D, Register::AX),
+        Instruction::with2(Code::Mov_r64_rm64, Register::RAX, Register::R10),
+        Instruction::with2(Code::Mov_r64_imm64, Register::R11, end),
+        Instruction::with1(Code::Jmp_rm64, Register::R11),
+    ]
+    .map(|i| i.expect("a valid instruction"))
+    .to_vec()
+}
+
+fn start(random: &mut Random, data: u64) -> Cpu {
+    let mut cpu = Cpu { flags: 0x202 | random.next() & ARITHMETIC_FLAGS, ..Cpu::default() };
+    cpu.general.iter_mut().for_each(|r| *r = random.next());
+    cpu.general[3] = data;
+    cpu
+}
+
+fn fill(data: &mut [u8], seed: u64) {
+    let mut random = Random(seed);
+    data.iter_mut().for_each(|b| *b = random.next() as u8);
+}
+
+/// The flags themselves are in r13 by now.
+fn masked(mut cpu: Cpu) -> Cpu {
+    cpu.flags = 0;
+    cpu
+}
+
+/// Runs `count` programs of `length` random instructions both ways.
+fn compare(disable: u32, count: u64, length: usize) {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let machine = Machine::new(disable);
+    let mut data = vec![0u8; DATA_BYTES + 64];
+    let base = (data.as_ptr() as u64).next_multiple_of(64);
+    for seed in 1..=count {
+        let mut g = Generator {
+            random: Random(seed * 0x9e37_79b9_7f4a_7c15),
+            data: base,
+            program: Vec::new(),
+            expected: Expected::default(),
+        };
+        (0..length).for_each(|_| g.step());
+        let cpu = start(&mut g.random, base);
+        let (program, expected) = g.finish(machine.code, machine.end());
+        fill(&mut data, seed);
+        let native = masked(machine.native(&program, cpu));
+        let native_data = data.clone();
+        fill(&mut data, seed);
+        let (translated, events, counted) = machine.translated(&program, cpu);
+        assert_eq!(masked(translated), native, "registers differ, seed {seed}, disable {disable}");
+        assert!(data == native_data, "memory differs, seed {seed}, disable {disable}");
+        let seen = |kinds: &[u8]| -> BTreeSet<u64> {
+            events.iter().filter(|e| kinds.contains(&e.1)).map(|e| e.0).collect()
+        };
+        let touched: BTreeSet<u64> = expected.reads.union(&expected.writes).copied().collect();
+        assert_eq!(seen(&[0, 1, 2]), touched, "blocks checked, seed {seed}, disable {disable}");
+        assert_eq!(
+            seen(&[1, 2]),
+            expected.writes,
+            "blocks written, seed {seed}, disable {disable}"
+        );
+        assert_eq!(counted, (expected.loads, expected.stores), "counters, seed {seed}");
+    }
+}
+
+#[test]
+fn random_blocks_behave_as_natively() {
+    compare(0, 400, 24);
+}
+
+#[test]
+fn every_optimisation_can_be_switched_off() {
+    for disable in [1, 2, 4, 8, 16, 31] {
+        compare(disable, 60, 24);
+    }
+}
+
+#[test]
+fn long_programs_span_several_blocks() {
+    compare(0, 20, 400);
+}
+
+/// `for (n = r15; n; n--) { load stream; store stream; load invariant }`: the loop is versioned.
+fn loop_program(machine: &Machine, invariant: bool) -> Vec<u8> {
+    let m = |base, displacement| MemoryOperand::with_base_displ(base, displacement);
+    let top = machine.code;
+    let mut body = vec![
+        Instruction::with2(Code::Mov_r64_rm64, Register::RAX, m(Register::RSI, 0)),
+        Instruction::with2(Code::Add_r64_rm64, Register::RDX, Register::RAX),
+        Instruction::with2(Code::Mov_rm64_r64, m(Register::RDI, 0), Register::RDX),
+        Instruction::with2(Code::Add_rm64_imm8, Register::RSI, 8),
+        Instruction::with2(Code::Add_rm64_imm8, Register::RDI, 8),
+    ];
+    if invariant {
+        body.push(Instruction::with2(Code::Add_r64_rm64, Register::R9, m(Register::RBX, 0)));
+    }
+    body.push(Instruction::with1(Code::Dec_rm64, Register::R15));
+    body.push(Instruction::with_branch(Code::Jne_rel32_64, top));
+    let mut body: Vec<Instruction> = body.into_iter().map(|i| i.expect("valid")).collect();
+    body.extend(epilogue(machine.end()));
+    // The branch refers to the first instruction by its address.
+    body[0].set_ip(top);
+    let block = InstructionBlock::new(&body, top);
+    BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).expect("encodable").code_buffer
+}
+
+#[test]
+fn versioned_loops_compute_count_and_check_as_plain_ones() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut data = vec![0u8; 3 * DATA_BYTES + 64];
+    let base = (data.as_ptr() as u64).next_multiple_of(64);
+    for invariant in [false, true] {
+        for n in [1u64, 2, 7, 8, 9, 16, 63, 64, 65, 200] {
+            for shift in [0u64, 8, 56] {
+                let machine = Machine::new(0);
+                let program = loop_program(&machine, invariant);
+                let mut cpu = Cpu { flags: 0x202, ..Cpu::default() };
+                (cpu.general[3], cpu.general[14]) = (base, n);
+                let (from, to) = (base + 64 + shift, base + DATA_BYTES as u64 + 64 + shift);
+                (cpu.general[5], cpu.general[6]) = (from, to);
+                fill(&mut data, n);
+                let native = machine.native(&program, cpu);
+                let native_data = data.clone();
+                fill(&mut data, n);
+                let (translated, events, counted) = machine.translated(&program, cpu);
+                assert_eq!(masked(translated), masked(native));
+                assert!(data == native_data);
+                let loads = n * (1 + u64::from(invariant));
+                assert_eq!(counted, (loads, n), "n = {n}");
+                let blocks =
+                    |start: u64| (start >> 6..=(start + 8 * n - 1) >> 6).collect::<BTreeSet<_>>();
+                let written: BTreeSet<u64> =
+                    events.iter().filter(|e| e.1 == 1).map(|e| e.0).collect();
+                assert_eq!(written, blocks(to), "n = {n}, shift {shift}");
+                let read: BTreeSet<u64> = events.iter().filter(|e| e.1 == 0).map(|e| e.0).collect();
+                let mut expected = blocks(from);
+                if invariant {
+                    expected.insert(base >> 6);
+                }
+                assert_eq!(read, expected, "n = {n}, shift {shift}");
+            }
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! A small machine around the engine: runs bytes as a program, natively or in the code cache.
+//!
+//! The program ends by jumping to an address that the host calls untranslatable. Slow paths count
+//! what they are told and mark the block as known.
+
+use engine::cache::{REGION_BYTES, Stubs};
+use engine::indirect::{self, Table};
+use engine::{Engine, Host, Options, Resolved, Shadow, control};
+use std::arch::global_asm;
+use std::cell::RefCell;
+
+/// Registers in the order in which `tt_test_run` loads and stores them, then flags.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Cpu {
+    /// rax, rcx, rdx, rbx, rbp, rsi, rdi, r8 … r15
+    pub general: [u64; 15],
+    pub flags: u64,
+}
+
+/// An access that failed its check: address, kind (0 read, 1 write, 2 both).
+pub type Event = (u64, u8);
+
+/// Code and data memory of the program under test.
+pub struct Machine {
+    pub code: u64,
+    control: u64,
+    pub options: Options,
+    table: Table,
+}
+
+struct Running {
+    engine: Engine,
+    events: Vec<Event>,
+    code: std::ops::Range<u64>,
+    shadow: u64,
+    shift: u32,
+}
+
+thread_local! {
+    /// Regions of the cache in use, to be unmapped after the run.
+    static REGIONS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+}
+
+/// Where the shadow is asked for.
+const SHADOW: u64 = 1 << 44;
+const CODE_BYTES: usize = 1 << 16;
+const MASK: u64 = 1;
+const OWN: u64 = 1 << 48 | MASK;
+
+fn map(hint: u64, bytes: usize, flags: i32) -> u64 {
+    let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    let all = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a fresh mapping.
+    unsafe { libc::mmap(hint as *mut _, bytes, prot, all, -1, 0) as u64 }
+}
+
+struct TestHost(std::ops::Range<u64>);
+
+impl Host for TestHost {
+    fn map_region(&mut self, near: u64) -> Option<u64> {
+        (1..20).map(|k| near - (k * REGION_BYTES as u64)).find_map(|hint| {
+            let hint = hint & !4095;
+            let ok = map(hint, REGION_BYTES, libc::MAP_FIXED_NOREPLACE) == hint;
+            ok.then(|| REGIONS.with(|r| r.borrow_mut().push(hint))).map(|()| hint)
+        })
+    }
+
+    fn is_translatable(&self, pc: u64) -> bool {
+        self.0.contains(&pc)
+    }
+}
+
+impl Machine {
+    /// A machine whose shadow is all unknown.
+    pub fn new(disable: u32) -> Self {
+        let low = map(0, 8 << 20, libc::MAP_32BIT);
+        let options = Options::new(6, Shadow::Far, disable);
+        let code = map(0, CODE_BYTES, 0);
+        Machine { code, control: map(0, 8192, 0), options, table: Table { base: low as i32 } }
+    }
+
+    /// Where the program goes to end.
+    pub fn end(&self) -> u64 {
+        tt_test_end as *const () as u64
+    }
+
+    fn load(&self, program: &[u8]) {
+        // SAFETY: the code buffer is ours and large enough.
+        unsafe {
+            std::ptr::write_bytes(self.code as *mut u8, 0xcc, CODE_BYTES);
+            std::ptr::copy_nonoverlapping(program.as_ptr(), self.code as *mut u8, program.len());
+        }
+    }
+
+    /// Runs the program natively.
+    pub fn native(&self, program: &[u8], cpu: Cpu) -> Cpu {
+        self.load(program);
+        let mut cpu = cpu;
+        // SAFETY: the program ends at `end`.
+        unsafe { tt_test_run(&mut cpu, self.code) };
+        cpu
+    }
+
+    /// Runs the program in the cache; also returns what the slow paths were told.
+    pub fn translated(&self, program: &[u8], cpu: Cpu) -> (Cpu, Vec<Event>, (u64, u64)) {
+        self.load(program);
+        let name = |f: unsafe extern "C" fn()| f as *const () as u64;
+        let stubs = Stubs {
+            direct: name(tt_test_direct),
+            indirect: name(tt_test_indirect),
+            read: name(tt_test_read),
+            write: name(tt_test_write),
+            read_write: name(tt_test_read_write),
+            repeat: name(tt_test_repeat),
+            syscall: 0,
+        };
+        // SAFETY: the table is mapped; nothing runs.
+        unsafe {
+            std::ptr::write_bytes(self.table.base as u64 as *mut u8, 0, indirect::BYTES as usize)
+        };
+        // Far from the code, whose surroundings the cache needs.
+        let shadow = map(SHADOW, 1 << 44, 0);
+        let code = self.code..self.code + CODE_BYTES as u64;
+        let mut engine = Engine::new(self.options, stubs, self.table);
+        let mut host = TestHost(code.clone());
+        // SAFETY: the program is about to run.
+        let Resolved::Cache(entry) = (unsafe { engine.look_up(self.code, &mut host) }) else {
+            panic!("the program cannot be translated")
+        };
+        let field = |offset: i32| (self.control + offset as u64) as *mut u64;
+        // SAFETY: the control block is ours.
+        unsafe {
+            std::ptr::write_bytes(self.control as *mut u8, 0, 4096);
+            for (offset, value) in [
+                (control::SELF, self.control),
+                (control::MASK, MASK),
+                (control::OWN_WORD, OWN),
+                (control::BANK_BASE8, shadow / 8),
+            ] {
+                *field(offset) = value;
+            }
+            const ARCH_SET_GS: i32 = 0x1001;
+            libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, self.control);
+        }
+        let shift = self.options.block_shift;
+        let running = Running { engine, events: Vec::new(), code, shadow, shift };
+        RUNNING.with(|r| *r.borrow_mut() = Some(running));
+        let mut cpu = cpu;
+        // SAFETY: the program ends at `end`, which is not translated.
+        unsafe { tt_test_run(&mut cpu, entry) };
+        let running = RUNNING.with(|r| r.borrow_mut().take()).expect("just put there");
+        // SAFETY: nothing uses the shadow any more.
+        unsafe {
+            libc::munmap(shadow as *mut _, 1 << 44);
+            for region in REGIONS.with(|r| std::mem::take(&mut *r.borrow_mut())) {
+                libc::munmap(region as *mut _, REGION_BYTES);
+            }
+            (cpu, running.events, (*field(control::LOADS), *field(control::STORES)))
+        }
+    }
+}
+
+/// From the stubs: the code behind a link (or for a target).
+#[unsafe(no_mangle)]
+extern "C" fn tt_test_dispatch(link: i64, target: u64) -> u64 {
+    RUNNING.with(|r| {
+        let mut r = r.borrow_mut();
+        let running = r.as_mut().expect("running");
+        let mut host = TestHost(running.code.clone());
+        // SAFETY: the program is about to execute the target.
+        let (target, resolved) = unsafe {
+            match usize::try_from(link) {
+                Ok(link) => running.engine.follow(link, &mut host),
+                Err(_) => (target, running.engine.look_up(target, &mut host)),
+            }
+        };
+        match resolved {
+            Resolved::Cache(address) => address,
+            Resolved::Native => target,
+        }
+    })
+}
+
+/// From the stubs: a check has failed.
+#[unsafe(no_mangle)]
+extern "C" fn tt_test_event(address: u64, kind: u64) {
+    RUNNING.with(|r| {
+        let mut r = r.borrow_mut();
+        let running = r.as_mut().expect("running");
+        running.events.push((address >> running.shift, kind as u8));
+        let word = (running.shadow + (address >> running.shift) * 8) as *mut u64;
+        // SAFETY: within the shadow.
+        unsafe { *word = if kind == 0 { *word | MASK } else { OWN } };
+    });
+}
+
+unsafe extern "C" {
+    fn tt_test_run(cpu: *mut Cpu, entry: u64);
+    fn tt_test_end();
+    fn tt_test_direct();
+    fn tt_test_indirect();
+    fn tt_test_read();
+    fn tt_test_write();
+    fn tt_test_read_write();
+    fn tt_test_repeat();
+}
+
+global_asm!(
+    ".globl tt_test_run, tt_test_end, tt_test_direct, tt_test_indirect",
+    ".globl tt_test_read, tt_test_write, tt_test_read_write, tt_test_repeat",
+    // tt_test_run(cpu, entry)
+    "tt_test_run:",
+    "push rbx; push rbp; push r12; push r13; push r14; push r15",
+    "push rdi",
+    "mov [rip + tt_test_rsp], rsp",
+    "mov [rip + tt_test_entry], rsi",
+    "push qword ptr [rdi + 120]",
+    "popfq",
+    "mov rax, [rdi]; mov rcx, [rdi + 8]; mov rdx, [rdi + 16]; mov rbx, [rdi + 24]",
+    "mov rbp, [rdi + 32]; mov rsi, [rdi + 40]; mov r8, [rdi + 56]; mov r9, [rdi + 64]",
+    "mov r10, [rdi + 72]; mov r11, [rdi + 80]; mov r12, [rdi + 88]; mov r13, [rdi + 96]",
+    "mov r14, [rdi + 104]; mov r15, [rdi + 112]; mov rdi, [rdi + 48]",
+    "jmp [rip + tt_test_entry]",
+    "tt_test_end:",
+    "mov [rip + tt_test_rdi], rdi",
+    "mov rsp, [rip + tt_test_rsp]",
+    "mov rdi, [rsp]",
+    "pushfq",
+    "pop [rdi + 120]",
+    "mov [rdi], rax; mov [rdi + 8], rcx; mov [rdi + 16], rdx; mov [rdi + 24], rbx",
+    "mov [rdi + 32], rbp; mov [rdi + 40], rsi; mov [rdi + 56], r8; mov [rdi + 64], r9",
+    "mov [rdi + 72], r10; mov [rdi + 80], r11; mov [rdi + 88], r12; mov [rdi + 96], r13",
+    "mov [rdi + 104], r14; mov [rdi + 112], r15",
+    "mov rax, [rip + tt_test_rdi]",
+    "mov [rdi + 48], rax",
+    "add rsp, 8",
+    "pop r15; pop r14; pop r13; pop r12; pop rbp; pop rbx",
+    "ret",
+    ".macro TT_TEST_SAVE",
+    "lea rsp, [rsp - 128]",
+    "pushfq",
+    "push rax; push rcx; push rdx; push rbx; push rbp; push rsi; push rdi",
+    "push r8; push r9; push r10; push r11; push r12; push r13; push r14; push r15",
+    "mov rbx, rsp",
+    "and rsp, -64",
+    "sub rsp, 512",
+    "fxsave64 [rsp]",
+    "cld",
+    ".endm",
+    ".macro TT_TEST_RESTORE",
+    "fxrstor64 [rsp]",
+    "mov rsp, rbx",
+    "pop r15; pop r14; pop r13; pop r12; pop r11; pop r10; pop r9; pop r8",
+    "pop rdi; pop rsi; pop rbp; pop rbx; pop rdx; pop rcx; pop rax",
+    "popfq",
+    "lea rsp, [rsp + 128]",
+    ".endm",
+    "tt_test_direct:",
+    "mov gs:[{LINK}], rax",
+    "mov rax, gs:[{SAVED_RAX}]",
+    "jmp 2f",
+    "tt_test_indirect:",
+    "mov gs:[{ADDRESS}], rcx",
+    "mov rcx, gs:[{SAVED_RCX}]",
+    "mov rax, gs:[{SAVED_RAX}]",
+    "mov qword ptr gs:[{LINK}], -1",
+    "2:",
+    "TT_TEST_SAVE",
+    "mov rdi, gs:[{LINK}]",
+    "mov rsi, gs:[{ADDRESS}]",
+    "call tt_test_dispatch",
+    "mov gs:[{TARGET}], rax",
+    "TT_TEST_RESTORE",
+    "jmp gs:[{TARGET}]",
+    ".macro TT_TEST_SLOW name, kind",
+    "\\name:",
+    "TT_TEST_SAVE",
+    "mov rdi, gs:[{ADDRESS}]",
+    "mov esi, \\kind",
+    "call tt_test_event",
+    "TT_TEST_RESTORE",
+    "jmp gs:[{RESUME}]",
+    ".endm",
+    "TT_TEST_SLOW tt_test_read, 0",
+    "TT_TEST_SLOW tt_test_write, 1",
+    "TT_TEST_SLOW tt_test_read_write, 2",
+    "tt_test_repeat:",
+    "jmp gs:[{RESUME}]",
+    ".local tt_test_rsp; .comm tt_test_rsp, 8, 8",
+    ".local tt_test_entry; .comm tt_test_entry, 8, 8",
+    ".local tt_test_rdi; .comm tt_test_rdi, 8, 8",
+    LINK = const control::LINK,
+    SAVED_RAX = const control::SAVED_RAX,
+    SAVED_RCX = const control::SAVED_RCX,
+    ADDRESS = const control::ADDRESS,
+    TARGET = const control::TARGET,
+    RESUME = const control::RESUME,
+);
