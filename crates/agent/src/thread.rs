@@ -288,7 +288,7 @@ impl Thread {
     }
 
     /// The prepared thread was not created after all.
-    pub fn abandon(self: Box<Self>) {
+    pub fn abandon(&self) {
         self.shared().life.store(life::UNUSED, Ordering::Relaxed);
         let mut registry = REGISTRY.lock();
         if let Some((bank, slot)) = self.slot {

@@ -42,7 +42,7 @@ pub enum RecorderError {
     Wait(io::Error),
     #[error("nothing was recorded: {reason} (the program {ended})")]
     NothingRecorded { reason: String, ended: String },
-    #[error("{bytes} is not a block size; choose a power of two between 8 and 1048576 bytes")]
+    #[error("{bytes} is not a block size; choose a power of two between 16 and 1048576 bytes")]
     BlockSize { bytes: u64 },
     #[error("the plan cannot be used here: {0}")]
     Plan(String),

@@ -62,7 +62,7 @@ impl Session {
     /// Creates an empty session.
     pub fn create(options: SessionOptions) -> Result<Self, RecorderError> {
         let bytes = options.block_bytes;
-        if !bytes.is_power_of_two() || !(8..=1 << 20).contains(&bytes) {
+        if !bytes.is_power_of_two() || !(16..=1 << 20).contains(&bytes) {
             return Err(RecorderError::BlockSize { bytes });
         }
         let memory =

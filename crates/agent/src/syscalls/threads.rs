@@ -125,8 +125,9 @@ fn spawn(frame: &Frame, page: u64) -> Outcome {
     let result =
         unsafe { stubs::tt_clone(frame.rax, frame.arguments().as_ptr(), &raw mut *child as u64) };
     if result < 0 {
+        child.abandon();
         // SAFETY: leaked above and not in use.
-        unsafe { Box::from_raw(child) }.abandon();
+        drop(unsafe { Box::from_raw(child) });
     }
     drop(creation);
     sys::set_signal_mask(mask);
