@@ -181,7 +181,7 @@ impl Emitter {
 
     /// Pads with no-ops to a multiple of `to`.
     pub fn align(&mut self, to: u64) {
-        while self.ip() % to != 0 {
+        while !self.ip().is_multiple_of(to) {
             self.bytes(&[0x90]);
         }
     }

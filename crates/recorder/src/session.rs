@@ -13,7 +13,7 @@ use wire::session::{self, Header, Module, ThreadPage};
 /// Settings that the agent obeys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionOptions {
-    /// Memory block in which communication is counted, bytes; a power of two between 8 and 1 MiB.
+    /// Memory block in which communication is counted, bytes; a power of two between 16 and 1 MiB.
     pub block_bytes: u64,
     /// Engine optimisations to switch off (bit set, see the engine); 0 = all on.
     pub disable: u32,

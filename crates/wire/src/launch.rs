@@ -156,4 +156,4 @@ pub struct Stranger {
 const _: () = assert!(size_of::<Header>() as u64 == PAGE);
 const _: () = assert!(size_of::<Slot>() as u64 == PAGE);
 const _: () = assert!(size_of::<Stranger>() == 128);
-const _: () = assert!(SLOTS_OFFSET % PAGE == 0);
+const _: () = assert!(SLOTS_OFFSET.is_multiple_of(PAGE));
