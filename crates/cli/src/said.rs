@@ -30,11 +30,12 @@ pub fn several(count: usize, what: &str) -> String {
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+    for (left, digit) in (1..=digits.len()).rev().zip(digits.chars()) {
+        out.push(digit);
+        // Three, six, … digits are still to come.
+        if left > 1 && left % 3 == 1 {
             out.push(',');
         }
-        out.push(digit);
     }
     out
 }
