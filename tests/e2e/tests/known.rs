@@ -5,7 +5,8 @@
 
 use e2e::known::{Noise, Runtime, program};
 use test_support::matrix::Expected;
-use test_support::{Scratch, Threadtalk};
+use test_support::threadtalk::profile_json;
+use test_support::{Run, Scratch, Threadtalk};
 
 const KINDS: [&str; 3] = ["raw", "waw", "invalidation"];
 
@@ -173,4 +174,90 @@ fn false_sharing() {
 fn producers_and_consumers() {
     // Mutex, condition variable and counters: a handful of lines for each of 100 items.
     own_program("queue", &["2", "100", "256"], Noise { with_initial: 64, between: 16 + 12 * 100 });
+}
+
+/// What a thread that waits on eventfds adds to a cell.
+fn quiet() -> Noise {
+    Runtime::Pthreads.noise(0)
+}
+
+#[test]
+fn every_form_of_access() {
+    let binary = program("forms", &["-O2"]);
+    let list = Run::new(&binary).arg("list").run().expect_code(0).stdout_text();
+    assert!(list.lines().count() >= 35, "the list of forms is too short:\n{list}");
+    // A gather's addresses are not followed; the next test is about that.
+    for form in list.lines().filter(|form| *form != "read-gather") {
+        check(&[binary.to_str().unwrap(), form], 64, quiet());
+    }
+}
+
+#[test]
+fn accesses_that_cannot_be_followed_are_said_to_be_missing() {
+    if !test_support::probe::has_v3() {
+        return test_support::probe::skip("gather", "this processor has none");
+    }
+    let (scratch, binary) = (Scratch::new(), program("forms", &["-O2"]));
+    let (profile, threadtalk) = (scratch.join("gather.tt"), Threadtalk::built());
+    let command = [binary.to_str().unwrap(), "read-gather"];
+    let recorded = threadtalk.record(&profile, &[], &command).run().expect_code(0);
+    let truth = Expected::from_output(&recorded.stdout_text(), "raw").unwrap().get(1, 2);
+    let counted = threadtalk.matrix(&profile, "raw").get(1, 2);
+    let said = profile_json(&profile)["warnings"].to_string().contains("gather");
+    assert!(counted >= truth || said, "{counted} of {truth} events, and not a word of it");
+}
+
+#[test]
+fn loads_and_stores_of_each_thread() {
+    let (scratch, binary) = (Scratch::new(), program("accesses", &["-O2"]));
+    let (profile, threadtalk) = (scratch.join("accesses.tt"), Threadtalk::built());
+    let command = [binary.to_str().unwrap()];
+    let output = threadtalk.record(&profile, &[], &command).run().expect_code(0).stdout_text();
+    let report = threadtalk.verb("report").arg(&profile).arg("--json").run().expect_code(0);
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let mut checked = 0;
+    for line in output.lines().filter_map(|line| line.strip_prefix("expect-accesses ")) {
+        let numbers: Vec<u64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
+        let thread = &report["threads"][numbers[0] as usize];
+        for (what, least) in [("loads", numbers[1]), ("stores", numbers[2])] {
+            let is = thread[what].as_u64().unwrap();
+            assert!(
+                (least..least + 2000).contains(&is),
+                "T{}: {is} {what}, not {least}",
+                numbers[0]
+            );
+        }
+        checked += 1;
+    }
+    assert_eq!(checked, 4);
+}
+
+/// What the kernel reads and writes for a thread.
+mod system_calls {
+    use super::*;
+
+    #[track_caller]
+    fn moved(mode: &str) {
+        check(&[program("syscalls", &["-O2"]).to_str().unwrap(), mode], 64, quiet());
+    }
+
+    #[test]
+    fn read() {
+        moved("fill");
+    }
+
+    #[test]
+    fn write() {
+        moved("drain");
+    }
+
+    #[test]
+    fn short_read() {
+        moved("short");
+    }
+
+    #[test]
+    fn readv_and_writev() {
+        moved("vector");
+    }
 }

@@ -96,7 +96,7 @@ fn threads_of_every_form_are_bound_and_wishes_win() {
         format!("not in the plan: real {all}, shown {n}, raw {n}"),
         format!("child system:\t{all}"),
         format!("child popen:\t{all}"),
-        format!("child vfork execl:\t{all}"),
+        format!("child vfork execv:\t{all}"),
         format!("forked: real {all}, shown {n}, raw {n}"),
         format!("thread of forked: real {all}, shown {n}, raw {n}"),
         "environment .".into(),

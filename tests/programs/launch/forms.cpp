@@ -130,9 +130,10 @@ int main() {
     while (fgets(line, sizeof line, pipe)) fputs(line, stdout);
     pclose(pipe);
     fflush(stdout);
-    const char *script = "s/Cpus_allowed_list:/child vfork execl:/p";
+    const char *script = "s/Cpus_allowed_list:/child vfork execv:/p";
     if (vfork() == 0) {
-        execl("/bin/sed", "sed", "-n", script, "/proc/self/status", (char *)nullptr);
+        const char *arguments[] = {"sed", "-n", script, "/proc/self/status", nullptr};
+        execv("/bin/sed", (char **)arguments);
         _exit(1);
     }
     wait(nullptr);

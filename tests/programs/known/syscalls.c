@@ -1,0 +1,102 @@
+// System calls that move data, with known truth: what the kernel writes into memory for a thread is
+// that thread's write, what it reads for it is that thread's read, for as many bytes as it moved.
+//
+//   fill   thread 1 read()s LINES lines into a buffer, thread 2 reads the buffer
+//   drain  thread 1 writes the buffer, thread 2 write()s it to a file
+//   short  as fill, but the file ends half way: only half of the buffer is written
+//   vector as fill and drain at once, with readv and writev in four parts
+//
+// Turns are passed on through eventfds.
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { LINES = 4096, BYTES = LINES * 64, ROUNDS = 4 };
+
+static _Alignas(4096) char memory[BYTES];
+static const char *mode;
+static int turn[2], source, sink;
+
+static void check(int good) {
+    if (!good) _exit(3);
+}
+
+static void pass(int fd) {
+    uint64_t one = 1;
+    check(write(fd, &one, 8) == 8);
+}
+
+static void wait_for(int fd) {
+    uint64_t value;
+    check(read(fd, &value, 8) == 8);
+}
+
+static void parts(struct iovec *vector) {
+    for (int i = 0; i < 4; i++) vector[i] = (struct iovec){memory + i * (BYTES / 4), BYTES / 4};
+}
+
+static void produce(void) {
+    struct iovec vector[4];
+    check(lseek(source, 0, SEEK_SET) == 0);
+    if (!strcmp(mode, "drain")) {
+        for (int line = 0; line < LINES; line++) *(volatile long *)(memory + line * 64) = line;
+    } else if (!strcmp(mode, "vector")) {
+        parts(vector);
+        check(readv(source, vector, 4) == BYTES);
+    } else {
+        check(read(source, memory, BYTES) == (strcmp(mode, "short") ? BYTES : BYTES / 2));
+    }
+}
+
+static void consume(void) {
+    struct iovec vector[4];
+    check(lseek(sink, 0, SEEK_SET) == 0);
+    if (!strcmp(mode, "drain")) {
+        check(write(sink, memory, BYTES) == BYTES);
+    } else if (!strcmp(mode, "vector")) {
+        parts(vector);
+        check(writev(sink, vector, 4) == BYTES);
+    } else {
+        for (int line = 0; line < LINES; line++) (void)*(volatile long *)(memory + line * 64);
+    }
+}
+
+static void *producer(void *argument) {
+    for (int round = 0; round < ROUNDS; round++) {
+        wait_for(turn[0]);
+        produce();
+        pass(turn[1]);
+    }
+    return argument;
+}
+
+static void *consumer(void *argument) {
+    for (int round = 0; round < ROUNDS; round++) {
+        wait_for(turn[1]);
+        consume();
+        pass(turn[0]);
+    }
+    return argument;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) return 2;
+    mode = argv[1];
+    int lines = strcmp(mode, "short") ? LINES : LINES / 2;
+    source = memfd_create("source", 0), sink = memfd_create("sink", 0);
+    check(ftruncate(source, lines * 64) == 0);
+    turn[0] = eventfd(1, 0), turn[1] = eventfd(0, 0);
+    pthread_t threads[2];
+    if (pthread_create(&threads[0], NULL, producer, NULL)) return 3;
+    if (pthread_create(&threads[1], NULL, consumer, NULL)) return 3;
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    printf("expect raw 1 2 %d\nexpect invalidation 1 2 %d\n", ROUNDS * lines, (ROUNDS - 1) * lines);
+    return 0;
+}
