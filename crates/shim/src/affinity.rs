@@ -79,12 +79,7 @@ pub unsafe extern "C" fn pthread_setaffinity_np(
 ///
 /// # Safety
 /// As for the system calls.
-pub unsafe extern "C" fn raw_affinity_call(
-    number: i64,
-    pid: pid_t,
-    size: usize,
-    mask: *mut c_void,
-) -> isize {
+pub unsafe fn raw_affinity_call(number: i64, pid: pid_t, size: usize, mask: *mut c_void) -> isize {
     // SAFETY: the program's own call; the kernel says how many bytes it has written.
     unsafe {
         let call = || sys::raw(number, pid as usize, size, mask as usize, 0);

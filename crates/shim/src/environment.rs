@@ -95,9 +95,9 @@ pub fn clean() {
         if let Some(index) = find(environ as *const *const c_char, PLAN) {
             remove(index);
         }
-        if let Some(index) = find(environ as *const *const c_char, PRELOAD)
-            && remove_our_entry((*environ.add(index)).add(PRELOAD.len()))
-        {
+        let list = find(environ as *const *const c_char, PRELOAD);
+        let empty = |&index: &usize| remove_our_entry((*environ.add(index)).add(PRELOAD.len()));
+        if let Some(index) = list.filter(empty) {
             remove(index);
         }
     }

@@ -2,6 +2,10 @@
 //!
 //! A child gets the mask that its creator would have had, never a bound one. When the launched
 //! process itself replaces its program (`env`, `nice`, a shell's `exec`), the plan goes with it.
+//!
+//! Not seen: `execl` and its kin, which take any number of arguments and so cannot be written in
+//! Rust. A forked child that calls them has its mask back already; only after `vfork`, or in the
+//! launched process itself, the new program starts with the mask of the calling thread.
 
 use crate::environment;
 use crate::plan::{self, Plan};
@@ -88,64 +92,6 @@ pub unsafe extern "C" fn execvp(file: *const c_char, arguments: Strings) -> c_in
     // SAFETY: the same call with the environment named.
     unsafe { execvpe(file, arguments, environment::current()) }
 }
-
-/// Before an `execl`: the new program gets the mask that the thread would have had. Returns the
-/// function to go on with.
-macro_rules! before_variadic {
-    ($hook:ident, $name:literal) => {
-        unsafe extern "C" fn $hook() -> *mut c_void {
-            static NEXT: crate::real::Next = crate::real::Next::new($name);
-            if let Some(plan) = plan::get()
-                && let Some(slot) = plan::slot_of_tid(plan, 0)
-                && slot.life.load(Acquire) == life::BOUND
-            {
-                let _ = sys::set_affinity(0, &sys::load(&slot.wished));
-            }
-            NEXT.address()
-        }
-    };
-}
-before_variadic!(before_execl, c"execl");
-before_variadic!(before_execlp, c"execlp");
-before_variadic!(before_execle, c"execle");
-
-/// A hook for a function with any number of arguments: calls `$before`, then jumps to what that
-/// returned with all arguments in place. If the call fails, the thread goes on unbound; the plan
-/// does not follow into the new program (`execve` and the others below do both).
-macro_rules! variadic {
-    ($name:ident, $before:ident) => {
-        /// # Safety
-        /// As for the function of that name.
-        #[unsafe(naked)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name() {
-            core::arch::naked_asm!(
-                "push rdi",
-                "push rsi",
-                "push rdx",
-                "push rcx",
-                "push r8",
-                "push r9",
-                // al: number of vector registers with arguments; also aligns the stack.
-                "push rax",
-                "call {before}",
-                "mov r11, rax",
-                "pop rax",
-                "pop r9",
-                "pop r8",
-                "pop rcx",
-                "pop rdx",
-                "pop rsi",
-                "pop rdi",
-                "jmp r11",
-                before = sym $before,
-            )
-        }
-    };
-}
-variadic!(execl, before_execl);
-variadic!(execlp, before_execlp);
-variadic!(execle, before_execle);
 
 /// # Safety
 /// As for `fexecve`.

@@ -159,10 +159,8 @@ fn forget_previous_program(plan: Plan) {
 
 /// A forked child is not under the plan: it gets the mask it would have had.
 unsafe extern "C" fn in_forked_child() {
-    if let Some(plan) = get()
-        && let Some(slot) = own_slot(plan).map(|i| &plan.slots[i as usize])
-        && slot.life.load(Acquire) == life::BOUND
-    {
+    let slot = get().and_then(|plan| own_slot(plan).map(|i| &plan.slots[i as usize]));
+    if let Some(slot) = slot.filter(|slot| slot.life.load(Acquire) == life::BOUND) {
         let _ = sys::set_affinity(0, &sys::load(&slot.wished));
     }
     STATUS.store(INACTIVE, Release);

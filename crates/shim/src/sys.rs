@@ -7,18 +7,37 @@ use wire::launch::MASK_WORDS;
 /// A CPU mask as the kernel takes it.
 pub type Mask = [u64; MASK_WORDS];
 
-/// One system call; the result is as the kernel returns it, errors negative.
+/// One system call with up to four arguments; the result is as the kernel returns it, errors
+/// negative.
 ///
 /// # Safety
 /// As for the system call itself.
 pub unsafe fn raw(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
+    // SAFETY: as the caller vouches; the kernel does not look at arguments that a call has not.
+    unsafe { raw6(number, a, b, c, d, 0, 0) }
+}
+
+/// The same with up to six arguments.
+///
+/// # Safety
+/// As for the system call itself.
+#[inline(always)]
+pub unsafe fn raw6(
+    number: i64,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> isize {
     let result: isize;
     // SAFETY: the kernel preserves all registers but rax, rcx and r11.
     unsafe {
         asm!(
             "syscall",
             inlateout("rax") number as isize => result,
-            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
             lateout("rcx") _, lateout("r11") _,
             options(nostack),
         );

@@ -129,9 +129,8 @@ fn arrive(start: Start) {
         slot.life.store(life::PROGRAMS_OWN, Release);
     } else {
         bind::bind(slot, 0, &wished);
-        if slot.life.load(Relaxed) != life::BOUND
-            && let Some(mask) = inherited
-        {
+        let unbound = slot.life.load(Relaxed) != life::BOUND;
+        if let Some(mask) = inherited.filter(|_| unbound) {
             let _ = sys::set_affinity(0, &mask);
         }
     }

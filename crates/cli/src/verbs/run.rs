@@ -129,21 +129,31 @@ fn differences(report: &LaunchReport) -> Vec<String> {
         ));
     }
     if report.unplanned_count > 0 {
-        let names: Vec<String> = report
-            .unplanned
-            .iter()
-            .map(|t| match t.start_routine.is_empty() {
-                true => t.name.clone(),
-                false => format!("{} ({})", t.name, t.start_routine),
-            })
-            .collect();
+        let unlisted = report.unplanned_count as usize - report.unplanned.len();
+        let names = counted(report.unplanned.iter().map(|t| match t.start_routine.is_empty() {
+            true => t.name.clone(),
+            false => format!("{} ({})", t.name, t.start_routine),
+        }));
         lines.push(format!(
             "{} not in the plan ran unbound: {}",
             several(report.unplanned_count as usize, "thread"),
-            list(&names, report.unplanned_count as usize)
+            list(&names, names.len() + unlisted)
         ));
     }
     lines
+}
+
+/// Each text once, with how often it came, in the order of appearance.
+fn counted(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen: Vec<(String, usize)> = Vec::new();
+    for text in texts {
+        match seen.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, count)) => *count += 1,
+            None => seen.push((text, 1)),
+        }
+    }
+    let line = |(text, count)| if count == 1 { text } else { format!("{text} x {count}") };
+    seen.into_iter().map(line).collect()
 }
 
 /// The first few, and how many more there are.
@@ -246,7 +256,9 @@ mod tests {
         ]);
         report.unplanned_count = 300;
         let start_routine = "libx.so+0x10".to_string();
-        report.unplanned = vec![Unplanned { name: "helper".into(), start_routine }];
+        let helper = Unplanned { name: "helper".into(), start_routine };
+        let nameless = Unplanned { name: "x".into(), start_routine: String::new() };
+        report.unplanned = vec![helper.clone(), nameless, helper];
         assert_eq!(
             differences(&report),
             [
@@ -255,7 +267,7 @@ mod tests {
                 "T1 could not be bound to P#3: no",
                 "1 thread of the plan never appeared: T2 (worker); record again if the program now \
                  runs with another number of threads",
-                "300 threads not in the plan ran unbound: helper (libx.so+0x10) and 299 more",
+                "300 threads not in the plan ran unbound: helper (libx.so+0x10) x 2, x and 297 more",
             ]
         );
         assert_eq!(json(&report)["exit_code"], 4);
