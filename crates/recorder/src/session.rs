@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn block_sizes_that_the_shadow_cannot_have_are_refused() {
-        for bytes in [0, 4, 48, 2 << 20] {
+        for bytes in [0, 8, 48, 2 << 20] {
             let options = SessionOptions { block_bytes: bytes, disable: 0, count: true };
             let error = Session::create(options).err().unwrap();
             assert!(error.to_string().starts_with(&format!("{bytes} is not a block size")));

@@ -1,7 +1,8 @@
 //! The recorder apart from the engine: a fake agent writes a known recording into the session.
 
 use e2e::launch::fake_agent;
-use test_support::threadtalk::{own_sentence, profile_json};
+use std::time::{Duration, Instant};
+use test_support::threadtalk::{left_in_shared_memory, own_sentence, profile_json};
 use test_support::{Run, Scratch, Threadtalk};
 
 /// `threadtalk record` with the fake agent in `mode`.
@@ -92,6 +93,34 @@ fn processes_that_live_on_are_noted_and_not_waited_for() {
     assert_eq!(outcome.exit_code, Some(4), "{outcome}");
     assert!(outcome.wall.as_secs() < 4, "waited for it\n{outcome}");
     assert!(outcome.stderr_text().contains("1 process was left running"), "{outcome}");
+}
+
+#[test]
+fn a_recorder_that_is_killed_takes_the_program_with_it() {
+    let scratch = Scratch::new();
+    let started = scratch.join("started");
+    let script = format!("echo $$ >{}; exec sleep 30", started.display());
+    let run = record(&scratch, "", &[], &["sh", "-c", &script]);
+    let outcome = run.run_meanwhile(|pid| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while std::fs::read_to_string(&started).map_or(true, |text| text.is_empty()) {
+            assert!(Instant::now() < deadline, "the program did not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Run::new("kill").args(["-KILL", &pid.to_string()]).run().expect_code(0);
+    });
+    assert_eq!(outcome.signal, Some(9), "{outcome}");
+    let program = std::fs::read_to_string(started).unwrap();
+    let gone = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", program.trim()));
+        status.map_or(true, |text| text.contains("State:\tZ"))
+    };
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !gone() {
+        assert!(Instant::now() < deadline, "the program lives on\n{outcome}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(left_in_shared_memory(), Vec::<std::path::PathBuf>::new());
 }
 
 #[test]
