@@ -90,6 +90,12 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
             if kept {
                 plan.write(&plan_path, args.force)?;
             }
+            if !kept && plan_path.exists() {
+                say(&format!(
+                    "{} is the plan of an earlier run, left as it was",
+                    plan_path.display()
+                ));
+            }
             summary.compared(plan, verdict, kept.then_some(plan_path.as_path()));
             summary.print(args.json)
         }
