@@ -21,7 +21,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
 .PHONY: help build test check test-web test-rust test-e2e test-browser stress demo bench \
-	bench-placement install clean packages
+	bench-pairs bench-placement install clean packages
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS='	' read -r n t; do \
@@ -77,8 +77,11 @@ demo: build ## record, place and run two programs, and leave reports in demo/
 bench: packages-test build ## CPU time of recorded against native kernels (BENCH_ARGS=--help)
 	$(CARGO) run --release --quiet -p threadtalk-benches -- $(BENCH_ARGS)
 
+bench-pairs: packages-test build ## is the computed placement of the example the best there is?
+	$(CARGO) run --release --quiet -p threadtalk-benches --bin pairs -- $(BENCH_ARGS)
+
 bench-placement: packages ## time and quality of the placement policies
-	$(CARGO) run --release --quiet -p threadtalk-placement --example bench -- $(BENCH_ARGS)
+	$(CARGO) run --release --quiet -p threadtalk-placement --example bench_placement -- $(BENCH_ARGS)
 
 install: build ## install under PREFIX (default /usr/local), DESTDIR honoured
 	install -D -m 755 $(OUT)/threadtalk $(DESTDIR)$(PREFIX)/bin/threadtalk
