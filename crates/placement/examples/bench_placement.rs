@@ -58,7 +58,10 @@ fn matrix(pattern: &str, n: usize) -> CommMatrix {
         m.add(ThreadId(id[a] as u32), ThreadId(id[b] as u32), w as u64);
     };
     let side = |n: usize, root: f64| {
-        (1..=(n as f64).powf(root).round() as usize).rev().find(|s| n.is_multiple_of(*s)).unwrap_or(1)
+        (1..=(n as f64).powf(root).round() as usize)
+            .rev()
+            .find(|s| n.is_multiple_of(*s))
+            .unwrap_or(1)
     };
     match pattern {
         "chain" => (1..n).for_each(|i| add(i - 1, i, 1)),
