@@ -208,12 +208,71 @@ void tt_slow_repeat(struct thread *t, u64 descriptor, const struct frame *f) {
         write_range(t, f->rdi - back, bytes);
 }
 
-// A system call read or wrote user memory on behalf of the thread.
-void tt_range(struct thread *t, u64 start, u64 bytes, int writes) {
+struct vector {
+    u64 base, bytes;
+};
+
+static void range(struct thread *t, u64 start, u64 bytes, int writes) {
     if (writes)
         write_range(t, start, bytes);
     else
         read_range(t, start, bytes);
+}
+
+// The first `moved` bytes of the buffers of a vector, and the vector itself.
+static void vectors(struct thread *t, u64 address, u64 count, u64 moved, int writes) {
+    const struct vector *v = (const struct vector *)address;
+    read_range(t, address, count * sizeof *v);
+    for (u64 k = 0; k < count && moved; k++) {
+        u64 part = v[k].bytes < moved ? v[k].bytes : moved;
+        range(t, v[k].base, part, writes);
+        moved -= part;
+    }
+}
+
+// The kernel has read or written the program's memory on behalf of the thread: numbers as in
+// syscalls/mod.rs, rax = result, arguments in rdi, rsi, rdx, r10.
+void tt_after_syscall(struct thread *t, u64 number, const struct frame *f) {
+    enum { STAT_BYTES = 144, EPOLL_EVENT_BYTES = 12, MSG_VECTOR = 16, MSG_COUNT = 24 };
+    int64_t result = (int64_t)f->rax;
+    if (result < 0)
+        return;
+    u64 moved = (u64)result;
+    switch (number) {
+    case 0: case 17: case 45: case 217: // read, pread64, recvfrom, getdents64
+        write_range(t, f->rsi, moved);
+        break;
+    case 1: case 18: case 44: // write, pwrite64, sendto
+        read_range(t, f->rsi, moved);
+        break;
+    case 4: case 5: case 6: // stat, fstat, lstat
+        write_range(t, f->rsi, STAT_BYTES);
+        break;
+    case 262: // newfstatat
+        write_range(t, f->rdx, STAT_BYTES);
+        break;
+    case 19: case 295: // readv, preadv
+        vectors(t, f->rsi, f->rdx, moved, 1);
+        break;
+    case 20: case 296: // writev, pwritev
+        vectors(t, f->rsi, f->rdx, moved, 0);
+        break;
+    case 46: // sendmsg
+        vectors(t, *(u64 *)(f->rsi + MSG_VECTOR), *(u64 *)(f->rsi + MSG_COUNT), moved, 0);
+        break;
+    case 47: // recvmsg
+        vectors(t, *(u64 *)(f->rsi + MSG_VECTOR), *(u64 *)(f->rsi + MSG_COUNT), moved, 1);
+        break;
+    case 202: // futex
+        read_range(t, f->rdi, 4);
+        break;
+    case 232: case 281: // epoll_wait, epoll_pwait
+        write_range(t, f->rsi, moved * EPOLL_EVENT_BYTES);
+        break;
+    case 318: // getrandom
+        write_range(t, f->rdi, moved);
+        break;
+    }
 }
 
 // The compiler may turn loops into these.

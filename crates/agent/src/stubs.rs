@@ -7,8 +7,8 @@
 use core::arch::global_asm;
 use engine::cache::Stubs;
 use engine::control::{
-    ADDRESS, APP_RSP, DEFER, DELIVER, LINK, PENDING, RESUME, SAVED_RAX, SAVED_RCX, SELF,
-    SIGNAL_STACK, STACK, TARGET, THREAD, XSAVE,
+    ADDRESS, APP_RSP, DEFER, DELIVER, LINK, MOVES_DATA, PENDING, RESUME, SAVED_RAX, SAVED_RCX,
+    SELF, SIGNAL_STACK, STACK, TARGET, THREAD, XSAVE,
 };
 
 /// The program's registers as the stubs save them.
@@ -45,6 +45,7 @@ unsafe extern "C" {
     fn tt_stub_read_write();
     fn tt_stub_repeat();
     fn tt_stub_syscall();
+    fn tt_stub_after_syscall();
     /// Clones; returns twice in the kernel's sense, but in Rust only in the parent: the child goes
     /// to `tt_child_start` and then into the cache, with the
     /// frame at the top of its agent stack. (number, arguments, child's `Thread`)
@@ -63,6 +64,7 @@ pub fn addresses() -> Stubs {
         read_write: tt_stub_read_write as *const () as u64,
         repeat: tt_stub_repeat as *const () as u64,
         syscall: tt_stub_syscall as *const () as u64,
+        after_syscall: tt_stub_after_syscall as *const () as u64,
     }
 }
 
@@ -251,11 +253,16 @@ global_asm!(
     ".globl tt_stub_syscall",
     ".hidden tt_stub_syscall",
     "tt_stub_syscall:",
+    "mov qword ptr gs:[{MOVES_DATA}], 0",
     "cmp rax, {NUMBERS}",
     "jae 2f",
     "lea r11, [rip + tt_interesting]",
-    "cmp byte ptr [r11 + rax], 0",
-    "jne 3f",
+    "movzx r11d, byte ptr [r11 + rax]",
+    "cmp r11d, {HANDLED}",
+    "jb 2f",
+    "je 3f",
+    "lea r11, [rax + 1]",
+    "mov gs:[{MOVES_DATA}], r11",
     "2:",
     "mov rcx, gs:[{RESUME}]",
     "lea rcx, [rcx - 2]",
@@ -302,7 +309,27 @@ global_asm!(
     "call tt_child_start",
     "TT_POP_ALL_BUT_FLAGS",
     "TT_LEAVE",
+    // Afterwards: rax = result, the arguments as they were.
+    ".globl tt_stub_after_syscall",
+    ".hidden tt_stub_after_syscall",
+    "tt_stub_after_syscall:",
+    "mov gs:[{APP_RSP}], rsp",
+    "mov rsp, gs:[{STACK}]",
+    "TT_PUSH_ALL",
+    "cld",
+    "mov rdi, gs:[{THREAD}]",
+    "mov rsi, gs:[{MOVES_DATA}]",
+    "dec rsi",
+    "mov rdx, rsp",
+    "call tt_after_syscall",
+    "mov rax, gs:[{RESUME}]",
+    "mov gs:[{TARGET}], rax",
+    "TT_POP_ALL_BUT_FLAGS",
+    "TT_LEAVE",
     NUMBERS = const crate::syscalls::NUMBERS,
+    HANDLED = const crate::syscalls::HANDLED,
+    MOVES_DATA = const MOVES_DATA,
+    THREAD = const THREAD,
     RESUME = const RESUME,
     APP_RSP = const APP_RSP,
     STACK = const STACK,

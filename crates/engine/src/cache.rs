@@ -29,6 +29,8 @@ pub struct Stubs {
     pub repeat: u64,
     /// A system call comes: gs:RESUME = address after the `syscall` instruction.
     pub syscall: u64,
+    /// A system call that moves the program's data has been made: gs:MOVES_DATA, gs:RESUME.
+    pub after_syscall: u64,
 }
 
 /// Addresses of a region's trampolines.
@@ -43,6 +45,7 @@ pub struct Trampolines {
     pub read_write: u64,
     pub repeat: u64,
     pub syscall: u64,
+    pub after_syscall: u64,
     /// Restores gs:SIGMASK, which delivers what waits, and continues at gs:TARGET.
     pub deliver: u64,
     /// The `syscall` in it.
@@ -154,7 +157,8 @@ impl Region {
             a if a < t.indirect => Position::DirectExit,
             a if a < t.read => Position::Lookup,
             a if a < t.syscall => Position::SlowPath,
-            a if a < t.deliver => Position::Syscall,
+            a if a < t.after_syscall => Position::Syscall,
+            a if a < t.deliver => Position::SlowPath,
             a if a < t.deliver_syscall => Position::Deliver { saved: false },
             a if a < t.deliver_end => Position::Deliver { saved: true },
             _ => return None,
@@ -185,6 +189,7 @@ fn trampolines(base: u64, stubs: &Stubs, table: Table, t: &mut Trampolines) -> V
         (&mut t.read_write, stubs.read_write),
         (&mut t.repeat, stubs.repeat),
         (&mut t.syscall, stubs.syscall),
+        (&mut t.after_syscall, stubs.after_syscall),
     ] {
         *place = at(&code);
         jump_far(&mut code, stub);

@@ -55,6 +55,8 @@ pub const DETACHED: i32 = 224;
 pub const SIGNAL_STACK: i32 = 232;
 /// Cache address of [`crate::cache::Trampolines::deliver`].
 pub const DELIVER: i32 = 240;
+/// Number of the system call that is being made, plus one, if it moves the program's data; else 0.
+pub const MOVES_DATA: i32 = 248;
 
 /// Loads executed.
 pub const LOADS: i32 = 1024;

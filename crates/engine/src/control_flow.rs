@@ -169,7 +169,8 @@ impl Body<'_> {
     }
 
     /// A system call runs in the cache, so that a signal that interrupts it finds the program's
-    /// registers in place; the agent looks at it first and may do it instead.
+    /// registers in place. The agent looks at it first and may do it instead; when it has moved data
+    /// of the program, the agent counts that afterwards. %rcx, %r11 and the flags are free.
     fn emit_syscall(&mut self, i: &Instruction) {
         let rel32 = self.emitter.open_branch(&[0x48, 0x8d, 0x0d]); // lea rcx, [rip + after]
         self.emitter.store(RCX, control::RESUME);
@@ -177,6 +178,15 @@ impl Body<'_> {
         self.emitter.bytes(&[0x0f, 0x05]);
         self.emitter.mark(i.next_ip(), Parked::NOTHING);
         self.fixups.push((rel32, self.emitter.len() as i64));
+        self.emitter.bytes(&[0x65, 0x48, 0x83, 0x3c, 0x25]); // cmp qword gs:[MOVES_DATA], 0
+        self.emitter.bytes(&control::MOVES_DATA.to_le_bytes());
+        self.emitter.bytes(&[0, 0x74, 0]); // je over the rest
+        let over = self.emitter.len() - 1;
+        let rel32 = self.emitter.open_branch(&[0x48, 0x8d, 0x0d]); // lea rcx, [rip + end]
+        self.emitter.store(RCX, control::RESUME);
+        self.emitter.jump(self.trampolines.after_syscall);
+        self.fixups.push((rel32, self.emitter.len() as i64));
+        self.short_fixups.push((over, (self.emitter.len() - over - 1) as u8));
     }
 }
 

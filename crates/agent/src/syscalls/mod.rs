@@ -15,7 +15,12 @@ use engine::control;
 /// Numbers that the table covers.
 pub const NUMBERS: usize = 512;
 
-/// 1 for every call that comes to [`tt_syscall`].
+/// In the table: the call comes to [`tt_syscall`].
+pub const HANDLED: u8 = 1;
+/// In the table: the kernel reads or writes the program's memory, which `slow.c` counts afterwards.
+const MOVES_DATA: u8 = 2;
+
+/// What becomes of each call: nothing (0), [`HANDLED`] or [`MOVES_DATA`].
 #[unsafe(no_mangle)]
 static tt_interesting: [u8; NUMBERS] = {
     let mut table = [0; NUMBERS];
@@ -42,7 +47,17 @@ static tt_interesting: [u8; NUMBERS] = {
     ];
     let mut k = 0;
     while k < numbers.len() {
-        table[numbers[k] as usize] = 1;
+        table[numbers[k] as usize] = HANDLED;
+        k += 1;
+    }
+    // read, write, stat, fstat, lstat, pread64, pwrite64, readv, writev, sendto, recvfrom,
+    // sendmsg, recvmsg, futex, getdents64, epoll_wait, newfstatat, epoll_pwait, preadv, pwritev,
+    // getrandom
+    let data =
+        [0, 1, 4, 5, 6, 17, 18, 19, 20, 44, 45, 46, 47, 202, 217, 232, 262, 281, 295, 296, 318];
+    let mut k = 0;
+    while k < data.len() {
+        table[data[k]] = MOVES_DATA;
         k += 1;
     }
     table

@@ -115,6 +115,7 @@ impl Machine {
             read_write: name(tt_test_read_write),
             repeat: name(tt_test_repeat),
             syscall: 0,
+            after_syscall: 0,
         };
         // SAFETY: the table is mapped; nothing runs.
         unsafe {
