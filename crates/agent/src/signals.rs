@@ -16,6 +16,7 @@ use crate::syscalls::Outcome;
 use crate::syscalls::process::is_recorded;
 use crate::thread;
 use core::sync::atomic::{AtomicU64, Ordering};
+use engine::SYSCALL_BYTES;
 use engine::control;
 use engine::recovery::Registers;
 
@@ -161,7 +162,9 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
     }
     // SAFETY: the calling thread's page.
     if unsafe { thread::field(page, control::DETACHED) } != 0 {
-        sys::set_signal_mask(mask);
+        // The stub sets the mask once it has left the signal stack, which the next signal will use.
+        // SAFETY: as above.
+        unsafe { thread::set_field(page, control::SIGMASK, mask) };
         reset_once(slot, &action);
         return Decision { action: 1, handler: action.handler };
     }
@@ -169,7 +172,11 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
     // SAFETY: the calling thread's page.
     let slot_value = |offset| unsafe { thread::field(page, offset) };
     {
-        if is_agent_code(registers.pc) {
+        if is_between_block_and_syscall(registers.pc) {
+            // Nothing but the registers that the call itself changes has been touched. Deferred, the
+            // signal would wait for the end of a call that may wait for the signal.
+            registers.pc = slot_value(control::RESUME) - SYSCALL_BYTES;
+        } else if is_agent_code(registers.pc) {
             return defer(signal, info, &mut context, page);
         }
         let mut runtime = runtime();
@@ -224,8 +231,13 @@ fn defer(signal: u64, info: *const [u32; 4], context: &mut Context, page: u64) -
 pub fn sigreturn(page: u64) {
     // SAFETY: at this system call the stack pointer is at the frame's ucontext.
     let mut context = unsafe { Context(thread::field(page, control::APP_RSP) as *mut u64) };
-    let target = runtime().resolve(None, context.get(Context::RIP), page);
-    context.set(Context::RIP, target);
+    let mut runtime = runtime();
+    let target = context.get(Context::RIP);
+    // A signal between here and the kernel's return makes the program's system call start again, and
+    // the frame then holds the cache's address already.
+    if !runtime.contains(target) {
+        context.set(Context::RIP, runtime.resolve(None, target, page));
+    }
 }
 
 fn own_page() -> u64 {
@@ -240,6 +252,14 @@ unsafe extern "C" {
     static IMAGE_START: u8;
     #[link_name = "_end"]
     static IMAGE_END: u8;
+}
+
+/// Whether the address lies in the part of the system call stub that goes back to the block's own
+/// `syscall`.
+fn is_between_block_and_syscall(pc: u64) -> bool {
+    let start = stubs::tt_stub_syscall as *const () as u64;
+    let end = stubs::tt_stub_syscall_handled as *const () as u64;
+    (start..end).contains(&pc)
 }
 
 /// Whether the address lies in this library.

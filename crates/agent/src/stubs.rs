@@ -8,7 +8,7 @@ use core::arch::global_asm;
 use engine::cache::Stubs;
 use engine::control::{
     ADDRESS, APP_RSP, DEFER, DELIVER, LINK, MOVES_DATA, PENDING, RESUME, SAVED_RAX, SAVED_RCX,
-    SELF, SIGNAL_STACK, STACK, TARGET, THREAD, XSAVE,
+    SELF, SIGMASK, SIGNAL_STACK, STACK, TARGET, THREAD, XSAVE,
 };
 
 /// The program's registers as the stubs save them.
@@ -44,7 +44,7 @@ unsafe extern "C" {
     fn tt_stub_write();
     fn tt_stub_read_write();
     fn tt_stub_repeat();
-    fn tt_stub_syscall();
+    pub fn tt_stub_syscall();
     fn tt_stub_after_syscall();
     /// Clones; returns twice in the kernel's sense, but in Rust only in the parent: the child goes
     /// to `tt_child_start` and then into the cache, with the
@@ -52,6 +52,8 @@ unsafe extern "C" {
     pub fn tt_clone(number: u64, arguments: *const u64, child: u64) -> i64;
     /// The handler that the kernel knows.
     pub fn tt_signal_entry();
+    /// Where [`tt_stub_syscall`] stops being on its way back to the block.
+    pub fn tt_stub_syscall_handled();
 }
 
 /// Addresses for the engine.
@@ -265,8 +267,18 @@ global_asm!(
     "mov gs:[{MOVES_DATA}], r11",
     "2:",
     "mov rcx, gs:[{RESUME}]",
-    "lea rcx, [rcx - 2]",
+    "lea rcx, [rcx - {SYSCALL_BYTES}]",
+    // A signal that was deferred after its stub had looked: the call must not wait with it blocked.
+    "cmp qword ptr gs:[{PENDING}], 0",
+    "jne 5f",
     "jmp rcx",
+    "5:",
+    "mov gs:[{TARGET}], rcx",
+    "jmp gs:[{DELIVER}]",
+    // From here on the call is the agent's; see is_between_block_and_syscall.
+    ".globl tt_stub_syscall_handled",
+    ".hidden tt_stub_syscall_handled",
+    "tt_stub_syscall_handled:",
     "3:",
     "mov gs:[{APP_RSP}], rsp",
     "mov rsp, gs:[{STACK}]",
@@ -331,6 +343,9 @@ global_asm!(
     MOVES_DATA = const MOVES_DATA,
     THREAD = const THREAD,
     RESUME = const RESUME,
+    PENDING = const PENDING,
+    DELIVER = const DELIVER,
+    SYSCALL_BYTES = const engine::SYSCALL_BYTES,
     APP_RSP = const APP_RSP,
     STACK = const STACK,
     SELF = const SELF,
@@ -369,6 +384,22 @@ global_asm!(
     "cmp eax, 1",
     "jb 2f",
     "ja 3f",
+    // rt_sigprocmask(SIG_SETMASK, gs:SIGMASK, NULL, 8)
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "push rcx",
+    "mov eax, {RT_SIGPROCMASK}",
+    "mov edi, 2",
+    "mov rsi, gs:[{SELF}]",
+    "lea rsi, [rsi + {SIGMASK}]",
+    "xor edx, edx",
+    "mov r10d, 8",
+    "syscall",
+    "pop rcx",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
     "xor eax, eax",
     "jmp rcx",
     "3:",
@@ -376,6 +407,9 @@ global_asm!(
     "jmp gs:[{DELIVER}]",
     "2:",
     "ret",
+    RT_SIGPROCMASK = const crate::sys::RT_SIGPROCMASK,
+    SELF = const SELF,
+    SIGMASK = const SIGMASK,
     SIGNAL_STACK = const SIGNAL_STACK,
     DELIVER = const DELIVER,
 );
