@@ -20,6 +20,10 @@ const TABLE_BYTES: u64 = 4 << 20;
 const TABLES_BYTES: u64 = 2 * TABLE_BYTES;
 const _: () = assert!(indirect::BYTES <= TABLE_BYTES);
 
+/// Programs that are not position independent start at 4 MiB: room for one table.
+const BELOW_PROGRAMS: u64 = 1 << 20;
+const _: () = assert!(BELOW_PROGRAMS + indirect::BYTES < 4 << 20);
+
 unsafe extern "C" {
     /// In `slow.c`.
     static mut tt_shadow: [u64; MAX_BANKS];
@@ -54,13 +58,11 @@ pub fn map() -> Option<Placed> {
             return Some(Placed { near: Some(base as i32), tables: tables_at(start) });
         }
     }
-    // A program with much in the low 2 GiB: only the tables must fit there.
-    let start = (1..0x7f00_0000 / TABLES_BYTES)
-        .rev()
-        .map(|k| k * TABLES_BYTES)
-        .find(|s| map_at(*s, TABLES_BYTES))?;
+    // A program that fills the low 2 GiB: all threads use far banks, and only their table must be low.
+    let anywhere = (1..0x7f00_0000 / TABLE_BYTES).rev().map(|k| k * TABLE_BYTES);
+    let table = anywhere.chain([BELOW_PROGRAMS]).find(|s| map_at(*s, indirect::BYTES))?;
     map_bank()?;
-    Some(Placed { near: None, tables: tables_at(start) })
+    Some(Placed { near: None, tables: [table as i32; 2] })
 }
 
 fn tables_at(start: u64) -> [i32; 2] {

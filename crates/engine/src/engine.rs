@@ -148,13 +148,19 @@ impl Engine {
         Some(block)
     }
 
-    /// Index of a region in reach of `pc` with room.
+    /// Index of a region with room, in reach of `pc` if there can be one. Out of reach, RIP-relative
+    /// operands cost an instruction more and exits to blocks of other regions go by the dispatcher.
     fn region_for(&mut self, pc: u64, host: &mut dyn Host) -> Option<usize> {
-        let fits = |r: &Region| r.has_room() && reaches(r.cursor(), pc);
-        if let Some(k) = self.regions.iter().position(fits) {
+        let near = |r: &Region| r.has_room() && reaches(r.cursor(), pc);
+        if let Some(k) = self.regions.iter().position(near) {
             return Some(k);
         }
-        let base = host.map_region(pc)?;
+        let elsewhere = self.regions.iter().position(Region::has_room);
+        let base = match host.map_region(pc) {
+            Some(base) => base,
+            None if elsewhere.is_some() => return elsewhere,
+            None => host.map_region(self.regions.last()?.cursor())?,
+        };
         // SAFETY: the host gives fresh executable memory of a region's size.
         self.regions.push(unsafe { Region::new(base, &self.stubs, self.table) });
         Some(self.regions.len() - 1)

@@ -39,6 +39,11 @@ pub fn command(name: &str, arguments: &[&str]) -> Vec<String> {
             // Linked by its full path, the library is found again without a search path.
             vec![built(target.flags(&["-O2", "-pthread", &thrower])).to_string_lossy().into_owned()]
         }
+        "large_static" => {
+            let target = Target::new(Compiler::Gcc, &folder("large_static.c"));
+            let flags = ["-O2", "-pthread", "-mcmodel=medium", "-no-pie"];
+            vec![built(target.flags(&flags)).to_string_lossy().into_owned()]
+        }
         _ => vec![program(name).to_string_lossy().into_owned()],
     };
     command.extend(arguments.iter().map(ToString::to_string));
@@ -58,6 +63,9 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("jumps", &[]),
     ("deep_stack", &[]),
     ("close_fds", &[]),
+    ("large_static", &[]),
+    ("signal_context", &[]),
+    ("cancel", &[]),
     ("endings", &["return", "9"]),
     ("endings", &["exit", "4"]),
     ("endings", &["_exit", "5"]),

@@ -1,6 +1,6 @@
 //! A mix of programs, many runs, eight at once: none may fail, change its output or hang.
 //!
-//! `THREADTALK_STRESS_RUNS` sets the number of runs (default 42; `make stress` does 100).
+//! `THREADTALK_STRESS_RUNS` sets the number of runs (default 100; `make stress` does 1000).
 
 use e2e::known::Runtime;
 use e2e::{native, passed_on, stress};
@@ -39,7 +39,7 @@ fn fault(alone: &Outcome, recorded: &Outcome) -> Option<&'static str> {
 #[test]
 fn a_mix_of_programs_eight_at_once() {
     let runs: usize = std::env::var("THREADTALK_STRESS_RUNS")
-        .map_or(42, |text| text.parse().expect("THREADTALK_STRESS_RUNS is a number"));
+        .map_or(100, |text| text.parse().expect("THREADTALK_STRESS_RUNS is a number"));
     let (scratch, threadtalk, mix) = (Scratch::new(), Threadtalk::built(), mix());
     let alone: Vec<Outcome> = mix.iter().map(|command| native(command)).collect();
     let next = AtomicUsize::new(0);
