@@ -68,8 +68,8 @@ test-e2e: packages-test build ## end-to-end tests: real programs through the bin
 test-browser: packages-test build ## the report's page in a headless browser
 	cd web && npm run --silent test:browser
 
-stress: packages-test build ## the full stress mix, 100 runs, 8 at once
-	THREADTALK_STRESS_RUNS=100 $(CARGO) test --release -p threadtalk-e2e --test stress -- --nocapture
+stress: packages-test build ## the stress mix, 1000 runs, 8 at once
+	THREADTALK_STRESS_RUNS=1000 $(CARGO) test --release -p threadtalk-e2e --test stress -- --nocapture
 
 demo: build ## record, place and run two programs, and leave reports in demo/
 	@make/demo.sh
