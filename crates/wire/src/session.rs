@@ -117,8 +117,6 @@ pub struct Header {
     pub readers_forgotten: AtomicU64,
     /// Accesses whose address the engine could not compute (gather, scatter, %gs).
     pub sites_unseen: AtomicU64,
-    /// Times the code cache was full and started afresh.
-    pub cache_flushes: AtomicU64,
     /// Modules beyond [`MAX_MODULES`].
     pub modules_dropped: AtomicU64,
 
