@@ -176,6 +176,9 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
             // Nothing but the registers that the call itself changes has been touched. Deferred, the
             // signal would wait for the end of a call that may wait for the signal.
             registers.pc = slot_value(control::RESUME) - SYSCALL_BYTES;
+        } else if let Some(pc) = behind_last_jump(registers.pc, &slot_value) {
+            registers.pc = pc;
+            context.set_registers(&registers);
         } else if is_agent_code(registers.pc) {
             return defer(signal, info, &mut context, page);
         }
@@ -221,6 +224,7 @@ fn defer(signal: u64, info: *const [u32; 4], context: &mut Context, page: u64) -
             thread::set_field(page, control::PENDING, 1);
         }
         context.set(Context::MASK, !0);
+        context.set(Context::RIP, redirect(context.get(Context::RIP)));
         let (pid, tid) = (sys::pid().into(), sys::tid().into());
         sys::call(sys::RT_TGSIGQUEUEINFO, [pid, tid, signal, info as u64, 0, 0]);
     }
@@ -254,12 +258,36 @@ unsafe extern "C" {
     static IMAGE_END: u8;
 }
 
+fn address(mark: unsafe extern "C" fn()) -> u64 {
+    mark as *const () as u64
+}
+
+/// Where the program goes on if the thread has left the agent but for one jump: nothing of the agent's
+/// is on the stack any more, so the signal counts as having come after the jump.
+fn behind_last_jump(pc: u64, slot: &dyn Fn(i32) -> u64) -> Option<u64> {
+    if (address(stubs::tt_slow_leave_checked)..address(stubs::tt_slow_leave_end)).contains(&pc) {
+        return Some(slot(control::RESUME));
+    }
+    let last = address(stubs::tt_leave_jump)..address(stubs::tt_leave_end);
+    last.contains(&pc).then(|| slot(control::TARGET))
+}
+
+/// Where a thread continues with a deferred signal: where it was, unless it had already looked for
+/// waiting signals on its way out; then where it looks again or delivers.
+fn redirect(pc: u64) -> u64 {
+    if (address(stubs::tt_leave_checked)..address(stubs::tt_leave_stack)).contains(&pc) {
+        address(stubs::tt_leave)
+    } else if pc == address(stubs::tt_leave_stack) {
+        address(stubs::tt_leave_late)
+    } else {
+        pc
+    }
+}
+
 /// Whether the address lies in the part of the system call stub that goes back to the block's own
 /// `syscall`.
 fn is_between_block_and_syscall(pc: u64) -> bool {
-    let start = stubs::tt_stub_syscall as *const () as u64;
-    let end = stubs::tt_stub_syscall_handled as *const () as u64;
-    (start..end).contains(&pc)
+    (address(stubs::tt_stub_syscall)..address(stubs::tt_stub_syscall_handled)).contains(&pc)
 }
 
 /// Whether the address lies in this library.

@@ -50,6 +50,15 @@ unsafe extern "C" {
     /// to `tt_child_start` and then into the cache, with the
     /// frame at the top of its agent stack. (number, arguments, child's `Thread`)
     pub fn tt_clone(number: u64, arguments: *const u64, child: u64) -> i64;
+    /// Marks in the ways out; see `signals.rs`.
+    pub fn tt_leave();
+    pub fn tt_leave_checked();
+    pub fn tt_leave_stack();
+    pub fn tt_leave_jump();
+    pub fn tt_leave_end();
+    pub fn tt_leave_late();
+    pub fn tt_slow_leave_checked();
+    pub fn tt_slow_leave_end();
     /// The handler that the kernel knows.
     pub fn tt_signal_entry();
     /// Where [`tt_stub_syscall`] stops being on its way back to the block.
@@ -120,18 +129,25 @@ global_asm!(
     "xrstor64 [rbx]",
     ".endm",
     // Leaves the agent's stack with the program's registers restored but for the flags on top of it;
-    // goes on at gs:TARGET.
-    ".macro TT_LEAVE",
+    // goes on at gs:TARGET. A signal that comes after the look at PENDING would wait until the thread
+    // is here again, so signals.rs sends the thread back to look again: see `redirect`.
+    ".globl tt_leave, tt_leave_checked, tt_leave_stack, tt_leave_jump, tt_leave_end, tt_leave_late",
+    ".hidden tt_leave, tt_leave_checked, tt_leave_stack, tt_leave_jump, tt_leave_end, tt_leave_late",
+    "tt_leave:",
     "cmp qword ptr gs:[{PENDING}], 0",
-    "jne 77f",
+    "tt_leave_checked:",
+    "jne 2f",
     "popfq",
+    "tt_leave_stack:",
     "mov rsp, gs:[{APP_RSP}]",
+    "tt_leave_jump:",
     "jmp gs:[{TARGET}]",
-    "77:",
+    "tt_leave_end:",
+    "2:",
     "popfq",
+    "tt_leave_late:",
     "mov rsp, gs:[{APP_RSP}]",
     "jmp gs:[{DELIVER}]",
-    ".endm",
     XSAVE = const XSAVE,
     XSAVE_MASK = const XSAVE_MASK,
     PENDING = const PENDING,
@@ -172,16 +188,23 @@ global_asm!(
     "pop rcx",
     "pop rax",
     "mov rsp, gs:[{APP_RSP}]",
+    "jmp tt_slow_leave",
+    ".endm",
+    // As tt_leave, with nothing left to restore; goes on at gs:RESUME.
+    ".globl tt_slow_leave_checked, tt_slow_leave_end",
+    ".hidden tt_slow_leave_checked, tt_slow_leave_end",
+    "tt_slow_leave:",
     "cmp qword ptr gs:[{PENDING}], 0",
-    "jne 78f",
+    "tt_slow_leave_checked:",
+    "jne 2f",
     "jmp gs:[{RESUME}]",
-    "78:",
+    "tt_slow_leave_end:",
+    "2:",
     "mov gs:[{SCRATCH}], rax",
     "mov rax, gs:[{RESUME}]",
     "mov gs:[{TARGET}], rax",
     "mov rax, gs:[{SCRATCH}]",
     "jmp gs:[{DELIVER}]",
-    ".endm",
     "TT_SLOW tt_stub_read, tt_slow_read",
     "TT_SLOW tt_stub_write, tt_slow_write",
     "TT_SLOW tt_stub_read_write, tt_slow_read_write",
@@ -200,7 +223,7 @@ global_asm!(
     "mov rax, gs:[{RESUME}]",
     "mov gs:[{TARGET}], rax",
     "TT_POP_ALL_BUT_FLAGS",
-    "TT_LEAVE",
+    "jmp tt_leave",
     APP_RSP = const APP_RSP,
     STACK = const STACK,
     THREAD = const THREAD,
@@ -239,7 +262,7 @@ global_asm!(
     "mov gs:[{TARGET}], rax",
     "TT_XRSTOR",
     "TT_POP_ALL_BUT_FLAGS",
-    "TT_LEAVE",
+    "jmp tt_leave",
     LINK = const LINK,
     SAVED_RAX = const SAVED_RAX,
     SAVED_RCX = const SAVED_RCX,
@@ -291,7 +314,7 @@ global_asm!(
     "mov gs:[{TARGET}], rax",
     "TT_XRSTOR",
     "TT_POP_ALL_BUT_FLAGS",
-    "TT_LEAVE",
+    "jmp tt_leave",
     // tt_clone(number, arguments, child): see above.
     ".globl tt_clone",
     ".hidden tt_clone",
@@ -320,7 +343,7 @@ global_asm!(
     "mov rdi, rbx",
     "call tt_child_start",
     "TT_POP_ALL_BUT_FLAGS",
-    "TT_LEAVE",
+    "jmp tt_leave",
     // Afterwards: rax = result, the arguments as they were.
     ".globl tt_stub_after_syscall",
     ".hidden tt_stub_after_syscall",
@@ -337,7 +360,7 @@ global_asm!(
     "mov rax, gs:[{RESUME}]",
     "mov gs:[{TARGET}], rax",
     "TT_POP_ALL_BUT_FLAGS",
-    "TT_LEAVE",
+    "jmp tt_leave",
     NUMBERS = const crate::syscalls::NUMBERS,
     HANDLED = const crate::syscalls::HANDLED,
     MOVES_DATA = const MOVES_DATA,

@@ -66,6 +66,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("large_static", &[]),
     ("signal_context", &[]),
     ("cancel", &[]),
+    ("signal_storm", &[]),
     ("endings", &["return", "9"]),
     ("endings", &["exit", "4"]),
     ("endings", &["_exit", "5"]),
