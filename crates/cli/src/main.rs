@@ -28,7 +28,12 @@ enum Verb {
 }
 
 fn main() {
-    let result = match Cli::parse().verb {
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        // Help and version are no failures; clap knows where each is to be printed.
+        let _ = error.print();
+        std::process::exit(if error.use_stderr() { EXIT_OWN_FAILURE } else { 0 });
+    });
+    let result = match cli.verb {
         Verb::Record(args) => verbs::record::run(args),
         Verb::Report(args) => verbs::report::run(args),
         Verb::Export(args) => verbs::export::run(args),
@@ -38,8 +43,30 @@ fn main() {
         Verb::Topo(args) => verbs::topo::run(args),
     };
     let code = result.unwrap_or_else(|error| {
-        eprintln!("threadtalk: {error:#}");
+        eprintln!("threadtalk: {}", one_sentence(&error));
         EXIT_OWN_FAILURE
     });
     std::process::exit(code);
+}
+
+/// The error and its causes, joined by colons; a cause that its error tells already is not repeated.
+fn one_sentence(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told.as_str() {
+        "" => cause,
+        _ if told.ends_with(&cause) => told,
+        _ => format!("{told}: {cause}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_sentence;
+    use anyhow::anyhow;
+
+    #[test]
+    fn causes_are_told_once() {
+        let error = anyhow!("no space").context("cannot write x: no space").context("saving");
+        assert_eq!(one_sentence(&error), "saving: cannot write x: no space");
+        assert_eq!(one_sentence(&anyhow!("b").context("a")), "a: b");
+    }
 }

@@ -171,7 +171,7 @@ mod outputs {
             .arg(&profile)
             .args(["--", "true"])
             .run();
-        refused(&outcome, 125, &["permission", "x.tt"]);
+        refused(&outcome, 125, &["permission", "no_permission"]);
     }
 
     #[test]
@@ -267,7 +267,7 @@ mod files {
     fn policies_and_costs() {
         let scratch = Scratch::new();
         let policy = place(&scratch, "0,1\n1,0\n", &["--policy", "localty"]);
-        assert!(policy.exit_code.is_some_and(|code| code != 0), "{policy}");
+        assert_eq!(policy.exit_code, Some(125), "{policy}");
         assert!(policy.stderr_text().contains("locality"), "no suggestion\n{policy}");
         let machine = ["--on", "pack:2 core:2 pu:2", "--costs"];
         let costs = |text| place(&scratch, "0,1\n1,0\n", &[&machine[..], &[text]].concat());
@@ -311,6 +311,15 @@ mod files {
         let options = [&machine[..], &["-o", plan.to_str().unwrap(), "--force"]].concat();
         place(&scratch, "0,1,1\n1,0,1\n1,1,0\n", &options).expect_code(0);
         refused(&run(), 125, &["machine"]);
+    }
+}
+
+#[test]
+fn wrong_arguments() {
+    for arguments in [&["record"][..], &["record", "--nonsense"], &["frobnicate"], &[]] {
+        let binary = test_support::paths::release().join("threadtalk");
+        let outcome = Run::new(binary).args(arguments).run().expect_code(125);
+        assert!(outcome.stderr_text().contains("Usage"), "{outcome}");
     }
 }
 
