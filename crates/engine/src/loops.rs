@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use iced_x86::Register;
 
 /// More head checks than this cost more than they save.
-const MOST_HEAD_CHECKS: usize = 20;
+const MOST_HEAD_CHECKS: usize = 40;
 
 /// A test in the head of a versioned loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
