@@ -34,7 +34,7 @@ measure() {
     echo
     show "$threadtalk" run --plan "$folder/plan.json" -- "$@"
     echo
-    show "$threadtalk" tune --runs 7 --force -o "$folder/tuned.json" -- "$@"
+    show "$threadtalk" tune --force -o "$folder/tuned.json" -- "$@"
     show "$threadtalk" report "$folder/profile.tt" --force --html "$folder/report.html"
 }
 
