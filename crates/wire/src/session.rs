@@ -7,7 +7,14 @@
 //! | 0 | [`Header`], one page |
 //! | [`MODULES_OFFSET`] | [`MAX_MODULES`] × [`Module`] |
 //! | [`THREADS_OFFSET`] | [`MAX_THREADS`] × [`ThreadPage`], one page each, index = logical thread id |
+//! | [`SITES_OFFSET`] | [`MAX_SITES`] × u64: program address of each code site, index = site |
+//! | [`TRACE_OFFSET`] | [`trace::RECORDS`](crate::trace::RECORDS) × [`Access`](crate::trace::Access), the reference's ring |
+//! | [`POOL_OFFSET`] | [`MAX_CHUNKS`] × [`Chunk`](crate::detail::Chunk): cells and events |
 //! | [`ROWS_OFFSET`] | [`KINDS`] tables of `MAX_THREADS` rows of `MAX_THREADS` u64 counters |
+//!
+//! Each process that is recorded has a session of its own, a *segment* of one memory file: segment
+//! k starts at `k * SEGMENT_BYTES`. Segment 0 belongs to the process that the recorder started; a
+//! process takes the next number from segment 0's [`Header::segments`] for a child.
 //!
 //! Row layout: `raw[reader][writer]`, `waw[writer][previous writer]`,
 //! `invalidation[writer][reader]`. A row is written only by its own thread, so no counter needs an
@@ -18,8 +25,9 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// First eight bytes of a session.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
-/// Changes with every change of this layout. 1: first version.
-pub const VERSION: u32 = 1;
+/// Changes with every change of this layout. 1: first version;
+/// 2: segments, modes, sites, cells and events by time slice, trace.
+pub const VERSION: u32 = 2;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 
@@ -35,7 +43,18 @@ pub const KINDS: usize = 3;
 
 pub const MODULES_OFFSET: u64 = PAGE;
 pub const THREADS_OFFSET: u64 = MODULES_OFFSET + (MAX_MODULES * size_of::<Module>()) as u64;
-pub const ROWS_OFFSET: u64 = THREADS_OFFSET + MAX_THREADS as u64 * PAGE;
+/// Most code sites; site 0 means unknown.
+pub const MAX_SITES: usize = 1 << 24;
+/// Most chunks of cells and events in a session.
+pub const MAX_CHUNKS: usize = 1 << 26;
+pub const SITES_OFFSET: u64 = THREADS_OFFSET + MAX_THREADS as u64 * PAGE;
+pub const TRACE_OFFSET: u64 = SITES_OFFSET + MAX_SITES as u64 * 8;
+pub const POOL_OFFSET: u64 = TRACE_OFFSET + crate::trace::BYTES;
+pub const ROWS_OFFSET: u64 = POOL_OFFSET + MAX_CHUNKS as u64 * crate::detail::CHUNK_BYTES;
+/// Distance of the sessions of two processes in the file.
+pub const SEGMENT_BYTES: u64 = 1 << 42;
+/// Most processes of one recording.
+pub const MAX_SEGMENTS: u32 = 1 << 16;
 /// Bytes of one row.
 pub const ROW_BYTES: u64 = 65_536 * 8;
 /// Bytes of one kind's table.
@@ -51,6 +70,20 @@ pub const fn row_offset(kind: usize, thread: usize) -> u64 {
 /// Offset of the page of `thread`.
 pub const fn thread_offset(thread: usize) -> u64 {
     THREADS_OFFSET + thread as u64 * PAGE
+}
+
+/// What is counted, in [`Header::mode`].
+pub mod mode {
+    /// Nothing: translate only.
+    pub const TRANSLATE: u32 = 0;
+    /// The communication matrices.
+    pub const MATRIX: u32 = 1;
+    /// Matrices by true and false sharing, and events by line and code site.
+    pub const DETAIL: u32 = 2;
+    /// The thesis' Algorithm 3.1 (numalize): undirected, two most recent accessors of each block.
+    pub const UNDIRECTED: u32 = 3;
+    /// Every access goes to the recorder through the trace, which counts by the definitions.
+    pub const TRACE: u32 = 4;
 }
 
 /// What the agent says about itself in [`Header::state`].
@@ -88,6 +121,23 @@ pub struct Header {
     pub disable: AtomicU32,
     /// 1: count; 0: translate only, count nothing.
     pub count: AtomicU32,
+    /// One of [`mode`].
+    pub mode: AtomicU32,
+    /// 1: child processes get segments of their own; 0: they run natively.
+    pub follow: AtomicU32,
+    /// Most chunks for events (lines and sites) and for cells; counting goes on coarser beyond.
+    pub event_chunks: AtomicU32,
+    pub cell_chunks: AtomicU32,
+    /// Number of this segment.
+    pub segment: AtomicU32,
+    /// Segment of the process that created this one; `u32::MAX` for the first.
+    pub parent_segment: AtomicU32,
+
+    // Written by the recorder while the program runs.
+    /// Current time slice: (now - start of the recording) / length of a slice. 0 without slices.
+    pub slice: AtomicU32,
+    /// Segments given out so far (first segment only).
+    pub segments: AtomicU32,
 
     // Written by the agent.
     /// Process that is recorded; 0 until the agent runs in it.
@@ -104,7 +154,26 @@ pub struct Header {
     /// CLOCK_MONOTONIC when the agent took over, ns.
     pub started_ns: AtomicI64,
 
+    // Cursors.
+    /// Sites given out; the first is 1.
+    pub sites: AtomicU32,
+    /// Chunks given out, for both purposes.
+    pub chunks: AtomicU32,
+    pub event_chunks_used: AtomicU32,
+    pub cell_chunks_used: AtomicU32,
+    /// Next record to be written by the agent, and next to be read by the recorder.
+    pub trace_head: AtomicU64,
+    pub trace_tail: AtomicU64,
+
     // Limits reached, counted rather than fatal.
+    /// Events whose line was given up because there were too many lines (kept by code site).
+    pub events_without_line: AtomicU64,
+    /// Events of the matrices that are missing from the table of lines and sites.
+    pub events_without_site: AtomicU64,
+    /// Events counted in an earlier time slice because there was no chunk left.
+    pub cells_late: AtomicU64,
+    /// Events lost because there was no chunk left.
+    pub cells_lost: AtomicU64,
     /// Child processes (fork, vfork, posix_spawn) that ran unprofiled.
     pub children_unprofiled: AtomicU64,
     /// Threads that ran unprofiled because no slot or id was left.
@@ -161,6 +230,8 @@ pub struct ThreadPage {
     /// Loads and stores executed, by instruction operand.
     pub loads: AtomicU64,
     pub stores: AtomicU64,
+    /// Instructions executed; a repeated string instruction counts once.
+    pub instructions: AtomicU64,
     /// Kernel thread id.
     pub tid: AtomicU32,
     /// Logical id of the creating thread; `u32::MAX` for the initial thread.
@@ -177,5 +248,6 @@ pub struct ThreadPage {
 }
 
 const _: () = assert!(size_of::<Header>() as u64 == PAGE);
+const _: () = assert!(SESSION_BYTES <= SEGMENT_BYTES);
 const _: () = assert!(size_of::<ThreadPage>() as u64 == PAGE);
 const _: () = assert!(size_of::<Module>() == 512);

@@ -1,0 +1,95 @@
+//! What a thread has counted, in a session's pool of chunks.
+//!
+//! A thread takes a chunk when its last one is full, and is the only one to write into it: it fills an
+//! entry, then raises [`ChunkHead::used`]. Whatever way the process ends, everything up to the last
+//! event is here. Readers sum over entries with equal keys: a key may occur more than once.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Bytes of a chunk.
+pub const CHUNK_BYTES: u64 = 1024;
+/// Bytes of its head.
+pub const HEAD_BYTES: u64 = 64;
+/// Entries of each type in a chunk.
+pub const CELLS: usize = 60;
+pub const EVENTS: usize = 20;
+
+/// What a chunk holds, in [`ChunkHead::holds`].
+pub mod holds {
+    pub const NOTHING: u32 = 0;
+    pub const CELLS: u32 = 1;
+    pub const EVENTS: u32 = 2;
+}
+
+/// Kind of event and of sharing, in [`Cell::kind`] and [`Event::kind`].
+///
+/// The counting thread is the reader for RAW, the writer for WAW and invalidation; `other` is the
+/// last writer, the previous writer and the invalidated reader.
+pub mod kind {
+    /// Sharing not told apart.
+    pub const RAW: u8 = 0;
+    /// The bytes read overlap those that the writer has written since it took the block.
+    pub const RAW_TRUE: u8 = 1;
+    pub const RAW_FALSE: u8 = 2;
+    pub const WAW: u8 = 3;
+    /// The bytes written overlap those that the previous writer has written since it took the block.
+    pub const WAW_TRUE: u8 = 4;
+    pub const WAW_FALSE: u8 = 5;
+    pub const INVALIDATION: u8 = 6;
+    /// Undirected pairs of [`mode::UNDIRECTED`](crate::session::mode::UNDIRECTED).
+    pub const UNDIRECTED: u8 = 7;
+}
+
+/// Start of each chunk.
+#[repr(C)]
+pub struct ChunkHead {
+    /// Logical id of the thread that owns the chunk.
+    pub thread: AtomicU32,
+    /// One of [`holds`].
+    pub holds: AtomicU32,
+    /// Entries that count.
+    pub used: AtomicU32,
+    pub _reserved: [u32; 13],
+}
+
+/// Events of one kind with one other thread in one time slice.
+#[repr(C)]
+pub struct Cell {
+    pub slice: AtomicU32,
+    /// Logical id of the other thread.
+    pub other: u16,
+    pub kind: u8,
+    pub _pad: u8,
+    pub count: AtomicU64,
+}
+
+/// Events of one kind between two code sites on one line of memory, with one other thread.
+#[repr(C)]
+pub struct Event {
+    /// Address of the first byte of the 64-byte line; 0: lines that were too many to keep.
+    pub line: u64,
+    /// Site of the counting thread's access and of the other thread's write.
+    pub own_site: u32,
+    pub other_site: u32,
+    pub other: u16,
+    pub kind: u8,
+    pub _pad: [u8; 5],
+    pub count: AtomicU64,
+    /// Bytes of the line that the counting thread accessed, bit i = byte i, over all these events.
+    pub own_bytes: AtomicU64,
+    /// Bytes of the line that the other thread had written since it took the block.
+    pub other_bytes: AtomicU64,
+}
+
+/// A chunk with all it may hold.
+#[repr(C)]
+pub union Chunk {
+    pub bytes: [u8; CHUNK_BYTES as usize],
+    pub words: [u64; CHUNK_BYTES as usize / 8],
+}
+
+const _: () = assert!(size_of::<ChunkHead>() as u64 == HEAD_BYTES);
+const _: () = assert!(size_of::<Cell>() == 16);
+const _: () = assert!(size_of::<Event>() == 48);
+const _: () = assert!(HEAD_BYTES as usize + CELLS * 16 <= CHUNK_BYTES as usize);
+const _: () = assert!(HEAD_BYTES as usize + EVENTS * 48 <= CHUNK_BYTES as usize);

@@ -1,0 +1,35 @@
+//! The reference recorder's trace: every access of every thread, in one order, in a ring.
+//!
+//! A thread takes the next number from `Header::trace_head` right before its access, waits until the
+//! ring has room, fills the record and then sets [`Access::turn`]. The recorder follows
+//! `Header::trace_tail`.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Records in the ring.
+pub const RECORDS: usize = 1 << 20;
+/// Bytes of the ring.
+pub const BYTES: u64 = (RECORDS * size_of::<Access>()) as u64;
+
+/// What a record says.
+pub mod what {
+    pub const READ: u32 = 0;
+    pub const WRITE: u32 = 1;
+    /// The memory is new (unmapped, remapped, discarded): nobody has written it.
+    pub const FORGET: u32 = 2;
+}
+
+/// One access.
+#[repr(C)]
+pub struct Access {
+    /// Number of the access plus 1; anything else: not filled yet.
+    pub turn: AtomicU64,
+    pub address: u64,
+    pub bytes: u64,
+    /// Code site, as in the session's sites.
+    pub site: u32,
+    /// Logical thread id in bits 0–15, one of [`what`] in bits 16–31.
+    pub thread_and_what: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Access>() == 32);
