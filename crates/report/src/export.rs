@@ -7,6 +7,7 @@ mod csv;
 mod dot;
 mod graphml;
 mod npy;
+mod numalize;
 
 use profile::Profile;
 use std::io::{self, Write};
@@ -23,6 +24,8 @@ pub enum MatrixFormat {
     GraphMl,
     /// The same for Graphviz.
     Dot,
+    /// As numalize writes it: symmetric, the last thread's line first.
+    Numalize,
 }
 
 /// Writes the matrix of one kind of event.
@@ -42,6 +45,7 @@ pub fn write_matrix(
         MatrixFormat::Npy => npy::write(&matrix, out),
         MatrixFormat::GraphMl => graphml::write(&matrix, &names, kind, out),
         MatrixFormat::Dot => dot::write(&matrix, &names, kind, out),
+        MatrixFormat::Numalize => numalize::write(&matrix, out),
     }?;
     out.flush()
 }
@@ -82,6 +86,14 @@ mod tests {
         assert_eq!(String::from_utf8(raw).unwrap(), "0,9,0\n0,0,0\n1234567,0,0\n");
         let waw = exported(CommKind::Waw, MatrixFormat::Csv);
         assert_eq!(String::from_utf8(waw).unwrap(), "0,4,0\n0,0,0\n617283,0,0\n");
+    }
+
+    #[test]
+    fn numalize_is_symmetric_bottom_up_and_ends_with_an_empty_line() {
+        let profile = sample(4, &[(0, 1, 9), (1, 0, 1), (0, 2, 4), (3, 2, 7), (3, 0, 5)]).profile();
+        let mut out = Vec::new();
+        write_matrix(&profile, CommKind::Raw, MatrixFormat::Numalize, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "5,0,7,0\n4,0,0,7\n10,0,0,0\n0,10,4,5\n\n");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! | `verdict.rs` | the first sentences |
 //! | `compare.rs` | computes the placements that are compared |
 //! | `layouts.rs`, `levels.rs` | the machine, placements on it, where the talk meets |
-//! | `export.rs`, `export/` | matrices as CSV, NumPy, GraphML, DOT |
+//! | `export.rs`, `export/` | matrices as CSV, NumPy, GraphML, DOT, and as numalize writes them |
 //! | `text.rs`, `table.rs` | the report in the terminal |
 //! | `page.rs` | the report as one HTML file; its looks are in `web/` |
 //! | `numbers.rs` | numbers for people |

@@ -11,9 +11,9 @@ use types::CommKind;
 /// Write a profile's communication matrix for other programs
 ///
 /// CSV is a plain square of integers without a header: line i holds what thread i is the source
-/// of, column j what thread j receives; `threadtalk place` reads it back. numalize writes the same
-/// form, with two differences: its matrices are symmetric (who wrote is not told apart), and its
-/// first line belongs to the last thread (bottom-up), where here it belongs to thread 0.
+/// of, column j what thread j receives; `threadtalk place` reads it back. The format numalize is
+/// what numalize writes: the same form, but symmetric (both directions added up), the last thread's
+/// line first (bottom-up), and an empty line at the end.
 #[derive(clap::Args)]
 pub struct Args {
     /// Profile folder (NAME.tt)
@@ -24,7 +24,8 @@ pub struct Args {
     /// thread's write), invalidation (write to what others have read)
     #[arg(long, default_value = "raw")]
     kind: Kind,
-    /// csv, npy (numpy.load; u64, little-endian), graphml (networkx, Gephi), dot (Graphviz)
+    /// csv, npy (numpy.load; u64, little-endian), graphml (networkx, Gephi), dot (Graphviz),
+    /// numalize (CSV for numalize's scripts)
     #[arg(long, default_value = "csv")]
     format: Format,
     /// File to write instead of standard output
@@ -53,6 +54,7 @@ enum Format {
     Npy,
     Graphml,
     Dot,
+    Numalize,
 }
 
 impl From<Kind> for CommKind {
@@ -72,6 +74,7 @@ impl From<Format> for MatrixFormat {
             Format::Npy => MatrixFormat::Npy,
             Format::Graphml => MatrixFormat::GraphMl,
             Format::Dot => MatrixFormat::Dot,
+            Format::Numalize => MatrixFormat::Numalize,
         }
     }
 }
