@@ -83,7 +83,7 @@ fn all_warnings(header: &Header, threads: usize, talk: bool, ended: Ended) -> Ve
     let comm = [CommRow { from, to, kind: CommKind::Raw, count: 1 }];
     let run = Circumstances {
         target: &target,
-        options: SessionOptions { block_bytes: 64, disable: 0, count: true },
+        options: SessionOptions { block_bytes: 64, disable: 0, count: true, follow: true },
         topology_xml: String::new(),
         started: SystemTime::UNIX_EPOCH,
         ended,

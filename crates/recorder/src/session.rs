@@ -5,6 +5,7 @@ use crate::memory::{Mapping, SharedMemory};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::{io, mem};
 use types::{CommKind, ThreadId};
@@ -19,11 +20,16 @@ pub struct SessionOptions {
     pub disable: u32,
     /// false: translate only, count nothing.
     pub count: bool,
+    /// Record child processes, each into a segment of its own; false: they run natively.
+    pub follow: bool,
 }
 
-/// A recording that a program writes into.
+/// What one process of a recording writes into: a segment of the recording's memory.
+#[derive(Clone)]
 pub struct Session {
-    memory: SharedMemory,
+    memory: Arc<SharedMemory>,
+    /// Number of the segment; 0 is the process that was started.
+    segment: u32,
 }
 
 /// One thread as the agent left it.
@@ -65,9 +71,8 @@ impl Session {
         if !bytes.is_power_of_two() || !(16..=1 << 20).contains(&bytes) {
             return Err(RecorderError::BlockSize { bytes });
         }
-        let memory =
-            SharedMemory::create("recording", c"threadtalk-session", session::SESSION_BYTES)?;
-        let session = Self { memory };
+        let memory = SharedMemory::create("recording", c"threadtalk-session", session::FILE_BYTES)?;
+        let session = Self { memory: Arc::new(memory), segment: 0 };
         {
             let mapping = session.header()?;
             let header = &mapping.records()[0];
@@ -75,6 +80,9 @@ impl Session {
             header.block_shift.store(bytes.trailing_zeros(), Relaxed);
             header.disable.store(options.disable, Relaxed);
             header.count.store(u32::from(options.count), Relaxed);
+            header.follow.store(u32::from(options.follow), Relaxed);
+            header.segments.store(1, Relaxed);
+            header.parent_segment.store(u32::MAX, Relaxed);
             header.magic.store(session::MAGIC, Relaxed);
         }
         Ok(session)
@@ -85,9 +93,19 @@ impl Session {
         self.memory.path()
     }
 
+    /// The recording of another process, by the number of its segment.
+    pub fn of_segment(&self, segment: u32) -> Self {
+        Self { memory: Arc::clone(&self.memory), segment }
+    }
+
+    /// Offset in the file of `offset` in the segment.
+    fn at(&self, offset: u64) -> u64 {
+        u64::from(self.segment) * session::SEGMENT_BYTES + offset
+    }
+
     /// The first page.
     pub fn header(&self) -> Result<Mapping<'_, Header>, RecorderError> {
-        self.memory.map(0, 1)
+        self.memory.map(self.at(0), 1)
     }
 
     /// The first `count` threads.
@@ -116,7 +134,7 @@ impl Session {
         let mut cells = Vec::new();
         for (table, kind) in CommKind::ALL.into_iter().enumerate() {
             for thread in 0..threads.min(session::MAX_THREADS) {
-                let row = session::row_offset(table, thread);
+                let row = self.at(session::row_offset(table, thread));
                 let bytes = (threads * size_of::<u64>()) as u64;
                 for_each_counter(self.memory.file(), row, bytes, |other, count| {
                     let (from, to) = direction(kind, thread, other);
@@ -139,7 +157,10 @@ impl Session {
         let bytes = unsafe {
             std::slice::from_raw_parts_mut(record.as_mut_ptr().cast::<u8>(), size_of::<T>())
         };
-        self.memory.file().read_exact_at(bytes, offset).map_err(RecorderError::ReadBack)?;
+        self.memory
+            .file()
+            .read_exact_at(bytes, self.at(offset))
+            .map_err(RecorderError::ReadBack)?;
         // SAFETY: all bytes are initialised, and the caller vouches for the type.
         Ok(unsafe { record.assume_init() })
     }
@@ -227,7 +248,8 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     fn session() -> Session {
-        Session::create(SessionOptions { block_bytes: 64, disable: 0, count: true }).unwrap()
+        Session::create(SessionOptions { block_bytes: 64, disable: 0, count: true, follow: true })
+            .unwrap()
     }
 
     fn write(session: &Session, offset: u64, value: u64) {
@@ -236,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_header_says_what_to_do() {
-        let options = SessionOptions { block_bytes: 4096, disable: 5, count: false };
+        let options = SessionOptions { block_bytes: 4096, disable: 5, count: false, follow: true };
         let session = Session::create(options).unwrap();
         let mapping = session.header().unwrap();
         let header = &mapping.records()[0];
@@ -246,9 +268,22 @@ mod tests {
     }
 
     #[test]
+    fn the_segments_of_a_recording_are_apart() {
+        let (first, row) = (session(), session::row_offset(2, 3));
+        let last = first.of_segment(session::MAX_SEGMENTS - 1);
+        write(&last, session::SEGMENT_BYTES * u64::from(session::MAX_SEGMENTS - 1) + row, 5);
+        write(&first, row + 8, 6);
+        let counts = |s: &Session| s.cells(5).unwrap().iter().map(|c| c.count).collect::<Vec<_>>();
+        assert_eq!((counts(&first), counts(&last)), (vec![6], vec![5]));
+        last.header().unwrap().records()[0].pid.store(9, Relaxed);
+        assert_eq!(first.header().unwrap().records()[0].pid.load(Relaxed), 0);
+    }
+
+    #[test]
     fn block_sizes_that_the_shadow_cannot_have_are_refused() {
         for bytes in [0, 8, 48, 2 << 20] {
-            let options = SessionOptions { block_bytes: bytes, disable: 0, count: true };
+            let options =
+                SessionOptions { block_bytes: bytes, disable: 0, count: true, follow: true };
             let error = Session::create(options).err().unwrap();
             assert!(error.to_string().starts_with(&format!("{bytes} is not a block size")));
         }

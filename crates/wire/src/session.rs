@@ -55,6 +55,10 @@ pub const ROWS_OFFSET: u64 = POOL_OFFSET + MAX_CHUNKS as u64 * crate::detail::CH
 pub const SEGMENT_BYTES: u64 = 1 << 42;
 /// Most processes of one recording.
 pub const MAX_SEGMENTS: u32 = 1 << 16;
+/// Bytes of a file that has room for all of them.
+pub const FILE_BYTES: u64 = MAX_SEGMENTS as u64 * SEGMENT_BYTES;
+/// Most bytes of a command line that are kept.
+pub const COMMAND_BYTES: usize = 2048;
 /// Bytes of one row.
 pub const ROW_BYTES: u64 = 65_536 * 8;
 /// Bytes of one kind's table.
@@ -94,6 +98,9 @@ pub mod state {
     pub const RUNNING: u32 = 1;
     /// The agent could not start; [`super::Header::failure`] says why.
     pub const FAILED: u32 = 2;
+    /// The process runs natively because its program cannot be recorded; [`super::Header::failure`]
+    /// says why, [`super::Header::command`] names it.
+    pub const NATIVE: u32 = 3;
 }
 
 /// Why the agent could not start, in [`Header::failure`].
@@ -107,6 +114,21 @@ pub mod failure {
     pub const NO_GS: u32 = 3;
     /// Agent and recorder are of different versions.
     pub const VERSION: u32 = 4;
+
+    // Why a program that a recorded process executes runs natively.
+    /// Statically linked: nothing can be injected.
+    pub const STATIC: u32 = 16;
+    /// Setuid, setgid or with file capabilities: the loader injects nothing.
+    pub const PRIVILEGED: u32 = 17;
+    /// For another processor, or 32-bit.
+    pub const FOREIGN: u32 = 18;
+    /// With another loader than glibc's.
+    pub const NOT_GLIBC: u32 = 19;
+    /// The engine or the recording cannot be opened from where the process is (chroot, namespaces,
+    /// another user).
+    pub const UNREACHABLE: u32 = 20;
+    /// The process has forbidden itself system calls that the engine needs to start.
+    pub const FORBIDDEN: u32 = 21;
 }
 
 /// First page of a session.
@@ -189,6 +211,26 @@ pub struct Header {
     /// Modules beyond [`MAX_MODULES`].
     pub modules_dropped: AtomicU64,
 
+    /// Processes that ran natively because [`Header::segments`] had reached its limit (first segment
+    /// only).
+    pub children_beyond: AtomicU64,
+
+    // The process, written by the agent.
+    /// [`EXITED`] with the exit code in the low byte, once the process has asked to end.
+    pub exit_status: AtomicU32,
+    /// Why the recording ends where the process executed its last program, one of [`failure`]; the
+    /// program is in [`Header::left_for`].
+    pub left_reason: AtomicU32,
+    /// CLOCK_MONOTONIC when it asked to end, ns.
+    pub ended_ns: AtomicI64,
+    /// Bytes of [`Header::command`] in use.
+    pub command_bytes: AtomicU32,
+    pub _reserved: AtomicU32,
+    /// Command line, each word followed by a NUL; cut at its end.
+    pub command: [u8; COMMAND_BYTES],
+    /// Path of the program for which a process left the recording, NUL-terminated, cut.
+    pub left_for: [u8; 256],
+
     // Statistics of the engine.
     pub blocks: AtomicU64,
     pub instructions_translated: AtomicU64,
@@ -198,6 +240,9 @@ pub struct Header {
     pub accesses_seen: AtomicU64,
     pub dispatches: AtomicU64,
 }
+
+/// In [`Header::exit_status`]: the low byte is an exit code.
+pub const EXITED: u32 = 0x100;
 
 /// A mapped file with code.
 #[repr(C)]

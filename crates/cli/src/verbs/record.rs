@@ -23,6 +23,9 @@ pub struct Args {
     /// [default: the machine's cache line]
     #[arg(long, value_name = "BYTES")]
     block: Option<u64>,
+    /// Run child processes natively instead of recording each into a profile of its own
+    #[arg(long)]
+    no_follow: bool,
     /// Replace an existing profile
     #[arg(long)]
     force: bool,
@@ -39,7 +42,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     };
     let path = args.output.unwrap_or_else(|| format!("{}.tt", target.name()).into());
     check_output(&path, args.force)?;
-    let recording = match record_here(&target, args.block, Streams::Inherited) {
+    let recording = match record_here(&target, args.block, !args.no_follow, Streams::Inherited) {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };
@@ -68,6 +71,7 @@ pub fn check_output(path: &Path, force: bool) -> anyhow::Result<()> {
 pub fn record_here(
     target: &Target,
     block: Option<u64>,
+    follow: bool,
     streams: Streams,
 ) -> Result<Recording, RecorderError> {
     let machine = Topology::discover();
@@ -77,6 +81,7 @@ pub fn record_here(
         block_bytes: block.unwrap_or(line),
         disable: setting("THREADTALK_DISABLE").unwrap_or(0),
         count: setting("THREADTALK_COUNT") != Some(0),
+        follow,
     };
     // A machine that hwloc and /sys say nothing about can still be recorded on.
     let xml = machine.map(|machine| machine.to_xml().to_string()).unwrap_or_default();

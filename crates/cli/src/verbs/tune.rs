@@ -64,7 +64,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let timed = Streams::Discarded { input_from: input_from.unwrap_or(0) };
     let streams = if args.json { timed } else { Streams::Inherited };
     say("recording (the program's output follows; that of the timed runs is discarded)");
-    let recording = match record::record_here(&target, None, streams) {
+    let recording = match record::record_here(&target, None, false, streams) {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };
