@@ -130,15 +130,13 @@ fn small_profile(path: &Path) {
         os_tid: 100 + id,
         started_ns: u64::from(id),
         ended_ns: 1000,
+        instructions: 0,
         loads: work,
         stores: work,
     };
     let threads = vec![thread(0, "app", 10), thread(1, "app", 9000), thread(2, "app", 9000)];
-    let comm = [(0, 1, 4), (1, 2, 600), (2, 1, 500)].map(|(from, to, count)| CommRow {
-        from: ThreadId(from),
-        to: ThreadId(to),
-        kind: CommKind::Raw,
-        count,
+    let comm = [(0, 1, 4), (1, 2, 600), (2, 1, 500)].map(|(from, to, count)| {
+        CommRow::whole(ThreadId(from), ThreadId(to), CommKind::Raw, count)
     });
     let meta = Meta {
         schema_version: SCHEMA_VERSION,
@@ -151,13 +149,13 @@ fn small_profile(path: &Path) {
         host: "host".into(),
         topology_xml: String::new(),
         mode: Mode::Exact,
-        parameters: Parameters { block_bytes: 64 },
+        parameters: Parameters::matrix(64),
         totals: Totals::of(&threads, &comm),
         warnings: Vec::new(),
         exit_code: Some(0),
         exit_signal: None,
     };
-    Profile { meta, threads, comm: comm.to_vec() }.save(path, false).unwrap();
+    Profile::new(meta, threads, comm.to_vec()).save(path, false).unwrap();
 }
 
 #[test]

@@ -27,15 +27,13 @@ fn refusal(outcome: Outcome) -> String {
 fn saved(scratch: &Scratch, threads: u32) -> PathBuf {
     let rows: Vec<ThreadRow> = (0..threads).map(thread).collect();
     let mut comm: Vec<CommRow> = (0..threads)
-        .map(|t| CommRow {
-            from: ThreadId(t),
-            to: ThreadId((t + 1) % threads),
-            kind: CommKind::Raw,
-            count: if t == 0 { 1_000_000 } else { 10 },
+        .map(|t| {
+            let (from, to) = (ThreadId(t), ThreadId((t + 1) % threads));
+            CommRow::whole(from, to, CommKind::Raw, if t == 0 { 1_000_000 } else { 10 })
         })
         .collect();
     let waw = CommKind::Waw;
-    comm.push(CommRow { from: ThreadId(1), to: ThreadId(0), kind: waw, count: 77 });
+    comm.push(CommRow::whole(ThreadId(1), ThreadId(0), waw, 77));
     let machine = Topology::from_synthetic("pack:2 core:2 pu:1").unwrap();
     let meta = Meta {
         schema_version: SCHEMA_VERSION,
@@ -48,14 +46,14 @@ fn saved(scratch: &Scratch, threads: u32) -> PathBuf {
         host: "node1".into(),
         topology_xml: machine.to_xml().into(),
         mode: Mode::Exact,
-        parameters: Parameters { block_bytes: 64 },
+        parameters: Parameters::matrix(64),
         totals: Totals::of(&rows, &comm),
         warnings: vec!["3 child processes ran unprofiled.".into()],
         exit_code: Some(0),
         exit_signal: None,
     };
     let path = scratch.join("ring.tt");
-    Profile { meta, threads: rows, comm }.save(&path, false).unwrap();
+    Profile::new(meta, rows, comm).save(&path, false).unwrap();
     path
 }
 
@@ -72,6 +70,7 @@ fn thread(id: u32) -> ThreadRow {
         os_tid: 100 + id,
         started_ns: 0,
         ended_ns: 1_000_000_000,
+        instructions: 0,
         loads: 1_000_000,
         stores: 1_000_000,
     }

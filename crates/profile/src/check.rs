@@ -1,17 +1,23 @@
 //! Invariants of a profile: what every saved and every loaded one satisfies.
 //!
 //! The first violation is returned as a phrase that names the thread or the total at fault.
-//! Neighbour: `folder` runs this on the way in and on the way out.
+//! Neighbours: `folder` runs this on the way in and on the way out; `detail` checks sites, lines and
+//! events.
 
-use crate::{CommRow, Profile, ThreadRow, Totals};
-use types::CommKind;
+mod detail;
+
+use crate::{ActivityRow, CommRow, Profile, SliceRow, ThreadRow, Totals};
+use types::{CommKind, ThreadId};
 
 /// Checks all invariants: dense ordered ids, parents before children, events only between known
-/// and different threads, ordered without repetition, totals that agree, sane parameters.
+/// and different threads, tables ordered without repetition, sums that agree, sane parameters.
 pub(crate) fn check(profile: &Profile) -> Result<(), String> {
     check_meta(profile)?;
     check_threads(&profile.threads)?;
-    check_comm(&profile.comm, profile.threads.len())?;
+    check_slices(&profile.slices)?;
+    check_activity(profile)?;
+    check_comm(&profile.comm, profile.threads.len(), profile.slices.len())?;
+    detail::check(profile)?;
     check_totals(profile)
 }
 
@@ -46,36 +52,101 @@ fn check_threads(threads: &[ThreadRow]) -> Result<(), String> {
     Ok(())
 }
 
-fn check_comm(comm: &[CommRow], threads: usize) -> Result<(), String> {
-    for row in comm {
-        if row.from.index() >= threads || row.to.index() >= threads {
-            return Err(format!("events {} to {} but {threads} threads", row.from, row.to));
+fn check_slices(slices: &[SliceRow]) -> Result<(), String> {
+    if slices.is_empty() {
+        return Err("there is no time slice".into());
+    }
+    let mut time = 0;
+    for (slice, row) in slices.iter().enumerate() {
+        if row.start_ns < time || row.end_ns < row.start_ns {
+            return Err(format!("slice {slice} begins or ends before what comes before it"));
         }
-        if row.from == row.to {
-            return Err(format!("{} talks to itself", row.from));
+        time = row.end_ns;
+    }
+    Ok(())
+}
+
+fn check_activity(profile: &Profile) -> Result<(), String> {
+    let mut sums = vec![[0u64; 3]; profile.threads.len()];
+    let mut last = None;
+    for row in &profile.activity {
+        let ActivityRow { slice, thread, instructions, loads, stores } = *row;
+        check_slice(slice, profile.slices.len())?;
+        let sum = sums
+            .get_mut(thread.index())
+            .ok_or_else(|| format!("activity of {thread} but {} threads", profile.threads.len()))?;
+        if last >= Some((slice, thread)) {
+            return Err(format!("the activity of {thread} in slice {slice} is out of order"));
         }
-        if row.count == 0 {
-            return Err(format!("an empty row {} to {}", row.from, row.to));
+        last = Some((slice, thread));
+        for (sum, value) in sum.iter_mut().zip([instructions, loads, stores]) {
+            *sum = sum.wrapping_add(value);
         }
     }
-    for pair in comm.windows(2) {
-        let key = |row: &CommRow| (row.kind, row.from, row.to);
-        if key(&pair[0]) >= key(&pair[1]) {
-            return Err(format!("events {} to {} out of order", pair[1].from, pair[1].to));
+    for (thread, sum) in profile.threads.iter().zip(&sums) {
+        if *sum != [thread.instructions, thread.loads, thread.stores] {
+            return Err(format!("the activity of {} does not add up to its totals", thread.id));
         }
     }
     Ok(())
+}
+
+fn check_slice(slice: u32, slices: usize) -> Result<(), String> {
+    if slice as usize >= slices {
+        return Err(format!("slice {slice} is used but there are {slices} slices"));
+    }
+    Ok(())
+}
+
+/// An event between threads `from` and `to`, of which there are `threads`.
+fn check_pair(
+    kind: CommKind,
+    from: ThreadId,
+    to: ThreadId,
+    count: u64,
+    threads: usize,
+) -> Result<(), String> {
+    if from.index() >= threads || to.index() >= threads {
+        return Err(format!("events {from} to {to} but {threads} threads"));
+    }
+    if from == to {
+        return Err(format!("{from} talks to itself"));
+    }
+    if kind == CommKind::Undirected && from > to {
+        return Err(format!("the undirected events of {from} and {to} are given as from {from}"));
+    }
+    if count == 0 {
+        return Err(format!("an empty row {from} to {to}"));
+    }
+    Ok(())
+}
+
+fn check_comm(comm: &[CommRow], threads: usize, slices: usize) -> Result<(), String> {
+    for row in comm {
+        check_pair(row.kind, row.from, row.to, row.count, threads)?;
+        check_slice(row.slice, slices)?;
+    }
+    match comm.windows(2).find(|pair| pair[0].key() >= pair[1].key()) {
+        Some(pair) => Err(format!("events {} to {} out of order", pair[1].from, pair[1].to)),
+        None => Ok(()),
+    }
 }
 
 fn check_totals(profile: &Profile) -> Result<(), String> {
     let (told, found) = (&profile.meta.totals, Totals::of(&profile.threads, &profile.comm));
     let pairs = [
         ("threads", told.threads, found.threads),
+        ("instructions", told.instructions, found.instructions),
         ("loads", told.loads, found.loads),
         ("stores", told.stores, found.stores),
         (CommKind::Raw.name(), told.raw, found.raw),
         (CommKind::Waw.name(), told.waw, found.waw),
         (CommKind::Invalidation.name(), told.invalidation, found.invalidation),
+        (CommKind::Undirected.name(), told.undirected, found.undirected),
+        ("raw_true", told.raw_true, found.raw_true),
+        ("raw_false", told.raw_false, found.raw_false),
+        ("waw_true", told.waw_true, found.waw_true),
+        ("waw_false", told.waw_false, found.waw_false),
     ];
     match pairs.iter().find(|(_, told, found)| told != found) {
         Some((what, told, found)) => {
@@ -89,9 +160,8 @@ fn check_totals(profile: &Profile) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::model::tests::sample;
-    use types::ThreadId;
 
-    fn reason(change: impl FnOnce(&mut Profile)) -> String {
+    pub(super) fn reason(change: impl FnOnce(&mut Profile)) -> String {
         let mut profile = sample();
         change(&mut profile);
         check(&profile).unwrap_err()
@@ -104,7 +174,7 @@ mod tests {
 
     #[test]
     fn every_invariant_is_checked() {
-        let cases: [(String, &str); 9] = [
+        let cases: [(String, &str); 18] = [
             (reason(|p| p.threads[1].id = ThreadId(2)), "T2 stands where T1 should"),
             (
                 reason(|p| p.threads[1].identity.parent = Some(ThreadId(1))),
@@ -114,9 +184,30 @@ mod tests {
             (reason(|p| p.comm[0].to = ThreadId(0)), "T0 talks to itself"),
             (reason(|p| p.comm[0].count = 0), "an empty row T0 to T1"),
             (reason(|p| p.comm.swap(0, 1)), "events T0 to T1 out of order"),
+            (reason(|p| p.comm[0].slice = 2), "slice 2 is used but there are 2 slices"),
+            (
+                reason(|p| p.comm[6].to = ThreadId(0)),
+                "the undirected events of T1 and T0 are given as from T1",
+            ),
+            (reason(|p| p.slices.clear()), "there is no time slice"),
+            (
+                reason(|p| p.slices[1].start_ns = 5),
+                "slice 1 begins or ends before what comes before it",
+            ),
+            (reason(|p| p.activity[0].slice = 9), "slice 9 is used but there are 2 slices"),
+            (reason(|p| p.activity[0].thread = ThreadId(3)), "activity of T3 but 3 threads"),
+            (reason(|p| p.activity.swap(0, 1)), "the activity of T0 in slice 0 is out of order"),
+            (
+                reason(|p| p.activity[3].stores += 1),
+                "the activity of T1 does not add up to its totals",
+            ),
             (
                 reason(|p| p.meta.totals.loads += 1),
                 "the total of loads is given as 601 but the tables hold 600",
+            ),
+            (
+                reason(|p| p.meta.totals.raw_false = 0),
+                "the total of raw_false is given as 0 but the tables hold 6",
             ),
             (
                 reason(|p| p.meta.parameters.block_bytes = 48),

@@ -7,8 +7,11 @@
 
 use crate::check::check;
 use crate::parquet_file::{Data, decode, encode};
-use crate::rows::{comm_columns, comm_from, thread_columns, threads_from};
-use crate::schema::{COMM, META_FILE, SCHEMA_VERSION, TABLES, THREADS, Table};
+use crate::rows::{self, detail};
+use crate::schema::{
+    ACTIVITY, COMM, EVENTS, LINES, META_FILE, SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1,
+    Table,
+};
 use crate::{Meta, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -55,13 +58,20 @@ impl Profile {
         check_destination(path, force)?;
         let partial = PartialFolder::create(path)?;
         let mut tables = BTreeMap::new();
-        let columns =
-            [(&THREADS, thread_columns(&self.threads)), (&COMM, comm_columns(&self.comm))];
-        for (table, columns) in columns {
+        let mut write = |table: &Table, columns: Vec<Data>| {
             let file = partial.0.join(table.file_name());
             let entry = write_table(&file, path, table, &columns)?;
             tables.insert(table.name.to_owned(), entry);
-        }
+            Ok(())
+        };
+        // One after the other, so that only one table is in memory twice.
+        write(&THREADS, rows::thread_columns(&self.threads))?;
+        write(&SLICES, rows::slice_columns(&self.slices))?;
+        write(&ACTIVITY, rows::activity_columns(&self.activity))?;
+        write(&COMM, rows::comm_columns(&self.comm))?;
+        write(&SITES, detail::site_columns(&self.sites))?;
+        write(&LINES, detail::line_columns(&self.lines))?;
+        write(&EVENTS, detail::event_columns(&self.events))?;
         let meta = MetaFile { meta: self.meta.clone(), tables };
         let mut json = serde_json::to_vec_pretty(&meta)
             .map_err(|e| ProfileError::Inconsistent { reason: e.to_string() })?;
@@ -71,19 +81,50 @@ impl Profile {
         partial.publish(path, force)
     }
 
-    /// Reads the profile folder `path` and checks it.
+    /// Reads the profile folder `path` and checks it. What an older schema did not have is filled
+    /// in: one time slice, no sites.
     ///
     /// # Errors
     /// Says which file is missing, damaged or newer than this version understands.
     pub fn load(path: &Path) -> Result<Profile, ProfileError> {
-        let MetaFile { meta, tables } = read_meta(path)?;
-        let threads = threads_from(read_table(path, &THREADS, &tables)?)
-            .map_err(damaged(path.join(THREADS.file_name())))?;
-        let comm = comm_from(read_table(path, &COMM, &tables)?)
-            .map_err(damaged(path.join(COMM.file_name())))?;
-        let profile = Profile { meta, threads, comm };
+        let MetaFile { mut meta, tables } = read_meta(path)?;
+        let written_in = std::mem::replace(&mut meta.schema_version, SCHEMA_VERSION);
+        let folder = Folder { path, tables };
+        let profile = if written_in == 1 {
+            let threads = folder.read(&THREADS_V1, rows::threads_from)?;
+            Profile::new(meta, threads, folder.read(&COMM, rows::comm_from)?)
+        } else {
+            Profile {
+                meta,
+                threads: folder.read(&THREADS, rows::threads_from)?,
+                slices: folder.read(&SLICES, rows::slices_from)?,
+                activity: folder.read(&ACTIVITY, rows::activity_from)?,
+                comm: folder.read(&COMM, rows::comm_from)?,
+                sites: folder.read(&SITES, detail::sites_from)?,
+                lines: folder.read(&LINES, detail::lines_from)?,
+                events: folder.read(&EVENTS, detail::events_from)?,
+            }
+        };
         check(&profile).map_err(damaged(path.join(META_FILE)))?;
         Ok(profile)
+    }
+}
+
+/// A folder whose `profile.json` has been read.
+struct Folder<'a> {
+    path: &'a Path,
+    tables: BTreeMap<String, TableFile>,
+}
+
+impl Folder<'_> {
+    /// The rows of a table; `rows_from` says what is wrong with them in a phrase.
+    fn read<R>(
+        &self,
+        table: &Table,
+        rows_from: impl FnOnce(Vec<Data>) -> Result<Vec<R>, String>,
+    ) -> Result<Vec<R>, ProfileError> {
+        rows_from(read_table(self.path, table, &self.tables)?)
+            .map_err(damaged(self.path.join(table.file_name())))
     }
 }
 
@@ -287,7 +328,6 @@ fn read_table(
     table: &Table,
     tables: &BTreeMap<String, TableFile>,
 ) -> Result<Vec<Data>, ProfileError> {
-    debug_assert!(TABLES.iter().any(|t| t.name == table.name));
     let file = path.join(table.file_name());
     let expected = tables.get(table.name).ok_or_else(|| ProfileError::Damaged {
         file: path.join(META_FILE),

@@ -2,9 +2,9 @@
 //!
 //! `profile.json` holds [`Meta`]; Parquet tables hold the rest, documented column by column in
 //! `schema.rs`. Neighbours: `recorder` writes, `report`, `placement` users and the Python package
-//! read. Inside: `model` is what a profile is in memory, `folder` saves and loads it, `rows`
-//! translates between rows and columns, `parquet_file` between columns and bytes, `check` holds the
-//! invariants that every saved or loaded profile satisfies.
+//! read. Inside: `model` and `tables` are what a profile is in memory, `folder` saves and loads it,
+//! `rows` translates between rows and columns, `parquet_file` between columns and bytes, `check`
+//! holds the invariants that every saved or loaded profile satisfies.
 
 mod check;
 mod error;
@@ -13,8 +13,10 @@ mod model;
 mod parquet_file;
 mod rows;
 pub mod schema;
+mod tables;
 
 pub use error::ProfileError;
 pub use folder::check_destination;
-pub use model::{CommRow, Meta, Mode, Parameters, Profile, ThreadRow, Totals};
+pub use model::{Counted, Meta, Mode, Parameters, Profile, Totals};
 pub use schema::SCHEMA_VERSION;
+pub use tables::{ActivityRow, CommRow, EventRow, LineRow, SiteRow, SliceRow, ThreadRow};

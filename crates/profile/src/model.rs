@@ -1,7 +1,8 @@
-//! What a profile holds in memory.
+//! What a profile holds in memory: the meta data, and the tables of `tables.rs`.
 
+use crate::tables::{ActivityRow, CommRow, EventRow, LineRow, SiteRow, SliceRow, ThreadRow};
 use serde::{Deserialize, Serialize};
-use types::{CommKind, CommMatrix, ThreadId, ThreadIdentity};
+use types::{CommKind, CommMatrix, Sharing};
 
 /// How the counts were obtained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -11,35 +12,90 @@ pub enum Mode {
     Exact,
 }
 
+/// What was counted, and so which tables have rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Counted {
+    /// The matrices of RAW, WAW and invalidation, sharing not told apart.
+    #[default]
+    Matrix,
+    /// The matrices by true and false sharing, and events by line and code site.
+    Detail,
+    /// Undirected pairs by numalize's definition.
+    Undirected,
+    /// As `Detail`, by the reference recorder from a trace of all accesses.
+    Reference,
+    /// Nothing: the program was translated only.
+    Translate,
+}
+
 /// Settings that the counts depend on.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Parameters {
     /// Memory block in which communication is counted, bytes, a power of two.
     pub block_bytes: u64,
+    /// Length of a time slice; 0: the run is one slice.
+    #[serde(default)]
+    pub slice_ns: u64,
+    #[serde(default)]
+    pub counted: Counted,
+}
+
+impl Parameters {
+    /// Matrices of a whole run.
+    pub fn matrix(block_bytes: u64) -> Self {
+        Self { block_bytes, slice_ns: 0, counted: Counted::Matrix }
+    }
 }
 
 /// Sums over the whole run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Totals {
     pub threads: u64,
+    pub instructions: u64,
     pub loads: u64,
     pub stores: u64,
+    /// All events of a kind, whatever their sharing.
     pub raw: u64,
     pub waw: u64,
     pub invalidation: u64,
+    pub undirected: u64,
+    /// Those whose sharing is known.
+    pub raw_true: u64,
+    pub raw_false: u64,
+    pub waw_true: u64,
+    pub waw_false: u64,
 }
 
 impl Totals {
     /// The totals that belong to these tables.
     pub fn of(threads: &[ThreadRow], comm: &[CommRow]) -> Self {
-        let events = |kind| comm.iter().filter(|row| row.kind == kind).map(|row| row.count).sum();
-        Self {
-            threads: threads.len() as u64,
-            loads: threads.iter().map(|thread| thread.loads).sum(),
-            stores: threads.iter().map(|thread| thread.stores).sum(),
-            raw: events(CommKind::Raw),
-            waw: events(CommKind::Waw),
-            invalidation: events(CommKind::Invalidation),
+        let mut totals = Self { threads: threads.len() as u64, ..Self::default() };
+        for thread in threads {
+            totals.instructions += thread.instructions;
+            totals.loads += thread.loads;
+            totals.stores += thread.stores;
+        }
+        for row in comm {
+            *totals.of_kind(row.kind) += row.count;
+            match (row.kind, row.sharing) {
+                (CommKind::Raw, Sharing::True) => totals.raw_true += row.count,
+                (CommKind::Raw, Sharing::False) => totals.raw_false += row.count,
+                (CommKind::Waw, Sharing::True) => totals.waw_true += row.count,
+                (CommKind::Waw, Sharing::False) => totals.waw_false += row.count,
+                _ => {}
+            }
+        }
+        totals
+    }
+
+    fn of_kind(&mut self, kind: CommKind) -> &mut u64 {
+        match kind {
+            CommKind::Raw => &mut self.raw,
+            CommKind::Waw => &mut self.waw,
+            CommKind::Invalidation => &mut self.invalidation,
+            CommKind::Undirected => &mut self.undirected,
         }
     }
 }
@@ -75,54 +131,76 @@ pub struct Meta {
     pub exit_signal: Option<i32>,
 }
 
-/// One thread of the recorded program.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ThreadRow {
-    pub id: ThreadId,
-    pub identity: ThreadIdentity,
-    /// Demangled name of the start routine; empty when it has none.
-    pub start_symbol: String,
-    pub os_tid: u32,
-    /// Nanoseconds after the start of the recording.
-    pub started_ns: u64,
-    pub ended_ns: u64,
-    pub loads: u64,
-    pub stores: u64,
-}
-
-/// Events of one kind between two threads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CommRow {
-    pub from: ThreadId,
-    pub to: ThreadId,
-    pub kind: CommKind,
-    pub count: u64,
-}
-
 /// A whole profile.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
     pub meta: Meta,
     /// Ordered by id, dense.
     pub threads: Vec<ThreadRow>,
-    /// Ordered by (kind, from, to), no zero counts.
+    /// By number; at least one.
+    pub slices: Vec<SliceRow>,
+    /// Ordered by (slice, thread); the sums of each thread are those in `threads`.
+    pub activity: Vec<ActivityRow>,
+    /// Ordered by [`CommRow::key`], no zero counts.
     pub comm: Vec<CommRow>,
+    /// By number; the first is the unknown site.
+    pub sites: Vec<SiteRow>,
+    /// Ordered by address: the lines that `events` names.
+    pub lines: Vec<LineRow>,
+    /// Ordered by [`EventRow::key`], no zero counts.
+    pub events: Vec<EventRow>,
 }
 
 impl Profile {
-    /// The matrix of one kind of event.
+    /// A profile of matrices only, the run being one slice.
+    pub fn new(meta: Meta, threads: Vec<ThreadRow>, comm: Vec<CommRow>) -> Self {
+        let (slices, activity) = one_slice(&threads);
+        let sites = vec![SiteRow::default()];
+        let (lines, events) = Default::default();
+        Self { meta, threads, slices, activity, comm, sites, lines, events }
+    }
+
+    /// The matrix of one kind of event over the whole run.
     pub fn matrix(&self, kind: CommKind) -> CommMatrix {
+        self.matrix_where(|row| row.kind == kind)
+    }
+
+    /// The matrix of the events of one kind whose sharing was told to be `sharing`.
+    pub fn matrix_by_sharing(&self, kind: CommKind, sharing: Sharing) -> CommMatrix {
+        self.matrix_where(|row| row.kind == kind && row.sharing == sharing)
+    }
+
+    /// The matrix of all events that `wanted` picks.
+    pub fn matrix_where(&self, wanted: impl Fn(&CommRow) -> bool) -> CommMatrix {
         let mut matrix = CommMatrix::new(self.threads.len());
-        for row in self.comm.iter().filter(|row| row.kind == kind) {
+        for row in self.comm.iter().filter(|row| wanted(row)) {
             matrix.add(row.from, row.to, row.count);
         }
         matrix
     }
 }
 
+/// The tables `slices` and `activity` of a run that is one slice.
+pub(crate) fn one_slice(threads: &[ThreadRow]) -> (Vec<SliceRow>, Vec<ActivityRow>) {
+    let end_ns = threads.iter().map(|thread| thread.ended_ns).max().unwrap_or(0);
+    let activity = threads
+        .iter()
+        .map(|t| ActivityRow {
+            slice: 0,
+            thread: t.id,
+            instructions: t.instructions,
+            loads: t.loads,
+            stores: t.stores,
+        })
+        .filter(|row| row.instructions + row.loads + row.stores > 0)
+        .collect();
+    (vec![SliceRow { start_ns: 0, end_ns }], activity)
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use types::{ThreadId, ThreadIdentity};
 
     fn thread(id: u32, parent: Option<u32>, loads: u64) -> ThreadRow {
         let initial = parent.is_none();
@@ -138,23 +216,14 @@ pub(crate) mod tests {
             os_tid: 4000 + id,
             started_ns: u64::from(id) * 1000,
             ended_ns: u64::MAX - u64::from(id),
+            instructions: loads * 5,
             loads,
             stores: loads / 10,
         }
     }
 
-    /// Three threads, every kind of event, counts beyond 2^63.
-    pub(crate) fn sample() -> Profile {
-        let threads = vec![thread(0, None, 100), thread(1, Some(0), 200), thread(2, Some(1), 300)];
-        let row =
-            |from, to, kind, count| CommRow { from: ThreadId(from), to: ThreadId(to), kind, count };
-        let comm = vec![
-            row(0, 1, CommKind::Raw, 5),
-            row(2, 0, CommKind::Raw, u64::MAX - 10),
-            row(1, 2, CommKind::Waw, 7),
-            row(2, 1, CommKind::Invalidation, 9),
-        ];
-        let meta = Meta {
+    fn meta(threads: &[ThreadRow], comm: &[CommRow]) -> Meta {
+        Meta {
             schema_version: crate::SCHEMA_VERSION,
             tool: "threadtalk 0.1.0".into(),
             command: vec!["./app".into(), "two words".into()],
@@ -165,13 +234,102 @@ pub(crate) mod tests {
             host: "node1".into(),
             topology_xml: "<topology>\n</topology>".into(),
             mode: Mode::Exact,
-            parameters: Parameters { block_bytes: 64 },
-            totals: Totals::of(&threads, &comm),
+            parameters: Parameters {
+                block_bytes: 64,
+                slice_ns: 10_000_000,
+                counted: Counted::Detail,
+            },
+            totals: Totals::of(threads, comm),
             warnings: vec!["2 child processes ran unprofiled".into()],
             exit_code: Some(3),
             exit_signal: None,
+        }
+    }
+
+    /// Three threads, two slices, every kind of event, counts beyond 2^63.
+    pub(crate) fn sample() -> Profile {
+        let threads = vec![thread(0, None, 100), thread(1, Some(0), 200), thread(2, Some(1), 300)];
+        let row = |slice, from, to, kind, sharing, count| CommRow {
+            slice,
+            from: ThreadId(from),
+            to: ThreadId(to),
+            kind,
+            sharing,
+            count,
         };
-        Profile { meta, threads, comm }
+        let comm = vec![
+            row(0, 0, 1, CommKind::Raw, Sharing::True, 5),
+            row(0, 0, 1, CommKind::Raw, Sharing::False, 6),
+            row(0, 2, 0, CommKind::Raw, Sharing::Any, u64::MAX - 20),
+            row(1, 0, 1, CommKind::Raw, Sharing::True, 1),
+            row(1, 1, 2, CommKind::Waw, Sharing::False, 7),
+            row(1, 2, 1, CommKind::Invalidation, Sharing::Any, 9),
+            row(1, 1, 2, CommKind::Undirected, Sharing::Any, 4),
+        ];
+        let mut profile = Profile::new(meta(&threads, &comm), threads, comm);
+        profile.slices = vec![
+            SliceRow { start_ns: 0, end_ns: 10_000_100 },
+            SliceRow { start_ns: 10_000_100, end_ns: u64::MAX },
+        ];
+        let late =
+            ActivityRow { slice: 1, instructions: 90, loads: 0, stores: 2, ..profile.activity[1] };
+        profile.activity[1].instructions -= 90;
+        profile.activity[1].stores -= 2;
+        profile.activity.push(late);
+        profile.sites = vec![SiteRow::default(), site(0x1000), site(0x1008)];
+        let line = |line, object: &str| LineRow {
+            line,
+            region: "static".into(),
+            object: object.into(),
+            ..LineRow::default()
+        };
+        profile.lines = vec![
+            LineRow { writers: 1, readers: 1, raw_any: 2, ..line(0, "") },
+            LineRow {
+                writers: 3,
+                readers: 1,
+                raw_true: 6,
+                raw_false: 6,
+                waw_false: 7,
+                ..line(0x40c0, "counters+0x40..0x80 (app)")
+            },
+        ];
+        profile.events = events();
+        profile
+    }
+
+    fn site(address: u64) -> SiteRow {
+        SiteRow {
+            address,
+            module: "/home/user/app".into(),
+            offset: address - 0x800,
+            function: "work(int)".into(),
+            file: "app.c".into(),
+            line: 31,
+            inlined: "loop at app.c:40; main at app.c:50".into(),
+        }
+    }
+
+    fn events() -> Vec<EventRow> {
+        let event = |line, kind, (from, to), sharing, count| EventRow {
+            line,
+            from: ThreadId(from),
+            to: ThreadId(to),
+            kind,
+            sharing,
+            from_site: 1,
+            to_site: 2,
+            count,
+            from_bytes: 0xff,
+            to_bytes: 1 << 63,
+        };
+        vec![
+            event(0, CommKind::Raw, (2, 0), Sharing::Any, 2),
+            event(0x40c0, CommKind::Raw, (0, 1), Sharing::True, 6),
+            event(0x40c0, CommKind::Raw, (0, 1), Sharing::False, 6),
+            event(0x40c0, CommKind::Waw, (1, 2), Sharing::False, 7),
+            event(0x40c0, CommKind::Invalidation, (2, 1), Sharing::Any, 1),
+        ]
     }
 
     #[test]
@@ -181,13 +339,23 @@ pub(crate) mod tests {
             profile.meta.totals,
             Totals {
                 threads: 3,
+                instructions: 3000,
                 loads: 600,
                 stores: 60,
-                raw: u64::MAX - 5,
+                raw: u64::MAX - 8,
                 waw: 7,
-                invalidation: 9
+                invalidation: 9,
+                undirected: 4,
+                raw_true: 6,
+                raw_false: 6,
+                waw_true: 0,
+                waw_false: 7,
             }
         );
         assert_eq!(profile.matrix(CommKind::Waw).to_dense(), [0, 0, 0, 0, 0, 7, 0, 0, 0]);
+        let (from, to) = (ThreadId(0), ThreadId(1));
+        assert_eq!(profile.matrix(CommKind::Raw).get(from, to), 12);
+        assert_eq!(profile.matrix_by_sharing(CommKind::Raw, Sharing::False).get(from, to), 6);
+        assert_eq!(profile.matrix_where(|row| row.slice == 1).get(from, to), 1);
     }
 }

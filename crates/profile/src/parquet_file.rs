@@ -15,13 +15,21 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 use std::sync::Arc;
 
+/// A text in a column. Cheap to copy: texts of a dictionary and fixed names share their bytes.
+pub(crate) type Text = ByteArray;
+
+/// A name that many rows have.
+pub(crate) fn name(name: &'static str) -> Text {
+    bytes::Bytes::from_static(name.as_bytes()).into()
+}
+
 /// The values of one column.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Data {
     U32(Vec<u32>),
     OptionalU32(Vec<Option<u32>>),
     U64(Vec<u64>),
-    Text(Vec<String>),
+    Text(Vec<Text>),
 }
 
 impl Data {
@@ -88,8 +96,7 @@ fn write_column(
             column.typed::<Int64Type>().write_batch(&values, None, None)?;
         }
         Data::Text(values) => {
-            let values: Vec<ByteArray> = values.iter().map(|v| v.as_str().into()).collect();
-            column.typed::<ByteArrayType>().write_batch(&values, None, None)?;
+            column.typed::<ByteArrayType>().write_batch(values, None, None)?;
         }
     }
     column.close()
@@ -144,13 +151,10 @@ fn read_column(
             )
         }
         ColumnType::U64 => Data::U64(longs.into_iter().map(|v| v as u64).collect()),
-        ColumnType::Text => Data::Text(
-            texts
-                .iter()
-                .map(|text| text.as_utf8().map(str::to_owned))
-                .collect::<Result<_, _>>()
-                .map_err(phrase)?,
-        ),
+        ColumnType::Text => {
+            texts.iter().try_for_each(|text: &Text| text.as_utf8().map(drop)).map_err(phrase)?;
+            Data::Text(texts)
+        }
     })
 }
 
@@ -189,7 +193,7 @@ mod tests {
             Data::U32((0..rows).map(|i| u32::MAX - i).collect()),
             Data::OptionalU32((0..rows).map(|i| (i % 3 != 0).then_some(i)).collect()),
             Data::U64((0..rows).map(|i| u64::MAX - u64::from(i) * 7919).collect()),
-            Data::Text((0..rows).map(|i| format!("é{}", i % 5)).collect()),
+            Data::Text((0..rows).map(|i| format!("é{}", i % 5).as_str().into()).collect()),
         ]
     }
 

@@ -1,26 +1,38 @@
 //! Rows of the model to columns of the tables and back, in the order of `schema.rs`.
 //!
+//! Here the threads, the time slices and the matrices; `detail` has sites, lines and events.
 //! Neighbours: `folder` calls this, `parquet_file` makes bytes of the columns.
 
-use crate::parquet_file::Data;
-use crate::{CommRow, ThreadRow};
-use std::collections::BTreeMap;
-use types::{CommKind, ThreadId, ThreadIdentity};
+pub(crate) mod detail;
 
-/// The `sharing` of events that are not told apart into true and false sharing.
-const SHARING_ANY: &str = "any";
+use crate::parquet_file::{Data, Text, name};
+use crate::{ActivityRow, CommRow, SliceRow, ThreadRow};
+use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
+
+/// One value of each row.
+fn ints<R>(rows: &[R], get: impl Fn(&R) -> u32) -> Data {
+    Data::U32(rows.iter().map(get).collect())
+}
+
+fn longs<R>(rows: &[R], get: impl Fn(&R) -> u64) -> Data {
+    Data::U64(rows.iter().map(get).collect())
+}
+
+fn texts<R>(rows: &[R], get: impl Fn(&R) -> &str) -> Data {
+    Data::Text(rows.iter().map(|row| Text::from(get(row))).collect())
+}
+
+fn names<R>(rows: &[R], get: impl Fn(&R) -> &'static str) -> Data {
+    Data::Text(rows.iter().map(|row| name(get(row))).collect())
+}
+
+/// The rows' places: 0, 1, 2, …
+fn numbers<R>(rows: &[R]) -> Data {
+    Data::U32((0..rows.len() as u32).collect())
+}
 
 /// Columns of `schema::THREADS`.
 pub(crate) fn thread_columns(threads: &[ThreadRow]) -> Vec<Data> {
-    fn ints(threads: &[ThreadRow], get: impl Fn(&ThreadRow) -> u32) -> Data {
-        Data::U32(threads.iter().map(get).collect())
-    }
-    fn longs(threads: &[ThreadRow], get: impl Fn(&ThreadRow) -> u64) -> Data {
-        Data::U64(threads.iter().map(get).collect())
-    }
-    fn texts(threads: &[ThreadRow], get: impl Fn(&ThreadRow) -> &str) -> Data {
-        Data::Text(threads.iter().map(|t| get(t).to_owned()).collect())
-    }
     vec![
         ints(threads, |t| t.id.0),
         Data::OptionalU32(threads.iter().map(|t| t.identity.parent.map(|p| p.0)).collect()),
@@ -33,23 +45,14 @@ pub(crate) fn thread_columns(threads: &[ThreadRow]) -> Vec<Data> {
         longs(threads, |t| t.ended_ns),
         longs(threads, |t| t.loads),
         longs(threads, |t| t.stores),
+        longs(threads, |t| t.instructions),
     ]
 }
 
-/// Columns of `schema::COMM`.
-pub(crate) fn comm_columns(comm: &[CommRow]) -> Vec<Data> {
-    vec![
-        Data::U32(vec![0; comm.len()]),
-        Data::U32(comm.iter().map(|row| row.from.0).collect()),
-        Data::U32(comm.iter().map(|row| row.to.0).collect()),
-        Data::Text(comm.iter().map(|row| row.kind.name().to_owned()).collect()),
-        Data::Text(vec![SHARING_ANY.to_owned(); comm.len()]),
-        Data::U64(comm.iter().map(|row| row.count).collect()),
-    ]
-}
-
-/// The inverse of [`thread_columns`]; errors are phrases.
+/// The inverse of [`thread_columns`]; the last column may be missing, as in version 1. Errors are
+/// phrases.
 pub(crate) fn threads_from(columns: Vec<Data>) -> Result<Vec<ThreadRow>, String> {
+    let counted = columns.len() > crate::schema::THREADS_V1.columns.len();
     let mut columns = Columns::new(columns);
     let ids = columns.ints()?;
     let parents = columns.optional_ints()?;
@@ -58,55 +61,118 @@ pub(crate) fn threads_from(columns: Vec<Data>) -> Result<Vec<ThreadRow>, String>
     let ordinals = columns.ints()?;
     let names = columns.texts()?;
     let os_tids = columns.ints()?;
-    let started = columns.longs()?;
-    let ended = columns.longs()?;
-    let loads = columns.longs()?;
-    let stores = columns.longs()?;
+    let (started, ended) = (columns.longs()?, columns.longs()?);
+    let (loads, stores) = (columns.longs()?, columns.longs()?);
+    let instructions = if counted { columns.longs()? } else { vec![0; columns.rows] };
     Ok((0..columns.rows)
         .map(|i| ThreadRow {
             id: ThreadId(ids[i]),
             identity: ThreadIdentity {
-                start_routine: start_routines[i].clone(),
+                start_routine: string(&start_routines[i]),
                 parent: parents[i].map(ThreadId),
                 ordinal: ordinals[i],
-                name: names[i].clone(),
+                name: string(&names[i]),
             },
-            start_symbol: start_symbols[i].clone(),
+            start_symbol: string(&start_symbols[i]),
             os_tid: os_tids[i],
             started_ns: started[i],
             ended_ns: ended[i],
+            instructions: instructions[i],
             loads: loads[i],
             stores: stores[i],
         })
         .collect())
 }
 
-/// The inverse of [`comm_columns`], summed over slices and sharing; errors are phrases.
-pub(crate) fn comm_from(columns: Vec<Data>) -> Result<Vec<CommRow>, String> {
+/// Columns of `schema::SLICES`.
+pub(crate) fn slice_columns(slices: &[SliceRow]) -> Vec<Data> {
+    vec![numbers(slices), longs(slices, |s| s.start_ns), longs(slices, |s| s.end_ns)]
+}
+
+/// The inverse of [`slice_columns`]; errors are phrases.
+pub(crate) fn slices_from(columns: Vec<Data>) -> Result<Vec<SliceRow>, String> {
     let mut columns = Columns::new(columns);
-    let _slices = columns.ints()?;
-    let (from, to) = (columns.ints()?, columns.ints()?);
-    let kinds = columns.texts()?;
-    let _sharing = columns.texts()?;
-    let counts = columns.longs()?;
-    let mut cells = BTreeMap::new();
-    for i in 0..columns.rows {
-        let kind = CommKind::from_name(&kinds[i])
-            .ok_or_else(|| format!("row {i} has the unknown kind '{}'", kinds[i]))?;
-        let count: &mut u64 = cells.entry((kind, from[i], to[i])).or_default();
-        *count = count
-            .checked_add(counts[i])
-            .ok_or_else(|| format!("the counts of T{} to T{} overflow", from[i], to[i]))?;
-    }
-    Ok(cells
-        .into_iter()
-        .map(|((kind, from, to), count)| CommRow {
-            from: ThreadId(from),
-            to: ThreadId(to),
-            kind,
-            count,
+    columns.numbers("slice")?;
+    let (start, end) = (columns.longs()?, columns.longs()?);
+    Ok(start.into_iter().zip(end).map(|(start_ns, end_ns)| SliceRow { start_ns, end_ns }).collect())
+}
+
+/// Columns of `schema::ACTIVITY`.
+pub(crate) fn activity_columns(activity: &[ActivityRow]) -> Vec<Data> {
+    vec![
+        ints(activity, |row| row.slice),
+        ints(activity, |row| row.thread.0),
+        longs(activity, |row| row.instructions),
+        longs(activity, |row| row.loads),
+        longs(activity, |row| row.stores),
+    ]
+}
+
+/// The inverse of [`activity_columns`]; errors are phrases.
+pub(crate) fn activity_from(columns: Vec<Data>) -> Result<Vec<ActivityRow>, String> {
+    let mut columns = Columns::new(columns);
+    let (slices, threads) = (columns.ints()?, columns.ints()?);
+    let (instructions, loads, stores) = (columns.longs()?, columns.longs()?, columns.longs()?);
+    Ok((0..columns.rows)
+        .map(|i| ActivityRow {
+            slice: slices[i],
+            thread: ThreadId(threads[i]),
+            instructions: instructions[i],
+            loads: loads[i],
+            stores: stores[i],
         })
         .collect())
+}
+
+/// Columns of `schema::COMM`.
+pub(crate) fn comm_columns(comm: &[CommRow]) -> Vec<Data> {
+    vec![
+        ints(comm, |row| row.slice),
+        ints(comm, |row| row.from.0),
+        ints(comm, |row| row.to.0),
+        names(comm, |row| row.kind.name()),
+        names(comm, |row| row.sharing.name()),
+        longs(comm, |row| row.count),
+    ]
+}
+
+/// The inverse of [`comm_columns`]; errors are phrases.
+pub(crate) fn comm_from(columns: Vec<Data>) -> Result<Vec<CommRow>, String> {
+    let mut columns = Columns::new(columns);
+    let slices = columns.ints()?;
+    let (from, to) = (columns.ints()?, columns.ints()?);
+    let (kinds, sharing) = (columns.texts()?, columns.texts()?);
+    let counts = columns.longs()?;
+    (0..columns.rows)
+        .map(|i| {
+            Ok(CommRow {
+                slice: slices[i],
+                from: ThreadId(from[i]),
+                to: ThreadId(to[i]),
+                kind: kind_of(&kinds[i], i)?,
+                sharing: sharing_of(&sharing[i], i)?,
+                count: counts[i],
+            })
+        })
+        .collect()
+}
+
+fn kind_of(text: &Text, row: usize) -> Result<CommKind, String> {
+    CommKind::from_name(utf8(text))
+        .ok_or_else(|| format!("row {row} has the unknown kind '{}'", utf8(text)))
+}
+
+fn sharing_of(text: &Text, row: usize) -> Result<Sharing, String> {
+    Sharing::from_name(utf8(text))
+        .ok_or_else(|| format!("row {row} has the unknown sharing '{}'", utf8(text)))
+}
+
+fn utf8(text: &Text) -> &str {
+    text.as_utf8().expect("checked when the column was read")
+}
+
+fn string(text: &Text) -> String {
+    utf8(text).to_owned()
 }
 
 /// Takes columns one after the other and checks that they have the same number of rows.
@@ -132,17 +198,26 @@ impl Columns {
         Self { left: columns.into_iter(), rows }
     }
 
+    /// The column of places; `what` is its name.
+    fn numbers(&mut self, what: &str) -> Result<(), String> {
+        let wrong = self.ints()?.into_iter().enumerate().find(|(i, n)| *i != *n as usize);
+        match wrong {
+            Some((i, n)) => Err(format!("{what} {n} stands where {what} {i} should")),
+            None => Ok(()),
+        }
+    }
+
     take!(ints, U32, u32);
     take!(optional_ints, OptionalU32, Option<u32>);
     take!(longs, U64, u64);
-    take!(texts, Text, String);
+    take!(texts, Text, Text);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::tests::sample;
-    use crate::schema::{COMM, THREADS};
+    use crate::schema::{ACTIVITY, COMM, SLICES, THREADS};
 
     #[test]
     fn rows_come_back_as_they_were() {
@@ -150,39 +225,43 @@ mod tests {
         let columns = thread_columns(&profile.threads);
         assert_eq!(columns.len(), THREADS.columns.len());
         assert_eq!(threads_from(columns).unwrap(), profile.threads);
+        let columns = slice_columns(&profile.slices);
+        assert_eq!(columns.len(), SLICES.columns.len());
+        assert_eq!(slices_from(columns).unwrap(), profile.slices);
+        let columns = activity_columns(&profile.activity);
+        assert_eq!(columns.len(), ACTIVITY.columns.len());
+        assert_eq!(activity_from(columns).unwrap(), profile.activity);
         let columns = comm_columns(&profile.comm);
         assert_eq!(columns.len(), COMM.columns.len());
         assert_eq!(comm_from(columns).unwrap(), profile.comm);
     }
 
-    fn split(kinds: [&str; 2], counts: [u64; 2]) -> Vec<Data> {
-        let texts = |v: [&str; 2]| Data::Text(v.map(str::to_owned).to_vec());
-        vec![
-            Data::U32(vec![0, 1]),
-            Data::U32(vec![2, 2]),
-            Data::U32(vec![1, 1]),
-            texts(kinds),
-            texts(["true", "false"]),
-            Data::U64(counts.to_vec()),
-        ]
+    #[test]
+    fn threads_of_version_1_have_no_instructions() {
+        let mut columns = thread_columns(&sample().threads);
+        columns.pop();
+        let threads = threads_from(columns).unwrap();
+        assert!(threads.iter().all(|t| t.instructions == 0 && t.loads > 0));
     }
 
-    #[test]
-    fn slices_and_sharing_are_summed() {
-        let rows = comm_from(split(["raw", "raw"], [3, 4])).unwrap();
-        let row = CommRow { from: ThreadId(2), to: ThreadId(1), kind: CommKind::Raw, count: 7 };
-        assert_eq!(rows, [row]);
+    fn comm(kind: &str, sharing: &str) -> Vec<Data> {
+        let texts = |text: &str| Data::Text(vec!["raw".into(), text.into()]);
+        let mut sharings = texts(sharing);
+        if let Data::Text(values) = &mut sharings {
+            values[0] = "any".into();
+        }
+        let ints = || Data::U32(vec![1, 2]);
+        vec![ints(), ints(), ints(), texts(kind), sharings, Data::U64(vec![3, 4])]
     }
 
     #[test]
     fn bad_values_are_named() {
-        assert_eq!(
-            comm_from(split(["raw", "RAW"], [3, 4])).unwrap_err(),
-            "row 1 has the unknown kind 'RAW'"
-        );
-        assert_eq!(
-            comm_from(split(["waw", "waw"], [u64::MAX, 1])).unwrap_err(),
-            "the counts of T2 to T1 overflow"
-        );
+        let error = comm_from(comm("RAW", "true")).unwrap_err();
+        assert_eq!(error, "row 1 has the unknown kind 'RAW'");
+        let error = comm_from(comm("waw", "maybe")).unwrap_err();
+        assert_eq!(error, "row 1 has the unknown sharing 'maybe'");
+        let zeroes = || Data::U64(vec![0, 0]);
+        let error = slices_from(vec![Data::U32(vec![0, 2]), zeroes(), zeroes()]).unwrap_err();
+        assert_eq!(error, "slice 2 stands where slice 1 should");
     }
 }

@@ -7,6 +7,7 @@
 //! | version | what changed |
 //! | --- | --- |
 //! | 1 | first version: `profile.json`, `threads.parquet`, `comm.parquet` |
+//! | 2 | `comm` by time slice and sharing, and with undirected pairs; instructions of threads; the tables `slices`, `activity`, `sites`, `lines`, `events` |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
@@ -18,7 +19,7 @@
 //! - Thread ids are dense from 0 (the initial thread), and a parent's id is below its children's.
 
 /// The version this build writes, and the newest it reads.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The file that makes a folder a profile.
 pub const META_FILE: &str = "profile.json";
@@ -84,6 +85,34 @@ pub const THREADS: Table = Table {
         column("ended_ns", ColumnType::U64, "End, nanoseconds after the recording's start."),
         column("loads", ColumnType::U64, "Load operands executed."),
         column("stores", ColumnType::U64, "Store operands executed."),
+        column("instructions", ColumnType::U64, "Instructions executed; 0 if not counted."),
+    ],
+};
+
+/// [`THREADS`] as version 1 had it: without `instructions`, which is the last.
+pub const THREADS_V1: Table = Table { columns: THREADS.columns.split_at(11).0, ..THREADS };
+
+/// One row per time slice.
+pub const SLICES: Table = Table {
+    name: "slices",
+    doc: "One row per time slice, ordered by slice; without slices, one for the whole run.",
+    columns: &[
+        column("slice", ColumnType::U32, "Number, dense from 0."),
+        column("start_ns", ColumnType::U64, "Real start, ns after the recording's start."),
+        column("end_ns", ColumnType::U64, "Real end; start_ns if the machine was too late for it."),
+    ],
+};
+
+/// One row per slice and thread that executed something.
+pub const ACTIVITY: Table = Table {
+    name: "activity",
+    doc: "What threads executed in each time slice, sparse; the sums per thread are in threads.",
+    columns: &[
+        column("slice", ColumnType::U32, "Time slice."),
+        column("thread", ColumnType::U32, "Thread."),
+        column("instructions", ColumnType::U64, "Instructions executed; 0 if not counted."),
+        column("loads", ColumnType::U64, "Load operands executed."),
+        column("stores", ColumnType::U64, "Store operands executed."),
     ],
 };
 
@@ -92,21 +121,96 @@ pub const COMM: Table = Table {
     name: "comm",
     doc: "Communication between threads, sparse: no zero counts, no row with from = to.",
     columns: &[
-        column("slice", ColumnType::U32, "Time slice; 0 = the whole run, the only one so far."),
-        column("from", ColumnType::U32, "raw, invalidation: the writer; waw: previous writer."),
+        column("slice", ColumnType::U32, "Time slice in which it was counted."),
+        column(
+            "from",
+            ColumnType::U32,
+            "raw, invalidation: the writer; waw: previous writer; undirected: the lower id.",
+        ),
         column(
             "to",
             ColumnType::U32,
-            "raw: the reader; waw: the writer; invalidation: the reader.",
+            "raw: the reader; waw: the writer; invalidation: the reader; undirected: the other.",
         ),
-        column("kind", ColumnType::Text, "raw, waw or invalidation."),
-        column("sharing", ColumnType::Text, "any (not told apart), the only value so far."),
+        column("kind", ColumnType::Text, "raw, waw, invalidation or undirected."),
+        column("sharing", ColumnType::Text, "true, false, or any (not told apart)."),
         column("count", ColumnType::U64, "Events, one per memory block and occurrence."),
     ],
 };
 
+/// One row per instruction that took part in events.
+pub const SITES: Table = Table {
+    name: "sites",
+    doc: "Code sites: instructions that took part in events. Site 0 stands for unknown ones.",
+    columns: &[
+        column("site", ColumnType::U32, "Number, dense from 0; 0 = unknown, all else empty."),
+        column("address", ColumnType::U64, "Address of the instruction in the run."),
+        column("module", ColumnType::Text, "Path of the mapped file; empty if in none."),
+        column("offset", ColumnType::U64, "Offset in that file, bytes."),
+        column("function", ColumnType::Text, "Demangled name of the innermost function, or empty."),
+        column("file", ColumnType::Text, "Source file, or empty."),
+        column("line", ColumnType::U32, "Line in the source file; 0 = unknown."),
+        column(
+            "inlined",
+            ColumnType::Text,
+            "Functions it was inlined into, innermost first: 'g at f.c:10; h at f.c:20'.",
+        ),
+    ],
+};
+
+/// One row per 64-byte line of memory with events.
+pub const LINES: Table = Table {
+    name: "lines",
+    doc: "64-byte lines of memory on which threads met, ordered by address; sums of events.",
+    columns: &[
+        column("line", ColumnType::U64, "Address; 0 = all lines that were too many to keep."),
+        column(
+            "region",
+            ColumnType::Text,
+            "static, thread-local, heap, stack, mapped file, anonymous, or unknown.",
+        ),
+        column(
+            "object",
+            ColumnType::Text,
+            "static: symbols in the line with the offsets it covers, 'a+0x40..0x80 (app); b (app)'; \
+             stack: whose; mapped file: which; or empty.",
+        ),
+        column("writers", ColumnType::U32, "Threads that wrote in its events."),
+        column("readers", ColumnType::U32, "Threads that read in its events."),
+        column("raw_true", ColumnType::U64, "RAW events with true sharing."),
+        column("raw_false", ColumnType::U64, "RAW events with false sharing."),
+        column("raw_any", ColumnType::U64, "RAW events not told apart."),
+        column("waw_true", ColumnType::U64, "WAW events with true sharing."),
+        column("waw_false", ColumnType::U64, "WAW events with false sharing."),
+        column("waw_any", ColumnType::U64, "WAW events not told apart."),
+    ],
+};
+
+/// One row per (line, from, to, kind, sharing, from_site, to_site) with events.
+pub const EVENTS: Table = Table {
+    name: "events",
+    doc: "Communication by line of memory and code site, over the whole run, sparse. Events of \
+          comm that found no room here are told in the warnings.",
+    columns: &[
+        column("line", ColumnType::U64, "Line of memory, as in lines."),
+        column("from", ColumnType::U32, "As in comm."),
+        column("to", ColumnType::U32, "As in comm."),
+        column("kind", ColumnType::Text, "As in comm."),
+        column("sharing", ColumnType::Text, "As in comm."),
+        column("from_site", ColumnType::U32, "Site of the access by from; 0 = unknown."),
+        column("to_site", ColumnType::U32, "Site of the access by to; 0 = unknown."),
+        column("count", ColumnType::U64, "Events."),
+        column(
+            "from_bytes",
+            ColumnType::U64,
+            "Bytes from had written, bit i = byte i of the line.",
+        ),
+        column("to_bytes", ColumnType::U64, "Bytes to accessed, bit i = byte i of the line."),
+    ],
+};
+
 /// The tables of this version.
-pub const TABLES: [Table; 2] = [THREADS, COMM];
+pub const TABLES: [Table; 7] = [THREADS, SLICES, ACTIVITY, COMM, SITES, LINES, EVENTS];
 
 #[cfg(test)]
 mod tests {
@@ -121,5 +225,11 @@ mod tests {
             assert_eq!(names.len(), table.columns.len(), "{}", table.name);
             assert!(table.columns.iter().all(|c| c.doc.ends_with('.')), "{}", table.name);
         }
+    }
+
+    #[test]
+    fn version_1_lacks_the_last_column_of_threads() {
+        let missing = &THREADS.columns[THREADS_V1.columns.len()..];
+        assert!(missing.iter().map(|c| c.name).eq(["instructions"]));
     }
 }

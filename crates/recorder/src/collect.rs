@@ -36,7 +36,7 @@ pub fn profile(
     let comm: Vec<CommRow> = cells
         .into_iter()
         .filter(|cell| cell.from != cell.to)
-        .map(|RawCell { kind, from, to, count }| CommRow { from, to, kind, count })
+        .map(|RawCell { kind, from, to, count }| CommRow::whole(from, to, kind, count))
         .collect();
     let warnings = warnings(header, &threads, &comm, &run);
     let (exit_code, exit_signal) = match run.ended.ending {
@@ -56,13 +56,13 @@ pub fn profile(
         host: host(),
         topology_xml: run.topology_xml,
         mode: Mode::Exact,
-        parameters: Parameters { block_bytes: run.options.block_bytes },
+        parameters: Parameters::matrix(run.options.block_bytes),
         totals: Totals::of(&threads, &comm),
         warnings,
         exit_code,
         exit_signal,
     };
-    Ok(Profile { meta, threads, comm })
+    Ok(Profile::new(meta, threads, comm))
 }
 
 /// Threads with the identities by which another run of the program knows them.
@@ -108,6 +108,7 @@ fn thread_rows(
                 os_tid: thread.tid,
                 started_ns: since(thread.started_ns),
                 ended_ns: since(ended_ns).max(since(thread.started_ns)),
+                instructions: thread.instructions,
                 loads: thread.loads,
                 stores: thread.stores,
             }

@@ -10,6 +10,7 @@ fn module(start: u64, end: u64, file_offset: u64, path: &str) -> RawModule {
 
 fn thread(parent: Option<u32>, start_routine: u64) -> RawThread {
     RawThread {
+        instructions: 30,
         loads: 10,
         stores: 4,
         tid: 100,
@@ -80,7 +81,7 @@ fn all_warnings(header: &Header, threads: usize, talk: bool, ended: Ended) -> Ve
     let raw: Vec<_> = (0..threads).map(|_| thread(None, 0)).collect();
     let rows = thread_rows(&raw, &[], 0, 0);
     let (from, to) = (ThreadId(0), ThreadId(1));
-    let comm = [CommRow { from, to, kind: CommKind::Raw, count: 1 }];
+    let comm = [CommRow::whole(from, to, CommKind::Raw, 1)];
     let run = Circumstances {
         target: &target,
         options: SessionOptions { block_bytes: 64, disable: 0, count: true, follow: true },

@@ -35,6 +35,7 @@ pub struct Session {
 /// One thread as the agent left it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RawThread {
+    pub instructions: u64,
     pub loads: u64,
     pub stores: u64,
     pub tid: u32,
@@ -132,7 +133,7 @@ impl Session {
     /// All counters that are not 0 among `threads` threads, ordered by (kind, from, to).
     pub fn cells(&self, threads: usize) -> Result<Vec<RawCell>, RecorderError> {
         let mut cells = Vec::new();
-        for (table, kind) in CommKind::ALL.into_iter().enumerate() {
+        for (table, kind) in CommKind::ALL.into_iter().enumerate().take(session::KINDS) {
             for thread in 0..threads.min(session::MAX_THREADS) {
                 let row = self.at(session::row_offset(table, thread));
                 let bytes = (threads * size_of::<u64>()) as u64;
@@ -172,7 +173,7 @@ fn direction(kind: CommKind, row: usize, column: usize) -> (ThreadId, ThreadId) 
     let (row, column) = (ThreadId(row as u32), ThreadId(column as u32));
     match kind {
         CommKind::Raw | CommKind::Waw => (column, row),
-        CommKind::Invalidation => (row, column),
+        CommKind::Invalidation | CommKind::Undirected => (row, column),
     }
 }
 
@@ -215,6 +216,7 @@ fn seek(file: &File, from: u64, whence: i32) -> io::Result<Option<u64>> {
 fn raw_thread(page: ThreadPage) -> RawThread {
     let parent = page.parent.load(Relaxed);
     RawThread {
+        instructions: page.instructions.load(Relaxed),
         loads: page.loads.load(Relaxed),
         stores: page.stores.load(Relaxed),
         tid: page.tid.load(Relaxed),

@@ -115,13 +115,13 @@ fn profile(
         host: "node1".into(),
         topology_xml,
         mode: Mode::Exact,
-        parameters: Parameters { block_bytes: 64 },
+        parameters: Parameters::matrix(64),
         totals: Totals::of(&threads, &comm),
         warnings,
         exit_code: Some(0),
         exit_signal: None,
     };
-    Ok(Profile { meta, threads, comm })
+    Ok(Profile::new(meta, threads, comm))
 }
 
 fn thread(id: u32, name: &str) -> ThreadRow {
@@ -142,6 +142,7 @@ fn thread(id: u32, name: &str) -> ThreadRow {
         os_tid: 4000 + id,
         started_ns: u64::from(id) * 50_000,
         ended_ns: 2_400_000_000,
+        instructions: 0,
         loads: 30_000_000 + u64::from(id) * 12_345,
         stores: 9_000_000,
     }
@@ -151,7 +152,7 @@ fn rows(cells: &Cells) -> Vec<CommRow> {
     let mut rows = Vec::new();
     for &(from, to, counts) in cells {
         for (kind, count) in CommKind::ALL.into_iter().zip(counts) {
-            rows.push(CommRow { from: ThreadId(from), to: ThreadId(to), kind, count });
+            rows.push(CommRow::whole(ThreadId(from), ThreadId(to), kind, count));
         }
     }
     rows.retain(|row| row.count > 0);

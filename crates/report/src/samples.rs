@@ -41,13 +41,13 @@ impl Sample {
             host: "node1".into(),
             topology_xml: self.topology_xml.clone(),
             mode: Mode::Exact,
-            parameters: Parameters { block_bytes: self.block_bytes },
+            parameters: Parameters::matrix(self.block_bytes),
             totals: Totals::of(&threads, &comm),
             warnings: vec!["2 child processes ran unprofiled.".into()],
             exit_code: Some(0),
             exit_signal: None,
         };
-        Profile { meta, threads, comm }
+        Profile::new(meta, threads, comm)
     }
 
     fn thread(&self, id: u32) -> ThreadRow {
@@ -64,6 +64,7 @@ impl Sample {
             os_tid: 100 + id,
             started_ns: 0,
             ended_ns: 2_000_000_000,
+            instructions: 0,
             loads: self.loads,
             stores: self.loads / 2,
         }
@@ -73,8 +74,8 @@ impl Sample {
         let mut rows = Vec::new();
         for &(from, to, count) in &self.talk {
             let (from, to) = (ThreadId(from), ThreadId(to));
-            rows.push(CommRow { from, to, kind: CommKind::Raw, count });
-            rows.push(CommRow { from, to, kind: CommKind::Waw, count: count / 2 });
+            rows.push(CommRow::whole(from, to, CommKind::Raw, count));
+            rows.push(CommRow::whole(from, to, CommKind::Waw, count / 2));
         }
         rows.retain(|row| row.count > 0);
         rows.sort_by_key(|row| (row.kind, row.from, row.to));

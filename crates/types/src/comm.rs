@@ -14,11 +14,15 @@ pub enum CommKind {
     Waw,
     /// A write by `from` to a block that `to` has read since the previous write.
     Invalidation,
+    /// An access by one thread to a block that the other has accessed recently (numalize; thesis,
+    /// Algorithm 3.1). Without direction: `from` is the lower id, one count per pair.
+    Undirected,
 }
 
 impl CommKind {
     /// All kinds, in the order of their codes.
-    pub const ALL: [CommKind; 3] = [CommKind::Raw, CommKind::Waw, CommKind::Invalidation];
+    pub const ALL: [CommKind; 4] =
+        [CommKind::Raw, CommKind::Waw, CommKind::Invalidation, CommKind::Undirected];
 
     /// The name in tables and on the command line.
     pub fn name(self) -> &'static str {
@@ -26,12 +30,44 @@ impl CommKind {
             CommKind::Raw => "raw",
             CommKind::Waw => "waw",
             CommKind::Invalidation => "invalidation",
+            CommKind::Undirected => "undirected",
         }
     }
 
     /// The inverse of [`CommKind::name`].
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|k| k.name() == name)
+    }
+}
+
+/// Whether the threads of an event touched the same bytes of the block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Sharing {
+    /// Not told apart.
+    #[default]
+    Any,
+    /// The bytes accessed overlap those that the other thread had written since it took the block.
+    True,
+    /// They do not: the threads only meet in the block.
+    False,
+}
+
+impl Sharing {
+    /// All, in the order of their codes.
+    pub const ALL: [Sharing; 3] = [Sharing::Any, Sharing::True, Sharing::False];
+
+    /// The name in tables and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sharing::Any => "any",
+            Sharing::True => "true",
+            Sharing::False => "false",
+        }
+    }
+
+    /// The inverse of [`Sharing::name`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| s.name() == name)
     }
 }
 
@@ -120,5 +156,9 @@ mod tests {
             assert_eq!(CommKind::from_name(kind.name()), Some(kind));
         }
         assert_eq!(CommKind::from_name("RAW"), None);
+        for sharing in Sharing::ALL {
+            assert_eq!(Sharing::from_name(sharing.name()), Some(sharing));
+        }
+        assert_eq!(Sharing::from_name(""), None);
     }
 }

@@ -9,6 +9,6 @@ mod comm;
 mod cpuset;
 mod thread;
 
-pub use comm::{CommKind, CommMatrix};
+pub use comm::{CommKind, CommMatrix, Sharing};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use thread::{ThreadId, ThreadIdentity};

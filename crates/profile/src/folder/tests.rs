@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::model::tests::sample;
+use crate::{CommRow, Parameters};
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
+use types::{CommKind, ThreadId};
 
 fn saved() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -42,7 +44,9 @@ fn edit_meta(path: &Path, edit: impl FnOnce(&mut serde_json::Value)) {
 fn a_profile_comes_back_equal() {
     let (folder, path) = saved();
     assert_eq!(Profile::load(&path).unwrap(), sample());
-    assert_eq!(names(&path), ["comm.parquet", "profile.json", "threads.parquet"]);
+    let files = "activity.parquet comm.parquet events.parquet lines.parquet profile.json \
+                 sites.parquet slices.parquet threads.parquet";
+    assert_eq!(names(&path).join(" "), files);
     assert_eq!(names(folder.path()), ["app.tt"]);
 }
 
@@ -51,10 +55,56 @@ fn an_empty_profile_comes_back_equal() {
     let folder = tempfile::tempdir().unwrap();
     let mut profile = sample();
     profile.threads.truncate(1);
-    profile.comm.clear();
-    profile.meta.totals = crate::Totals::of(&profile.threads, &profile.comm);
+    profile.meta.totals = crate::Totals::of(&profile.threads, &[]);
+    let mut profile = Profile::new(profile.meta, profile.threads, Vec::new());
+    profile.meta.parameters.slice_ns = 0;
     let path = folder.path().join("one.tt/");
     profile.save(&path, false).unwrap();
+    assert_eq!(Profile::load(&path).unwrap(), profile);
+}
+
+/// A folder as version 1 wrote it.
+fn save_version_1(path: &Path) {
+    fs::create_dir(path).unwrap();
+    let sample = sample();
+    let mut threads = rows::thread_columns(&sample.threads);
+    threads.pop();
+    let mut tables = BTreeMap::new();
+    for (table, columns) in [(&THREADS_V1, threads), (&COMM, rows::comm_columns(&version_1_comm()))]
+    {
+        let file = path.join(table.file_name());
+        tables.insert(table.name.to_owned(), write_table(&file, path, table, &columns).unwrap());
+    }
+    let mut meta = serde_json::to_value(MetaFile { meta: sample.meta, tables }).unwrap();
+    meta["schema_version"] = 1.into();
+    meta["parameters"] = serde_json::json!({"block_bytes": 128});
+    meta["totals"] = serde_json::json!({
+        "threads": 3, "loads": 600, "stores": 60, "raw": 5, "waw": 0, "invalidation": 7
+    });
+    fs::write(path.join(META_FILE), serde_json::to_vec(&meta).unwrap()).unwrap();
+}
+
+fn version_1_comm() -> Vec<CommRow> {
+    let row = |from, to, kind, count| CommRow::whole(ThreadId(from), ThreadId(to), kind, count);
+    vec![row(0, 1, CommKind::Raw, 5), row(1, 2, CommKind::Invalidation, 7)]
+}
+
+#[test]
+fn a_folder_of_version_1_reads_as_one_slice() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.tt");
+    save_version_1(&path);
+    let profile = Profile::load(&path).unwrap();
+    assert_eq!(profile.comm, version_1_comm());
+    assert_eq!(profile.meta.parameters, Parameters::matrix(128));
+    assert_eq!((profile.meta.totals.raw, profile.meta.totals.instructions), (5, 0));
+    assert_eq!(profile.slices, [crate::SliceRow { start_ns: 0, end_ns: u64::MAX }]);
+    let activity: Vec<_> =
+        profile.activity.iter().map(|a| (a.thread.0, a.instructions, a.loads, a.stores)).collect();
+    assert_eq!(activity, [(0, 0, 100, 10), (1, 0, 200, 20), (2, 0, 300, 30)]);
+    assert_eq!((profile.sites.len(), profile.lines.len(), profile.events.len()), (1, 0, 0));
+    // Saved again, it is a folder of this version.
+    profile.save(&path, true).unwrap();
     assert_eq!(Profile::load(&path).unwrap(), profile);
 }
 
@@ -126,7 +176,7 @@ fn a_newer_schema_is_refused_politely() {
     assert_eq!(
         load_error(&path),
         "app.tt was written by threadtalk 3.0.0 in schema 7, and this version of threadtalk \
-         reads up to schema 1; update threadtalk to read it"
+         reads up to schema 2; update threadtalk to read it"
     );
 }
 
@@ -137,7 +187,7 @@ fn contradictions_are_noticed() {
     assert_eq!(
         load_error(&path),
         "app.tt/profile.json is damaged (the total of raw is given as 1 but the tables hold \
-         18446744073709551610); copy the whole folder again or record again"
+         18446744073709551607); copy the whole folder again or record again"
     );
     edit_meta(&path, |meta| meta["tables"] = serde_json::json!({}));
     assert_eq!(

@@ -1,0 +1,67 @@
+//! Invariants of sites, lines and events: events name sites and lines that are there, and lines
+//! hold the sums of their events.
+
+use super::check_pair;
+use crate::{EventRow, LineRow, Profile, SiteRow};
+
+pub(super) fn check(profile: &Profile) -> Result<(), String> {
+    if profile.sites.first() != Some(&SiteRow::default()) {
+        return Err("site 0 is not the unknown site".into());
+    }
+    for event in &profile.events {
+        check_pair(event.kind, event.from, event.to, event.count, profile.threads.len())?;
+        let sites = profile.sites.len();
+        if event.from_site.max(event.to_site) as usize >= sites {
+            return Err(format!("events on line {:#x} at sites beyond {sites}", event.line));
+        }
+    }
+    if let Some(pair) = profile.events.windows(2).find(|pair| pair[0].key() >= pair[1].key()) {
+        return Err(format!("events on line {:#x} out of order", pair[1].line));
+    }
+    check_lines(&profile.lines, &profile.events)
+}
+
+fn check_lines(lines: &[LineRow], events: &[EventRow]) -> Result<(), String> {
+    let mut groups = events.chunk_by(|a, b| a.line == b.line);
+    for line in lines {
+        let group = groups.next().unwrap_or_default();
+        if group.first().is_none_or(|event| event.line != line.line) {
+            return Err(format!("line {:#x} is out of order or has no events", line.line));
+        }
+        let (region, object) = (line.region.clone(), line.object.clone());
+        if *line != (LineRow { region, object, ..LineRow::of(group) }) {
+            return Err(format!("line {:#x} does not hold the sums of its events", line.line));
+        }
+    }
+    match groups.next() {
+        Some(group) => Err(format!("line {:#x} has events but is no line", group[0].line)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::tests::reason;
+    use types::ThreadId;
+
+    #[test]
+    fn every_invariant_is_checked() {
+        let cases = [
+            (reason(|p| p.sites[0].address = 1), "site 0 is not the unknown site"),
+            (reason(|p| p.sites.clear()), "site 0 is not the unknown site"),
+            (reason(|p| p.events[0].to = ThreadId(7)), "events T2 to T7 but 3 threads"),
+            (reason(|p| p.events[1].to_site = 3), "events on line 0x40c0 at sites beyond 3"),
+            (reason(|p| p.events.swap(1, 2)), "events on line 0x40c0 out of order"),
+            (reason(|p| p.lines.swap(0, 1)), "line 0x40c0 is out of order or has no events"),
+            (reason(|p| p.lines[1].line += 64), "line 0x4100 is out of order or has no events"),
+            (
+                reason(|p| p.lines[1].raw_false -= 1),
+                "line 0x40c0 does not hold the sums of its events",
+            ),
+            (reason(|p| drop(p.lines.pop())), "line 0x40c0 has events but is no line"),
+        ];
+        for (found, expected) in cases {
+            assert_eq!(found, expected);
+        }
+    }
+}

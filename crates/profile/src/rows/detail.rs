@@ -1,0 +1,149 @@
+//! Columns of the tables that say where communication happens: sites, lines, events.
+
+use super::{Columns, ints, kind_of, longs, names, numbers, sharing_of, string, texts};
+use crate::parquet_file::Data;
+use crate::{EventRow, LineRow, SiteRow};
+use types::ThreadId;
+
+/// Columns of `schema::SITES`.
+pub(crate) fn site_columns(sites: &[SiteRow]) -> Vec<Data> {
+    vec![
+        numbers(sites),
+        longs(sites, |site| site.address),
+        texts(sites, |site| &site.module),
+        longs(sites, |site| site.offset),
+        texts(sites, |site| &site.function),
+        texts(sites, |site| &site.file),
+        ints(sites, |site| site.line),
+        texts(sites, |site| &site.inlined),
+    ]
+}
+
+/// The inverse of [`site_columns`]; errors are phrases.
+pub(crate) fn sites_from(columns: Vec<Data>) -> Result<Vec<SiteRow>, String> {
+    let mut columns = Columns::new(columns);
+    columns.numbers("site")?;
+    let addresses = columns.longs()?;
+    let modules = columns.texts()?;
+    let offsets = columns.longs()?;
+    let (functions, files) = (columns.texts()?, columns.texts()?);
+    let lines = columns.ints()?;
+    let inlined = columns.texts()?;
+    Ok((0..columns.rows)
+        .map(|i| SiteRow {
+            address: addresses[i],
+            module: string(&modules[i]),
+            offset: offsets[i],
+            function: string(&functions[i]),
+            file: string(&files[i]),
+            line: lines[i],
+            inlined: string(&inlined[i]),
+        })
+        .collect())
+}
+
+/// Columns of `schema::LINES`.
+pub(crate) fn line_columns(lines: &[LineRow]) -> Vec<Data> {
+    vec![
+        longs(lines, |line| line.line),
+        texts(lines, |line| &line.region),
+        texts(lines, |line| &line.object),
+        ints(lines, |line| line.writers),
+        ints(lines, |line| line.readers),
+        longs(lines, |line| line.raw_true),
+        longs(lines, |line| line.raw_false),
+        longs(lines, |line| line.raw_any),
+        longs(lines, |line| line.waw_true),
+        longs(lines, |line| line.waw_false),
+        longs(lines, |line| line.waw_any),
+    ]
+}
+
+/// The inverse of [`line_columns`]; errors are phrases.
+pub(crate) fn lines_from(columns: Vec<Data>) -> Result<Vec<LineRow>, String> {
+    let mut columns = Columns::new(columns);
+    let lines = columns.longs()?;
+    let (regions, objects) = (columns.texts()?, columns.texts()?);
+    let (writers, readers) = (columns.ints()?, columns.ints()?);
+    let (raw_true, raw_false, raw_any) = (columns.longs()?, columns.longs()?, columns.longs()?);
+    let (waw_true, waw_false, waw_any) = (columns.longs()?, columns.longs()?, columns.longs()?);
+    Ok((0..columns.rows)
+        .map(|i| LineRow {
+            line: lines[i],
+            region: string(&regions[i]),
+            object: string(&objects[i]),
+            writers: writers[i],
+            readers: readers[i],
+            raw_true: raw_true[i],
+            raw_false: raw_false[i],
+            raw_any: raw_any[i],
+            waw_true: waw_true[i],
+            waw_false: waw_false[i],
+            waw_any: waw_any[i],
+        })
+        .collect())
+}
+
+/// Columns of `schema::EVENTS`.
+pub(crate) fn event_columns(events: &[EventRow]) -> Vec<Data> {
+    vec![
+        longs(events, |event| event.line),
+        ints(events, |event| event.from.0),
+        ints(events, |event| event.to.0),
+        names(events, |event| event.kind.name()),
+        names(events, |event| event.sharing.name()),
+        ints(events, |event| event.from_site),
+        ints(events, |event| event.to_site),
+        longs(events, |event| event.count),
+        longs(events, |event| event.from_bytes),
+        longs(events, |event| event.to_bytes),
+    ]
+}
+
+/// The inverse of [`event_columns`]; errors are phrases.
+pub(crate) fn events_from(columns: Vec<Data>) -> Result<Vec<EventRow>, String> {
+    let mut columns = Columns::new(columns);
+    let lines = columns.longs()?;
+    let (from, to) = (columns.ints()?, columns.ints()?);
+    let (kinds, sharing) = (columns.texts()?, columns.texts()?);
+    let (from_sites, to_sites) = (columns.ints()?, columns.ints()?);
+    let counts = columns.longs()?;
+    let (from_bytes, to_bytes) = (columns.longs()?, columns.longs()?);
+    (0..columns.rows)
+        .map(|i| {
+            Ok(EventRow {
+                line: lines[i],
+                from: ThreadId(from[i]),
+                to: ThreadId(to[i]),
+                kind: kind_of(&kinds[i], i)?,
+                sharing: sharing_of(&sharing[i], i)?,
+                from_site: from_sites[i],
+                to_site: to_sites[i],
+                count: counts[i],
+                from_bytes: from_bytes[i],
+                to_bytes: to_bytes[i],
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tests::sample;
+    use crate::schema::{EVENTS, LINES, SITES};
+
+    #[test]
+    fn rows_come_back_as_they_were() {
+        let profile = sample();
+        let columns = site_columns(&profile.sites);
+        assert_eq!(columns.len(), SITES.columns.len());
+        assert_eq!(sites_from(columns).unwrap(), profile.sites);
+        let columns = line_columns(&profile.lines);
+        assert_eq!(columns.len(), LINES.columns.len());
+        assert_eq!(lines_from(columns).unwrap(), profile.lines);
+        let columns = event_columns(&profile.events);
+        assert_eq!(columns.len(), EVENTS.columns.len());
+        assert_eq!(events_from(columns).unwrap(), profile.events);
+    }
+}

@@ -1,0 +1,162 @@
+//! The rows of a profile's tables in memory; `schema.rs` documents the columns.
+
+use std::collections::BTreeSet;
+use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
+
+/// One thread of the recorded program.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ThreadRow {
+    pub id: ThreadId,
+    pub identity: ThreadIdentity,
+    /// Demangled name of the start routine; empty when it has none.
+    pub start_symbol: String,
+    pub os_tid: u32,
+    /// Nanoseconds after the start of the recording.
+    pub started_ns: u64,
+    pub ended_ns: u64,
+    /// Instructions executed; 0 when they were not counted.
+    pub instructions: u64,
+    /// Load and store operands executed.
+    pub loads: u64,
+    pub stores: u64,
+}
+
+/// The bounds of a time slice, nanoseconds after the start of the recording; its number is its
+/// place in the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SliceRow {
+    pub start_ns: u64,
+    /// Equal to `start_ns` for a slice that the machine was too late for.
+    pub end_ns: u64,
+}
+
+/// What a thread executed in a time slice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ActivityRow {
+    pub slice: u32,
+    pub thread: ThreadId,
+    pub instructions: u64,
+    pub loads: u64,
+    pub stores: u64,
+}
+
+/// Events of one kind between two threads in a time slice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CommRow {
+    pub slice: u32,
+    pub from: ThreadId,
+    pub to: ThreadId,
+    pub kind: CommKind,
+    pub sharing: Sharing,
+    pub count: u64,
+}
+
+impl CommRow {
+    /// Events of a whole run, not told apart further.
+    pub fn whole(from: ThreadId, to: ThreadId, kind: CommKind, count: u64) -> Self {
+        Self { slice: 0, from, to, kind, sharing: Sharing::Any, count }
+    }
+
+    /// What rows are ordered by, and no two rows share.
+    pub fn key(&self) -> (u32, CommKind, ThreadId, ThreadId, Sharing) {
+        (self.slice, self.kind, self.from, self.to, self.sharing)
+    }
+}
+
+/// An instruction that took part in events; its number is its place in the table, and 0 is the
+/// unknown site, all fields empty.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SiteRow {
+    /// Address in the program as it ran.
+    pub address: u64,
+    /// Path of the mapped file; empty when the address lies in none.
+    pub module: String,
+    /// Offset in that file, bytes.
+    pub offset: u64,
+    /// Demangled name of the innermost function (inlined ones included), or empty.
+    pub function: String,
+    /// Source file as the compiler knew it, or empty.
+    pub file: String,
+    /// Line in that file, from 1; 0 = unknown.
+    pub line: u32,
+    /// The functions into which `function` was inlined, innermost first, with the place of the
+    /// call in each: `g at f.c:10; h at f.c:20`. Empty when nothing was inlined.
+    pub inlined: String,
+}
+
+/// A 64-byte line of memory on which threads met.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LineRow {
+    /// Address of its first byte; 0 stands for all lines that were too many to keep.
+    pub line: u64,
+    /// What kind of memory it lies in, see `schema.rs`.
+    pub region: String,
+    /// What lies there: symbols with offsets, whose stack, which file; or empty.
+    pub object: String,
+    /// Number of threads that wrote and that read in events.
+    pub writers: u32,
+    pub readers: u32,
+    pub raw_true: u64,
+    pub raw_false: u64,
+    /// Events whose sharing was not told apart.
+    pub raw_any: u64,
+    pub waw_true: u64,
+    pub waw_false: u64,
+    pub waw_any: u64,
+}
+
+impl LineRow {
+    /// The sums of the events of one line; region and object are left empty.
+    pub fn of(events: &[EventRow]) -> Self {
+        let mut row = LineRow { line: events.first().map_or(0, |e| e.line), ..Self::default() };
+        let (mut writers, mut readers) = (BTreeSet::<ThreadId>::new(), BTreeSet::new());
+        for event in events {
+            let sum = match (event.kind, event.sharing) {
+                (CommKind::Raw, Sharing::True) => &mut row.raw_true,
+                (CommKind::Raw, Sharing::False) => &mut row.raw_false,
+                (CommKind::Raw, Sharing::Any) => &mut row.raw_any,
+                (CommKind::Waw, Sharing::True) => &mut row.waw_true,
+                (CommKind::Waw, Sharing::False) => &mut row.waw_false,
+                (CommKind::Waw, Sharing::Any) => &mut row.waw_any,
+                (CommKind::Invalidation | CommKind::Undirected, _) => &mut 0,
+            };
+            *sum = sum.wrapping_add(event.count);
+            match event.kind {
+                CommKind::Raw | CommKind::Invalidation => {
+                    writers.insert(event.from);
+                    readers.insert(event.to);
+                }
+                CommKind::Waw => writers.extend([event.from, event.to]),
+                CommKind::Undirected => {}
+            }
+        }
+        (row.writers, row.readers) = (writers.len() as u32, readers.len() as u32);
+        row
+    }
+}
+
+/// Events of one kind between two code sites on a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EventRow {
+    /// The line in [`LineRow::line`].
+    pub line: u64,
+    pub from: ThreadId,
+    pub to: ThreadId,
+    pub kind: CommKind,
+    pub sharing: Sharing,
+    /// Sites of the accesses by `from` and by `to`.
+    pub from_site: u32,
+    pub to_site: u32,
+    pub count: u64,
+    /// Bytes of the line, bit i = byte i: those that `from` had written since it took the line and
+    /// those that `to` accessed, over all these events.
+    pub from_bytes: u64,
+    pub to_bytes: u64,
+}
+
+impl EventRow {
+    /// What rows are ordered by, and no two rows share.
+    pub fn key(&self) -> (u64, CommKind, ThreadId, ThreadId, Sharing, u32, u32) {
+        (self.line, self.kind, self.from, self.to, self.sharing, self.from_site, self.to_site)
+    }
+}
