@@ -5,7 +5,9 @@ use crate::error::RecorderError;
 use crate::session::{RawCell, RawModule, RawThread, Session, SessionOptions};
 use crate::signals::signal_name;
 use crate::target::Target;
-use profile::{CommRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals};
+use profile::{
+    CommRow, Counted, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals,
+};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -157,7 +159,7 @@ fn warnings(
             several(run.ended.survivors as u64, "process was", "processes were")
         ));
     }
-    if !run.options.count {
+    if run.options.counted == Counted::Translate {
         list.push("Nothing was counted: the engine was told to translate only.".into());
     } else if threads.len() <= 1 {
         list.push("The program had one thread: there is nothing to place.".into());

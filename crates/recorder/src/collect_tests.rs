@@ -84,7 +84,7 @@ fn all_warnings(header: &Header, threads: usize, talk: bool, ended: Ended) -> Ve
     let comm = [CommRow::whole(from, to, CommKind::Raw, 1)];
     let run = Circumstances {
         target: &target,
-        options: SessionOptions { block_bytes: 64, disable: 0, count: true, follow: true },
+        options: SessionOptions::default(),
         topology_xml: String::new(),
         started: SystemTime::UNIX_EPOCH,
         ended,

@@ -2,26 +2,70 @@
 
 use crate::error::RecorderError;
 use crate::memory::{Mapping, SharedMemory};
+use profile::Counted;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use std::{io, mem};
 use types::{CommKind, ThreadId};
-use wire::session::{self, Header, Module, ThreadPage};
+use wire::detail::CHUNK_BYTES;
+use wire::session::{self, Header, Module, ThreadPage, mode};
 
-/// Settings that the agent obeys.
+/// Settings of a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionOptions {
     /// Memory block in which communication is counted, bytes; a power of two between 16 and 1 MiB.
     pub block_bytes: u64,
     /// Engine optimisations to switch off (bit set, see the engine); 0 = all on.
     pub disable: u32,
-    /// false: translate only, count nothing.
-    pub count: bool,
+    pub counted: Counted,
     /// Record child processes, each into a segment of its own; false: they run natively.
     pub follow: bool,
+    /// Length of a time slice; zero: the run is one slice.
+    pub slice: Duration,
+    /// Most memory for events by line and code site, and for cells of the matrices; counting goes
+    /// on coarser beyond. Of each process.
+    pub event_bytes: u64,
+    pub cell_bytes: u64,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self {
+            block_bytes: 64,
+            disable: 0,
+            counted: Counted::Detail,
+            follow: true,
+            slice: Duration::from_millis(10),
+            event_bytes: 64 << 20,
+            cell_bytes: 512 << 20,
+        }
+    }
+}
+
+impl SessionOptions {
+    /// The agent's [`mode`].
+    fn mode(&self) -> u32 {
+        match self.counted {
+            Counted::Translate => mode::TRANSLATE,
+            Counted::Matrix => mode::MATRIX,
+            Counted::Detail => mode::DETAIL,
+            Counted::Undirected => mode::UNDIRECTED,
+            Counted::Reference => mode::TRACE,
+        }
+    }
+
+    /// Refuses block sizes that the shadow memory cannot have.
+    fn check(&self) -> Result<(), RecorderError> {
+        let bytes = self.block_bytes;
+        if !bytes.is_power_of_two() || !(16..=1 << 20).contains(&bytes) {
+            return Err(RecorderError::BlockSize { bytes });
+        }
+        Ok(())
+    }
 }
 
 /// What one process of a recording writes into: a segment of the recording's memory.
@@ -68,19 +112,21 @@ pub struct RawCell {
 impl Session {
     /// Creates an empty session.
     pub fn create(options: SessionOptions) -> Result<Self, RecorderError> {
-        let bytes = options.block_bytes;
-        if !bytes.is_power_of_two() || !(16..=1 << 20).contains(&bytes) {
-            return Err(RecorderError::BlockSize { bytes });
-        }
+        options.check()?;
         let memory = SharedMemory::create("recording", c"threadtalk-session", session::FILE_BYTES)?;
         let session = Self { memory: Arc::new(memory), segment: 0 };
         {
             let mapping = session.header()?;
             let header = &mapping.records()[0];
             header.version.store(session::VERSION, Relaxed);
-            header.block_shift.store(bytes.trailing_zeros(), Relaxed);
+            header.block_shift.store(options.block_bytes.trailing_zeros(), Relaxed);
             header.disable.store(options.disable, Relaxed);
-            header.count.store(u32::from(options.count), Relaxed);
+            let count = u32::from(options.counted != Counted::Translate);
+            header.count.store(count, Relaxed);
+            header.mode.store(options.mode(), Relaxed);
+            let chunks = |bytes: u64| (bytes / CHUNK_BYTES).min(session::MAX_CHUNKS as u64) as u32;
+            header.event_chunks.store(chunks(options.event_bytes), Relaxed);
+            header.cell_chunks.store(chunks(options.cell_bytes), Relaxed);
             header.follow.store(u32::from(options.follow), Relaxed);
             header.segments.store(1, Relaxed);
             header.parent_segment.store(u32::MAX, Relaxed);
@@ -250,8 +296,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     fn session() -> Session {
-        Session::create(SessionOptions { block_bytes: 64, disable: 0, count: true, follow: true })
-            .unwrap()
+        Session::create(SessionOptions::default()).unwrap()
     }
 
     fn write(session: &Session, offset: u64, value: u64) {
@@ -260,13 +305,22 @@ mod tests {
 
     #[test]
     fn the_header_says_what_to_do() {
-        let options = SessionOptions { block_bytes: 4096, disable: 5, count: false, follow: true };
+        let options = SessionOptions {
+            block_bytes: 4096,
+            disable: 5,
+            counted: Counted::Translate,
+            event_bytes: 5 << 10,
+            ..SessionOptions::default()
+        };
         let session = Session::create(options).unwrap();
         let mapping = session.header().unwrap();
         let header = &mapping.records()[0];
         assert_eq!(header.magic.load(Relaxed).to_le_bytes(), *b"TTSESS\0\0");
         assert_eq!(header.block_shift.load(Relaxed), 12);
         assert_eq!((header.disable.load(Relaxed), header.count.load(Relaxed)), (5, 0));
+        assert_eq!((header.mode.load(Relaxed), header.follow.load(Relaxed)), (mode::TRANSLATE, 1));
+        assert_eq!(header.event_chunks.load(Relaxed), 5);
+        assert_eq!(header.cell_chunks.load(Relaxed), 512 << 10);
     }
 
     #[test]
@@ -284,8 +338,7 @@ mod tests {
     #[test]
     fn block_sizes_that_the_shadow_cannot_have_are_refused() {
         for bytes in [0, 8, 48, 2 << 20] {
-            let options =
-                SessionOptions { block_bytes: bytes, disable: 0, count: true, follow: true };
+            let options = SessionOptions { block_bytes: bytes, ..SessionOptions::default() };
             let error = Session::create(options).err().unwrap();
             assert!(error.to_string().starts_with(&format!("{bytes} is not a block size")));
         }

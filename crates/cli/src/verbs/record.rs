@@ -2,12 +2,13 @@
 
 use crate::said::{grouped, refuse, say, several};
 use anyhow::Context;
-use profile::Profile;
+use profile::{Counted, Profile};
 use recorder::record::{Recording, record};
 use recorder::session::SessionOptions;
 use recorder::{RecorderError, Streams, Target};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use topology::Topology;
 
 /// Run a program and record which of its threads talk to each other
@@ -23,6 +24,20 @@ pub struct Args {
     /// [default: the machine's cache line]
     #[arg(long, value_name = "BYTES")]
     block: Option<u64>,
+    /// Length of a time slice, like 10ms or 2s, at least 1ms; 0: do not divide the run
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = slice_length)]
+    slice: Duration,
+    /// Count only who talks to whom: costs least, but tells neither true from false sharing nor
+    /// lines and code sites
+    #[arg(long, conflicts_with_all = ["undirected", "reference"])]
+    matrix: bool,
+    /// Count as numalize does: each access pairs with the two threads that accessed the block last,
+    /// reads and writes alike
+    #[arg(long, conflicts_with = "reference")]
+    undirected: bool,
+    /// Count by replaying a trace of every access: slow, to check the engine with
+    #[arg(long)]
+    reference: bool,
     /// Run child processes natively instead of recording each into a profile of its own
     #[arg(long)]
     no_follow: bool,
@@ -34,15 +49,42 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+impl Args {
+    fn counted(&self) -> Counted {
+        match (self.matrix, self.undirected, self.reference) {
+            (true, _, _) => Counted::Matrix,
+            (_, true, _) => Counted::Undirected,
+            (_, _, true) => Counted::Reference,
+            _ => Counted::Detail,
+        }
+    }
+}
+
+/// A length for time slices; errors are phrases.
+fn slice_length(text: &str) -> Result<Duration, String> {
+    let length = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write a number with a unit, like 10ms"))?;
+    match length.as_micros() {
+        0 | 1000.. => Ok(length),
+        _ => Err("slices cannot be shorter than 1ms".into()),
+    }
+}
+
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let target = match Target::resolve(&args.command) {
         Ok(target) => target,
         Err(error) => return Ok(refuse(&error)),
     };
+    let options = SessionOptions {
+        counted: args.counted(),
+        follow: !args.no_follow,
+        slice: args.slice,
+        ..SessionOptions::default()
+    };
     let path = args.output.unwrap_or_else(|| format!("{}.tt", target.name()).into());
     check_output(&path, args.force)?;
-    let recording = match record_here(&target, args.block, !args.no_follow, Streams::Inherited) {
+    let recording = match record_here(&target, args.block, options, Streams::Inherited) {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };
@@ -65,24 +107,23 @@ pub fn check_output(path: &Path, force: bool) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write the profile {}", path.display()))
 }
 
-/// Records on this machine. The environment may hold settings for benchmarks and tests of the
-/// engine: `THREADTALK_DISABLE` (bit set of optimisations to switch off) and `THREADTALK_COUNT=0`
-/// (translate only).
+/// Records on this machine, in blocks of its cache lines unless told otherwise. The environment may
+/// hold settings for benchmarks and tests of the engine: `THREADTALK_DISABLE` (bit set of
+/// optimisations to switch off) and `THREADTALK_COUNT=0` (translate only).
 pub fn record_here(
     target: &Target,
     block: Option<u64>,
-    follow: bool,
+    mut options: SessionOptions,
     streams: Streams,
 ) -> Result<Recording, RecorderError> {
     let machine = Topology::discover();
     let line = machine.as_ref().map_or(64, |machine| u64::from(machine.line_bytes()));
+    options.block_bytes = block.unwrap_or(line);
     let setting = |name| std::env::var(name).ok().and_then(|value| value.parse::<u32>().ok());
-    let options = SessionOptions {
-        block_bytes: block.unwrap_or(line),
-        disable: setting("THREADTALK_DISABLE").unwrap_or(0),
-        count: setting("THREADTALK_COUNT") != Some(0),
-        follow,
-    };
+    options.disable = setting("THREADTALK_DISABLE").unwrap_or(0);
+    if setting("THREADTALK_COUNT") == Some(0) {
+        options.counted = Counted::Translate;
+    }
     // A machine that hwloc and /sys say nothing about can still be recorded on.
     let xml = machine.map(|machine| machine.to_xml().to_string()).unwrap_or_default();
     record(target, options, xml, streams)
@@ -110,5 +151,24 @@ pub fn tell(profile: &Profile, path: &Path) {
     ));
     for warning in &profile.meta.warnings {
         say(&format!("note: {warning}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_slices_have_units() {
+        for (text, length) in [
+            ("10ms", Ok(Duration::from_millis(10))),
+            ("1s 500ms", Ok(Duration::from_millis(1500))),
+            ("0", Ok(Duration::ZERO)),
+            ("999us", Err("slices cannot be shorter than 1ms".to_string())),
+        ] {
+            assert_eq!(slice_length(text), length);
+        }
+        let error = slice_length("10").unwrap_err();
+        assert!(error.ends_with("; write a number with a unit, like 10ms"), "{error}");
     }
 }

@@ -13,11 +13,14 @@ use crate::said::{refuse, say};
 use anyhow::Context;
 use measure::{Runner, Stop};
 use placement::{Plan, PolicyKind};
+use profile::Counted;
 use recorder::child::stdin_offset;
+use recorder::session::SessionOptions;
 use recorder::{Ending, Streams, Target};
 use statistics::Verdict;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use summary::Summary;
 
 /// Record a program, place it, and measure placed against unplaced runs
@@ -64,7 +67,14 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let timed = Streams::Discarded { input_from: input_from.unwrap_or(0) };
     let streams = if args.json { timed } else { Streams::Inherited };
     say("recording (the program's output follows; that of the timed runs is discarded)");
-    let recording = match record::record_here(&target, None, false, streams) {
+    // A placement needs the matrix of the program alone.
+    let options = SessionOptions {
+        counted: Counted::Matrix,
+        follow: false,
+        slice: Duration::ZERO,
+        ..SessionOptions::default()
+    };
+    let recording = match record::record_here(&target, None, options, streams) {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };
