@@ -5,7 +5,7 @@
 //!
 //! Below them: [`target`] finds and checks the program, [`inject`] finds the library, [`child`]
 //! starts it and passes signals on, [`memory`] is the memory shared with it, [`session`] reads a
-//! recording, `collect` turns it into a profile. Neighbours: `wire` has the layouts, `agent` and
+//! recording, `collect` turns it into a profile, [`reference`] replays a traced one. Neighbours: `wire` has the layouts, `agent` and
 //! `shim` are the injected libraries, `cli` holds the verbs.
 
 pub mod child;
@@ -15,6 +15,7 @@ pub mod inject;
 pub mod launch;
 pub mod memory;
 pub mod record;
+pub mod reference;
 pub mod session;
 pub mod signals;
 pub mod target;

@@ -1,0 +1,82 @@
+//! Replays accesses in the order in which they happened.
+
+use crate::access::Part;
+use crate::directed::{Block, Touch};
+use crate::undirected::Accessors;
+use crate::{Access, Tally, What};
+use std::collections::BTreeMap;
+
+/// All blocks of memory that were accessed, and what was counted in them.
+#[derive(Debug)]
+pub struct Reference {
+    block_bytes: u64,
+    slice: u32,
+    /// By number of the block.
+    blocks: BTreeMap<u64, (Block, Accessors)>,
+    tally: Tally,
+}
+
+impl Reference {
+    /// Nothing accessed yet; memory is looked at in blocks of `block_bytes`, a power of two.
+    pub fn new(block_bytes: u64) -> Self {
+        assert!(block_bytes.is_power_of_two(), "a block has a power of two bytes");
+        Self { block_bytes, slice: 0, blocks: BTreeMap::new(), tally: Tally::default() }
+    }
+
+    /// What follows happens in this time slice.
+    pub fn set_slice(&mut self, slice: u32) {
+        self.slice = slice;
+    }
+
+    /// The next access.
+    pub fn replay(&mut self, access: &Access) {
+        self.tally.accesses += 1;
+        if access.what == What::Forget {
+            return self.forget(access);
+        }
+        for part in access.parts(self.block_bytes) {
+            self.replay_part(access, part);
+        }
+    }
+
+    /// What was counted.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// What was counted, when there is nothing more to replay.
+    pub fn finish(self) -> Tally {
+        self.tally
+    }
+
+    fn replay_part(&mut self, access: &Access, part: Part) {
+        let (block, accessors) = self.blocks.entry(part.block).or_default();
+        let bytes = part.first..part.first + part.bytes;
+        let touch = Touch { thread: access.thread, bytes, site: access.site };
+        let communication = match access.what {
+            What::Read => block.read(&touch).into_iter().collect(),
+            What::Write => block.write(&touch),
+            What::Forget => unreachable!("no part of it is replayed"),
+        };
+        let address = part.block * self.block_bytes;
+        for event in &communication {
+            self.tally.directed(self.slice, address, part.first, event);
+        }
+        for other in accessors.access(access.thread) {
+            self.tally.pair(self.slice, access.thread, other);
+        }
+    }
+
+    /// Blocks wholly in the range become unwritten.
+    fn forget(&mut self, access: &Access) {
+        let whole = access.whole_blocks(self.block_bytes);
+        let known: Vec<u64> = self.blocks.range(whole).map(|(block, _)| *block).collect();
+        for block in known {
+            self.blocks.remove(&block);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "replay_tests.rs"]
+mod tests;
