@@ -73,6 +73,16 @@ impl Output {
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
     }
 
+    /// Columns that text may take: the terminal's, within what is read comfortably; 80 elsewhere.
+    pub fn width(&self) -> usize {
+        match (self, terminal_size::terminal_size()) {
+            (Output::Stdout(_), Some((width, _))) if io::stdout().is_terminal() => {
+                usize::from(width.0).clamp(60, 120)
+            }
+            _ => 80,
+        }
+    }
+
     /// Writes everything out; a file gets its final name.
     pub fn finish(self) -> anyhow::Result<()> {
         let name = self.name();

@@ -88,9 +88,13 @@ fn the_text_starts_with_the_verdict_and_names_what_was_not_seen() {
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(lines[0], "Threadtalk · ./ring");
     assert_eq!(
-        lines[2],
-        "4 threads exchange 1.0 M cache lines per second while recorded, >99 % of it within T0↔T1."
+        lines[2..4],
+        [
+            "4 threads exchange 1.0 M cache lines per second while recorded, >99 % of it",
+            "within T0↔T1."
+        ]
     );
+    assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
     assert!(out.contains("\n- 3 child processes ran unprofiled.\n"), "{out}");
     assert!(!out.contains('\x1b'), "colours in a pipe");
 }

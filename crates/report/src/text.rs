@@ -3,6 +3,8 @@
 //! Plain text with optional ANSI colours; no cursor movement, so that it can be piped. Long lists
 //! are cut and say so. Neighbours: `findings` supplies everything, `table` lays out columns.
 
+mod style;
+
 use crate::findings::{Findings, Pair, Thread};
 use crate::layouts::{Layout, Placement};
 use crate::numbers::{duration, grouped, percent, short};
@@ -10,41 +12,16 @@ use crate::table::{Align, Table};
 use crate::verdict::blocks;
 use profile::Profile;
 use std::fmt::{self, Write};
+use style::printable;
 use types::CommKind;
+
+pub use style::TextStyle;
 
 /// Most threads, pairs that are listed.
 const THREADS_SHOWN: usize = 32;
 const PAIRS_SHOWN: usize = 10;
 /// Most threads whose matrix is printed.
 const MATRIX_SHOWN: usize = 16;
-/// Width of running text, columns.
-const WIDTH: usize = 100;
-
-/// How to print.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TextStyle {
-    /// Use ANSI colours.
-    pub colour: bool,
-}
-
-impl TextStyle {
-    fn bold(self, text: &str) -> String {
-        self.paint("1", text)
-    }
-
-    fn dim(self, text: &str) -> String {
-        self.paint("2", text)
-    }
-
-    fn warning(self, text: &str) -> String {
-        self.paint("33", text)
-    }
-
-    fn paint(self, code: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.into() }
-    }
-}
-
 /// The report as text.
 pub fn text(findings: &Findings, profile: &Profile, style: TextStyle) -> String {
     let mut out = String::new();
@@ -60,43 +37,44 @@ fn write(
 ) -> fmt::Result {
     let command = printable(&findings.program.command.join(" "));
     writeln!(out, "{}\n", style.dim(&format!("Threadtalk · {command}")))?;
-    writeln!(out, "{}", style.bold(&wrap(&findings.verdict.headline, "")))?;
+    writeln!(out, "{}", style.bold(&style.wrap(&findings.verdict.headline, "")))?;
     for detail in &findings.verdict.details {
-        writeln!(out, "{}", wrap(detail, ""))?;
+        writeln!(out, "{}", style.wrap(detail, ""))?;
     }
     if findings.talk.raw > 0 {
         heading(out, style, "Who talks to whom")?;
-        write_pairs(out, findings)?;
-        write_matrix(out, findings, profile)?;
+        write_pairs(out, style, findings)?;
+        write_matrix(out, style, findings, profile)?;
     }
     heading(out, style, "Threads")?;
-    write_threads(out, &findings.threads)?;
+    write_threads(out, style, &findings.threads)?;
     if let Some(placement) = &findings.placement {
         heading(out, style, "Where they could run")?;
-        write_placement(out, placement)?;
+        write_placement(out, style, placement)?;
     }
     if !findings.warnings.is_empty() {
         heading(out, style, "What was not seen")?;
         for warning in &findings.warnings {
-            writeln!(out, "{}", style.warning(&wrap(&format!("- {warning}"), "  ")))?;
+            writeln!(out, "{}", style.warning(&style.wrap(&format!("- {warning}"), "  ")))?;
         }
     }
     heading(out, style, "How it was measured")?;
-    write_measured(out, findings)
+    write_measured(out, style, findings)
 }
 
 fn heading(out: &mut String, style: TextStyle, text: &str) -> fmt::Result {
     writeln!(out, "\n{}", style.bold(text))
 }
 
-fn write_pairs(out: &mut String, findings: &Findings) -> fmt::Result {
+fn write_pairs(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::Result {
     let mut table = Table::new(&[
         ("pair", Align::Left),
         ("share", Align::Right),
         ("events", Align::Right),
         ("→", Align::Right),
         ("←", Align::Right),
-    ]);
+    ])
+    .within(style.width);
     for pair in findings.pairs.iter().take(PAIRS_SHOWN) {
         table.row(vec![
             pair_name(pair),
@@ -108,11 +86,11 @@ fn write_pairs(out: &mut String, findings: &Findings) -> fmt::Result {
     }
     write!(out, "{table}")?;
     more(out, findings.pairs.len(), PAIRS_SHOWN, "pairs")?;
-    writeln!(
-        out,
+    let note = format!(
         "  One event: a thread reads, for the first time, one of the {} that another wrote.",
         blocks(findings.measured.block_bytes)
-    )
+    );
+    writeln!(out, "{}", style.wrap(&note, "  "))
 }
 
 fn pair_name(pair: &Pair) -> String {
@@ -128,19 +106,22 @@ fn more(out: &mut String, all: usize, shown: usize, what: &str) -> fmt::Result {
     }
 }
 
-fn write_matrix(out: &mut String, findings: &Findings, profile: &Profile) -> fmt::Result {
+fn write_matrix(
+    out: &mut String,
+    style: TextStyle,
+    findings: &Findings,
+    profile: &Profile,
+) -> fmt::Result {
     let threads = findings.threads.len();
+    let elsewhere =
+        format!("  The matrix of {threads} threads: --html FILE, or threadtalk export.");
     if threads > MATRIX_SHOWN {
-        return writeln!(
-            out,
-            "  The matrix of {threads} threads: --html FILE, or threadtalk export."
-        );
+        return writeln!(out, "{elsewhere}");
     }
-    writeln!(out, "\n  Events from the thread on the left (writer) to the one above (reader):")?;
     let ids: Vec<String> = (0..threads).map(|t| format!("T{t}")).collect();
     let mut columns = vec![("", Align::Left)];
     columns.extend(ids.iter().map(|id| (id.as_str(), Align::Right)));
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&columns).within(style.width);
     let dense = profile.matrix(CommKind::Raw).to_dense();
     for (from, row) in dense.chunks(threads.max(1)).enumerate() {
         let cell = |(to, &count): (usize, &u64)| match count {
@@ -151,10 +132,14 @@ fn write_matrix(out: &mut String, findings: &Findings, profile: &Profile) -> fmt
         table
             .row([ids[from].clone()].into_iter().chain(row.iter().enumerate().map(cell)).collect());
     }
+    if table.natural_width() > style.width {
+        return writeln!(out, "{elsewhere}");
+    }
+    writeln!(out, "\n  Events from the thread on the left (writer) to the one above (reader):")?;
     write!(out, "{table}")
 }
 
-fn write_threads(out: &mut String, threads: &[Thread]) -> fmt::Result {
+fn write_threads(out: &mut String, style: TextStyle, threads: &[Thread]) -> fmt::Result {
     let mut table = Table::new(&[
         ("thread", Align::Left),
         ("name", Align::Left),
@@ -163,7 +148,8 @@ fn write_threads(out: &mut String, threads: &[Thread]) -> fmt::Result {
         ("stores", Align::Right),
         ("talk out", Align::Right),
         ("talk in", Align::Right),
-    ]);
+    ])
+    .within(style.width);
     let mut shown: Vec<&Thread> = threads.iter().collect();
     if threads.len() > THREADS_SHOWN {
         // The ones that talk most, in the order of their ids.
@@ -194,12 +180,12 @@ fn start(thread: &Thread) -> String {
     }
 }
 
-fn write_placement(out: &mut String, placement: &Placement) -> fmt::Result {
+fn write_placement(out: &mut String, style: TextStyle, placement: &Placement) -> fmt::Result {
     writeln!(out, "  {}", printable(&placement.machine))?;
     let mut columns = vec![("placement", Align::Left), ("predicted cost", Align::Right)];
     let levels: Vec<&str> = level_names(placement);
     columns.extend(levels.iter().map(|&level| (level, Align::Right)));
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&columns).within(style.width);
     let chance = ("by chance", placement.chance.cost, &placement.chance.shares);
     let layouts = placement.layouts.iter().map(|l| (l.policy.as_str(), l.cost, &l.shares));
     for (policy, cost, shares) in [chance].into_iter().chain(layouts) {
@@ -212,11 +198,9 @@ fn write_placement(out: &mut String, placement: &Placement) -> fmt::Result {
         table.row(row);
     }
     write!(out, "{table}")?;
-    writeln!(
-        out,
-        "  By chance: the average of all placements, what an unplaced run can look like."
-    )?;
-    write_places(out, placement)
+    let note = "  By chance: the average of all placements, what an unplaced run can look like.";
+    writeln!(out, "{}", style.wrap(note, "  "))?;
+    write_places(out, style, placement)
 }
 
 /// Levels of all layouts, nearest first.
@@ -235,7 +219,7 @@ fn relative(cost: f64, chance: f64) -> String {
     }
 }
 
-fn write_places(out: &mut String, placement: &Placement) -> fmt::Result {
+fn write_places(out: &mut String, style: TextStyle, placement: &Placement) -> fmt::Result {
     let (before, after) = (placement.before(), placement.after());
     let place = |layout: &Layout, thread: usize| match layout.pu_os[thread] {
         None => "not placed".into(),
@@ -247,7 +231,8 @@ fn write_places(out: &mut String, placement: &Placement) -> fmt::Result {
         ("thread", Align::Left),
         (&before.policy, Align::Left),
         (&after.policy, Align::Left),
-    ]);
+    ])
+    .within(style.width);
     let threads = after.pu_os.len();
     for thread in 0..threads.min(THREADS_SHOWN) {
         table.row(vec![format!("T{thread}"), place(before, thread), place(after, thread)]);
@@ -256,9 +241,9 @@ fn write_places(out: &mut String, placement: &Placement) -> fmt::Result {
     more(out, threads, THREADS_SHOWN, "threads")
 }
 
-fn write_measured(out: &mut String, findings: &Findings) -> fmt::Result {
+fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::Result {
     let (measured, talk) = (&findings.measured, &findings.talk);
-    let mut line = |text: String| writeln!(out, "{}", wrap(&format!("  {text}"), "  "));
+    let mut line = |text: String| writeln!(out, "{}", style.wrap(&format!("  {text}"), "  "));
     line(match measured.mode {
         "exact" => format!(
             "Exact: every one of {} loads and {} stores was seen, in blocks of {} bytes.",
@@ -295,35 +280,12 @@ fn write_measured(out: &mut String, findings: &Findings) -> fmt::Result {
     ))
 }
 
-/// Text of the recorded program that cannot move the cursor or colour the terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-/// Breaks a sentence at spaces; further lines start with `indent`.
-fn wrap(text: &str, indent: &str) -> String {
-    let mut out = String::new();
-    let mut column = 0;
-    for word in text.split_inclusive(' ') {
-        let length = word.trim_end().chars().count();
-        if column > 0 && column + length > WIDTH {
-            out.truncate(out.trim_end().len());
-            out.push('\n');
-            out.push_str(indent);
-            column = indent.len();
-        }
-        out.push_str(word);
-        column += word.chars().count();
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::samples::sample;
 
-    const PLAIN: TextStyle = TextStyle { colour: false };
+    const PLAIN: TextStyle = TextStyle { colour: false, width: 80, lines: 10 };
 
     #[test]
     fn a_small_report_word_for_word() {
@@ -339,7 +301,7 @@ mod tests {
         profile.meta.command = vec!["\x07".into()];
         let findings = Findings::new(&profile, None);
         assert!(!text(&findings, &profile, PLAIN).contains('\x1b'));
-        let coloured = text(&findings, &profile, TextStyle { colour: true });
+        let coloured = text(&findings, &profile, TextStyle { colour: true, ..PLAIN });
         assert!(coloured.contains("\x1b[1mThreads\x1b[0m"));
         assert!(coloured.contains("\u{fffd}[31mred\u{fffd}"));
     }
@@ -354,13 +316,5 @@ mod tests {
         assert!(text.contains("  The matrix of 100 threads: --html FILE, or threadtalk export.\n"));
         // The last ones talk most.
         assert!(text.contains("\n  T98 ") && !text.contains("\n  T50 "));
-    }
-
-    #[test]
-    fn sentences_wrap_at_spaces() {
-        let text = "word ".repeat(30);
-        let wrapped = wrap(text.trim_end(), "  ");
-        let lengths: Vec<_> = wrapped.lines().map(str::len).collect();
-        assert_eq!(lengths, [99, 51]);
     }
 }

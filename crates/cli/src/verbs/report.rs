@@ -25,6 +25,9 @@ pub struct Args {
     /// Also show this plan's placement, as the one recommended
     #[arg(long)]
     plan: Option<PathBuf>,
+    /// How many of the hottest lines the text shows
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    lines: usize,
     /// Replace the HTML file if it exists
     #[arg(long, requires = "html")]
     force: bool,
@@ -44,7 +47,8 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     } else if args.json {
         serde_json::to_string_pretty(&findings)? + "\n"
     } else {
-        report::text(&findings, &profile, TextStyle { colour: out.wants_colour() })
+        let (colour, width) = (out.wants_colour(), out.width());
+        report::text(&findings, &profile, TextStyle { colour, width, lines: args.lines })
     };
     let name = out.name();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
