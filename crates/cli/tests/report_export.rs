@@ -105,7 +105,9 @@ fn json_holds_the_same_findings() {
     let profile = saved(&scratch, 4);
     let out = threadtalk(&["report", text(&profile), "--json"]).run().expect_code(0);
     let json: serde_json::Value = serde_json::from_str(&out.stdout_text()).unwrap();
-    assert_eq!(json["version"], 1);
+    assert_eq!(json["version"], 2);
+    assert_eq!(json["lines"], serde_json::Value::Null);
+    assert_eq!(json["advice"], serde_json::json!([]));
     assert_eq!(json["verdict"]["shape"], "pairs");
     assert_eq!(json["talk"]["raw"], 1_000_030);
     assert_eq!(json["talk"]["waw"], 77);

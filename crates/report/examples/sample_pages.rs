@@ -15,6 +15,9 @@ use std::path::Path;
 use topology::Topology;
 use types::{CommKind, ThreadId, ThreadIdentity};
 
+/// Hot lines in a page, as `threadtalk report --html` has them.
+const LINES: usize = 200;
+
 /// Events (from, to, raw, waw, invalidation).
 type Cells = Vec<(u32, u32, [u64; 3])>;
 
@@ -31,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (name, threads, cells, machine) in pages {
         let profile = profile(name, threads, &cells, machine)?;
         let placement = if machine.is_empty() { None } else { compare(&profile, None)? };
-        let page = page(&Findings::new(&profile, placement), &profile);
+        let page = page(&Findings::new(&profile, placement, LINES), &profile);
         std::fs::write(Path::new(&folder).join(format!("{name}.html")), page)?;
     }
     Ok(())

@@ -7,11 +7,11 @@
 //! `locality` solver, or a plan given by the user. Neighbours: `placement` solves, `layouts` holds
 //! the result.
 
+use crate::findings::talk_kind;
 use crate::layouts::{Layout, Machine, Placement, machine_tree};
 use placement::{Plan, PolicyKind, Tasks, place};
 use profile::Profile;
 use topology::{CostModel, Costs, Topology};
-use types::CommKind;
 
 /// Seed of the solver: the default of `threadtalk place`, so that both show the same placement.
 const SEED: u64 = 0;
@@ -45,7 +45,7 @@ pub enum CompareError {
 /// See [`CompareError`].
 pub fn compare(profile: &Profile, plan: Option<&Plan>) -> Result<Option<Placement>, CompareError> {
     let threads = profile.threads.len();
-    let talk = profile.matrix(CommKind::Raw);
+    let talk = profile.matrix(talk_kind(profile));
     if threads < 2 || talk.total() == 0 {
         return Ok(None);
     }
@@ -117,6 +117,7 @@ mod tests {
     use super::*;
     use crate::Findings;
     use crate::samples::{Sample, sample};
+    use types::CommKind;
 
     fn on(machine: &str, sample: Sample) -> Profile {
         let topology_xml = Topology::from_synthetic(machine).unwrap().to_xml().to_owned();
@@ -137,7 +138,7 @@ mod tests {
         assert_eq!((far(placement.before()), far(placement.after())), (400, 4));
         assert_eq!(placement.levels[0].name, "between packages");
         assert_eq!(placement.levels[0].part, [0, 0, 1, 1]);
-        let details = Findings::new(&profile, Some(placement)).verdict.details;
+        let details = Findings::new(&profile, Some(placement), 10).verdict.details;
         assert_eq!(details.len(), 1);
         assert_eq!(
             details[0],
@@ -175,7 +176,7 @@ mod tests {
         let even: Vec<_> =
             (0..4).flat_map(|a| (0..4).filter(move |&b| a != b).map(move |b| (a, b, 10))).collect();
         let profile = on("pack:2 core:2 pu:1", sample(4, &even));
-        let details = Findings::new(&profile, compare(&profile, None).unwrap()).verdict.details;
+        let details = Findings::new(&profile, compare(&profile, None).unwrap(), 10).verdict.details;
         assert_eq!(
             details,
             ["Where the threads run on this machine makes no difference to what their talk costs."]
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn a_simple_order_that_does_as_well_is_named() {
         let profile = on("pack:2 core:2 pu:1", sample(4, &[(0, 1, 100), (2, 3, 100)]));
-        let details = Findings::new(&profile, compare(&profile, None).unwrap()).verdict.details;
+        let details = Findings::new(&profile, compare(&profile, None).unwrap(), 10).verdict.details;
         assert!(details[0].ends_with(" times as much. Packed in order (compact) does as well."));
     }
 

@@ -1,18 +1,26 @@
 //! What a profile says: the findings that text, JSON and the page all show.
 //!
 //! Pure: profile in, [`Findings`] out. **Talk** is RAW communication (a write, then the first read
-//! by another thread that sees it), in events, one per memory block. Neighbours: `verdict` puts the
+//! by another thread that sees it), in events, one per memory block; in a profile of undirected
+//! pairs (numalize's definition), the one kind that it has, those pairs. Neighbours: `verdict` puts the
 //! most important of it into sentences, `layouts` adds placements, `text` and `page` show it.
 
+use crate::advice::{self, Advice};
 use crate::layouts::Placement;
+use crate::lines::{self, Lines};
 use crate::verdict::{self, Verdict};
-use profile::{Mode, Profile};
+use profile::{Counted, Mode, Profile};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use types::CommKind;
 
 /// Version of the JSON that [`Findings`] serialises to; raised when a field changes its meaning.
-pub const FINDINGS_VERSION: u32 = 1;
+///
+/// 2: events by sharing, `lines`, `advice`; `talk.kind`, `talk.events` and rates of these.
+pub const FINDINGS_VERSION: u32 = 2;
+
+/// Lines that conclusions are drawn from, however few are listed.
+const LINES_FOR_ADVICE: usize = 256;
 
 /// Everything the report says about one profile.
 #[derive(Clone, Debug, Serialize)]
@@ -21,6 +29,10 @@ pub struct Findings {
     pub verdict: Verdict,
     pub program: Program,
     pub talk: Talk,
+    /// What to change in the program, weightiest first; the verdict tells it, too.
+    pub advice: Vec<Advice>,
+    /// Lines of memory on which threads meet; `None` when the profile was recorded without.
+    pub lines: Option<Lines>,
     /// Pairs of threads that talk, most first.
     pub pairs: Vec<Pair>,
     /// Ordered by id.
@@ -48,13 +60,23 @@ pub struct Program {
 /// Events over the whole run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Talk {
+    /// The kind of event that is the talk: `raw` or `undirected`.
+    pub kind: &'static str,
+    /// Events of that kind.
+    pub events: u64,
+    /// Of these, per second of the recorded (slowed down) run; `None` for a run without duration.
+    pub events_per_second: Option<f64>,
+    /// Of these, per thousand loads; `None` without loads. Does not depend on the slowdown.
+    pub events_per_thousand_loads: Option<f64>,
     pub raw: u64,
     pub waw: u64,
     pub invalidation: u64,
-    /// RAW events per second of the recorded (slowed down) run; `None` for a run without duration.
-    pub raw_per_second: Option<f64>,
-    /// RAW events per thousand loads; `None` without loads. Does not depend on the slowdown.
-    pub raw_per_thousand_loads: Option<f64>,
+    pub undirected: u64,
+    /// Those whose sharing is known; all 0 when it was not told apart.
+    pub raw_true: u64,
+    pub raw_false: u64,
+    pub waw_true: u64,
+    pub waw_false: u64,
 }
 
 /// Two threads that talk, `a` < `b`.
@@ -64,7 +86,7 @@ pub struct Pair {
     pub b: u32,
     pub a_to_b: u64,
     pub b_to_a: u64,
-    /// Share of all RAW events, 0 to 1.
+    /// Share of all talk, 0 to 1.
     pub share: f64,
 }
 
@@ -87,9 +109,11 @@ pub struct Thread {
     pub start_symbol: String,
     pub loads: u64,
     pub stores: u64,
-    /// RAW events from this thread's writes.
+    /// Instructions executed; 0 when they were not counted.
+    pub instructions: u64,
+    /// RAW events from this thread's writes; undirected pairs with threads of higher ids.
     pub talk_out: u64,
-    /// RAW events of this thread's reads.
+    /// RAW events of this thread's reads; undirected pairs with threads of lower ids.
     pub talk_in: u64,
 }
 
@@ -98,7 +122,11 @@ pub struct Thread {
 pub struct Measured {
     /// `exact`: every access was seen.
     pub mode: &'static str,
+    /// `matrix`, `detail`, `undirected`, `reference` or `translate`, as in the profile.
+    pub counted: Counted,
     pub block_bytes: u64,
+    /// Length of a time slice; 0: the run is one slice.
+    pub slice_ns: u64,
     /// Of the recorded run, which is slower than the program alone.
     pub wall_seconds: f64,
     pub cpu_seconds: f64,
@@ -110,16 +138,25 @@ pub struct Measured {
 }
 
 impl Findings {
-    /// The findings of `profile`, with the placements compared if there are any.
-    pub fn new(profile: &Profile, placement: Option<Placement>) -> Self {
+    /// The findings of `profile`, with the placements compared if there are any, and at most
+    /// `most_lines` hot lines.
+    pub fn new(profile: &Profile, placement: Option<Placement>, most_lines: usize) -> Self {
         let meta = &profile.meta;
         let talk = talk(profile);
         let pairs = pairs(profile);
         let threads = threads(profile);
+        let mut lines = lines::lines(profile, most_lines.max(LINES_FOR_ADVICE));
+        let accesses = meta.totals.loads.saturating_add(meta.totals.stores);
+        let advice =
+            lines.as_ref().map_or_else(Vec::new, |lines| advice::advice(lines, &talk, accesses));
+        if let Some(lines) = &mut lines {
+            lines.keep(most_lines);
+        }
         Self {
             version: FINDINGS_VERSION,
             verdict: verdict::verdict(&verdict::Facts {
                 talk: &talk,
+                advice: &advice,
                 pairs: &pairs,
                 threads: &threads,
                 placement: placement.as_ref(),
@@ -134,6 +171,8 @@ impl Findings {
                 exit_signal: meta.exit_signal,
             },
             talk,
+            advice,
+            lines,
             pairs,
             threads,
             placement,
@@ -142,7 +181,9 @@ impl Findings {
                 mode: match meta.mode {
                     Mode::Exact => "exact",
                 },
+                counted: meta.parameters.counted,
                 block_bytes: meta.parameters.block_bytes,
+                slice_ns: meta.parameters.slice_ns,
                 wall_seconds: meta.wall_seconds,
                 cpu_seconds: meta.cpu_seconds,
                 loads: meta.totals.loads,
@@ -154,28 +195,45 @@ impl Findings {
     }
 }
 
+/// The kind of event that is a profile's talk.
+pub(crate) fn talk_kind(profile: &Profile) -> CommKind {
+    match profile.meta.parameters.counted {
+        Counted::Undirected => CommKind::Undirected,
+        _ => CommKind::Raw,
+    }
+}
+
 fn talk(profile: &Profile) -> Talk {
     let (totals, seconds) = (&profile.meta.totals, profile.meta.wall_seconds);
-    let raw = totals.raw as f64;
+    let kind = talk_kind(profile);
+    let events = if kind == CommKind::Undirected { totals.undirected } else { totals.raw };
     Talk {
+        kind: kind.name(),
+        events,
+        events_per_second: (seconds > 0.0).then(|| events as f64 / seconds),
+        events_per_thousand_loads: (totals.loads > 0)
+            .then(|| events as f64 * 1e3 / totals.loads as f64),
         raw: totals.raw,
         waw: totals.waw,
         invalidation: totals.invalidation,
-        raw_per_second: (seconds > 0.0).then(|| raw / seconds),
-        raw_per_thousand_loads: (totals.loads > 0).then(|| raw * 1e3 / totals.loads as f64),
+        undirected: totals.undirected,
+        raw_true: totals.raw_true,
+        raw_false: totals.raw_false,
+        waw_true: totals.waw_true,
+        waw_false: totals.waw_false,
     }
 }
 
 fn pairs(profile: &Profile) -> Vec<Pair> {
     let mut cells: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
-    for (from, to, count) in profile.matrix(CommKind::Raw).iter() {
+    for (from, to, count) in profile.matrix(talk_kind(profile)).iter() {
         let cell = cells.entry((from.0.min(to.0), from.0.max(to.0))).or_default();
         match from < to {
             true => cell.0 += count,
             false => cell.1 += count,
         }
     }
-    let total = profile.meta.totals.raw.max(1) as f64;
+    let total = talk(profile).events.max(1) as f64;
     let mut pairs: Vec<Pair> = cells
         .into_iter()
         .map(|((a, b), (a_to_b, b_to_a))| {
@@ -200,11 +258,12 @@ fn threads(profile: &Profile) -> Vec<Thread> {
             start_symbol: row.start_symbol.clone(),
             loads: row.loads,
             stores: row.stores,
+            instructions: row.instructions,
             talk_out: 0,
             talk_in: 0,
         })
         .collect();
-    for (from, to, count) in profile.matrix(CommKind::Raw).iter() {
+    for (from, to, count) in profile.matrix(talk_kind(profile)).iter() {
         threads[from.index()].talk_out += count;
         threads[to.index()].talk_in += count;
     }

@@ -3,21 +3,24 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `findings.rs` | [`Findings`]: everything the report says, serialised as `--json` |
-//! | `verdict.rs` | the first sentences |
+//! | `verdict.rs`, `advice.rs` | the first sentences; what to change in the program |
+//! | `lines.rs`, `lines/` | hot lines: who does what to which bytes from where |
 //! | `compare.rs` | computes the placements that are compared |
 //! | `layouts.rs`, `levels.rs` | the machine, placements on it, where the talk meets |
 //! | `export.rs`, `export/` | matrices as CSV, NumPy, GraphML, DOT, and as numalize writes them |
-//! | `text.rs`, `table.rs` | the report in the terminal |
+//! | `text.rs`, `text/`, `table.rs` | the report in the terminal |
 //! | `page.rs` | the report as one HTML file; its looks are in `web/` |
 //! | `numbers.rs` | numbers for people |
 //!
 //! Neighbours: `cli` calls this; `profile`, `placement` and `topology` supply what is shown.
 
+mod advice;
 mod compare;
 mod export;
 mod findings;
 mod layouts;
 mod levels;
+mod lines;
 mod numbers;
 mod page;
 mod table;
@@ -27,11 +30,13 @@ mod verdict;
 #[cfg(test)]
 mod samples;
 
+pub use advice::{Advice, AdviceKind};
 pub use compare::{CompareError, compare};
 pub use export::{MatrixFormat, write_matrix};
 pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread};
 pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use levels::LevelShare;
+pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
 pub use page::page;
 pub use text::{TextStyle, text};
 pub use verdict::{Shape, Verdict};

@@ -97,7 +97,7 @@ mod tests {
     fn data_come_back_from_the_page() {
         let mut profile = sample(3, &[(0, 2, 0x0102_0304_0506_0708), (2, 1, 7)]).profile();
         profile.threads[1].identity.name = "</script><!--".into();
-        let page = page(&Findings::new(&profile, None), &profile);
+        let page = page(&Findings::new(&profile, None, 10), &profile);
         assert!(!page.contains("</script><!--"));
         let start = page.find("id=\"threadtalk-data\"").unwrap();
         let data = &page[start + page[start..].find('>').unwrap() + 1..];

@@ -1,7 +1,11 @@
 //! Profiles for the tests of this crate.
 
-use profile::{CommRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals};
-use types::{CommKind, ThreadId, ThreadIdentity};
+use profile::{
+    ActivityRow, CommRow, Counted, EventRow, LineRow, Meta, Mode, Parameters, Profile,
+    SCHEMA_VERSION, SiteRow, SliceRow, ThreadRow, Totals,
+};
+use std::collections::BTreeMap;
+use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
 
 /// What a test wants to say about a profile.
 #[derive(Clone)]
@@ -81,4 +85,112 @@ impl Sample {
         rows.sort_by_key(|row| (row.kind, row.from, row.to));
         rows
     }
+}
+
+/// Five threads, two slices, three lines: T1 to T4 each update a counter of their own on one line
+/// (4,400 events, false sharing), T0 hands T1 something on another (700, true sharing), and 5
+/// events are on a line that nothing is known of, 20 on lines that were not kept.
+pub(crate) fn shared() -> Profile {
+    let mut profile = sample(5, &[]).profile();
+    profile.meta.parameters =
+        Parameters { block_bytes: 64, slice_ns: 1_000_000_000, counted: Counted::Detail };
+    profile.meta.warnings.clear();
+    profile.slices = vec![
+        SliceRow { start_ns: 0, end_ns: 1_000_000_000 },
+        SliceRow { start_ns: 1_000_000_000, end_ns: 2_000_000_000 },
+    ];
+    profile.activity = (0..2).flat_map(|slice| (0..5).map(move |t| active(slice, t))).collect();
+    profile.threads.iter_mut().for_each(|thread| thread.instructions = 5000);
+    profile.sites = sites();
+    profile.events = events();
+    profile.lines = profile.events.chunk_by(|a, b| a.line == b.line).map(line).collect();
+    let mut cells: BTreeMap<_, u64> = BTreeMap::new();
+    for event in &profile.events {
+        // The first slice gets 30 % of each.
+        for (slice, count) in [(0, event.count * 3 / 10), (1, event.count - event.count * 3 / 10)] {
+            *cells.entry((slice, event.kind, event.from, event.to, event.sharing)).or_default() +=
+                count;
+        }
+    }
+    let row = |((slice, kind, from, to, sharing), count)| CommRow {
+        slice,
+        from,
+        to,
+        kind,
+        sharing,
+        count,
+    };
+    profile.comm = cells.into_iter().filter(|(_, count)| *count > 0).map(row).collect();
+    profile.meta.totals = Totals::of(&profile.threads, &profile.comm);
+    profile
+}
+
+fn active(slice: u32, thread: u32) -> ActivityRow {
+    ActivityRow { slice, thread: ThreadId(thread), instructions: 2500, loads: 500, stores: 250 }
+}
+
+fn sites() -> Vec<SiteRow> {
+    let worker = |address: u64| SiteRow {
+        address,
+        module: "/home/user/app".into(),
+        offset: address - 0x40_0000,
+        function: "bump(long*)".into(),
+        file: "/home/user/src/a.c".into(),
+        line: 31,
+        inlined: "worker(int) at /home/user/src/a.c:40; start at /home/user/src/a.c:50".into(),
+    };
+    let nameless = SiteRow {
+        address: 0x7f00_0000_0099,
+        module: "/usr/lib/libx.so.1".into(),
+        offset: 0x99,
+        ..SiteRow::default()
+    };
+    let reader = SiteRow {
+        function: "take, \"quoted\"".into(),
+        file: "b.c".into(),
+        line: 7,
+        inlined: String::new(),
+        ..worker(0x40_2000)
+    };
+    vec![SiteRow::default(), worker(0x40_1130), worker(0x40_1138), nameless, reader]
+}
+
+fn events() -> Vec<EventRow> {
+    let event = |line,
+                 kind,
+                 (from, to),
+                 sharing,
+                 (from_site, to_site),
+                 count,
+                 bytes: (u64, u64)| {
+        let (from, to) = (ThreadId(from), ThreadId(to));
+        let (from_bytes, to_bytes) = bytes;
+        EventRow { line, from, to, kind, sharing, from_site, to_site, count, from_bytes, to_bytes }
+    };
+    let (raw, waw) = (CommKind::Raw, CommKind::Waw);
+    let own = |thread: u32| 0xff_u64 << (8 * (thread - 1));
+    let mut events = vec![event(0, raw, (3, 2), Sharing::Any, (0, 0), 20, (1, 1))];
+    for (kind, count) in [(raw, 1000), (waw, 100)] {
+        for from in 1..5 {
+            let to = from % 4 + 1;
+            // Two instructions of one source line: the load and the store of an increment.
+            let sites = if kind == raw { (1, 2) } else { (1, 1) };
+            let bytes = (own(from), own(to));
+            events.push(event(0x40_40c0, kind, (from, to), Sharing::False, sites, count, bytes));
+        }
+    }
+    events.push(event(0x40_4100, raw, (0, 1), Sharing::True, (3, 4), 700, (0xffff, 0xf)));
+    events.push(event(0x7f00_0000_1000, raw, (0, 4), Sharing::Any, (0, 0), 5, (1 << 63, 1)));
+    events
+}
+
+fn line(events: &[EventRow]) -> LineRow {
+    let (region, object) = match events[0].line {
+        0 => ("unknown", ""),
+        0x40_40c0 => ("static", "counters+0x40..0x80 (app)"),
+        0x40_4100 => ("static", "queue+0x0..0x40 (app)"),
+        _ => ("heap", ""),
+    };
+    let (region, object) = (region.into(), object.into());
+    LineRow { region, object, ..LineRow::of(events) }
 }

@@ -3,9 +3,10 @@
 //! Plain text with optional ANSI colours; no cursor movement, so that it can be piped. Long lists
 //! are cut and say so. Neighbours: `findings` supplies everything, `table` lays out columns.
 
+mod lines;
 mod style;
 
-use crate::findings::{Findings, Pair, Thread};
+use crate::findings::{Findings, Pair, Thread, talk_kind};
 use crate::layouts::{Layout, Placement};
 use crate::numbers::{duration, grouped, percent, short};
 use crate::table::{Align, Table};
@@ -13,7 +14,6 @@ use crate::verdict::blocks;
 use profile::Profile;
 use std::fmt::{self, Write};
 use style::printable;
-use types::CommKind;
 
 pub use style::TextStyle;
 
@@ -41,10 +41,13 @@ fn write(
     for detail in &findings.verdict.details {
         writeln!(out, "{}", style.wrap(detail, ""))?;
     }
-    if findings.talk.raw > 0 {
+    if findings.talk.events > 0 {
         heading(out, style, "Who talks to whom")?;
         write_pairs(out, style, findings)?;
         write_matrix(out, style, findings, profile)?;
+    }
+    if let Some(lines) = &findings.lines {
+        lines::write_lines(out, style, lines)?;
     }
     heading(out, style, "Threads")?;
     write_threads(out, style, &findings.threads)?;
@@ -85,11 +88,17 @@ fn write_pairs(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::
         ]);
     }
     write!(out, "{table}")?;
-    more(out, findings.pairs.len(), PAIRS_SHOWN, "pairs")?;
-    let note = format!(
-        "  One event: a thread reads, for the first time, one of the {} that another wrote.",
-        blocks(findings.measured.block_bytes)
-    );
+    more(out, findings.pairs.len(), PAIRS_SHOWN, "pairs", "--json")?;
+    let blocks = blocks(findings.measured.block_bytes);
+    let note = match findings.talk.kind {
+        "undirected" => format!(
+            "  One event: a thread accesses one of the {blocks} that another of the last two \
+             accessed (numalize's definition; no direction)."
+        ),
+        _ => format!(
+            "  One event: a thread reads, for the first time, one of the {blocks} that another wrote."
+        ),
+    };
     writeln!(out, "{}", style.wrap(&note, "  "))
 }
 
@@ -97,11 +106,12 @@ fn pair_name(pair: &Pair) -> String {
     format!("T{} ↔ T{}", pair.a, pair.b)
 }
 
-fn more(out: &mut String, all: usize, shown: usize, what: &str) -> fmt::Result {
+/// Says that a list was cut, and where the rest is.
+fn more(out: &mut String, all: usize, shown: usize, what: &str, elsewhere: &str) -> fmt::Result {
     match all.checked_sub(shown) {
         None | Some(0) => Ok(()),
         Some(rest) => {
-            writeln!(out, "  and {} more {what}; all of them: --json", grouped(rest as u64))
+            writeln!(out, "  and {} more {what}; all of them: {elsewhere}", grouped(rest as u64))
         }
     }
 }
@@ -122,7 +132,9 @@ fn write_matrix(
     let mut columns = vec![("", Align::Left)];
     columns.extend(ids.iter().map(|id| (id.as_str(), Align::Right)));
     let mut table = Table::new(&columns).within(style.width);
-    let dense = profile.matrix(CommKind::Raw).to_dense();
+    let matrix = profile.matrix(talk_kind(profile));
+    let undirected = findings.talk.kind == "undirected";
+    let dense = if undirected { matrix.to_symmetric_dense() } else { matrix.to_dense() };
     for (from, row) in dense.chunks(threads.max(1)).enumerate() {
         let cell = |(to, &count): (usize, &u64)| match count {
             _ if from == to => String::new(),
@@ -135,7 +147,11 @@ fn write_matrix(
     if table.natural_width() > style.width {
         return writeln!(out, "{elsewhere}");
     }
-    writeln!(out, "\n  Events from the thread on the left (writer) to the one above (reader):")?;
+    let direction = match undirected {
+        true => "Events between the thread on the left and the one above:",
+        false => "Events from the thread on the left (writer) to the one above (reader):",
+    };
+    writeln!(out, "\n  {direction}")?;
     write!(out, "{table}")
 }
 
@@ -169,7 +185,7 @@ fn write_threads(out: &mut String, style: TextStyle, threads: &[Thread]) -> fmt:
         ]);
     }
     write!(out, "{table}")?;
-    more(out, threads.len(), THREADS_SHOWN, "threads that talk less")
+    more(out, threads.len(), THREADS_SHOWN, "threads that talk less", "--json")
 }
 
 fn start(thread: &Thread) -> String {
@@ -238,7 +254,7 @@ fn write_places(out: &mut String, style: TextStyle, placement: &Placement) -> fm
         table.row(vec![format!("T{thread}"), place(before, thread), place(after, thread)]);
     }
     write!(out, "{table}")?;
-    more(out, threads, THREADS_SHOWN, "threads")
+    more(out, threads, THREADS_SHOWN, "threads", "--json")
 }
 
 fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::Result {
@@ -253,13 +269,22 @@ fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fm
         ),
         mode => format!("Mode {mode}, blocks of {} bytes.", measured.block_bytes),
     })?;
-    line(format!(
-        "Events: {} read after another thread's write, {} written over another thread's write, {} \
-         invalidated under a reader.",
-        grouped(talk.raw),
-        grouped(talk.waw),
-        grouped(talk.invalidation)
-    ))?;
+    line(match talk.kind {
+        "undirected" => format!(
+            "Events: {} by numalize's definition, between a thread that accesses a block and the \
+             two others that did last.",
+            grouped(talk.undirected)
+        ),
+        _ => format!(
+            "Events: {} read after another thread's write{}, {} written over another thread's \
+             write{}, {} invalidated under a reader.",
+            grouped(talk.raw),
+            falsely(talk.raw_true, talk.raw_false),
+            grouped(talk.waw),
+            falsely(talk.waw_true, talk.waw_false),
+            grouped(talk.invalidation)
+        ),
+    })?;
     line(format!(
         "The recorded run took {} ({} of CPU time), longer than the program alone.",
         duration(measured.wall_seconds),
@@ -280,18 +305,34 @@ fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fm
     ))
 }
 
+/// How many events are false sharing, where that was told apart.
+fn falsely(truly: u64, falsely: u64) -> String {
+    match truly + falsely {
+        0 => String::new(),
+        _ => format!(" ({} of them false sharing)", grouped(falsely)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::sample;
+    use crate::samples::{sample, shared};
 
     const PLAIN: TextStyle = TextStyle { colour: false, width: 80, lines: 10 };
 
     #[test]
     fn a_small_report_word_for_word() {
         let profile = sample(3, &[(0, 1, 1900), (1, 0, 40), (2, 0, 60)]).profile();
-        let text = text(&Findings::new(&profile, None), &profile, PLAIN);
+        let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
         assert_eq!(text, include_str!("text/expected.txt"));
+    }
+
+    #[test]
+    fn hot_lines_word_for_word() {
+        let profile = shared();
+        let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
+        assert_eq!(text, include_str!("text/expected_lines.txt"));
+        assert!(text.lines().all(|line| line.chars().count() <= 80));
     }
 
     #[test]
@@ -299,7 +340,7 @@ mod tests {
         let mut profile = sample(2, &[(0, 1, 5)]).profile();
         profile.threads[1].identity.name = "\x1b[31mred\n".into();
         profile.meta.command = vec!["\x07".into()];
-        let findings = Findings::new(&profile, None);
+        let findings = Findings::new(&profile, None, 10);
         assert!(!text(&findings, &profile, PLAIN).contains('\x1b'));
         let coloured = text(&findings, &profile, TextStyle { colour: true, ..PLAIN });
         assert!(coloured.contains("\x1b[1mThreads\x1b[0m"));
@@ -310,7 +351,7 @@ mod tests {
     fn many_threads_are_cut_and_counted() {
         let chain: Vec<_> = (0..99).map(|t| (t, t + 1, 10 + u64::from(t))).collect();
         let profile = sample(100, &chain).profile();
-        let text = text(&Findings::new(&profile, None), &profile, PLAIN);
+        let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
         assert!(text.contains("  and 89 more pairs; all of them: --json\n"));
         assert!(text.contains("  and 68 more threads that talk less; all of them: --json\n"));
         assert!(text.contains("  The matrix of 100 threads: --html FILE, or threadtalk export.\n"));

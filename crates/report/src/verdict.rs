@@ -4,10 +4,12 @@
 //! everybody) only when the numbers say so, and say when there is nothing to gain. Units: events
 //! and shares of events. Neighbour: `findings` supplies the facts.
 
+use crate::advice::Advice;
 use crate::findings::{Pair, Talk, Thread};
 use crate::layouts::Placement;
 use crate::numbers::{grouped, percent, short};
 use serde::Serialize;
+use types::CommKind;
 
 /// What a person should know first.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -25,7 +27,7 @@ pub struct Verdict {
 pub enum Shape {
     /// One thread, or none.
     Single,
-    /// No RAW event at all.
+    /// No talk at all.
     Silent,
     /// So little that it takes a negligible part of the run.
     Negligible,
@@ -40,6 +42,7 @@ pub enum Shape {
 /// What the verdict is made from.
 pub(crate) struct Facts<'a> {
     pub talk: &'a Talk,
+    pub advice: &'a [Advice],
     pub pairs: &'a [Pair],
     pub threads: &'a [Thread],
     pub placement: Option<&'a Placement>,
@@ -67,17 +70,11 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
             "The program ran a single thread: there is nobody to talk to and nothing to place.";
         return plain(Shape::Single, text.into());
     }
-    if facts.talk.raw == 0 {
-        return plain(
-            Shape::Silent,
-            format!(
-                "The {threads} threads do not talk through memory: where they run does not matter \
-                 for communication."
-            ),
-        );
+    let mut details: Vec<String> = facts.advice.iter().map(|a| a.text.clone()).collect();
+    if facts.talk.events == 0 {
+        return Verdict { shape: Shape::Silent, headline: silent(facts), details };
     }
     let (shape, headline) = headline(facts);
-    let mut details = Vec::new();
     if shape == Shape::Hub {
         details.extend(hub_direction(facts));
     }
@@ -87,21 +84,38 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
     Verdict { shape, headline, details }
 }
 
+/// Nobody reads what another wrote; that they write over it is worth a word, too.
+fn silent(facts: &Facts<'_>) -> String {
+    let (threads, waw) = (facts.threads.len(), facts.talk.waw);
+    if facts.advice.is_empty() {
+        return format!(
+            "The {threads} threads do not talk through memory: where they run does not matter for \
+             communication."
+        );
+    }
+    format!(
+        "The {threads} threads read nothing that another wrote, but write over each other's {} {} \
+         times.",
+        blocks(facts.block_bytes),
+        grouped(waw)
+    )
+}
+
 fn headline(facts: &Facts<'_>) -> (Shape, String) {
     let threads = facts.threads.len();
-    if let Some(rate) = facts.talk.raw_per_thousand_loads {
+    if let Some(rate) = facts.talk.events_per_thousand_loads {
         if rate < NEGLIGIBLE_PER_THOUSAND_LOADS {
             let text = format!(
                 "The {threads} threads hardly talk: {} {} in the whole run, one in {} loads; \
                  placing them by their talk will change little.",
-                grouped(facts.talk.raw),
+                grouped(facts.talk.events),
                 blocks(facts.block_bytes),
                 short(1e3 / rate)
             );
             return (Shape::Negligible, text);
         }
     }
-    let start = format!("{threads} threads exchange {}", amount(facts));
+    let start = format!("{threads} threads {}", amount(facts));
     if let Some((hub, share)) = hub(facts) {
         let text = format!("{start}, and T{hub} takes part in {} of it.", percent(share));
         return (Shape::Hub, text);
@@ -135,12 +149,17 @@ fn headline(facts: &Facts<'_>) -> (Shape, String) {
     (Shape::Spread, text)
 }
 
-/// `2.3 M cache lines per second while recorded`.
+/// `exchange 2.3 M cache lines per second while recorded`.
 fn amount(facts: &Facts<'_>) -> String {
     let unit = blocks(facts.block_bytes);
-    match facts.talk.raw_per_second {
-        Some(rate) => format!("{} {unit} per second while recorded", short(rate)),
-        None => format!("{} {unit}", grouped(facts.talk.raw)),
+    let (rate, events) = (facts.talk.events_per_second, facts.talk.events);
+    match (rate, facts.talk.kind == CommKind::Raw.name()) {
+        (Some(rate), true) => format!("exchange {} {unit} per second while recorded", short(rate)),
+        (None, true) => format!("exchange {} {unit}", grouped(events)),
+        (Some(rate), false) => {
+            format!("meet on {unit} {} times per second while recorded", short(rate))
+        }
+        (None, false) => format!("meet on {unit} {} times", grouped(events)),
     }
 }
 
@@ -169,7 +188,7 @@ fn pairs_that_carry_most<'a>(pairs: impl Iterator<Item = &'a Pair> + Clone) -> (
 
 /// The thread that takes part in most of the talk, if it does so with at least three others.
 fn hub(facts: &Facts<'_>) -> Option<(u32, f64)> {
-    let total = facts.talk.raw as f64;
+    let total = facts.talk.events as f64;
     let share = |t: &Thread| (t.talk_in as f64 + t.talk_out as f64) / total;
     let hub = facts.threads.iter().max_by(|a, b| share(a).total_cmp(&share(b)))?;
     let own = facts.pairs.iter().filter(|p| p.a == hub.id || p.b == hub.id);
@@ -177,6 +196,9 @@ fn hub(facts: &Facts<'_>) -> Option<(u32, f64)> {
 }
 
 fn hub_direction(facts: &Facts<'_>) -> Option<String> {
+    if facts.talk.kind != CommKind::Raw.name() {
+        return None;
+    }
     let (id, _) = hub(facts)?;
     let thread = &facts.threads[id as usize];
     let (out, both) = (thread.talk_out as f64, thread.talk_out as f64 + thread.talk_in as f64);
@@ -217,7 +239,7 @@ fn placement_sentence(placement: &Placement) -> Option<String> {
 }
 
 /// `a`, `a and b`, `a, b and c`.
-fn list(items: &[String]) -> String {
+pub(crate) fn list(items: &[String]) -> String {
     match items {
         [] => String::new(),
         [one] => one.clone(),
@@ -232,7 +254,7 @@ mod tests {
     use crate::verdict::Shape;
 
     fn verdict(sample: &Sample) -> (Shape, String, Vec<String>) {
-        let verdict = Findings::new(&sample.profile(), None).verdict;
+        let verdict = Findings::new(&sample.profile(), None, 0).verdict;
         (verdict.shape, verdict.headline, verdict.details)
     }
 

@@ -84,8 +84,8 @@ export interface Findings {
     raw: number
     waw: number
     invalidation: number
-    raw_per_second: number | null
-    raw_per_thousand_loads: number | null
+    events_per_second: number | null
+    events_per_thousand_loads: number | null
   }
   pairs: Pair[]
   threads: Thread[]

@@ -27,8 +27,8 @@ const NOTABLE_PAIR = 0.05
 function figures(findings: Findings): HTMLElement {
   const { talk, measured, placement, pairs, threads } = findings
   const list: [string, string][] = []
-  if (talk.raw_per_second !== null) {
-    list.push([`${short(talk.raw_per_second)}/s`, `${unit(measured.block_bytes)} exchanged, exact`])
+  if (talk.events_per_second !== null) {
+    list.push([`${short(talk.events_per_second)}/s`, `${unit(measured.block_bytes)} exchanged, exact`])
   }
   list.push([`${threads.length}`, threads.length === 1 ? 'thread' : 'threads'])
   const top = pairs[0]
@@ -41,8 +41,8 @@ function figures(findings: Findings): HTMLElement {
     const text = `of the talk goes ${near.level}, by chance → ${last.policy}`
     list.push([`${percent(far.share)} → ${percent(near.share)}`, text])
   }
-  if (talk.raw_per_thousand_loads !== null) {
-    list.push([short(talk.raw_per_thousand_loads), 'exchanges per thousand loads'])
+  if (talk.events_per_thousand_loads !== null) {
+    list.push([short(talk.events_per_thousand_loads), 'exchanges per thousand loads'])
   }
   return el(
     'dl',

@@ -25,9 +25,10 @@ pub struct Args {
     /// Also show this plan's placement, as the one recommended
     #[arg(long)]
     plan: Option<PathBuf>,
-    /// How many of the hottest lines the text shows
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    lines: usize,
+    /// How many of the hottest lines of memory to show [default: 10, with --json 100, with --html
+    /// 200]
+    #[arg(long, value_name = "N")]
+    lines: Option<usize>,
     /// Replace the HTML file if it exists
     #[arg(long, requires = "html")]
     force: bool,
@@ -37,7 +38,12 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let profile = Profile::load(&args.profile)?;
     let plan = args.plan.as_deref().map(Plan::read).transpose()?;
-    let findings = findings(&profile, plan.as_ref())?;
+    let lines = args.lines.unwrap_or(match (&args.html, args.json) {
+        (Some(_), _) => 200,
+        (_, true) => 100,
+        _ => 10,
+    });
+    let findings = findings(&profile, plan.as_ref(), lines)?;
     let mut out = match &args.html {
         Some(path) => Output::file(path, args.force)?,
         None => Output::stdout(),
@@ -48,7 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         serde_json::to_string_pretty(&findings)? + "\n"
     } else {
         let (colour, width) = (out.wants_colour(), out.width());
-        report::text(&findings, &profile, TextStyle { colour, width, lines: args.lines })
+        report::text(&findings, &profile, TextStyle { colour, width, lines })
     };
     let name = out.name();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -65,12 +71,12 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
 
 /// The findings; that no placement could be computed is one of them, unless the plan that the user
 /// gave is to blame.
-fn findings(profile: &Profile, plan: Option<&Plan>) -> anyhow::Result<Findings> {
+fn findings(profile: &Profile, plan: Option<&Plan>, lines: usize) -> anyhow::Result<Findings> {
     match report::compare(profile, plan) {
-        Ok(placement) => Ok(Findings::new(profile, placement)),
+        Ok(placement) => Ok(Findings::new(profile, placement, lines)),
         Err(error @ CompareError::OtherMachine { .. }) => Err(error.into()),
         Err(error) => {
-            let mut findings = Findings::new(profile, None);
+            let mut findings = Findings::new(profile, None, lines);
             findings.warnings.push(format!("No placement is shown: {error}."));
             Ok(findings)
         }
