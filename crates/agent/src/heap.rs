@@ -1,12 +1,12 @@
 //! The agent's own heap: power-of-two size classes over anonymous memory, one spin lock.
 
-use crate::lock::SpinLock;
+use crate::lock::{Guard, SpinLock};
 use crate::sys;
 use core::alloc::{GlobalAlloc, Layout};
 
 const CHUNK: usize = 4 << 20;
 
-struct State {
+pub struct State {
     /// First free block of each class, linked through their first words.
     free: [usize; 48],
     cursor: usize,
@@ -19,6 +19,11 @@ pub struct Heap(SpinLock<State>);
 impl Heap {
     pub const fn new() -> Self {
         Heap(SpinLock::new(State { free: [0; 48], cursor: 0, end: 0 }))
+    }
+
+    /// Takes the lock, while the process forks.
+    pub fn hold(&self) -> Guard<'_, State> {
+        self.0.lock()
     }
 }
 

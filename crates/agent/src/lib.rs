@@ -16,6 +16,7 @@
 extern crate alloc;
 
 mod dispatch;
+mod environment;
 mod heap;
 mod lock;
 mod modules;

@@ -1,58 +1,206 @@
 //! The recording: the memory that the recorder owns, mapped into the program.
+//!
+//! Each process has a segment of one file, always at the same address in all processes that descend
+//! from each other by fork, because translated code and threads' records refer to it. Beside it the
+//! header of the first segment stays mapped: it hands out segment numbers and holds the settings.
 
 use crate::sys;
-use core::sync::atomic::{AtomicU64, Ordering};
-use wire::session::{self, Header, Module, ThreadPage};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use wire::session::{self, Header, Module, ThreadPage, failure, state};
 
-/// Address of the mapped session; 0 = none.
+/// Address of the mapped segment; 0 = none.
 static BASE: AtomicU64 = AtomicU64::new(0);
+/// Address of the first segment's header.
+static FIRST: AtomicU64 = AtomicU64::new(0);
+/// Number of the mapped segment.
+static SEGMENT: AtomicU32 = AtomicU32::new(0);
+/// A number that was taken for a child which then did not come to be, plus one; 0 = none.
+static SPARE: AtomicU32 = AtomicU32::new(0);
+/// Device and inode of the recording, to know it again.
+static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Maps the session at `path` (NUL-terminated) if it is one of ours.
-///
-/// # Safety
-/// `path` must be a NUL-terminated string.
-pub unsafe fn open(path: *const u8) -> Option<&'static Header> {
-    const O_RDWR_CLOEXEC: u64 = 0o2000002;
-    // SAFETY: forwarded.
-    let fd = unsafe { sys::call(sys::OPEN, [path as u64, O_RDWR_CLOEXEC, 0, 0, 0, 0]) };
-    if fd < 0 {
-        return None;
-    }
-    let flags = sys::MAP_SHARED | sys::MAP_NORESERVE;
-    let protection = sys::PROT_READ | sys::PROT_WRITE;
-    // SAFETY: new mappings at places that the kernel chooses; the first tells what the file is.
-    let base = unsafe {
-        let head = sys::map(0, session::PAGE, protection, flags, fd, 0);
-        let ok = head.is_some_and(|h| check(&*(h as *const Header)));
-        let all =
-            if ok { sys::map(0, session::SESSION_BYTES, protection, flags, fd, 0) } else { None };
-        if let (Some(h), true, None) = (head, ok, all) {
-            (*(h as *const Header)).failure.store(session::failure::NO_SHADOW, Ordering::Relaxed);
-            (*(h as *const Header)).state.store(session::state::FAILED, Ordering::Relaxed);
-        }
-        sys::call(sys::CLOSE, [fd as u64, 0, 0, 0, 0, 0]);
-        all
-    };
-    BASE.store(base?, Ordering::Relaxed);
-    Some(header())
+const READ_WRITE: u64 = sys::PROT_READ | sys::PROT_WRITE;
+const SHARED: u64 = sys::MAP_SHARED | sys::MAP_NORESERVE;
+const MREMAP_MAYMOVE: u64 = 1;
+
+/// Where a process's recording is, as the environment says it: `PATH`, or `PATH:SEGMENT:PARENT`.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    pub path: &'a [u8],
+    pub segment: u32,
+    /// Segment of the process that started this one.
+    pub parent: u32,
 }
 
-fn check(header: &Header) -> bool {
-    if header.magic.load(Ordering::Relaxed) != session::MAGIC {
+impl<'a> Place<'a> {
+    pub fn parse(text: &'a [u8]) -> Option<Self> {
+        let mut parts = text.split(|b| *b == b':');
+        let path = parts.next()?;
+        let number = |digits: &[u8]| core::str::from_utf8(digits).ok()?.parse().ok();
+        match (parts.next(), parts.next()) {
+            (None, _) => Some(Place { path, segment: 0, parent: u32::MAX }),
+            (Some(k), Some(p)) => Some(Place { path, segment: number(k)?, parent: number(p)? }),
+            _ => None,
+        }
+    }
+
+    fn open(&self) -> Option<u64> {
+        const O_RDWR_CLOEXEC: u64 = 0o2000002;
+        let mut path = [0; 256];
+        path.get_mut(..self.path.len()).filter(|p| p.len() < 256)?.copy_from_slice(self.path);
+        // SAFETY: NUL-terminated.
+        let fd =
+            unsafe { sys::call(sys::OPEN, [path.as_ptr() as u64, O_RDWR_CLOEXEC, 0, 0, 0, 0]) };
+        u64::try_from(fd).ok()
+    }
+
+    /// Whether the recording can be opened here and is the one that this process knows.
+    pub fn is_reachable(&self) -> bool {
+        let Some(fd) = self.open() else { return false };
+        let same = identity(fd) == Some(FILE.each_ref().map(|w| w.load(Ordering::Relaxed)));
+        close(fd);
+        same
+    }
+}
+
+fn close(fd: u64) {
+    // SAFETY: our own descriptor.
+    unsafe { sys::call(sys::CLOSE, [fd, 0, 0, 0, 0, 0]) };
+}
+
+/// Device and inode.
+fn identity(fd: u64) -> Option<[u64; 2]> {
+    let mut stat = [0u64; 18];
+    // SAFETY: struct stat has 144 bytes and starts with these two.
+    let ok = unsafe { sys::call(sys::FSTAT, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) == 0 };
+    ok.then_some([stat[0], stat[1]])
+}
+
+fn offset_of_segment(segment: u32) -> u64 {
+    u64::from(segment) * session::SEGMENT_BYTES
+}
+
+/// Maps the recording at `place` if it is one of ours.
+pub fn open(place: &Place<'_>) -> Option<&'static Header> {
+    if place.segment >= session::MAX_SEGMENTS {
+        return None;
+    }
+    let fd = place.open()?;
+    let mapped = map_file(place, fd);
+    close(fd);
+    mapped?;
+    SEGMENT.store(place.segment, Ordering::Relaxed);
+    let header = header();
+    if header.magic.load(Ordering::Relaxed) == 0 {
+        introduce(header, place.segment, place.parent);
+    }
+    Some(header)
+}
+
+/// Maps the first header and the segment.
+fn map_file(place: &Place<'_>, fd: u64) -> Option<()> {
+    // SAFETY: new mappings at places that the kernel chooses; the first tells what the file is.
+    unsafe {
+        let first = sys::map(0, session::PAGE, READ_WRITE, SHARED, fd as i64, 0)?;
+        if !check(&*(first as *const Header)) {
+            return None;
+        }
+        FIRST.store(first, Ordering::Relaxed);
+        for (word, value) in FILE.iter().zip(identity(fd)?) {
+            word.store(value, Ordering::Relaxed);
+        }
+        let offset = offset_of_segment(place.segment);
+        let bytes = session::SESSION_BYTES;
+        let base = sys::map(0, bytes, READ_WRITE, SHARED, fd as i64, offset);
+        if base.is_none() {
+            let header = match place.segment {
+                0 => Some(first),
+                _ => sys::map(0, session::PAGE, READ_WRITE, SHARED, fd as i64, offset),
+            };
+            if let Some(header) = header {
+                fail(&*(header as *const Header), failure::NO_SHADOW);
+            }
+        }
+        BASE.store(base?, Ordering::Relaxed);
+    }
+    Some(())
+}
+
+fn fail(header: &Header, why: u32) {
+    header.failure.store(why, Ordering::Relaxed);
+    header.state.store(state::FAILED, Ordering::Release);
+}
+
+fn check(first: &Header) -> bool {
+    if first.magic.load(Ordering::Relaxed) != session::MAGIC {
         return false;
     }
-    let same = header.version.load(Ordering::Relaxed) == session::VERSION;
+    let same = first.version.load(Ordering::Relaxed) == session::VERSION;
     if !same {
-        header.failure.store(session::failure::VERSION, Ordering::Relaxed);
-        header.state.store(session::state::FAILED, Ordering::Relaxed);
+        fail(first, failure::VERSION);
     }
     same
 }
 
-/// The session's header. Only after [`open`].
+/// Fills a fresh segment's header with the settings, which are those of the first.
+fn introduce(new: &Header, segment: u32, parent: u32) {
+    let first = first();
+    for (to, from) in [
+        (&new.version, &first.version),
+        (&new.block_shift, &first.block_shift),
+        (&new.disable, &first.disable),
+        (&new.count, &first.count),
+        (&new.mode, &first.mode),
+        (&new.follow, &first.follow),
+        (&new.event_chunks, &first.event_chunks),
+        (&new.cell_chunks, &first.cell_chunks),
+    ] {
+        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    new.segment.store(segment, Ordering::Relaxed);
+    new.parent_segment.store(parent, Ordering::Relaxed);
+    new.magic.store(session::MAGIC, Ordering::Release);
+}
+
+/// The header of this process's segment. Only after [`open`].
 pub fn header() -> &'static Header {
-    // SAFETY: mapped by `open` for the life of the process; all fields are atomic.
+    // SAFETY: mapped by `open` for the life of the process; all fields are atomic or only ours.
     unsafe { &*(BASE.load(Ordering::Relaxed) as *const Header) }
+}
+
+/// The header of the first segment. Only after [`open`].
+pub fn first() -> &'static Header {
+    // SAFETY: as above.
+    unsafe { &*(FIRST.load(Ordering::Relaxed) as *const Header) }
+}
+
+/// Number of this process's segment.
+pub fn segment() -> u32 {
+    SEGMENT.load(Ordering::Relaxed)
+}
+
+/// A segment for a child process; `None` when there are too many.
+pub fn take_segment() -> Option<u32> {
+    if let Some(spare) = SPARE.swap(0, Ordering::Relaxed).checked_sub(1) {
+        return Some(spare);
+    }
+    let taken = first().segments.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |k| {
+        (k < session::MAX_SEGMENTS).then_some(k + 1)
+    });
+    if taken.is_err() {
+        first().children_beyond.fetch_add(1, Ordering::Relaxed);
+    }
+    taken.ok()
+}
+
+/// The child for which `segment` was taken did not come to be.
+pub fn give_back(segment: u32) {
+    let next = (segment + 1, segment);
+    let last =
+        first().segments.compare_exchange(next.0, next.1, Ordering::Relaxed, Ordering::Relaxed);
+    if last.is_err() {
+        SPARE.store(segment + 1, Ordering::Relaxed);
+    }
 }
 
 /// The page of the thread with logical id `id`.
@@ -79,8 +227,185 @@ pub fn reset() {
     // SAFETY: punches a hole into our own file; nothing refers to its contents yet.
     unsafe { sys::call(sys::MADVISE, [start, bytes, MADV_REMOVE, 0, 0, 0]) };
     let h = header();
-    h.threads.store(0, Ordering::Relaxed);
-    h.modules.store(0, Ordering::Relaxed);
+    for cursor in [&h.threads, &h.modules, &h.sites, &h.chunks, &h.event_chunks_used] {
+        cursor.store(0, Ordering::Relaxed);
+    }
+    h.cell_chunks_used.store(0, Ordering::Relaxed);
+}
+
+/// In a fork's child: puts `segment` where the parent's segment is, with the parent's modules and
+/// code sites, to which the inherited code cache refers. `None` when it cannot be mapped; then the
+/// parent's is still there.
+pub fn renew(place: &Place<'_>, segment: u32) -> Option<()> {
+    let base = BASE.load(Ordering::Relaxed);
+    let parent = (header().modules.load(Ordering::Acquire), header().sites.load(Ordering::Acquire));
+    let modules_end = session::MODULES_OFFSET + u64::from(parent.0) * size_of::<Module>() as u64;
+    let sites_bytes = u64::from(parent.1.min(session::MAX_SITES as u32)) * 8;
+    let view = |offset: u64, bytes: u64| -> Option<u64> {
+        let bytes = bytes.next_multiple_of(session::PAGE);
+        // SAFETY: an old size of 0 maps the same shared pages once more, elsewhere.
+        let at = unsafe { sys::call(sys::MREMAP, [base + offset, 0, bytes, MREMAP_MAYMOVE, 0, 0]) };
+        (at > 0).then_some(at as u64)
+    };
+    let head = view(0, modules_end)?;
+    let sites = if sites_bytes == 0 { 0 } else { view(session::SITES_OFFSET, sites_bytes)? };
+    let mapped = map_over(place, segment);
+    // SAFETY: views of the sizes copied; the new segment is mapped and ours.
+    unsafe {
+        if mapped.is_some() {
+            inherit(&*(head as *const Header), segment, parent);
+            let at = session::MODULES_OFFSET;
+            let bytes = (modules_end - at) as usize;
+            core::ptr::copy_nonoverlapping((head + at) as *const u8, (base + at) as *mut u8, bytes);
+            let to = (base + session::SITES_OFFSET) as *mut u8;
+            core::ptr::copy_nonoverlapping(sites as *const u8, to, sites_bytes as usize);
+        }
+        let unmap = |at, bytes: u64| {
+            sys::call(sys::MUNMAP, [at, bytes.next_multiple_of(session::PAGE), 0, 0, 0, 0])
+        };
+        unmap(head, modules_end);
+        if sites != 0 {
+            unmap(sites, sites_bytes);
+        }
+    }
+    mapped
+}
+
+/// Maps `segment` over the present one: by the recording's path, or, when that is out of reach
+/// (another root, another user, no descriptor left), by shifting the mapping in its file.
+fn map_over(place: &Place<'_>, segment: u32) -> Option<()> {
+    const MAP_NONBLOCK: u64 = 0x1_0000;
+    let (base, bytes) = (BASE.load(Ordering::Relaxed), session::SESSION_BYTES);
+    let offset = offset_of_segment(segment);
+    let flags = SHARED | sys::MAP_FIXED;
+    // SAFETY: replaces our own mapping; nothing in it is in use by the child's only thread.
+    unsafe {
+        if let Some(fd) = place.open() {
+            let same = identity(fd) == Some(FILE.each_ref().map(|w| w.load(Ordering::Relaxed)));
+            let mapped =
+                same && sys::map(base, bytes, READ_WRITE, flags, fd as i64, offset).is_some();
+            close(fd);
+            if mapped {
+                return Some(());
+            }
+        }
+        // MAP_NONBLOCK: or else the kernel would bring every page in.
+        let shift = [base, bytes, 0, offset / session::PAGE, MAP_NONBLOCK, 0];
+        (sys::call(sys::REMAP_FILE_PAGES, shift) == 0).then_some(())
+    }
+}
+
+/// Fills the header of a fork's child.
+fn inherit(parent: &Header, segment: u32, (modules, sites): (u32, u32)) {
+    SEGMENT.store(segment, Ordering::Relaxed);
+    SPARE.store(0, Ordering::Relaxed);
+    let new = header();
+    introduce(new, segment, parent.segment.load(Ordering::Relaxed));
+    new.modules.store(modules, Ordering::Relaxed);
+    new.sites.store(sites, Ordering::Relaxed);
+    let used = parent.command_bytes.load(Ordering::Relaxed);
+    // SAFETY: both headers are mapped; the child's is written by its only thread.
+    unsafe {
+        let to = &raw mut (*header_mut()).command;
+        core::ptr::copy_nonoverlapping(&raw const parent.command, to, 1);
+    }
+    new.command_bytes.store(used, Ordering::Relaxed);
+}
+
+/// Notes the program for which this process leaves its recording.
+pub fn set_left_for(path: &core::ffi::CStr) {
+    // SAFETY: the buffer is this process's own; it stays NUL-terminated.
+    unsafe {
+        let buffer = &mut (*header_mut()).left_for;
+        let bytes = path.count_bytes().min(buffer.len() - 1);
+        buffer.fill(0);
+        buffer[..bytes].copy_from_slice(&path.to_bytes()[..bytes]);
+    }
+}
+
+fn header_mut() -> *mut Header {
+    BASE.load(Ordering::Relaxed) as *mut Header
+}
+
+/// Notes the command line of this process: `words` is a NULL-terminated array of strings.
+///
+/// # Safety
+/// As said.
+pub unsafe fn set_command(words: *const *const u8) {
+    // SAFETY: forwarded; the header is this process's own.
+    unsafe { write_command(header_mut(), words) };
+}
+
+unsafe fn write_command(header: *mut Header, mut words: *const *const u8) {
+    // SAFETY: forwarded; within the buffer.
+    unsafe {
+        let buffer = (&raw mut (*header).command).cast::<u8>();
+        let mut used = 0;
+        while !words.is_null() && !(*words).is_null() && used < session::COMMAND_BYTES {
+            let word = core::ffi::CStr::from_ptr((*words).cast()).to_bytes_with_nul();
+            let bytes = word.len().min(session::COMMAND_BYTES - used);
+            core::ptr::copy_nonoverlapping(word.as_ptr(), buffer.add(used), bytes);
+            used += bytes;
+            words = words.add(1);
+        }
+        (*header).command_bytes.store(used as u32, Ordering::Relaxed);
+    }
+}
+
+/// The segment of a child that shares this process's memory and executes a program that cannot be
+/// recorded: its header alone, mapped to say so.
+pub struct Child {
+    header: *mut Header,
+    segment: u32,
+}
+
+impl Child {
+    pub fn new(place: &Place<'_>) -> Option<Self> {
+        let fd = place.open()?;
+        let segment = take_segment();
+        let map = |k| {
+            // SAFETY: a new mapping at a place that the kernel chooses.
+            unsafe {
+                sys::map(0, session::PAGE, READ_WRITE, SHARED, fd as i64, offset_of_segment(k))
+            }
+        };
+        let mapped = segment.and_then(map);
+        close(fd);
+        match (segment, mapped) {
+            (Some(segment), Some(at)) => Some(Child { header: at as *mut Header, segment }),
+            (Some(segment), None) => {
+                give_back(segment);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Describes the process.
+    ///
+    /// # Safety
+    /// As for [`set_command`].
+    pub unsafe fn runs_natively(&self, words: *const *const u8, reason: u32) {
+        // SAFETY: mapped by `new`, and nobody else's.
+        unsafe {
+            let new = &*self.header;
+            introduce(new, self.segment, segment());
+            new.pid.store(sys::pid(), Ordering::Relaxed);
+            new.failure.store(reason, Ordering::Relaxed);
+            new.state.store(state::NATIVE, Ordering::Relaxed);
+            write_command(self.header, words);
+        }
+    }
+
+    /// The program was not executed after all.
+    pub fn forget(self) {
+        // SAFETY: as above.
+        unsafe {
+            core::ptr::write_bytes(self.header, 0, 1);
+            sys::call(sys::MUNMAP, [self.header as u64, session::PAGE, 0, 0, 0, 0]);
+        }
+        give_back(self.segment);
+    }
 }
 
 /// In a fork's child: puts private memory where the recorder's is, so that the child cannot write
@@ -89,7 +414,5 @@ pub fn detach() {
     let base = BASE.load(Ordering::Relaxed);
     let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
     // SAFETY: replaces our own mapping; the caller has copied the page it lives on.
-    unsafe {
-        sys::map(base, session::SESSION_BYTES, sys::PROT_READ | sys::PROT_WRITE, flags, -1, 0)
-    };
+    unsafe { sys::map(base, session::SESSION_BYTES, READ_WRITE, flags, -1, 0) };
 }

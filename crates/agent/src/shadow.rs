@@ -29,6 +29,7 @@ unsafe extern "C" {
     static mut tt_shadow: [u64; MAX_BANKS];
     static mut tt_banks: u64;
     static mut tt_block_shift: u64;
+    fn tt_release_locks();
 }
 
 /// Banks in use and where they lie, as `slow.c` has them.
@@ -110,6 +111,24 @@ fn add_bank(base: u64) {
         BANKS.store(bank as u64 + 1, Ordering::Relaxed);
         AtomicU64::from_ptr(&raw mut tt_banks).store(bank as u64 + 1, Ordering::Release);
     }
+}
+
+/// In a fork's child: empty shadow where the parent's was; the parent's was not copied. `near`: code
+/// refers to its address.
+pub fn renew(near: bool) -> bool {
+    let base = base_of(0);
+    BANKS.store(0, Ordering::Relaxed);
+    if map_at(base, bank_bytes()) {
+        add_bank(base);
+        return true;
+    }
+    !near && map_bank().is_some()
+}
+
+/// In a fork's child: threads that held locks of blocks are not here.
+pub fn release_locks() {
+    // SAFETY: the only thread.
+    unsafe { tt_release_locks() };
 }
 
 /// Base of a bank.

@@ -70,6 +70,12 @@ static uint8_t *lock_block(u64 address) {
 
 static void unlock_block(uint8_t *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
 
+// In the child of a fork, which has one thread.
+void tt_release_locks(void) {
+    for (unsigned k = 0; k < LOCKS; k++)
+        locks[k] = 0;
+}
+
 static void count_raw(struct thread *t, u64 word) {
     u64 writer = word >> WRITER_SHIFT;
     if (writer && writer - 1 != t->id)

@@ -5,11 +5,11 @@
 //! translated: the loader's remaining work, other constructors, `main`, exit.
 
 use crate::dispatch;
+use crate::environment::Environment;
 use crate::session;
 use crate::shadow;
 use crate::stubs;
 use crate::sys;
-use crate::syscalls::process::Environment;
 use crate::thread;
 use core::arch::global_asm;
 use core::sync::atomic::Ordering;
@@ -53,11 +53,11 @@ unsafe extern "C" {
 
 /// Called once by the loader; returns 1 if the program is taken over.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tt_start(_argc: i32, _argv: *const *const u8, envp: *mut *const u8) -> i32 {
+unsafe extern "C" fn tt_start(_argc: i32, argv: *const *const u8, envp: *mut *const u8) -> i32 {
     // SAFETY: the loader passes the program's environment, which nobody else uses yet.
     let Some(environment) = (unsafe { Environment::take(envp) }) else { return 0 };
-    // SAFETY: the path is part of the environment.
-    let Some(header) = (unsafe { session::open(environment.session_path()) }) else { return 0 };
+    let Some(place) = environment.place() else { return 0 };
+    let Some(header) = session::open(&place) else { return 0 };
     let pid = sys::pid();
     match header.pid.compare_exchange(0, pid, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {}
@@ -66,6 +66,8 @@ unsafe extern "C" fn tt_start(_argc: i32, _argv: *const *const u8, envp: *mut *c
         Err(_) => return 0,
     }
     environment.keep();
+    // SAFETY: the loader passes the program's arguments.
+    unsafe { session::set_command(argv) };
     match take_over(header) {
         Ok(()) => {
             header.state.store(state::RUNNING, Ordering::Release);

@@ -1,6 +1,6 @@
 //! Threads: logical ids, reader slots, stacks, and how a new one enters the code cache.
 
-use crate::lock::SpinLock;
+use crate::lock::{Guard, SpinLock};
 use crate::session;
 use crate::shadow;
 use crate::sys;
@@ -55,7 +55,7 @@ enum Slot {
 }
 
 /// Who has which slot, and stacks to reuse.
-struct Registry {
+pub struct Registry {
     /// Of each bank.
     slots: Vec<[Slot; SLOTS]>,
     free_stacks: Vec<(u32, u64)>,
@@ -63,6 +63,24 @@ struct Registry {
 
 static REGISTRY: SpinLock<Registry> =
     SpinLock::new(Registry { slots: Vec::new(), free_stacks: Vec::new() });
+
+/// The registry, held while the process forks.
+pub type Held = Guard<'static, Registry>;
+
+/// Takes the registry's lock.
+pub fn hold_registry() -> Held {
+    REGISTRY.lock()
+}
+
+/// In a fork's child: its only thread, whose record in the parent was `old`, as the initial thread of
+/// its own recording, on the same stacks.
+pub fn renew(mut registry: Held, old: &Thread) -> Option<Box<Thread>> {
+    registry.slots.clear();
+    // The other threads are not here.
+    registry.free_stacks.iter_mut().for_each(|(tid, _)| *tid = NOBODY);
+    drop(registry);
+    prepare_on(Some(old.stacks), None, 0)
+}
 
 /// Reads a field of a control block.
 ///
@@ -86,13 +104,18 @@ pub unsafe fn set_field(page: u64, offset: i32, value: u64) {
 /// Prepares a thread created by `parent` (`None`: the initial thread). `None` when there is no id,
 /// slot or memory left. Callers serialise their calls.
 pub fn prepare(parent: Option<u32>, start_routine: u64) -> Option<Box<Thread>> {
+    prepare_on(None, parent, start_routine)
+}
+
+/// As [`prepare`], on stacks that there are already.
+fn prepare_on(stacks: Option<u64>, parent: Option<u32>, start_routine: u64) -> Option<Box<Thread>> {
     let header = session::header();
     let id = header.threads.load(Ordering::Relaxed) as usize;
     if id >= MAX_THREADS {
         return None;
     }
     let (bank, slot) = take_slot()?;
-    let Some(stacks) = take_stacks() else {
+    let Some(stacks) = stacks.or_else(take_stacks) else {
         REGISTRY.lock().slots[bank][slot] = Slot::Free;
         return None;
     };

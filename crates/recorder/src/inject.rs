@@ -46,6 +46,20 @@ pub fn preload(library: &Path, existing: Option<&OsStr>) -> OsString {
     value
 }
 
+/// glibc's own settings.
+pub const TUNABLES: &str = "GLIBC_TUNABLES";
+
+/// The value of [`TUNABLES`] that keeps glibc from registering restartable sequences, which the
+/// kernel could not restart in a code cache; the agent takes it out again.
+pub fn without_rseq(existing: Option<&OsStr>) -> OsString {
+    let mut value = existing.unwrap_or_default().to_os_string();
+    if existing.is_some() {
+        value.push(":");
+    }
+    value.push("glibc.pthread.rseq=0");
+    value
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use crate::child::{Ended, Ending, Launch, Streams};
 use crate::collect::{self, Circumstances};
 use crate::error::RecorderError;
-use crate::inject::{self, AGENT};
+use crate::inject::{self, AGENT, TUNABLES};
 use crate::session::{Session, SessionOptions};
 use crate::signals::signal_name;
 use crate::target::Target;
@@ -33,8 +33,11 @@ pub fn record(
     let agent = inject::find_library(AGENT)?;
     let session = Session::create(options)?;
     let existing = std::env::var_os("LD_PRELOAD");
-    let environment =
-        vec![("LD_PRELOAD", inject::preload(&agent, existing.as_deref())), (ENV, session.path())];
+    let environment = vec![
+        ("LD_PRELOAD", inject::preload(&agent, existing.as_deref())),
+        (TUNABLES, inject::without_rseq(std::env::var_os(TUNABLES).as_deref())),
+        (ENV, session.path()),
+    ];
     let started = SystemTime::now();
     let launch = Launch { target, environment, streams, adopt_orphans: true };
     let ended = launch.start()?.wait(|| ())?;

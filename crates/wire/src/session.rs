@@ -129,6 +129,8 @@ pub mod failure {
     pub const UNREACHABLE: u32 = 20;
     /// The process has forbidden itself system calls that the engine needs to start.
     pub const FORBIDDEN: u32 = 21;
+    /// Somebody else records the program: a recorder that is recorded.
+    pub const ANOTHER_RECORDING: u32 = 22;
 }
 
 /// First page of a session.
@@ -214,6 +216,9 @@ pub struct Header {
     /// Processes that ran natively because [`Header::segments`] had reached its limit (first segment
     /// only).
     pub children_beyond: AtomicU64,
+    /// Processes that ran natively because engine or recording cannot be opened from where they are
+    /// (first segment only).
+    pub children_out_of_reach: AtomicU64,
 
     // The process, written by the agent.
     /// [`EXITED`] with the exit code in the low byte, once the process has asked to end.

@@ -2,6 +2,8 @@
 //!
 //! All others go straight to the kernel from the code cache. One file per family.
 
+pub mod executable;
+pub mod fork;
 pub mod memory;
 pub mod process;
 pub mod threads;
@@ -44,6 +46,7 @@ static tt_interesting: [u8; NUMBERS] = {
         sys::EXECVEAT,
         sys::PKEY_MPROTECT,
         sys::CLONE3,
+        sys::RSEQ,
     ];
     let mut k = 0;
     while k < numbers.len() {
@@ -109,10 +112,11 @@ fn handle(frame: &mut Frame, page: u64) -> Outcome {
         sys::BRK => memory::brk(a),
         sys::CLONE | sys::CLONE3 | sys::FORK | sys::VFORK => threads::create(frame, page),
         sys::EXIT => threads::exit(page),
-        sys::EXIT_GROUP => process::exit_group(page),
+        sys::EXIT_GROUP => process::exit_group(a[0], page),
         sys::EXECVE | sys::EXECVEAT => process::execute(frame.rax, a),
         sys::PRCTL => process::prctl(a, page),
         sys::ARCH_PRCTL => process::arch_prctl(a),
+        sys::RSEQ => threads::rseq(),
         sys::RT_SIGACTION => signals::sigaction(a),
         sys::RT_SIGRETURN => {
             signals::sigreturn(page);

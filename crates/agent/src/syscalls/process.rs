@@ -1,154 +1,118 @@
-//! Processes: executing another program, ending, and the environment that injects us.
+//! Processes: executing another program, ending, and settings of a process.
 
 use super::Outcome;
-use crate::session;
+use super::executable::{self, Verdict};
+use crate::environment::Environment;
+use crate::session::{self, Child};
 use crate::sys;
 use crate::thread;
-use alloc::vec::Vec;
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicPtr, Ordering};
-use wire::session::state;
-
-const PRELOAD: &[u8] = b"LD_PRELOAD=";
-const SESSION: &[u8] = b"THREADTALK_SESSION=";
-
-/// The two variables that inject us, taken out of the program's environment so that the program sees
-/// the environment that the user gave it, and put back when the recorded process executes another
-/// program.
-pub struct Environment {
-    /// The agent's own path, as `LD_PRELOAD=` has it.
-    library: &'static [u8],
-    /// The whole `THREADTALK_SESSION=` string.
-    session: &'static CStr,
-}
-
-static KEPT: AtomicPtr<Environment> = AtomicPtr::new(core::ptr::null_mut());
+use core::sync::atomic::Ordering;
+use wire::session::{EXITED, failure, state};
 
 /// Whether this process is the recorded one, rather than a child that shares its memory (vfork).
 pub fn is_recorded() -> bool {
     session::header().pid.load(Ordering::Relaxed) == sys::pid()
 }
 
-impl Environment {
-    /// Finds and removes our variables; `None` when they are not there.
-    ///
-    /// # Safety
-    /// `envp` must be the process's environment, used by nobody else meanwhile.
-    pub unsafe fn take(envp: *mut *const u8) -> Option<Self> {
-        // SAFETY: a NULL-terminated array of NUL-terminated strings, which live as long as the
-        // process.
-        unsafe {
-            let session_at = find(envp, SESSION)?;
-            let session = CStr::from_ptr((*envp.add(session_at)).cast());
-            remove(envp, session_at);
-            let preload_at = find(envp, PRELOAD)?;
-            let preload = CStr::from_ptr((*envp.add(preload_at)).cast()).to_bytes();
-            let value = &preload[PRELOAD.len()..];
-            let length = value.iter().position(|b| *b == b':').unwrap_or(value.len());
-            let library = &value[..length];
-            if length == value.len() {
-                remove(envp, preload_at);
-            } else {
-                // The user's own libraries stay.
-                let kept = joined(&[PRELOAD, &value[length + 1..]]);
-                *envp.add(preload_at) = kept.leak().as_ptr();
-            }
-            Some(Environment { library, session })
-        }
-    }
-
-    /// NUL-terminated path of the session.
-    pub fn session_path(&self) -> *const u8 {
-        self.session.to_bytes_with_nul()[SESSION.len()..].as_ptr()
-    }
-
-    /// Keeps it for programs executed later.
-    pub fn keep(self) {
-        KEPT.store(alloc::boxed::Box::leak(self.into()), Ordering::Release);
-    }
-
-    /// The environment `envp` with our variables in front.
-    ///
-    /// # Safety
-    /// `envp` must be a NULL-terminated array of strings or NULL.
-    unsafe fn with(&self, envp: *const *const u8) -> Vec<*const u8> {
-        let mut all = alloc::vec![self.session.as_ptr().cast::<u8>()];
-        let mut preload = joined(&[PRELOAD, self.library]);
-        let mut k = 0;
-        // SAFETY: forwarded.
-        while let Some(string) = unsafe { envp.as_ref().and_then(|_| (*envp.add(k)).as_ref()) } {
-            // SAFETY: forwarded.
-            let bytes = unsafe { CStr::from_ptr(core::ptr::from_ref(string).cast()) }.to_bytes();
-            if let Some(users) = bytes.strip_prefix(PRELOAD) {
-                preload = joined(&[PRELOAD, self.library, b":", users]);
-            } else {
-                all.push(string);
-            }
-            k += 1;
-        }
-        all.push(preload.leak().as_ptr());
-        all.push(core::ptr::null());
-        all
-    }
-}
-
-/// The parts in a row, NUL-terminated.
-fn joined(parts: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = parts.concat();
-    bytes.push(0);
-    bytes
-}
-
-unsafe fn find(envp: *mut *const u8, name: &[u8]) -> Option<usize> {
-    let mut k = 0;
-    loop {
-        // SAFETY: the array ends with NULL, its strings with NUL.
-        unsafe {
-            let string = *envp.add(k);
-            if string.is_null() {
-                return None;
-            }
-            if CStr::from_ptr(string.cast()).to_bytes().starts_with(name) {
-                return Some(k);
-            }
-        }
-        k += 1;
-    }
-}
-
-unsafe fn remove(envp: *mut *const u8, mut at: usize) {
-    // SAFETY: moves the rest of a NULL-terminated array down, the NULL included.
-    unsafe {
-        while !(*envp.add(at)).is_null() {
-            *envp.add(at) = *envp.add(at + 1);
-            at += 1;
-        }
-    }
-}
-
-/// The recorded process executes another program: it takes the recording along.
-pub fn execute(number: u64, mut a: [u64; 6]) -> Outcome {
-    let environment = KEPT.load(Ordering::Acquire);
-    if !is_recorded() || environment.is_null() {
+/// A program is executed: it takes this process's recording along, or, in a child that still shares
+/// its parent's memory, gets one of its own. A call that fails must leave all as it was.
+pub fn execute(number: u64, a: [u64; 6]) -> Outcome {
+    let recorded = is_recorded();
+    let follow = session::first().follow.load(Ordering::Relaxed) != 0;
+    let Some(environment) = Environment::kept().filter(|_| recorded || follow) else {
         return Outcome::Native;
-    }
+    };
     let at = if number == sys::EXECVE { 2 } else { 3 };
-    // SAFETY: the program's own environment argument; `environment` lives forever.
-    let envp = unsafe { (*environment).with(a[at] as *const *const u8) };
-    a[at] = envp.as_ptr() as u64;
+    // SAFETY: the program's own environment argument.
+    if unsafe { Environment::is_taken(a[at] as *const *const u8) } {
+        return leave(number, a, recorded, failure::ANOTHER_RECORDING);
+    }
+    match executable::judge(number, &a) {
+        Verdict::Nothing => Outcome::Native,
+        Verdict::Native(reason) => leave(number, a, recorded, reason),
+        Verdict::Recordable if !is_within_reach(environment) => {
+            leave(number, a, recorded, failure::UNREACHABLE)
+        }
+        Verdict::Recordable if recorded => stay(environment, number, a, at),
+        Verdict::Recordable => bear(environment, number, a, at),
+    }
+}
+
+/// Whether the program to be executed will find library and recording.
+fn is_within_reach(environment: &Environment) -> bool {
+    const R_OK: u64 = 4;
+    let library = environment.library();
+    // SAFETY: NUL-terminated.
+    let readable = unsafe { sys::call(sys::ACCESS, [library.as_ptr() as u64, R_OK, 0, 0, 0, 0]) };
+    readable == 0 && environment.place().is_some_and(|place| place.is_reachable())
+}
+
+/// The program's own call.
+fn call(number: u64, a: [u64; 6]) -> i64 {
+    // SAFETY: as the program made it, but for the environment; it returns only when it fails.
+    unsafe { sys::call(number, a) }
+}
+
+/// The recorded process executes a program and stays in its segment.
+fn stay(environment: &Environment, number: u64, mut a: [u64; 6], at: usize) -> Outcome {
     let header = session::header();
+    let (segment, parent) = (session::segment(), header.parent_segment.load(Ordering::Relaxed));
+    // SAFETY: the program's own environment argument.
+    let envp = unsafe { environment.with(a[at] as *const *const u8, segment, parent) };
+    a[at] = envp.as_ptr() as u64;
     header.execs.fetch_add(1, Ordering::Relaxed);
     header.state.store(state::NOT_LOADED, Ordering::Relaxed);
-    // SAFETY: the program's own call; it returns only when it fails.
-    let result = unsafe { sys::call(number, a) };
+    let result = call(number, a);
     header.execs.fetch_sub(1, Ordering::Relaxed);
     header.state.store(state::RUNNING, Ordering::Relaxed);
     Outcome::Done(result)
 }
 
+/// A child that shares its parent's memory executes a program, which gets a segment.
+fn bear(environment: &Environment, number: u64, mut a: [u64; 6], at: usize) -> Outcome {
+    let Some(segment) = session::take_segment() else { return Outcome::Native };
+    // SAFETY: the program's own environment argument.
+    let envp = unsafe { environment.with(a[at] as *const *const u8, segment, session::segment()) };
+    a[at] = envp.as_ptr() as u64;
+    let result = call(number, a);
+    session::give_back(segment);
+    Outcome::Done(result)
+}
+
+/// The program that is executed runs natively, for `reason`: the recording says so.
+fn leave(number: u64, a: [u64; 6], recorded: bool, reason: u32) -> Outcome {
+    let (path, words) = if number == sys::EXECVE { (a[0], a[1]) } else { (a[1], a[2]) };
+    if recorded {
+        let header = session::header();
+        // SAFETY: the program's argument, a string.
+        unsafe { session::set_left_for(CStr::from_ptr(path as *const _)) };
+        header.left_reason.store(reason, Ordering::Relaxed);
+        let result = call(number, a);
+        header.left_reason.store(failure::NONE, Ordering::Relaxed);
+        return Outcome::Done(result);
+    }
+    let place = Environment::kept().and_then(Environment::place);
+    let child = place.and_then(|place| Child::new(&place));
+    let Some(child) = child else {
+        session::first().children_out_of_reach.fetch_add(1, Ordering::Relaxed);
+        let result = call(number, a);
+        session::first().children_out_of_reach.fetch_sub(1, Ordering::Relaxed);
+        return Outcome::Done(result);
+    };
+    // SAFETY: the program's argument, a NULL-terminated array of strings.
+    unsafe { child.runs_natively(words as *const *const u8, reason) };
+    let result = call(number, a);
+    child.forget();
+    Outcome::Done(result)
+}
+
 /// The process ends.
-pub fn exit_group(page: u64) -> Outcome {
+pub fn exit_group(code: u64, page: u64) -> Outcome {
     if is_recorded() {
+        let header = session::header();
+        header.ended_ns.store(sys::now_ns(), Ordering::Relaxed);
+        header.exit_status.store(EXITED | code as u32 & 0xff, Ordering::Relaxed);
         // SAFETY: the calling thread's page.
         unsafe { thread::current(page) }.end();
     }

@@ -1,8 +1,9 @@
 //! New threads and processes, and the end of threads.
 
 use super::Outcome;
+use super::fork;
 use crate::dispatch::runtime;
-use crate::lock::SpinLock;
+use crate::lock::{Guard, SpinLock};
 use crate::session;
 use crate::stubs::{self, Frame};
 use crate::sys;
@@ -11,10 +12,14 @@ use crate::thread::{self, Thread};
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering;
 use engine::control;
-use wire::session::ThreadPage;
 
 /// Held while a thread is created, so that ids are dense and in order.
 static CREATION: SpinLock<()> = SpinLock::new(());
+
+/// Keeps threads from being created.
+pub fn hold_creation() -> Guard<'static, ()> {
+    CREATION.lock()
+}
 
 const ALL_SIGNALS: u64 = !0;
 
@@ -29,67 +34,30 @@ pub fn create(frame: &mut Frame, page: u64) -> Outcome {
         _ => 0,
     };
     if flags & sys::CLONE_VM == 0 {
-        return fork(frame, page);
+        return fork::fork(frame, page);
     }
     if flags & sys::CLONE_VFORK != 0 {
         // The child borrows this thread, which waits until it executes or ends.
-        count_child();
+        if session::header().follow.load(Ordering::Relaxed) == 0 {
+            count_child();
+        }
         return Outcome::Native;
     }
     spawn(frame, page)
 }
 
-fn count_child() {
+/// Counts a child that runs natively.
+pub fn count_child() {
     session::header().children_unprofiled.fetch_add(1, Ordering::Relaxed);
 }
 
 /// The program's address at which a system call returns.
-fn return_address(page: u64) -> u64 {
+pub fn return_address(page: u64) -> u64 {
     // SAFETY: the calling thread's page.
     let resume = unsafe { thread::field(page, control::RESUME) };
     let mut registers = engine::recovery::Registers { pc: resume, ..Default::default() };
     runtime().recover(&mut registers, &|_| 0);
     registers.pc
-}
-
-/// A child process with a copy of the memory. It leaves the cache at once and runs natively.
-fn fork(frame: &Frame, page: u64) -> Outcome {
-    // All that the child needs is read before: after the call the page is the parent's.
-    let pc = return_address(page);
-    // On the stack: the child may not use the heap, whose lock may have a holder that it lacks.
-    let mut copy = [0u64; 512];
-    // SAFETY: both are a page long.
-    unsafe { core::ptr::copy_nonoverlapping(page as *const u64, copy.as_mut_ptr(), 512) };
-    let mask = sys::set_signal_mask(ALL_SIGNALS);
-    // SAFETY: the program's own call, made here so that the child finds itself in this function.
-    let result = unsafe { sys::call(frame.rax, frame.arguments()) };
-    if result == 0 {
-        become_native(&copy);
-        sys::set_signal_mask(mask);
-        return Outcome::Leave(0, pc);
-    }
-    sys::set_signal_mask(mask);
-    if result > 0 {
-        count_child();
-    }
-    Outcome::Done(result)
-}
-
-/// In a fork's child: gives up the parent's recording.
-fn become_native(copy: &[u64; 512]) {
-    // SAFETY: the only thread; the fresh page becomes its control block before the session goes.
-    unsafe {
-        let page = sys::anonymous(size_of::<ThreadPage>() as u64).unwrap_or(0);
-        if page == 0 {
-            sys::call(sys::EXIT_GROUP, [125, 0, 0, 0, 0, 0]);
-        }
-        core::ptr::copy_nonoverlapping(copy.as_ptr(), page as *mut u64, 512);
-        thread::set_field(page, control::SELF, page);
-        thread::set_field(page, control::PENDING, 0);
-        thread::set_field(page, control::DETACHED, 1);
-        sys::set_gs(page);
-        session::detach();
-    }
 }
 
 /// A thread of this process.
@@ -172,4 +140,30 @@ pub fn exit(page: u64) -> Outcome {
         unsafe { thread::current(page) }.exit();
     }
     Outcome::Native
+}
+
+/// Restartable sequences cannot be recognised in a code cache, so there are none. glibc has been told
+/// so by its tunables; should it have registered all the same, new threads must be able to.
+pub fn rseq() -> Outcome {
+    const ENOSYS: i64 = -38;
+    // SAFETY: relocated by the loader before constructors run; the program's glibc defines it.
+    let registered = unsafe { RSEQ_SIZE != 0 && *(RSEQ_SIZE as *const u32) != 0 };
+    if registered { Outcome::Native } else { Outcome::Done(ENOSYS) }
+}
+
+// Address of glibc's __rseq_size (2.35 and later), or 0: bytes that glibc has registered.
+core::arch::global_asm!(
+    ".weak __rseq_size",
+    ".globl tt_rseq_size",
+    ".hidden tt_rseq_size",
+    ".section .data.rel.ro, \"aw\"",
+    ".p2align 3",
+    "tt_rseq_size:",
+    ".quad __rseq_size",
+    ".text",
+);
+
+unsafe extern "C" {
+    #[link_name = "tt_rseq_size"]
+    static RSEQ_SIZE: u64;
 }

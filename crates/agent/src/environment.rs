@@ -1,0 +1,194 @@
+//! The variables that inject the agent: taken out of the program's environment, so that the program
+//! sees what the user gave it, and put back when it executes another program.
+//!
+//! `THREADTALK_SESSION` says where the recording is, `LD_PRELOAD` brings the library in, and
+//! `GLIBC_TUNABLES` keeps glibc from registering restartable sequences, which the kernel could not
+//! restart in a code cache.
+
+use crate::session::Place;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+const PRELOAD: &[u8] = b"LD_PRELOAD=";
+const SESSION: &[u8] = b"THREADTALK_SESSION=";
+const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
+/// Added to the tunables; the last of equal ones counts.
+const NO_RSEQ: &[u8] = b"glibc.pthread.rseq=0";
+
+/// What the variables said.
+pub struct Environment {
+    /// The agent's own path, as `LD_PRELOAD=` has it.
+    library: &'static [u8],
+    /// The value of `THREADTALK_SESSION=`.
+    session: &'static [u8],
+}
+
+static KEPT: AtomicPtr<Environment> = AtomicPtr::new(core::ptr::null_mut());
+
+/// An environment for a program to be executed, and the strings that were made for it.
+pub struct Prepared {
+    pointers: Vec<*const u8>,
+    _strings: Vec<Vec<u8>>,
+}
+
+impl Prepared {
+    /// The NULL-terminated array.
+    pub fn as_ptr(&self) -> *const *const u8 {
+        self.pointers.as_ptr()
+    }
+}
+
+impl Environment {
+    /// Finds and removes our variables; `None` when they are not there.
+    ///
+    /// # Safety
+    /// `envp` must be the process's environment, used by nobody else meanwhile.
+    pub unsafe fn take(envp: *mut *const u8) -> Option<Self> {
+        // SAFETY: a NULL-terminated array of NUL-terminated strings, which live as long as the
+        // process.
+        unsafe {
+            let session_at = find(envp, SESSION)?;
+            let session = &text(*envp.add(session_at))[SESSION.len()..];
+            remove(envp, session_at);
+            let preload_at = find(envp, PRELOAD)?;
+            let value = &text(*envp.add(preload_at))[PRELOAD.len()..];
+            let length = value.iter().position(|b| *b == b':').unwrap_or(value.len());
+            let library = &value[..length];
+            // The user's own libraries stay.
+            put_back(envp, preload_at, PRELOAD, value.get(length + 1..));
+            if let Some(at) = find(envp, TUNABLES) {
+                let value = &text(*envp.add(at))[TUNABLES.len()..];
+                if let Some(users) = value.strip_suffix(NO_RSEQ) {
+                    put_back(envp, at, TUNABLES, users.strip_suffix(b":"));
+                }
+            }
+            Some(Environment { library, session })
+        }
+    }
+
+    /// Where the recording is.
+    pub fn place(&self) -> Option<Place<'static>> {
+        Place::parse(self.session)
+    }
+
+    /// NUL-terminated path of the library.
+    pub fn library(&self) -> Vec<u8> {
+        joined(&[self.library])
+    }
+
+    /// Keeps it for programs executed later.
+    pub fn keep(self) {
+        KEPT.store(Box::leak(self.into()), Ordering::Release);
+    }
+
+    /// What was kept.
+    pub fn kept() -> Option<&'static Environment> {
+        // SAFETY: set once to a leaked box.
+        unsafe { KEPT.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Whether somebody else's recording is set up in `envp` already: a recorder that is recorded.
+    ///
+    /// # Safety
+    /// `envp` must be a NULL-terminated array of strings or NULL.
+    pub unsafe fn is_taken(envp: *const *const u8) -> bool {
+        // SAFETY: forwarded.
+        !envp.is_null() && unsafe { find(envp, SESSION) }.is_some()
+    }
+
+    /// The environment `envp` with our variables for a process that records into `segment`.
+    ///
+    /// # Safety
+    /// `envp` must be a NULL-terminated array of strings or NULL.
+    pub unsafe fn with(&self, envp: *const *const u8, segment: u32, parent: u32) -> Prepared {
+        let path = self.session.split(|b| *b == b':').next().unwrap_or_default();
+        let place = format!(":{segment}:{parent}");
+        let session = joined(&[SESSION, path, place.as_bytes()]);
+        let mut all = Prepared { pointers: Vec::new(), _strings: Vec::new() };
+        all.push(session);
+        let (mut preload, mut tunables) = (false, false);
+        let mut k = 0;
+        // SAFETY: forwarded.
+        while let Some(string) = unsafe { envp.as_ref().and_then(|_| (*envp.add(k)).as_ref()) } {
+            // SAFETY: forwarded.
+            let bytes = unsafe { text(string) };
+            if let Some(users) = bytes.strip_prefix(PRELOAD).filter(|_| !preload) {
+                all.push(joined(&[PRELOAD, self.library, b":", users]));
+                preload = true;
+            } else if let Some(users) = bytes.strip_prefix(TUNABLES).filter(|_| !tunables) {
+                all.push(joined(&[TUNABLES, users, b":", NO_RSEQ]));
+                tunables = true;
+            } else {
+                all.pointers.push(string);
+            }
+            k += 1;
+        }
+        if !preload {
+            all.push(joined(&[PRELOAD, self.library]));
+        }
+        if !tunables {
+            all.push(joined(&[TUNABLES, NO_RSEQ]));
+        }
+        all.pointers.push(core::ptr::null());
+        all
+    }
+}
+
+impl Prepared {
+    fn push(&mut self, string: Vec<u8>) {
+        self.pointers.push(string.as_ptr());
+        self._strings.push(string);
+    }
+}
+
+/// The parts in a row, NUL-terminated.
+fn joined(parts: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = parts.concat();
+    bytes.push(0);
+    bytes
+}
+
+unsafe fn text(string: *const u8) -> &'static [u8] {
+    // SAFETY: the caller's string ends with NUL and outlives its use.
+    unsafe { CStr::from_ptr(string.cast()) }.to_bytes()
+}
+
+unsafe fn find(envp: *const *const u8, name: &[u8]) -> Option<usize> {
+    let mut k = 0;
+    loop {
+        // SAFETY: the array ends with NULL, its strings with NUL.
+        unsafe {
+            let string = *envp.add(k);
+            if string.is_null() {
+                return None;
+            }
+            if text(string).starts_with(name) {
+                return Some(k);
+            }
+        }
+        k += 1;
+    }
+}
+
+/// Gives the variable at `at` the value that the user gave it, or removes it if there was none.
+unsafe fn put_back(envp: *mut *const u8, at: usize, name: &[u8], users: Option<&[u8]>) {
+    match users {
+        // SAFETY: an index of the array.
+        Some(value) => unsafe { *envp.add(at) = joined(&[name, value]).leak().as_ptr() },
+        // SAFETY: as above.
+        None => unsafe { remove(envp, at) },
+    }
+}
+
+unsafe fn remove(envp: *mut *const u8, mut at: usize) {
+    // SAFETY: moves the rest of a NULL-terminated array down, the NULL included.
+    unsafe {
+        while !(*envp.add(at)).is_null() {
+            *envp.add(at) = *envp.add(at + 1);
+            at += 1;
+        }
+    }
+}

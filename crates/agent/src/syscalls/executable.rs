@@ -1,0 +1,186 @@
+//! Whether a program that is about to be executed can be recorded: the same rules that the recorder
+//! has for the program it starts, for a process that may have another root or user by now.
+
+use crate::sys;
+use core::ffi::CStr;
+use wire::session::failure;
+
+/// Nested `#!` interpreters that Linux follows.
+const MAX_INTERPRETERS: usize = 5;
+const AT_FDCWD: u64 = -100i64 as u64;
+const AT_EMPTY_PATH: u64 = 0x1000;
+const HEAD_BYTES: usize = 1024;
+
+/// What executing a file would start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// A program that the agent can be injected into, as far as its file says.
+    Recordable,
+    /// Nothing: the kernel will refuse the call.
+    Nothing,
+    /// A program that must run natively, for this reason of [`failure`].
+    Native(u32),
+}
+
+/// Judges the arguments of execve (`number` 59) or execveat.
+pub fn judge(number: u64, a: &[u64; 6]) -> Verdict {
+    let (folder, path, flags) = match number {
+        sys::EXECVE => (AT_FDCWD, a[0], 0),
+        _ => (a[0], a[1], a[4]),
+    };
+    if path == 0 {
+        return Verdict::Nothing;
+    }
+    // SAFETY: the program's argument, a string that the kernel would read.
+    let name = unsafe { CStr::from_ptr(path as *const _) };
+    let Some(file) = (if name.is_empty() && flags & AT_EMPTY_PATH != 0 {
+        File::again(folder)
+    } else {
+        File::open(folder, name)
+    }) else {
+        return Verdict::Nothing;
+    };
+    judge_file(file, 0)
+}
+
+fn judge_file(file: File, depth: usize) -> Verdict {
+    let mut head = [0u8; HEAD_BYTES];
+    let length = file.read(&mut head, 0);
+    let head = &head[..length];
+    if let Some(line) = head.strip_prefix(b"#!") {
+        return judge_script(line, depth);
+    }
+    if !head.starts_with(b"\x7fELF") {
+        // Not even the kernel knows it, unless somebody has registered its format (binfmt_misc).
+        return Verdict::Native(failure::FOREIGN);
+    }
+    match why_native(&file, head) {
+        Some(reason) => Verdict::Native(reason),
+        None => Verdict::Recordable,
+    }
+}
+
+fn judge_script(line: &[u8], depth: usize) -> Verdict {
+    let line = line.split(|b| *b == b'\n').next().unwrap_or_default();
+    let word = line.split(|b| b" \t\r".contains(b)).find(|word| !word.is_empty());
+    let mut path = [0u8; HEAD_BYTES];
+    let Some(word) = word else { return Verdict::Nothing };
+    path[..word.len()].copy_from_slice(word);
+    let interpreter = CStr::from_bytes_until_nul(&path).ok().and_then(|p| File::open(AT_FDCWD, p));
+    match interpreter {
+        Some(file) if depth < MAX_INTERPRETERS => judge_file(file, depth + 1),
+        _ => Verdict::Nothing,
+    }
+}
+
+/// Why an ELF file cannot be recorded.
+fn why_native(file: &File, head: &[u8]) -> Option<u32> {
+    const X86_64: u64 = 62;
+    let number = |at: usize, bytes: usize| {
+        let field = head.get(at..at + bytes).unwrap_or_default();
+        field.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte))
+    };
+    let (class, order, machine) = (number(4, 1), number(5, 1), number(18, 2));
+    if (class, order, machine) != (2, 1, X86_64) {
+        return Some(failure::FOREIGN);
+    }
+    if file.is_privileged() {
+        return Some(failure::PRIVILEGED);
+    }
+    let (table, entry_bytes, entries) = (number(32, 8), number(54, 2), number(56, 2));
+    let Some((offset, bytes)) = interpreter_of(file, table, entry_bytes, entries) else {
+        // The loader itself, given a program to load.
+        return (!file.is_loader()).then_some(failure::STATIC);
+    };
+    let mut name = [0u8; 256];
+    let bytes = (bytes as usize).min(name.len());
+    let length = file.read(&mut name[..bytes], offset);
+    let name = name[..length].split(|b| *b == 0).next().unwrap_or_default();
+    (!name.ends_with(b"/ld-linux-x86-64.so.2")).then_some(failure::NOT_GLIBC)
+}
+
+/// Offset and length of the loader's path.
+fn interpreter_of(file: &File, table: u64, entry_bytes: u64, entries: u64) -> Option<(u64, u64)> {
+    const PT_INTERP: u32 = 3;
+    (0..entries.min(256)).find_map(|k| {
+        let mut entry = [0u8; 56];
+        let length = file.read(&mut entry, table + k * entry_bytes);
+        let word = |at: usize| u64::from_le_bytes(entry[at..at + 8].try_into().unwrap_or_default());
+        (length == entry.len() && word(0) as u32 == PT_INTERP).then(|| (word(8), word(32)))
+    })
+}
+
+/// A file that is open for reading, or, when it may be executed only, just known to be there.
+struct File(i64);
+
+impl Drop for File {
+    fn drop(&mut self) {
+        if self.0 >= 0 {
+            // SAFETY: our own descriptor.
+            unsafe { sys::call(sys::CLOSE, [self.0 as u64, 0, 0, 0, 0, 0]) };
+        }
+    }
+}
+
+impl File {
+    fn open(folder: u64, path: &CStr) -> Option<Self> {
+        const O_CLOEXEC: u64 = 0o2000000;
+        let arguments = [folder, path.as_ptr() as u64, O_CLOEXEC, 0, 0, 0];
+        // SAFETY: NUL-terminated.
+        let fd = unsafe { sys::call(sys::OPENAT, arguments) };
+        (fd >= 0).then_some(File(fd))
+    }
+
+    /// The file behind a descriptor of the program.
+    fn again(fd: u64) -> Option<Self> {
+        const F_DUPFD_CLOEXEC: u64 = 1030;
+        // SAFETY: plain integers.
+        let fd = unsafe { sys::call(sys::FCNTL, [fd, F_DUPFD_CLOEXEC, 0, 0, 0, 0]) };
+        (fd >= 0).then_some(File(fd))
+    }
+
+    /// Bytes read at `offset`.
+    fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
+        let to = buffer.as_mut_ptr() as u64;
+        // SAFETY: the buffer is valid.
+        let got = unsafe {
+            sys::call(sys::PREAD64, [self.0 as u64, to, buffer.len() as u64, offset, 0, 0])
+        };
+        usize::try_from(got).unwrap_or(0)
+    }
+
+    fn is_loader(&self) -> bool {
+        let mut path = [0; 488];
+        let length = crate::modules::path_of(self.0 as u64, &mut path);
+        let name = path[..length].rsplit(|b| *b == b'/').next().unwrap_or_default();
+        name.starts_with(b"ld-linux-x86-64.so") || name.starts_with(b"ld-2.")
+    }
+
+    /// Whether the loader will be told to trust nobody (AT_SECURE): then it injects nothing.
+    fn is_privileged(&self) -> bool {
+        const S_ISUID: u64 = 0o4000;
+        const S_ISGID_AND_IXGRP: u64 = 0o2010;
+        const NUMBERS: [u64; 4] = [sys::GETUID, sys::GETEUID, sys::GETGID, sys::GETEGID];
+        // SAFETY: no arguments.
+        let ids = NUMBERS.map(|number| unsafe { sys::call(number, [0; 6]) as u64 & 0xffff_ffff });
+        let [uid, mut euid, gid, mut egid] = ids;
+        let mut stat = [0u64; 18];
+        // SAFETY: struct stat has 144 bytes.
+        unsafe { sys::call(sys::FSTAT, [self.0 as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+        // Mode and user share the word at 24, the group starts that at 32.
+        let mode = stat[3] & 0xffff_ffff;
+        if mode & S_ISUID != 0 {
+            euid = stat[3] >> 32;
+        }
+        if mode & S_ISGID_AND_IXGRP == S_ISGID_AND_IXGRP {
+            egid = stat[4] & 0xffff_ffff;
+        }
+        euid != uid || egid != gid || (uid != 0 && self.has_capabilities())
+    }
+
+    fn has_capabilities(&self) -> bool {
+        let name = c"security.capability".as_ptr() as u64;
+        // SAFETY: NUL-terminated; a size of 0 asks for the size only.
+        unsafe { sys::call(sys::FGETXATTR, [self.0 as u64, name, 0, 0, 0, 0]) > 0 }
+    }
+}

@@ -1,0 +1,210 @@
+//! Child processes with a copy of the memory: fork, and clone without CLONE_VM.
+//!
+//! A child that is followed maps a segment of its own where its parent's recording was, gets empty
+//! shadow memory, and goes on in the code cache that it has inherited, as thread 0 of its own
+//! recording. One that is not followed puts private memory there and leaves the cache for good.
+
+use super::Outcome;
+use super::threads;
+use crate::dispatch::runtime;
+use crate::environment::Environment;
+use crate::session;
+use crate::shadow;
+use crate::stubs::Frame;
+use crate::sys;
+use crate::thread::{self, Thread};
+use alloc::boxed::Box;
+use core::sync::atomic::Ordering;
+use engine::control;
+use wire::session::{ThreadPage, state};
+
+const ALL_SIGNALS: u64 = !0;
+/// Words of a page.
+const WORDS: usize = 512;
+/// Most words of clone3's argument that are known to any kernel so far, and more.
+const CLONE_WORDS: usize = 32;
+const CLONE_STACK: usize = 5;
+
+/// The program's call as it is made: on the caller's stack in the child, too, because the child
+/// must come back here. The stack that the program wants for it (0: the same) follows afterwards.
+struct Call {
+    number: u64,
+    arguments: [u64; 6],
+    clone3: [u64; CLONE_WORDS],
+    stack: u64,
+}
+
+impl Call {
+    fn new(frame: &Frame) -> Self {
+        let mut call = Call {
+            number: frame.rax,
+            arguments: frame.arguments(),
+            clone3: [0; CLONE_WORDS],
+            stack: 0,
+        };
+        if frame.rax == sys::CLONE {
+            call.stack = core::mem::take(&mut call.arguments[1]);
+        }
+        let bytes = frame.rsi as usize;
+        if frame.rax == sys::CLONE3 && bytes <= size_of_val(&call.clone3) {
+            let to = call.clone3.as_mut_ptr().cast::<u8>();
+            // SAFETY: the program's argument, which the kernel would read.
+            unsafe { core::ptr::copy_nonoverlapping(frame.rdi as *const u8, to, bytes) };
+            let [start, size] =
+                [CLONE_STACK, CLONE_STACK + 1].map(|k| core::mem::take(&mut call.clone3[k]));
+            call.stack = start + size;
+        }
+        call
+    }
+
+    fn make(&self) -> i64 {
+        let mut arguments = self.arguments;
+        if self.number == sys::CLONE3 && arguments[1] as usize <= size_of_val(&self.clone3) {
+            arguments[0] = self.clone3.as_ptr() as u64;
+        }
+        // SAFETY: the program's own call, made here so that the child finds itself in this function.
+        unsafe { sys::call(self.number, arguments) }
+    }
+}
+
+/// What the child must know; after the call the parent's page is the parent's.
+struct Before {
+    page: [u64; WORDS],
+    /// Signal mask of the program.
+    mask: u64,
+    /// The program's address behind the call.
+    pc: u64,
+    /// The stack that the child shall have.
+    app_rsp: u64,
+}
+
+impl Before {
+    fn word(&self, offset: i32) -> u64 {
+        self.page[offset as usize / 8]
+    }
+}
+
+/// fork, or clone without CLONE_VM.
+pub fn fork(frame: &Frame, page: u64) -> Outcome {
+    let call = Call::new(frame);
+    let pc = threads::return_address(page);
+    let mask = sys::set_signal_mask(ALL_SIGNALS);
+    let mut before = Before { page: [0; WORDS], mask, pc, app_rsp: call.stack };
+    // SAFETY: both are a page long.
+    unsafe {
+        core::ptr::copy_nonoverlapping(page as *const u64, before.page.as_mut_ptr(), WORDS);
+    }
+    if before.app_rsp == 0 {
+        before.app_rsp = before.word(control::APP_RSP);
+    }
+    if before.word(control::PENDING) != 0 {
+        // What is pending is the parent's; the child has the mask that the program set.
+        before.mask = before.word(control::SIGMASK);
+    }
+    let follow = session::header().follow.load(Ordering::Relaxed) != 0;
+    let outcome = match follow.then(session::take_segment).flatten() {
+        Some(segment) => followed(&call, &before, segment),
+        None => unfollowed(&call, &before),
+    };
+    match outcome {
+        Ok(outcome) => outcome,
+        Err(result) => {
+            sys::set_signal_mask(mask);
+            Outcome::Done(result)
+        }
+    }
+}
+
+/// `Err` with the result in the parent.
+fn unfollowed(call: &Call, before: &Before) -> Result<Outcome, i64> {
+    let result = call.make();
+    if result != 0 {
+        if result > 0 {
+            threads::count_child();
+        }
+        return Err(result);
+    }
+    Ok(become_native(before))
+}
+
+fn followed(call: &Call, before: &Before, segment: u32) -> Result<Outcome, i64> {
+    // Whatever other threads are changing is whole in the child's copy.
+    let creation = threads::hold_creation();
+    let runtime_held = runtime();
+    let registry = thread::hold_registry();
+    let heap = crate::HEAP.hold();
+    let result = call.make();
+    drop(heap);
+    if result != 0 {
+        if result < 0 {
+            session::give_back(segment);
+        }
+        return Err(result);
+    }
+    drop((runtime_held, creation));
+    // SAFETY: the caller's record, copied with all memory.
+    let old = unsafe { &*(before.word(control::THREAD) as *const Thread) };
+    Ok(match renew(before, segment, registry, old) {
+        Some(thread) => go_on(before, old, thread),
+        None => become_native(before),
+    })
+}
+
+/// Everything of the recording anew.
+fn renew(
+    before: &Before,
+    segment: u32,
+    registry: thread::Held,
+    old: &Thread,
+) -> Option<&'static mut Thread> {
+    let place = Environment::kept()?.place()?;
+    session::renew(&place, segment)?;
+    let header = session::header();
+    header.pid.store(sys::pid(), Ordering::Relaxed);
+    header.started_ns.store(sys::now_ns(), Ordering::Relaxed);
+    shadow::release_locks();
+    if !shadow::renew(runtime().near.is_some()) {
+        header.failure.store(wire::session::failure::NO_SHADOW, Ordering::Relaxed);
+        header.state.store(state::FAILED, Ordering::Release);
+        return None;
+    }
+    let thread = Box::leak(thread::renew(registry, old)?);
+    // SAFETY: the new page; signals are blocked.
+    unsafe {
+        thread::set_field(thread.page, control::RESUME, before.word(control::RESUME));
+        thread::set_field(thread.page, control::APP_RSP, before.app_rsp);
+    }
+    thread::attach(thread);
+    header.state.store(state::RUNNING, Ordering::Release);
+    Some(thread)
+}
+
+/// The child continues behind the call, in the code for its bank.
+fn go_on(before: &Before, old: &Thread, thread: &Thread) -> Outcome {
+    sys::set_signal_mask(before.mask);
+    let mut runtime = runtime();
+    if old.bank == thread.bank || runtime.near.is_none() {
+        return Outcome::Done(0);
+    }
+    Outcome::Leave(0, runtime.resolve(None, before.pc, thread.page))
+}
+
+/// In a fork's child: gives up the parent's recording.
+fn become_native(before: &Before) -> Outcome {
+    // SAFETY: the only thread; the fresh page becomes its control block before the session goes.
+    unsafe {
+        let page = sys::anonymous(size_of::<ThreadPage>() as u64).unwrap_or(0);
+        if page == 0 {
+            sys::call(sys::EXIT_GROUP, [125, 0, 0, 0, 0, 0]);
+        }
+        core::ptr::copy_nonoverlapping(before.page.as_ptr(), page as *mut u64, WORDS);
+        thread::set_field(page, control::SELF, page);
+        thread::set_field(page, control::PENDING, 0);
+        thread::set_field(page, control::DETACHED, 1);
+        thread::set_field(page, control::APP_RSP, before.app_rsp);
+        sys::set_gs(page);
+        session::detach();
+    }
+    sys::set_signal_mask(before.mask);
+    Outcome::Leave(0, before.pc)
+}
