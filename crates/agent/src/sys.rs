@@ -109,9 +109,18 @@ pub fn anonymous(bytes: u64) -> Option<u64> {
 
 /// CLOCK_MONOTONIC, ns.
 pub fn now_ns() -> i64 {
+    clock_ns(1)
+}
+
+/// CPU time of the process, ns.
+pub fn cpu_ns() -> i64 {
+    clock_ns(2)
+}
+
+fn clock_ns(clock: u64) -> i64 {
     let mut time = [0i64; 2];
     // SAFETY: the kernel writes two words.
-    unsafe { call(CLOCK_GETTIME, [1, time.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+    unsafe { call(CLOCK_GETTIME, [clock, time.as_mut_ptr() as u64, 0, 0, 0, 0]) };
     time[0] * 1_000_000_000 + time[1]
 }
 

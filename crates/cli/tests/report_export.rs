@@ -51,6 +51,7 @@ fn saved(scratch: &Scratch, threads: u32) -> PathBuf {
         warnings: vec!["3 child processes ran unprofiled.".into()],
         exit_code: Some(0),
         exit_signal: None,
+        processes: Vec::new(),
     };
     let path = scratch.join("ring.tt");
     Profile::new(meta, rows, comm).save(&path, false).unwrap();

@@ -9,8 +9,8 @@ use crate::check::check;
 use crate::parquet_file::{Data, decode, encode};
 use crate::rows::{self, detail};
 use crate::schema::{
-    ACTIVITY, COMM, EVENTS, LINES, META_FILE, SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1,
-    Table,
+    ACTIVITY, COMM, EVENTS, LINES, META_FILE, PROCESSES_FOLDER, SCHEMA_VERSION, SITES, SLICES,
+    THREADS, THREADS_V1, Table,
 };
 use crate::{Meta, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -50,17 +50,52 @@ impl Profile {
     /// # Errors
     /// What [`check_destination`] refuses, a profile that breaks an invariant, and I/O errors.
     pub fn save(&self, path: &Path, force: bool) -> Result<(), ProfileError> {
+        self.save_with(path, force, std::iter::empty())
+    }
+
+    /// Writes the profile and, into the same folder, those of child processes, each with its path
+    /// relative to the folder; all of it or nothing.
+    ///
+    /// # Errors
+    /// As [`Self::save`].
+    pub fn save_with(
+        &self,
+        path: &Path,
+        force: bool,
+        children: impl Iterator<Item = (String, Profile)>,
+    ) -> Result<(), ProfileError> {
+        check_destination(path, force)?;
+        let partial = PartialFolder::create(path)?;
+        self.write_into(&partial.0, path, Durability::Each)?;
+        let mut any = false;
+        for (name, child) in children {
+            let folder = partial.0.join(name);
+            fs::create_dir_all(&folder).map_err(io_error("write", path))?;
+            child.write_into(&folder, path, Durability::Later)?;
+            any = true;
+        }
+        if any {
+            sync_all_below(&partial.0).map_err(io_error("write", path))?;
+        }
+        partial.publish(path, force)
+    }
+
+    /// Writes all files into `folder`; `path` is for messages.
+    fn write_into(
+        &self,
+        folder: &Path,
+        path: &Path,
+        durability: Durability,
+    ) -> Result<(), ProfileError> {
         check(self).map_err(|reason| ProfileError::Inconsistent { reason })?;
         if self.meta.schema_version != SCHEMA_VERSION {
             let reason = format!("it claims schema {}", self.meta.schema_version);
             return Err(ProfileError::Inconsistent { reason });
         }
-        check_destination(path, force)?;
-        let partial = PartialFolder::create(path)?;
         let mut tables = BTreeMap::new();
         let mut write = |table: &Table, columns: Vec<Data>| {
-            let file = partial.0.join(table.file_name());
-            let entry = write_table(&file, path, table, &columns)?;
+            let file = folder.join(table.file_name());
+            let entry = write_table(&file, path, table, &columns, durability)?;
             tables.insert(table.name.to_owned(), entry);
             Ok(())
         };
@@ -76,9 +111,11 @@ impl Profile {
         let mut json = serde_json::to_vec_pretty(&meta)
             .map_err(|e| ProfileError::Inconsistent { reason: e.to_string() })?;
         json.push(b'\n');
-        write_synced(&partial.0.join(META_FILE), &json).map_err(io_error("write", path))?;
-        sync_folder(&partial.0).map_err(io_error("write", path))?;
-        partial.publish(path, force)
+        write_file(&folder.join(META_FILE), &json, durability).map_err(io_error("write", path))?;
+        match durability {
+            Durability::Each => sync_folder(folder).map_err(io_error("write", path)),
+            Durability::Later => Ok(()),
+        }
     }
 
     /// Reads the profile folder `path` and checks it. What an older schema did not have is filled
@@ -159,10 +196,18 @@ fn why_not_replaceable(path: &Path) -> io::Result<Option<String>> {
     let mut empty = true;
     for entry in fs::read_dir(path)? {
         empty = false;
-        let name = entry?.file_name().to_string_lossy().into_owned();
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
         match name.strip_suffix(".parquet") {
             Some(_) => tables += 1,
             None if name == META_FILE => {}
+            None if name == PROCESSES_FOLDER && entry.file_type()?.is_dir() => {
+                for child in fs::read_dir(entry.path())? {
+                    if let Some(reason) = why_not_replaceable(&child?.path())? {
+                        return Ok(Some(format!("in {name}, {reason}")));
+                    }
+                }
+            }
             None => {
                 return Ok(Some(format!("it also holds {name}, which is no part of a profile")));
             }
@@ -263,10 +308,11 @@ fn write_table(
     profile: &Path,
     table: &Table,
     columns: &[Data],
+    durability: Durability,
 ) -> Result<TableFile, ProfileError> {
     let bytes = encode(table, columns)
         .map_err(|e| ProfileError::Inconsistent { reason: format!("{}: {e}", table.name) })?;
-    write_synced(file, &bytes).map_err(io_error("write", profile))?;
+    write_file(file, &bytes, durability).map_err(io_error("write", profile))?;
     Ok(TableFile {
         rows: columns.first().map_or(0, Data::len) as u64,
         bytes: bytes.len() as u64,
@@ -274,10 +320,31 @@ fn write_table(
     })
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// When what is written must have reached the disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Durability {
+    /// File by file.
+    Each,
+    /// At the end, all at once: there may be thousands.
+    Later,
+}
+
+fn write_file(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
     let mut file = File::create_new(path)?;
     file.write_all(bytes)?;
-    file.sync_all()
+    match durability {
+        Durability::Each => file.sync_all(),
+        Durability::Later => Ok(()),
+    }
+}
+
+/// Makes everything on the file system of `folder` durable; one that cannot do it does not make this
+/// fail.
+fn sync_all_below(folder: &Path) -> io::Result<()> {
+    match rustix::fs::syncfs(File::open(folder)?) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) | Ok(()) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 /// Makes names in `folder` durable; file systems that cannot do it do not make this fail.

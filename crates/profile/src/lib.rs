@@ -17,6 +17,6 @@ mod tables;
 
 pub use error::ProfileError;
 pub use folder::check_destination;
-pub use model::{Counted, Meta, Mode, Parameters, Profile, Totals};
+pub use model::{Counted, Meta, Mode, Parameters, ProcessRow, Profile, Totals};
 pub use schema::SCHEMA_VERSION;
 pub use tables::{ActivityRow, CommRow, EventRow, LineRow, SiteRow, SliceRow, ThreadRow};

@@ -129,6 +129,30 @@ pub struct Meta {
     pub exit_code: Option<i32>,
     /// The signal that ended the program, if one did.
     pub exit_signal: Option<i32>,
+    /// Processes that the program started, in the order in which they came to be; only in the
+    /// profile of the program that was started first.
+    #[serde(default)]
+    pub processes: Vec<ProcessRow>,
+}
+
+/// A process that the recorded program, number 0, or one of its children started.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ProcessRow {
+    /// From 1; some may be missing.
+    pub number: u32,
+    /// Number of the process that started it.
+    pub parent: u32,
+    /// Process id, as the process saw it.
+    pub pid: u32,
+    pub command: Vec<String>,
+    /// Threads over the whole run; 0 when it was not recorded.
+    pub threads: u32,
+    /// What it exited with; null when it ended otherwise, was still running, or nobody knows.
+    pub exit_code: Option<i32>,
+    /// Its profile, a folder relative to this one; null when it was not recorded.
+    pub profile: Option<String>,
+    /// Why it was not recorded, in a phrase.
+    pub unrecorded: Option<String>,
 }
 
 /// A whole profile.
@@ -243,6 +267,7 @@ pub(crate) mod tests {
             warnings: vec!["2 child processes ran unprofiled".into()],
             exit_code: Some(3),
             exit_signal: None,
+            processes: Vec::new(),
         }
     }
 

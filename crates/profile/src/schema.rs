@@ -24,6 +24,10 @@ pub const SCHEMA_VERSION: u32 = 2;
 /// The file that makes a folder a profile.
 pub const META_FILE: &str = "profile.json";
 
+/// The folder in a profile that holds those of child processes, each named `NUMBER-PROGRAM.tt`;
+/// `profile.json` lists them under `processes`.
+pub const PROCESSES_FOLDER: &str = "processes";
+
 /// What a column holds. All are required unless said otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ColumnType {

@@ -2,6 +2,7 @@
 
 use crate::child::{Ended, Ending};
 use crate::error::RecorderError;
+use crate::processes;
 use crate::session::{RawCell, RawModule, RawThread, Session, SessionOptions};
 use crate::signals::signal_name;
 use crate::target::Target;
@@ -63,6 +64,7 @@ pub fn profile(
         warnings,
         exit_code,
         exit_signal,
+        processes: Vec::new(),
     };
     Ok(Profile::new(meta, threads, comm))
 }
@@ -139,6 +141,7 @@ fn warnings(
     run: &Circumstances<'_>,
 ) -> Vec<String> {
     let mut list = limits(header);
+    list.extend(processes::left(header));
     let seconds = run.ended.wall.as_secs_f64();
     match (run.ended.interrupted, run.ended.ending) {
         (Some(signal), _) => list.push(format!(
@@ -218,7 +221,9 @@ fn limits(header: &Header) -> Vec<String> {
             (count > 0).then(|| format!("{}; {so}.", several(count, one, many)))
         })
         .collect();
-    let execs = header.execs.load(Relaxed);
+    // A child process usually executes a program of its own first; what it was before is nothing new.
+    let child = header.parent_segment.load(Relaxed) != u32::MAX;
+    let execs = header.execs.load(Relaxed).saturating_sub(child.into());
     if execs > 0 {
         list.push(format!(
             "The process replaced its program (execve) {}; the profile holds the last one.",
@@ -229,11 +234,11 @@ fn limits(header: &Header) -> Vec<String> {
 }
 
 /// "1 process was", "3 processes were".
-fn several(count: u64, one: &str, many: &str) -> String {
+pub fn several(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-fn monotonic_ns() -> i64 {
+pub fn monotonic_ns() -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid timespec.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };

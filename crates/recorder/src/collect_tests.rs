@@ -69,7 +69,9 @@ fn a_thread_that_was_cut_off_ends_with_the_recording() {
 
 fn header() -> Header {
     // SAFETY: atomics of plain integers, for which zero is valid.
-    unsafe { std::mem::zeroed() }
+    let header: Header = unsafe { std::mem::zeroed() };
+    header.parent_segment.store(u32::MAX, Relaxed);
+    header
 }
 
 fn target() -> Target {

@@ -5,7 +5,8 @@
 //!
 //! Below them: [`target`] finds and checks the program, [`inject`] finds the library, [`child`]
 //! starts it and passes signals on, [`memory`] is the memory shared with it, [`session`] reads a
-//! recording, `collect` turns it into a profile, [`reference`] replays a traced one. Neighbours: `wire` has the layouts, `agent` and
+//! recording, `collect` turns it into a profile, [`processes`] its children, [`reference`] replays a
+//! traced one. Neighbours: `wire` has the layouts, `agent` and
 //! `shim` are the injected libraries, `cli` holds the verbs.
 
 pub mod child;
@@ -14,6 +15,7 @@ pub mod error;
 pub mod inject;
 pub mod launch;
 pub mod memory;
+pub mod processes;
 pub mod record;
 pub mod reference;
 pub mod session;
@@ -22,4 +24,5 @@ pub mod target;
 
 pub use child::{Ended, Ending, Streams};
 pub use error::RecorderError;
+pub use processes::Processes;
 pub use target::Target;

@@ -4,6 +4,7 @@ use crate::child::{Ended, Ending, Launch, Streams};
 use crate::collect::{self, Circumstances};
 use crate::error::RecorderError;
 use crate::inject::{self, AGENT, TUNABLES};
+use crate::processes::Processes;
 use crate::session::{Session, SessionOptions};
 use crate::signals::signal_name;
 use crate::target::Target;
@@ -13,9 +14,10 @@ use std::time::SystemTime;
 use wire::session::{ENV, Header, failure, state};
 
 /// A finished recording.
-#[derive(Debug)]
 pub struct Recording {
     pub profile: Profile,
+    /// The processes that the program started.
+    pub processes: Processes,
     /// How the program ended; its status is for the caller to pass on.
     pub ended: Ended,
 }
@@ -43,9 +45,12 @@ pub fn record(
     let ended = launch.start()?.wait(|| ())?;
     let header = session.header()?;
     check_recorded(&header.records()[0], &ended)?;
+    let processes = Processes::find(&session, options, &topology_xml, started)?;
     let circumstances = Circumstances { target, options, topology_xml, started, ended };
-    let profile = collect::profile(&session, &header.records()[0], circumstances)?;
-    Ok(Recording { profile, ended })
+    let mut profile = collect::profile(&session, &header.records()[0], circumstances)?;
+    profile.meta.processes = processes.rows().to_vec();
+    profile.meta.warnings.extend_from_slice(processes.warnings());
+    Ok(Recording { profile, processes, ended })
 }
 
 /// Whether the agent took the program over, and if not, why.

@@ -123,6 +123,7 @@ fn profile(
         warnings,
         exit_code: Some(0),
         exit_signal: None,
+        processes: Vec::new(),
     };
     Ok(Profile::new(meta, threads, comm))
 }

@@ -228,6 +228,8 @@ pub struct Header {
     pub left_reason: AtomicU32,
     /// CLOCK_MONOTONIC when it asked to end, ns.
     pub ended_ns: AtomicI64,
+    /// CPU time that it had used by then, all threads, ns.
+    pub cpu_ns: AtomicU64,
     /// Bytes of [`Header::command`] in use.
     pub command_bytes: AtomicU32,
     pub _reserved: AtomicU32,

@@ -112,6 +112,7 @@ pub fn exit_group(code: u64, page: u64) -> Outcome {
     if is_recorded() {
         let header = session::header();
         header.ended_ns.store(sys::now_ns(), Ordering::Relaxed);
+        header.cpu_ns.store(sys::cpu_ns() as u64, Ordering::Relaxed);
         header.exit_status.store(EXITED | code as u32 & 0xff, Ordering::Relaxed);
         // SAFETY: the calling thread's page.
         unsafe { thread::current(page) }.end();

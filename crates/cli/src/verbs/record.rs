@@ -2,6 +2,7 @@
 
 use crate::said::{grouped, refuse, say, several};
 use anyhow::Context;
+use profile::schema::PROCESSES_FOLDER;
 use profile::{Counted, Profile};
 use recorder::record::{Recording, record};
 use recorder::session::SessionOptions;
@@ -129,14 +130,25 @@ pub fn record_here(
     record(target, options, xml, streams)
 }
 
-/// Saves the profile; a failure names the program's status, which is lost otherwise.
+/// Saves the profile with those of child processes; a failure names the program's status, which is
+/// lost otherwise.
 pub fn save(recording: &Recording, path: &Path, force: bool) -> anyhow::Result<()> {
-    recording.profile.save(path, force).with_context(|| {
+    let lost = || {
         format!(
             "the program {}, but its profile could not be saved",
             recording.ended.ending.in_words()
         )
-    })
+    };
+    let mut unreadable = None;
+    let children = recording
+        .processes
+        .profiles()
+        .map_while(|child| child.map_err(|error| unreadable = Some(error)).ok());
+    recording.profile.save_with(path, force, children).with_context(lost)?;
+    match unreadable {
+        Some(error) => Err(error).with_context(lost),
+        None => Ok(()),
+    }
 }
 
 /// One line about the profile and one for each of its warnings.
@@ -149,6 +161,15 @@ pub fn tell(profile: &Profile, path: &Path) {
         grouped(totals.raw),
         path.display()
     ));
+    let followed =
+        profile.meta.processes.iter().filter(|process| process.profile.is_some()).count();
+    if followed > 0 {
+        say(&format!(
+            "followed {followed} child process{}; profiles in {}",
+            if followed == 1 { "" } else { "es" },
+            path.join(PROCESSES_FOLDER).display()
+        ));
+    }
     for warning in &profile.meta.warnings {
         say(&format!("note: {warning}"));
     }

@@ -73,7 +73,8 @@ fn save_version_1(path: &Path) {
     for (table, columns) in [(&THREADS_V1, threads), (&COMM, rows::comm_columns(&version_1_comm()))]
     {
         let file = path.join(table.file_name());
-        tables.insert(table.name.to_owned(), write_table(&file, path, table, &columns).unwrap());
+        let entry = write_table(&file, path, table, &columns, Durability::Each).unwrap();
+        tables.insert(table.name.to_owned(), entry);
     }
     let mut meta = serde_json::to_value(MetaFile { meta: sample.meta, tables }).unwrap();
     meta["schema_version"] = 1.into();
@@ -285,4 +286,20 @@ fn stepwise_publishing_keeps_old_or_new() {
     assert!(PartialFolder(staged).publish_in_steps(&path, true).is_err());
     assert_eq!(Profile::load(&path).unwrap(), changed);
     assert_eq!(names(folder.path()), ["app.tt"]);
+}
+
+#[test]
+fn profiles_of_child_processes_lie_in_the_same_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.tt");
+    let children = || ["processes/1-sh.tt", "processes/2-cc.tt"].map(|n| (n.to_owned(), sample()));
+    sample().save_with(&path, false, children().into_iter()).unwrap();
+    assert_eq!(names(&path.join("processes")), ["1-sh.tt", "2-cc.tt"]);
+    assert_eq!(Profile::load(&path.join("processes/2-cc.tt")).unwrap(), sample());
+    // The whole folder is ours to replace, but for what somebody else has put into it.
+    sample().save_with(&path, true, children().into_iter().take(1)).unwrap();
+    assert_eq!(names(&path.join("processes")), ["1-sh.tt"]);
+    fs::write(path.join("processes/1-sh.tt/notes.txt"), "mine").unwrap();
+    let error = save_error(&path, true);
+    assert!(error.contains("in processes, it also holds notes.txt"), "{error}");
 }

@@ -1,0 +1,304 @@
+//! The child processes of a recording: which there were, the profile of each, and what is said about
+//! those that could not be recorded.
+//!
+//! Each has a segment of the session; `session` reads it, `collect` makes the profile.
+
+use crate::child::{Ended, Ending};
+use crate::collect::{self, Circumstances};
+use crate::error::RecorderError;
+use crate::session::{Session, SessionOptions, text};
+use crate::target::Target;
+use profile::schema::PROCESSES_FOLDER;
+use profile::{ProcessRow, Profile};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, SystemTime};
+use wire::session::{COMMAND_BYTES, EXITED, Header, MAGIC, MAX_SEGMENTS, failure, state};
+
+/// Most bytes of a program's name in the name of its profile.
+const NAME_BYTES: usize = 64;
+/// Most programs that a warning names.
+const NAMES: usize = 3;
+
+/// The child processes of a recording.
+pub struct Processes {
+    session: Session,
+    options: SessionOptions,
+    topology_xml: String,
+    /// Start of the recording, by the wall clock and in ns by CLOCK_MONOTONIC.
+    started: (SystemTime, i64),
+    rows: Vec<ProcessRow>,
+    warnings: Vec<String>,
+}
+
+impl Processes {
+    /// Looks through the segments of `session`, the first process's.
+    pub fn find(
+        session: &Session,
+        options: SessionOptions,
+        topology_xml: &str,
+        started: SystemTime,
+    ) -> Result<Self, RecorderError> {
+        let mapping = session.header()?;
+        let first = &mapping.records()[0];
+        let mut rows = Vec::new();
+        for segment in 1..first.segments.load(Relaxed).min(MAX_SEGMENTS) {
+            let child = session.of_segment(segment);
+            let mapping = child.header()?;
+            let header = &mapping.records()[0];
+            if header.magic.load(Relaxed) == MAGIC {
+                rows.push(row(segment, header));
+            }
+        }
+        let warnings = warnings(first, &rows);
+        Ok(Self {
+            session: session.clone(),
+            options,
+            topology_xml: topology_xml.to_owned(),
+            started: (started, first.started_ns.load(Relaxed)),
+            rows,
+            warnings,
+        })
+    }
+
+    /// One row for each process.
+    pub fn rows(&self) -> &[ProcessRow] {
+        &self.rows
+    }
+
+    /// What was not recorded, one sentence each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The profiles, each with its path relative to that of the first process. Made one at a time:
+    /// there may be thousands.
+    pub fn profiles(&self) -> impl Iterator<Item = Result<(String, Profile), RecorderError>> {
+        self.rows.iter().filter_map(|row| {
+            let path = row.profile.clone()?;
+            Some(self.profile(row).map(|profile| (path, profile)))
+        })
+    }
+
+    fn profile(&self, row: &ProcessRow) -> Result<Profile, RecorderError> {
+        let session = self.session.of_segment(row.number);
+        let mapping = session.header()?;
+        let header = &mapping.records()[0];
+        let command = command(header);
+        let target = Target {
+            path: PathBuf::from(command.first().cloned().unwrap_or_default()),
+            program: PathBuf::new(),
+            argv: command,
+        };
+        let start_ns = header.started_ns.load(Relaxed);
+        let end_ns = match header.ended_ns.load(Relaxed) {
+            0 => collect::monotonic_ns(),
+            end_ns => end_ns,
+        };
+        let duration = |ns: i64| Duration::from_nanos(u64::try_from(ns).unwrap_or(0));
+        let ended = Ended {
+            ending: Ending::Exited(row.exit_code.unwrap_or(0)),
+            wall: duration(end_ns - start_ns),
+            cpu: Duration::from_nanos(header.cpu_ns.load(Relaxed)),
+            interrupted: None,
+            survivors: 0,
+        };
+        // A process of one thread has nothing to place: thousands of them need not carry the machine.
+        let topology_xml = if row.threads > 1 { self.topology_xml.clone() } else { String::new() };
+        let (wall_clock, first_ns) = self.started;
+        let started = wall_clock + duration(start_ns - first_ns);
+        let run =
+            Circumstances { target: &target, options: self.options, topology_xml, started, ended };
+        let mut profile = collect::profile(&session, header, run)?;
+        profile.meta.exit_code = row.exit_code;
+        if row.exit_code.is_none() {
+            profile.meta.warnings.push(
+                "The process did not end by itself before the recording did, or was killed; the \
+                 profile covers the run up to then."
+                    .into(),
+            );
+        }
+        Ok(profile)
+    }
+}
+
+fn row(segment: u32, header: &Header) -> ProcessRow {
+    let command: Vec<String> =
+        command(header).iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let unrecorded = match header.state.load(Relaxed) {
+        state::RUNNING => None,
+        state::NOT_LOADED => Some("it ended before its code began to run".to_owned()),
+        _ => Some(reason(header.failure.load(Relaxed)).to_owned()),
+    };
+    let status = header.exit_status.load(Relaxed);
+    let recorded = unrecorded.is_none();
+    ProcessRow {
+        number: segment,
+        parent: header.parent_segment.load(Relaxed),
+        pid: header.pid.load(Relaxed),
+        threads: if recorded { header.threads.load(Relaxed) } else { 0 },
+        exit_code: (status & EXITED != 0).then_some((status & 0xff) as i32),
+        profile: recorded
+            .then(|| format!("{PROCESSES_FOLDER}/{segment}-{}.tt", short_name(&command))),
+        command,
+        unrecorded,
+    }
+}
+
+/// The program's name, fit for a file name.
+fn short_name(command: &[String]) -> String {
+    let word = command.first().map_or("", String::as_str);
+    let name = word.trim_start_matches('-').rsplit('/').next().unwrap_or_default();
+    let plain = |c: char| if c.is_alphanumeric() || "._+-".contains(c) { c } else { '_' };
+    let mut name: String = name.chars().map(plain).collect();
+    while name.len() > NAME_BYTES {
+        name.pop();
+    }
+    if name.is_empty() { "process".into() } else { name }
+}
+
+/// The command line; its last word may be cut.
+fn command(header: &Header) -> Vec<OsString> {
+    let used = (header.command_bytes.load(Relaxed) as usize).min(COMMAND_BYTES);
+    let bytes = header.command[..used].strip_suffix(b"\0").unwrap_or(&header.command[..used]);
+    bytes.split(|&b| b == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
+}
+
+/// What is said of a process that executed a program which could not be recorded.
+pub fn left(header: &Header) -> Option<String> {
+    let why = header.left_reason.load(Relaxed);
+    (why != failure::NONE).then(|| {
+        format!(
+            "The process went on as {}, which was not recorded because {}; the profile holds what \
+             ran before.",
+            text(&header.left_for),
+            reason(why)
+        )
+    })
+}
+
+/// Why a process was not recorded, to follow "because".
+fn reason(failure: u32) -> &'static str {
+    match failure {
+        failure::STATIC => "it is statically linked",
+        failure::PRIVILEGED => "it is setuid, setgid or has file capabilities",
+        failure::FOREIGN => "it is no x86-64 program",
+        failure::NOT_GLIBC => "it is not linked with glibc",
+        failure::UNREACHABLE => {
+            "the engine or the recording cannot be opened from where it runs (chroot, namespace, \
+             other user)"
+        }
+        failure::FORBIDDEN => "its system call filter forbids what the engine needs",
+        failure::ANOTHER_RECORDING => "it is recorded by another recorder",
+        failure::NO_SHADOW => "there is no room for the shadow memory in its address space",
+        failure::NO_CODE_CACHE => "there is no room for translated code near it",
+        _ => "the engine could not start in it",
+    }
+}
+
+fn warnings(first: &Header, rows: &[ProcessRow]) -> Vec<String> {
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for row in rows {
+        if let Some(reason) = &row.unrecorded {
+            let program = row.command.first().map_or("?", String::as_str);
+            by_reason.entry(reason).or_default().push(program);
+        }
+    }
+    let mut list: Vec<String> = by_reason
+        .into_iter()
+        .map(|(reason, programs)| {
+            let count = collect::several(programs.len() as u64, "child process", "child processes");
+            format!("{count} not recorded because {reason}: {}.", some_of(programs))
+        })
+        .collect();
+    let out_of_reach = first.children_out_of_reach.load(Relaxed);
+    if out_of_reach > 0 {
+        let count = collect::several(out_of_reach, "child process", "child processes");
+        list.push(format!("{count} not recorded because {}.", reason(failure::UNREACHABLE)));
+    }
+    let beyond = first.children_beyond.load(Relaxed);
+    if beyond > 0 {
+        list.push(format!(
+            "{} not recorded because there were more than {} in one recording; record a part of \
+             the work, or only the first process with --no-follow.",
+            collect::several(beyond, "child process", "child processes"),
+            first.segments.load(Relaxed) - 1,
+        ));
+    }
+    list
+}
+
+/// The first few different ones.
+fn some_of(mut programs: Vec<&str>) -> String {
+    programs.sort_unstable();
+    programs.dedup();
+    let rest = programs.len().saturating_sub(NAMES);
+    let named = programs[..programs.len() - rest].join(", ");
+    if rest == 0 { named } else { format!("{named} and {rest} more") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> Session {
+        let options = SessionOptions { block_bytes: 64, disable: 0, count: true, follow: true };
+        Session::create(options).unwrap()
+    }
+
+    fn child(session: &Session, segment: u32, state: u32, failure: u32, command: &[u8]) {
+        let child = session.of_segment(segment);
+        let mut mapping = child.header().unwrap();
+        let header = &mut mapping.records_mut()[0];
+        header.magic.store(MAGIC, Relaxed);
+        header.state.store(state, Relaxed);
+        header.failure.store(failure, Relaxed);
+        header.command[..command.len()].copy_from_slice(command);
+        header.command_bytes.store(command.len() as u32, Relaxed);
+        session.header().unwrap().records()[0].segments.fetch_max(segment + 1, Relaxed);
+    }
+
+    fn found(session: &Session) -> Processes {
+        let options = SessionOptions { block_bytes: 64, disable: 0, count: true, follow: true };
+        Processes::find(session, options, "", SystemTime::UNIX_EPOCH).unwrap()
+    }
+
+    #[test]
+    fn each_segment_that_was_used_is_a_process() {
+        let session = session();
+        child(&session, 1, state::RUNNING, 0, b"/bin/sh\0-c\0two words\0");
+        child(&session, 3, state::NATIVE, failure::STATIC, b"./static\0");
+        let header = session.of_segment(1);
+        header.header().unwrap().records()[0].exit_status.store(EXITED | 7, Relaxed);
+        let processes = found(&session);
+        let [shell, other] = processes.rows() else { panic!("{:?}", processes.rows()) };
+        assert_eq!(shell.command, ["/bin/sh", "-c", "two words"]);
+        assert_eq!((shell.number, shell.exit_code), (1, Some(7)));
+        assert_eq!(shell.profile.as_deref(), Some("processes/1-sh.tt"));
+        assert_eq!((other.number, other.exit_code, &other.profile), (3, None, &None));
+        assert_eq!(other.unrecorded.as_deref(), Some("it is statically linked"));
+        assert_eq!(
+            processes.warnings(),
+            ["1 child process not recorded because it is statically linked: ./static."]
+        );
+    }
+
+    #[test]
+    fn names_of_profiles_are_plain() {
+        let name = |word: &str| short_name(&[word.to_owned()]);
+        assert_eq!(name("-bash"), "bash");
+        assert_eq!(name("/usr/bin/g++-12"), "g++-12");
+        assert_eq!(name("postgres: writer / main"), "_main");
+        assert_eq!(name(""), "process");
+        assert_eq!(name(&"é".repeat(100)).len(), NAME_BYTES);
+    }
+
+    #[test]
+    fn a_warning_names_few_programs() {
+        assert_eq!(some_of(vec!["b", "a", "b"]), "a, b");
+        assert_eq!(some_of(vec!["a", "b", "c", "d", "e"]), "a, b, c and 2 more");
+    }
+}
