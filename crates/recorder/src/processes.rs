@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     fn session() -> Session {
-        let options = SessionOptions { block_bytes: 64, disable: 0, count: true, follow: true };
+        let options = SessionOptions::default();
         Session::create(options).unwrap()
     }
 
@@ -262,7 +262,7 @@ mod tests {
     }
 
     fn found(session: &Session) -> Processes {
-        let options = SessionOptions { block_bytes: 64, disable: 0, count: true, follow: true };
+        let options = SessionOptions::default();
         Processes::find(session, options, "", SystemTime::UNIX_EPOCH).unwrap()
     }
 
