@@ -4,6 +4,7 @@
 //! are cut and say so. Neighbours: `findings` supplies everything, `table` lays out columns.
 
 mod lines;
+mod processes;
 mod style;
 
 use crate::findings::{Findings, Pair, Thread, talk_kind};
@@ -54,6 +55,10 @@ fn write(
     if let Some(placement) = &findings.placement {
         heading(out, style, "Where they could run")?;
         write_placement(out, style, placement)?;
+    }
+    if !profile.meta.processes.is_empty() {
+        heading(out, style, "Child processes")?;
+        processes::write_processes(out, &profile.meta.processes, style.width)?;
     }
     if !findings.warnings.is_empty() {
         heading(out, style, "What was not seen")?;
