@@ -1,6 +1,9 @@
 //! `threadtalk report` and `threadtalk export` from outside: formats, destinations, closed pipes.
 
-use profile::{CommRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals};
+use profile::{
+    CommRow, Counted, EventRow, LineRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, SiteRow,
+    SliceRow, ThreadRow, Totals,
+};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use test_support::{Outcome, Run, Scratch};
 use topology::Topology;
-use types::{CommKind, ThreadId, ThreadIdentity};
+use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
 
 fn threadtalk(args: &[&str]) -> Run {
     Run::new(env!("CARGO_BIN_EXE_threadtalk")).args(args).timeout(Duration::from_secs(30))
@@ -167,6 +170,138 @@ fn exported_csv_is_what_place_reads() {
         serde_json::from_str(&placed.run().expect_code(0).stdout_text()).unwrap();
     let package = |t: usize| plan["slots"][t]["pu_logical"].as_u64().unwrap() / 2;
     assert_eq!(package(0), package(1));
+}
+
+/// Threads 1 and 2 update counters of their own on one line, in two slices.
+fn saved_with_lines(scratch: &Scratch) -> PathBuf {
+    let path = saved(scratch, 3);
+    let mut profile = Profile::load(&path).unwrap();
+    let (raw, t1, t2) = (CommKind::Raw, ThreadId(1), ThreadId(2));
+    let sharing = Sharing::False;
+    let cell = |slice, from, to| CommRow { slice, from, to, kind: raw, sharing, count: 40 };
+    profile.comm = vec![cell(0, t1, t2), cell(0, t2, t1), cell(1, t1, t2), cell(1, t2, t1)];
+    profile.slices = vec![
+        SliceRow { start_ns: 0, end_ns: 500_000_000 },
+        SliceRow { start_ns: 500_000_000, end_ns: 1_000_000_000 },
+    ];
+    profile.meta.parameters.counted = Counted::Detail;
+    let site = SiteRow {
+        address: 0x40_1139,
+        module: "/bin/ring".into(),
+        offset: 0x1139,
+        function: "bump".into(),
+        file: "ring.c".into(),
+        line: 12,
+        inlined: String::new(),
+    };
+    profile.sites = vec![SiteRow::default(), site];
+    let event = |from, to, (from_bytes, to_bytes)| {
+        let (line, count, from_site, to_site) = (0x40_40c0, 80, 1, 1);
+        EventRow {
+            line,
+            from,
+            to,
+            kind: raw,
+            sharing,
+            from_site,
+            to_site,
+            count,
+            from_bytes,
+            to_bytes,
+        }
+    };
+    profile.events = vec![event(t1, t2, (0xff, 0xff00)), event(t2, t1, (0xff00, 0xff))];
+    let object = "counters, \"both\"".into();
+    profile.lines =
+        vec![LineRow { region: "static".into(), object, ..LineRow::of(&profile.events) }];
+    profile.meta.totals = Totals::of(&profile.threads, &profile.comm);
+    profile.save(&path, true).unwrap();
+    path
+}
+
+#[test]
+fn matrices_by_kind_sharing_and_slice() {
+    let scratch = Scratch::new();
+    let profile = saved_with_lines(&scratch);
+    let export =
+        |args: &[&str]| threadtalk(&[&["export", text(&profile), "matrix"], args].concat()).run();
+    let csv = |args: &[&str]| export(args).expect_code(0).stdout_text();
+    assert_eq!(csv(&["--kind", "false"]), "0,0,0\n0,0,80\n0,80,0\n");
+    assert_eq!(csv(&["--kind", "true"]), "0,0,0\n".repeat(3));
+    assert_eq!(csv(&["--kind", "total", "--slice", "1"]), "0,0,0\n0,0,40\n0,40,0\n");
+    assert_eq!(csv(&["--slice", "all", "--format", "numalize"]), "0,160,0\n0,0,160\n0,0,0\n\n");
+    assert_eq!(
+        refusal(export(&["--slice", "2"])),
+        "the profile has 2 time slices, numbered from 0; there is no slice 2"
+    );
+    assert_eq!(
+        refusal(export(&["--kind", "undirected"])),
+        "the profile holds directed events; choose another --kind, or record again with \
+         --undirected"
+    );
+    assert!(refusal(export(&["--format", "json"])).starts_with("a matrix is not written as json"));
+}
+
+#[test]
+fn tables_as_csv_and_json() {
+    let scratch = Scratch::new();
+    let profile = saved_with_lines(&scratch);
+    let export = |args: &[&str]| threadtalk(&[&["export", text(&profile)], args].concat()).run();
+    assert_eq!(
+        export(&["lines"]).expect_code(0).stdout_text(),
+        "line,region,object,writers,readers,raw_true,raw_false,raw_any,waw_true,waw_false,waw_any\r\n\
+         0x4040c0,static,\"counters, \"\"both\"\"\",2,2,0,160,0,0,0,0\r\n"
+    );
+    let json = export(&["events", "--format", "json"]).expect_code(0).stdout_text();
+    let rows: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        rows[1],
+        serde_json::json!({
+            "line": "0x4040c0", "from": 2, "to": 1, "kind": "raw", "sharing": "false",
+            "from_site": 1, "to_site": 1, "count": 80,
+            "from_bytes": "8-15", "from_mask": "0x000000000000ff00",
+            "to_bytes": "0-7", "to_mask": "0x00000000000000ff",
+        })
+    );
+    for table in ["sites", "comm", "slices", "activity", "threads"] {
+        let csv = export(&[table]).expect_code(0).stdout_text();
+        assert!(csv.lines().count() >= 2, "{table}: {csv}");
+    }
+    assert_eq!(
+        refusal(export(&["lines", "--format", "npy"])),
+        "that format is for matrices; tables are written as csv or json"
+    );
+    assert_eq!(
+        refusal(export(&["sites", "--slice", "0"])),
+        "--kind and --slice choose what a matrix counts; export the table whole"
+    );
+}
+
+#[test]
+fn hot_lines_in_text_and_json() {
+    let scratch = Scratch::new();
+    let profile = saved_with_lines(&scratch);
+    let report = |args: &[&str]| {
+        let all = [&["report", text(&profile)], args].concat();
+        threadtalk(&all).run().expect_code(0).stdout_text()
+    };
+    let shown = report(&[]);
+    assert!(shown.contains("\n  #1 counters, \"both\" at 0x4040c0 (static)\n"), "{shown}");
+    assert!(shown.contains("  update  T1 and T2    160    160  bump ring.c:12\n"), "{shown}");
+    assert!(shown.contains("bytes read and written: T1 0–7, T2 8–15\n"), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    assert!(!report(&["--lines", "0"]).contains("Hot lines"));
+    let json: serde_json::Value = serde_json::from_str(&report(&["--json"])).unwrap();
+    let line = &json["lines"]["list"][0];
+    assert_eq!(line["address"], "0x4040c0");
+    assert_eq!(line["raw"], serde_json::json!({ "true": 0, "false": 160, "unknown": 0 }));
+    let access = &line["accesses"][0];
+    assert_eq!(access["place"]["function"], "bump");
+    assert_eq!(access["bytes"]["ranges"], "0-15");
+    assert_eq!(access["writers"], serde_json::json!([1, 2]));
+    assert_eq!(line["threads"][1]["written"]["mask"], "0x000000000000ff00");
+    assert_eq!(json["advice"][0]["kind"], "false_sharing");
+    assert_eq!(json["advice"][0]["share"], 1.0);
 }
 
 #[test]

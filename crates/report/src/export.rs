@@ -1,17 +1,23 @@
-//! Matrices for other programs: one file per format, all writing to any `Write`.
+//! Matrices and tables for other programs: one file per format, all writing to any `Write`.
 //!
-//! Rows (first index) are `from`, columns `to`, in the meaning of `types::CommKind`. Neighbours: the
-//! `export` verb chooses format and destination.
+//! A matrix' rows (first index) are `from`, its columns `to`, in the meaning of `types::CommKind`;
+//! undirected ones are symmetric. `choice.rs` says which events a matrix counts, `tables.rs` writes
+//! the profile's tables. Neighbours: the `export` verb chooses format and destination.
 
+mod choice;
 mod csv;
 mod dot;
 mod graphml;
 mod npy;
 mod numalize;
+mod tables;
+
+pub use choice::{Choice, ChoiceError, MatrixKind};
+pub use tables::{ProfileTable, TableFormat, write_table};
 
 use profile::Profile;
 use std::io::{self, Write};
-use types::{CommKind, CommMatrix};
+use types::CommMatrix;
 
 /// A file format for a matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,21 +34,26 @@ pub enum MatrixFormat {
     Numalize,
 }
 
-/// Writes the matrix of one kind of event.
+/// Writes the matrix of the events chosen.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write_matrix(
     profile: &Profile,
-    kind: CommKind,
+    choice: Choice,
     format: MatrixFormat,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let matrix = profile.matrix(kind);
+    let matrix = choice.matrix(profile);
+    let kind = choice.kind();
+    let square = || match kind {
+        MatrixKind::Undirected => choice::both_ways(&matrix),
+        _ => matrix.clone(),
+    };
     let names: Vec<&str> = profile.threads.iter().map(|t| t.identity.name.as_str()).collect();
     match format {
-        MatrixFormat::Csv => csv::write(&matrix, out),
-        MatrixFormat::Npy => npy::write(&matrix, out),
+        MatrixFormat::Csv => csv::write(&square(), out),
+        MatrixFormat::Npy => npy::write(&square(), out),
         MatrixFormat::GraphMl => graphml::write(&matrix, &names, kind, out),
         MatrixFormat::Dot => dot::write(&matrix, &names, kind, out),
         MatrixFormat::Numalize => numalize::write(&matrix, out),
@@ -71,34 +82,110 @@ fn for_each_row(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::sample;
+    use crate::samples::{sample, shared};
+    use profile::{CommRow, Counted};
+    use types::{CommKind, ThreadId};
 
-    fn exported(kind: CommKind, format: MatrixFormat) -> Vec<u8> {
-        let profile = sample(3, &[(0, 1, 9), (2, 0, 1234567)]).profile();
+    fn written(
+        profile: &Profile,
+        kind: MatrixKind,
+        slice: Option<u32>,
+        format: MatrixFormat,
+    ) -> Vec<u8> {
         let mut out = Vec::new();
-        write_matrix(&profile, kind, format, &mut out).unwrap();
+        let choice = Choice::new(profile, kind, slice).unwrap();
+        write_matrix(profile, choice, format, &mut out).unwrap();
         out
+    }
+
+    fn exported(kind: MatrixKind, format: MatrixFormat) -> Vec<u8> {
+        let profile = sample(3, &[(0, 1, 9), (2, 0, 1234567)]).profile();
+        written(&profile, kind, None, format)
+    }
+
+    fn csv_of(profile: &Profile, kind: MatrixKind, slice: Option<u32>) -> String {
+        String::from_utf8(written(profile, kind, slice, MatrixFormat::Csv)).unwrap()
+    }
+
+    /// Pairs as the undirected mode counts them.
+    fn undirected() -> Profile {
+        let mut profile = sample(3, &[]).profile();
+        profile.meta.parameters.counted = Counted::Undirected;
+        let pair = |a, b, n| CommRow::whole(ThreadId(a), ThreadId(b), CommKind::Undirected, n);
+        profile.comm = vec![pair(0, 1, 5), pair(0, 2, 7), pair(1, 2, 9)];
+        profile
+    }
+
+    #[test]
+    fn kinds_and_sharing_and_slices() {
+        let profile = shared();
+        let matrix = |kind, slice| csv_of(&profile, kind, slice);
+        let falsely = "0,0,0,0,0\n0,0,1000,0,0\n0,0,0,1000,0\n0,0,0,0,1000\n0,1000,0,0,0\n";
+        assert_eq!(matrix(MatrixKind::RawFalse, None), falsely);
+        assert_eq!(matrix(MatrixKind::WawFalse, None), falsely.replace("1000", "100"));
+        assert_eq!(matrix(MatrixKind::Waw, None), matrix(MatrixKind::WawFalse, None));
+        assert_eq!(matrix(MatrixKind::WawTrue, None), "0,0,0,0,0\n".repeat(5));
+        let truly = format!("0,700,0,0,0\n{}", "0,0,0,0,0\n".repeat(4));
+        assert_eq!(matrix(MatrixKind::RawTrue, None), truly);
+        assert_eq!(
+            matrix(MatrixKind::Raw, None),
+            "0,700,0,0,5\n0,0,1000,0,0\n0,0,0,1000,0\n0,0,20,0,1000\n0,1000,0,0,0\n"
+        );
+        assert_eq!(
+            matrix(MatrixKind::Total, None),
+            "0,700,0,0,5\n0,0,1100,0,0\n0,0,0,1100,0\n0,0,20,0,1100\n0,1100,0,0,0\n"
+        );
+        assert_eq!(matrix(MatrixKind::RawTrue, Some(0)), truly.replace("700", "210"));
+        assert_eq!(matrix(MatrixKind::RawTrue, Some(1)), truly.replace("700", "490"));
+    }
+
+    #[test]
+    fn what_a_profile_does_not_hold_is_refused() {
+        let refused =
+            |profile: &Profile, kind, slice| Choice::new(profile, kind, slice).unwrap_err();
+        let plain = sample(3, &[(0, 1, 9)]).profile();
+        assert_eq!(refused(&plain, MatrixKind::RawTrue, None), ChoiceError::NoSharing);
+        assert_eq!(refused(&plain, MatrixKind::Undirected, None), ChoiceError::Directed);
+        assert_eq!(
+            refused(&shared(), MatrixKind::Raw, Some(2)).to_string(),
+            "the profile has 2 time slices, numbered from 0; there is no slice 2"
+        );
+        assert_eq!(refused(&undirected(), MatrixKind::Total, None), ChoiceError::Undirected);
+    }
+
+    #[test]
+    fn undirected_pairs_are_symmetric_and_counted_once() {
+        let profile = undirected();
+        let (kind, all) = (MatrixKind::of_talk(&profile), None);
+        assert_eq!(csv_of(&profile, kind, all), "0,5,7\n5,0,9\n7,9,0\n");
+        let text = |format| String::from_utf8(written(&profile, kind, all, format)).unwrap();
+        assert_eq!(text(MatrixFormat::Numalize), "7,9,0\n5,0,9\n0,5,7\n\n");
+        let dot = text(MatrixFormat::Dot);
+        assert!(dot.starts_with("graph undirected {\n  // Edges: events between two threads.\n"));
+        assert!(dot.contains("  T0 -- T2 [weight=78, penwidth=4.78, label=\"7\"];\n"), "{dot}");
+        let graphml = text(MatrixFormat::GraphMl);
+        assert!(graphml.contains("<graph id=\"undirected\" edgedefault=\"undirected\">"));
+        assert_eq!(graphml.matches("<edge ").count(), 3);
     }
 
     #[test]
     fn csv_is_a_square_without_a_header() {
-        let raw = exported(CommKind::Raw, MatrixFormat::Csv);
+        let raw = exported(MatrixKind::Raw, MatrixFormat::Csv);
         assert_eq!(String::from_utf8(raw).unwrap(), "0,9,0\n0,0,0\n1234567,0,0\n");
-        let waw = exported(CommKind::Waw, MatrixFormat::Csv);
+        let waw = exported(MatrixKind::Waw, MatrixFormat::Csv);
         assert_eq!(String::from_utf8(waw).unwrap(), "0,4,0\n0,0,0\n617283,0,0\n");
     }
 
     #[test]
     fn numalize_is_symmetric_bottom_up_and_ends_with_an_empty_line() {
         let profile = sample(4, &[(0, 1, 9), (1, 0, 1), (0, 2, 4), (3, 2, 7), (3, 0, 5)]).profile();
-        let mut out = Vec::new();
-        write_matrix(&profile, CommKind::Raw, MatrixFormat::Numalize, &mut out).unwrap();
+        let out = written(&profile, MatrixKind::Raw, None, MatrixFormat::Numalize);
         assert_eq!(String::from_utf8(out).unwrap(), "5,0,7,0\n4,0,0,7\n10,0,0,0\n0,10,4,5\n\n");
     }
 
     #[test]
     fn npy_has_an_aligned_header_and_little_endian_cells() {
-        let bytes = exported(CommKind::Raw, MatrixFormat::Npy);
+        let bytes = exported(MatrixKind::Raw, MatrixFormat::Npy);
         assert_eq!(&bytes[..8], b"\x93NUMPY\x01\x00");
         let length = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
         assert_eq!((10 + length) % 64, 0);
@@ -117,13 +204,13 @@ mod tests {
 
     #[test]
     fn graphml_and_dot_list_nodes_and_edges() {
-        let graphml = String::from_utf8(exported(CommKind::Raw, MatrixFormat::GraphMl)).unwrap();
+        let graphml = String::from_utf8(exported(MatrixKind::Raw, MatrixFormat::GraphMl)).unwrap();
         assert!(graphml.contains("<node id=\"T1\"><data key=\"name\">app1</data></node>"));
         assert!(graphml.contains(
             "<edge source=\"T2\" target=\"T0\"><data key=\"events\">1234567</data></edge>"
         ));
         assert_eq!(graphml.matches("<edge ").count(), 2);
-        let dot = String::from_utf8(exported(CommKind::Raw, MatrixFormat::Dot)).unwrap();
+        let dot = String::from_utf8(exported(MatrixKind::Raw, MatrixFormat::Dot)).unwrap();
         assert_eq!(
             dot,
             "digraph raw {\n  // Edges: events from the first thread to the second.\n  \
@@ -137,11 +224,8 @@ mod tests {
     fn names_cannot_break_the_formats() {
         let mut profile = sample(2, &[(0, 1, 1)]).profile();
         profile.threads[0].identity.name = "a\"<&>\\b\u{1}".into();
-        let export = |format| {
-            let mut out = Vec::new();
-            write_matrix(&profile, CommKind::Raw, format, &mut out).unwrap();
-            String::from_utf8(out).unwrap()
-        };
+        let export =
+            |format| String::from_utf8(written(&profile, MatrixKind::Raw, None, format)).unwrap();
         assert!(export(MatrixFormat::GraphMl).contains(">a\"&lt;&amp;&gt;\\b\u{fffd}<"));
         assert!(export(MatrixFormat::Dot).contains("[label=\"T0 a\\\"<&>\\\\b\u{fffd}\"]"));
     }
@@ -150,8 +234,8 @@ mod tests {
     fn a_full_disk_is_an_error() {
         let profile = sample(40, &[(0, 1, 9)]).profile();
         let mut full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let error =
-            write_matrix(&profile, CommKind::Raw, MatrixFormat::Csv, &mut full).unwrap_err();
+        let choice = Choice::new(&profile, MatrixKind::Raw, None).unwrap();
+        let error = write_matrix(&profile, choice, MatrixFormat::Csv, &mut full).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 }

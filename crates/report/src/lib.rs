@@ -7,7 +7,7 @@
 //! | `lines.rs`, `lines/` | hot lines: who does what to which bytes from where |
 //! | `compare.rs` | computes the placements that are compared |
 //! | `layouts.rs`, `levels.rs` | the machine, placements on it, where the talk meets |
-//! | `export.rs`, `export/` | matrices as CSV, NumPy, GraphML, DOT, and as numalize writes them |
+//! | `export.rs`, `export/` | matrices as CSV, NumPy, GraphML, DOT, and as numalize writes them; tables as CSV, JSON |
 //! | `text.rs`, `text/`, `table.rs` | the report in the terminal |
 //! | `page.rs` | the report as one HTML file; its looks are in `web/` |
 //! | `numbers.rs` | numbers for people |
@@ -32,7 +32,10 @@ mod samples;
 
 pub use advice::{Advice, AdviceKind};
 pub use compare::{CompareError, compare};
-pub use export::{MatrixFormat, write_matrix};
+pub use export::{
+    Choice, ChoiceError, MatrixFormat, MatrixKind, ProfileTable, TableFormat, write_matrix,
+    write_table,
+};
 pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread};
 pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use levels::LevelShare;

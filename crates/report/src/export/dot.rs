@@ -1,7 +1,8 @@
 //! Graphviz: `dot -Tsvg`, or `neato` for many threads. Width and weight grow with the events.
 
+use super::MatrixKind;
 use std::io::{self, Write};
-use types::{CommKind, CommMatrix};
+use types::CommMatrix;
 
 /// Line width of the strongest and the weakest edge, points.
 const WIDTHS: (f64, f64) = (6.0, 0.5);
@@ -9,12 +10,17 @@ const WIDTHS: (f64, f64) = (6.0, 0.5);
 pub(super) fn write(
     matrix: &CommMatrix,
     names: &[&str],
-    kind: CommKind,
+    kind: MatrixKind,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let most = matrix.iter().map(|(_, _, count)| count).max().unwrap_or(1) as f64;
-    writeln!(out, "digraph {} {{", kind.name())?;
-    writeln!(out, "  // Edges: events from the first thread to the second.")?;
+    // A name with a hyphen would have to be quoted.
+    let name = kind.name().replace('-', "_");
+    let (graph, edge, meaning) = match kind {
+        MatrixKind::Undirected => ("graph", "--", "between two threads"),
+        _ => ("digraph", "->", "from the first thread to the second"),
+    };
+    writeln!(out, "{graph} {name} {{\n  // Edges: events {meaning}.")?;
     for (id, name) in names.iter().enumerate() {
         writeln!(out, "  T{id} [label=\"T{id} {}\"];", escape(name))?;
     }
@@ -25,7 +31,7 @@ pub(super) fn write(
         let weight = (relative * 100.0).round().max(1.0);
         writeln!(
             out,
-            "  {from} -> {to} [weight={weight}, penwidth={width:.2}, label=\"{count}\"];"
+            "  {from} {edge} {to} [weight={weight}, penwidth={width:.2}, label=\"{count}\"];"
         )?;
     }
     writeln!(out, "}}")

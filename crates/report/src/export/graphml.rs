@@ -1,12 +1,13 @@
 //! GraphML, as networkx, igraph, Gephi and yEd read it.
 
+use super::MatrixKind;
 use std::io::{self, Write};
-use types::{CommKind, CommMatrix};
+use types::CommMatrix;
 
 pub(super) fn write(
     matrix: &CommMatrix,
     names: &[&str],
-    kind: CommKind,
+    kind: MatrixKind,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
@@ -15,8 +16,9 @@ pub(super) fn write(
         out,
         "  <key id=\"name\" for=\"node\" attr.name=\"name\" attr.type=\"string\"/>\n  \
          <key id=\"events\" for=\"edge\" attr.name=\"events\" attr.type=\"long\"/>\n  \
-         <graph id=\"{}\" edgedefault=\"directed\">",
-        kind.name()
+         <graph id=\"{}\" edgedefault=\"{}\">",
+        kind.name(),
+        if kind == MatrixKind::Undirected { "undirected" } else { "directed" }
     )?;
     for (id, name) in names.iter().enumerate() {
         let name = escape(name);

@@ -1,0 +1,332 @@
+//! The tables of a profile as CSV and JSON, for what reads no Parquet.
+//!
+//! Names and meanings are those of the profile's schema (`profile::schema`), with two differences
+//! that suit text: addresses are hexadecimal (`0x4040c0`; JSON numbers lose digits beyond 2^53), and
+//! sets of bytes come as ranges of offsets (`0-7 16`, in `…_bytes`) and as a bit set (`0x…`, in
+//! `…_mask`). CSV is RFC 4180: a line of names first, fields with commas, quotes or line breaks in
+//! quotes, lines ended by CR LF. JSON is an array of objects, one a line.
+
+use crate::lines::{Bytes, events_of};
+use profile::Profile;
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::io::{self, Write};
+
+/// A table of a profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProfileTable {
+    Threads,
+    Slices,
+    Activity,
+    Comm,
+    Sites,
+    /// Most events first.
+    Lines,
+    Events,
+}
+
+/// A file format for a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TableFormat {
+    Csv,
+    Json,
+}
+
+/// One field.
+enum Field<'a> {
+    Number(u64),
+    Text(Cow<'a, str>),
+    Nothing,
+}
+
+impl From<u64> for Field<'_> {
+    fn from(number: u64) -> Self {
+        Field::Number(number)
+    }
+}
+
+impl From<u32> for Field<'_> {
+    fn from(number: u32) -> Self {
+        Field::Number(number.into())
+    }
+}
+
+impl<'a> From<&'a str> for Field<'a> {
+    fn from(text: &'a str) -> Self {
+        Field::Text(Cow::Borrowed(text))
+    }
+}
+
+impl<'a> From<&'a String> for Field<'a> {
+    fn from(text: &'a String) -> Self {
+        Field::Text(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Field<'_> {
+    fn from(text: String) -> Self {
+        Field::Text(Cow::Owned(text))
+    }
+}
+
+/// Writes one table.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_table(
+    profile: &Profile,
+    table: ProfileTable,
+    format: TableFormat,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut rows = Rows { names: table.names(), format, out, written: 0 };
+    rows.start()?;
+    match table {
+        ProfileTable::Threads => threads(profile, &mut rows),
+        ProfileTable::Slices => slices(profile, &mut rows),
+        ProfileTable::Activity => activity(profile, &mut rows),
+        ProfileTable::Comm => comm(profile, &mut rows),
+        ProfileTable::Sites => sites(profile, &mut rows),
+        ProfileTable::Lines => lines(profile, &mut rows),
+        ProfileTable::Events => events(profile, &mut rows),
+    }?;
+    rows.finish()
+}
+
+impl ProfileTable {
+    /// The columns, in order.
+    pub fn names(self) -> &'static [&'static str] {
+        match self {
+            ProfileTable::Threads => &[
+                "thread",
+                "parent",
+                "start_routine",
+                "start_symbol",
+                "ordinal",
+                "name",
+                "os_tid",
+                "started_ns",
+                "ended_ns",
+                "instructions",
+                "loads",
+                "stores",
+            ],
+            ProfileTable::Slices => &["slice", "start_ns", "end_ns"],
+            ProfileTable::Activity => &["slice", "thread", "instructions", "loads", "stores"],
+            ProfileTable::Comm => &["slice", "from", "to", "kind", "sharing", "count"],
+            ProfileTable::Sites => {
+                &["site", "address", "module", "offset", "function", "file", "line", "inlined"]
+            }
+            ProfileTable::Lines => &[
+                "line",
+                "region",
+                "object",
+                "writers",
+                "readers",
+                "raw_true",
+                "raw_false",
+                "raw_any",
+                "waw_true",
+                "waw_false",
+                "waw_any",
+            ],
+            ProfileTable::Events => &[
+                "line",
+                "from",
+                "to",
+                "kind",
+                "sharing",
+                "from_site",
+                "to_site",
+                "count",
+                "from_bytes",
+                "from_mask",
+                "to_bytes",
+                "to_mask",
+            ],
+        }
+    }
+}
+
+fn threads(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    for row in &profile.threads {
+        rows.row(&[
+            row.id.0.into(),
+            row.identity.parent.map_or(Field::Nothing, |parent| parent.0.into()),
+            (&row.identity.start_routine).into(),
+            (&row.start_symbol).into(),
+            row.identity.ordinal.into(),
+            (&row.identity.name).into(),
+            row.os_tid.into(),
+            row.started_ns.into(),
+            row.ended_ns.into(),
+            row.instructions.into(),
+            row.loads.into(),
+            row.stores.into(),
+        ])?;
+    }
+    Ok(())
+}
+
+fn slices(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    for (slice, row) in profile.slices.iter().enumerate() {
+        rows.row(&[(slice as u64).into(), row.start_ns.into(), row.end_ns.into()])?;
+    }
+    Ok(())
+}
+
+fn activity(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    for row in &profile.activity {
+        rows.row(&[
+            row.slice.into(),
+            row.thread.0.into(),
+            row.instructions.into(),
+            row.loads.into(),
+            row.stores.into(),
+        ])?;
+    }
+    Ok(())
+}
+
+fn comm(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    for row in &profile.comm {
+        rows.row(&[
+            row.slice.into(),
+            row.from.0.into(),
+            row.to.0.into(),
+            row.kind.name().into(),
+            row.sharing.name().into(),
+            row.count.into(),
+        ])?;
+    }
+    Ok(())
+}
+
+fn sites(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    for (site, row) in profile.sites.iter().enumerate() {
+        rows.row(&[
+            (site as u64).into(),
+            format!("{:#x}", row.address).into(),
+            (&row.module).into(),
+            format!("{:#x}", row.offset).into(),
+            (&row.function).into(),
+            (&row.file).into(),
+            row.line.into(),
+            (&row.inlined).into(),
+        ])?;
+    }
+    Ok(())
+}
+
+fn lines(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    let mut lines: Vec<_> = profile.lines.iter().collect();
+    lines.sort_by_key(|row| (Reverse(events_of(row)), row.line));
+    for row in lines {
+        rows.row(&[
+            format!("{:#x}", row.line).into(),
+            (&row.region).into(),
+            (&row.object).into(),
+            row.writers.into(),
+            row.readers.into(),
+            row.raw_true.into(),
+            row.raw_false.into(),
+            row.raw_any.into(),
+            row.waw_true.into(),
+            row.waw_false.into(),
+            row.waw_any.into(),
+        ])?;
+    }
+    Ok(())
+}
+
+fn events(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    for row in &profile.events {
+        let (from, to) = (Bytes(row.from_bytes), Bytes(row.to_bytes));
+        rows.row(&[
+            format!("{:#x}", row.line).into(),
+            row.from.0.into(),
+            row.to.0.into(),
+            row.kind.name().into(),
+            row.sharing.name().into(),
+            row.from_site.into(),
+            row.to_site.into(),
+            row.count.into(),
+            from.ranges().into(),
+            from.mask().into(),
+            to.ranges().into(),
+            to.mask().into(),
+        ])?;
+    }
+    Ok(())
+}
+
+/// Writes rows in a format.
+struct Rows<'a> {
+    names: &'static [&'static str],
+    format: TableFormat,
+    out: &'a mut dyn Write,
+    written: u64,
+}
+
+impl Rows<'_> {
+    fn start(&mut self) -> io::Result<()> {
+        match self.format {
+            TableFormat::Csv => write!(self.out, "{}\r\n", self.names.join(",")),
+            TableFormat::Json => write!(self.out, "["),
+        }
+    }
+
+    fn row(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
+        assert_eq!(fields.len(), self.names.len());
+        match self.format {
+            TableFormat::Csv => self.csv(fields),
+            TableFormat::Json => self.json(fields),
+        }?;
+        self.written += 1;
+        Ok(())
+    }
+
+    fn csv(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
+        for (index, field) in fields.iter().enumerate() {
+            if index > 0 {
+                write!(self.out, ",")?;
+            }
+            match field {
+                Field::Number(number) => write!(self.out, "{number}")?,
+                Field::Text(text) if text.contains([',', '"', '\r', '\n']) => {
+                    write!(self.out, "\"{}\"", text.replace('"', "\"\""))?;
+                }
+                Field::Text(text) => write!(self.out, "{text}")?,
+                Field::Nothing => {}
+            }
+        }
+        write!(self.out, "\r\n")
+    }
+
+    fn json(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
+        write!(self.out, "{}{{", if self.written == 0 { "\n" } else { ",\n" })?;
+        for (index, (name, field)) in self.names.iter().zip(fields).enumerate() {
+            if index > 0 {
+                write!(self.out, ",")?;
+            }
+            write!(self.out, "\"{name}\":")?;
+            match field {
+                Field::Number(number) => write!(self.out, "{number}")?,
+                Field::Text(text) => serde_json::to_writer(&mut *self.out, text)?,
+                Field::Nothing => write!(self.out, "null")?,
+            }
+        }
+        write!(self.out, "}}")
+    }
+
+    fn finish(self) -> io::Result<()> {
+        if self.format == TableFormat::Json {
+            write!(self.out, "\n]\n")?;
+        }
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+#[path = "tables_tests.rs"]
+mod tests;
