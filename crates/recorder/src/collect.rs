@@ -2,17 +2,21 @@
 
 use crate::child::{Ended, Ending};
 use crate::error::RecorderError;
+use crate::places::{file_name, locate};
 use crate::processes;
-use crate::session::{RawCell, RawModule, RawThread, Session, SessionOptions};
+use crate::reference::Traced;
+use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::signals::signal_name;
+use crate::tables::Tables;
 use crate::target::Target;
-use profile::{
-    CommRow, Counted, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals,
-};
+use crate::timeline::Timeline;
+use crate::watch::{Watched, monotonic_ns};
+use profile::{CommRow, Counted, Meta, Mode, Profile, SCHEMA_VERSION, ThreadRow, Totals};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use symbols::Resolver;
 use types::{ThreadId, ThreadIdentity};
 use wire::session::{Header, life};
@@ -24,6 +28,26 @@ pub struct Circumstances<'a> {
     pub topology_xml: String,
     pub started: SystemTime,
     pub ended: Ended,
+    pub found: &'a Found,
+}
+
+/// What was found out about a recording while it ran, for all its processes.
+#[derive(Default)]
+pub struct Found {
+    pub watched: Watched,
+    /// By segment, in the mode of the reference.
+    pub traced: Vec<Traced>,
+    /// CLOCK_MONOTONIC when the program had ended, ns.
+    ended_ns: i64,
+    /// Names of code and data, read once for all processes.
+    pub resolver: RefCell<Resolver>,
+}
+
+impl Found {
+    /// To be called right after the program's end.
+    pub fn new(watched: Watched, traced: Vec<Traced>) -> Self {
+        Self { watched, traced, ended_ns: monotonic_ns(), resolver: RefCell::default() }
+    }
 }
 
 /// Builds the profile of a session that was recorded.
@@ -34,14 +58,22 @@ pub fn profile(
 ) -> Result<Profile, RecorderError> {
     let raw = session.threads(header.threads.load(Relaxed) as usize)?;
     let modules = session.modules(header.modules.load(Relaxed) as usize)?;
-    let cells = session.cells(raw.len())?;
-    let threads = thread_rows(&raw, &modules, header.started_ns.load(Relaxed), monotonic_ns());
-    let comm: Vec<CommRow> = cells
-        .into_iter()
-        .filter(|cell| cell.from != cell.to)
-        .map(|RawCell { kind, from, to, count }| CommRow::whole(from, to, kind, count))
-        .collect();
-    let warnings = warnings(header, &threads, &comm, &run);
+    let started_ns = header.started_ns.load(Relaxed);
+    let alone = Timeline::new(started_ns, Duration::ZERO);
+    let timeline = run.found.watched.timeline.as_ref().unwrap_or(&alone);
+    let ended_ns = match header.ended_ns.load(Relaxed) {
+        0 => run.found.ended_ns,
+        ended_ns => ended_ns,
+    };
+    let since_start = |ns| timeline.since_start(ns);
+    let threads = {
+        let resolver = &mut run.found.resolver.borrow_mut();
+        thread_rows(&raw, &modules, since_start, ended_ns, resolver)
+    };
+    let tables =
+        Tables::read(session, header, run.options, run.found, timeline, &threads, &modules)?;
+    let mut warnings = warnings(header, &threads, &tables.comm, &run);
+    warnings.extend(notes(session.segment(), &tables, &run));
     let (exit_code, exit_signal) = match run.ended.ending {
         Ending::Exited(code) => (Some(code), None),
         Ending::Killed(signal) => (None, Some(signal)),
@@ -59,26 +91,26 @@ pub fn profile(
         host: host(),
         topology_xml: run.topology_xml,
         mode: Mode::Exact,
-        parameters: Parameters::matrix(run.options.block_bytes),
-        totals: Totals::of(&threads, &comm),
+        parameters: tables.parameters,
+        totals: Totals::of(&threads, &tables.comm),
         warnings,
         exit_code,
         exit_signal,
         processes: Vec::new(),
     };
-    Ok(Profile::new(meta, threads, comm))
+    let Tables { slices, activity, comm, sites, lines, events, .. } = tables;
+    Ok(Profile { meta, threads, slices, activity, comm, sites, lines, events })
 }
 
 /// Threads with the identities by which another run of the program knows them.
 fn thread_rows(
     raw: &[RawThread],
     modules: &[RawModule],
-    recording_started_ns: i64,
-    now_ns: i64,
+    since: impl Fn(i64) -> u64,
+    process_ended_ns: i64,
+    resolver: &mut Resolver,
 ) -> Vec<ThreadRow> {
-    let mut resolver = Resolver::new();
     let mut seen: HashMap<(Option<ThreadId>, String), u32> = HashMap::new();
-    let since = |ns: i64| u64::try_from(ns - recording_started_ns).unwrap_or(0);
     raw.iter()
         .enumerate()
         .map(|(id, thread)| {
@@ -94,7 +126,7 @@ fn thread_rows(
             let ordinal = *count;
             *count += 1;
             let ended_ns = if thread.life == life::ALIVE || thread.ended_ns == 0 {
-                now_ns
+                process_ended_ns
             } else {
                 thread.ended_ns
             };
@@ -118,19 +150,6 @@ fn thread_rows(
             }
         })
         .collect()
-}
-
-/// The file that is mapped at `address`, and the place in it. Of files that were mapped there one
-/// after the other, the last.
-fn locate(modules: &[RawModule], address: u64) -> Option<(&str, u64)> {
-    let module = modules.iter().rev().find(|m| (m.start..m.end).contains(&address))?;
-    Some((module.path.as_str(), address - module.start + module.file_offset))
-}
-
-/// The last part of a path as the kernel prints it.
-fn file_name(path: &str) -> &str {
-    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// What the profile does not hold, one sentence each.
@@ -174,6 +193,33 @@ fn warnings(
     list
 }
 
+/// What became coarser or was left out when the counts were read.
+fn notes(segment: u32, tables: &Tables, run: &Circumstances<'_>) -> Vec<String> {
+    let mut list = Vec::new();
+    let (wanted, slice) = (run.options.slice, Duration::from_nanos(tables.parameters.slice_ns));
+    if slice > wanted {
+        list.push(format!(
+            "Time slices are {} long instead of {}, to bound their number and what watching costs.",
+            humantime::format_duration(slice),
+            humantime::format_duration(wanted)
+        ));
+    }
+    let traced = run.found.traced.get(segment as usize);
+    if let Some(missing) = traced.map(|traced| traced.missing).filter(|missing| *missing > 0) {
+        list.push(format!(
+            "{} missing from the trace because the program was killed in the middle.",
+            several(missing, "access is", "accesses are")
+        ));
+    }
+    if tables.damaged > 0 {
+        list.push(format!(
+            "{} no sense and left out: the program has written over its recording.",
+            several(tables.damaged, "count makes", "counts make")
+        ));
+    }
+    list
+}
+
 /// Limits of the engine that were reached.
 fn limits(header: &Header) -> Vec<String> {
     let sentences = [
@@ -213,6 +259,30 @@ fn limits(header: &Header) -> Vec<String> {
             "loaded libraries were not described",
             "threads that start there have no name for their start routine",
         ),
+        (
+            &header.events_without_line,
+            "event is on lines of memory that were too many to keep",
+            "events are on lines of memory that were too many to keep",
+            "they are told by code site only",
+        ),
+        (
+            &header.events_without_site,
+            "event of the matrix found no room among those told by line and code site",
+            "events of the matrix found no room among those told by line and code site",
+            "the matrix has them all",
+        ),
+        (
+            &header.cells_late,
+            "event was counted in an earlier time slice because no room was left",
+            "events were counted in earlier time slices because no room was left",
+            "choose longer ones with --slice",
+        ),
+        (
+            &header.cells_lost,
+            "event was lost because no room was left",
+            "events were lost because no room was left",
+            "choose longer time slices with --slice",
+        ),
     ];
     let mut list: Vec<String> = sentences
         .into_iter()
@@ -236,13 +306,6 @@ fn limits(header: &Header) -> Vec<String> {
 /// "1 process was", "3 processes were".
 pub fn several(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
-}
-
-pub fn monotonic_ns() -> i64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 fn host() -> String {

@@ -38,7 +38,7 @@ fn the_same_routine_of_the_same_parent_is_numbered() {
         thread(Some(1), 0x1940),
         thread(Some(0), 0xdead_0000),
     ];
-    let rows = thread_rows(&raw, &modules, 1_000, 99_000);
+    let rows = thread_rows(&raw, &modules, |ns| ns as u64 - 1_000, 99_000, &mut Resolver::new());
     let identity: Vec<_> = rows
         .iter()
         .map(|r| (r.identity.start_routine.as_str(), r.identity.parent, r.identity.ordinal))
@@ -63,7 +63,7 @@ fn a_thread_that_was_cut_off_ends_with_the_recording() {
     let mut raw = thread(None, 0);
     raw.life = life::ALIVE;
     raw.ended_ns = 0;
-    let rows = thread_rows(&[raw], &[], 1_000, 99_000);
+    let rows = thread_rows(&[raw], &[], |ns| ns as u64 - 1_000, 99_000, &mut Resolver::new());
     assert_eq!(rows[0].ended_ns, 98_000);
 }
 
@@ -81,11 +81,13 @@ fn target() -> Target {
 fn all_warnings(header: &Header, threads: usize, talk: bool, ended: Ended) -> Vec<String> {
     let target = target();
     let raw: Vec<_> = (0..threads).map(|_| thread(None, 0)).collect();
-    let rows = thread_rows(&raw, &[], 0, 0);
+    let rows = thread_rows(&raw, &[], |ns| ns as u64, 0, &mut Resolver::new());
     let (from, to) = (ThreadId(0), ThreadId(1));
     let comm = [CommRow::whole(from, to, CommKind::Raw, 1)];
+    let found = Found::default();
     let run = Circumstances {
         target: &target,
+        found: &found,
         options: SessionOptions::default(),
         topology_xml: String::new(),
         started: SystemTime::UNIX_EPOCH,
@@ -113,16 +115,24 @@ fn every_limit_is_told_in_words() {
     header.readers_forgotten.store(4, Relaxed);
     header.sites_unseen.store(5, Relaxed);
     header.modules_dropped.store(6, Relaxed);
+    header.events_without_line.store(7, Relaxed);
+    header.events_without_site.store(8, Relaxed);
+    header.cells_late.store(9, Relaxed);
+    header.cells_lost.store(10, Relaxed);
     header.execs.store(1, Relaxed);
     let list = all_warnings(&header, 2, true, ended(Ending::Exited(0)));
-    assert_eq!(list.len(), 7);
+    assert_eq!(list.len(), 11);
     assert_eq!(
         list[0],
         "1 child process (fork, posix_spawn) ran unprofiled; what they did is not in this profile."
     );
     assert!(list[1].starts_with("2 threads ran unprofiled because no slot was left;"));
     assert_eq!(
-        list[6],
+        list[9],
+        "10 events were lost because no room was left; choose longer time slices with --slice."
+    );
+    assert_eq!(
+        list[10],
         "The process replaced its program (execve) once; the profile holds the last one."
     );
 }

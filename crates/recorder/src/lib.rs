@@ -5,22 +5,30 @@
 //!
 //! Below them: [`target`] finds and checks the program, [`inject`] finds the library, [`child`]
 //! starts it and passes signals on, [`memory`] is the memory shared with it, [`session`] reads a
-//! recording, `collect` turns it into a profile, [`processes`] its children, [`reference`] replays a
-//! traced one. Neighbours: `wire` has the layouts, `agent` and
-//! `shim` are the injected libraries, `cli` holds the verbs.
+//! recording, [`reference`] replays a traced one. `watch` looks at a program while it runs
+//! (`timeline`: its time slices, `regions`: its memory). At the end `counts` sums what was counted,
+//! `places` says what lies at addresses of code and data, `tables` joins these, `collect` makes a
+//! profile of it all, and [`processes`] those of the children. Neighbours: `wire` has the layouts, `agent` and `shim` are
+//! the injected libraries, `cli` holds the verbs.
 
 pub mod child;
 mod collect;
+mod counts;
 pub mod error;
 pub mod inject;
 pub mod launch;
 pub mod memory;
+mod places;
 pub mod processes;
 pub mod record;
 pub mod reference;
+mod regions;
 pub mod session;
 pub mod signals;
+mod tables;
 pub mod target;
+mod timeline;
+mod watch;
 
 pub use child::{Ended, Ending, Streams};
 pub use error::RecorderError;

@@ -4,7 +4,7 @@
 //! Each has a segment of the session; `session` reads it, `collect` makes the profile.
 
 use crate::child::{Ended, Ending};
-use crate::collect::{self, Circumstances};
+use crate::collect::{self, Circumstances, Found};
 use crate::error::RecorderError;
 use crate::session::{Session, SessionOptions, text};
 use crate::target::Target;
@@ -30,17 +30,19 @@ pub struct Processes {
     topology_xml: String,
     /// Start of the recording, by the wall clock and in ns by CLOCK_MONOTONIC.
     started: (SystemTime, i64),
+    found: Found,
     rows: Vec<ProcessRow>,
     warnings: Vec<String>,
 }
 
 impl Processes {
     /// Looks through the segments of `session`, the first process's.
-    pub fn find(
+    pub(crate) fn find(
         session: &Session,
         options: SessionOptions,
         topology_xml: &str,
         started: SystemTime,
+        found: Found,
     ) -> Result<Self, RecorderError> {
         let mapping = session.header()?;
         let first = &mapping.records()[0];
@@ -59,9 +61,15 @@ impl Processes {
             options,
             topology_xml: topology_xml.to_owned(),
             started: (started, first.started_ns.load(Relaxed)),
+            found,
             rows,
             warnings,
         })
+    }
+
+    /// What was found out about all processes of the recording while they ran.
+    pub(crate) fn found(&self) -> &Found {
+        &self.found
     }
 
     /// One row for each process.
@@ -95,7 +103,7 @@ impl Processes {
         };
         let start_ns = header.started_ns.load(Relaxed);
         let end_ns = match header.ended_ns.load(Relaxed) {
-            0 => collect::monotonic_ns(),
+            0 => crate::watch::monotonic_ns(),
             end_ns => end_ns,
         };
         let duration = |ns: i64| Duration::from_nanos(u64::try_from(ns).unwrap_or(0));
@@ -110,8 +118,8 @@ impl Processes {
         let topology_xml = if row.threads > 1 { self.topology_xml.clone() } else { String::new() };
         let (wall_clock, first_ns) = self.started;
         let started = wall_clock + duration(start_ns - first_ns);
-        let run =
-            Circumstances { target: &target, options: self.options, topology_xml, started, ended };
+        let (target, options, found) = (&target, self.options, &self.found);
+        let run = Circumstances { target, options, topology_xml, started, ended, found };
         let mut profile = collect::profile(&session, header, run)?;
         profile.meta.exit_code = row.exit_code;
         if row.exit_code.is_none() {
@@ -263,7 +271,7 @@ mod tests {
 
     fn found(session: &Session) -> Processes {
         let options = SessionOptions::default();
-        Processes::find(session, options, "", SystemTime::UNIX_EPOCH).unwrap()
+        Processes::find(session, options, "", SystemTime::UNIX_EPOCH, Found::default()).unwrap()
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! Recording a program with the exact engine.
 
-use crate::child::{Ended, Ending, Launch, Streams};
-use crate::collect::{self, Circumstances};
+use crate::child::{Ended, Ending, Launch, Running, Streams};
+use crate::collect::{self, Circumstances, Found};
 use crate::error::RecorderError;
 use crate::inject::{self, AGENT, TUNABLES};
 use crate::processes::Processes;
+use crate::reference;
 use crate::session::{Session, SessionOptions};
 use crate::signals::signal_name;
 use crate::target::Target;
-use profile::Profile;
-use std::sync::atomic::Ordering::Relaxed;
+use crate::watch;
+use profile::{Counted, Profile};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::SystemTime;
 use wire::session::{ENV, Header, failure, state};
 
@@ -42,15 +46,42 @@ pub fn record(
     ];
     let started = SystemTime::now();
     let launch = Launch { target, environment, streams, adopt_orphans: true };
-    let ended = launch.start()?.wait(|| ())?;
+    let (ended, found) = follow(&session, options, launch.start()?)?;
     let header = session.header()?;
     check_recorded(&header.records()[0], &ended)?;
-    let processes = Processes::find(&session, options, &topology_xml, started)?;
-    let circumstances = Circumstances { target, options, topology_xml, started, ended };
+    let processes = Processes::find(&session, options, &topology_xml, started, found)?;
+    let found = processes.found();
+    let circumstances = Circumstances { target, options, topology_xml, started, ended, found };
     let mut profile = collect::profile(&session, &header.records()[0], circumstances)?;
     profile.meta.processes = processes.rows().to_vec();
     profile.meta.warnings.extend_from_slice(processes.warnings());
     Ok(Recording { profile, processes, ended })
+}
+
+/// Waits for the program, watches it meanwhile, and replays its trace in that mode.
+fn follow(
+    session: &Session,
+    options: SessionOptions,
+    running: Running,
+) -> Result<(Ended, Found), RecorderError> {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watching = scope.spawn(|| watch::watch(session, options.slice, &over));
+        let replaying = (options.counted == Counted::Reference).then(|| {
+            scope.spawn(|| reference::follow(session.memory(), options.block_bytes, &over))
+        });
+        let ended = running.wait(|| ());
+        over.store(true, Release);
+        watching.thread().unpark();
+        let watched = join(watching);
+        let traced = replaying.map_or_else(|| Ok(Vec::new()), join);
+        Ok((ended?, Found::new(watched?, traced?)))
+    })
+}
+
+/// The result of a thread of ours.
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Whether the agent took the program over, and if not, why.

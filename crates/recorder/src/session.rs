@@ -155,6 +155,28 @@ impl Session {
         self.memory.map(self.at(0), 1)
     }
 
+    /// The first page of process `segment`.
+    pub fn header_of(&self, segment: u32) -> Result<Mapping<'_, Header>, RecorderError> {
+        self.memory.map(u64::from(segment) * session::SEGMENT_BYTES, 1)
+    }
+
+    /// The pages of all threads that process `segment` may have. Reading one that nobody has written
+    /// takes memory.
+    pub fn pages_of(&self, segment: u32) -> Result<Mapping<'_, ThreadPage>, RecorderError> {
+        let start = u64::from(segment) * session::SEGMENT_BYTES;
+        self.memory.map(start + session::THREADS_OFFSET, session::MAX_THREADS)
+    }
+
+    /// Number of the segment.
+    pub fn segment(&self) -> u32 {
+        self.segment
+    }
+
+    /// The memory of all processes.
+    pub fn memory(&self) -> &SharedMemory {
+        &self.memory
+    }
+
     /// The first `count` threads.
     pub fn threads(&self, count: usize) -> Result<Vec<RawThread>, RecorderError> {
         (0..count.min(session::MAX_THREADS))
@@ -176,6 +198,26 @@ impl Session {
             .collect()
     }
 
+    /// Program addresses of the first `count` code sites, by site; 0 where none was noted.
+    pub fn sites(&self, count: usize) -> Result<Vec<u64>, RecorderError> {
+        let mut sites = vec![0; count.min(session::MAX_SITES)];
+        let start = self.at(session::SITES_OFFSET);
+        for_each_counter(self.memory.file(), start, 8 * sites.len() as u64, |site, address| {
+            sites[site] = address;
+        })
+        .map_err(RecorderError::ReadBack)?;
+        Ok(sites)
+    }
+
+    /// Calls `found` with each chunk of the pool that was ever written, in order.
+    pub fn for_each_chunk(&self, mut found: impl FnMut(&[u8])) -> Result<(), RecorderError> {
+        let bytes = session::MAX_CHUNKS as u64 * CHUNK_BYTES;
+        for_each_data(self.memory.file(), self.at(session::POOL_OFFSET), bytes, |_, data| {
+            data.chunks_exact(CHUNK_BYTES as usize).for_each(&mut found);
+        })
+        .map_err(RecorderError::ReadBack)
+    }
+
     /// All counters that are not 0 among `threads` threads, ordered by (kind, from, to).
     pub fn cells(&self, threads: usize) -> Result<Vec<RawCell>, RecorderError> {
         let mut cells = Vec::new();
@@ -192,6 +234,12 @@ impl Session {
         }
         cells.sort_by_key(|cell| (cell.kind, cell.from, cell.to));
         Ok(cells)
+    }
+
+    /// Writes as the agent would.
+    #[cfg(test)]
+    pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) {
+        self.memory.file().write_all_at(bytes, self.at(offset)).unwrap();
     }
 
     /// Reads one record; a hole reads as zeroes and stays a hole.
@@ -231,17 +279,39 @@ fn for_each_counter(
     bytes: u64,
     mut found: impl FnMut(usize, u64),
 ) -> io::Result<()> {
+    for_each_data(file, start, bytes, |at, data| {
+        for (i, word) in data.chunks_exact(8).enumerate() {
+            let value = u64::from_le_bytes(word.try_into().expect("chunks of eight"));
+            if value != 0 {
+                found((at / 8) as usize + i, value);
+            }
+        }
+    })
+}
+
+/// Bytes that are read at a time: a multiple of every record, and of a page.
+const READ_BYTES: u64 = 1 << 20;
+
+/// Calls `found(offset from start, data)` with what is written in `bytes` bytes at `start`, a page,
+/// or several, at a time, in order, skipping holes.
+fn for_each_data(
+    file: &File,
+    start: u64,
+    bytes: u64,
+    mut found: impl FnMut(u64, &[u8]),
+) -> io::Result<()> {
     let end = start + bytes;
+    let mut buffer = Vec::new();
     let mut at = start;
     while let Some(data) = seek(file, at, libc::SEEK_DATA)?.filter(|&data| data < end) {
         let stop = seek(file, data, libc::SEEK_HOLE)?.unwrap_or(end).min(end);
-        let mut buffer = vec![0u8; (stop - data) as usize];
-        file.read_exact_at(&mut buffer, data)?;
-        for (i, word) in buffer.chunks_exact(8).enumerate() {
-            let value = u64::from_le_bytes(word.try_into().expect("chunks of eight"));
-            if value != 0 {
-                found(((data - start) / 8) as usize + i, value);
-            }
+        let mut data = data;
+        while data < stop {
+            let next = stop.min(data + READ_BYTES);
+            buffer.resize((next - data) as usize, 0);
+            file.read_exact_at(&mut buffer, data)?;
+            found(data - start, &buffer);
+            data = next;
         }
         at = stop;
     }

@@ -1,0 +1,228 @@
+//! What the threads of a process have counted, out of its session's pool of chunks.
+//!
+//! Threads add an entry for what they have not counted before, so keys may occur more than once, in
+//! any order; here they are summed. Neighbours: `wire::detail` has the layout, [`session`] finds the
+//! chunks, `collect` makes tables of the result, `reference` gives the same from a replay.
+//!
+//! [`session`]: crate::session
+
+use crate::error::RecorderError;
+use crate::session::Session;
+use profile::{CommRow, EventRow};
+use std::mem::offset_of;
+use types::{CommKind, Sharing, ThreadId};
+use wire::detail::{
+    CELLS, CHUNK_BYTES, Cell, ChunkHead, EVENTS, Event, HEAD_BYTES, holds, kind as code,
+};
+
+/// Most rows of the matrices that are kept; beyond, time slices are joined two by two.
+const MOST_ROWS: usize = 4 << 20;
+
+/// Everything a process has counted.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Counts {
+    /// Ordered by [`CommRow::key`], one row for each.
+    pub comm: Vec<CommRow>,
+    /// Ordered by [`EventRow::key`], one row for each; sites are those of the session.
+    pub events: Vec<EventRow>,
+    /// How often slices were joined two by two, so that row and slice `n` stands for the session's
+    /// slices from `n << joined`.
+    pub joined: u32,
+    /// Entries that make no sense: the program has written over them.
+    pub damaged: u64,
+}
+
+impl Counts {
+    /// Reads the pool of a session with `threads` threads, with slices joined `joined` times at
+    /// least.
+    pub fn read(session: &Session, threads: usize, joined: u32) -> Result<Self, RecorderError> {
+        let counts = Self { joined, ..Self::default() };
+        let mut reading = Reading { counts, threads, most_rows: MOST_ROWS };
+        session.for_each_chunk(|chunk| reading.chunk(chunk))?;
+        Ok(reading.finish())
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.comm.is_empty() && self.events.is_empty()
+    }
+}
+
+/// Adds rows with equal keys together; the result is ordered by key.
+pub fn sum_comm(rows: &mut Vec<CommRow>) {
+    rows.sort_unstable_by_key(CommRow::key);
+    rows.dedup_by(|next, kept| {
+        let same = next.key() == kept.key();
+        if same {
+            kept.count = kept.count.saturating_add(next.count);
+        }
+        same
+    });
+}
+
+/// The same for events; their bytes are united.
+pub fn sum_events(rows: &mut Vec<EventRow>) {
+    rows.sort_unstable_by_key(EventRow::key);
+    rows.dedup_by(|next, kept| {
+        let same = next.key() == kept.key();
+        if same {
+            kept.count = kept.count.saturating_add(next.count);
+            kept.from_bytes |= next.from_bytes;
+            kept.to_bytes |= next.to_bytes;
+        }
+        same
+    });
+}
+
+struct Reading {
+    counts: Counts,
+    threads: usize,
+    most_rows: usize,
+}
+
+impl Reading {
+    fn chunk(&mut self, bytes: &[u8]) {
+        let owner = u32_at(bytes, offset_of!(ChunkHead, thread));
+        let used = u32_at(bytes, offset_of!(ChunkHead, used)) as usize;
+        let entries = &bytes[HEAD_BYTES as usize..];
+        match u32_at(bytes, offset_of!(ChunkHead, holds)) {
+            holds::CELLS => {
+                let entries = entries.chunks_exact(size_of::<Cell>()).take(used.min(CELLS));
+                entries.for_each(|entry| self.cell(owner, entry));
+            }
+            holds::EVENTS => {
+                let entries = entries.chunks_exact(size_of::<Event>()).take(used.min(EVENTS));
+                entries.for_each(|entry| self.event(owner, entry));
+            }
+            _ => {}
+        }
+        // Summed now and then, so that what is summed at most doubles what is kept.
+        if self.counts.comm.len() >= 2 * self.most_rows {
+            self.sum();
+        }
+    }
+
+    fn cell(&mut self, owner: u32, entry: &[u8]) {
+        let count = u64_at(entry, offset_of!(Cell, count));
+        let other = u16_at(entry, offset_of!(Cell, other));
+        let Some(pair) = self.pair(owner, other, entry[offset_of!(Cell, kind)], count) else {
+            return;
+        };
+        let slice = u32_at(entry, offset_of!(Cell, slice)) >> self.counts.joined;
+        let Pair { from, to, kind, sharing, .. } = pair;
+        self.counts.comm.push(CommRow { slice, from, to, kind, sharing, count });
+    }
+
+    fn event(&mut self, owner: u32, entry: &[u8]) {
+        let count = u64_at(entry, offset_of!(Event, count));
+        let other = u16_at(entry, offset_of!(Event, other));
+        let Some(pair) = self.pair(owner, other, entry[offset_of!(Event, kind)], count) else {
+            return;
+        };
+        let own = (
+            u32_at(entry, offset_of!(Event, own_site)),
+            u64_at(entry, offset_of!(Event, own_bytes)),
+        );
+        let other = (
+            u32_at(entry, offset_of!(Event, other_site)),
+            u64_at(entry, offset_of!(Event, other_bytes)),
+        );
+        let (from, to) = if pair.owner_is_from { (own, other) } else { (other, own) };
+        self.counts.events.push(EventRow {
+            line: u64_at(entry, offset_of!(Event, line)),
+            from: pair.from,
+            to: pair.to,
+            kind: pair.kind,
+            sharing: pair.sharing,
+            from_site: from.0,
+            to_site: to.0,
+            count,
+            from_bytes: from.1,
+            to_bytes: to.1,
+        });
+    }
+
+    /// Who did what to whom; `None` for what was not counted yet and for nonsense.
+    fn pair(&mut self, owner: u32, other: u16, kind: u8, count: u64) -> Option<Pair> {
+        if count == 0 {
+            return None;
+        }
+        let other = u32::from(other);
+        let known = owner.max(other) < self.threads as u32 && owner != other;
+        let pair = if known { Pair::of(owner, other, kind) } else { None };
+        if pair.is_none() {
+            self.counts.damaged += 1;
+        }
+        pair
+    }
+
+    fn sum(&mut self) {
+        sum_comm(&mut self.counts.comm);
+        while self.counts.comm.len() > self.most_rows && self.last_slice() > 0 {
+            self.counts.joined += 1;
+            self.counts.comm.iter_mut().for_each(|row| row.slice >>= 1);
+            sum_comm(&mut self.counts.comm);
+        }
+    }
+
+    fn last_slice(&self) -> u32 {
+        self.counts.comm.iter().map(|row| row.slice).max().unwrap_or(0)
+    }
+
+    fn finish(mut self) -> Counts {
+        self.sum();
+        sum_events(&mut self.counts.events);
+        self.counts
+    }
+}
+
+/// The threads of an entry and what it counts.
+struct Pair {
+    kind: CommKind,
+    sharing: Sharing,
+    from: ThreadId,
+    to: ThreadId,
+    owner_is_from: bool,
+}
+
+impl Pair {
+    /// See [`wire::detail::kind`] for who is who; `None` for an unknown kind.
+    fn of(owner: u32, other: u32, kind: u8) -> Option<Self> {
+        let (kind, sharing) = match kind {
+            code::RAW => (CommKind::Raw, Sharing::Any),
+            code::RAW_TRUE => (CommKind::Raw, Sharing::True),
+            code::RAW_FALSE => (CommKind::Raw, Sharing::False),
+            code::WAW => (CommKind::Waw, Sharing::Any),
+            code::WAW_TRUE => (CommKind::Waw, Sharing::True),
+            code::WAW_FALSE => (CommKind::Waw, Sharing::False),
+            code::INVALIDATION => (CommKind::Invalidation, Sharing::Any),
+            code::UNDIRECTED => (CommKind::Undirected, Sharing::Any),
+            _ => return None,
+        };
+        let owner_is_from = match kind {
+            CommKind::Raw | CommKind::Waw => false,
+            CommKind::Invalidation => true,
+            CommKind::Undirected => owner < other,
+        };
+        let (from, to) = if owner_is_from { (owner, other) } else { (other, owner) };
+        Some(Self { kind, sharing, from: ThreadId(from), to: ThreadId(to), owner_is_from })
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(bytes[at..at + 2].try_into().expect("two bytes"))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+const _: () = assert!(CHUNK_BYTES > HEAD_BYTES);
+
+#[cfg(test)]
+#[path = "counts_tests.rs"]
+pub(crate) mod tests;

@@ -1,0 +1,335 @@
+//! Watches a recording while it runs: advances the time slices, notes what each thread has executed
+//! in them, and what kinds of memory the processes have.
+//!
+//! One thread of ours, asleep most of the time. What it costs is bounded by measuring it: where
+//! noting the threads takes more than a hundredth of a processor, slices are joined and so become
+//! longer; `/proc/PID/maps` is read again after a hundred times as long as reading it took.
+//! Neighbours: `record` starts it, [`timeline`] and [`regions`] hold what it finds, `collect` uses
+//! that.
+//!
+//! [`timeline`]: crate::timeline
+//! [`regions`]: crate::regions
+
+use crate::error::RecorderError;
+use crate::memory::Mapping;
+use crate::regions::Regions;
+use crate::session::Session;
+use crate::timeline::{Executed, Sample, Timeline, join_samples};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+use wire::session::{Header, MAX_SEGMENTS, MAX_THREADS, ThreadPage, life, state};
+
+/// How long to rest while the program has not begun: short at first, as most begin at once.
+const SHORT_REST: Duration = Duration::from_micros(500);
+const LONG_REST: Duration = Duration::from_millis(10);
+/// First and longest time between two looks at a process's memory.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+/// What noting may cost: one part in so many of a processor.
+const SHARE: u32 = 100;
+/// Slices between two decisions whether noting costs too much.
+const DECIDE_AFTER: u32 = 64;
+/// Most samples of a recording and most slices; beyond, slices are joined.
+const MOST_SAMPLES: usize = 2 << 20;
+const MOST_SLICES: usize = 1 << 18;
+
+/// What was seen of a recording.
+#[derive(Debug, Default)]
+pub struct Watched {
+    /// `None` when the program never began.
+    pub timeline: Option<Timeline>,
+    /// By the number of the segment; processes that came and went unseen may be missing at the end.
+    pub processes: Vec<Seen>,
+}
+
+/// What was seen of a process.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Ordered by slice and thread.
+    pub samples: Vec<Sample>,
+    pub regions: Regions,
+}
+
+/// Watches until `ended` is set and the watching thread is unparked.
+pub fn watch(
+    session: &Session,
+    slice: Duration,
+    ended: &AtomicBool,
+) -> Result<Watched, RecorderError> {
+    block_signals();
+    let Some(origin_ns) = wait_for_start(session, ended)? else { return Ok(Watched::default()) };
+    let mut watch = Watch {
+        session,
+        timeline: Timeline::new(origin_ns, slice),
+        processes: Vec::new(),
+        costs: Costs::default(),
+    };
+    while !ended.load(Acquire) {
+        watch.tick()?;
+        thread::park_timeout(watch.rest());
+    }
+    Ok(watch.finish())
+}
+
+/// Signals are for the thread that waits for the program.
+fn block_signals() {
+    // SAFETY: all-zero is a valid sigset_t to fill, and the pointers are valid.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+    }
+}
+
+/// When the agent took the program over; `None` when the program ended before that.
+fn wait_for_start(session: &Session, ended: &AtomicBool) -> Result<Option<i64>, RecorderError> {
+    let header = session.header_of(0)?;
+    let header = &header.records()[0];
+    let mut rest = SHORT_REST;
+    while !ended.load(Acquire) {
+        if header.state.load(Acquire) == state::RUNNING {
+            return Ok(Some(header.started_ns.load(Relaxed)));
+        }
+        thread::park_timeout(rest);
+        rest = (rest + rest / 8).min(LONG_REST);
+    }
+    Ok(None)
+}
+
+struct Watch<'a> {
+    session: &'a Session,
+    timeline: Timeline,
+    processes: Vec<Process<'a>>,
+    costs: Costs,
+}
+
+/// What noting has cost since the last decision.
+#[derive(Default)]
+struct Costs {
+    slices: u32,
+    spent: Duration,
+    since: Option<Instant>,
+}
+
+impl<'a> Watch<'a> {
+    fn now_ns(&self) -> u64 {
+        self.timeline.since_start(monotonic_ns())
+    }
+
+    fn tick(&mut self) -> Result<(), RecorderError> {
+        self.open_new()?;
+        let before = self.timeline.current();
+        if self.timeline.advance(self.now_ns()) {
+            let spent = cpu_time();
+            self.publish();
+            for process in self.processes.iter_mut() {
+                process.note_threads(before);
+            }
+            self.costs.spent += cpu_time().saturating_sub(spent);
+            self.costs.slices += 1;
+            if self.too_much() {
+                self.join();
+            }
+        }
+        for process in self.processes.iter_mut() {
+            process.look()?;
+        }
+        Ok(())
+    }
+
+    /// Starts to watch processes that have appeared.
+    fn open_new(&mut self) -> Result<(), RecorderError> {
+        let count = match self.processes.first() {
+            Some(first) => first.segments(),
+            None => 1,
+        };
+        while self.processes.len() < count as usize {
+            let process = Process::open(self.session, self.processes.len() as u32)?;
+            process.publish(self.timeline.current_unjoined());
+            self.processes.push(process);
+        }
+        Ok(())
+    }
+
+    /// Tells all processes which slice it is.
+    fn publish(&self) {
+        let slice = self.timeline.current_unjoined();
+        self.processes.iter().for_each(|process| process.publish(slice));
+    }
+
+    /// Whether slices are so many or so short that they should be joined.
+    fn too_much(&mut self) -> bool {
+        let samples: usize = self.processes.iter().map(|process| process.seen.samples.len()).sum();
+        if samples > MOST_SAMPLES || self.timeline.len() > MOST_SLICES {
+            return true;
+        }
+        let since = *self.costs.since.get_or_insert_with(Instant::now);
+        if self.costs.slices < DECIDE_AFTER {
+            return false;
+        }
+        let costs = std::mem::take(&mut self.costs);
+        costs.spent * SHARE > since.elapsed()
+    }
+
+    fn join(&mut self) {
+        self.timeline.join();
+        for process in self.processes.iter_mut() {
+            join_samples(&mut process.seen.samples, 1);
+        }
+        self.publish();
+    }
+
+    /// Until something is to be done.
+    fn rest(&self) -> Duration {
+        let until_slice = self.timeline.next_ns().map(|next| next.saturating_sub(self.now_ns()));
+        let until_look = self.processes.iter().filter_map(Process::until_look).min();
+        let until_slice = until_slice.map_or(LONGEST_LOOK, Duration::from_nanos);
+        until_slice.min(until_look.unwrap_or(LONGEST_LOOK)).min(LONGEST_LOOK)
+    }
+
+    fn finish(self) -> Watched {
+        let processes = self.processes.into_iter().map(|process| process.seen).collect();
+        Watched { timeline: Some(self.timeline), processes }
+    }
+}
+
+/// A process that is recorded.
+struct Process<'a> {
+    header: Mapping<'a, Header>,
+    /// `None` once it is gone: nothing more comes, and the mapping is large.
+    pages: Option<Mapping<'a, ThreadPage>>,
+    /// Programs it has executed.
+    execs: u32,
+    /// Threads that may still execute something, and how many have been seen.
+    live: Vec<u32>,
+    known: usize,
+    /// What each thread had executed at the last sample.
+    last: Vec<Executed>,
+    seen: Seen,
+    /// When to look at its memory, and how long after the last look that is.
+    look_at: Instant,
+    look_after: Duration,
+}
+
+impl<'a> Process<'a> {
+    fn open(session: &'a Session, segment: u32) -> Result<Self, RecorderError> {
+        Ok(Self {
+            header: session.header_of(segment)?,
+            pages: Some(session.pages_of(segment)?),
+            execs: 0,
+            live: Vec::new(),
+            known: 0,
+            last: Vec::new(),
+            seen: Seen::default(),
+            look_at: Instant::now(),
+            look_after: FIRST_LOOK,
+        })
+    }
+
+    fn header(&self) -> &Header {
+        &self.header.records()[0]
+    }
+
+    fn segments(&self) -> u32 {
+        self.header().segments.load(Relaxed).clamp(1, MAX_SEGMENTS)
+    }
+
+    fn publish(&self, slice: u32) {
+        if self.pages.is_some() {
+            self.header().slice.store(slice, Relaxed);
+        }
+    }
+
+    /// Notes what threads have executed in slice `slice`, which is over.
+    fn note_threads(&mut self, slice: u32) {
+        self.start_anew_after_exec();
+        let Some(pages) = &self.pages else { return };
+        let header = &self.header.records()[0];
+        let threads = (header.threads.load(Acquire) as usize).min(MAX_THREADS);
+        if threads > self.known {
+            self.live.extend(self.known as u32..threads as u32);
+            self.last.resize(threads, Executed::default());
+            self.known = threads;
+        }
+        let (pages, last, samples) = (pages.records(), &mut self.last, &mut self.seen.samples);
+        self.live.retain(|&thread| {
+            let page = &pages[thread as usize];
+            // Before the counters: what a thread has executed when it has ended is final.
+            let life = page.life.load(Acquire);
+            let now = [&page.instructions, &page.loads, &page.stores].map(|n| n.load(Relaxed));
+            let last = &mut last[thread as usize];
+            if now != *last {
+                let executed = std::array::from_fn(|i| now[i].wrapping_sub(last[i]));
+                samples.push(Sample { slice, thread, executed });
+                *last = now;
+            }
+            !matches!(life, life::EXITED | life::DETACHED)
+        });
+    }
+
+    /// A new program in the process: its threads are numbered and count from 0 again.
+    fn start_anew_after_exec(&mut self) {
+        let execs = self.header().execs.load(Relaxed);
+        if execs != self.execs {
+            self.execs = execs;
+            self.live.clear();
+            self.last.clear();
+            self.known = 0;
+            self.seen = Seen::default();
+            self.look_at = Instant::now();
+            self.look_after = FIRST_LOOK;
+        }
+    }
+
+    /// Looks at the process's memory when it is time.
+    fn look(&mut self) -> Result<(), RecorderError> {
+        let start = Instant::now();
+        if self.pages.is_none() || start < self.look_at {
+            return Ok(());
+        }
+        let pid = self.header().pid.load(Relaxed);
+        match std::fs::read(format!("/proc/{pid}/maps")) {
+            Ok(maps) if pid != 0 => {
+                self.start_anew_after_exec();
+                self.seen.regions.note(&String::from_utf8_lossy(&maps));
+            }
+            // Not begun.
+            _ if self.header().state.load(Relaxed) != state::RUNNING => {}
+            // Gone.
+            _ => self.pages = None,
+        }
+        let spent = start.elapsed();
+        self.look_at = start + self.look_after.max(spent * SHARE);
+        self.look_after = (self.look_after * 2).min(LONGEST_LOOK);
+        Ok(())
+    }
+
+    /// How long until its memory is to be looked at; `None`: never again.
+    fn until_look(&self) -> Option<Duration> {
+        self.pages.as_ref()?;
+        Some(self.look_at.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// CLOCK_MONOTONIC, ns: the clock of the agent.
+pub fn monotonic_ns() -> i64 {
+    clock(libc::CLOCK_MONOTONIC).as_nanos() as i64
+}
+
+/// Processor time of the calling thread.
+fn cpu_time() -> Duration {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock(clock: libc::clockid_t) -> Duration {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid timespec.
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;
