@@ -74,7 +74,8 @@ stress: packages-test build ## the stress mix, 1000 runs, 8 at once
 demo: build ## record, place and run two programs, and leave reports in demo/
 	@make/demo.sh
 
-bench: packages-test build ## CPU time of recorded against native kernels (BENCH_ARGS=--help)
+bench: packages-test build ## CPU time and memory of recorded against native runs (BENCH_ARGS=--help)
+	@make/packages.sh $(STAMPS)/packages-bench bench || echo "going on without them" >&2
 	$(CARGO) run --release --quiet -p threadtalk-benches -- $(BENCH_ARGS)
 
 bench-pairs: packages-test build ## is the computed placement of the example the best there is?

@@ -1,6 +1,7 @@
 #!/bin/sh
 # shellcheck disable=SC2086  # lists of package names are split on purpose
-# Finds and installs the Debian packages that packages.txt lists for the given groups.
+# Finds and installs the Debian packages that packages.txt lists for the given groups; those of the
+# group `bench` are in packages-bench.txt.
 #
 #   make/packages.sh STAMP GROUP…
 #
@@ -9,9 +10,12 @@
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-list=$root/packages.txt
 stamp=$1
 shift
+case " $* " in
+*' bench '*) list=$root/packages-bench.txt ;;
+*) list=$root/packages.txt ;;
+esac
 
 if [ -e "$stamp" ] && [ -z "$(find "$list" "$0" -newer "$stamp")" ]; then
     exit 0

@@ -1,29 +1,43 @@
-//! What recording costs: CPU time of recorded against native kernels (`make bench`).
+//! What recording costs (`make bench`): CPU time and memory against native runs.
 //!
-//! Each kernel of `benches/kernels/` is compiled at `-O2` and at `-O3 -march=x86-64-v3` and run with
-//! as many threads as this process may use CPUs, natively and under `threadtalk record --exact`, in
-//! alternating pairs. Compared is user plus system time of the whole process tree, as `wait4`
-//! reports it: for the recorded run that includes writing the profile. Output must be the same.
+//! Three tables: kernels of `benches/kernels/`, programs of the distribution with servers and
+//! short-lived processes, and the kernels with each of the engine's optimisations switched off. Every
+//! row is run natively and recorded in each mode, in turns, so that a machine that warms up or slows
+//! down does so for all. Compared is user plus system time of all processes involved, as `wait4`
+//! reports it: for recorded runs that includes writing the profile. Output must be the same.
 //!
-//! * [`measure`]: runs the pairs;
+//! * [`rows`]: what is measured; [`kernels`], [`programs`], [`servers`]: the rows; [`inputs`]: what
+//!   they work on;
+//! * [`mode`]: how it is run;
+//! * [`table`]: takes the turns and prints;
 //! * [`statistics`]: medians and spreads.
 
-mod measure;
+mod inputs;
+mod kernels;
+mod mode;
+mod programs;
+mod rows;
+mod servers;
 mod statistics;
+mod table;
 
-use anyhow::Context;
-use clap::Parser;
-use statistics::{Spread, spread};
-use test_support::probe;
+use clap::{Parser, ValueEnum};
+use mode::{Mode, OPTIMISATIONS};
+use rows::Row;
+use table::{Column, Table};
+use test_support::{Scratch, probe};
 
-/// CPU time of recorded against native kernels.
+/// What recording costs: CPU time and memory against native runs.
 #[derive(Parser)]
 #[command(name = "bench", max_term_width = 100)]
-pub struct Options {
-    /// Only kernels whose name contains one of these
-    kernels: Vec<String>,
-    /// Pairs of a native and a recorded run for each kernel
-    #[arg(long, default_value_t = 5)]
+struct Options {
+    /// Only rows whose name contains one of these
+    rows: Vec<String>,
+    /// Only these tables
+    #[arg(long, value_enum, value_delimiter = ',')]
+    tables: Vec<Which>,
+    /// Turns: native and recorded runs of each row
+    #[arg(long, default_value_t = 3)]
     pairs: usize,
     /// Threads (default: the CPUs this process may use)
     #[arg(long)]
@@ -31,92 +45,93 @@ pub struct Options {
     /// Multiplies the work of each kernel
     #[arg(long, default_value_t = 1)]
     scale: usize,
-    /// Engine optimisations to switch off, as a bit set
+    /// Engine optimisations to switch off in the columns of the first two tables, as a bit set
     #[arg(long, value_name = "BITS")]
     disable: Option<u32>,
-    /// Translate only, count nothing
+    /// Translate only, count nothing: that column alone
     #[arg(long)]
     translate_only: bool,
-    /// Fail when the median is above 2.5 or the worst kernel above 6
+    /// Fail when a median or a worst row misses its target
     #[arg(long)]
     check: bool,
 }
 
-/// The kernels, each with the reason it is there.
-const KERNELS: &[(&str, &str)] = &[
-    ("stencil", "streams, neighbours"),
-    ("matmul", "dense inner loops"),
-    ("spmv", "indirect reads"),
-    ("lu", "shrinking loops, many barriers"),
-    ("nbody", "arithmetic"),
-    ("sort", "scattered writes"),
-    ("hash", "random atomics"),
-    ("prodcons", "queues, locks"),
-];
-
-/// How the kernels are compiled.
-const VARIANTS: &[(&str, &[&str])] = &[("O2", &["-O2"]), ("O3v3", &["-O3", "-march=x86-64-v3"])];
-
-/// Targets: median and worst CPU-time ratio.
-const MOST_MEDIAN: f64 = 2.5;
-const MOST_WORST: f64 = 6.0;
+/// The tables.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Which {
+    Kernels,
+    Programs,
+    Optimisations,
+}
 
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
+    mode::check_built();
     let threads = options.threads.unwrap_or_else(probe::cpus);
     println!(
-        "{threads} threads, {} pairs each; CPU seconds (user + system), median and range",
+        "{threads} threads, {} turns; CPU seconds (user + system) of all processes, recorded \
+         against native; median (range)",
         options.pairs
     );
-    println!(
-        "{:<16} {:>10} {:>10} {:>7}  {:<13} why",
-        "kernel", "native", "recorded", "ratio", "range"
-    );
-    let mut medians: Vec<(f64, String)> = Vec::new();
-    for (kernel, why) in KERNELS {
-        for (variant, flags) in VARIANTS {
-            let name = format!("{kernel}-{variant}");
-            if !options.kernels.is_empty()
-                && !options.kernels.iter().any(|k| name.contains(k.as_str()))
-            {
-                continue;
-            }
-            if *variant == "O3v3" && !probe::has_v3() {
-                println!("{name:<16} skipped: this processor is no x86-64-v3");
-                continue;
-            }
-            let pairs = measure::pairs(kernel, flags, threads, &options).context(name.clone())?;
-            let ratio = print_line(&name, why, &pairs);
-            medians.push((ratio.median, name));
+    let scratch = Scratch::new();
+    let mut measured = 0;
+    let mut missed = Vec::new();
+    for which in [Which::Kernels, Which::Programs, Which::Optimisations] {
+        if !options.tables.is_empty() && !options.tables.contains(&which) {
+            continue;
+        }
+        let mut rows = rows_of(which, threads, options.scale)?;
+        rows.retain(|row| is_wanted(&row.name, &options.rows));
+        let (title, columns) = heading(which, &options);
+        let table = Table { title, columns, pairs: options.pairs.max(1) };
+        let result = table.measure(rows, scratch.path())?;
+        measured += result.rows;
+        missed.extend(result.missed);
+    }
+    anyhow::ensure!(measured > 0, "no row of that name");
+    anyhow::ensure!(!options.check || missed.is_empty(), "targets missed: {}", missed.join("; "));
+    Ok(())
+}
+
+fn rows_of(which: Which, threads: usize, scale: usize) -> anyhow::Result<Vec<Row>> {
+    Ok(match which {
+        Which::Kernels => kernels::rows(threads, scale),
+        Which::Programs => {
+            let mut rows = programs::rows(threads)?;
+            rows.extend(kernels::openmp_rows(threads, scale));
+            rows.extend(servers::rows(threads));
+            rows
+        }
+        Which::Optimisations => {
+            let mut rows = kernels::rows(threads, scale);
+            rows.retain(|row| row.name.ends_with("O3v3") == probe::has_v3());
+            rows
+        }
+    })
+}
+
+fn is_wanted(name: &str, wanted: &[String]) -> bool {
+    wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()))
+}
+
+/// Title and columns of a table. Targets: median and worst ratio.
+fn heading(which: Which, options: &Options) -> (&'static str, Vec<Column>) {
+    let detail = options.disable.map_or(Mode::Detail, Mode::Without);
+    let all = [
+        Column::new("translate", Mode::Translate).target(1.15, None),
+        Column::new("matrix", Mode::Matrix).target(1.8, Some(5.0)),
+        Column::new("detail", detail).target(2.5, Some(6.0)),
+    ];
+    let columns = if options.translate_only { all[..1].to_vec() } else { all.to_vec() };
+    match which {
+        Which::Kernels => ("kernel", columns),
+        Which::Programs => ("program", columns),
+        Which::Optimisations => {
+            let without = OPTIMISATIONS
+                .iter()
+                .map(|(name, bit)| Column::new(&format!("-{name}"), Mode::Without(*bit)));
+            let columns = [Column::new("all on", Mode::Detail)].into_iter().chain(without);
+            ("without", columns.collect())
         }
     }
-    summary(medians, options.check)
-}
-
-/// Prints a kernel's line; returns the spread of its ratios.
-fn print_line(name: &str, why: &str, pairs: &[measure::Pair]) -> Spread {
-    let native = spread(pairs.iter().map(|p| p.native));
-    let recorded = spread(pairs.iter().map(|p| p.recorded));
-    let ratio = spread(pairs.iter().map(|p| p.recorded / p.native));
-    println!(
-        "{name:<16} {:>10.3} {:>10.3} {:>7.2}  {:<13} {why}",
-        native.median,
-        recorded.median,
-        ratio.median,
-        format!("{:.2} to {:.2}", ratio.least, ratio.most),
-    );
-    ratio
-}
-
-/// Prints the last line, and fails when that was asked for and a target is missed.
-fn summary(mut medians: Vec<(f64, String)>, check: bool) -> anyhow::Result<()> {
-    anyhow::ensure!(!medians.is_empty(), "no kernel of that name");
-    medians.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let median = spread(medians.iter().map(|(ratio, _)| *ratio)).median;
-    let (worst, name) = medians.last().expect("not empty");
-    println!(
-        "median {median:.2}x (target {MOST_MEDIAN}), worst {worst:.2}x {name} (target {MOST_WORST})"
-    );
-    anyhow::ensure!(!check || (median <= MOST_MEDIAN && *worst <= MOST_WORST), "target missed");
-    Ok(())
 }

@@ -37,6 +37,8 @@ pub struct Outcome {
     pub wall: Duration,
     /// User plus system time of the command and its waited-for children.
     pub cpu: Duration,
+    /// Most memory that the command, or one of its waited-for children, had resident at once.
+    pub peak_bytes: u64,
 }
 
 impl Outcome {
@@ -160,7 +162,7 @@ impl Run {
         // The watcher stops before the pid can be given to somebody else.
         drop(ended);
         let timed_out = watcher.join().expect("the watcher does not panic");
-        let (status, cpu) = reap(group);
+        let (status, cpu, peak_bytes) = reap(group);
         let wall = started.elapsed();
         let left_processes = !timed_out && group_exists(group);
         kill_group(group);
@@ -175,6 +177,7 @@ impl Run {
             left_processes,
             wall,
             cpu,
+            peak_bytes,
         }
     }
 }
@@ -225,8 +228,8 @@ fn wait_without_reaping(pid: libc::pid_t) {
     }
 }
 
-/// Status and CPU time of the ended child.
-fn reap(pid: libc::pid_t) -> (i32, Duration) {
+/// Status, CPU time and peak memory of the ended child.
+fn reap(pid: libc::pid_t) -> (i32, Duration, u64) {
     let mut status = 0;
     // SAFETY: rusage is plain data for which zeroes are valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -236,7 +239,8 @@ fn reap(pid: libc::pid_t) -> (i32, Duration) {
     let time = |t: libc::timeval| {
         Duration::new(t.tv_sec as u64, 0) + Duration::from_micros(t.tv_usec as u64)
     };
-    (status, time(usage.ru_utime) + time(usage.ru_stime))
+    // Linux counts ru_maxrss in KiB.
+    (status, time(usage.ru_utime) + time(usage.ru_stime), usage.ru_maxrss as u64 * 1024)
 }
 
 #[cfg(test)]

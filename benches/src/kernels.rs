@@ -1,0 +1,99 @@
+//! The kernels of `benches/kernels/`, each at `-O2` and at `-O3 -march=x86-64-v3`.
+
+use crate::rows::{Row, Work};
+use std::path::{Path, PathBuf};
+use test_support::target::TargetError;
+use test_support::{Compiler, Target, probe};
+
+/// The kernels in C, each with the reason it is there.
+const KERNELS: &[(&str, &str)] = &[
+    ("stencil", "streams, neighbours"),
+    ("matmul", "dense inner loops"),
+    ("spmv", "indirect reads"),
+    ("lu", "shrinking loops, many barriers"),
+    ("nbody", "arithmetic"),
+    ("sort", "scattered writes"),
+    ("hash", "random atomics"),
+    ("prodcons", "queues, locks"),
+];
+
+/// How they are compiled.
+const VARIANTS: &[(&str, &[&str])] = &[("O2", &["-O2"]), ("O3v3", &["-O3", "-march=x86-64-v3"])];
+
+/// A program to be compiled and run.
+pub struct Kernel {
+    target: Target,
+    needs_v3: bool,
+    binary: PathBuf,
+    pub arguments: Vec<String>,
+}
+
+/// The kernels in all variants, and those of the programs' part: OpenMP by gfortran and by LLVM.
+pub fn rows(threads: usize, scale: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (kernel, why) in KERNELS {
+        for (variant, flags) in VARIANTS {
+            let source = format!("benches/kernels/{kernel}.c");
+            rows.push(row(
+                &format!("{kernel}-{variant}"),
+                why,
+                Compiler::Gcc,
+                &source,
+                flags,
+                threads,
+                scale,
+            ));
+        }
+    }
+    rows
+}
+
+/// Programs in other languages and with other runtimes.
+pub fn openmp_rows(threads: usize, scale: usize) -> Vec<Row> {
+    let flags = &["-O2"][..];
+    let row = |name, why, compiler, source| row(name, why, compiler, source, flags, threads, scale);
+    vec![
+        row("gfortran OpenMP", "heat in a plate", Compiler::Gfortran, "benches/kernels/heat.f90"),
+        row("LLVM OpenMP", "stencil by clang", Compiler::Clang, "benches/kernels/stencil.c"),
+    ]
+}
+
+fn row(
+    name: &str,
+    why: &'static str,
+    compiler: Compiler,
+    source: &str,
+    flags: &[&str],
+    threads: usize,
+    scale: usize,
+) -> Row {
+    let target = Target::new(compiler, source).flags(flags).flags(&["-fopenmp", "-pthread", "-lm"]);
+    let kernel = Kernel {
+        target,
+        needs_v3: flags.iter().any(|flag| flag.ends_with("v3")),
+        binary: PathBuf::new(),
+        arguments: vec![threads.to_string(), scale.to_string()],
+    };
+    Row { name: name.into(), why, repeat: 1, work: Work::Kernel(kernel) }
+}
+
+impl Kernel {
+    /// Compiles it, unless this machine cannot compile or run it.
+    pub fn build(&mut self) -> anyhow::Result<Result<(), String>> {
+        if self.needs_v3 && !probe::has_v3() {
+            return Ok(Err("this processor is no x86-64-v3".into()));
+        }
+        match self.target.build() {
+            Ok(binary) => self.binary = binary,
+            Err(TargetError::NoCompiler(compiler)) => {
+                return Ok(Err(format!("no {compiler:?} here")));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Ok(()))
+    }
+
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+}

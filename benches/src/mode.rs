@@ -1,0 +1,67 @@
+//! The ways in which a program is run: natively, and recorded with more or less counted.
+
+use std::path::Path;
+use test_support::{Run, Threadtalk, paths};
+
+/// A way to run a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    Native,
+    /// Recorded, but nothing counted.
+    Translate,
+    /// The communication matrices.
+    Matrix,
+    /// Matrices, sharing, lines and code sites: what `threadtalk record` does by default.
+    Detail,
+    /// As `Detail`, with these engine optimisations switched off.
+    Without(u32),
+}
+
+/// Optimisations of the engine, with their bits in `THREADTALK_DISABLE` (crate `engine`,
+/// `options.rs`).
+pub const OPTIMISATIONS: &[(&str, u32)] =
+    &[("liveness", 1), ("merge", 2), ("group", 4), ("hoist", 8), ("loops", 16), ("all five", 31)];
+
+impl Mode {
+    /// The command `program ARGUMENTS…` in this mode; `wrapper` goes before everything.
+    pub fn run(
+        self,
+        wrapper: &[String],
+        program: &Path,
+        arguments: &[String],
+        profile: &Path,
+    ) -> Run {
+        let mut words: Vec<std::ffi::OsString> = wrapper.iter().map(Into::into).collect();
+        if self != Mode::Native {
+            words.push(paths::release().join("threadtalk").into());
+            words.extend(["record", "--exact", "--force", "-o"].map(Into::into));
+            words.push(profile.into());
+            words.extend(self.options().iter().map(Into::into));
+            words.push("--".into());
+        }
+        words.push(program.into());
+        words.extend(arguments.iter().map(Into::into));
+        let mut run = Run::new(&words[0]).args(&words[1..]).env("NO_COLOR", "1");
+        for (name, value) in self.environment() {
+            run = run.env(name, value);
+        }
+        run
+    }
+
+    fn options(self) -> &'static [&'static str] {
+        if self == Mode::Matrix { &["--matrix"] } else { &[] }
+    }
+
+    fn environment(self) -> Vec<(&'static str, String)> {
+        match self {
+            Mode::Translate => vec![("THREADTALK_COUNT", "0".into())],
+            Mode::Without(bits) => vec![("THREADTALK_DISABLE", bits.to_string())],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Panics, saying so, when the binary is not there.
+pub fn check_built() {
+    Threadtalk::built();
+}

@@ -1,0 +1,103 @@
+//! Programs of the distribution: what is run, and on what.
+//!
+//! Each takes part of a second to a few seconds natively, with as many threads as asked for where it
+//! can have them. A row whose program is not installed is left out by name.
+
+use crate::inputs;
+use crate::rows::{Input, Row, Work};
+use std::io;
+use std::path::PathBuf;
+
+/// All rows of programs, in the order of the table.
+pub fn rows(threads: usize) -> io::Result<Vec<Row>> {
+    let (text, lines) = (path(inputs::text()?), path(inputs::lines()?));
+    let t = threads.to_string();
+    let mut rows = vec![
+        plain("xz", "match finder, range coder", "xz", &["-T", &t, "-2", "-c", "-k", &text]),
+        plain("pigz", "pipeline of blocks", "pigz", &["-p", &t, "-c", "-k", &text]),
+        plain("zstd", "threads of a pool", "zstd", &["-T2", "-7", "-q", "-c", "-k", &text]),
+        plain("sort", "merge tree", "sort", &[&format!("--parallel={t}"), "-S", "64M", &lines]),
+        plain(
+            "python3",
+            "interpreter: indirect jumps",
+            "python3",
+            &[&path(inputs::python_script()?)],
+        ),
+        plain(
+            "gcc",
+            "a compiler and its children",
+            "gcc",
+            &["-O2", "-c", "-o", "/dev/null", &path(inputs::c_source()?)],
+        ),
+        plain(
+            "minimap2",
+            "hash tables, SSE alignment",
+            "minimap2",
+            &["-a", "-t", &t, &path(inputs::genome()?), &path(inputs::reads()?)],
+        ),
+        plain(
+            "x264",
+            "hand-written vector code",
+            "x264",
+            &["--threads", &t, "--quiet", "-o", "/dev/null", &path(inputs::video()?)],
+        ),
+        plain(
+            "ffmpeg",
+            "decoder, filter, encoder",
+            "ffmpeg",
+            &[
+                "-v",
+                "error",
+                "-threads",
+                &t,
+                "-i",
+                &path(inputs::video()?),
+                "-vf",
+                "scale=160:96",
+                "-c:v",
+                "mpeg4",
+                "-f",
+                "null",
+                "-",
+            ],
+        ),
+    ];
+    for method in ["matrixprod", "queens", "hash", "int64double"] {
+        rows.push(stress_ng("cpu", method, threads, 300));
+    }
+    rows.push(stress_ng("pthread", "", 1, 1500));
+    rows.push(stress_ng("futex", "", threads, 20_000));
+    // A compiler driver, and the least that a process can do.
+    rows.push(plain("gcc --version", "short-lived", "gcc", &["--version"]).times(10));
+    rows.push(plain("true", "shortest-lived", "/bin/true", &[]).times(10));
+    Ok(rows)
+}
+
+fn path(path: PathBuf) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn plain(name: &str, why: &'static str, command: &'static str, arguments: &[&str]) -> Row {
+    let arguments = arguments.iter().map(ToString::to_string).collect();
+    // minimap2 writes its command line into its output; what threads of a server print has no order.
+    let compare = !matches!(name, "minimap2" | "stress-ng");
+    let input = Input { command: command.into(), arguments, compare };
+    Row { name: name.into(), why, repeat: 1, work: Work::Plain(input) }
+}
+
+/// A stressor for a fixed number of operations, which it checks itself.
+fn stress_ng(stressor: &str, method: &str, threads: usize, operations: u32) -> Row {
+    let mut arguments = vec![
+        format!("--{stressor}"),
+        threads.to_string(),
+        format!("--{stressor}-ops"),
+        operations.to_string(),
+    ];
+    if !method.is_empty() {
+        arguments.extend([format!("--{stressor}-method"), method.to_string()]);
+    }
+    arguments.extend(["--verify".to_string(), "-q".to_string()]);
+    let input = Input { command: "stress-ng".into(), arguments, compare: false };
+    let name = format!("stress-ng {stressor} {method}").trim_end().to_string();
+    Row { name, why: "torture", repeat: 1, work: Work::Plain(input) }
+}

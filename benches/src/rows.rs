@@ -1,0 +1,119 @@
+//! What is measured: kernels, programs, servers.
+
+use crate::mode::Mode;
+use crate::servers::Server;
+use crate::{inputs, kernels};
+use anyhow::{Context, ensure};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use test_support::{Outcome, probe};
+
+/// One row of the table.
+pub struct Row {
+    pub name: String,
+    /// Why it is there.
+    pub why: &'static str,
+    /// Runs that make one measurement; more than one for what is over at once.
+    pub repeat: u32,
+    pub work: Work,
+}
+
+/// What a row runs.
+pub enum Work {
+    Plain(Input),
+    Kernel(kernels::Kernel),
+    Server(Box<dyn Server>),
+}
+
+/// A command that ends by itself.
+pub struct Input {
+    pub command: PathBuf,
+    pub arguments: Vec<String>,
+    /// Whether its output must be the same in all modes.
+    pub compare: bool,
+}
+
+/// What one measurement gave.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// User plus system time of all processes involved, seconds.
+    pub cpu: f64,
+    /// Most memory of the largest process, bytes.
+    pub peak_bytes: u64,
+    /// Standard output, as far as it must be the same.
+    pub output: Vec<u8>,
+}
+
+impl Row {
+    /// The same row, measured by so many runs at a time.
+    pub fn times(mut self, repeat: u32) -> Self {
+        self.repeat = repeat;
+        self
+    }
+
+    /// Makes ready what all runs use; the reason when the row cannot be measured here.
+    pub fn prepare(&mut self) -> anyhow::Result<Result<(), String>> {
+        match &mut self.work {
+            Work::Plain(input) => {
+                let name = input.command.to_string_lossy().into_owned();
+                let found = if input.command.is_absolute() {
+                    input.command.exists().then(|| input.command.clone())
+                } else {
+                    command_beyond_shims(&name)
+                };
+                Ok(found.map(|path| input.command = path).ok_or(format!("no {name} here")))
+            }
+            Work::Kernel(kernel) => kernel.build(),
+            Work::Server(server) => server.prepare(),
+        }
+    }
+
+    /// Runs the row once in a mode.
+    pub fn measure(&self, mode: Mode, scratch: &Path) -> anyhow::Result<Sample> {
+        let mut total = Sample::default();
+        for _ in 0..self.repeat {
+            let sample = self.run(mode, scratch)?;
+            total.cpu += sample.cpu;
+            total.peak_bytes = total.peak_bytes.max(sample.peak_bytes);
+            total.output = sample.output;
+        }
+        Ok(total)
+    }
+
+    fn run(&self, mode: Mode, scratch: &Path) -> anyhow::Result<Sample> {
+        let profile = scratch.join("bench.tt");
+        let (outcome, compare) = match &self.work {
+            Work::Plain(input) => {
+                let run = mode.run(&[], &input.command, &input.arguments, &profile);
+                (run.directory(inputs::folder()).timeout(LIMIT).run(), input.compare)
+            }
+            Work::Kernel(kernel) => {
+                let run = mode.run(&[], kernel.binary(), &kernel.arguments, &profile);
+                (run.timeout(LIMIT).run(), true)
+            }
+            Work::Server(server) => (server.run(mode, scratch)?, false),
+        };
+        check(&outcome).with_context(|| format!("{} in mode {mode:?}", self.name))?;
+        Ok(Sample {
+            cpu: outcome.cpu.as_secs_f64(),
+            peak_bytes: outcome.peak_bytes,
+            output: if compare { outcome.stdout } else { Vec::new() },
+        })
+    }
+}
+
+/// Most time for one run.
+pub const LIMIT: Duration = Duration::from_secs(300);
+
+fn check(outcome: &Outcome) -> anyhow::Result<()> {
+    ensure!(!outcome.timed_out, "it took too long\n{outcome}");
+    ensure!(outcome.exit_code == Some(0), "it fails\n{outcome}");
+    Ok(())
+}
+
+/// The command's full path. A wrapper script of a version manager would be measured as a shell, so
+/// the distribution's own folders come first.
+fn command_beyond_shims(name: &str) -> Option<PathBuf> {
+    let usual = ["/usr/bin", "/bin"].map(|folder| Path::new(folder).join(name));
+    usual.into_iter().find(|path| path.is_file()).or_else(|| probe::command(name))
+}

@@ -1,0 +1,207 @@
+//! Servers: recorded while a client that is not recorded asks a fixed amount of them.
+//!
+//! Only the server's CPU time counts. Both listen on sockets in a folder of their own, so that
+//! nothing on the machine is in the way.
+
+use crate::inputs;
+use crate::mode::Mode;
+use crate::rows::{LIMIT, Row, Work};
+use anyhow::ensure;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use test_support::{Outcome, Run, probe};
+
+/// A program that serves until it is told to end.
+pub trait Server {
+    /// Makes ready what all runs use; the reason when it cannot run here.
+    fn prepare(&mut self) -> anyhow::Result<Result<(), String>>;
+
+    /// Starts the server in a mode, has the client ask, ends the server.
+    fn run(&self, mode: Mode, scratch: &Path) -> anyhow::Result<Outcome>;
+}
+
+/// The servers.
+pub fn rows(threads: usize) -> Vec<Row> {
+    let row = |name: &str, why, server| Row {
+        name: name.into(),
+        why,
+        repeat: 1,
+        work: Work::Server(server),
+    };
+    vec![
+        row("redis-server", "I/O threads, hash tables", Box::new(Redis { threads })),
+        row("postgresql", "processes, shared memory", Box::<Postgresql>::default()),
+    ]
+}
+
+/// Calls `ready` until it says so, for at most half a minute.
+fn wait_until(ready: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(30) {
+        if ready() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    false
+}
+
+fn succeeds(run: Run) -> bool {
+    run.timeout(LIMIT).run().exit_code == Some(0)
+}
+
+/// redis-server with I/O threads under redis-benchmark.
+struct Redis {
+    threads: usize,
+}
+
+impl Server for Redis {
+    fn prepare(&mut self) -> anyhow::Result<Result<(), String>> {
+        let missing = ["redis-server", "redis-benchmark", "redis-cli"]
+            .into_iter()
+            .find(|c| probe::command(c).is_none());
+        Ok(missing.map_or(Ok(()), |command| Err(format!("no {command} here"))))
+    }
+
+    fn run(&self, mode: Mode, scratch: &Path) -> anyhow::Result<Outcome> {
+        let folder = inputs::fresh_folder(scratch, "redis")?;
+        let socket = folder.join("socket").to_string_lossy().into_owned();
+        let threads = self.threads.max(2).to_string();
+        let words = [
+            "--port",
+            "0",
+            "--unixsocket",
+            &socket,
+            "--save",
+            "",
+            "--io-threads",
+            &threads,
+            "--io-threads-do-reads",
+            "yes",
+            "--daemonize",
+            "no",
+        ];
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        let program = probe::command("redis-server").expect("prepared");
+        let server = mode.run(&[], &program, &words, &scratch.join("bench.tt"));
+        let ask = |arguments: &[&str]| Run::new("redis-cli").args(["-s", &socket]).args(arguments);
+        let mut served = false;
+        let outcome = server.directory(&folder).timeout(LIMIT).run_meanwhile(|_| {
+            let load = [
+                "-q",
+                "-n",
+                "60000",
+                "-c",
+                "20",
+                "-P",
+                "4",
+                "-r",
+                "10000",
+                "-t",
+                "set,get,lpush,zadd",
+            ];
+            served = wait_until(|| succeeds(ask(&["ping"])))
+                && succeeds(Run::new("redis-benchmark").args(["-s", &socket]).args(load));
+            ask(&["shutdown", "nosave"]).run();
+        });
+        ensure!(served, "redis-server does not serve\n{outcome}");
+        Ok(outcome)
+    }
+}
+
+/// PostgreSQL under pgbench: one process for each connection.
+#[derive(Default)]
+struct Postgresql {
+    /// Folder of the newest version's programs.
+    programs: PathBuf,
+    /// What makes a command run as an ordinary user: PostgreSQL refuses to be root.
+    wrapper: Vec<String>,
+    /// Folder of ours for the database, its socket and profiles.
+    base: PathBuf,
+}
+
+impl Postgresql {
+    fn command(&self, name: &str) -> Run {
+        let program = self.programs.join(name);
+        match self.wrapper.split_first() {
+            Some((first, rest)) => Run::new(first).args(rest).arg(program),
+            None => Run::new(program),
+        }
+    }
+
+    fn data(&self) -> String {
+        self.base.join("data").to_string_lossy().into_owned()
+    }
+
+    /// Starts the server in a mode and lets `client` ask it, then ends it.
+    fn serve(&self, mode: Mode, client: impl FnOnce() -> bool) -> anyhow::Result<Outcome> {
+        let data = self.data();
+        let words = ["-D", &data, "-k", &data, "-c", "listen_addresses=", "-c", "fsync=off"];
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        let program = self.programs.join("postgres");
+        let server = mode.run(&self.wrapper, &program, &words, &self.base.join("bench.tt"));
+        let mut served = false;
+        let outcome = server.directory(&self.base).timeout(LIMIT).run_meanwhile(|_| {
+            let ready = || succeeds(self.command("pg_isready").args(["-q", "-h", &data]));
+            served = wait_until(ready) && client();
+            self.command("pg_ctl").args(["stop", "-s", "-m", "fast", "-D", &data]).run();
+        });
+        ensure!(served, "PostgreSQL does not serve\n{outcome}");
+        Ok(outcome)
+    }
+
+    fn client(&self, arguments: &[&str]) -> Run {
+        let run = self.command("pgbench").args(["-h", &self.data(), "-U", USER]);
+        run.args(arguments).arg("postgres").directory(&self.base)
+    }
+}
+
+/// Name of the database's owner.
+const USER: &str = "bench";
+
+impl Server for Postgresql {
+    fn prepare(&mut self) -> anyhow::Result<Result<(), String>> {
+        let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        let Some(newest) = versions.map(|entry| entry.path()).max() else {
+            return Ok(Err("no PostgreSQL here".into()));
+        };
+        self.programs = newest.join("bin");
+        if !self.programs.join("postgres").exists() || !self.programs.join("pgbench").exists() {
+            return Ok(Err("no PostgreSQL server here".into()));
+        }
+        if probe::is_root() {
+            if probe::command("setpriv").is_none() {
+                return Ok(Err("PostgreSQL refuses to be root, and there is no setpriv".into()));
+            }
+            // nobody
+            let words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+            self.wrapper = words.map(Into::into).to_vec();
+        }
+        // Sockets have short paths, and nobody may not look into everybody's folders.
+        let name = format!("threadtalk-bench-{}", std::process::id());
+        self.base = inputs::fresh_folder(&std::env::temp_dir(), &name)?;
+        std::fs::set_permissions(&self.base, std::fs::Permissions::from_mode(0o777))?;
+        let data = self.data();
+        let init = ["-N", "-A", "trust", "-E", "UTF8", "--locale=C", "-U", USER, "-D", &data];
+        let outcome = self.command("initdb").args(init).directory(&self.base).run();
+        if outcome.exit_code != Some(0) {
+            return Ok(Err(format!("initdb fails: {}", outcome.stderr_text().trim())));
+        }
+        self.serve(Mode::Native, || succeeds(self.client(&["-i", "-q", "-s", "2"])))?;
+        Ok(Ok(()))
+    }
+
+    fn run(&self, mode: Mode, _scratch: &Path) -> anyhow::Result<Outcome> {
+        let load = ["-n", "-c", "4", "-j", "2", "-t", "1000"];
+        self.serve(mode, || succeeds(self.client(&load)))
+    }
+}
+
+impl Drop for Postgresql {
+    fn drop(&mut self) {
+        if !self.base.as_os_str().is_empty() {
+            let _ = std::fs::remove_dir_all(&self.base);
+        }
+    }
+}
