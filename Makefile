@@ -20,7 +20,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 # harness, and the end-to-end tests, which need everything built first.
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
-.PHONY: help build test check test-web test-rust test-e2e test-browser stress demo bench \
+.PHONY: help build test check test-web test-rust test-e2e test-browser stress soak demo bench \
 	bench-pairs bench-placement install clean packages
 
 help: ## this list
@@ -70,6 +70,9 @@ test-browser: packages-test build ## the report's page in a headless browser
 
 stress: packages-test build ## the stress mix, 1000 runs, 8 at once
 	THREADTALK_STRESS_RUNS=1000 $(CARGO) test --release -p threadtalk-e2e --test stress -- --nocapture
+
+soak: packages-test build ## 200 mixed runs of the distribution's programs, 4 at once
+	THREADTALK_SOAK_RUNS=200 $(CARGO) test --release -p threadtalk-e2e --test soak -- --nocapture
 
 demo: build ## record, place and run two programs, and leave reports in demo/
 	@make/demo.sh

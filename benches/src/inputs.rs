@@ -27,9 +27,12 @@ impl Random {
     }
 }
 
-/// Where inputs and other files that outlive a run lie.
+/// Changes when what is generated below changes, so that no old file is taken for a new one.
+const VERSION: &str = "1";
+
+/// Where the inputs lie.
 pub fn folder() -> PathBuf {
-    paths::build().join("bench-inputs")
+    paths::build().join("bench-inputs").join(VERSION)
 }
 
 /// The file `name` of the folder, written by `make` unless it is there.
@@ -46,13 +49,13 @@ fn once(name: &str, make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
     Ok(path)
 }
 
-/// About 8 MB of text that compresses like text: words of few letters, some often, most seldom.
+/// About 24 MB of text that compresses like text: words of few letters, some often, most seldom.
 pub fn text() -> io::Result<PathBuf> {
     once("text", |file| {
         let mut random = Random::new(1);
         let words: Vec<String> = (0..4000).map(|_| word(&mut random)).collect();
         let mut written = 0;
-        while written < 8 << 20 {
+        while written < 24 << 20 {
             let limit = 1 + random.below(words.len() as u64);
             let word = &words[random.below(limit) as usize];
             let end = if random.below(12) == 0 { '\n' } else { ' ' };
@@ -68,11 +71,11 @@ fn word(random: &mut Random) -> String {
     (0..letters).map(|_| char::from(b'a' + random.below(26).min(random.below(26)) as u8)).collect()
 }
 
-/// 300,000 lines in no order.
+/// A million lines in no order.
 pub fn lines() -> io::Result<PathBuf> {
     once("lines", |file| {
         let mut random = Random::new(2);
-        for _ in 0..300_000 {
+        for _ in 0..1_000_000 {
             writeln!(file, "{:x} {}", random.next(), random.below(1000))?;
         }
         Ok(())
@@ -83,7 +86,7 @@ pub fn lines() -> io::Result<PathBuf> {
 pub fn c_source() -> io::Result<PathBuf> {
     once("source.c", |file| {
         let mut random = Random::new(3);
-        for k in 0..700 {
+        for k in 0..60 {
             writeln!(file, "int f{k}(int a, int b) {{\n    int s = {};", random.below(100))?;
             for _ in 0..6 {
                 let (c, d) = (random.below(50), 1 + random.below(9));
@@ -167,7 +170,7 @@ pub fn python_script() -> io::Result<PathBuf> {
             b"import hashlib, json, re\n\
               words = {}\n\
               state = 12345\n\
-              for i in range(150000):\n\
+              for i in range(1000000):\n\
               \x20   state = (state * 1103515245 + 12345) % 2147483648\n\
               \x20   words['w%d' % (state % 5000)] = words.get('w%d' % (state % 5000), 0) + i\n\
               text = json.dumps(words, sort_keys=True)\n\

@@ -1,7 +1,7 @@
 //! What recording costs (`make bench`): CPU time and memory against native runs.
 //!
-//! Three tables: kernels of `benches/kernels/`, programs of the distribution with servers and
-//! short-lived processes, and the kernels with each of the engine's optimisations switched off. Every
+//! Four tables: kernels of `benches/kernels/`; programs of the distribution, with servers; processes
+//! that are over at once; and the kernels with each of the engine's optimisations switched off. Every
 //! row is run natively and recorded in each mode, in turns, so that a machine that warms up or slows
 //! down does so for all. Compared is user plus system time of all processes involved, as `wait4`
 //! reports it: for recorded runs that includes writing the profile. Output must be the same.
@@ -61,6 +61,7 @@ struct Options {
 enum Which {
     Kernels,
     Programs,
+    ShortLived,
     Optimisations,
 }
 
@@ -75,8 +76,9 @@ fn main() -> anyhow::Result<()> {
     );
     let scratch = Scratch::new();
     let mut measured = 0;
-    let mut missed = Vec::new();
-    for which in [Which::Kernels, Which::Programs, Which::Optimisations] {
+    let (mut missed, mut failed) = (Vec::new(), Vec::new());
+    for which in Which::value_variants() {
+        let which = *which;
         if !options.tables.is_empty() && !options.tables.contains(&which) {
             continue;
         }
@@ -87,7 +89,9 @@ fn main() -> anyhow::Result<()> {
         let result = table.measure(rows, scratch.path())?;
         measured += result.rows;
         missed.extend(result.missed);
+        failed.extend(result.failed);
     }
+    anyhow::ensure!(failed.is_empty(), "rows failed: {}", failed.join(", "));
     anyhow::ensure!(measured > 0, "no row of that name");
     anyhow::ensure!(!options.check || missed.is_empty(), "targets missed: {}", missed.join("; "));
     Ok(())
@@ -102,6 +106,7 @@ fn rows_of(which: Which, threads: usize, scale: usize) -> anyhow::Result<Vec<Row
             rows.extend(servers::rows(threads));
             rows
         }
+        Which::ShortLived => programs::short_lived(),
         Which::Optimisations => {
             let mut rows = kernels::rows(threads, scale);
             rows.retain(|row| row.name.ends_with("O3v3") == probe::has_v3());
@@ -126,6 +131,10 @@ fn heading(which: Which, options: &Options) -> (&'static str, Vec<Column>) {
     match which {
         Which::Kernels => ("kernel", columns),
         Which::Programs => ("program", columns),
+        Which::ShortLived => {
+            let modes = columns.into_iter().map(|column| column.target(10.0, None));
+            ("short-lived", modes.collect())
+        }
         Which::Optimisations => {
             let without = OPTIMISATIONS
                 .iter()

@@ -13,7 +13,7 @@ pub fn rows(threads: usize) -> io::Result<Vec<Row>> {
     let (text, lines) = (path(inputs::text()?), path(inputs::lines()?));
     let t = threads.to_string();
     let mut rows = vec![
-        plain("xz", "match finder, range coder", "xz", &["-T", &t, "-2", "-c", "-k", &text]),
+        plain("xz", "match finder, range coder", "xz", &["-T", &t, "-0", "-c", "-k", &text]),
         plain("pigz", "pipeline of blocks", "pigz", &["-p", &t, "-c", "-k", &text]),
         plain("zstd", "threads of a pool", "zstd", &["-T2", "-7", "-q", "-c", "-k", &text]),
         plain("sort", "merge tree", "sort", &[&format!("--parallel={t}"), "-S", "64M", &lines]),
@@ -62,15 +62,22 @@ pub fn rows(threads: usize) -> io::Result<Vec<Row>> {
             ],
         ),
     ];
-    for method in ["matrixprod", "queens", "hash", "int64double"] {
+    for method in ["matrixprod", "queens", "prime", "int64double"] {
         rows.push(stress_ng("cpu", method, threads, 300));
     }
     rows.push(stress_ng("pthread", "", 1, 1500));
     rows.push(stress_ng("futex", "", threads, 20_000));
-    // A compiler driver, and the least that a process can do.
-    rows.push(plain("gcc --version", "short-lived", "gcc", &["--version"]).times(10));
-    rows.push(plain("true", "shortest-lived", "/bin/true", &[]).times(10));
     Ok(rows)
+}
+
+/// Processes that are over at once: a compiler driver, and the least that a process can do.
+pub fn short_lived() -> Vec<Row> {
+    vec![
+        plain("gcc --version", "a compiler driver", "gcc", &["--version"]).times(10),
+        plain("true", "the least there is", "/bin/true", &[]).times(10),
+        plain("sh -c true", "a shell", "sh", &["-c", "/bin/true; exit 0"]).times(10),
+        plain("python3 -c pass", "an interpreter", "python3", &["-c", "pass"]).times(3),
+    ]
 }
 
 fn path(path: PathBuf) -> String {

@@ -36,11 +36,14 @@ pub struct Table {
 }
 
 /// What came of it.
+#[derive(Default)]
 pub struct Measured {
     /// Rows that were measured.
     pub rows: usize,
     /// Targets that were missed, as phrases.
     pub missed: Vec<String>,
+    /// Rows that failed, or whose output changed.
+    pub failed: Vec<String>,
 }
 
 /// Ratios of one row: by column, and of peak memory in the last column's mode.
@@ -53,20 +56,25 @@ impl Table {
     /// Measures and prints every row, then the summary.
     pub fn measure(&self, rows: Vec<Row>, scratch: &Path) -> anyhow::Result<Measured> {
         if rows.is_empty() {
-            return Ok(Measured { rows: 0, missed: Vec::new() });
+            return Ok(Measured::default());
         }
         self.print_head();
-        let mut all = Vec::new();
+        let (mut all, mut failed) = (Vec::new(), Vec::new());
         for mut row in rows {
             if let Err(reason) = row.prepare()? {
                 println!("{:<26} left out: {reason}", row.name);
                 continue;
             }
-            let native_and_modes = self.turns(&row, scratch)?;
-            all.push(self.print_row(&row, &native_and_modes));
+            match self.turns(&row, scratch) {
+                Ok(samples) => all.push(self.print_row(&row, &samples)),
+                Err(error) => {
+                    println!("{:<26} FAILED: {error:#}", row.name);
+                    failed.push(row.name);
+                }
+            }
         }
         let missed = self.print_summary(&all);
-        Ok(Measured { rows: all.len(), missed })
+        Ok(Measured { rows: all.len(), missed, failed })
     }
 
     /// Samples by mode: native first, then the columns.
@@ -81,9 +89,9 @@ impl Table {
                 samples[which].push(row.measure(modes[which], scratch)?);
             }
         }
-        let native = &samples[0][0].output;
+        let native = samples[0][0].output;
         for (mode, samples) in modes.iter().zip(&samples) {
-            let same = samples.iter().all(|sample| sample.output == *native);
+            let same = samples.iter().all(|sample| sample.output == native);
             ensure!(same, "{}: the output in mode {mode:?} is not that of a native run", row.name);
         }
         Ok(samples)

@@ -4,6 +4,7 @@
 //! whole group is killed, so that no test leaves anything running.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -17,6 +18,7 @@ pub struct Run {
     command: Command,
     line: String,
     stdin: Vec<u8>,
+    stdout: Option<File>,
     timeout: Duration,
 }
 
@@ -84,7 +86,7 @@ impl Run {
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         let line = program.as_ref().to_string_lossy().into_owned();
         let command = Command::new(program);
-        Self { command, line, stdin: Vec::new(), timeout: Duration::from_secs(120) }
+        Self { command, line, stdin: Vec::new(), stdout: None, timeout: Duration::from_secs(120) }
     }
 
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
@@ -122,6 +124,15 @@ impl Run {
         self
     }
 
+    /// Writes standard output to a file instead of keeping it. A process that starts another one
+    /// passes its own peak memory on, so who measures memory must be small.
+    pub fn stdout_to(mut self, path: &Path) -> Self {
+        let file = File::create(path);
+        let file = file.unwrap_or_else(|error| panic!("creating {}: {error}", path.display()));
+        self.stdout = Some(file);
+        self
+    }
+
     /// Most time the command may take (default two minutes).
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -137,16 +148,13 @@ impl Run {
     #[track_caller]
     pub fn run_meanwhile(mut self, meanwhile: impl FnOnce(u32)) -> Outcome {
         let started = Instant::now();
-        self.command
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let stdout = self.stdout.take().map_or_else(Stdio::piped, Stdio::from);
+        self.command.process_group(0).stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
         let mut child =
             self.command.spawn().unwrap_or_else(|error| panic!("starting {}: {error}", self.line));
         let group = child.id() as libc::pid_t;
         let stdin = feed(&mut child, self.stdin);
-        let stdout = drain(child.stdout.take().expect("stdout is a pipe"));
+        let stdout = child.stdout.take().map(drain);
         let stderr = drain(child.stderr.take().expect("stderr is a pipe"));
         let (ended, watch) = mpsc::channel::<()>();
         let timeout = self.timeout;
@@ -171,7 +179,7 @@ impl Run {
             line: self.line,
             exit_code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
             signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
-            stdout: stdout.join().expect("reading does not panic"),
+            stdout: stdout.map_or_else(Vec::new, |s| s.join().expect("reading does not panic")),
             stderr: stderr.join().expect("reading does not panic"),
             timed_out,
             left_processes,

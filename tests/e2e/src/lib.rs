@@ -12,10 +12,12 @@
 //! * `recorder.rs`: the recorder apart from the engine, with a fake agent;
 //! * `launch.rs`: threads under a plan;
 //! * `tune.rs`: recording, placing and comparing in one;
-//! * `stress.rs`: a mix of programs, many runs, eight at once.
+//! * `stress.rs`: a mix of programs, many runs, eight at once;
+//! * `soak.rs`: a mix of the distribution's programs.
 
 pub mod known;
 pub mod launch;
+pub mod soak;
 pub mod stress;
 
 use test_support::{Outcome, Run};
