@@ -87,10 +87,13 @@ fn block_signals() {
 fn wait_for_start(session: &Session, ended: &AtomicBool) -> Result<Option<i64>, RecorderError> {
     let header = session.header_of(0)?;
     let header = &header.records()[0];
+    let earliest_ns = monotonic_ns();
     let mut rest = SHORT_REST;
     while !ended.load(Acquire) {
         if header.state.load(Acquire) == state::RUNNING {
-            return Ok(Some(header.started_ns.load(Relaxed)));
+            // What the program has written over is at least a moment of this recording.
+            let (started_ns, now_ns) = (header.started_ns.load(Relaxed), monotonic_ns());
+            return Ok(Some(started_ns.clamp(earliest_ns.min(now_ns), now_ns)));
         }
         thread::park_timeout(rest);
         rest = (rest + rest / 8).min(LONG_REST);

@@ -27,7 +27,12 @@ fn what_the_agent_wrote_is_what_the_profile_holds() {
     let totals = &json["totals"];
     assert_eq!((&totals["threads"], &totals["loads"]), (&3.into(), &303.into()), "{json}");
     assert_eq!((&totals["raw"], &totals["stores"]), (&1007.into(), &33.into()), "{json}");
-    assert_eq!(json["parameters"]["block_bytes"], 128);
+    assert_eq!((&totals["raw_true"], &totals["raw_false"]), (&607.into(), &400.into()), "{json}");
+    assert_eq!(totals["instructions"], 3003, "{json}");
+    let parameters = serde_json::json!(
+        {"block_bytes": 128, "counted": "detail", "slice_ns": 10_000_000}
+    );
+    assert_eq!(json["parameters"], parameters);
     assert_eq!(json["exit_code"], 3);
     assert_eq!(json["command"], serde_json::json!(["sh", "-c", script]));
     assert_eq!(json["warnings"], serde_json::json!([]));
@@ -39,8 +44,7 @@ fn limits_that_were_reached_are_in_the_profile_and_on_standard_error() {
     let outcome = record(&scratch, "limits", &[], &["true"]).run().expect_code(0);
     let json = profile_json(&scratch.join("fake.tt"));
     let warnings = json["warnings"].as_array().unwrap();
-    // All counters but the one of code cache flushes, which loses nothing.
-    assert_eq!(warnings.len(), 6, "{json}");
+    assert_eq!(warnings.len(), 10, "{json}");
     for warning in warnings {
         let said = format!("threadtalk: note: {}\n", warning.as_str().unwrap());
         assert!(outcome.stderr_text().contains(&said), "{said}{outcome}");

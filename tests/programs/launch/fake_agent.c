@@ -2,7 +2,7 @@
 // recorder can be tested apart from it. FAKE_MODE: "silent" leaves the session alone, "fail" says
 // that there was no room for the shadow memory, "limits" reaches every limit.
 //
-// The offsets are those of crates/wire/src/session.rs, version 1.
+// The offsets are those of crates/wire/src/session.rs and detail.rs, version 2.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -11,9 +11,23 @@
 #include <unistd.h>
 
 #define THREADS (4096ull + 4096 * 512)
-#define ROWS (THREADS + 65534ull * 4096)
-#define ROW (65536ull * 8)
-#define TABLE (65536ull * ROW)
+#define SITES (THREADS + 65534ull * 4096)
+#define TRACE (SITES + (1ull << 24) * 8)
+#define POOL (TRACE + (1ull << 20) * 32)
+#define CHUNK 1024ull
+
+enum { CELLS = 1, EVENTS = 2 };
+enum { RAW_TRUE = 1, RAW_FALSE = 2, WAW_TRUE = 4, INVALIDATION = 6 };
+
+struct head { uint32_t thread, holds, used, reserved[13]; };
+struct cell { uint32_t slice; uint16_t other; uint8_t kind, pad; uint64_t count; };
+struct event {
+    uint64_t line;
+    uint32_t own_site, other_site;
+    uint16_t other;
+    uint8_t kind, pad[5];
+    uint64_t count, own_bytes, other_bytes;
+};
 
 static int fd;
 
@@ -23,6 +37,14 @@ static void put(uint64_t at, const void *bytes, size_t count) {
 static void put32(uint64_t at, uint32_t value) { put(at, &value, sizeof value); }
 static void put64(uint64_t at, uint64_t value) { put(at, &value, sizeof value); }
 
+// A chunk of one thread with `used` entries of `size` bytes.
+static void chunk(int index, uint32_t thread, uint32_t holds, const void *entries, uint32_t used,
+                  size_t size) {
+    struct head head = {thread, holds, used, {0}};
+    put(POOL + (uint64_t)index * CHUNK, &head, sizeof head);
+    put(POOL + (uint64_t)index * CHUNK + sizeof head, entries, used * size);
+}
+
 __attribute__((constructor)) static void start(void) {
     const char *path = getenv("THREADTALK_SESSION");
     const char *mode = getenv("FAKE_MODE") ? getenv("FAKE_MODE") : "";
@@ -30,27 +52,35 @@ __attribute__((constructor)) static void start(void) {
     if ((fd = open(path, O_RDWR | O_CLOEXEC)) < 0) _exit(98);
     unsetenv("THREADTALK_SESSION");
     unsetenv("LD_PRELOAD");
-    put32(24, (uint32_t)getpid());
+    put32(56, (uint32_t)getpid());
     if (!strcmp(mode, "fail")) {
-        put32(32, 1); // failure: NO_SHADOW
-        put32(28, 2); // state: FAILED
+        put32(64, 1); // failure: NO_SHADOW
+        put32(60, 2); // state: FAILED
         return;
     }
-    for (int i = 0; i < 7 && !strcmp(mode, "limits"); i++) put64(56 + 8 * (uint64_t)i, 2);
-    put32(40, 3); // threads
+    for (int i = 0; i < 10 && !strcmp(mode, "limits"); i++) put64(120 + 8 * (uint64_t)i, 2);
+    put32(72, 3); // threads
     for (int id = 0; id < 3; id++) {
         uint64_t page = THREADS + (uint64_t)id * 4096;
-        put64(page + 1024, 100 + (uint64_t)id);       // loads
-        put64(page + 1032, 10 + (uint64_t)id);        // stores
-        put32(page + 1040, (uint32_t)(getpid() + id)); // tid
-        put32(page + 1044, id ? 0 : ~0u);             // parent
-        put32(page + 1048, id ? 2 : 1);               // life
-        put(page + 1080, "fake", 4);                  // name
+        put64(page + 1024, 100 + (uint64_t)id);        // loads
+        put64(page + 1032, 10 + (uint64_t)id);         // stores
+        put64(page + 1040, 1000 + (uint64_t)id);       // instructions
+        put32(page + 1048, (uint32_t)(getpid() + id)); // tid
+        put32(page + 1052, id ? 0 : ~0u);              // parent
+        put32(page + 1056, id ? 2 : 1);                // life
+        put(page + 1088, "fake", 4);                   // name
     }
-    put64(ROWS + 2 * ROW + 1 * 8, 1000);          // raw 1 -> 2
-    put64(ROWS + 0 * ROW + 1 * 8, 7);             // raw 1 -> 0
-    put64(ROWS + TABLE + 2 * ROW + 1 * 8, 5);     // waw 1 -> 2
-    put64(ROWS + 2 * TABLE + 1 * ROW + 2 * 8, 3); // invalidation 1 -> 2
-    put32(28, 1);                                 // state: RUNNING
+    struct cell of_2[] = {{0, 1, RAW_TRUE, 0, 600}, {0, 1, RAW_FALSE, 0, 400}, {0, 1, WAW_TRUE, 0, 5}};
+    struct cell of_0[] = {{0, 1, RAW_TRUE, 0, 7}};
+    struct cell of_1[] = {{0, 2, INVALIDATION, 0, 3}};
+    struct event event = {0x40c0, 1, 2, 1, RAW_FALSE, {0}, 400, 0x0f, 0xf0};
+    chunk(0, 2, CELLS, of_2, 3, sizeof(struct cell));
+    chunk(1, 0, CELLS, of_0, 1, sizeof(struct cell));
+    chunk(2, 2, EVENTS, &event, 1, sizeof event);
+    chunk(4, 1, CELLS, of_1, 1, sizeof(struct cell));
+    put32(88, 2); // sites
+    put64(SITES + 8, 0x1234);
+    put64(SITES + 16, 0x5678);
+    put32(60, 1); // state: RUNNING
     close(fd);
 }
