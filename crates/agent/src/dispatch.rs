@@ -1,5 +1,6 @@
 //! The dispatcher: which code comes next.
 
+use crate::counting;
 use crate::lock::{Guard, SpinLock};
 use crate::modules::Modules;
 use crate::session;
@@ -64,6 +65,10 @@ impl Host for Modules {
 
     fn is_translatable(&self, pc: u64) -> bool {
         Modules::is_translatable(self, pc)
+    }
+
+    fn site(&self, pc: u64) -> u32 {
+        counting::site(pc)
     }
 }
 

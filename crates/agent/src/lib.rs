@@ -15,6 +15,7 @@
 #![no_std]
 extern crate alloc;
 
+mod counting;
 mod dispatch;
 mod environment;
 mod heap;

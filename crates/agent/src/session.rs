@@ -208,9 +208,21 @@ pub fn page(id: usize) -> *mut ThreadPage {
     (BASE.load(Ordering::Relaxed) + session::thread_offset(id)) as *mut ThreadPage
 }
 
-/// The row of a thread.
-pub fn row(kind: usize, id: usize) -> *mut u64 {
-    (BASE.load(Ordering::Relaxed) + session::row_offset(kind, id)) as *mut u64
+/// Address of the first chunk of the pool.
+pub fn pool() -> u64 {
+    BASE.load(Ordering::Relaxed) + session::POOL_OFFSET
+}
+
+/// Address of the trace's first record.
+pub fn trace() -> u64 {
+    BASE.load(Ordering::Relaxed) + session::TRACE_OFFSET
+}
+
+/// The program address of a code site.
+pub fn site(number: usize) -> &'static AtomicU64 {
+    let address = BASE.load(Ordering::Relaxed) + session::SITES_OFFSET + number as u64 * 8;
+    // SAFETY: within the session.
+    unsafe { AtomicU64::from_ptr(address as *mut u64) }
 }
 
 /// The `index`th module record.

@@ -1,13 +1,16 @@
 //! The shadow memory: one word per block of the program's memory.
 
+use crate::counting;
 use crate::session;
 use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::indirect;
+use engine::options::LINE_SHIFT;
+use wire::session::mode;
 
 /// Bytes of user address space on x86-64 with four page-table levels.
 const ADDRESS_SPACE: u64 = 1 << 47;
-/// Most banks; mirrors `slow.c`.
+/// Most banks; mirrors `slow/shadow.h`.
 const MAX_BANKS: usize = 8;
 
 /// Where the near shadow may start: just below 2 GiB, so that its base fits a displacement and the
@@ -25,14 +28,19 @@ const BELOW_PROGRAMS: u64 = 1 << 20;
 const _: () = assert!(BELOW_PROGRAMS + indirect::BYTES < 4 << 20);
 
 unsafe extern "C" {
-    /// In `slow.c`.
+    /// In `slow/shadow.h`.
     static mut tt_shadow: [u64; MAX_BANKS];
     static mut tt_banks: u64;
     static mut tt_block_shift: u64;
     fn tt_release_locks();
+    static mut tt_written: u64;
+    static mut tt_last_sites: u64;
 }
 
-/// Banks in use and where they lie, as `slow.c` has them.
+/// Distance of the bytes-written shadow from the near words; mirrors `engine::options`.
+const WRITTEN_ABOVE: u64 = 1 << (engine::options::WRITTEN_INDEX_BIT + 3);
+
+/// Banks in use and where they lie, as `slow/shadow.h` has them.
 static BANKS: AtomicU64 = AtomicU64::new(0);
 static BASE: [AtomicU64; MAX_BANKS] = [const { AtomicU64::new(0) }; MAX_BANKS];
 
@@ -48,22 +56,71 @@ fn bank_bytes() -> u64 {
     (ADDRESS_SPACE >> session::header().block_shift.load(Ordering::Relaxed)) * 8
 }
 
-/// Maps bank 0 and the tables; `None` when there is no room.
+/// Maps bank 0, what belongs to all banks, and the tables; `None` when there is no room.
 pub fn map() -> Option<Placed> {
     // SAFETY: before any slow path runs.
     unsafe { tt_block_shift = session::header().block_shift.load(Ordering::Relaxed).into() };
     for base in BASES {
         let start = base - TABLES_BYTES;
-        if map_at(start, TABLES_BYTES + bank_bytes()) {
-            add_bank(base);
-            return Some(Placed { near: Some(base as i32), tables: tables_at(start) });
+        let low = TABLES_BYTES + bank_bytes();
+        if map_at(start, low) {
+            if map_common(Some(base + WRITTEN_ABOVE)).is_some() {
+                add_bank(base);
+                return Some(Placed { near: Some(base as i32), tables: tables_at(start) });
+            }
+            // SAFETY: just mapped.
+            unsafe { sys::call(sys::MUNMAP, [start, low, 0, 0, 0, 0]) };
         }
     }
     // A program that fills the low 2 GiB: all threads use far banks, and only their table must be low.
     let anywhere = (1..0x7f00_0000 / TABLE_BYTES).rev().map(|k| k * TABLE_BYTES);
     let table = anywhere.chain([BELOW_PROGRAMS]).find(|s| map_at(*s, indirect::BYTES))?;
+    map_common(None)?;
     map_bank()?;
     Some(Placed { near: None, tables: [table as i32; 2] })
+}
+
+/// Maps what describes blocks and lines for all banks together, as far as the mode needs it: the
+/// bytes written (or the second accessors) there if that is asked for, and the last sites.
+fn map_common(written_at: Option<u64>) -> Option<()> {
+    let shift = session::header().block_shift.load(Ordering::Relaxed);
+    let mode = counting::mode();
+    if !matches!(mode, mode::DETAIL | mode::UNDIRECTED) {
+        return Some(());
+    }
+    let unit = if mode == mode::DETAIL { LINE_SHIFT } else { shift };
+    let bytes = (ADDRESS_SPACE >> unit) * 8;
+    let written = match written_at {
+        Some(at) => map_at(at, bytes).then_some(at)?,
+        None => sys::anonymous(bytes)?,
+    };
+    keep_private(written, bytes);
+    let site_bytes = (ADDRESS_SPACE >> shift.max(LINE_SHIFT)) * 4;
+    let sites = sys::anonymous(site_bytes)?;
+    keep_private(sites, site_bytes);
+    // SAFETY: before any slow path runs.
+    unsafe {
+        tt_written = written;
+        tt_last_sites = sites;
+    }
+    Some(())
+}
+
+/// Address of the bytes-written shadow; 0 = none.
+pub fn written() -> u64 {
+    // SAFETY: written only before any slow path runs.
+    unsafe { tt_written }
+}
+
+/// Keeps the memory out of core dumps and of forked children.
+fn keep_private(start: u64, bytes: u64) {
+    const MADV_DONTFORK: u64 = 10;
+    const MADV_DONTDUMP: u64 = 16;
+    // SAFETY: advice on our own memory.
+    unsafe {
+        sys::call(sys::MADVISE, [start, bytes, MADV_DONTDUMP, 0, 0, 0]);
+        sys::call(sys::MADVISE, [start, bytes, MADV_DONTFORK, 0, 0, 0]);
+    }
 }
 
 fn tables_at(start: u64) -> [i32; 2] {
@@ -99,13 +156,10 @@ pub fn map_bank() -> Option<usize> {
 }
 
 fn add_bank(base: u64) {
-    const MADV_DONTFORK: u64 = 10;
-    const MADV_DONTDUMP: u64 = 16;
     let bank = BANKS.load(Ordering::Relaxed) as usize;
-    // SAFETY: advice on our own memory; slow paths see the bank once it is counted.
+    keep_private(base, bank_bytes());
+    // SAFETY: slow paths see the bank once it is counted.
     unsafe {
-        sys::call(sys::MADVISE, [base, bank_bytes(), MADV_DONTDUMP, 0, 0, 0]);
-        sys::call(sys::MADVISE, [base, bank_bytes(), MADV_DONTFORK, 0, 0, 0]);
         tt_shadow[bank] = base;
         BASE[bank].store(base, Ordering::Relaxed);
         BANKS.store(bank as u64 + 1, Ordering::Relaxed);
@@ -118,6 +172,9 @@ fn add_bank(base: u64) {
 pub fn renew(near: bool) -> bool {
     let base = base_of(0);
     BANKS.store(0, Ordering::Relaxed);
+    if map_common(near.then_some(base + WRITTEN_ABOVE)).is_none() {
+        return false;
+    }
     if map_at(base, bank_bytes()) {
         add_bank(base);
         return true;
@@ -146,6 +203,7 @@ pub fn clear(start: u64, end: u64) {
     if end <= start || end > ADDRESS_SPACE {
         return;
     }
+    counting::forget(start, end);
     // Blocks that lie wholly in the range.
     let (first, last) = (start.next_multiple_of(1 << shift) >> shift, end >> shift);
     if last > first {
@@ -180,6 +238,20 @@ pub fn copy(from: u64, to: u64, bytes: u64) {
         unsafe {
             core::ptr::copy_nonoverlapping(words(from), words(to), (bytes >> shift) as usize * 8)
         };
+    }
+    if counting::mode() == mode::DETAIL {
+        let lines = |base: u64, each: u64, address: u64| {
+            (base + (address >> shift.max(LINE_SHIFT)) * each) as *mut u8
+        };
+        let written = |address: u64| (written() + (address >> LINE_SHIFT) * 8) as *mut u8;
+        let blocks = (bytes >> shift.max(LINE_SHIFT)) as usize;
+        // SAFETY: as above.
+        unsafe {
+            let sites = tt_last_sites;
+            core::ptr::copy_nonoverlapping(lines(sites, 4, from), lines(sites, 4, to), blocks * 4);
+            let bytes = (bytes >> LINE_SHIFT) as usize * 8;
+            core::ptr::copy_nonoverlapping(written(from), written(to), bytes);
+        }
     }
 }
 

@@ -4,19 +4,21 @@
 //! constructor continues at its return address inside the code cache. From there on everything is
 //! translated: the loader's remaining work, other constructors, `main`, exit.
 
+use crate::counting;
 use crate::dispatch;
 use crate::environment::Environment;
 use crate::session;
 use crate::shadow;
 use crate::stubs;
 use crate::sys;
+use crate::syscalls;
 use crate::thread;
 use core::arch::global_asm;
 use core::sync::atomic::Ordering;
 use engine::control::{SAVED_RAX, SAVED_RCX};
 use engine::indirect::Table;
-use engine::{Engine, Options, Shadow};
-use wire::session::{failure, state};
+use engine::{Engine, Mode, Options, Shadow};
+use wire::session::{failure, mode, state};
 
 global_asm!(
     ".section .init_array, \"aw\"",
@@ -81,12 +83,25 @@ unsafe extern "C" fn tt_start(_argc: i32, argv: *const *const u8, envp: *mut *co
     }
 }
 
+/// What the engine shall emit checks for.
+fn engine_mode() -> Mode {
+    match counting::mode() {
+        mode::TRANSLATE => Mode::Translate,
+        mode::MATRIX => Mode::Matrix,
+        mode::UNDIRECTED => Mode::Undirected,
+        mode::TRACE => Mode::Trace,
+        _ => Mode::Detail,
+    }
+}
+
 fn take_over(header: &wire::session::Header) -> Result<(), u32> {
+    counting::prepare();
+    syscalls::mark_moves();
     let placed = shadow::map().ok_or(failure::NO_SHADOW)?;
     let shift = header.block_shift.load(Ordering::Relaxed);
     let engine = |kind: Shadow, table: i32| {
-        let mut options = Options::new(shift, kind, header.disable.load(Ordering::Relaxed));
-        options.count = header.count.load(Ordering::Relaxed) != 0;
+        let disabled = header.disable.load(Ordering::Relaxed);
+        let mut options = Options::new(engine_mode(), shift, kind, disabled);
         // SAFETY: relocated by the loader before constructors run.
         options.thread_start_hook = unsafe { PTHREAD_CREATE };
         Engine::new(options, stubs::addresses(), Table { base: table })

@@ -7,8 +7,8 @@
 use core::arch::global_asm;
 use engine::cache::Stubs;
 use engine::control::{
-    ADDRESS, APP_RSP, DEFER, DELIVER, LINK, MOVES_DATA, PENDING, RESUME, SAVED_RAX, SAVED_RCX,
-    SELF, SIGMASK, SIGNAL_STACK, STACK, TARGET, THREAD, XSAVE,
+    ADDRESS, APP_RSP, DEFER, DELIVER, DESCRIPTOR, LINK, MOVES_DATA, PENDING, RESUME, SAVED_RAX,
+    SAVED_RCX, SELF, SIGMASK, SIGNAL_STACK, STACK, TARGET, THREAD, XSAVE,
 };
 
 /// The program's registers as the stubs save them.
@@ -40,9 +40,7 @@ const XSAVE_MASK: u32 = 0xe7;
 unsafe extern "C" {
     fn tt_stub_direct();
     fn tt_stub_indirect();
-    fn tt_stub_read();
-    fn tt_stub_write();
-    fn tt_stub_read_write();
+    fn tt_stub_access();
     fn tt_stub_repeat();
     pub fn tt_stub_syscall();
     fn tt_stub_after_syscall();
@@ -70,9 +68,7 @@ pub fn addresses() -> Stubs {
     Stubs {
         direct: tt_stub_direct as *const () as u64,
         indirect: tt_stub_indirect as *const () as u64,
-        read: tt_stub_read as *const () as u64,
-        write: tt_stub_write as *const () as u64,
-        read_write: tt_stub_read_write as *const () as u64,
+        access: tt_stub_access as *const () as u64,
         repeat: tt_stub_repeat as *const () as u64,
         syscall: tt_stub_syscall as *const () as u64,
         after_syscall: tt_stub_after_syscall as *const () as u64,
@@ -158,10 +154,9 @@ global_asm!(
 
 // Slow paths: general registers only, so only the caller-saved ones are kept; flags are not live.
 global_asm!(
-    ".macro TT_SLOW name, function",
-    ".globl \\name",
-    ".hidden \\name",
-    "\\name:",
+    ".globl tt_stub_access",
+    ".hidden tt_stub_access",
+    "tt_stub_access:",
     "mov gs:[{APP_RSP}], rsp",
     "mov rsp, gs:[{STACK}]",
     "push rax",
@@ -176,7 +171,8 @@ global_asm!(
     "sub rsp, 8",
     "mov rdi, gs:[{THREAD}]",
     "mov rsi, gs:[{ADDRESS}]",
-    "call \\function",
+    "mov rdx, gs:[{DESCRIPTOR}]",
+    "call tt_slow_access",
     "add rsp, 8",
     "pop r11",
     "pop r10",
@@ -188,8 +184,6 @@ global_asm!(
     "pop rcx",
     "pop rax",
     "mov rsp, gs:[{APP_RSP}]",
-    "jmp tt_slow_leave",
-    ".endm",
     // As tt_leave, with nothing left to restore; goes on at gs:RESUME.
     ".globl tt_slow_leave_checked, tt_slow_leave_end",
     ".hidden tt_slow_leave_checked, tt_slow_leave_end",
@@ -205,9 +199,6 @@ global_asm!(
     "mov gs:[{TARGET}], rax",
     "mov rax, gs:[{SCRATCH}]",
     "jmp gs:[{DELIVER}]",
-    "TT_SLOW tt_stub_read, tt_slow_read",
-    "TT_SLOW tt_stub_write, tt_slow_write",
-    "TT_SLOW tt_stub_read_write, tt_slow_read_write",
     // Repeated string instructions: flags are live, the function sees all registers.
     ".globl tt_stub_repeat",
     ".hidden tt_stub_repeat",
@@ -228,6 +219,7 @@ global_asm!(
     STACK = const STACK,
     THREAD = const THREAD,
     ADDRESS = const ADDRESS,
+    DESCRIPTOR = const DESCRIPTOR,
     PENDING = const PENDING,
     RESUME = const RESUME,
     TARGET = const TARGET,

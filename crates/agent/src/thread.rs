@@ -1,5 +1,6 @@
 //! Threads: logical ids, reader slots, stacks, and how a new one enters the code cache.
 
+use crate::counting;
 use crate::lock::{Guard, SpinLock};
 use crate::session;
 use crate::shadow;
@@ -8,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::control;
-use wire::session::{MAX_THREADS, ThreadPage, life};
+use wire::session::{MAX_THREADS, ThreadPage, life, mode};
 
 /// Reader slots in a shadow word: threads that share a bank.
 const SLOTS: usize = 47;
@@ -19,6 +20,13 @@ const STACK_BYTES: u64 = 256 << 10;
 const SIGNAL_STACK_BYTES: u64 = 64 << 10;
 /// Room for xsave: legacy, header, AVX, AVX-512 in the standard format end at 2696.
 const XSAVE_BYTES: u64 = 4096;
+/// All that a thread needs on its own.
+const STACKS_BYTES: u64 = XSAVE_BYTES + SIGNAL_STACK_BYTES + STACK_BYTES;
+/// Index of cells: eight bytes for each other thread and kind of event.
+const CELLS_BYTES: u64 = (MAX_THREADS as u64 + 2) * 8 * 8;
+/// Tables of events of all sizes; see `slow/events.h`.
+const EVENTS_BYTES: u64 = 8 << 20;
+const FIRST_EVENT_BITS: u32 = 9;
 
 unsafe extern "C" {
     /// In `slow.c`: logical id of the thread in each slot of each bank; bank of each logical id.
@@ -26,16 +34,25 @@ unsafe extern "C" {
     static mut tt_bank_of: [u8; 1 << 16];
 }
 
-/// The agent's record of a thread. The first seven fields mirror `slow.c`.
+/// The agent's record of a thread. Its first part mirrors `slow/shadow.h`.
 #[repr(C)]
 pub struct Thread {
-    pub rows: [*mut u64; 3],
     pub id: u64,
     pub mask: u64,
     pub own_word: u64,
     pub bank: u64,
     /// Address of the thread's page, which %gs points to.
     pub page: u64,
+    /// Its index of cells and its table of events, and their state; see `slow/events.h`.
+    cells: u64,
+    events: u64,
+    cell_chunk: u32,
+    event_chunk: u32,
+    event_bits: u32,
+    event_count: u32,
+    event_gone: u32,
+    hand_chunk: u32,
+    hand: u64,
     /// Its signal mask.
     pub signal_mask: u64,
     /// Bank and slot.
@@ -79,6 +96,7 @@ pub fn renew(mut registry: Held, old: &Thread) -> Option<Box<Thread>> {
     // The other threads are not here.
     registry.free_stacks.iter_mut().for_each(|(tid, _)| *tid = NOBODY);
     drop(registry);
+    clear_tables(old.stacks);
     prepare_on(Some(old.stacks), None, 0)
 }
 
@@ -131,21 +149,15 @@ fn prepare_on(stacks: Option<u64>, parent: Option<u32>, start_routine: u64) -> O
         p.started_ns.store(sys::now_ns(), Ordering::Relaxed);
         p.life.store(life::ALIVE, Ordering::Release);
     }
-    let rows = [session::row(0, id), session::row(1, id), session::row(2, id)];
     let mask = 1 << slot;
-    let own_word = (id as u64 + 1) << WRITER_SHIFT | mask;
-    let thread = Thread {
-        rows,
-        id: id as u64,
-        mask,
-        own_word,
-        bank: bank as u64,
-        page: page as u64,
-        signal_mask: 0,
-        slot: Some((bank, slot)),
-        stacks,
-        tid: 0,
+    // Undirected words hold nothing but the thread.
+    let own_word = match counting::mode() {
+        mode::UNDIRECTED => id as u64 + 1,
+        _ => (id as u64 + 1) << WRITER_SHIFT | mask,
     };
+    let mut thread = Thread::new(id as u64, page as u64, stacks);
+    (thread.mask, thread.own_word, thread.bank) = (mask, own_word, bank as u64);
+    thread.slot = Some((bank, slot));
     Some(install(thread))
 }
 
@@ -154,18 +166,7 @@ fn prepare_on(stacks: Option<u64>, parent: Option<u32>, start_routine: u64) -> O
 pub fn prepare_unprofiled() -> Option<Box<Thread>> {
     let stacks = take_stacks()?;
     let page = sys::anonymous(session_page_bytes())?;
-    let thread = Thread {
-        rows: [core::ptr::null_mut(); 3],
-        id: u64::MAX,
-        mask: 0,
-        own_word: 0,
-        bank: 0,
-        page,
-        signal_mask: 0,
-        slot: None,
-        stacks,
-        tid: 0,
-    };
+    let thread = Thread::new(u64::MAX, page, stacks);
     // SAFETY: our fresh page.
     unsafe { set_field(page, control::DETACHED, 1) };
     Some(install(thread))
@@ -184,6 +185,7 @@ fn install(thread: Thread) -> Box<Thread> {
         (control::MASK, thread.mask),
         (control::OWN_WORD, thread.own_word),
         (control::BANK_BASE8, shadow::base_of(thread.bank as usize) / 8),
+        (control::WRITTEN_BASE8, shadow::written() / 8),
         (control::THREAD, &raw const *thread as u64),
         (control::XSAVE, thread.stacks),
         (control::SIGNAL_STACK, signal_top),
@@ -239,6 +241,7 @@ impl Registry {
     }
 }
 
+/// Memory for a thread's stacks, its index of cells and its table of events, the latter two empty.
 fn take_stacks() -> Option<u64> {
     let mut registry = REGISTRY.lock();
     let pid = sys::pid();
@@ -247,10 +250,20 @@ fn take_stacks() -> Option<u64> {
         // SAFETY: signal 0 only asks.
         unsafe { sys::call(sys::TGKILL, [pid.into(), (*tid).into(), 0, 0, 0, 0]) == sys::ESRCH }
     });
-    match gone {
-        Some(k) => Some(registry.free_stacks.swap_remove(k).1),
-        None => sys::anonymous(XSAVE_BYTES + SIGNAL_STACK_BYTES + STACK_BYTES),
-    }
+    let Some(k) = gone else {
+        return sys::anonymous(STACKS_BYTES + CELLS_BYTES + EVENTS_BYTES);
+    };
+    let stacks = registry.free_stacks.swap_remove(k).1;
+    clear_tables(stacks);
+    Some(stacks)
+}
+
+/// Empties the tables behind stacks that are used again.
+fn clear_tables(stacks: u64) {
+    const MADV_DONTNEED: u64 = 4;
+    let tables = [stacks + STACKS_BYTES, CELLS_BYTES + EVENTS_BYTES, MADV_DONTNEED, 0, 0, 0];
+    // SAFETY: our own memory, which nobody uses.
+    unsafe { sys::call(sys::MADVISE, tables) };
 }
 
 /// Cache address where deferred signals are delivered, for threads to come.
@@ -272,6 +285,31 @@ pub fn attach(thread: &mut Thread) -> bool {
 }
 
 impl Thread {
+    /// A thread without bank and slot; `stacks` as [`take_stacks`] gives them.
+    fn new(id: u64, page: u64, stacks: u64) -> Self {
+        let cells = stacks + STACKS_BYTES;
+        Thread {
+            id,
+            mask: 0,
+            own_word: 0,
+            bank: 0,
+            page,
+            cells,
+            events: cells + CELLS_BYTES,
+            cell_chunk: 0,
+            event_chunk: 0,
+            event_bits: FIRST_EVENT_BITS,
+            event_count: 0,
+            event_gone: 0,
+            hand_chunk: 0,
+            hand: 0,
+            signal_mask: 0,
+            slot: None,
+            stacks,
+            tid: 0,
+        }
+    }
+
     /// The thread's page.
     pub fn shared(&self) -> &ThreadPage {
         // SAFETY: mapped as long as the process lives; all fields are atomic or only ours.

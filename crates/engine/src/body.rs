@@ -6,31 +6,58 @@ use crate::control;
 use crate::emit::Emitter;
 use crate::liveness::BlockLiveness;
 use crate::loops::HeadCheck;
+use crate::options::Options;
 use crate::recovery::Parked;
 use crate::regs::{self, RAX, RCX, RDX, RSP};
 use crate::superblock::Superblock;
-use crate::track::Key;
 use crate::translate::Loop;
 use alloc::vec::Vec;
 use iced_x86::{FlowControl, IcedError, Instruction, Mnemonic};
 
 pub(crate) type Result<T> = core::result::Result<T, IcedError>;
 
-/// A direct exit: where its rel32 is, where it leads, and the loads and stores that were counted at
-/// the entry but are not executed when the block is left here.
+/// What a stretch of code counts when it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Counts {
+    pub loads: u32,
+    pub stores: u32,
+    pub instructions: u32,
+}
+
+impl Counts {
+    /// The counters that change: by how much, and where they are.
+    pub fn changes(self) -> impl Iterator<Item = (i32, i32)> {
+        [
+            (self.loads as i32, control::LOADS),
+            (self.stores as i32, control::STORES),
+            (self.instructions as i32, control::INSTRUCTIONS),
+        ]
+        .into_iter()
+        .filter(|c| c.0 > 0)
+    }
+}
+
+/// A direct exit: where its rel32 is, where it leads, and what was counted at the entry but is not
+/// executed when the block is left here.
 pub(crate) struct Exit {
     pub rel32: usize,
     pub target: u64,
-    pub uncounted: (u32, u32),
+    pub uncounted: Counts,
 }
 
 /// A failed check's way to the slow path.
 pub(crate) struct Slow {
-    pub rel32: usize,
+    /// rel32s of the tests that fail.
+    pub failures: Vec<usize>,
+    /// rel32 of the jump to what is asked about the second of two lines, and the offset to go on at
+    /// when the answer is good.
+    pub crossing: Option<(usize, usize)>,
     /// Offset after the check.
     pub resume: usize,
     pub check: Check,
-    pub register: usize,
+    /// The first holds the address; the second is there if bytes are told apart.
+    pub registers: [usize; 2],
+    /// Displacement of the check's lowest byte with the registers as they are here.
     pub displacement: i64,
     pub pc: u64,
     pub parked: Parked,
@@ -40,7 +67,7 @@ pub(crate) struct Slow {
 pub(crate) struct Target {
     pub trampolines: Trampolines,
     pub table: i32,
-    pub use_liveness: bool,
+    pub options: Options,
     /// Emit the thread start hook at the entry.
     pub hook: bool,
 }
@@ -48,6 +75,7 @@ pub(crate) struct Target {
 /// A block under construction.
 pub(crate) struct Body<'a> {
     pub emitter: Emitter,
+    pub options: Options,
     pub source: &'a Superblock,
     pub again: Option<Loop>,
     pub liveness: &'a BlockLiveness,
@@ -55,27 +83,28 @@ pub(crate) struct Body<'a> {
     pub trampolines: Trampolines,
     /// Address of the indirect branch table.
     pub table: i32,
-    pub use_liveness: bool,
     hook: bool,
-    /// Register whose value is in gs:SPILL.
-    spilled: Option<usize>,
+    /// Registers whose values are in gs:SPILL and gs:SECOND_SPILL.
+    pub spilled: [Option<usize>; 2],
+    /// Number of the code site of an instruction.
+    pub site: &'a dyn Fn(u64) -> u32,
     pub exits: Vec<Exit>,
     pub slow: Vec<Slow>,
+    /// Descriptors of checks: offset of the rel32 that refers to one, and its bytes.
+    pub descriptors: Vec<(usize, Vec<u8>)>,
     /// Return addresses: offset of the rel32 that refers to one, and its value.
     pub literals: Vec<(usize, u64)>,
     /// rel32s to be filled in: where, and the offset they shall reach.
     pub fixups: Vec<(usize, i64)>,
     /// The same for 8-bit displacements, with their values.
     pub short_fixups: Vec<(usize, u8)>,
-    /// rel32s of the tests in a versioned loop's head, and the register to restore when one fails.
+    /// rel32s of the tests in a versioned loop's head, and the registers to restore when one fails.
     pub head_failures: Vec<usize>,
-    pub head_spill: Option<usize>,
+    pub head_spilled: [Option<usize>; 2],
 }
 
-/// Registers that an address is made of.
-fn key_registers(key: &Key) -> u16 {
-    [key.base, key.index].into_iter().filter_map(regs::number).map(regs::bit).fold(0, |a, b| a | b)
-}
+/// Where [`Body::spilled`] registers are kept.
+pub(crate) const SPILLS: [i32; 2] = [control::SPILL, control::SECOND_SPILL];
 
 impl<'a> Body<'a> {
     pub fn new(
@@ -85,35 +114,39 @@ impl<'a> Body<'a> {
         liveness: &'a BlockLiveness,
         plan: &'a Plan,
         target: Target,
+        site: &'a dyn Fn(u64) -> u32,
     ) -> Self {
         Body {
             emitter,
+            options: target.options,
+            site,
             source,
             again,
             liveness,
             plan,
             trampolines: target.trampolines,
             table: target.table,
-            use_liveness: target.use_liveness,
             hook: target.hook,
-            spilled: None,
+            spilled: [None; 2],
             exits: Vec::new(),
             slow: Vec::new(),
+            descriptors: Vec::new(),
             literals: Vec::new(),
             fixups: Vec::new(),
             short_fixups: Vec::new(),
             head_failures: Vec::new(),
-            head_spill: None,
+            head_spilled: [None; 2],
         }
     }
 
     /// How the program's state is parked between checks.
-    fn parked(&self) -> Parked {
-        Parked { spill: self.spilled.map_or(16, |r| r as u8), ..Parked::NOTHING }
+    pub fn parked(&self) -> Parked {
+        parked_with(self.spilled)
     }
 
     /// Emits the hot part; returns the entry's address.
-    pub fn emit(&mut self, head: &[HeadCheck], checks: &[Check], count: bool) -> Result<u64> {
+    pub fn emit(&mut self, head: &[HeadCheck], checks: &[Check]) -> Result<u64> {
+        let count = self.options.counts();
         let pc = self.source.pc;
         self.emitter.mark(pc, Parked { rcx: true, rax: true, ..Parked::NOTHING });
         self.emitter.load(RCX, control::SAVED_RCX);
@@ -139,9 +172,9 @@ impl<'a> Body<'a> {
             if counted_at == Some(k) {
                 self.count_with_flags();
             }
-            let mut here: Vec<Check> = Vec::new();
+            let mut here: Vec<&Check> = Vec::new();
             while let Some(check) = checks.next_if(|c| c.position == k) {
-                here.push(*check);
+                here.push(check);
             }
             self.emit_checks(k, &here)?;
             if let Some(repeat) = self.plan.repeats[k] {
@@ -153,34 +186,23 @@ impl<'a> Body<'a> {
         self.release(self.source.end);
         if !self.source.terminated {
             let rel32 = self.emitter.patchable_branch(&[0xe9]);
-            self.exits.push(Exit { rel32, target: self.source.end, uncounted: (0, 0) });
+            let uncounted = Counts::default();
+            self.exits.push(Exit { rel32, target: self.source.end, uncounted });
         }
         Ok(entry)
     }
 
-    /// Tests the ranges of a versioned loop; a failure goes to the ordinary body.
-    fn emit_head(&mut self, head: &[HeadCheck]) -> Result<()> {
-        let pc = self.source.pc;
-        let used = head.iter().fold(regs::bit(RSP), |set, h| set | key_registers(&h.key));
-        let free = !self.liveness.live[0].regs & !used;
-        let register = if free != 0 { free } else { !used }.trailing_zeros() as usize;
-        if free == 0 {
-            self.spill(register, pc);
-            self.head_spill = Some(register);
+    /// What instructions `k` to the end count.
+    pub fn counts_from(&self, k: usize) -> Counts {
+        if !self.options.counts() {
+            return Counts::default();
         }
-        for h in head {
-            self.emitter.shadow_word(register, &h.key, h.displacement)?;
-            self.emitter.test_word(register, h.writes);
-            let rel32 = self.emitter.open_branch(&[0x0f, if h.writes { 0x85 } else { 0x84 }]);
-            self.head_failures.push(rel32);
+        let operands = &self.plan.operands[k..];
+        Counts {
+            loads: operands.iter().map(|o| o.0).sum(),
+            stores: operands.iter().map(|o| o.1).sum(),
+            instructions: operands.len() as u32,
         }
-        self.release(pc);
-        Ok(())
-    }
-
-    /// Loads and stores from instruction `k` to the end.
-    pub fn operands_from(&self, k: usize) -> (u32, u32) {
-        self.plan.operands[k..].iter().fold((0, 0), |sum, o| (sum.0 + o.0, sum.1 + o.1))
     }
 
     /// The first instruction before any exit at which the flags are dead.
@@ -191,138 +213,65 @@ impl<'a> Body<'a> {
     }
 
     fn count_with_flags(&mut self) {
-        let (loads, stores) = self.operands_from(0);
-        for (value, offset) in [(loads, control::LOADS), (stores, control::STORES)] {
-            if value > 0 {
-                self.emitter.add(offset, value as i32);
-            }
+        for (value, offset) in self.counts_from(0).changes() {
+            self.emitter.add(offset, value);
         }
     }
 
     fn count_without_flags(&mut self) -> Result<()> {
-        let (loads, stores) = self.operands_from(0);
-        if (loads, stores) == (0, 0) {
-            return Ok(());
-        }
         let pc = self.source.pc;
         let free = !self.liveness.live[0].regs & !regs::bit(RSP);
         let register = if free != 0 { free.trailing_zeros() as usize } else { RAX };
         if free == 0 {
-            self.spill(register, pc);
+            self.spill(register, pc, false);
         }
-        for (value, offset) in [(loads, control::LOADS), (stores, control::STORES)] {
-            if value > 0 {
-                self.emitter.add_through(register, offset, value as i32)?;
-            }
+        for (value, offset) in self.counts_from(0).changes() {
+            self.emitter.add_through(register, offset, value)?;
         }
         self.release(pc);
         Ok(())
     }
 
-    /// Parks a register in gs:SPILL, to be used for checks until it is released.
-    fn spill(&mut self, register: usize, pc: u64) {
-        debug_assert!(self.spilled.is_none());
-        self.emitter.store(register, control::SPILL);
-        self.spilled = Some(register);
-        self.emitter.mark(pc, self.parked());
+    /// Parks a register in a free one of the two slots, to be used for checks until it is released.
+    pub fn spill(&mut self, register: usize, pc: u64, flags: bool) {
+        let slot = self.spilled.iter().position(Option::is_none).expect("checks use two registers");
+        self.emitter.store(register, SPILLS[slot]);
+        self.spilled[slot] = Some(register);
+        self.emitter.mark(pc, Parked { flags, ..self.parked() });
     }
 
-    /// Restores the borrowed register.
-    fn release(&mut self, pc: u64) {
-        if let Some(register) = self.spilled.take() {
-            self.emitter.load(register, control::SPILL);
-            self.emitter.mark(pc, Parked::NOTHING);
+    /// Restores the borrowed register in `slot`, if there is one.
+    pub fn release_slot(&mut self, slot: usize, pc: u64, flags: bool) {
+        if let Some(register) = self.spilled[slot].take() {
+            self.emitter.load(register, SPILLS[slot]);
+            self.emitter.mark(pc, Parked { flags, ..self.parked() });
         }
     }
 
-    /// Restores the borrowed register if instruction `k` needs it or leaves the block.
+    /// Restores the borrowed registers.
+    pub fn release(&mut self, pc: u64) {
+        (0..2).for_each(|slot| self.release_slot(slot, pc, false));
+    }
+
+    /// Restores the borrowed registers if instruction `k` needs them or leaves the block.
     fn release_for(&mut self, k: usize, i: &Instruction) {
-        let Some(register) = self.spilled else { return };
         let u = &self.liveness.uses[k];
         let leaves = i.flow_control() != FlowControl::Next || i.mnemonic() == Mnemonic::Syscall;
-        if leaves || (u.reads | u.modifies) >> register & 1 != 0 {
-            let overwritten = u.kills >> register & 1 != 0;
-            if overwritten && !leaves && !i.is_ip_rel_memory_operand() {
-                self.spilled = None;
-            } else {
-                self.release(i.ip());
+        for slot in 0..2 {
+            let Some(register) = self.spilled[slot] else { continue };
+            if leaves || (u.reads | u.modifies) >> register & 1 != 0 {
+                let overwritten = u.kills >> register & 1 != 0;
+                if overwritten && !leaves && !i.is_ip_rel_memory_operand() {
+                    self.spilled[slot] = None;
+                } else {
+                    self.release_slot(slot, i.ip(), false);
+                }
             }
         }
     }
 
-    /// The checks before instruction `k`.
-    fn emit_checks(&mut self, k: usize, checks: &[Check]) -> Result<()> {
-        if checks.is_empty() {
-            return Ok(());
-        }
-        let pc = self.source.instructions[k].ip();
-        let keep_flags = self.liveness.live[k].flags != 0;
-        if keep_flags {
-            self.save_flags(pc);
-        }
-        for check in checks {
-            self.emit_check(k, check, keep_flags)?;
-        }
-        if keep_flags {
-            self.restore_flags(pc);
-        }
-        Ok(())
-    }
-
-    fn emit_check(&mut self, k: usize, check: &Check, flags: bool) -> Result<()> {
-        let pc = self.source.instructions[k].ip();
-        let displacement = self.plan.snapshots[k].displacement_here(&check.key, check.displacement);
-        let used = key_registers(&check.key) | regs::bit(RSP);
-        if let Some(register) = self.spilled.filter(|r| used >> r & 1 != 0) {
-            self.emitter.load(register, control::SPILL);
-            self.spilled = None;
-            self.emitter.mark(pc, Parked { flags, ..Parked::NOTHING });
-        }
-        let register = self.check_register(k, used, pc, flags);
-        self.emitter.shadow_word(register, &check.key, displacement)?;
-        self.emitter.test_word(register, check.writes);
-        let rel32 = self.emitter.open_branch(&[0x0f, if check.writes { 0x85 } else { 0x84 }]);
-        self.slow.push(Slow {
-            rel32,
-            resume: self.emitter.len(),
-            check: *check,
-            register,
-            displacement,
-            pc,
-            parked: Parked { flags, ..self.parked() },
-        });
-        Ok(())
-    }
-
-    /// A register for a check before instruction `k`: the borrowed one, one that is dead, or the one
-    /// whose next use is farthest away, borrowed now.
-    fn check_register(&mut self, k: usize, used: u16, pc: u64, flags: bool) -> usize {
-        if let Some(register) = self.spilled {
-            return register;
-        }
-        let dead = !self.liveness.live[k].regs & !used;
-        if dead != 0 {
-            return dead.trailing_zeros() as usize;
-        }
-        let next_use = |r: &usize| {
-            let touches = |j: &usize| {
-                let u = &self.liveness.uses[*j];
-                (u.reads | u.modifies) >> *r & 1 != 0
-            };
-            (k..self.liveness.uses.len()).find(touches).unwrap_or(usize::MAX)
-        };
-        let register = (0..16)
-            .filter(|r| used >> r & 1 == 0)
-            .max_by_key(next_use)
-            .expect("an address uses at most two registers");
-        self.emitter.store(register, control::SPILL);
-        self.spilled = Some(register);
-        self.emitter.mark(pc, Parked { flags, ..self.parked() });
-        register
-    }
-
     /// Parks the arithmetic flags; keeps all registers.
-    fn save_flags(&mut self, pc: u64) {
+    pub fn save_flags(&mut self, pc: u64) {
         let parked = self.parked();
         self.emitter.store(RAX, control::FLAGS_RAX);
         self.emitter.mark(pc, Parked { flags_rax: true, ..parked });
@@ -333,7 +282,7 @@ impl<'a> Body<'a> {
     }
 
     /// The inverse of [`Self::save_flags`].
-    fn restore_flags(&mut self, pc: u64) {
+    pub fn restore_flags(&mut self, pc: u64) {
         let parked = self.parked();
         self.emitter.store(RAX, control::FLAGS_RAX);
         self.emitter.mark(pc, Parked { flags: true, flags_rax: true, ..parked });
@@ -348,6 +297,7 @@ impl<'a> Body<'a> {
     fn emit_repeat(&mut self, i: &Instruction, descriptor: u32) {
         self.release(i.ip());
         self.emitter.store_immediate(descriptor as i32, control::ADDRESS);
+        self.emitter.store_immediate((self.site)(i.ip()) as i32, control::SITE);
         self.emitter.store(RAX, control::FAR_SPILL);
         self.emitter.mark(i.ip(), Parked { far: RAX as u8, ..Parked::NOTHING });
         let rel32 = self.emitter.open_branch(&[0x48, 0x8d, 0x05]); // lea rax, [rip + resume]
@@ -357,4 +307,10 @@ impl<'a> Body<'a> {
         self.emitter.jump(self.trampolines.repeat);
         self.fixups.push((rel32, self.emitter.len() as i64));
     }
+}
+
+/// How the program's state is parked while these registers are borrowed.
+pub(crate) fn parked_with(spilled: [Option<usize>; 2]) -> Parked {
+    let [spill, second] = spilled.map(|r| r.map_or(16, |r| r as u8));
+    Parked { spill, second, ..Parked::NOTHING }
 }

@@ -21,15 +21,13 @@ pub struct Stubs {
     pub direct: u64,
     /// An indirect branch that missed the table: %rcx = target, %rcx and %rax parked.
     pub indirect: u64,
-    /// A check failed: gs:ADDRESS, gs:RESUME.
-    pub read: u64,
-    pub write: u64,
-    pub read_write: u64,
-    /// A repeated string instruction comes: gs:ADDRESS = descriptor, gs:RESUME.
+    /// A check failed: gs:ADDRESS, gs:DESCRIPTOR, gs:RESUME.
+    pub access: u64,
+    /// A repeated string instruction comes: gs:ADDRESS = descriptor, gs:SITE, gs:RESUME.
     pub repeat: u64,
     /// A system call comes: gs:RESUME = address after the `syscall` instruction.
     pub syscall: u64,
-    /// A system call that moves the program's data has been made: gs:MOVES_DATA, gs:RESUME.
+    /// A system call that moves the program's data has been made: gs:MOVES_DATA, gs:SITE, gs:RESUME.
     pub after_syscall: u64,
 }
 
@@ -40,9 +38,7 @@ pub struct Trampolines {
     pub indirect: u64,
     /// The last part of `indirect`: asks the dispatcher without comparing.
     pub miss: u64,
-    pub read: u64,
-    pub write: u64,
-    pub read_write: u64,
+    pub access: u64,
     pub repeat: u64,
     pub syscall: u64,
     pub after_syscall: u64,
@@ -155,7 +151,7 @@ impl Region {
         // Trampolines are laid out in the order of the struct's fields.
         Some(match address {
             a if a < t.indirect => Position::DirectExit,
-            a if a < t.read => Position::Lookup,
+            a if a < t.access => Position::Lookup,
             a if a < t.syscall => Position::SlowPath,
             a if a < t.after_syscall => Position::Syscall,
             a if a < t.deliver => Position::SlowPath,
@@ -184,9 +180,7 @@ fn trampolines(base: u64, stubs: &Stubs, table: Table, t: &mut Trampolines) -> V
     t.miss = at(&code);
     jump_far(&mut code, stubs.indirect);
     for (place, stub) in [
-        (&mut t.read, stubs.read),
-        (&mut t.write, stubs.write),
-        (&mut t.read_write, stubs.read_write),
+        (&mut t.access, stubs.access),
         (&mut t.repeat, stubs.repeat),
         (&mut t.syscall, stubs.syscall),
         (&mut t.after_syscall, stubs.after_syscall),

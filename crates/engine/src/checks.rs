@@ -1,31 +1,81 @@
 //! Which checks a superblock needs.
 //!
-//! A read check asks whether this thread has read the block since it was last written, a write
-//! check whether this thread wrote it last and nobody has read it since. An access is covered by an
-//! earlier check of the same superblock when its address is known to lie between two checked
-//! addresses at most one block apart: every block it touches is then one of theirs. Checks before a
-//! barrier (atomic, fence, pause) cover nothing after it.
+//! A check covers a *window*: at most one block of bytes at an address known up to a constant. It
+//! asks the shadow at both ends, so it knows both blocks that the window may touch. An access is
+//! covered by an earlier check of the same superblock whose window holds it. Checks before a barrier
+//! (atomic, fence, pause) cover nothing after it.
+//!
+//! A check remembers the accesses it stands for: when it fails, the slow path goes through them in
+//! program order, as if each had been checked alone.
 
 use crate::access::{self, Access, Repeat};
+use crate::descriptor::Member;
 use crate::liveness::BlockLiveness;
-use crate::options::Options;
+use crate::options::{Mode, Options};
+use crate::probe::{self, Probe, Written};
 use crate::track::{Key, Snapshot, Tracker};
 use alloc::vec;
 use alloc::vec::Vec;
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, Register};
 
 /// One check to emit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Check {
     pub key: Key,
-    /// Displacement relative to the key's registers at their version's start.
+    /// Lowest byte, relative to the key's registers at their version's start.
     pub displacement: i64,
+    /// Bytes from the lowest to the highest.
+    pub span: i64,
+    /// Bytes written, bit k = byte k; used only when bytes are told apart.
+    pub written: u64,
     /// Emitted before this instruction.
     pub position: usize,
     /// Straight-line segment: number of conditional branches and barriers before it.
     pub segment: u32,
-    pub reads: bool,
-    pub writes: bool,
+    /// The block must be this thread's alone.
+    pub exclusive: bool,
+    /// May touch two blocks.
+    pub may_cross: bool,
+    /// The accesses behind it, in program order.
+    pub members: Vec<Member>,
+}
+
+impl Check {
+    fn end(&self) -> i64 {
+        self.displacement.wrapping_add(self.span)
+    }
+
+    /// What is asked at the lowest byte.
+    pub fn low(&self, mode: Mode) -> Probe {
+        let told_apart = mode == Mode::Detail && self.exclusive;
+        let written = if told_apart { Written::From(self.written) } else { Written::Any };
+        Probe { displacement: self.displacement, exclusive: self.exclusive, written }
+    }
+
+    /// What is asked at the highest byte, if that may be in another block or line.
+    pub fn high(&self, mode: Mode) -> Option<Probe> {
+        let told_apart = mode == Mode::Detail && self.exclusive;
+        let upto = || Written::UpTo(probe::up_to(self.written, self.span));
+        self.may_cross.then(|| Probe {
+            displacement: self.end() - 1,
+            exclusive: self.exclusive,
+            written: if told_apart { upto() } else { Written::Any },
+        })
+    }
+
+    /// Probes that it costs.
+    fn cost(&self) -> usize {
+        1 + usize::from(self.may_cross)
+    }
+
+    /// Whether `other` asks for nothing that this check does not ask.
+    fn covers(&self, other: &Check, mode: Mode) -> bool {
+        let at = other.displacement.wrapping_sub(self.displacement);
+        let inside = at >= 0 && at + other.span <= self.span;
+        let strong = self.exclusive || !other.exclusive;
+        let bytes = || other.written << at & !self.written == 0;
+        inside && strong && (mode != Mode::Detail || !other.exclusive || bytes())
+    }
 }
 
 /// The accesses of a superblock and where it may be left.
@@ -95,12 +145,13 @@ fn survey_operands(
     }
 }
 
-/// Offsets within an access that must be checked so that every block it touches is.
-pub fn probes(a: &Access, block: i64) -> impl Iterator<Item = i64> {
-    let last = a.size - 1;
-    let whole = (1..).map(move |k| k * block).take_while(move |d| *d < last);
-    let end = (last > 0 && !(a.aligned && a.size <= block)).then_some(last);
-    core::iter::once(0).chain(whole).chain(end)
+/// The windows that an access needs: distance from its first byte, span, and whether it may touch two
+/// blocks.
+pub fn windows(a: &Access, options: &Options) -> impl Iterator<Item = (i64, i64, bool)> {
+    let size = a.size;
+    let most = if options.mode == Mode::Trace { size } else { options.window() };
+    let may_cross = !(a.aligned && size <= most);
+    (0..size).step_by(most as usize).map(move |at| (at, most.min(size - at), may_cross))
 }
 
 /// The checks that `accesses` need, ordered by position.
@@ -124,23 +175,15 @@ pub fn plan(
             }
             next += 1;
         }
-        let (key, displacement) = plan.snapshots[a.position].name(a);
-        for offset in probes(a, options.block_bytes()) {
-            let check = Check {
-                key,
-                displacement: displacement.wrapping_add(offset),
-                position: a.position,
-                segment: plan.segments[a.position],
-                reads: a.reads,
-                writes: a.writes,
-            };
-            if !options.merge || separate(a) || !merge(&mut checks[epoch..], &check) {
+        for window in windows(a, options) {
+            let check = check_of(plan, a, window, options.mode);
+            if !options.merge || separate(a) || !merge(&mut checks[epoch..], &check, options.mode) {
                 checks.push(check);
             }
         }
     }
     if options.group {
-        group(&mut checks, options.block_bytes());
+        group(&mut checks, options);
     }
     if options.hoist {
         hoist(&mut checks, plan, liveness);
@@ -149,55 +192,96 @@ pub fn plan(
     checks
 }
 
+/// The check of one window of an access.
+fn check_of(plan: &Plan, a: &Access, (at, span, may_cross): (i64, i64, bool), mode: Mode) -> Check {
+    let (key, displacement) = plan.snapshots[a.position].name(a);
+    let Access { position, reads, writes, .. } = *a;
+    Check {
+        key,
+        displacement: displacement.wrapping_add(at),
+        span,
+        written: if a.writes { probe::first(span) } else { 0 },
+        position,
+        segment: plan.segments[position],
+        exclusive: writes || mode == Mode::Undirected,
+        may_cross: may_cross && span > 1,
+        // Every window has the whole access: the slow path sees it once and as it is.
+        members: vec![Member { position, displacement, bytes: a.size, reads, writes }],
+    }
+}
+
 /// Whether an earlier check of the same address covers `new`, possibly by growing it to a write.
-fn merge(earlier: &mut [Check], new: &Check) -> bool {
-    let same = |c: &&mut Check| c.key == new.key && c.displacement == new.displacement;
-    for c in earlier.iter_mut().filter(same) {
-        // A write check that passes says that the block is ours and known: reads need no more.
-        if (c.writes || !new.writes) && (c.reads || c.writes || !new.reads) {
+fn merge(earlier: &mut [Check], new: &Check, mode: Mode) -> bool {
+    for c in earlier.iter_mut().filter(|c| c.key == new.key) {
+        if c.covers(new, mode) {
             return true;
         }
         // A read, then a write in the same segment: one check for both, at the read.
-        if new.writes && c.reads && !c.writes && c.segment == new.segment {
-            c.writes = true;
+        let same = c.displacement == new.displacement && c.span == new.span;
+        if same && new.exclusive && !c.exclusive && c.segment == new.segment {
+            c.exclusive = true;
+            c.written = new.written;
+            c.members.extend(new.members.iter().copied());
             return true;
         }
     }
     false
 }
 
-/// Among at least three checks of one kind and segment that span at most one block, the outer two
-/// cover the rest.
-fn group(checks: &mut Vec<Check>, block: i64) {
+/// Joins checks of one kind and segment that fit into one window, where that saves probes.
+fn group(checks: &mut Vec<Check>, options: &Options) {
     let mut dead = vec![false; checks.len()];
     for x in 0..checks.len() {
         if dead[x] {
             continue;
         }
-        let low = checks[x];
-        let members: Vec<usize> = (0..checks.len())
-            .filter(|&y| {
-                let c = &checks[y];
-                !dead[y]
-                    && c.key == low.key
-                    && c.segment == low.segment
-                    && (c.reads, c.writes) == (low.reads, low.writes)
-                    && (0..=block).contains(&c.displacement.wrapping_sub(low.displacement))
-            })
-            .collect();
-        if members.len() < 3 {
+        let members = group_of(checks, &dead, x, options.window());
+        if members.iter().map(|&y| checks[y].cost()).sum::<usize>() < 3 {
             continue;
         }
-        let high = *members.iter().max_by_key(|&&y| checks[y].displacement).expect("three members");
-        let first = members.iter().map(|&y| checks[y].position).min().expect("three members");
-        for &y in members.iter().filter(|&&y| y != x && y != high) {
-            dead[y] = true;
-        }
-        checks[x].position = first;
-        checks[high].position = first;
+        let joined = join(members.iter().map(|&y| &checks[y]));
+        members.iter().for_each(|&y| dead[y] = true);
+        dead[x] = false;
+        checks[x] = joined;
     }
     let mut keep = dead.iter().map(|d| !d);
     checks.retain(|_| keep.next().unwrap_or(true));
+}
+
+/// The checks that can share a window with check `x`.
+fn group_of(checks: &[Check], dead: &[bool], x: usize, window: i64) -> Vec<usize> {
+    let this = &checks[x];
+    let alike =
+        |c: &Check| c.key == this.key && c.segment == this.segment && c.exclusive == this.exclusive;
+    let distance = |c: &Check, low: i64| c.displacement.wrapping_sub(low);
+    let candidates = || (0..checks.len()).filter(|&y| !dead[y] && alike(&checks[y]));
+    let reaches_x = |low: i64| (0..=window - this.span).contains(&distance(this, low));
+    let low = candidates().map(|y| checks[y].displacement).filter(|&d| reaches_x(d)).min();
+    let low = low.unwrap_or(this.displacement);
+    candidates()
+        .filter(|&y| distance(&checks[y], low) >= 0)
+        .filter(|&y| distance(&checks[y], low) + checks[y].span <= window)
+        .collect()
+}
+
+/// One check for all of `parts`.
+fn join<'a>(parts: impl Iterator<Item = &'a Check> + Clone) -> Check {
+    let first = parts.clone().next().expect("at least one check");
+    let low = parts.clone().map(|c| c.displacement).min().expect("at least one check");
+    let end = parts.clone().map(Check::end).max().expect("at least one check");
+    let mut members: Vec<Member> = parts.clone().flat_map(|c| c.members.iter().copied()).collect();
+    members.sort_by_key(|m| m.position);
+    // Sets of bytes matter only where windows are at most 64 bytes.
+    let shifted = |c: &Check| c.written.checked_shl(c.displacement.wrapping_sub(low) as u32);
+    Check {
+        displacement: low,
+        span: end - low,
+        written: parts.clone().filter_map(shifted).fold(0, |all, bytes| all | bytes),
+        position: parts.map(|c| c.position).min().expect("at least one check"),
+        may_cross: true,
+        members,
+        ..first.clone()
+    }
 }
 
 /// Moves each check that would have to save flags back to the nearest place in its segment where
@@ -224,106 +308,5 @@ pub fn is_absolute(key: &Key) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::liveness::{self, Live};
-    use crate::options::{Options, Shadow};
-    use iced_x86::{Decoder, DecoderOptions};
-
-    fn plan_of(bytes: &[u8], disabled: u32) -> Vec<Check> {
-        let all: Vec<Instruction> = Decoder::new(64, bytes, DecoderOptions::NONE).iter().collect();
-        let nothing = Live { regs: 0, flags: 0 };
-        let live = liveness::analyse(&all, nothing, &mut |_| Live::ALL, true);
-        let surveyed = survey(&all, &live, true);
-        let options = Options::new(6, Shadow::Far, disabled);
-        plan(&surveyed, &surveyed.accesses, &live, &options, &|_| false)
-    }
-
-    /// mov rax, [rdi + d]
-    fn load(d: u8) -> [u8; 4] {
-        [0x48, 0x8b, 0x47, d]
-    }
-
-    fn displacements(checks: &[Check]) -> Vec<i64> {
-        checks.iter().map(|c| c.displacement).collect()
-    }
-
-    #[test]
-    fn both_ends_of_an_access_are_checked() {
-        assert_eq!(displacements(&plan_of(&load(0), 0)), [0, 7]);
-        // movaps xmm0, [rdi] cannot cross a block; movups can.
-        assert_eq!(displacements(&plan_of(&[0x0f, 0x28, 0x07], 0)), [0]);
-        assert_eq!(displacements(&plan_of(&[0x0f, 0x10, 0x07], 0)), [0, 15]);
-        // push rax: the stack is aligned to eight.
-        assert_eq!(displacements(&plan_of(&[0x50], 0)), [-8]);
-    }
-
-    #[test]
-    fn small_blocks_get_a_probe_each() {
-        let a = Access {
-            position: 0,
-            fs: false,
-            base: Register::RDI,
-            index: Register::None,
-            scale: 1,
-            displacement: 0,
-            size: 64,
-            reads: true,
-            writes: false,
-            aligned: false,
-        };
-        assert_eq!(probes(&a, 16).collect::<Vec<_>>(), [0, 16, 32, 48, 63]);
-        assert_eq!(probes(&a, 64).collect::<Vec<_>>(), [0, 63]);
-        assert_eq!(probes(&Access { aligned: true, ..a }, 64).collect::<Vec<_>>(), [0]);
-    }
-
-    #[test]
-    fn the_same_address_is_checked_once() {
-        let twice = [load(0), load(0)].concat();
-        assert_eq!(plan_of(&twice, 0).len(), 2);
-        assert_eq!(
-            plan_of(&twice, crate::options::disable::MERGE | crate::options::disable::GROUP).len(),
-            4
-        );
-    }
-
-    #[test]
-    fn a_run_within_a_block_is_checked_at_its_ends() {
-        let run: Vec<u8> = (0..8).flat_map(|k| load(8 * k)).collect();
-        assert_eq!(displacements(&plan_of(&run, 0)), [0, 63]);
-        let longer: Vec<u8> = (0..9).flat_map(|k| load(8 * k)).collect();
-        assert_eq!(displacements(&plan_of(&longer, 0)), [0, 64, 71]);
-    }
-
-    #[test]
-    fn nothing_before_a_barrier_covers_what_follows() {
-        // mov rax,[rdi]; pause; mov rax,[rdi]
-        let spin = [&load(0)[..], &[0xf3, 0x90], &load(0)].concat();
-        assert_eq!(plan_of(&spin, 0).len(), 4);
-    }
-
-    #[test]
-    fn a_read_and_a_write_of_one_word_share_a_check() {
-        // mov rax,[rdi]; mov [rdi],rax
-        let checks = plan_of(&[0x48, 0x8b, 0x07, 0x48, 0x89, 0x07], 0);
-        assert!(checks.iter().all(|c| c.reads && c.writes && c.position == 0), "{checks:?}");
-        assert_eq!(checks.len(), 2);
-    }
-
-    #[test]
-    fn a_write_after_a_branch_keeps_its_own_check() {
-        // mov rax,[rdi]; je +0; mov [rdi],rax: the branch may leave before the write.
-        let checks = plan_of(&[0x48, 0x8b, 0x07, 0x74, 0, 0x48, 0x89, 0x07], 0);
-        let writes: Vec<&Check> = checks.iter().filter(|c| c.writes).collect();
-        assert_eq!(writes.len(), 2);
-        assert!(writes.iter().all(|c| c.position == 2));
-    }
-
-    #[test]
-    fn checks_move_back_to_where_flags_are_dead() {
-        // mov rcx,rdx; cmp rcx,rdx; mov rax,[rdi]; sete al
-        let code = [0x48, 0x89, 0xd1, 0x48, 0x39, 0xd1, 0x48, 0x8b, 0x07, 0x0f, 0x94, 0xc0];
-        assert!(plan_of(&code, 0).iter().all(|c| c.position == 1));
-        assert!(plan_of(&code, crate::options::disable::HOIST).iter().all(|c| c.position == 2));
-    }
-}
+#[path = "checks_tests.rs"]
+mod tests;

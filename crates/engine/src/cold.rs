@@ -1,12 +1,12 @@
 //! Emitting the cold part of a block and closing it: failed checks, corrected side exits, exit
 //! stubs, return addresses, fixups.
 
-use crate::body::{Body, Exit, Result, Slow};
+use crate::body::{Body, Counts, Exit, Result};
 use crate::control;
 use crate::links::Link;
 use crate::liveness::{Live, Scanner};
 use crate::recovery::{Entry, Parked};
-use crate::regs::{self, RAX};
+use crate::regs::RAX;
 use alloc::vec::Vec;
 
 /// A block ready to be placed.
@@ -57,6 +57,10 @@ impl Body<'_> {
             self.fixups.push((rel32, self.emitter.len() as i64));
             self.emitter.bytes(&value.to_le_bytes());
         }
+        for (rel32, data) in core::mem::take(&mut self.descriptors) {
+            self.fixups.push((rel32, self.emitter.len() as i64));
+            self.emitter.bytes(&data);
+        }
         let Body { emitter, fixups, short_fixups, .. } = self;
         let (mut code, entries) = emitter.finish();
         for (at, to) in fixups {
@@ -70,42 +74,6 @@ impl Body<'_> {
         Ok(Finished { code, entries, links, exits, back_edge })
     }
 
-    /// Where the head of a versioned loop goes when a test fails: one iteration of the ordinary body.
-    fn fail_head(&mut self) {
-        let Some(again) = self.again else { return };
-        let here = self.emitter.len() as i64;
-        for rel32 in core::mem::take(&mut self.head_failures) {
-            self.fixups.push((rel32, here));
-        }
-        let pc = self.source.pc;
-        let spill = self.head_spill.map_or(16, |r| r as u8);
-        self.emitter.mark(pc, Parked { spill, ..Parked::NOTHING });
-        if let Some(register) = self.head_spill {
-            self.emitter.load(register, control::SPILL);
-            self.emitter.mark(pc, Parked::NOTHING);
-        }
-        self.emitter.jump(again.plain);
-    }
-
-    /// Hands address and way back to the slow path; only the check's register is touched.
-    fn emit_slow(&mut self, slow: &Slow) -> Result<()> {
-        self.fixups.push((slow.rel32, self.emitter.len() as i64));
-        self.emitter.mark(slow.pc, slow.parked);
-        self.emitter.address(regs::full(slow.register), &slow.check.key, slow.displacement)?;
-        self.emitter.store(slow.register, control::ADDRESS);
-        let rex = 0x48 | ((slow.register >> 3) as u8) << 2;
-        let modrm = ((slow.register & 7) << 3) as u8 | 5;
-        let rel32 = self.emitter.open_branch(&[rex, 0x8d, modrm]); // lea r, [rip + resume]
-        self.fixups.push((rel32, slow.resume as i64));
-        self.emitter.store(slow.register, control::RESUME);
-        self.emitter.jump(match (slow.check.reads, slow.check.writes) {
-            (true, true) => self.trampolines.read_write,
-            (_, true) => self.trampolines.write,
-            _ => self.trampolines.read,
-        });
-        Ok(())
-    }
-
     /// Takes back what was counted but is not executed when the block is left here. Returns the
     /// rel32 that leads on.
     fn correct(
@@ -114,27 +82,26 @@ impl Body<'_> {
         scanner: &mut Scanner,
         readable: &dyn Fn(u64) -> bool,
     ) -> Result<usize> {
-        if exit.uncounted == (0, 0) {
+        if exit.uncounted == Counts::default() {
             return Ok(exit.rel32);
         }
         self.fixups.push((exit.rel32, self.emitter.len() as i64));
         self.emitter.mark(exit.target, Parked::NOTHING);
         // SAFETY: an exit of code that is about to run.
-        let live = if self.use_liveness {
+        let live = if self.options.liveness {
             unsafe { scanner.at(exit.target, readable) }
         } else {
             Live::ALL
         };
-        let changes = [(exit.uncounted.0, control::LOADS), (exit.uncounted.1, control::STORES)];
         if live.flags == 0 {
-            for (value, offset) in changes.into_iter().filter(|c| c.0 > 0) {
-                self.emitter.add(offset, -(value as i32));
+            for (value, offset) in exit.uncounted.changes() {
+                self.emitter.add(offset, -value);
             }
         } else {
             self.emitter.store(RAX, control::SAVED_RAX);
             self.emitter.mark(exit.target, Parked { rax: true, ..Parked::NOTHING });
-            for (value, offset) in changes.into_iter().filter(|c| c.0 > 0) {
-                self.emitter.add_through(RAX, offset, -(value as i32))?;
+            for (value, offset) in exit.uncounted.changes() {
+                self.emitter.add_through(RAX, offset, -value)?;
             }
             self.emitter.load(RAX, control::SAVED_RAX);
             self.emitter.mark(exit.target, Parked::NOTHING);

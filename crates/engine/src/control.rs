@@ -58,7 +58,18 @@ pub const DELIVER: i32 = 240;
 /// Number of the system call that is being made, plus one, if it moves the program's data; else 0.
 pub const MOVES_DATA: i32 = 248;
 
+/// The register borrowed for checks that need two.
+pub const SECOND_SPILL: i32 = 256;
+/// Descriptor of the accesses behind a failed check; see [`crate::descriptor`].
+pub const DESCRIPTOR: i32 = 264;
+/// Code site of a repeated string instruction or a system call.
+pub const SITE: i32 = 272;
+/// Base of the bytes-written shadow divided by 8 (far shadow only).
+pub const WRITTEN_BASE8: i32 = 280;
+
 /// Loads executed.
 pub const LOADS: i32 = 1024;
 /// Stores executed.
 pub const STORES: i32 = 1032;
+/// Instructions executed.
+pub const INSTRUCTIONS: i32 = 1040;

@@ -4,7 +4,7 @@
 //! see what they would see natively. Direct branches become patchable exits, indirect ones look
 //! their target up in the table.
 
-use crate::body::{Body, Exit, Result};
+use crate::body::{Body, Counts, Exit, Result};
 use crate::control;
 use crate::emit::reaches;
 use crate::indirect;
@@ -26,13 +26,21 @@ impl Body<'_> {
             FlowControl::ConditionalBranch => self.emit_conditional(k, i),
             FlowControl::UnconditionalBranch => {
                 let rel32 = self.emitter.patchable_branch(&[0xe9]);
-                self.exits.push(Exit { rel32, target: i.near_branch_target(), uncounted: (0, 0) });
+                self.exits.push(Exit {
+                    rel32,
+                    target: i.near_branch_target(),
+                    uncounted: Counts::default(),
+                });
             }
             FlowControl::Call => {
                 self.push_return_address(i);
                 self.emitter.mark(i.near_branch_target(), Parked::NOTHING);
                 let rel32 = self.emitter.patchable_branch(&[0xe9]);
-                self.exits.push(Exit { rel32, target: i.near_branch_target(), uncounted: (0, 0) });
+                self.exits.push(Exit {
+                    rel32,
+                    target: i.near_branch_target(),
+                    uncounted: Counts::default(),
+                });
             }
             FlowControl::Return | FlowControl::IndirectBranch | FlowControl::IndirectCall => {
                 return self.emit_indirect(i);
@@ -41,7 +49,7 @@ impl Body<'_> {
                 // Shadow updates would abort every transaction: abort at once, without "retry".
                 self.emitter.bytes(&[0xb8, 0, 0, 0, 0]);
                 let rel32 = self.emitter.patchable_branch(&[0xe9]);
-                let uncounted = self.operands_from(k + 1);
+                let uncounted = self.counts_from(k + 1);
                 self.exits.push(Exit { rel32, target: i.near_branch_target(), uncounted });
             }
             _ => return self.emitter.copy(i),
@@ -80,7 +88,7 @@ impl Body<'_> {
             rel32
         };
         let target = if inverted { i.next_ip() } else { i.near_branch_target() };
-        let uncounted = self.operands_from(k + 1);
+        let uncounted = self.counts_from(k + 1);
         self.exits.push(Exit { rel32, target, uncounted });
     }
 
@@ -174,6 +182,7 @@ impl Body<'_> {
     fn emit_syscall(&mut self, i: &Instruction) {
         let rel32 = self.emitter.open_branch(&[0x48, 0x8d, 0x0d]); // lea rcx, [rip + after]
         self.emitter.store(RCX, control::RESUME);
+        self.emitter.store_immediate((self.site)(i.ip()) as i32, control::SITE);
         self.emitter.jump(self.trampolines.syscall);
         self.emitter.bytes(&[0x0f, 0x05]);
         self.emitter.mark(i.next_ip(), Parked::NOTHING);

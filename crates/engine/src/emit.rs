@@ -113,8 +113,8 @@ impl Emitter {
     }
 
     /// `cmp r64, gs:[OWN_WORD]` or `test gs:[MASK], r64`: the test of a check.
-    pub fn test_word(&mut self, register: usize, writes: bool) {
-        if writes {
+    pub fn test_word(&mut self, register: usize, exclusive: bool) {
+        if exclusive {
             self.gs_operand(0x3b, register, control::OWN_WORD);
         } else {
             self.gs_operand(0x85, register, control::MASK);
@@ -233,21 +233,35 @@ impl Emitter {
             self.instruction(&Instruction::with2(Code::Mov_r64_imm64, r, block)?)?;
         } else {
             self.address(r, key, displacement)?;
-            self.instruction(&Instruction::with2(
-                Code::Shr_rm64_imm8,
-                r,
-                self.block_shift as i32,
-            )?)?;
+            return self.word_of_address(register);
         }
+        self.word_of_block(register)
+    }
+
+    /// Replaces the address in a register by its block's shadow word; changes flags.
+    pub fn word_of_address(&mut self, register: usize) -> Result<(), IcedError> {
+        let shift = self.block_shift as i32;
+        self.instruction(&Instruction::with2(Code::Shr_rm64_imm8, regs::full(register), shift)?)?;
+        self.word_of_block(register)
+    }
+
+    /// Replaces the block number in a register by its shadow word.
+    fn word_of_block(&mut self, register: usize) -> Result<(), IcedError> {
+        let r = regs::full(register);
         let base = match self.shadow {
             Shadow::Near { base } => base,
             Shadow::Far => {
-                self.gs_operand(0x03, register, control::BANK_BASE8);
+                self.add_field(register, control::BANK_BASE8);
                 0
             }
         };
         let word = MemoryOperand::new(Register::None, r, 8, base.into(), 8, false, Register::None);
         self.instruction(&Instruction::with2(Code::Mov_r64_rm64, r, word)?)
+    }
+
+    /// `add r64, gs:[offset]`
+    pub fn add_field(&mut self, register: usize, offset: i32) {
+        self.gs_operand(0x03, register, offset);
     }
 
     /// Copies one of the program's instructions that does not branch. RIP-relative operands keep

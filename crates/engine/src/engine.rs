@@ -19,6 +19,8 @@ pub trait Host {
     /// Whether `pc` lies in code that may be translated: mapped from a file (or the vdso) and not
     /// written to. Other code runs natively.
     fn is_translatable(&self, pc: u64) -> bool;
+    /// A number for the code site at `pc`, by which slow paths know it; 0 = not numbered.
+    fn site(&self, pc: u64) -> u32;
 }
 
 /// Where execution continues for a program address.
@@ -142,8 +144,9 @@ impl Engine {
         if source.instructions.is_empty() {
             return None;
         }
+        let site = |pc: u64| host.site(pc);
         // SAFETY: as above.
-        let block = unsafe { translate::translate(self, region, &source, &readable) }?;
+        let block = unsafe { translate::translate(self, region, &source, &readable, &site) }?;
         self.blocks.insert(pc, block);
         Some(block)
     }

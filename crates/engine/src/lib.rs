@@ -3,7 +3,8 @@
 //!
 //! Path of a block: [`superblock`] decodes it, [`liveness`] finds registers and flags that may be
 //! clobbered, [`access`] and [`track`] name its memory accesses by base register, version and
-//! displacement, [`checks`] merges the checks they need, [`loops`] versions small loops, and
+//! displacement, [`checks`] merges the checks they need ([`probe`], [`descriptor`]), [`loops`]
+//! versions small loops, and
 //! [`translate`] emits everything through [`emit`]. [`cache`] holds the code, [`links`] connects
 //! blocks, [`recovery`] remembers how to rebuild the program's own registers at any cache address.
 //!
@@ -21,6 +22,7 @@ pub mod checks;
 mod cold;
 pub mod control;
 mod control_flow;
+pub mod descriptor;
 pub mod emit;
 pub mod engine;
 pub mod indirect;
@@ -28,6 +30,8 @@ pub mod links;
 pub mod liveness;
 pub mod loops;
 pub mod options;
+pub mod probe;
+mod probing;
 pub mod recovery;
 pub mod regs;
 pub mod superblock;
@@ -35,5 +39,5 @@ pub mod track;
 pub mod translate;
 
 pub use engine::{Engine, Host, Resolved};
-pub use options::{Options, Shadow};
+pub use options::{Mode, Options, Shadow};
 pub use translate::SYSCALL_BYTES;

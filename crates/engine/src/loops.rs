@@ -14,6 +14,8 @@
 use crate::access::Access;
 use crate::checks::{self, Plan};
 use crate::liveness::BlockLiveness;
+use crate::options::{Mode, Options};
+use crate::probe::{self, Probe, Written};
 use crate::track::Key;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -26,8 +28,15 @@ const MOST_HEAD_CHECKS: usize = 40;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadCheck {
     pub key: Key,
-    pub displacement: i64,
-    pub writes: bool,
+    pub probe: Probe,
+}
+
+/// An access whose addresses are known at the head.
+struct Touch {
+    key: Key,
+    displacement: i64,
+    bytes: i64,
+    exclusive: bool,
 }
 
 /// A loop split into what its head tests and what its body still checks.
@@ -42,7 +51,7 @@ pub fn version(
     plan: &Plan,
     liveness: &BlockLiveness,
     body: usize,
-    block: i64,
+    options: &Options,
 ) -> Option<Versioned> {
     let unsuitable = liveness.live[0].flags != 0
         || plan.unseen > 0
@@ -51,7 +60,7 @@ pub fn version(
     if unsuitable {
         return None;
     }
-    let mut points: Vec<HeadCheck> = Vec::new();
+    let mut touches: Vec<Touch> = Vec::new();
     let mut rest = Vec::new();
     for a in &plan.accesses {
         let (key, displacement) = plan.snapshots[a.position].name(a);
@@ -60,12 +69,10 @@ pub fn version(
             rest.push(*a);
             continue;
         }
-        for offset in checks::probes(a, block) {
-            let displacement = displacement.wrapping_add(offset);
-            points.push(HeadCheck { key, displacement, writes: a.writes });
-        }
+        let exclusive = a.writes || options.mode == Mode::Undirected;
+        touches.push(Touch { key, displacement, bytes: a.size, exclusive });
     }
-    let head = cover(&points, block);
+    let head = cover(&touches, options);
     (!head.is_empty() && head.len() <= MOST_HEAD_CHECKS).then_some(Versioned { head, rest })
 }
 
@@ -82,49 +89,96 @@ pub fn is_on_stack(a: &Access) -> bool {
     matches!(a.base, Register::RSP | Register::RBP | Register::ESP | Register::EBP)
 }
 
-/// The fewest of the given points such that every point lies between two chosen ones of its stream at
-/// most one block apart.
-fn cover(points: &[HeadCheck], block: i64) -> Vec<HeadCheck> {
-    let mut chosen = Vec::new();
-    let mut used = vec![false; points.len()];
-    for x in 0..points.len() {
+/// The tests that cover all touches, stream by stream.
+fn cover(touches: &[Touch], options: &Options) -> Vec<HeadCheck> {
+    let mut head = Vec::new();
+    let mut used = vec![false; touches.len()];
+    for x in 0..touches.len() {
         if used[x] {
             continue;
         }
-        let mut stream: Vec<i64> = Vec::new();
-        for y in x..points.len() {
-            if !used[y] && points[y].key == points[x].key && points[y].writes == points[x].writes {
+        let mut stream: Vec<&Touch> = Vec::new();
+        for y in x..touches.len() {
+            let alike =
+                touches[y].key == touches[x].key && touches[y].exclusive == touches[x].exclusive;
+            if !used[y] && alike {
                 used[y] = true;
-                stream.push(points[y].displacement);
+                stream.push(&touches[y]);
             }
         }
-        stream.sort_unstable();
-        stream.dedup();
-        let mut last = stream[0];
-        chosen.push(HeadCheck { displacement: last, ..points[x] });
-        let mut j = 1;
-        while j < stream.len() {
-            let mut furthest = j;
-            while furthest + 1 < stream.len() && stream[furthest + 1] <= last + block {
-                furthest += 1;
-            }
-            last = stream[furthest];
-            chosen.push(HeadCheck { displacement: last, ..points[x] });
-            j = furthest + 1;
-        }
+        let probes = if options.mode == Mode::Detail && touches[x].exclusive {
+            cover_bytes(&stream, options.window())
+        } else {
+            cover_blocks(&stream, options.window(), touches[x].exclusive)
+        };
+        head.extend(probes.into_iter().map(|probe| HeadCheck { key: touches[x].key, probe }));
     }
-    chosen
+    head
+}
+
+/// The fewest addresses such that every touched byte lies between two of them at most one block
+/// apart.
+fn cover_blocks(stream: &[&Touch], window: i64, exclusive: bool) -> Vec<Probe> {
+    let ends = |t: &&Touch| {
+        let last = t.bytes - 1;
+        let base = t.displacement;
+        (0..last).step_by(window as usize).chain([last]).map(move |at| base.wrapping_add(at))
+    };
+    let mut points: Vec<i64> = stream.iter().flat_map(ends).collect();
+    points.sort_unstable();
+    points.dedup();
+    let mut chosen = vec![points[0]];
+    let mut next = 1;
+    while next < points.len() {
+        let last = chosen[chosen.len() - 1];
+        while next + 1 < points.len() && points[next + 1] <= last + window {
+            next += 1;
+        }
+        chosen.push(points[next]);
+        next += 1;
+    }
+    let probe = |displacement| Probe { displacement, exclusive, written: Written::Any };
+    chosen.into_iter().map(probe).collect()
+}
+
+/// Two probes for each window that holds touched bytes: what is written from its lowest byte on, and
+/// what up to its highest, should the window lie in two lines.
+fn cover_bytes(stream: &[&Touch], window: i64) -> Vec<Probe> {
+    let touched = |t: &&Touch| t.displacement..t.displacement.wrapping_add(t.bytes);
+    let mut bytes: Vec<i64> = stream.iter().flat_map(touched).collect();
+    bytes.sort_unstable();
+    bytes.dedup();
+    let mut probes = Vec::new();
+    let mut rest = &bytes[..];
+    while let Some(&low) = rest.first() {
+        let inside = rest.partition_point(|b| b - low < window);
+        let set = rest[..inside].iter().fold(0u64, |set, b| set | 1 << (b - low));
+        let high = rest[inside - 1];
+        let mut ask =
+            |displacement, written| probes.push(Probe { displacement, exclusive: true, written });
+        ask(low, Written::From(set));
+        if high > low {
+            ask(high, Written::UpTo(probe::up_to(set, high - low + 1)));
+        }
+        rest = &rest[inside..];
+    }
+    probes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::liveness::{self, Live};
+    use crate::options::Shadow;
     use crate::superblock::Superblock;
     use iced_x86::{Decoder, DecoderOptions, Instruction};
 
     /// Versions eight iterations of a loop body.
     fn versioned(body: &[u8]) -> Option<Versioned> {
+        versioned_as(Mode::Matrix, body)
+    }
+
+    fn versioned_as(mode: Mode, body: &[u8]) -> Option<Versioned> {
         let one: Vec<Instruction> = Decoder::new(64, body, DecoderOptions::NONE).iter().collect();
         let n = one.len();
         let source = Superblock {
@@ -137,7 +191,8 @@ mod tests {
         let all = source.unrolled(8).instructions;
         let nothing = Live { regs: 0, flags: 0 };
         let live = liveness::analyse(&all, nothing, &mut |_| nothing, true);
-        version(&checks::survey(&all, &live, true), &live, n, 64)
+        let options = Options::new(mode, 6, Shadow::Far, 0);
+        version(&checks::survey(&all, &live, true), &live, n, &options)
     }
 
     #[test]
@@ -145,7 +200,7 @@ mod tests {
         // mov rax,[rdi]; add rdi,8; cmp rdi,rsi; jne top
         let v = versioned(&[0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 8, 0x48, 0x39, 0xf7, 0x75, 0xf4])
             .unwrap();
-        let at: Vec<i64> = v.head.iter().map(|h| h.displacement).collect();
+        let at: Vec<i64> = v.head.iter().map(|h| h.probe.displacement).collect();
         assert_eq!(at, [0, 63]);
         assert!(v.rest.is_empty());
     }
@@ -157,6 +212,22 @@ mod tests {
             versioned(&[0x48, 0x8b, 0x07, 0x48, 0x83, 0xef, 0x80, 0x48, 0x39, 0xf7, 0x75, 0xf4])
                 .unwrap();
         assert_eq!(v.head.len(), 16);
+    }
+
+    #[test]
+    fn a_written_stream_asks_for_its_bytes() {
+        // mov [rdi],eax; add rdi,8; cmp rdi,rsi; jne top
+        let v = versioned_as(
+            Mode::Detail,
+            &[0x89, 0x07, 0x48, 0x83, 0xc7, 8, 0x48, 0x39, 0xf7, 0x75, 0xf5],
+        )
+        .unwrap();
+        let every_other = 0x0f0f_0f0f_0f0f_0f0f;
+        let asked: Vec<_> =
+            v.head.iter().map(|h| (h.probe.displacement, h.probe.written)).collect();
+        let upto = Written::UpTo(every_other << 4);
+        assert_eq!(asked, [(0, Written::From(every_other)), (59, upto)]);
+        assert!(v.head.iter().all(|h| h.probe.exclusive));
     }
 
     #[test]

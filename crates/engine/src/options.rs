@@ -9,14 +9,39 @@ pub enum Shadow {
     Far,
 }
 
+/// What translated code counts, and so which checks it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Nothing: translate only.
+    Translate,
+    /// A read check asks whether this thread has read the block since it was last written, a write
+    /// check whether the block is this thread's alone.
+    Matrix,
+    /// As `Matrix`; a write check also asks whether this thread has written all these bytes since it
+    /// took the block.
+    Detail,
+    /// Every check asks whether this thread was the last to access the block, whether by reading or
+    /// writing (thesis, Algorithm 3.1).
+    Undirected,
+    /// No checks: every access is reported, in program order.
+    Trace,
+}
+
+/// Bits of the bytes-written shadow lie this much above the words (near shadow only): bit 46 of the
+/// address, bit 43 of the index.
+pub const WRITTEN_INDEX_BIT: i32 = 43;
+/// log2 of the line whose bytes one word of the bytes-written shadow describes.
+pub const LINE_SHIFT: u32 = 6;
+
 /// Optimisations, each of which can be switched off alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Emit checks and counters; otherwise translate only.
-    pub count: bool,
+    pub mode: Mode,
     /// log2 of the block in which communication is counted.
     pub block_shift: u32,
     pub shadow: Shadow,
+    /// The processor has BMI2 (shifts by any register).
+    pub bmi2: bool,
     /// Use liveness of flags and registers to avoid spills.
     pub liveness: bool,
     /// Drop a check whose block an earlier check of the same superblock covers.
@@ -43,21 +68,25 @@ pub mod disable {
     pub const GROUP: u32 = 4;
     pub const HOIST: u32 = 8;
     pub const LOOPS: u32 = 16;
+    /// Pretend that the processor lacks BMI2.
+    pub const BMI2: u32 = 1 << 16;
 }
 
 impl Options {
     /// Everything on but what `disabled` (bits of [`disable`]) names.
-    pub fn new(block_shift: u32, shadow: Shadow, disabled: u32) -> Self {
+    pub fn new(mode: Mode, block_shift: u32, shadow: Shadow, disabled: u32) -> Self {
+        let traces = mode == Mode::Trace;
         let on = |bit| disabled & bit == 0;
         Self {
-            count: true,
+            mode,
             block_shift,
             shadow,
+            bmi2: has_bmi2() && on(disable::BMI2),
             liveness: on(disable::LIVENESS),
-            merge: on(disable::MERGE),
-            group: on(disable::GROUP),
-            hoist: on(disable::HOIST),
-            loops: on(disable::LOOPS),
+            merge: on(disable::MERGE) && !traces,
+            group: on(disable::GROUP) && !traces,
+            hoist: on(disable::HOIST) && !traces,
+            loops: on(disable::LOOPS) && !traces && mode != Mode::Translate,
             max_instructions: 96,
             max_branches: 4,
             unroll: 8,
@@ -65,8 +94,33 @@ impl Options {
         }
     }
 
+    /// Whether anything is counted.
+    pub fn counts(&self) -> bool {
+        self.mode != Mode::Translate
+    }
+
     /// Bytes of a block.
     pub fn block_bytes(&self) -> i64 {
         1 << self.block_shift
     }
+
+    /// Bytes that one check may span: it then touches at most two blocks, and with bytes told apart
+    /// at most two lines.
+    pub fn window(&self) -> i64 {
+        match self.mode {
+            Mode::Detail => self.block_bytes().min(1 << LINE_SHIFT),
+            _ => self.block_bytes(),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_bmi2() -> bool {
+    let leaf = |n| core::arch::x86_64::__cpuid_count(n, 0);
+    leaf(0).eax >= 7 && leaf(7).ebx >> 8 & 1 != 0
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_bmi2() -> bool {
+    false
 }

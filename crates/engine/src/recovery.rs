@@ -11,6 +11,8 @@ use crate::control;
 pub struct Parked {
     /// Register borrowed for checks, its value in [`control::SPILL`]; 16 = none.
     pub spill: u8,
+    /// A second such register, its value in [`control::SECOND_SPILL`]; 16 = none.
+    pub second: u8,
     /// Register borrowed to reach a far operand, its value in [`control::FAR_SPILL`]; 16 = none.
     pub far: u8,
     /// Arithmetic flags are in [`control::FLAGS`].
@@ -29,6 +31,7 @@ impl Parked {
     /// Everything is where the program has it.
     pub const NOTHING: Parked = Parked {
         spill: 16,
+        second: 16,
         far: 16,
         flags: false,
         flags_rax: false,
@@ -81,6 +84,9 @@ impl Entry {
         if p.spill < 16 {
             r.general[p.spill as usize] = slot(control::SPILL);
         }
+        if p.second < 16 {
+            r.general[p.second as usize] = slot(control::SECOND_SPILL);
+        }
         if p.far < 16 {
             r.general[p.far as usize] = slot(control::FAR_SPILL);
         }
@@ -101,6 +107,7 @@ mod tests {
         match offset {
             control::FLAGS => 0xd5 << 8 | 1,
             control::SPILL => 11,
+            control::SECOND_SPILL => 16,
             control::SAVED_RCX => 12,
             control::SAVED_RAX => 13,
             control::FAR_SPILL => 14,
@@ -125,6 +132,7 @@ mod tests {
     #[test]
     fn every_parked_part_comes_back() {
         assert_eq!(recovered(Parked { spill: 9, ..Parked::NOTHING }).general[9], 11);
+        assert_eq!(recovered(Parked { second: 7, ..Parked::NOTHING }).general[7], 16);
         assert_eq!(recovered(Parked { far: 8, ..Parked::NOTHING }).general[8], 14);
         assert_eq!(recovered(Parked { rax: true, ..Parked::NOTHING }).general[0], 13);
         assert_eq!(recovered(Parked { flags_rax: true, ..Parked::NOTHING }).general[0], 15);

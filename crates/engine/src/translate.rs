@@ -25,22 +25,26 @@ pub const SYSCALL_BYTES: u64 = 2;
 /// Translates `source` into region `region`; `None` if something in it cannot be encoded.
 ///
 /// # Safety
-/// The engine's lock is held, the region has room, and code that `readable` admits may be read.
+/// The engine's lock is held, the region has room, and code that `readable` admits may be read. `site` numbers code
+/// sites.
 pub(crate) unsafe fn translate(
     engine: &mut Engine,
     region: usize,
     source: &Superblock,
     readable: &dyn Fn(u64) -> bool,
+    site: &dyn Fn(u64) -> u32,
 ) -> Option<Block> {
     // SAFETY: forwarded.
     unsafe {
-        let plain = emit_block(engine, region, source, None, readable)?;
-        if !(source.is_loop && engine.options.loops && engine.options.count) {
+        let plain = emit_block(engine, region, source, None, (readable, site))?;
+        if !(source.is_loop && engine.options.loops) {
             return Some(plain.block);
         }
         let unrolled = source.unrolled(engine.options.unroll);
         let again = Loop { body: source.instructions.len(), plain: plain.block.entry };
-        let Some(versioned) = emit_block(engine, region, &unrolled, Some(again), readable) else {
+        let surroundings = (readable, site);
+        let Some(versioned) = emit_block(engine, region, &unrolled, Some(again), surroundings)
+        else {
             return Some(plain.block);
         };
         // The ordinary body tries the head again after each iteration.
@@ -71,16 +75,16 @@ unsafe fn emit_block(
     region: usize,
     source: &Superblock,
     again: Option<Loop>,
-    readable: &dyn Fn(u64) -> bool,
+    (readable, site): (&dyn Fn(u64) -> bool, &dyn Fn(u64) -> u32),
 ) -> Option<Emitted> {
     // SAFETY: forwarded.
     let liveness = unsafe { analyse(engine, source, again, readable) };
     let options = engine.options;
-    let plan = checks::survey(&source.instructions, &liveness, options.count);
+    let plan = checks::survey(&source.instructions, &liveness, options.counts());
     let (head, accesses) = match again {
         None => (Vec::new(), plan.accesses.clone()),
         Some(l) => {
-            let version = loops::version(&plan, &liveness, l.body, options.block_bytes())?;
+            let version = loops::version(&plan, &liveness, l.body, &options)?;
             (version.head, version.rest)
         }
     };
@@ -96,12 +100,13 @@ unsafe fn emit_block(
     let target = Target {
         trampolines: engine.trampolines(region),
         table: engine.table.base,
-        use_liveness: options.liveness,
+        options,
         hook: source.pc == options.thread_start_hook,
     };
     let base = engine.regions[region].cursor();
-    let mut body = Body::new(Emitter::new(base, &options), source, again, &liveness, &plan, target);
-    let entry = body.emit(&head, &checks, options.count).ok()?;
+    let emitter = Emitter::new(base, &options);
+    let mut body = Body::new(emitter, source, again, &liveness, &plan, target, site);
+    let entry = body.emit(&head, &checks).ok()?;
     let finished = body.finish(entry, &mut engine.scanner, readable, engine.links.len()).ok()?;
     engine.regions[region].place(&finished.code, finished.entries);
     engine.links.extend(finished.links);

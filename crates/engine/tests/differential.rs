@@ -4,12 +4,15 @@
 
 mod support;
 
+use engine::Mode;
+use engine::options::disable;
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Instruction, InstructionBlock, MemoryOperand, Register,
+    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, Instruction,
+    InstructionBlock, MemoryOperand, Register,
 };
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
-use support::{Cpu, Machine};
+use support::{Cpu, Event, Machine};
 
 /// The harness keeps its state in statics.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -50,13 +53,35 @@ impl Random {
     }
 }
 
-/// What a program is expected to touch, as far as it is straight-line.
+/// What a straight-line program is expected to touch, in order.
 #[derive(Default)]
 struct Expected {
-    reads: BTreeSet<u64>,
-    writes: BTreeSet<u64>,
-    loads: u64,
-    stores: u64,
+    accesses: Vec<Touch>,
+    instructions: u64,
+}
+
+struct Touch {
+    address: u64,
+    bytes: u64,
+    reads: bool,
+    writes: bool,
+    /// Index of the instruction.
+    position: usize,
+}
+
+impl Expected {
+    fn count(&self, of: impl Fn(&Touch) -> bool) -> u64 {
+        self.accesses.iter().filter(|t| of(t)).count() as u64
+    }
+
+    fn bytes(&self, of: impl Fn(&Touch) -> bool) -> BTreeSet<u64> {
+        let touched = |t: &Touch| t.address..t.address + t.bytes;
+        self.accesses.iter().filter(|t| of(t)).flat_map(touched).collect()
+    }
+
+    fn blocks(&self, of: impl Fn(&Touch) -> bool) -> BTreeSet<u64> {
+        self.bytes(of).into_iter().map(|b| b >> 6).collect()
+    }
 }
 
 struct Generator {
@@ -69,16 +94,8 @@ struct Generator {
 impl Generator {
     fn operand(&mut self, bytes: u64, reads: bool, writes: bool) -> MemoryOperand {
         let offset = self.random.below(DATA_BYTES as u64 - 64);
-        for block in [(self.data + offset) >> 6, (self.data + offset + bytes - 1) >> 6] {
-            if reads {
-                self.expected.reads.insert(block);
-            }
-            if writes {
-                self.expected.writes.insert(block);
-            }
-        }
-        self.expected.loads += u64::from(reads);
-        self.expected.stores += u64::from(writes);
+        let (address, position) = (self.data + offset, self.program.len());
+        self.expected.accesses.push(Touch { address, bytes, reads, writes, position });
         MemoryOperand::with_base_displ(Register::RBX, offset as i64)
     }
 
@@ -134,6 +151,7 @@ impl Generator {
 
     fn finish(mut self, at: u64, end: u64) -> (Vec<u8>, Expected) {
         self.program.extend(epilogue(end));
+        self.expected.instructions = self.program.len() as u64;
         let block = InstructionBlock::new(&self.program, at);
         let code = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).expect("encodable");
         (code.code_buffer, self.expected)
@@ -175,12 +193,13 @@ fn masked(mut cpu: Cpu) -> Cpu {
 }
 
 /// Runs `count` programs of `length` random instructions both ways.
-fn compare(disable: u32, count: u64, length: usize) {
+fn compare(mode: Mode, disable: u32, count: u64, length: usize) {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let machine = Machine::new(disable);
+    let machine = Machine::new(mode, disable);
     let mut data = vec![0u8; DATA_BYTES + 64];
     let base = (data.as_ptr() as u64).next_multiple_of(64);
     for seed in 1..=count {
+        let what = format!("seed {seed}, {mode:?}, disable {disable}");
         let mut g = Generator {
             random: Random(seed * 0x9e37_79b9_7f4a_7c15),
             data: base,
@@ -195,37 +214,99 @@ fn compare(disable: u32, count: u64, length: usize) {
         let native_data = data.clone();
         fill(&mut data, seed);
         let (translated, events, counted) = machine.translated(&program, cpu);
-        assert_eq!(masked(translated), native, "registers differ, seed {seed}, disable {disable}");
-        assert!(data == native_data, "memory differs, seed {seed}, disable {disable}");
-        let seen = |kinds: &[u8]| -> BTreeSet<u64> {
-            events.iter().filter(|e| kinds.contains(&e.1)).map(|e| e.0).collect()
-        };
-        let touched: BTreeSet<u64> = expected.reads.union(&expected.writes).copied().collect();
-        assert_eq!(seen(&[0, 1, 2]), touched, "blocks checked, seed {seed}, disable {disable}");
-        assert_eq!(
-            seen(&[1, 2]),
-            expected.writes,
-            "blocks written, seed {seed}, disable {disable}"
-        );
-        assert_eq!(counted, (expected.loads, expected.stores), "counters, seed {seed}");
+        assert_eq!(masked(translated), native, "registers differ, {what}");
+        assert!(data == native_data, "memory differs, {what}");
+        check_events(mode, &expected, &events, &what);
+        let counters = [expected.count(|t| t.reads), expected.count(|t| t.writes)];
+        assert_eq!(counted, [counters[0], counters[1], expected.instructions], "counters, {what}");
+    }
+}
+
+/// Whether the slow paths were told of every block and byte that they had to know.
+fn check_events(mode: Mode, expected: &Expected, events: &[Event], what: &str) {
+    let blocks = |kind: Option<u8>| -> BTreeSet<u64> {
+        let of = events.iter().filter(|e| kind.is_none_or(|k| e.kind == k));
+        of.map(|e| e.block).collect()
+    };
+    assert_eq!(blocks(None), expected.blocks(|_| true), "blocks checked, {what}");
+    if mode != Mode::Undirected {
+        assert_eq!(blocks(Some(1)), expected.blocks(|t| t.writes), "blocks written, {what}");
+    }
+    if mode == Mode::Detail {
+        let written: BTreeSet<u64> = events
+            .iter()
+            .filter(|e| e.kind == 1)
+            .flat_map(|e| (e.block << 6) + e.from..(e.block << 6) + e.from + e.bytes)
+            .collect();
+        assert_eq!(written, expected.bytes(|t| t.writes), "bytes written, {what}");
     }
 }
 
 #[test]
 fn random_blocks_behave_as_natively() {
-    compare(0, 400, 24);
+    for mode in [Mode::Matrix, Mode::Detail] {
+        compare(mode, 0, 400, 24);
+    }
+    compare(Mode::Undirected, 0, 100, 24);
 }
 
 #[test]
 fn every_optimisation_can_be_switched_off() {
-    for disable in [1, 2, 4, 8, 16, 31] {
-        compare(disable, 60, 24);
+    for disable in [1, 2, 4, 8, 16, 31, disable::BMI2] {
+        compare(Mode::Matrix, disable, 60, 24);
+        compare(Mode::Detail, disable, 60, 24);
     }
 }
 
 #[test]
 fn long_programs_span_several_blocks() {
-    compare(0, 20, 400);
+    compare(Mode::Matrix, 0, 20, 400);
+    compare(Mode::Detail, 0, 20, 400);
+}
+
+/// Without moving and merging, the slow paths see what a shadow of one thread would note, access by
+/// access, each from its own instruction.
+#[test]
+fn unmerged_checks_report_accesses_in_program_order() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let machine = Machine::new(Mode::Detail, 31);
+    let mut data = vec![0u8; DATA_BYTES + 64];
+    let base = (data.as_ptr() as u64).next_multiple_of(64);
+    for seed in 1..=50u64 {
+        let random = Random(seed * 0x9e37_79b9_7f4a_7c15);
+        let (program, expected) = (Vec::new(), Expected::default());
+        let mut g = Generator { random, data: base, program, expected };
+        (0..24).for_each(|_| g.step());
+        let cpu = start(&mut g.random, base);
+        let (program, expected) = g.finish(machine.code, machine.end());
+        fill(&mut data, seed);
+        let (_, events, _) = machine.translated(&program, cpu);
+        let starts = instruction_starts(&program, machine.code);
+        let mut read: BTreeSet<u64> = BTreeSet::new();
+        let mut written: BTreeSet<u64> = BTreeSet::new();
+        let mut wanted = Vec::new();
+        for t in &expected.accesses {
+            for block in t.address >> 6..=(t.address + t.bytes - 1) >> 6 {
+                let from = t.address.max(block << 6);
+                let end = (t.address + t.bytes).min((block + 1) << 6);
+                let site = (starts[t.position] - machine.code) as u32;
+                let part = Event { block, kind: 0, from: from & 63, bytes: end - from, site };
+                if t.reads && read.insert(block) {
+                    wanted.push(part);
+                }
+                if t.writes && !(from..end).all(|b| written.contains(&b)) {
+                    read.insert(block);
+                    written.extend(from..end);
+                    wanted.push(Event { kind: 1, ..part });
+                }
+            }
+        }
+        assert_eq!(events, wanted, "seed {seed}");
+    }
+}
+
+fn instruction_starts(program: &[u8], at: u64) -> Vec<u64> {
+    Decoder::with_ip(64, program, at, DecoderOptions::NONE).iter().map(|i| i.ip()).collect()
 }
 
 /// `for (n = r15; n; n--) { load stream; store stream; load invariant }`: the loop is versioned.
@@ -254,13 +335,20 @@ fn loop_program(machine: &Machine, invariant: bool) -> Vec<u8> {
 
 #[test]
 fn versioned_loops_compute_count_and_check_as_plain_ones() {
+    for mode in [Mode::Matrix, Mode::Detail] {
+        compare_loops(mode, 0);
+    }
+    compare_loops(Mode::Detail, disable::BMI2);
+}
+
+fn compare_loops(mode: Mode, disable: u32) {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let machine = Machine::new(mode, disable);
     let mut data = vec![0u8; 3 * DATA_BYTES + 64];
     let base = (data.as_ptr() as u64).next_multiple_of(64);
     for invariant in [false, true] {
         for n in [1u64, 2, 7, 8, 9, 16, 63, 64, 65, 200] {
             for shift in [0u64, 8, 56] {
-                let machine = Machine::new(0);
                 let program = loop_program(&machine, invariant);
                 let mut cpu = Cpu { flags: 0x202, ..Cpu::default() };
                 (cpu.general[3], cpu.general[14]) = (base, n);
@@ -274,13 +362,19 @@ fn versioned_loops_compute_count_and_check_as_plain_ones() {
                 assert_eq!(masked(translated), masked(native));
                 assert!(data == native_data);
                 let loads = n * (1 + u64::from(invariant));
-                assert_eq!(counted, (loads, n), "n = {n}");
+                let instructions = n * (7 + u64::from(invariant)) + 7;
+                assert_eq!(counted, [loads, n, instructions], "n = {n}");
                 let blocks =
                     |start: u64| (start >> 6..=(start + 8 * n - 1) >> 6).collect::<BTreeSet<_>>();
                 let written: BTreeSet<u64> =
-                    events.iter().filter(|e| e.1 == 1).map(|e| e.0).collect();
+                    events.iter().filter(|e| e.kind == 1).map(|e| e.block).collect();
                 assert_eq!(written, blocks(to), "n = {n}, shift {shift}");
-                let read: BTreeSet<u64> = events.iter().filter(|e| e.1 == 0).map(|e| e.0).collect();
+                let read: BTreeSet<u64> =
+                    events.iter().filter(|e| e.kind == 0).map(|e| e.block).collect();
+                if mode == Mode::Detail {
+                    let stores = events.iter().filter(|e| e.kind == 1);
+                    assert_eq!(stores.map(|e| e.bytes).sum::<u64>(), 8 * n, "each byte once");
+                }
                 let mut expected = blocks(from);
                 if invariant {
                     expected.insert(base >> 6);

@@ -6,6 +6,7 @@
 
 use super::Outcome;
 use super::threads;
+use crate::counting;
 use crate::dispatch::runtime;
 use crate::environment::Environment;
 use crate::session;
@@ -159,6 +160,7 @@ fn renew(
 ) -> Option<&'static mut Thread> {
     let place = Environment::kept()?.place()?;
     session::renew(&place, segment)?;
+    counting::prepare();
     let header = session::header();
     header.pid.store(sys::pid(), Ordering::Relaxed);
     header.started_ns.store(sys::now_ns(), Ordering::Relaxed);

@@ -12,6 +12,7 @@ use crate::signals;
 use crate::stubs::Frame;
 use crate::sys;
 use crate::thread;
+use core::sync::atomic::{AtomicU8, Ordering};
 use engine::control;
 
 /// Numbers that the table covers.
@@ -19,13 +20,13 @@ pub const NUMBERS: usize = 512;
 
 /// In the table: the call comes to [`tt_syscall`].
 pub const HANDLED: u8 = 1;
-/// In the table: the kernel reads or writes the program's memory, which `slow.c` counts afterwards.
+/// In the table: the kernel reads or writes the program's memory, which `slow/system_calls.h` counts afterwards.
 const MOVES_DATA: u8 = 2;
 
 /// What becomes of each call: nothing (0), [`HANDLED`] or [`MOVES_DATA`].
 #[unsafe(no_mangle)]
-static tt_interesting: [u8; NUMBERS] = {
-    let mut table = [0; NUMBERS];
+static tt_interesting: [AtomicU8; NUMBERS] = {
+    let mut table = [const { AtomicU8::new(0) }; NUMBERS];
     let numbers = [
         sys::MMAP,
         sys::MPROTECT,
@@ -50,21 +51,26 @@ static tt_interesting: [u8; NUMBERS] = {
     ];
     let mut k = 0;
     while k < numbers.len() {
-        table[numbers[k] as usize] = HANDLED;
-        k += 1;
-    }
-    // read, write, stat, fstat, lstat, pread64, pwrite64, readv, writev, sendto, recvfrom,
-    // sendmsg, recvmsg, futex, getdents64, epoll_wait, newfstatat, epoll_pwait, preadv, pwritev,
-    // getrandom
-    let data =
-        [0, 1, 4, 5, 6, 17, 18, 19, 20, 44, 45, 46, 47, 202, 217, 232, 262, 281, 295, 296, 318];
-    let mut k = 0;
-    while k < data.len() {
-        table[data[k]] = MOVES_DATA;
+        table[numbers[k] as usize] = AtomicU8::new(HANDLED);
         k += 1;
     }
     table
 };
+
+unsafe extern "C" {
+    fn tt_moves_data(number: u64) -> i32;
+}
+
+/// Enters the calls that move data.
+pub fn mark_moves() {
+    for (number, entry) in tt_interesting.iter().enumerate() {
+        // SAFETY: looks into a table.
+        let moves = unsafe { tt_moves_data(number as u64) } != 0;
+        if moves && entry.load(Ordering::Relaxed) == 0 {
+            entry.store(MOVES_DATA, Ordering::Relaxed);
+        }
+    }
+}
 
 /// What becomes of a system call.
 pub enum Outcome {

@@ -5,7 +5,7 @@
 
 use engine::cache::{REGION_BYTES, Stubs};
 use engine::indirect::{self, Table};
-use engine::{Engine, Host, Options, Resolved, Shadow, control};
+use engine::{Engine, Host, Mode, Options, Resolved, Shadow, control};
 use std::arch::global_asm;
 use std::cell::RefCell;
 
@@ -18,8 +18,16 @@ pub struct Cpu {
     pub flags: u64,
 }
 
-/// An access that failed its check: address, kind (0 read, 1 write, 2 both).
-pub type Event = (u64, u8);
+/// A part of an access within one block that the slow path had to note: block, kind (0 read, 1
+/// write), first byte in the block, bytes, code site.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    pub block: u64,
+    pub kind: u8,
+    pub from: u64,
+    pub bytes: u64,
+    pub site: u32,
+}
 
 /// Code and data memory of the program under test.
 pub struct Machine {
@@ -34,7 +42,7 @@ struct Running {
     events: Vec<Event>,
     code: std::ops::Range<u64>,
     shadow: u64,
-    shift: u32,
+    options: Options,
 }
 
 thread_local! {
@@ -45,6 +53,8 @@ thread_local! {
 
 /// Where the shadow is asked for.
 const SHADOW: u64 = 1 << 44;
+/// The bytes-written shadow lies this far above the words.
+const WRITTEN: u64 = 1 << 44;
 const CODE_BYTES: usize = 1 << 16;
 const MASK: u64 = 1;
 const OWN: u64 = 1 << 48 | MASK;
@@ -70,13 +80,17 @@ impl Host for TestHost {
     fn is_translatable(&self, pc: u64) -> bool {
         self.0.contains(&pc)
     }
+
+    fn site(&self, pc: u64) -> u32 {
+        (pc - self.0.start) as u32
+    }
 }
 
 impl Machine {
     /// A machine whose shadow is all unknown.
-    pub fn new(disable: u32) -> Self {
+    pub fn new(mode: Mode, disable: u32) -> Self {
         let low = map(0, 8 << 20, libc::MAP_32BIT);
-        let options = Options::new(6, Shadow::Far, disable);
+        let options = Options::new(mode, 6, Shadow::Far, disable);
         let code = map(0, CODE_BYTES, 0);
         Machine { code, control: map(0, 8192, 0), options, table: Table { base: low as i32 } }
     }
@@ -104,15 +118,13 @@ impl Machine {
     }
 
     /// Runs the program in the cache; also returns what the slow paths were told.
-    pub fn translated(&self, program: &[u8], cpu: Cpu) -> (Cpu, Vec<Event>, (u64, u64)) {
+    pub fn translated(&self, program: &[u8], cpu: Cpu) -> (Cpu, Vec<Event>, [u64; 3]) {
         self.load(program);
         let name = |f: unsafe extern "C" fn()| f as *const () as u64;
         let stubs = Stubs {
             direct: name(tt_test_direct),
             indirect: name(tt_test_indirect),
-            read: name(tt_test_read),
-            write: name(tt_test_write),
-            read_write: name(tt_test_read_write),
+            access: name(tt_test_access),
             repeat: name(tt_test_repeat),
             syscall: 0,
             after_syscall: 0,
@@ -122,7 +134,7 @@ impl Machine {
             std::ptr::write_bytes(self.table.base as u64 as *mut u8, 0, indirect::BYTES as usize)
         };
         // Far from the code, whose surroundings the cache needs.
-        let shadow = map(SHADOW, 1 << 44, 0);
+        let shadow = map(SHADOW, 2 << 44, 0);
         let code = self.code..self.code + CODE_BYTES as u64;
         let mut engine = Engine::new(self.options, stubs, self.table);
         let mut host = TestHost(code.clone());
@@ -139,14 +151,15 @@ impl Machine {
                 (control::MASK, MASK),
                 (control::OWN_WORD, OWN),
                 (control::BANK_BASE8, shadow / 8),
+                (control::WRITTEN_BASE8, (shadow + WRITTEN) / 8),
             ] {
                 *field(offset) = value;
             }
             const ARCH_SET_GS: i32 = 0x1001;
             libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, self.control);
         }
-        let shift = self.options.block_shift;
-        let running = Running { engine, events: Vec::new(), code, shadow, shift };
+        let options = self.options;
+        let running = Running { engine, events: Vec::new(), code, shadow, options };
         RUNNING.with(|r| *r.borrow_mut() = Some(running));
         let mut cpu = cpu;
         // SAFETY: the program ends at `end`, which is not translated.
@@ -154,11 +167,12 @@ impl Machine {
         let running = RUNNING.with(|r| r.borrow_mut().take()).expect("just put there");
         // SAFETY: nothing uses the shadow any more.
         unsafe {
-            libc::munmap(shadow as *mut _, 1 << 44);
+            libc::munmap(shadow as *mut _, 2 << 44);
             for region in REGIONS.with(|r| std::mem::take(&mut *r.borrow_mut())) {
                 libc::munmap(region as *mut _, REGION_BYTES);
             }
-            (cpu, running.events, (*field(control::LOADS), *field(control::STORES)))
+            let counters = [control::LOADS, control::STORES, control::INSTRUCTIONS];
+            (cpu, running.events, counters.map(|offset| *field(offset)))
         }
     }
 }
@@ -184,17 +198,74 @@ extern "C" fn tt_test_dispatch(link: i64, target: u64) -> u64 {
     })
 }
 
+/// One access in a descriptor.
+#[repr(C, packed)]
+#[derive(Clone, Copy)]
+struct Member {
+    delta: i32,
+    bytes: u16,
+    reads: u8,
+    writes: u8,
+    site: u32,
+}
+
 /// From the stubs: a check has failed.
 #[unsafe(no_mangle)]
-extern "C" fn tt_test_event(address: u64, kind: u64) {
+unsafe extern "C" fn tt_test_event(address: u64, descriptor: *const u32) {
     RUNNING.with(|r| {
         let mut r = r.borrow_mut();
         let running = r.as_mut().expect("running");
-        running.events.push((address >> running.shift, kind as u8));
-        let word = (running.shadow + (address >> running.shift) * 8) as *mut u64;
-        // SAFETY: within the shadow.
-        unsafe { *word = if kind == 0 { *word | MASK } else { OWN } };
+        // SAFETY: a descriptor as documented.
+        unsafe {
+            let members = descriptor.add(1).cast::<Member>();
+            for k in 0..descriptor.read_unaligned() {
+                let m = members.add(k as usize).read_unaligned();
+                running.access(address.wrapping_add(i64::from(m.delta) as u64), &m);
+            }
+        }
     });
+}
+
+impl Running {
+    fn access(&mut self, address: u64, m: &Member) {
+        let end = address + u64::from(m.bytes);
+        for block in address >> self.options.block_shift..=(end - 1) >> self.options.block_shift {
+            let start = block << self.options.block_shift;
+            let from = address.max(start) - start;
+            let bytes = end.min(start + (1 << self.options.block_shift)) - start - from;
+            if m.reads != 0 {
+                self.part(0, block, from, bytes, m.site);
+            }
+            if m.writes != 0 {
+                self.part(1, block, from, bytes, m.site);
+            }
+        }
+    }
+
+    /// Notes what the shadow did not know yet.
+    fn part(&mut self, kind: u8, block: u64, from: u64, bytes: u64, site: u32) {
+        // SAFETY: within the shadow.
+        let (word, written) = unsafe {
+            let word = (self.shadow + block * 8) as *mut u64;
+            (&mut *word, &mut *word.byte_add(WRITTEN as usize))
+        };
+        let set = (!0u64 >> (64 - bytes)) << from;
+        let exclusive = kind == 1 || self.options.mode == Mode::Undirected;
+        if exclusive && *word != OWN {
+            *word = OWN;
+            *written = !0;
+        } else if exclusive && (self.options.mode != Mode::Detail || *written & set == 0) {
+            return;
+        } else if !exclusive && *word & MASK != 0 {
+            return;
+        }
+        if exclusive {
+            *written &= !set;
+        } else {
+            *word |= MASK;
+        }
+        self.events.push(Event { block, kind, from, bytes, site });
+    }
 }
 
 unsafe extern "C" {
@@ -202,15 +273,13 @@ unsafe extern "C" {
     fn tt_test_end();
     fn tt_test_direct();
     fn tt_test_indirect();
-    fn tt_test_read();
-    fn tt_test_write();
-    fn tt_test_read_write();
+    fn tt_test_access();
     fn tt_test_repeat();
 }
 
 global_asm!(
     ".globl tt_test_run, tt_test_end, tt_test_direct, tt_test_indirect",
-    ".globl tt_test_read, tt_test_write, tt_test_read_write, tt_test_repeat",
+    ".globl tt_test_access, tt_test_repeat",
     // tt_test_run(cpu, entry)
     "tt_test_run:",
     "push rbx; push rbp; push r12; push r13; push r14; push r15",
@@ -275,18 +344,13 @@ global_asm!(
     "mov gs:[{TARGET}], rax",
     "TT_TEST_RESTORE",
     "jmp gs:[{TARGET}]",
-    ".macro TT_TEST_SLOW name, kind",
-    "\\name:",
+    "tt_test_access:",
     "TT_TEST_SAVE",
     "mov rdi, gs:[{ADDRESS}]",
-    "mov esi, \\kind",
+    "mov rsi, gs:[{DESCRIPTOR}]",
     "call tt_test_event",
     "TT_TEST_RESTORE",
     "jmp gs:[{RESUME}]",
-    ".endm",
-    "TT_TEST_SLOW tt_test_read, 0",
-    "TT_TEST_SLOW tt_test_write, 1",
-    "TT_TEST_SLOW tt_test_read_write, 2",
     "tt_test_repeat:",
     "jmp gs:[{RESUME}]",
     ".local tt_test_rsp; .comm tt_test_rsp, 8, 8",
@@ -296,6 +360,7 @@ global_asm!(
     SAVED_RAX = const control::SAVED_RAX,
     SAVED_RCX = const control::SAVED_RCX,
     ADDRESS = const control::ADDRESS,
+    DESCRIPTOR = const control::DESCRIPTOR,
     TARGET = const control::TARGET,
     RESUME = const control::RESUME,
 );

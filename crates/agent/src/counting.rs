@@ -1,0 +1,95 @@
+//! Tells the slow paths (C, in `slow/`) where in the session they count.
+
+use crate::session;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use wire::session::{MAX_CHUNKS, MAX_SITES, mode};
+
+/// Mirrors `struct session` in `slow/cells.h`.
+#[repr(C)]
+struct Places {
+    pool: u64,
+    slice: *const AtomicU32,
+    chunks: *const AtomicU32,
+    event_chunks_used: *const AtomicU32,
+    cell_chunks_used: *const AtomicU32,
+    max_chunks: u64,
+    event_chunks: u64,
+    cell_chunks: u64,
+    events_without_line: *const AtomicU64,
+    events_without_site: *const AtomicU64,
+    cells_late: *const AtomicU64,
+    cells_lost: *const AtomicU64,
+    trace_head: *const AtomicU64,
+    trace_tail: *const AtomicU64,
+    trace: u64,
+}
+
+unsafe extern "C" {
+    static mut tt_session: Places;
+    static mut tt_mode: u64;
+    fn tt_trace_forget(address: u64, bytes: u64);
+}
+
+/// log2 of the largest block whose bytes are told apart: taking a block clears its bytes.
+const LARGEST_DETAIL_SHIFT: u32 = 12;
+
+/// Points the slow paths to the session that is open. Before any of them runs, and in a child again.
+pub fn prepare() {
+    let h = session::header();
+    let shift = h.block_shift.load(Ordering::Relaxed);
+    if h.mode.load(Ordering::Relaxed) == mode::DETAIL && shift > LARGEST_DETAIL_SHIFT {
+        h.mode.store(mode::MATRIX, Ordering::Relaxed);
+    }
+    let places = Places {
+        pool: session::pool(),
+        slice: &raw const h.slice,
+        chunks: &raw const h.chunks,
+        event_chunks_used: &raw const h.event_chunks_used,
+        cell_chunks_used: &raw const h.cell_chunks_used,
+        max_chunks: MAX_CHUNKS as u64,
+        event_chunks: h.event_chunks.load(Ordering::Relaxed).into(),
+        cell_chunks: h.cell_chunks.load(Ordering::Relaxed).into(),
+        events_without_line: &raw const h.events_without_line,
+        events_without_site: &raw const h.events_without_site,
+        cells_late: &raw const h.cells_late,
+        cells_lost: &raw const h.cells_lost,
+        trace_head: &raw const h.trace_head,
+        trace_tail: &raw const h.trace_tail,
+        trace: session::trace(),
+    };
+    // SAFETY: no slow path runs yet.
+    unsafe {
+        tt_session = places;
+        tt_mode = h.mode.load(Ordering::Relaxed).into();
+    }
+}
+
+/// One of [`mode`].
+pub fn mode() -> u32 {
+    // SAFETY: written only by `prepare`.
+    unsafe { tt_mode as u32 }
+}
+
+/// The memory in `start..end` is new: says so in the trace, if there is one.
+pub fn forget(start: u64, end: u64) {
+    if mode() == mode::TRACE && end > start {
+        // SAFETY: the session is open.
+        unsafe { tt_trace_forget(start, end - start) };
+    }
+}
+
+/// A number for the code site at `pc`; 0 when there is none left or nobody asks for sites.
+pub fn site(pc: u64) -> u32 {
+    if !matches!(mode(), mode::DETAIL | mode::TRACE) {
+        return 0;
+    }
+    let header = session::header();
+    let site = header.sites.load(Ordering::Relaxed) + 1;
+    if site as usize >= MAX_SITES {
+        return 0;
+    }
+    session::site(site as usize).store(pc, Ordering::Relaxed);
+    // Translation holds a lock, so nobody else has taken this number.
+    header.sites.store(site, Ordering::Release);
+    site
+}

@@ -1,0 +1,170 @@
+// What an access means: events against the last writer and the readers, and the shadow's new state.
+#ifndef TT_ACCESS_H
+#define TT_ACCESS_H
+#include "events.h"
+#include "trace.h"
+
+// An event with the last writer of the block, about bytes `start` to `end` of it. `kind` is RAW or
+// WAW; with sharing told apart, true and false follow it.
+static void count_with_writer(struct thread *t, unsigned kind, u64 writer, u64 start, u64 end,
+                              u32 site) {
+    if (tt_mode != DETAIL) {
+        count_cell(t, kind, writer);
+        return;
+    }
+    int overlap = 0;
+    for (u64 a = start; a < end; a = (a | (LINE - 1)) + 1)
+        overlap |= (~*written_in_line(a) & bytes_in_line(a, end)) != 0;
+    kind += overlap ? 1 : 2;
+    count_cell(t, kind, writer);
+    struct event e = {
+        .line = start & ~(LINE - 1),
+        .own_site = site,
+        .other_site = *last_site(start),
+        .other = (u16)writer,
+        .kind = (u8)kind,
+        .count = 1,
+        .own_bytes = bytes_in_line(start, end),
+        .other_bytes = ~*written_in_line(start),
+    };
+    count_event(t, &e);
+}
+
+static void count_invalidations(struct thread *t, u64 bank, u64 word, u64 writer) {
+    u64 others = word & READERS & ~(bank == t->bank ? t->mask : 0);
+    for (; others; others &= others - 1) {
+        u64 reader = tt_slot_owner[bank][__builtin_ctzll(others)];
+        if (reader != writer - 1)
+            count_cell(t, INVALIDATION, reader);
+    }
+}
+
+// Marks the block as read by the thread; the word before, or with the thread's bit when it had it.
+static u64 join_readers(struct thread *t, u64 address) {
+    u64 *own = word_of(t, address);
+    if (tt_banks == 1) {
+        u64 old = __atomic_load_n(own, __ATOMIC_RELAXED);
+        while (!(old & t->mask) &&
+               !__atomic_compare_exchange_n(own, &old, old | t->mask, 0, __ATOMIC_RELAXED,
+                                            __ATOMIC_RELAXED)) {
+        }
+        return old;
+    }
+    u8 *lock = lock_block(address);
+    u64 before = *own, truth = *word_in(0, address);
+    if (!(before & t->mask)) {
+        u64 writer = truth >> WRITER_SHIFT;
+        u64 readers = (before & (FOREIGN | READERS)) | t->mask;
+        __atomic_store_n(own, (truth & ~(FOREIGN | READERS)) | readers, __ATOMIC_RELAXED);
+        if (writer && tt_bank_of[writer - 1] != t->bank) {
+            u64 *writers = word_in(tt_bank_of[writer - 1], address);
+            __atomic_store_n(writers, *writers | FOREIGN, __ATOMIC_RELAXED);
+        }
+        before = truth & ~t->mask;
+    }
+    unlock_block(lock);
+    return before;
+}
+
+// Reads bytes `start` to `end` of one block.
+static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
+    u64 before = join_readers(t, start);
+    u64 writer = before >> WRITER_SHIFT;
+    if (!(before & t->mask) && writer && writer - 1 != t->id)
+        count_with_writer(t, RAW, writer - 1, start, end, site);
+}
+
+// Notes which bytes of the block have been written since it was taken, and from where.
+static void note_written(u64 start, u64 end, int taken, u32 site) {
+    u64 added = 0, block = 1ull << tt_block_shift;
+    if (taken) {
+        u64 first = start & ~(block - 1);
+        for (u64 a = first; a < first + block; a += LINE)
+            *written_in_line(a) |= bytes_in_line(a, first + block);
+    }
+    for (u64 a = start; a < end; a = (a | (LINE - 1)) + 1) {
+        u64 *missing = written_in_line(a), bytes = bytes_in_line(a, end);
+        added |= *missing & bytes;
+        *missing &= ~bytes;
+    }
+    if (added)
+        *last_site(start) = site;
+}
+
+// Writes bytes `start` to `end` of one block.
+static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
+    u8 *lock = tt_banks > 1 ? lock_block(start) : 0;
+    u64 *own = word_of(t, start);
+    int taken = __atomic_load_n(own, __ATOMIC_RELAXED) != t->own_word;
+    if (taken) {
+        u64 old = lock ? *word_in(0, start)
+                       : __atomic_exchange_n(own, t->own_word, __ATOMIC_RELAXED);
+        u64 writer = old >> WRITER_SHIFT;
+        if (writer && writer - 1 != t->id)
+            count_with_writer(t, WAW, writer - 1, start, end, site);
+        for (u64 bank = 0; lock && bank < tt_banks; bank++) {
+            u64 *word = word_in(bank, start);
+            count_invalidations(t, bank, *word, writer);
+            u64 mine = bank == t->bank ? t->own_word : t->own_word & ~(FOREIGN | READERS);
+            __atomic_store_n(word, mine, __ATOMIC_RELAXED);
+        }
+        if (!lock)
+            count_invalidations(t, t->bank, old, writer);
+    }
+    if (tt_mode == DETAIL)
+        note_written(start, end, taken, site);
+    if (lock)
+        unlock_block(lock);
+}
+
+// Thesis, Algorithm 3.1: an access pairs with each of the two most recent other accessors. The word
+// holds the most recent one + 1, the word in the second shadow the one before.
+static void touch_part(struct thread *t, u64 start) {
+    u8 *lock = lock_block(start);
+    u64 *recent = word_in(0, start);
+    u64 *before = (u64 *)(tt_written + ((start >> tt_block_shift) << 3));
+    u64 first = *recent, second = *before;
+    if (first != t->own_word) {
+        __atomic_store_n(recent, t->own_word, __ATOMIC_RELAXED);
+        *before = first;
+        if (first)
+            count_cell(t, UNDIRECTED_PAIR, first - 1);
+        if (second && second != t->own_word)
+            count_cell(t, UNDIRECTED_PAIR, second - 1);
+    }
+    unlock_block(lock);
+}
+
+// An access of the thread, block by block.
+static void access_range(struct thread *t, u64 start, u64 bytes, int writes, u32 site) {
+    if (!bytes)
+        return;
+    if (tt_mode == TRACE) {
+        trace(t->id, writes ? TRACE_WRITE : TRACE_READ, start, bytes, site);
+        return;
+    }
+    u64 last = start + bytes - 1;
+    for (u64 a = start;;) {
+        u64 block_last = a | ((1ull << tt_block_shift) - 1);
+        u64 end = (block_last < last ? block_last : last) + 1;
+        if (tt_mode == UNDIRECTED)
+            touch_part(t, a);
+        else if (writes)
+            write_part(t, a, end, site);
+        else
+            read_part(t, a, end, site);
+        if (block_last >= last)
+            break;
+        a = end;
+    }
+}
+
+static void read_range(struct thread *t, u64 start, u64 bytes, u32 site) {
+    access_range(t, start, bytes, 0, site);
+}
+
+static void write_range(struct thread *t, u64 start, u64 bytes, u32 site) {
+    access_range(t, start, bytes, 1, site);
+}
+
+#endif

@@ -1,0 +1,117 @@
+// The matrices: events by time slice, kind and other thread, in chunks of the session's pool.
+//
+// Layout as in wire::detail. A thread finds the cell of the current slice through an index of its own;
+// a new slice makes new cells.
+#ifndef TT_CELLS_H
+#define TT_CELLS_H
+#include "shadow.h"
+
+#define CHUNK_BYTES 1024ull
+#define CELLS_PER_CHUNK 60
+#define EVENTS_PER_CHUNK 20
+#define KINDS 8
+enum { HOLDS_CELLS = 1, HOLDS_EVENTS = 2 };
+enum { RAW, RAW_TRUE, RAW_FALSE, WAW, WAW_TRUE, WAW_FALSE, INVALIDATION, UNDIRECTED_PAIR };
+
+// Mirrors session.rs: where things are in the session, and how much of it may be used.
+struct session {
+    u64 pool;
+    const u32 *slice;
+    u32 *chunks, *event_chunks_used, *cell_chunks_used;
+    u64 max_chunks, event_chunks, cell_chunks;
+    u64 *events_without_line, *events_without_site, *cells_late, *cells_lost;
+    u64 *trace_head;
+    const u64 *trace_tail;
+    u64 trace;
+};
+
+struct session tt_session;
+
+struct head {
+    u32 thread, holds, used;
+    u32 previous; // the thread's chunk of the same type before this one, + 1
+    u32 reserved[12];
+};
+
+struct cell {
+    u32 slice;
+    u16 other;
+    u8 kind, pad;
+    u64 count;
+};
+
+// Place in a thread's index of cells, by other thread and kind.
+struct slot {
+    u32 stamp; // slice + 1 of the cell; 0 = none
+    u32 cell;  // chunk * 64 + number
+};
+
+static inline struct head *chunk_at(u64 chunk) {
+    return (struct head *)(tt_session.pool + chunk * CHUNK_BYTES);
+}
+
+static inline struct cell *cell_at(u32 cell) {
+    return (struct cell *)(chunk_at(cell / 64) + 1) + cell % 64;
+}
+
+static inline void add_shared(u64 *counter, u64 n) {
+    __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+}
+
+// A chunk of the pool for the thread; its number + 1, or 0 when there is none left.
+static u32 take_chunk(struct thread *t, u32 holds, u32 previous) {
+    int cells = holds == HOLDS_CELLS;
+    u32 *used = cells ? tt_session.cell_chunks_used : tt_session.event_chunks_used;
+    u64 most = cells ? tt_session.cell_chunks : tt_session.event_chunks;
+    if (__atomic_load_n(used, __ATOMIC_RELAXED) >= most)
+        return 0;
+    if (__atomic_fetch_add(used, 1, __ATOMIC_RELAXED) >= most) {
+        __atomic_fetch_sub(used, 1, __ATOMIC_RELAXED);
+        return 0;
+    }
+    u64 chunk = __atomic_fetch_add(tt_session.chunks, 1, __ATOMIC_RELAXED);
+    if (chunk >= tt_session.max_chunks)
+        return 0;
+    struct head *head = chunk_at(chunk);
+    head->thread = (u32)t->id;
+    head->used = 0;
+    head->previous = previous;
+    __atomic_store_n(&head->holds, holds, __ATOMIC_RELEASE);
+    return (u32)chunk + 1;
+}
+
+// A new cell, or 0.
+static u32 new_cell(struct thread *t, u32 slice, u64 other, unsigned kind) {
+    if (!t->cell_chunk || chunk_at(t->cell_chunk - 1)->used == CELLS_PER_CHUNK) {
+        u32 chunk = take_chunk(t, HOLDS_CELLS, t->cell_chunk);
+        if (!chunk)
+            return 0;
+        t->cell_chunk = chunk;
+    }
+    struct head *head = chunk_at(t->cell_chunk - 1);
+    u32 cell = (t->cell_chunk - 1) * 64 + head->used;
+    *cell_at(cell) = (struct cell){.slice = slice, .other = (u16)other, .kind = (u8)kind, .count = 1};
+    __atomic_store_n(&head->used, head->used + 1, __ATOMIC_RELEASE);
+    return cell + 1;
+}
+
+static void count_cell(struct thread *t, unsigned kind, u64 other) {
+    u32 slice = __atomic_load_n(tt_session.slice, __ATOMIC_RELAXED);
+    struct slot *slot = &t->cells[other * KINDS + kind];
+    if (__builtin_expect(slot->stamp == slice + 1, 1)) {
+        cell_at(slot->cell)->count++;
+        return;
+    }
+    u32 cell = new_cell(t, slice, other, kind);
+    if (cell) {
+        slot->cell = cell - 1;
+        slot->stamp = slice + 1;
+    } else if (slot->stamp) {
+        cell_at(slot->cell)->count++;
+        add_shared(tt_session.cells_late, 1);
+    } else {
+        add_shared(tt_session.cells_lost, 1);
+    }
+}
+
+#endif

@@ -1,0 +1,58 @@
+// Repeated string instructions: their extent is known from the registers, or by looking.
+#ifndef TT_REPEAT_H
+#define TT_REPEAT_H
+#include "access.h"
+#include "registers.h"
+
+// engine::access::Repeat::descriptor.
+#define REP_READS_RSI 0x100
+#define REP_WRITES_RDI 0x200
+#define REP_SCANS 0x400
+#define REP_COMPARES 0x800
+#define REP_WHILE_DIFFERENT 0x1000
+#define FLAG_DIRECTION 0x400
+
+static u64 element_at(u64 address, u64 size) {
+    switch (size) {
+    case 1: return *(uint8_t *)address;
+    case 2: return *(uint16_t *)address;
+    case 4: return *(uint32_t *)address;
+    default: return *(u64 *)address;
+    }
+}
+
+// Elements that a scas or cmps will look at. Reads what the instruction is about to read.
+static u64 scanned(u64 descriptor, u64 size, const struct frame *f, long step) {
+    u64 wanted = f->rax & (size == 8 ? ~0ull : (1ull << 8 * size) - 1);
+    u64 left = f->rdi, right = f->rsi, done = 0;
+    while (done < f->rcx) {
+        u64 a = element_at(left, size);
+        u64 b = descriptor & REP_COMPARES ? element_at(right, size) : wanted;
+        done++;
+        if ((a == b) == !!(descriptor & REP_WHILE_DIFFERENT))
+            break;
+        left += step;
+        right += step;
+    }
+    return done;
+}
+
+// A repeated string instruction is about to run with the registers in f.
+void tt_slow_repeat(struct thread *t, u64 descriptor, const struct frame *f) {
+    u64 size = descriptor & 0xff;
+    long step = f->flags & FLAG_DIRECTION ? -(long)size : (long)size;
+    u64 count = descriptor & REP_SCANS ? scanned(descriptor, size, f, step) : f->rcx;
+    if (!count)
+        return;
+    u32 site = site_of(t);
+    u64 bytes = count * size;
+    u64 back = step < 0 ? bytes - size : 0; // lowest address when running downwards
+    if (descriptor & (REP_READS_RSI | REP_COMPARES))
+        read_range(t, f->rsi - back, bytes, site);
+    if (descriptor & REP_SCANS)
+        read_range(t, f->rdi - back, bytes, site);
+    if (descriptor & REP_WRITES_RDI)
+        write_range(t, f->rdi - back, bytes, site);
+}
+
+#endif

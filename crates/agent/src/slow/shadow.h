@@ -1,0 +1,105 @@
+// The shadow memory: who wrote a block last, who has read it since, and which bytes were written.
+//
+// A shadow word, one per block:
+//   bits 48..63  logical id of the last writer + 1; 0 = not written yet
+//   bit  47      threads of other banks have read (only in the last writer's bank)
+//   bits 0..46   reader slots; a writer's own slot is set by its write
+//
+// 47 threads share a bank, a flat array of words. While one bank suffices, a word changes by
+// compare-and-swap. With more banks every block has a word in each: the writer stands in all of them,
+// readers only in their own, and slow paths take the block's lock; fast paths never do. The writer in
+// bank 0 is the true one: other banks may be younger than the write.
+//
+// With sharing told apart there are, for all banks together, 64 bits per 64-byte line, set for each
+// byte that the block's last writer has *not* written since it took the block, and the code site that
+// last added bytes, one per line or block, whichever is larger.
+//
+// Neighbours: `shadow.rs` maps it all, `thread.rs` fills struct thread.
+#ifndef TT_SHADOW_H
+#define TT_SHADOW_H
+#include <stdint.h>
+
+typedef uint64_t u64;
+typedef uint32_t u32;
+typedef uint16_t u16;
+typedef uint8_t u8;
+
+#define WRITER_SHIFT 48
+#define FOREIGN (1ull << 47)
+#define READERS (FOREIGN - 1)
+#define MAX_BANKS 8
+#define LINE_SHIFT 6
+#define LINE 64ull
+#define LOCKS 4096
+
+// wire::session::mode.
+enum { TRANSLATE, MATRIX, DETAIL, UNDIRECTED, TRACE };
+
+// Mirrors thread.rs.
+struct thread {
+    u64 id, mask, own_word, bank;
+    u64 page;                    // of the session; %gs
+    struct slot *cells;          // see cells.h
+    u32 *events;                 // see events.h
+    u32 cell_chunk, event_chunk; // last chunk of each type + 1; 0 = none yet
+    u32 event_bits;              // log2 of the places in the table of events
+    u32 event_count, event_gone; // places taken and places given up in it
+    u32 hand_chunk, hand;        // where to look for events to give up
+};
+
+u64 tt_shadow[MAX_BANKS];              // address of the word of block 0 in each bank
+u64 tt_banks;                          // banks in use
+u64 tt_block_shift;                    // log2 of the block's bytes
+u64 tt_written;                        // address of the bits of line 0
+u64 tt_last_sites;                     // address of the site of line or block 0
+u64 tt_mode;
+u32 tt_slot_owner[MAX_BANKS][64];      // logical id of the thread in each slot
+u8 tt_bank_of[1 << 16];                // bank of each logical id
+static u8 tt_block_locks[LOCKS];
+
+static inline u64 *word_in(u64 bank, u64 address) {
+    return (u64 *)(tt_shadow[bank] + ((address >> tt_block_shift) << 3));
+}
+
+static inline u64 *word_of(const struct thread *t, u64 address) {
+    return word_in(t->bank, address);
+}
+
+static inline u64 *written_in_line(u64 address) {
+    return (u64 *)(tt_written + ((address >> LINE_SHIFT) << 3));
+}
+
+static inline u32 *last_site(u64 address) {
+    u64 shift = tt_block_shift > LINE_SHIFT ? tt_block_shift : LINE_SHIFT;
+    return (u32 *)(tt_last_sites + ((address >> shift) << 2));
+}
+
+// Bytes `address` to `end` of the line that holds `address`.
+static inline u64 bytes_in_line(u64 address, u64 end) {
+    u64 first = address & (LINE - 1);
+    u64 line_end = (address | (LINE - 1)) + 1;
+    u64 count = (end < line_end ? end : line_end) - address;
+    return (~0ull >> (LINE - count)) << first;
+}
+
+static u8 *lock_block(u64 address) {
+    u8 *lock = &tt_block_locks[(address >> tt_block_shift) % LOCKS];
+    for (unsigned spins = 1; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE); spins++) {
+        __asm__ volatile("pause");
+        if (spins % 64 == 0) { // sched_yield
+            u64 result = 24;
+            __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
+        }
+    }
+    return lock;
+}
+
+static void unlock_block(u8 *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
+
+// In the child of a fork, which has one thread.
+void tt_release_locks(void) {
+    for (unsigned k = 0; k < LOCKS; k++)
+        tt_block_locks[k] = 0;
+}
+
+#endif

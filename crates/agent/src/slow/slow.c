@@ -1,0 +1,40 @@
+// Slow paths of the checks: the shadow said that an access may be communication.
+//
+// Rules of these files: general registers only (enforced by -mgeneral-regs-only), no calls out of
+// them, no thread-local storage; any instruction may be interrupted by a signal or a kill, and what
+// was counted up to there stays counted. They are one translation unit, so that the short functions of
+// each layer are inlined into the next: shadow.h, cells.h, events.h, access.h, then what a check,
+// a string instruction (repeat.h) and a system call (system_calls.h) access.
+//
+// Neighbours: `thread.rs` fills struct thread, `session.rs` struct session, `shadow.rs` maps the
+// shadow, `stubs.rs` calls the functions named tt_….
+#include "access.h"
+#include "registers.h"
+#include "repeat.h"
+#include "system_calls.h"
+#include "libc.h"
+
+// One access behind a check, as engine::descriptor lays it out.
+struct __attribute__((packed)) member {
+    int32_t delta;
+    u16 bytes;
+    u8 reads, writes;
+    u32 site;
+};
+
+struct __attribute__((packed)) descriptor {
+    u32 count;
+    struct member members[];
+};
+
+// A check has failed: all accesses behind it are looked at, in program order.
+void tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
+    for (u32 k = 0; k < d->count; k++) {
+        const struct member *m = &d->members[k];
+        u64 at = address + (int64_t)m->delta;
+        if (m->reads)
+            read_range(t, at, m->bytes, m->site);
+        if (m->writes)
+            write_range(t, at, m->bytes, m->site);
+    }
+}

@@ -1,0 +1,35 @@
+// The reference recorder's trace; see wire::trace.
+#ifndef TT_TRACE_H
+#define TT_TRACE_H
+#include "cells.h"
+
+#define TRACE_RECORDS (1ull << 20)
+enum { TRACE_READ, TRACE_WRITE, TRACE_FORGET };
+
+struct record {
+    u64 turn, address, bytes;
+    u32 site, thread_and_what;
+};
+
+static void trace(u64 thread, u32 what, u64 address, u64 bytes, u32 site) {
+    u64 turn = __atomic_fetch_add(tt_session.trace_head, 1, __ATOMIC_RELAXED);
+    for (unsigned spins = 1;
+         turn - __atomic_load_n(tt_session.trace_tail, __ATOMIC_ACQUIRE) >= TRACE_RECORDS; spins++) {
+        __asm__ volatile("pause");
+        if (spins % 64 == 0) { // sched_yield
+            u64 result = 24;
+            __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
+        }
+    }
+    struct record *r = (struct record *)tt_session.trace + turn % TRACE_RECORDS;
+    r->address = address;
+    r->bytes = bytes;
+    r->site = site;
+    r->thread_and_what = (u32)(thread & 0xffff) | what << 16;
+    __atomic_store_n(&r->turn, turn + 1, __ATOMIC_RELEASE);
+}
+
+// The memory at `address` is new.
+void tt_trace_forget(u64 address, u64 bytes) { trace(0, TRACE_FORGET, address, bytes, 0); }
+
+#endif
