@@ -112,6 +112,12 @@ pub fn written() -> u64 {
     unsafe { tt_written }
 }
 
+/// Address of the last writers' code sites; 0 = none.
+pub fn last_sites() -> u64 {
+    // SAFETY: written only before any slow path runs.
+    unsafe { tt_last_sites }
+}
+
 /// Keeps the memory out of core dumps and of forked children.
 fn keep_private(start: u64, bytes: u64) {
     const MADV_DONTFORK: u64 = 10;

@@ -186,6 +186,7 @@ fn install(thread: Thread) -> Box<Thread> {
         (control::OWN_WORD, thread.own_word),
         (control::BANK_BASE8, shadow::base_of(thread.bank as usize) / 8),
         (control::WRITTEN_BASE8, shadow::written() / 8),
+        (control::SITES_BASE4, shadow::last_sites() / 4),
         (control::THREAD, &raw const *thread as u64),
         (control::XSAVE, thread.stacks),
         (control::SIGNAL_STACK, signal_top),

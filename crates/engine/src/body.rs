@@ -49,6 +49,8 @@ pub(crate) struct Exit {
 pub(crate) struct Slow {
     /// rel32s of the tests that fail.
     pub failures: Vec<usize>,
+    /// rel32s taken when bytes have not been written yet; the first register still has the address.
+    pub missing: Vec<usize>,
     /// rel32 of the jump to what is asked about the second of two lines, and the offset to go on at
     /// when the answer is good.
     pub crossing: Option<(usize, usize)>,

@@ -66,6 +66,8 @@ pub const DESCRIPTOR: i32 = 264;
 pub const SITE: i32 = 272;
 /// Base of the bytes-written shadow divided by 8 (far shadow only).
 pub const WRITTEN_BASE8: i32 = 280;
+/// Base of the last writers' code sites divided by 4.
+pub const SITES_BASE4: i32 = 288;
 
 /// Loads executed.
 pub const LOADS: i32 = 1024;

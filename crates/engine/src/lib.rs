@@ -29,6 +29,7 @@ pub mod indirect;
 pub mod links;
 pub mod liveness;
 pub mod loops;
+mod noting;
 pub mod options;
 pub mod probe;
 mod probing;

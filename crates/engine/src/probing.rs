@@ -81,6 +81,7 @@ impl Body<'_> {
         let registers = self.check_registers(k, used, pc, flags, wanted);
         let mut slow = Slow {
             failures: Vec::new(),
+            missing: Vec::new(),
             crossing: None,
             resume: 0,
             check: check.clone(),
@@ -108,22 +109,27 @@ impl Body<'_> {
     /// A check of written bytes: the lowest byte's line here, the highest byte's in the cold part,
     /// for windows that do lie in two lines.
     fn emit_told_apart(&mut self, slow: &mut Slow, low: &Probe) -> Result<()> {
-        let [address, other] = slow.registers;
+        let [address, _] = slow.registers;
         self.emitter.address(regs::full(address), &slow.check.key, slow.displacement)?;
-        slow.failures = self.emit_written(slow.registers, low.written)?;
+        slow.missing = self.emit_written(slow.registers, low.written)?;
         if slow.check.may_cross {
-            // lea other, [address + span - 1]; xor other, address; test other, line or block
-            let last = MemoryOperand::with_base_displ(regs::full(address), slow.check.span - 1);
-            let (a, o) = (regs::full(address), regs::full(other));
-            self.emitter.instruction(&Instruction::with2(Code::Lea_r64_m, o, last)?)?;
-            self.emitter.instruction(&Instruction::with2(Code::Xor_r64_rm64, o, a)?)?;
-            let unit = 1u32 << self.options.block_shift.min(LINE_SHIFT);
-            self.emit_test_low(other, unit)?;
-            let rel32 = self.emitter.open_branch(&JNE);
+            let rel32 = self.emit_crossing(slow)?;
             slow.crossing = Some((rel32, self.emitter.len()));
         }
         slow.failures.push(self.emit_word(address, low.exclusive)?);
         Ok(())
+    }
+
+    /// Whether the window, whose address is in the first register, lies in two lines or blocks.
+    pub fn emit_crossing(&mut self, slow: &Slow) -> Result<usize> {
+        let [address, other] = slow.registers;
+        let (a, o) = (regs::full(address), regs::full(other));
+        // lea other, [address + span - 1]; xor other, address; test other, line or block
+        let last = MemoryOperand::with_base_displ(a, slow.check.span - 1);
+        self.emitter.instruction(&Instruction::with2(Code::Lea_r64_m, o, last)?)?;
+        self.emitter.instruction(&Instruction::with2(Code::Xor_r64_rm64, o, a)?)?;
+        self.emit_test_low(other, 1 << self.options.block_shift.min(LINE_SHIFT))?;
+        Ok(self.emitter.open_branch(&JNE))
     }
 
     /// Asks one probe; returns the rel32s that are taken when the answer is no. The second register
@@ -151,35 +157,21 @@ impl Body<'_> {
     }
 
     /// Turns the address in a register into its block's word and tests that.
-    fn emit_word(&mut self, register: usize, exclusive: bool) -> Result<usize> {
+    pub fn emit_word(&mut self, register: usize, exclusive: bool) -> Result<usize> {
         self.emitter.word_of_address(register)?;
         self.emitter.test_word(register, exclusive);
         Ok(self.open_word_branch(exclusive))
     }
 
     /// Tests the bytes-written shadow for the address in the first register, which keeps it.
-    fn emit_written(
+    pub fn emit_written(
         &mut self,
         [address, other]: [usize; 2],
         written: Written,
     ) -> Result<Vec<usize>> {
         let (a, o) = (regs::full(address), regs::full(other));
         self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, o, a)?)?;
-        let shift = Instruction::with2(Code::Shr_rm64_imm8, o, LINE_SHIFT as i32)?;
-        self.emitter.instruction(&shift)?;
-        let base = match self.options.shadow {
-            Shadow::Near { base } => {
-                let bit = Instruction::with2(Code::Bts_rm64_imm8, o, WRITTEN_INDEX_BIT)?;
-                self.emitter.instruction(&bit)?;
-                base
-            }
-            Shadow::Far => {
-                self.emitter.add_field(other, control::WRITTEN_BASE8);
-                0
-            }
-        };
-        let none = Register::None;
-        let word = MemoryOperand::new(none, o, 8, base.into(), 8, false, none);
+        let word = self.emit_written_operand(other)?;
         let mut failures = Vec::new();
         match written {
             Written::From(bytes) if self.options.bmi2 => {
@@ -209,8 +201,33 @@ impl Body<'_> {
         Ok(failures)
     }
 
+    /// Turns the address in a register into the bytes-written word of its line, as an operand.
+    pub fn emit_written_operand(&mut self, register: usize) -> Result<MemoryOperand> {
+        let r = regs::full(register);
+        let shift = Instruction::with2(Code::Shr_rm64_imm8, r, LINE_SHIFT as i32)?;
+        self.emitter.instruction(&shift)?;
+        let base = match self.options.shadow {
+            Shadow::Near { base } => {
+                let bit = Instruction::with2(Code::Bts_rm64_imm8, r, WRITTEN_INDEX_BIT)?;
+                self.emitter.instruction(&bit)?;
+                base
+            }
+            Shadow::Far => {
+                self.emitter.add_field(register, control::WRITTEN_BASE8);
+                0
+            }
+        };
+        let none = Register::None;
+        Ok(MemoryOperand::new(none, r, 8, base.into(), 8, false, none))
+    }
+
     /// Fails when any of the bits is set; may clobber the register.
-    fn emit_test_bytes(&mut self, register: usize, bits: u64, out: &mut Vec<usize>) -> Result<()> {
+    pub fn emit_test_bytes(
+        &mut self,
+        register: usize,
+        bits: u64,
+        out: &mut Vec<usize>,
+    ) -> Result<()> {
         let r = regs::full(register);
         let contiguous = 64 - bits.leading_zeros();
         if bits == !0 {
@@ -292,6 +309,7 @@ impl Body<'_> {
         let r = regs::full(address);
         self.emitter.mark(slow.pc, slow.parked);
         let mut failures = slow.failures.clone();
+        failures.extend(self.emit_note(slow)?);
         if let (Some((rel32, resume)), Some(high)) =
             (slow.crossing, slow.check.high(self.options.mode))
         {
@@ -336,9 +354,9 @@ impl Body<'_> {
         }
         let pc = self.source.pc;
         self.emitter.mark(pc, parked_with(self.head_spilled));
-        for slot in 0..2 {
+        for (slot, offset) in SPILLS.into_iter().enumerate() {
             if let Some(register) = self.head_spilled[slot].take() {
-                self.emitter.load(register, SPILLS[slot]);
+                self.emitter.load(register, offset);
                 self.emitter.mark(pc, parked_with(self.head_spilled));
             }
         }

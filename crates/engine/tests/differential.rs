@@ -10,9 +10,9 @@ use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, Instruction,
     InstructionBlock, MemoryOperand, Register,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
-use support::{Cpu, Event, Machine};
+use support::{Cpu, Event, Machine, Outcome};
 
 /// The harness keeps its state in statics.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -213,17 +213,19 @@ fn compare(mode: Mode, disable: u32, count: u64, length: usize) {
         let native = masked(machine.native(&program, cpu));
         let native_data = data.clone();
         fill(&mut data, seed);
-        let (translated, events, counted) = machine.translated(&program, cpu);
-        assert_eq!(masked(translated), native, "registers differ, {what}");
+        let outcome = machine.translated(&program, cpu);
+        assert_eq!(masked(outcome.cpu), native, "registers differ, {what}");
         assert!(data == native_data, "memory differs, {what}");
-        check_events(mode, &expected, &events, &what);
+        check_events(mode, &expected, &outcome, &what);
         let counters = [expected.count(|t| t.reads), expected.count(|t| t.writes)];
-        assert_eq!(counted, [counters[0], counters[1], expected.instructions], "counters, {what}");
+        let counters = [counters[0], counters[1], expected.instructions];
+        assert_eq!(outcome.counters, counters, "counters, {what}");
     }
 }
 
 /// Whether the slow paths were told of every block and byte that they had to know.
-fn check_events(mode: Mode, expected: &Expected, events: &[Event], what: &str) {
+fn check_events(mode: Mode, expected: &Expected, outcome: &Outcome, what: &str) {
+    let events = &outcome.events;
     let blocks = |kind: Option<u8>| -> BTreeSet<u64> {
         let of = events.iter().filter(|e| kind.is_none_or(|k| e.kind == k));
         of.map(|e| e.block).collect()
@@ -233,11 +235,11 @@ fn check_events(mode: Mode, expected: &Expected, events: &[Event], what: &str) {
         assert_eq!(blocks(Some(1)), expected.blocks(|t| t.writes), "blocks written, {what}");
     }
     if mode == Mode::Detail {
-        let written: BTreeSet<u64> = events
-            .iter()
-            .filter(|e| e.kind == 1)
-            .flat_map(|e| (e.block << 6) + e.from..(e.block << 6) + e.from + e.bytes)
-            .collect();
+        let bytes = |(block, (set, _)): (&u64, &(u64, u32))| {
+            let (first, set) = (block << 6, *set);
+            (0..64).filter(move |b| set >> b & 1 != 0).map(move |b| first + b)
+        };
+        let written: BTreeSet<u64> = outcome.written.iter().flat_map(bytes).collect();
         assert_eq!(written, expected.bytes(|t| t.writes), "bytes written, {what}");
     }
 }
@@ -280,10 +282,10 @@ fn unmerged_checks_report_accesses_in_program_order() {
         let cpu = start(&mut g.random, base);
         let (program, expected) = g.finish(machine.code, machine.end());
         fill(&mut data, seed);
-        let (_, events, _) = machine.translated(&program, cpu);
+        let outcome = machine.translated(&program, cpu);
         let starts = instruction_starts(&program, machine.code);
         let mut read: BTreeSet<u64> = BTreeSet::new();
-        let mut written: BTreeSet<u64> = BTreeSet::new();
+        let mut written: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let mut wanted = Vec::new();
         for t in &expected.accesses {
             for block in t.address >> 6..=(t.address + t.bytes - 1) >> 6 {
@@ -294,14 +296,21 @@ fn unmerged_checks_report_accesses_in_program_order() {
                 if t.reads && read.insert(block) {
                     wanted.push(part);
                 }
-                if t.writes && !(from..end).all(|b| written.contains(&b)) {
+                if t.writes {
+                    if !written.contains_key(&block) {
+                        wanted.push(Event { kind: 1, ..part });
+                    }
                     read.insert(block);
-                    written.extend(from..end);
-                    wanted.push(Event { kind: 1, ..part });
+                    let line = written.entry(block).or_default();
+                    let set = (from..end).fold(0, |set, b| set | 1u64 << (b & 63));
+                    if line.0 & set != set {
+                        *line = (line.0 | set, site);
+                    }
                 }
             }
         }
-        assert_eq!(events, wanted, "seed {seed}");
+        assert_eq!(outcome.events, wanted, "seed {seed}");
+        assert_eq!(outcome.written, written, "seed {seed}");
     }
 }
 
@@ -358,12 +367,13 @@ fn compare_loops(mode: Mode, disable: u32) {
                 let native = machine.native(&program, cpu);
                 let native_data = data.clone();
                 fill(&mut data, n);
-                let (translated, events, counted) = machine.translated(&program, cpu);
-                assert_eq!(masked(translated), masked(native));
+                let outcome = machine.translated(&program, cpu);
+                let events = &outcome.events;
+                assert_eq!(masked(outcome.cpu), masked(native));
                 assert!(data == native_data);
                 let loads = n * (1 + u64::from(invariant));
                 let instructions = n * (7 + u64::from(invariant)) + 7;
-                assert_eq!(counted, [loads, n, instructions], "n = {n}");
+                assert_eq!(outcome.counters, [loads, n, instructions], "n = {n}");
                 let blocks =
                     |start: u64| (start >> 6..=(start + 8 * n - 1) >> 6).collect::<BTreeSet<_>>();
                 let written: BTreeSet<u64> =
@@ -372,8 +382,9 @@ fn compare_loops(mode: Mode, disable: u32) {
                 let read: BTreeSet<u64> =
                     events.iter().filter(|e| e.kind == 0).map(|e| e.block).collect();
                 if mode == Mode::Detail {
-                    let stores = events.iter().filter(|e| e.kind == 1);
-                    assert_eq!(stores.map(|e| e.bytes).sum::<u64>(), 8 * n, "each byte once");
+                    let bytes =
+                        outcome.written.values().map(|(set, _)| u64::from(set.count_ones()));
+                    assert_eq!(bytes.sum::<u64>(), 8 * n);
                 }
                 let mut expected = blocks(from);
                 if invariant {

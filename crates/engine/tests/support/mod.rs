@@ -8,6 +8,7 @@ use engine::indirect::{self, Table};
 use engine::{Engine, Host, Mode, Options, Resolved, Shadow, control};
 use std::arch::global_asm;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 /// Registers in the order in which `tt_test_run` loads and stores them, then flags.
 #[repr(C)]
@@ -18,8 +19,8 @@ pub struct Cpu {
     pub flags: u64,
 }
 
-/// A part of an access within one block that the slow path had to note: block, kind (0 read, 1
-/// write), first byte in the block, bytes, code site.
+/// A part of an access within one block that changed what the shadow says of the block: block, kind
+/// (0 read, 1 write), first byte in the block, bytes, code site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     pub block: u64,
@@ -45,6 +46,16 @@ struct Running {
     options: Options,
 }
 
+/// What a run in the cache left.
+pub struct Outcome {
+    pub cpu: Cpu,
+    pub events: Vec<Event>,
+    /// Loads, stores, instructions.
+    pub counters: [u64; 3],
+    /// Bytes written and last site of each block that was written (mode Detail).
+    pub written: BTreeMap<u64, (u64, u32)>,
+}
+
 thread_local! {
     /// Regions of the cache in use, to be unmapped after the run.
     static REGIONS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
@@ -55,6 +66,9 @@ thread_local! {
 const SHADOW: u64 = 1 << 44;
 /// The bytes-written shadow lies this far above the words.
 const WRITTEN: u64 = 1 << 44;
+/// The last sites lie this far above the words.
+const SITES: u64 = 2 << 44;
+const SHADOW_BYTES: usize = 3 << 44;
 const CODE_BYTES: usize = 1 << 16;
 const MASK: u64 = 1;
 const OWN: u64 = 1 << 48 | MASK;
@@ -117,8 +131,8 @@ impl Machine {
         cpu
     }
 
-    /// Runs the program in the cache; also returns what the slow paths were told.
-    pub fn translated(&self, program: &[u8], cpu: Cpu) -> (Cpu, Vec<Event>, [u64; 3]) {
+    /// Runs the program in the cache.
+    pub fn translated(&self, program: &[u8], cpu: Cpu) -> Outcome {
         self.load(program);
         let name = |f: unsafe extern "C" fn()| f as *const () as u64;
         let stubs = Stubs {
@@ -134,7 +148,7 @@ impl Machine {
             std::ptr::write_bytes(self.table.base as u64 as *mut u8, 0, indirect::BYTES as usize)
         };
         // Far from the code, whose surroundings the cache needs.
-        let shadow = map(SHADOW, 2 << 44, 0);
+        let shadow = map(SHADOW, SHADOW_BYTES, 0);
         let code = self.code..self.code + CODE_BYTES as u64;
         let mut engine = Engine::new(self.options, stubs, self.table);
         let mut host = TestHost(code.clone());
@@ -152,6 +166,7 @@ impl Machine {
                 (control::OWN_WORD, OWN),
                 (control::BANK_BASE8, shadow / 8),
                 (control::WRITTEN_BASE8, (shadow + WRITTEN) / 8),
+                (control::SITES_BASE4, (shadow + SITES) / 4),
             ] {
                 *field(offset) = value;
             }
@@ -165,14 +180,16 @@ impl Machine {
         // SAFETY: the program ends at `end`, which is not translated.
         unsafe { tt_test_run(&mut cpu, entry) };
         let running = RUNNING.with(|r| r.borrow_mut().take()).expect("just put there");
+        let written = running.written();
         // SAFETY: nothing uses the shadow any more.
         unsafe {
-            libc::munmap(shadow as *mut _, 2 << 44);
+            libc::munmap(shadow as *mut _, SHADOW_BYTES);
             for region in REGIONS.with(|r| std::mem::take(&mut *r.borrow_mut())) {
                 libc::munmap(region as *mut _, REGION_BYTES);
             }
             let counters = [control::LOADS, control::STORES, control::INSTRUCTIONS];
-            (cpu, running.events, counters.map(|offset| *field(offset)))
+            let counters = counters.map(|offset| *field(offset));
+            Outcome { cpu, events: running.events, counters, written }
         }
     }
 }
@@ -227,6 +244,18 @@ unsafe extern "C" fn tt_test_event(address: u64, descriptor: *const u32) {
 }
 
 impl Running {
+    /// Of all blocks that were taken.
+    fn written(&self) -> BTreeMap<u64, (u64, u32)> {
+        let of = |block: u64| {
+            // SAFETY: within the shadow, which is still mapped.
+            unsafe {
+                let missing = *((self.shadow + WRITTEN + block * 8) as *const u64);
+                (block, (!missing, *((self.shadow + SITES + block * 4) as *const u32)))
+            }
+        };
+        self.events.iter().filter(|e| e.kind == 1).map(|e| of(e.block)).collect()
+    }
+
     fn access(&mut self, address: u64, m: &Member) {
         let end = address + u64::from(m.bytes);
         for block in address >> self.options.block_shift..=(end - 1) >> self.options.block_shift {
@@ -245,24 +274,25 @@ impl Running {
     /// Notes what the shadow did not know yet.
     fn part(&mut self, kind: u8, block: u64, from: u64, bytes: u64, site: u32) {
         // SAFETY: within the shadow.
-        let (word, written) = unsafe {
+        let (word, written, last) = unsafe {
             let word = (self.shadow + block * 8) as *mut u64;
-            (&mut *word, &mut *word.byte_add(WRITTEN as usize))
+            let last = (self.shadow + SITES + block * 4) as *mut u32;
+            (&mut *word, &mut *word.byte_add(WRITTEN as usize), &mut *last)
         };
         let set = (!0u64 >> (64 - bytes)) << from;
         let exclusive = kind == 1 || self.options.mode == Mode::Undirected;
-        if exclusive && *word != OWN {
-            *word = OWN;
+        let taken = exclusive && *word != OWN;
+        if taken {
             *written = !0;
-        } else if exclusive && (self.options.mode != Mode::Detail || *written & set == 0) {
-            return;
-        } else if !exclusive && *word & MASK != 0 {
-            return;
         }
-        if exclusive {
+        if exclusive && *written & set != 0 {
             *written &= !set;
-        } else {
-            *word |= MASK;
+            *last = site;
+        }
+        let known = if exclusive { !taken } else { *word & MASK != 0 };
+        *word = if exclusive { OWN } else { *word | MASK };
+        if known {
+            return;
         }
         self.events.push(Event { block, kind, from, bytes, site });
     }
