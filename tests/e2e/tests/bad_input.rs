@@ -285,7 +285,7 @@ mod files {
         report().expect_code(0);
         let json = profile.join("profile.json");
         let text = std::fs::read_to_string(&json).unwrap();
-        let newer = text.replacen("\"schema_version\": 1", "\"schema_version\": 999", 1);
+        let newer = text.replacen("\"schema_version\": ", "\"schema_version\": 999", 1);
         assert_ne!(newer, text);
         std::fs::write(&json, newer).unwrap();
         refused(&report(), 125, &["999", "update"]);
