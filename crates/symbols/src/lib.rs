@@ -1,23 +1,36 @@
-//! Code address to function name.
+//! Names for addresses: code to function, file, line and inlined frames; static data to symbol and
+//! field.
 //!
 //! Addresses come as offsets in a mapped file, because that is what a memory map tells and what
-//! stays the same from run to run. Names come from `.symtab`, else `.dynsym`, and are demangled
-//! (Rust and C++). A file that cannot be read has no names; that is never a reason to lose a
-//! profile. Neighbours: `recorder` names start routines.
+//! stays the same from run to run, or, for data, as link-time addresses. Functions and data come
+//! from `.symtab`, else `.dynsym`; lines, inlined frames and fields from DWARF, in the file or in a
+//! separate debug file; all of it is read when it is first needed. A file that cannot be read has no
+//! names; that is never a reason to lose a profile. Neighbours: `recorder` names start routines,
+//! code sites and lines of memory.
+//!
+//! Inside: `module` is one file, `elf` reads it, `table` holds its symbols, `debug_file` finds the
+//! file with its DWARF, `dwarf` reads that, `variables` and `fields` find types of data in it.
 
+mod debug_file;
 mod demangle;
+mod dwarf;
+mod elf;
+mod fields;
+mod module;
 mod table;
+mod variables;
 
 pub use demangle::demangle;
-pub use table::{Symbol, SymbolError, SymbolTable};
+pub use elf::SymbolError;
+pub use module::{Data, Module, Place};
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Symbol tables by path, read once each.
+/// Modules by path, read once each.
 #[derive(Default)]
 pub struct Resolver {
-    tables: HashMap<PathBuf, Option<SymbolTable>>,
+    modules: HashMap<PathBuf, Option<Module>>,
 }
 
 impl Resolver {
@@ -26,14 +39,23 @@ impl Resolver {
         Self::default()
     }
 
+    /// The file at `path`; `None` when it cannot be read or is not ELF.
+    pub fn module(&mut self, path: &Path) -> Option<&mut Module> {
+        if !self.modules.contains_key(path) {
+            self.modules.insert(path.to_path_buf(), Module::open(path).ok());
+        }
+        self.modules.get_mut(path)?.as_mut()
+    }
+
     /// Demangled name of the function that contains byte `file_offset` of the file at `path`;
     /// `None` when the file cannot be read, is not ELF or has no such symbol.
     pub fn function(&mut self, path: &Path, file_offset: u64) -> Option<String> {
-        let table = self
-            .tables
-            .entry(path.to_path_buf())
-            .or_insert_with(|| SymbolTable::open(path).ok())
-            .as_ref()?;
-        Some(demangle(&table.at_file_offset(file_offset)?.name))
+        self.module(path)?.function(file_offset)
+    }
+
+    /// What the instruction at byte `file_offset` of the file at `path` belongs to; empty where
+    /// nothing is known.
+    pub fn place(&mut self, path: &Path, file_offset: u64) -> Place {
+        self.module(path).map(|module| module.place(file_offset)).unwrap_or_default()
     }
 }

@@ -1,0 +1,204 @@
+//! Reading one ELF file: where it is mapped, its symbols, and how to find its debug file.
+
+use crate::table::Symbols;
+use object::read::ReadCache;
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbolTable, SymbolKind};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Page size by which files are mapped.
+const PAGE: u64 = 4096;
+/// Larger sections are not read: a hundred times the largest that are known.
+const MOST_BYTES: u64 = 8 << 30;
+
+/// Why a file has no symbols.
+#[derive(Debug, thiserror::Error)]
+pub enum SymbolError {
+    #[error("cannot read {}: {error}", path.display())]
+    Unreadable { path: PathBuf, error: io::Error },
+    #[error("{} is not an object file that can be read: {error}", path.display())]
+    NotAnObject { path: PathBuf, error: object::Error },
+}
+
+/// Bytes of the file that are mapped somewhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub file_offset: u64,
+    /// Bytes in the file.
+    pub bytes: u64,
+    pub address: u64,
+    /// Bytes in memory: more than in the file where zeroes follow (.bss).
+    pub memory_bytes: u64,
+}
+
+/// What ties a program to its debug file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DebugLink {
+    pub build_id: Option<Vec<u8>>,
+    /// `.gnu_debuglink`: file name and CRC-32 of the file.
+    pub link: Option<(String, u32)>,
+    /// `.gnu_debugaltlink`: file with what several debug files have in common (dwz), its build id.
+    pub alternative: Option<(String, Vec<u8>)>,
+}
+
+/// An ELF file's headers and symbols.
+#[derive(Debug)]
+pub(crate) struct Elf {
+    pub path: PathBuf,
+    pub segments: Vec<Segment>,
+    pub functions: Symbols,
+    pub data: Symbols,
+    pub thread_local: Symbols,
+    /// Bytes of the thread-local block and its alignment; 0 without one.
+    pub thread_local_block: (u64, u64),
+    /// Whether it has `.symtab`, not only what is exported.
+    pub has_symtab: bool,
+    pub has_dwarf: bool,
+    pub link: DebugLink,
+}
+
+impl Elf {
+    /// Reads headers and symbols of the file at `path`: those of `.symtab` and of `.dynsym`.
+    pub fn open(path: &Path) -> Result<Self, SymbolError> {
+        let unreadable = |error| SymbolError::Unreadable { path: path.to_path_buf(), error };
+        let file = File::open(path).map_err(unreadable)?;
+        let cache = ReadCache::new(file);
+        let object = object::File::parse(&cache)
+            .map_err(|error| SymbolError::NotAnObject { path: path.to_path_buf(), error })?;
+        let symbols =
+            |kind| Symbols::of_kind(kind, object.symbols().chain(object.dynamic_symbols()));
+        let has_symtab = object.symbol_table().is_some_and(|t| t.symbols().next().is_some());
+        Ok(Self {
+            path: path.to_path_buf(),
+            segments: object.segments().map(|segment| segment_of(&segment)).collect(),
+            functions: symbols(SymbolKind::Text),
+            data: symbols(SymbolKind::Data),
+            thread_local: symbols(SymbolKind::Tls),
+            thread_local_block: thread_local_block(&cache),
+            has_symtab,
+            has_dwarf: object.section_by_name(".debug_info").is_some(),
+            link: link_of(&object),
+        })
+    }
+
+    /// Link-time address of byte `offset` of the file, also in the rest of a segment's first page;
+    /// `None` when it is not mapped.
+    pub fn address_of_file_offset(&self, offset: u64) -> Option<u64> {
+        let inside = |s: &&Segment| offset >= s.file_offset && offset - s.file_offset < s.bytes;
+        let around = |s: &&Segment| {
+            let start = s.file_offset / PAGE * PAGE;
+            offset >= start && offset < s.file_offset + s.bytes
+        };
+        let segment =
+            self.segments.iter().find(inside).or_else(|| self.segments.iter().find(around))?;
+        Some((segment.address + offset).wrapping_sub(segment.file_offset))
+    }
+
+    /// Whether `address` is in memory that the file fills or reserves.
+    pub fn contains(&self, address: u64) -> bool {
+        let inside = |s: &Segment| address >= s.address && address - s.address < s.memory_bytes;
+        self.segments.iter().any(inside)
+    }
+}
+
+fn segment_of<'data>(segment: &impl ObjectSegment<'data>) -> Segment {
+    let (file_offset, bytes) = segment.file_range();
+    let (address, memory_bytes) = (segment.address(), segment.size());
+    Segment { file_offset, bytes, address, memory_bytes }
+}
+
+fn thread_local_block(data: &ReadCache<File>) -> (u64, u64) {
+    use object::elf::{FileHeader64, PT_TLS};
+    use object::read::elf::{FileHeader, ProgramHeader};
+    let find = || -> object::Result<Option<(u64, u64)>> {
+        let header = FileHeader64::<object::Endianness>::parse(data)?;
+        let endian = header.endian()?;
+        let segments = header.program_headers(endian, data)?;
+        let block = segments.iter().find(|s| s.p_type(endian) == PT_TLS);
+        Ok(block.map(|s| (s.p_memsz(endian), s.p_align(endian).max(1))))
+    };
+    find().ok().flatten().unwrap_or((0, 1))
+}
+
+fn link_of<'data>(object: &impl Object<'data>) -> DebugLink {
+    let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    DebugLink {
+        build_id: object.build_id().ok().flatten().map(<[u8]>::to_vec),
+        link: object.gnu_debuglink().ok().flatten().map(|(file, crc)| (name(file), crc)),
+        alternative: object
+            .gnu_debugaltlink()
+            .ok()
+            .flatten()
+            .map(|(file, id)| (name(file), id.to_vec())),
+    }
+}
+
+/// The sections named in `names`, uncompressed; empty where the file has none.
+pub(crate) fn sections(path: &Path, names: &[&str]) -> Option<Vec<Arc<[u8]>>> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let object = object::File::parse(&cache).ok()?;
+    // The contents past the cache, which would keep them.
+    let file = File::open(path).ok()?;
+    let section = |name: &&str| match object.section_by_name(name) {
+        Some(section) => read_section(&file, &section),
+        None => Some(Arc::default()),
+    };
+    names.iter().map(section).collect()
+}
+
+fn read_section<'data>(file: &File, section: &impl ObjectSection<'data>) -> Option<Arc<[u8]>> {
+    let range = section.compressed_file_range().ok()?;
+    if range.compressed_size.max(range.uncompressed_size) > MOST_BYTES {
+        return None;
+    }
+    // A header that claims more than the file has must not make us ask for the memory.
+    let length = file.metadata().ok()?.len();
+    if range.offset.checked_add(range.compressed_size)? > length {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(range.compressed_size).ok()?];
+    file.read_exact_at(&mut bytes, range.offset).ok()?;
+    let (format, uncompressed_size) = (range.format, range.uncompressed_size);
+    let data = object::CompressedData { format, data: &bytes, uncompressed_size };
+    Some(Arc::from(&*data.decompress().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_offsets_go_through_the_segments() {
+        let segment = |file_offset, bytes, address, memory_bytes| Segment {
+            file_offset,
+            bytes,
+            address,
+            memory_bytes,
+        };
+        let elf = Elf {
+            path: PathBuf::new(),
+            segments: vec![
+                segment(0, 0x800, 0, 0x800),
+                segment(0x1800, 0x900, 0x5800, 0x900),
+                segment(0x2a00, 0x100, 0x8a00, 0x4000),
+            ],
+            functions: Symbols::default(),
+            data: Symbols::default(),
+            thread_local: Symbols::default(),
+            thread_local_block: (0, 1),
+            has_symtab: true,
+            has_dwarf: false,
+            link: DebugLink::default(),
+        };
+        assert_eq!(elf.address_of_file_offset(0x7ff), Some(0x7ff));
+        assert_eq!(elf.address_of_file_offset(0x1840), Some(0x5840));
+        // A mapping begins with the page in which its segment begins.
+        assert_eq!(elf.address_of_file_offset(0x1000), Some(0x5000));
+        assert_eq!(elf.address_of_file_offset(0x900), None);
+        assert_eq!(elf.address_of_file_offset(0x2b00), None);
+        assert!(elf.contains(0x8a00) && elf.contains(0xc9ff) && !elf.contains(0xca00));
+    }
+}

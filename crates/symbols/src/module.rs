@@ -1,0 +1,157 @@
+//! One mapped file: its code and its static data by name.
+
+use crate::debug_file;
+use crate::demangle::demangle;
+use crate::dwarf::Dwarf;
+use crate::elf::{Elf, SymbolError};
+use crate::table::{Symbol, Symbols};
+use crate::variables::Variables;
+use std::cell::OnceCell;
+use std::path::Path;
+
+/// What an instruction belongs to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Place {
+    /// Demangled name of the innermost function, inlined ones included; empty when unknown.
+    pub function: String,
+    /// Source file as the compiler knew it; empty when unknown.
+    pub file: String,
+    /// Line in it, from 1; 0 = unknown.
+    pub line: u32,
+    /// The functions into which `function` was inlined, innermost first, each with the place of the
+    /// call in it: `g at f.c:10; h at f.c:20`.
+    pub inlined: String,
+}
+
+/// The part of an object in static memory that lies in a range of addresses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Data {
+    /// Demangled name of the object.
+    pub name: String,
+    /// Link-time address of the object and its bytes.
+    pub address: u64,
+    pub bytes: u64,
+    /// Part of it that is in the range, offsets in bytes.
+    pub part: std::ops::Range<u64>,
+}
+
+/// A file with code.
+pub struct Module {
+    elf: Elf,
+    /// Its debug file, if it lacks symbols or DWARF.
+    debug: OnceCell<Option<Elf>>,
+    dwarf: OnceCell<Option<Dwarf>>,
+    variables: OnceCell<Variables>,
+}
+
+impl Module {
+    /// Reads headers and symbols of the file at `path`.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is not ELF.
+    pub fn open(path: &Path) -> Result<Self, SymbolError> {
+        let elf = Elf::open(path)?;
+        let (debug, dwarf, variables) = Default::default();
+        Ok(Self { elf, debug, dwarf, variables })
+    }
+
+    /// What is added to link-time addresses in a process that has mapped byte `file_offset` of the
+    /// file at `start`.
+    pub fn load_bias(&self, start: u64, file_offset: u64) -> Option<u64> {
+        Some(start.wrapping_sub(self.elf.address_of_file_offset(file_offset)?))
+    }
+
+    /// Whether link-time address `address` is code or data of the file.
+    pub fn contains(&self, address: u64) -> bool {
+        self.elf.contains(address)
+    }
+
+    /// Demangled name of the function that contains byte `file_offset` of the file.
+    pub fn function(&self, file_offset: u64) -> Option<String> {
+        let address = self.elf.address_of_file_offset(file_offset)?;
+        Some(demangle(&self.symbol_at(|elf| &elf.functions, address)?.name))
+    }
+
+    /// What the instruction at byte `file_offset` of the file belongs to; empty where unknown.
+    pub fn place(&self, file_offset: u64) -> Place {
+        let Some(address) = self.elf.address_of_file_offset(file_offset) else {
+            return Place::default();
+        };
+        let mut place = self.dwarf().map(|dwarf| dwarf.place(address)).unwrap_or_default();
+        if place.function.is_empty() {
+            place.function = self.function(file_offset).unwrap_or_default();
+        }
+        place
+    }
+
+    /// The static objects with bytes in `bytes` bytes from link-time address `address`.
+    pub fn data(&self, address: u64, bytes: u64) -> Vec<Data> {
+        self.parts(|elf| &elf.data, address, bytes)
+    }
+
+    /// The thread-local objects with bytes in `bytes` bytes from `offset` in the file's thread-local
+    /// block. Their addresses are offsets in it, too.
+    pub fn thread_local(&self, offset: u64, bytes: u64) -> Vec<Data> {
+        self.parts(|elf| &elf.thread_local, offset, bytes)
+    }
+
+    /// Bytes of the file's thread-local block and its alignment; 0 bytes without one.
+    pub fn thread_local_block(&self) -> (u64, u64) {
+        self.elf.thread_local_block
+    }
+
+    /// Name of the field at `offset` in the object at link-time address `address`, in the form of
+    /// the language (`.count`, `[3].lock`), and the offsets that it covers. `None` when the file
+    /// does not tell the type, or it has no fields.
+    pub fn field(&self, address: u64, offset: u64) -> Option<(String, std::ops::Range<u64>)> {
+        let dwarf = self.dwarf()?;
+        let variables = self.variables.get_or_init(|| Variables::find(&dwarf.sections));
+        let (unit, variable_type) = variables.type_of(address)?;
+        let field = crate::fields::field(&dwarf.sections, unit, variable_type, offset)?;
+        (!field.name.is_empty()).then_some((field.name, field.range))
+    }
+
+    /// The symbol at `address`: the debug file's, if it knows more.
+    fn symbol_at(&self, kind: impl Fn(&Elf) -> &Symbols, address: u64) -> Option<&Symbol> {
+        let own = || kind(&self.elf).at(address);
+        self.debug_with_symbols().and_then(|debug| kind(debug).at(address)).or_else(own)
+    }
+
+    fn parts(&self, kind: impl Fn(&Elf) -> &Symbols, start: u64, bytes: u64) -> Vec<Data> {
+        let end = start.saturating_add(bytes);
+        let debug = self.debug_with_symbols().map(&kind).filter(|symbols| !symbols.is_empty());
+        let symbols = debug.unwrap_or_else(|| kind(&self.elf));
+        let part = |symbol: &Symbol| {
+            let last = symbol.address.saturating_add(symbol.size.max(1));
+            Data {
+                name: demangle(&symbol.name),
+                address: symbol.address,
+                bytes: symbol.size,
+                part: start.saturating_sub(symbol.address)..end.min(last) - symbol.address,
+            }
+        };
+        symbols.within(start, end).iter().map(part).collect()
+    }
+
+    fn debug(&self) -> Option<&Elf> {
+        let missing = !self.elf.has_symtab || !self.elf.has_dwarf;
+        let find = || debug_file::find(&self.elf.path, &self.elf.link);
+        if missing { self.debug.get_or_init(find).as_ref() } else { None }
+    }
+
+    fn debug_with_symbols(&self) -> Option<&Elf> {
+        if self.elf.has_symtab { None } else { self.debug().filter(|debug| debug.has_symtab) }
+    }
+
+    fn dwarf(&self) -> Option<&Dwarf> {
+        let read = || {
+            let elf = if self.elf.has_dwarf { Some(&self.elf) } else { self.debug() };
+            Dwarf::read(elf?)
+        };
+        self.dwarf.get_or_init(read).as_ref()
+    }
+}
+
+#[cfg(test)]
+#[path = "module_tests.rs"]
+mod tests;
