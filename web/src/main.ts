@@ -4,10 +4,13 @@ import { type Data, parseData } from './model/data'
 import type { Theme } from './model/scale'
 import { Store } from './state'
 import { choice, el } from './view/dom'
+import { filters } from './view/filters'
 import { graph } from './view/graph'
 import { heatmap } from './view/heatmap'
+import { lines } from './view/lines'
 import { machine } from './view/machine'
 import { threads } from './view/threads'
+import { timeline } from './view/timeline'
 import { measured, verdict, warnings } from './view/words'
 
 function preferredTheme(): Theme {
@@ -32,13 +35,26 @@ function arrange(data: Data, store: Store): HTMLElement[] {
   const column = (...cards: (HTMLElement | null)[]): HTMLElement =>
     el('div', { class: 'column' }, ...cards.filter((c) => c !== null))
   const drawing = placement ? machine(data, placement, store) : null
+  const across = [timeline(data, store), lines(data, store)].filter((c) => c !== null)
+  const about = column(warnings(findings), measured(data))
   if (drawing && placement && placement.pus.length > WIDE_MACHINE) {
     return [
       column(heatmap(data, store)),
       column(graph(data, store)),
+      ...across,
       drawing,
       column(threads(findings, store)),
-      column(warnings(findings), measured(data)),
+      about,
+    ]
+  }
+  if (across.length > 0) {
+    const [first, second] = drawing ? [drawing, graph(data, store)] : [graph(data, store), null]
+    return [
+      column(heatmap(data, store)),
+      column(first),
+      ...across,
+      column(threads(findings, store)),
+      column(second, warnings(findings), measured(data)),
     ]
   }
   return [
@@ -53,7 +69,11 @@ function start(): void {
   const { findings } = data
   const layouts = findings.placement?.layouts.length ?? 1
   const store = new Store({
-    kind: 'raw',
+    kind: findings.talk.kind,
+    sharing: 'all',
+    range: null,
+    pick: null,
+    line: null,
     scale: 'linear',
     order: 'id',
     layout: layouts - 1,
@@ -66,7 +86,7 @@ function start(): void {
   applyTheme()
   store.on(['theme'], applyTheme)
   document.title = `${findings.program.command.join(' ')} · Threadtalk`
-  app.append(verdict(findings, themeChoice(store)), el('main', {}, ...arrange(data, store)))
+  app.append(verdict(findings, themeChoice(store)), filters(data, store), el('main', {}, ...arrange(data, store)))
 }
 
 try {

@@ -1,6 +1,6 @@
 // What the reader has chosen, and who wants to know. Views subscribe and redraw themselves.
-import type { Kind } from './model/data'
 import type { ScaleKind, Theme } from './model/scale'
+import type { Selection } from './selection'
 
 export type Order = 'id' | 'place'
 
@@ -10,8 +10,7 @@ export interface Focus {
   to: number[]
 }
 
-export interface State {
-  kind: Kind
+export interface State extends Selection {
   scale: ScaleKind
   order: Order
   /** Index into the layouts. */

@@ -1,15 +1,19 @@
 //! The report as one self-contained HTML file.
 //!
 //! The page's looks and behaviour are built in `web/` into a single file that is embedded here; this
-//! module puts the data of one profile into it. Neighbours: `web/src/model/data.ts` decodes what
-//! [`PageData`] encodes.
+//! module puts the data of one profile into it: the findings, matrices and activity by time
+//! (`page/time.rs`) and the events of the hot lines (`page/hot.rs`), all bounded. Neighbours:
+//! `web/src/model/data.ts` decodes what [`PageData`] encodes.
+
+mod hot;
+mod time;
+mod varints;
 
 use crate::findings::Findings;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+use hot::Hot;
 use profile::Profile;
 use serde::Serialize;
-use types::{CommKind, CommMatrix};
+use time::Time;
 
 /// Built by `npm run build` in `web/`; `build.rs` says so when it is missing.
 const TEMPLATE: &str =
@@ -22,52 +26,23 @@ const PAIRS_IN_PAGE: usize = 10;
 #[derive(Serialize)]
 struct PageData<'a> {
     findings: &'a Findings,
-    matrices: Matrices,
-}
-
-#[derive(Serialize)]
-struct Matrices {
-    raw: EncodedMatrix,
-    waw: EncodedMatrix,
-    invalidation: EncodedMatrix,
-}
-
-/// Cells that are not 0, ordered by (from, to), as base64 of little-endian arrays: far smaller
-/// and faster than JSON numbers, and exact beyond 2^53.
-#[derive(Serialize)]
-struct EncodedMatrix {
-    /// u32 each.
-    from: String,
-    /// u32 each.
-    to: String,
-    /// u64 each.
-    count: String,
-}
-
-impl From<&CommMatrix> for EncodedMatrix {
-    fn from(matrix: &CommMatrix) -> Self {
-        let (mut from, mut to, mut count) = (vec![], vec![], vec![]);
-        for (f, t, c) in matrix.iter() {
-            from.extend_from_slice(&f.0.to_le_bytes());
-            to.extend_from_slice(&t.0.to_le_bytes());
-            count.extend_from_slice(&c.to_le_bytes());
-        }
-        let encode = |bytes: Vec<u8>| BASE64_STANDARD.encode(bytes);
-        Self { from: encode(from), to: encode(to), count: encode(count) }
-    }
+    time: Time,
+    hot: Hot,
 }
 
 /// The whole page.
 pub fn page(findings: &Findings, profile: &Profile) -> String {
     let mut findings = findings.clone();
     findings.pairs.truncate(PAIRS_IN_PAGE);
-    let matrix = |kind| EncodedMatrix::from(&profile.matrix(kind));
-    let matrices = Matrices {
-        raw: matrix(CommKind::Raw),
-        waw: matrix(CommKind::Waw),
-        invalidation: matrix(CommKind::Invalidation),
-    };
-    let data = serde_json::to_string(&PageData { findings: &findings, matrices })
+    let mut listed = 0;
+    if let Some(lines) = &mut findings.lines {
+        listed = lines.list.len();
+        // The page sums these up itself, from the events.
+        lines.list.iter_mut().for_each(|line| line.accesses.clear());
+        lines.list.iter_mut().for_each(|line| line.threads.clear());
+    }
+    let (time, hot) = (Time::new(profile), Hot::new(profile, listed));
+    let data = serde_json::to_string(&PageData { findings: &findings, time, hot })
         .expect("findings have only string keys and finite numbers");
     // In JSON, '<' stands only inside strings; escaped, no name can close the script element.
     let data = data.replace('<', "\\u003c");
@@ -104,11 +79,8 @@ mod tests {
         let data = &data[..data.find("</script>").unwrap()];
         let value: serde_json::Value = serde_json::from_str(data).unwrap();
         assert_eq!(value["findings"]["threads"][1]["name"], "</script><!--");
-        let decode = |what: &str| {
-            BASE64_STANDARD.decode(value["matrices"]["raw"][what].as_str().unwrap()).unwrap()
-        };
-        assert_eq!(decode("from"), [0, 0, 0, 0, 2, 0, 0, 0]);
-        assert_eq!(decode("to"), [2, 0, 0, 0, 1, 0, 0, 0]);
-        assert_eq!(decode("count"), [8, 7, 6, 5, 4, 3, 2, 1, 7, 0, 0, 0, 0, 0, 0, 0]);
+        let cells = value["time"]["layers"][0]["cells"].as_str().unwrap();
+        // Cell 0 · 3 + 2 has one bin, the first; cell 2 · 3 + 1 the same.
+        assert_eq!(varints::decode(cells), [2, 1, 0, 0x0102_0304_0506_0708, 5, 1, 0, 7]);
     }
 }

@@ -1,8 +1,11 @@
 // The data in the page, as crates/report writes it (page.rs, findings.rs, layouts.rs), and how it
 // is decoded. Counts are 64 bits wide: exact as bigint, as number where only a drawing needs them.
-import { SparseMatrix } from './matrix'
+import { bothWays, decodeLayer, type EncodedLayer, type Layer, matrixOf } from './cells'
+import { decodeLines, type LineData, type Place } from './lines'
+import type { SparseMatrix } from './matrix'
+import { Varints } from './varints'
 
-export const KINDS = ['raw', 'waw', 'invalidation'] as const
+export const KINDS = ['raw', 'waw', 'invalidation', 'undirected'] as const
 export type Kind = (typeof KINDS)[number]
 
 export interface Thread {
@@ -69,6 +72,37 @@ export interface Placement {
   cost_unit: string
 }
 
+/** Events by sharing. */
+export interface Split {
+  true: number
+  false: number
+  unknown: number
+}
+
+export interface HotLine {
+  address: string
+  region: string
+  object: string
+  events: number
+  share: number
+  raw: Split
+  waw: Split
+}
+
+export interface Lines {
+  all: number
+  events: number
+  elsewhere: number
+  listed_share: number
+  list: HotLine[]
+}
+
+export interface Advice {
+  kind: 'false_sharing' | 'contended'
+  share: number
+  text: string
+}
+
 export interface Findings {
   version: number
   verdict: { shape: string; headline: string; details: string[] }
@@ -81,19 +115,30 @@ export interface Findings {
     exit_signal: number | null
   }
   talk: {
+    kind: Kind
+    events: number
+    events_per_second: number | null
+    events_per_thousand_loads: number | null
     raw: number
     waw: number
     invalidation: number
-    events_per_second: number | null
-    events_per_thousand_loads: number | null
+    undirected: number
+    raw_true: number
+    raw_false: number
+    waw_true: number
+    waw_false: number
   }
+  advice: Advice[]
+  lines: Lines | null
   pairs: Pair[]
   threads: Thread[]
   placement: Placement | null
   warnings: string[]
   measured: {
     mode: string
+    counted: string
     block_bytes: number
+    slice_ns: number
     wall_seconds: number
     cpu_seconds: number
     loads: number
@@ -103,49 +148,80 @@ export interface Findings {
   }
 }
 
-/** Sparse cells in base64: little-endian u32, u32, u64. */
-interface EncodedMatrix {
-  from: string
-  to: string
-  count: string
+/** Time in bins, and what happened in them. */
+export interface Time {
+  slices: number
+  slicesPerBin: number
+  /** Start of each bin and end of the last, seconds. */
+  bounds: number[]
+  /** How many of these bins a bin of the matrices sums up. */
+  binsPerCell: number
+  layers: Layer[]
+  activity: { what: string; threadsPerRow: number; rows: number; values: number[] }
 }
 
 export interface Data {
   findings: Findings
-  matrices: Record<Kind, SparseMatrix>
+  time: Time
+  lines: LineData
+  /** The talk of the whole run. */
+  talk: SparseMatrix
 }
 
 /** Decodes the text of the page's data element; throws an Error that says what is wrong. */
 export function parseData(text: string): Data {
   const raw = JSON.parse(text) as {
     findings: Findings
-    matrices: Record<Kind, EncodedMatrix>
+    time: {
+      slices: number
+      slices_per_bin: number
+      bounds: number[]
+      bins_per_cell: number
+      layers: EncodedLayer[]
+      activity: { what: string; threads_per_row: number; values: string }
+    }
+    hot: { places: Place[]; bytes: string; events: string }
   }
-  const threads = raw.findings.threads.length
-  const decode = (kind: Kind): SparseMatrix => {
-    const { from, to, count } = raw.matrices[kind]
-    return new SparseMatrix(
-      threads,
-      new Uint32Array(bytes(from)),
-      new Uint32Array(bytes(to)),
-      new BigUint64Array(bytes(count)),
-    )
-  }
+  const { findings, time } = raw
+  const threads = findings.threads.length
+  const layers = time.layers.map((layer) => decodeLayer(layer, threads))
+  const values = new Varints(time.activity.values).rest()
+  const { kind } = findings.talk
+  const talk = matrixOf(layers.filter((layer) => layer.kind === kind), threads, null)
   return {
-    findings: raw.findings,
-    matrices: {
-      raw: decode('raw'),
-      waw: decode('waw'),
-      invalidation: decode('invalidation'),
+    findings,
+    time: {
+      slices: time.slices,
+      slicesPerBin: time.slices_per_bin,
+      bounds: time.bounds,
+      binsPerCell: time.bins_per_cell,
+      layers,
+      activity: {
+        what: time.activity.what,
+        threadsPerRow: time.activity.threads_per_row,
+        rows: Math.ceil(threads / time.activity.threads_per_row),
+        values,
+      },
     },
+    lines: decodeLines(raw.hot),
+    talk: kind === 'undirected' ? bothWays(talk) : talk,
   }
 }
 
-function bytes(base64: string): ArrayBuffer {
-  const text = atob(base64)
-  const out = new Uint8Array(text.length)
-  for (let i = 0; i < text.length; i++) out[i] = text.charCodeAt(i)
-  return out.buffer
+/** Bins of time, and bins of the matrices. */
+export function binsOf(time: Time): { fine: number; coarse: number } {
+  const fine = time.bounds.length - 1
+  return { fine, coarse: Math.ceil(fine / time.binsPerCell) }
+}
+
+/** The kinds of events that the profile can show. */
+export function kindsOf(findings: Findings): Kind[] {
+  return findings.talk.kind === 'undirected' ? ['undirected'] : ['raw', 'waw', 'invalidation']
+}
+
+/** Whether true and false sharing were told apart. */
+export function knowsSharing({ talk }: Findings): boolean {
+  return talk.raw_true + talk.raw_false + talk.waw_true + talk.waw_false > 0
 }
 
 /** What each kind counts and how its axes are called. */
@@ -167,6 +243,12 @@ export const KIND_WORDS: Record<Kind, { label: string; from: string; to: string;
     from: 'writer thread',
     to: 'invalidated reader',
     doc: 'write to what another thread has read',
+  },
+  undirected: {
+    label: 'pairs',
+    from: 'one thread',
+    to: 'other thread',
+    doc: "access to what another thread accessed before (numalize's definition)",
   },
 }
 

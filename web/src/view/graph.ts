@@ -1,6 +1,6 @@
 // The communication graph (COMPROF, figure 4): nodes are threads, edges are reads weighted by
 // volume, the strongest only when there are many.
-import { type Data, startOf, threadName } from '../model/data'
+import { type Data, KIND_WORDS, startOf, threadName } from '../model/data'
 import { edgeLimit, graphSize, layoutGraph, nodeRadius, type Point } from '../model/graph'
 import { type Edge, strongest } from '../model/matrix'
 import { grouped, percent } from '../model/numbers'
@@ -16,7 +16,7 @@ const ROUTINES = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e0
 
 export function graph(data: Data, store: Store): HTMLElement {
   const { threads } = data.findings
-  const matrix = data.matrices.raw
+  const matrix = data.talk
   const section = card('Communication graph', 'graph')
   if (matrix.size === 0) {
     section.append(el('p', { class: 'note' }, 'No talk, no graph.'))
@@ -94,7 +94,7 @@ function edgePath(
       event.clientX,
       event.clientY,
       `${threadName(threads[edge.from]!)} → ${threadName(threads[edge.to]!)}`,
-      el('strong', {}, `${grouped(data.matrices.raw.get(edge.from, edge.to))} reads`),
+      el('strong', {}, `${grouped(data.talk.get(edge.from, edge.to))} ${KIND_WORDS[data.findings.talk.kind].label}`),
     )
     store.set({ focus: { from: [edge.from], to: [edge.to] } })
   })

@@ -1,18 +1,20 @@
 // The communication matrix as a heat map on a canvas: readable at 4 threads (numbers in the cells)
 // and at hundreds (bins). A second canvas on top marks the cell under the pointer or the keyboard.
-import { type Data, KIND_WORDS, KINDS, threadName, unit } from '../model/data'
+import { type Data, KIND_WORDS, kindsOf, knowsSharing, threadName, unit } from '../model/data'
 import {
   type BinnedMatrix,
   binned,
   byId,
   byPlace,
   exactAt,
+  type SparseMatrix,
   threadsAt,
 } from '../model/matrix'
 import { grouped, percent, short } from '../model/numbers'
 import { colour, labelStep, position, textOn } from '../model/scale'
+import { hasSharing, matrixToShow, type SharingChoice } from '../selection'
 import type { State, Store } from '../state'
-import { card, choice, cssVariable, el, hideTip, showTip } from './dom'
+import { card, choice, cssVariable, el, hideTip, prepare, showTip } from './dom'
 import { legend } from './legend'
 
 const MARGIN = { left: 58, top: 8, right: 8, bottom: 52 }
@@ -30,7 +32,10 @@ interface Plot {
 }
 
 export function heatmap(data: Data, store: Store): HTMLElement {
-  const tools = [kindChoice(store), scaleChoice(store)]
+  const kinds = kindsOf(data.findings)
+  const tools = [scaleChoice(store)]
+  if (knowsSharing(data.findings)) tools.unshift(sharingChoice(store))
+  if (kinds.length > 1) tools.unshift(kindChoice(data, store))
   if (data.findings.placement) tools.push(orderChoice(store))
   const section = card('Who talks to whom', 'matrix', ...tools)
   const canvas = el('canvas', { id: 'matrix', tabindex: 0, role: 'img' })
@@ -40,17 +45,33 @@ export function heatmap(data: Data, store: Store): HTMLElement {
   section.append(stack, scale)
   const view = new HeatmapView(data, store, canvas, overlay, scale)
   new ResizeObserver(() => view.draw()).observe(stack)
-  store.on(['kind', 'scale', 'order', 'layout', 'theme'], () => view.draw())
+  store.on(['kind', 'sharing', 'range', 'line'], () => view.recount())
+  store.on(['scale', 'order', 'layout', 'theme', 'pick'], () => view.draw())
   return section
 }
 
-function kindChoice(store: Store): HTMLElement {
-  const options = KINDS.map((value) => ({
+function kindChoice(data: Data, store: Store): HTMLElement {
+  const options = kindsOf(data.findings).map((value) => ({
     value,
     text: KIND_WORDS[value].label,
     title: KIND_WORDS[value].doc,
   }))
   return choice('Events', options, store.state.kind, (kind) => store.set({ kind }))
+}
+
+function sharingChoice(store: Store): HTMLElement {
+  const options: { value: SharingChoice; text: string; title: string }[] = [
+    { value: 'all', text: 'total', title: 'true and false sharing together' },
+    { value: 'true', text: 'true', title: 'the same bytes' },
+    { value: 'false', text: 'false', title: 'other bytes of the same line' },
+  ]
+  const switcher = choice('Sharing', options, store.state.sharing, (sharing) => store.set({ sharing }))
+  const show = (): void => {
+    switcher.hidden = !hasSharing(store.state.kind)
+  }
+  show()
+  store.on(['kind'], show)
+  return switcher
 }
 
 function scaleChoice(store: Store): HTMLElement {
@@ -71,6 +92,8 @@ function orderChoice(store: Store): HTMLElement {
 
 class HeatmapView {
   private plot: Plot | null = null
+  /** What is drawn: depends on what the reader has selected. */
+  private sparse: SparseMatrix
   private cursor: { row: number; column: number } | null = null
 
   constructor(
@@ -80,6 +103,8 @@ class HeatmapView {
     private readonly overlay: HTMLCanvasElement,
     private readonly scale: HTMLElement,
   ) {
+    this.sparse = matrixToShow(data, store.state)
+    canvas.addEventListener('click', () => this.pick())
     canvas.addEventListener('pointermove', (event) => this.point(event))
     canvas.addEventListener('pointerleave', () => this.leave())
     canvas.addEventListener('blur', () => this.leave())
@@ -93,12 +118,18 @@ class HeatmapView {
     return byId(this.data.findings.threads.length)
   }
 
+  /** Something else is to be counted. */
+  recount(): void {
+    this.sparse = matrixToShow(this.data, this.store.state)
+    this.draw()
+  }
+
   draw(): void {
     const { state } = this.store
     const width = this.canvas.parentElement!.clientWidth
     const room = width - MARGIN.left - MARGIN.right
     if (room <= 0) return
-    const sparse = this.data.matrices[state.kind]
+    const { sparse } = this
     const matrix = binned(sparse, this.order(state), Math.floor(room / CELL.least))
     const fitting = Math.min(CELL.greatest, room / Math.max(1, matrix.cells))
     // Whole pixels keep the grid even, fractions keep many threads within the width.
@@ -109,6 +140,7 @@ class HeatmapView {
     const g = prepare(this.canvas, width, height)
     prepare(this.overlay, width, height)
     this.drawCells(g, state)
+    this.drawPick(g, state)
     drawAxes(g, this.plot, this.store.state)
     this.cursor = null
     // Tests and people with developer tools find the cells with this.
@@ -123,7 +155,7 @@ class HeatmapView {
     this.canvas.setAttribute(
       'aria-label',
       `Matrix of ${words.label}: ${grouped(sparse.total)} events, columns ${words.from}, rows ` +
-        `${words.to}. Arrow keys move from cell to cell.`,
+        `${words.to}. Arrow keys move from cell to cell, Enter filters by one.`,
     )
     this.scale.replaceChildren(
       legend(matrix, state, side, `${unit(this.data.findings.measured.block_bytes)}, ${words.doc}`),
@@ -149,6 +181,29 @@ class HeatmapView {
         if (value > 0 && cell >= ROOM_FOR_TEXT) this.drawNumber(g, row, column, value)
       }
     }
+  }
+
+  /** Outlines the cell that everything else is filtered by. */
+  private drawPick(g: CanvasRenderingContext2D, { pick }: State): void {
+    if (pick === null) return
+    const { x, y, cell, matrix } = this.plot!
+    const at = (thread: number): number => Math.floor(matrix.order.indexOf(thread) / matrix.bin)
+    const [column, row] = [at(pick.from[0]!), at(pick.to[0]!)]
+    g.strokeStyle = cssVariable('--alarm')
+    g.lineWidth = 3
+    g.strokeRect(x + column * cell, y + row * cell, Math.max(cell, 4), Math.max(cell, 4))
+  }
+
+  /** Filters by the cell under the pointer, or no longer. */
+  private pick(): void {
+    if (!this.cursor) return
+    const { matrix } = this.plot!
+    const { row, column } = this.cursor
+    const [to, from] = [threadsAt(matrix, row), threadsAt(matrix, column)]
+    const { pick } = this.store.state
+    const same = pick !== null && pick.from[0] === from[0] && pick.to[0] === to[0]
+    const self = matrix.bin === 1 && row === column
+    this.store.set({ pick: same || self ? null : { from, to } })
   }
 
   private drawNumber(
@@ -182,6 +237,11 @@ class HeatmapView {
       ArrowLeft: [0, -1],
       ArrowRight: [0, 1],
     }
+    if (event.key === 'Enter' || event.key === ' ') {
+      event.preventDefault()
+      this.pick()
+      return
+    }
     const move = moves[event.key]
     if (!move) return
     event.preventDefault()
@@ -213,7 +273,7 @@ class HeatmapView {
   }
 
   private words(from: number[], to: number[], row: number, column: number): (string | Node)[] {
-    const matrix = this.data.matrices[this.store.state.kind]
+    const matrix = this.sparse
     const words = KIND_WORDS[this.store.state.kind]
     const { threads } = this.data.findings
     const name = (list: number[]): string =>
@@ -237,19 +297,6 @@ class HeatmapView {
     this.overlay.getContext('2d')!.clearRect(0, 0, this.overlay.width, this.overlay.height)
     this.store.set({ focus: null })
   }
-}
-
-/** Sizes a canvas for the screen's pixels and returns its context in CSS pixels. */
-function prepare(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
-  const ratio = window.devicePixelRatio || 1
-  canvas.width = Math.round(width * ratio)
-  canvas.height = Math.round(height * ratio)
-  canvas.style.width = `${width}px`
-  canvas.style.height = `${height}px`
-  const g = canvas.getContext('2d')!
-  g.setTransform(ratio, 0, 0, ratio, 0, 0)
-  g.clearRect(0, 0, width, height)
-  return g
 }
 
 function drawAxes(g: CanvasRenderingContext2D, plot: Plot, state: State): void {

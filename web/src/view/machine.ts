@@ -73,7 +73,7 @@ function drawLayout(
   picture.style.maxWidth = `${Math.round(drawing.width * (drawing.pus.size <= 40 ? 1.25 : 1.6))}px`
   picture.append(...drawing.boxes.map(boxShape))
   const spots = threadSpots(drawing, layout.pu_logical, labelled ? label : 0)
-  const { edges } = strongestPairs(data.matrices.raw, Math.max(40, 2 * spots.length))
+  const { edges } = strongestPairs(data.talk, Math.max(40, 2 * spots.length))
   picture.classList.toggle('crowded', edges.length > 150)
   const lines = [...edges].reverse().map((edge) => {
     return talkLine(edge, edges[0]!.events, spots, layout, placement, key, data, store)

@@ -15,9 +15,19 @@ export function verdict(findings: Findings, theme: HTMLElement): HTMLElement {
       theme,
     ),
     el('h1', { id: 'verdict' }, verdict.headline),
-    ...verdict.details.map((detail) => el('p', { class: 'detail' }, detail)),
+    ...verdict.details.map((text) => detail(findings, text)),
     figures(findings),
   )
+}
+
+const ADVICE = { false_sharing: 'false sharing', contended: 'contended line' } as const
+
+/** A sentence of the verdict; advice is marked as such. */
+function detail(findings: Findings, text: string): HTMLElement {
+  const advice = findings.advice.find((advice) => advice.text === text)
+  if (!advice) return el('p', { class: 'detail' }, text)
+  const badge = advice.kind === 'false_sharing' ? 'badge false' : 'badge true'
+  return el('p', { class: 'detail advice' }, el('span', { class: badge }, ADVICE[advice.kind]), ' ', text)
 }
 
 /** A pair with less of the talk is not worth a large number. */
@@ -28,8 +38,14 @@ function figures(findings: Findings): HTMLElement {
   const { talk, measured, placement, pairs, threads } = findings
   const list: [string, string][] = []
   if (talk.events_per_second !== null) {
-    list.push([`${short(talk.events_per_second)}/s`, `${unit(measured.block_bytes)} exchanged, exact`])
+    const what = talk.kind === 'undirected' ? 'meetings on' : 'exchanged'
+    const blocks = unit(measured.block_bytes)
+    const text = talk.kind === 'undirected' ? `${what} ${blocks}, exact` : `${blocks} ${what}, exact`
+    list.push([`${short(talk.events_per_second)}/s`, text])
   }
+  const falsely = talk.raw_false + talk.waw_false
+  const known = falsely + talk.raw_true + talk.waw_true
+  if (known > 0) list.push([percent(falsely / known), 'of reads and overwrites are false sharing'])
   list.push([`${threads.length}`, threads.length === 1 ? 'thread' : 'threads'])
   const top = pairs[0]
   if (top && top.share >= NOTABLE_PAIR) {
@@ -58,6 +74,18 @@ export function warnings(findings: Findings): HTMLElement | null {
   return section
 }
 
+/** How many events of each kind. */
+function events(talk: Findings['talk']): [string, string][] {
+  if (talk.kind === 'undirected') return [["Pairs by numalize's definition", grouped(talk.undirected)]]
+  const falsely = (truly: number, falsely: number): string =>
+    truly + falsely > 0 ? `, ${grouped(falsely)} of them false sharing` : ''
+  return [
+    ['Reads of what another thread wrote', grouped(talk.raw) + falsely(talk.raw_true, talk.raw_false)],
+    ['Writes over what another thread wrote', grouped(talk.waw) + falsely(talk.waw_true, talk.waw_false)],
+    ['Writes to what another thread has read', grouped(talk.invalidation)],
+  ]
+}
+
 export function measured(data: Data): HTMLElement {
   const { measured, program, talk } = data.findings
   const ended =
@@ -70,9 +98,7 @@ export function measured(data: Data): HTMLElement {
     ['Mode', measured.mode === 'exact' ? 'exact: every load and store was seen' : measured.mode],
     ['Counted in', `blocks of ${measured.block_bytes} bytes`],
     ['Loads, stores', `${grouped(measured.loads)}, ${grouped(measured.stores)}`],
-    ['Reads of what another thread wrote', grouped(talk.raw)],
-    ['Writes over what another thread wrote', grouped(talk.waw)],
-    ['Writes to what another thread has read', grouped(talk.invalidation)],
+    ...events(talk),
     [
       'Recorded run',
       `${duration(measured.wall_seconds)}, ${duration(measured.cpu_seconds)} of CPU time; longer than the program alone`,

@@ -1,6 +1,6 @@
 // The generated page in headless Chromium, opened from disk: it renders, hovering and the switches
 // work, it asks the network for nothing and has nothing to complain about.
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -235,7 +235,147 @@ describe.skipIf(!browser)('report page', () => {
     expect(await hover(page, 0, 1)).toContain('\n0 reads')
   })
 
-  test.each(['pairs4', 'grid256'])('%s: dark colours', async (name) => {
+  const rows = (page: Page): Promise<string[]> =>
+    page.locator('.lines > .wide tbody tr').allInnerTexts()
+
+  /** Clicks a cell of the matrix. */
+  async function click(page: Page, row: number, column: number): Promise<void> {
+    await hover(page, row, column)
+    const { x, y, cell } = await plot(page)
+    await page.click('#matrix', { position: { x: x + (column + 0.5) * cell, y: y + (row + 0.5) * cell } })
+  }
+
+  test('hot lines: bytes, code and shares', async () => {
+    const page = await open('shared16')
+    const advice = await page.innerText('.detail.advice')
+    expect(advice).toContain('false sharing')
+    expect(advice).toContain('88 % of the communication is false sharing on one line, counters+0x0..0x40 (app)')
+    const first = (await rows(page))[0]!
+    for (const text of ['counters+0x0..0x40 (app)', '0x604000, static', 'count.c:31', 'bump(long*)', '40,000', '4,000', '88 %', '100 % false']) {
+      expect(first).toContain(text)
+    }
+    expect((await rows(page))[1]).toContain('100 % true')
+    // Four threads write 8 bytes each, and read them.
+    const picture = page.locator('.bytes').first()
+    expect(await picture.getAttribute('aria-label')).toBe('bytes written: 0–31; read: 0–31')
+    expect(await picture.locator('.writers').count()).toBe(4)
+    await picture.hover({ position: { x: 4 * 9 + 2, y: 4 } })
+    expect(await page.innerText('#tooltip')).toBe('byte 9\nwritten by T2\nread by T2')
+    expect((await rows(page)).length).toBe(12)
+    await press(page, 'Show more lines')
+    expect((await rows(page)).length).toBe(32)
+    await page.screenshot({ path: join(FOLDER, 'shared16-light.png'), fullPage: true })
+  })
+
+  test('a click on a line filters the matrix, and lifting the filter restores it', async () => {
+    const page = await open('shared16')
+    const whole = await picture(page)
+    expect(await hover(page, 5, 0)).toContain('5,000 reads')
+    await page.mouse.move(5, 5)
+    await page.click('.lines > .wide tbody tr:first-child .name button')
+    expect(await hover(page, 2, 1)).toContain('\n10,000 reads\n25 % of all')
+    expect(await hover(page, 5, 0)).toContain('\n0 reads')
+    expect(await page.innerText('.filters')).toContain('counters+0x0..0x40 (app)')
+    const flows = await page.locator('.flows tbody tr').allInnerTexts()
+    expect(flows.length).toBe(2)
+    expect(flows[0]).toContain('had written 0–31')
+    expect(flows[1]).toContain('overwrote 0–31')
+    expect(flows[0]).toContain('in worker(int) at /home/user/work/count.c:40')
+    await page.click('.filters .chip')
+    await page.mouse.move(5, 5)
+    expect(await picture(page)).toBe(whole)
+    expect(await page.locator('.filters').isVisible()).toBe(false)
+  })
+
+  test('a click on a cell filters the lines and their code', async () => {
+    const page = await open('shared16')
+    await click(page, 7, 6)
+    const picked = await rows(page)
+    expect(picked[0]).toContain('0x7f0000001000')
+    expect(picked.some((row) => row.includes('counters'))).toBe(false)
+    expect(await page.innerText('.filters')).toContain('T6 → T7')
+    expect(await page.innerText('.flows')).toContain('libc.so.6+0x99')
+    // The same cell again lifts the filter.
+    await click(page, 7, 6)
+    expect((await rows(page))[0]).toContain('counters')
+    await click(page, 2, 1)
+    expect((await rows(page)).length).toBe(1)
+    expect((await rows(page))[0]).toContain('10,000')
+    expect(await page.innerText('.flows')).toContain('had written 0–7')
+  })
+
+  test('true, false and total sharing', async () => {
+    const page = await open('shared16')
+    await press(page, 'true')
+    expect(await hover(page, 2, 1)).toContain('\n0 reads')
+    expect(await hover(page, 5, 0)).toContain('\n5,000 reads')
+    expect((await rows(page))[0]).toContain('queue')
+    await press(page, 'false')
+    expect(await hover(page, 2, 1)).toContain('\n10,000 reads')
+    expect((await rows(page)).length).toBe(1)
+    await press(page, 'total')
+    expect(await hover(page, 5, 0)).toContain('\n5,000 reads')
+    await press(page, 'invalidations')
+    expect(await page.locator('.choice[aria-label="Sharing"]').isVisible()).toBe(false)
+  })
+
+  test('time: the sliders and dragging cut the matrix', async () => {
+    const page = await open('shared16')
+    const strip = async (): Promise<{ x: number; width: number; bins: number; most: number }> =>
+      JSON.parse((await page.getAttribute('#timeline', 'data-plot'))!)
+    expect(await strip()).toMatchObject({ bins: 40, most: 4 * 500 + 60 / 2 })
+    // The first half: only the queue, and half of the heap's lines.
+    await page.getByLabel('To', { exact: true }).fill('20')
+    expect(await hover(page, 2, 1)).toContain('\n0 reads')
+    expect(await hover(page, 5, 0)).toContain('\n5,000 reads')
+    expect(await hover(page, 7, 6)).toContain('\n600 reads')
+    expect(await page.innerText('.filters')).toContain('0.000 s to 0.200 s')
+    await page.click('.filters .chip')
+    expect(await hover(page, 2, 1)).toContain('\n10,000 reads')
+    // Drag over the last quarter.
+    const { x, width } = await strip()
+    const canvas = page.locator('#timeline')
+    await canvas.scrollIntoViewIfNeeded()
+    const box = (await canvas.boundingBox())!
+    const at = (share: number): [number, number] => [box.x + x + width * share, box.y + 40]
+    await page.mouse.move(...at(0.755))
+    await page.mouse.down()
+    await page.mouse.move(...at(0.9))
+    await page.mouse.move(...at(0.99))
+    expect(await page.innerText('#tooltip')).toContain('2,000 reads (false sharing)')
+    await page.mouse.up()
+    expect(await page.innerText('.sliders output')).toBe('0.300 s to 0.400 s')
+    expect(await hover(page, 2, 1)).toContain('\n5,000 reads')
+    expect(await hover(page, 5, 0)).toContain('\n0 reads')
+    // A picked cell has bars of its own.
+    await click(page, 2, 1)
+    expect(await strip()).toMatchObject({ bins: 40, most: 500 })
+  })
+
+  test('1,024 threads, 100,001 lines, 300 slices: moderate, fluid and exact', async () => {
+    expect(statSync(join(FOLDER, 'lines1024.html')).size).toBeLessThan(4_000_000)
+    const page = await open('lines1024')
+    const { bin } = await plot(page)
+    expect(await page.innerText('.lines > .note')).toContain('200 of 100,001 lines')
+    expect((await rows(page))[0]).toContain('3,072,000')
+    await page.click('.lines > .wide tbody tr:first-child .name button')
+    const events = (bin - 1) * 3000
+    expect(await hover(page, 0, 0)).toContain(`\n${events.toLocaleString('en-US')} reads`)
+    await click(page, 0, 0)
+    expect(await page.locator('.filters .chip').count()).toBe(2)
+    await press(page, 'dark')
+    await page.screenshot({ path: join(FOLDER, 'lines1024-dark.png'), fullPage: true })
+  })
+
+  test('pairs without direction', async () => {
+    const page = await open('undirected4')
+    expect(await page.innerText('#verdict')).toContain('4 threads meet on cache lines 576 times per second')
+    expect(await hover(page, 0, 1)).toContain('\n500 pairs')
+    expect(await hover(page, 1, 0)).toContain('\n500 pairs')
+    expect(await page.locator('.choice[aria-label="Events"]').count()).toBe(0)
+  })
+
+  test.each(['pairs4', 'grid256', 'shared16'])('%s: dark colours', async (name) => {
     const page = await open(name)
     const background = (): Promise<string> =>
       page.$eval('body', (body) => getComputedStyle(body).backgroundColor)

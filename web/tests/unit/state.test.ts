@@ -3,6 +3,10 @@ import { edgeInFocus, inFocus, type State, Store } from '../../src/state'
 
 const initial: State = {
   kind: 'raw',
+  sharing: 'all',
+  range: null,
+  pick: null,
+  line: null,
   scale: 'linear',
   order: 'id',
   layout: 0,

@@ -8,8 +8,15 @@
 //! | `grid256.html` | 256 threads, 16 × 16 neighbours in shuffled order, on 2 × 8 L3 × 8 cores × 2 |
 //! | `crowd1200.html` | 1200 threads in a ring on 8 cores |
 //! | `silent3.html` | 3 threads without talk, no machine, several warnings |
+//! | `shared16.html` | 16 threads with true and false sharing on known lines, over 40 time slices |
+//! | `lines1024.html` | 1,024 threads on 100,001 lines, over 300 time slices |
+//! | `undirected4.html` | 4 threads, counted without direction |
 
-use profile::{CommRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals};
+mod shared;
+
+use profile::{
+    CommRow, Counted, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals,
+};
 use report::{Findings, compare, page};
 use std::path::Path;
 use topology::Topology;
@@ -31,13 +38,34 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("crowd1200", 1200, ring(1200), "l3:1(size=8MiB) core:8 pu:1"),
         ("silent3", 3, vec![], ""),
     ];
+    let folder = Path::new(&folder);
     for (name, threads, cells, machine) in pages {
-        let profile = profile(name, threads, &cells, machine)?;
-        let placement = if machine.is_empty() { None } else { compare(&profile, None)? };
-        let page = page(&Findings::new(&profile, placement, LINES), &profile);
-        std::fs::write(Path::new(&folder).join(format!("{name}.html")), page)?;
+        write(folder, name, &profile(name, threads, &cells, machine)?)?;
     }
+    let empty = |name, threads, machine| profile(name, threads, &vec![], machine);
+    let sixteen = empty("shared16", 16, "pack:2 core:8 pu:1")?;
+    write(folder, "shared16", &shared::sixteen(sixteen))?;
+    let crowd = empty("lines1024", 1024, "pack:2 core:8 pu:1")?;
+    write(folder, "lines1024", &shared::crowd(crowd))?;
+    write(folder, "undirected4", &undirected(empty("undirected4", 4, "pack:2 core:2 pu:1")?))?;
     Ok(())
+}
+
+fn write(folder: &Path, name: &str, profile: &Profile) -> Result<(), Box<dyn std::error::Error>> {
+    let machine = !profile.meta.topology_xml.is_empty();
+    let placement = if machine { compare(profile, None)? } else { None };
+    let page = page(&Findings::new(profile, placement, LINES), profile);
+    std::fs::write(folder.join(format!("{name}.html")), page)?;
+    Ok(())
+}
+
+/// Pairs as numalize counts them.
+fn undirected(mut profile: Profile) -> Profile {
+    profile.meta.parameters.counted = Counted::Undirected;
+    let pair = |a, b, count| CommRow::whole(ThreadId(a), ThreadId(b), CommKind::Undirected, count);
+    profile.comm = vec![pair(0, 1, 500), pair(0, 3, 40), pair(2, 3, 900)];
+    profile.meta.totals = Totals::of(&profile.threads, &profile.comm);
+    profile
 }
 
 fn pairs() -> Cells {
