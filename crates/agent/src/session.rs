@@ -149,11 +149,11 @@ fn introduce(new: &Header, segment: u32, parent: u32) {
         (&new.version, &first.version),
         (&new.block_shift, &first.block_shift),
         (&new.disable, &first.disable),
-        (&new.count, &first.count),
         (&new.mode, &first.mode),
         (&new.follow, &first.follow),
         (&new.event_chunks, &first.event_chunks),
         (&new.cell_chunks, &first.cell_chunks),
+        (&new.slice, &first.slice),
     ] {
         to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
     }

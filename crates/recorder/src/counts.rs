@@ -41,11 +41,6 @@ impl Counts {
         session.for_each_chunk(|chunk| reading.chunk(chunk))?;
         Ok(reading.finish())
     }
-
-    /// Whether nothing was counted.
-    pub fn is_empty(&self) -> bool {
-        self.comm.is_empty() && self.events.is_empty()
-    }
 }
 
 /// Adds rows with equal keys together; the result is ordered by key.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use std::{io, mem};
-use types::{CommKind, ThreadId};
+use types::ThreadId;
 use wire::detail::CHUNK_BYTES;
 use wire::session::{self, Header, Module, ThreadPage, mode};
 
@@ -100,15 +100,6 @@ pub struct RawModule {
     pub path: String,
 }
 
-/// A counter of the tables that is not 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RawCell {
-    pub kind: CommKind,
-    pub from: ThreadId,
-    pub to: ThreadId,
-    pub count: u64,
-}
-
 impl Session {
     /// Creates an empty session.
     pub fn create(options: SessionOptions) -> Result<Self, RecorderError> {
@@ -121,8 +112,6 @@ impl Session {
             header.version.store(session::VERSION, Relaxed);
             header.block_shift.store(options.block_bytes.trailing_zeros(), Relaxed);
             header.disable.store(options.disable, Relaxed);
-            let count = u32::from(options.counted != Counted::Translate);
-            header.count.store(count, Relaxed);
             header.mode.store(options.mode(), Relaxed);
             let chunks = |bytes: u64| (bytes / CHUNK_BYTES).min(session::MAX_CHUNKS as u64) as u32;
             header.event_chunks.store(chunks(options.event_bytes), Relaxed);
@@ -218,24 +207,6 @@ impl Session {
         .map_err(RecorderError::ReadBack)
     }
 
-    /// All counters that are not 0 among `threads` threads, ordered by (kind, from, to).
-    pub fn cells(&self, threads: usize) -> Result<Vec<RawCell>, RecorderError> {
-        let mut cells = Vec::new();
-        for (table, kind) in CommKind::ALL.into_iter().enumerate().take(session::KINDS) {
-            for thread in 0..threads.min(session::MAX_THREADS) {
-                let row = self.at(session::row_offset(table, thread));
-                let bytes = (threads * size_of::<u64>()) as u64;
-                for_each_counter(self.memory.file(), row, bytes, |other, count| {
-                    let (from, to) = direction(kind, thread, other);
-                    cells.push(RawCell { kind, from, to, count });
-                })
-                .map_err(RecorderError::ReadBack)?;
-            }
-        }
-        cells.sort_by_key(|cell| (cell.kind, cell.from, cell.to));
-        Ok(cells)
-    }
-
     /// Writes as the agent would.
     #[cfg(test)]
     pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) {
@@ -258,16 +229,6 @@ impl Session {
             .map_err(RecorderError::ReadBack)?;
         // SAFETY: all bytes are initialised, and the caller vouches for the type.
         Ok(unsafe { record.assume_init() })
-    }
-}
-
-/// The row's owner and the column, as (from, to). Rows are `raw[reader][writer]`,
-/// `waw[writer][previous writer]` and `invalidation[writer][reader]`.
-fn direction(kind: CommKind, row: usize, column: usize) -> (ThreadId, ThreadId) {
-    let (row, column) = (ThreadId(row as u32), ThreadId(column as u32));
-    match kind {
-        CommKind::Raw | CommKind::Waw => (column, row),
-        CommKind::Invalidation | CommKind::Undirected => (row, column),
     }
 }
 
@@ -387,7 +348,7 @@ mod tests {
         let header = &mapping.records()[0];
         assert_eq!(header.magic.load(Relaxed).to_le_bytes(), *b"TTSESS\0\0");
         assert_eq!(header.block_shift.load(Relaxed), 12);
-        assert_eq!((header.disable.load(Relaxed), header.count.load(Relaxed)), (5, 0));
+        assert_eq!(header.disable.load(Relaxed), 5);
         assert_eq!((header.mode.load(Relaxed), header.follow.load(Relaxed)), (mode::TRANSLATE, 1));
         assert_eq!(header.event_chunks.load(Relaxed), 5);
         assert_eq!(header.cell_chunks.load(Relaxed), 512 << 10);
@@ -395,12 +356,12 @@ mod tests {
 
     #[test]
     fn the_segments_of_a_recording_are_apart() {
-        let (first, row) = (session(), session::row_offset(2, 3));
+        let first = session();
         let last = first.of_segment(session::MAX_SEGMENTS - 1);
-        write(&last, session::SEGMENT_BYTES * u64::from(session::MAX_SEGMENTS - 1) + row, 5);
-        write(&first, row + 8, 6);
-        let counts = |s: &Session| s.cells(5).unwrap().iter().map(|c| c.count).collect::<Vec<_>>();
-        assert_eq!((counts(&first), counts(&last)), (vec![6], vec![5]));
+        last.write_at(&5u64.to_le_bytes(), session::SITES_OFFSET + 8);
+        first.write_at(&6u64.to_le_bytes(), session::SITES_OFFSET + 16);
+        assert_eq!(first.sites(3).unwrap(), [0, 0, 6]);
+        assert_eq!(last.sites(3).unwrap(), [0, 5, 0]);
         last.header().unwrap().records()[0].pid.store(9, Relaxed);
         assert_eq!(first.header().unwrap().records()[0].pid.load(Relaxed), 0);
     }
@@ -415,25 +376,21 @@ mod tests {
     }
 
     #[test]
-    fn cells_keep_their_direction_and_holes_stay_holes() {
+    fn holes_stay_holes() {
         let session = session();
-        write(&session, session::row_offset(0, 3) + 2 * 8, 70);
-        write(&session, session::row_offset(1, 1) + 8 * 1000, 8);
-        write(&session, session::row_offset(2, 1000) + 8 * 2, 9);
-        // Outside the threads that exist.
-        write(&session, session::row_offset(0, 1) + 8 * 60_000, 1);
+        write(&session, session::POOL_OFFSET + 5 * CHUNK_BYTES, 7);
+        write(&session, session::POOL_OFFSET + (1 << 25) * CHUNK_BYTES, 8);
         let before = session.memory.file().metadata().unwrap().blocks();
-        let cell =
-            |kind, from, to, count| RawCell { kind, from: ThreadId(from), to: ThreadId(to), count };
-        assert_eq!(
-            session.cells(1001).unwrap(),
-            [
-                cell(CommKind::Raw, 2, 3, 70),
-                cell(CommKind::Waw, 1000, 1, 8),
-                cell(CommKind::Invalidation, 1000, 2, 9),
-            ]
-        );
+        let mut found: Vec<u8> = Vec::new();
+        session
+            .for_each_chunk(|chunk| {
+                assert_eq!(chunk.len() as u64, CHUNK_BYTES);
+                found.extend(chunk.iter().filter(|byte| **byte != 0));
+            })
+            .unwrap();
+        assert_eq!(found, [7, 8]);
         session.threads(1001).unwrap();
+        session.sites(1 << 20).unwrap();
         assert_eq!(session.memory.file().metadata().unwrap().blocks(), before);
     }
 

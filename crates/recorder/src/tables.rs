@@ -7,14 +7,14 @@ use crate::collect::Found;
 use crate::counts::{self, Counts};
 use crate::error::RecorderError;
 use crate::places::Places;
-use crate::session::{RawCell, RawModule, Session, SessionOptions};
+use crate::session::{RawModule, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
 use profile::{
     ActivityRow, CommRow, Counted, EventRow, LineRow, Parameters, SiteRow, SliceRow, ThreadRow,
 };
 use reference::Tally;
 use std::sync::atomic::Ordering::Relaxed;
-use wire::session::Header;
+use wire::session::{Header, mode};
 
 /// The tables, and what the counts in them depend on.
 pub struct Tables {
@@ -40,7 +40,7 @@ impl Tables {
         threads: &[ThreadRow],
         modules: &[RawModule],
     ) -> Result<Self, RecorderError> {
-        let (mut counts, counted) = read_counts(session, options, found, timeline, threads.len())?;
+        let mut counts = read_counts(session, options, found, timeline, threads.len())?;
         // The counts may be coarser than the timeline.
         let mut timeline = timeline.clone();
         let coarser = counts.joined - timeline.joined();
@@ -65,36 +65,32 @@ impl Tables {
         counts::sum_events(&mut counts.events);
         let lines = places.lines(&counts.events);
         let slice_ns = timeline.length_ns();
+        let counted = match header.mode.load(Relaxed) {
+            // The blocks are too large for more.
+            mode::MATRIX => Counted::Matrix,
+            _ => options.counted,
+        };
         let parameters = Parameters { block_bytes: options.block_bytes, slice_ns, counted };
         let Counts { comm, events, damaged, .. } = counts;
         Ok(Self { parameters, slices, activity, comm, sites, lines, events, damaged })
     }
 }
 
-/// What was counted, and what kind of counts that is.
+/// What was counted, by the agent or by the replay of its trace.
 fn read_counts(
     session: &Session,
     options: SessionOptions,
     found: &Found,
     timeline: &Timeline,
     threads: usize,
-) -> Result<(Counts, Counted), RecorderError> {
+) -> Result<Counts, RecorderError> {
     if options.counted == Counted::Reference {
         let tally = found.traced.get(session.segment() as usize).map(|traced| &traced.tally);
         let none = Tally::default();
         let counts = counts_of_tally(tally.unwrap_or(&none), timeline.joined(), threads);
-        return Ok((counts, Counted::Reference));
+        return Ok(counts);
     }
-    let counts = Counts::read(session, threads, timeline.joined())?;
-    let rows = if counts.is_empty() { session.cells(threads)? } else { Vec::new() };
-    if rows.is_empty() {
-        return Ok((counts, options.counted));
-    }
-    let rows = rows.into_iter().filter(|cell| cell.from != cell.to);
-    let comm = rows
-        .map(|RawCell { kind, from, to, count }| CommRow::whole(from, to, kind, count))
-        .collect();
-    Ok((Counts { comm, joined: timeline.joined(), ..Counts::default() }, Counted::Matrix))
+    Counts::read(session, threads, timeline.joined())
 }
 
 /// What a replay has counted, as if the agent had.

@@ -10,16 +10,13 @@
 //! | [`SITES_OFFSET`] | [`MAX_SITES`] × u64: program address of each code site, index = site |
 //! | [`TRACE_OFFSET`] | [`trace::RECORDS`](crate::trace::RECORDS) × [`Access`](crate::trace::Access), the reference's ring |
 //! | [`POOL_OFFSET`] | [`MAX_CHUNKS`] × [`Chunk`](crate::detail::Chunk): cells and events |
-//! | [`ROWS_OFFSET`] | [`KINDS`] tables of `MAX_THREADS` rows of `MAX_THREADS` u64 counters |
 //!
 //! Each process that is recorded has a session of its own, a *segment* of one memory file: segment
 //! k starts at `k * SEGMENT_BYTES`. Segment 0 belongs to the process that the recorder started; a
 //! process takes the next number from segment 0's [`Header::segments`] for a child.
 //!
-//! Row layout: `raw[reader][writer]`, `waw[writer][previous writer]`,
-//! `invalidation[writer][reader]`. A row is written only by its own thread, so no counter needs an
-//! atomic read-modify-write. Untouched pages take no memory; readers must look for data with
-//! `SEEK_DATA`, because reading a hole through a mapping would allocate it.
+//! Untouched pages take no memory; readers must look for data with `SEEK_DATA`, because reading a hole
+//! through a mapping would allocate it.
 
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
@@ -38,8 +35,6 @@ pub const MAX_MODULES: usize = 4096;
 /// Most threads over a whole run that have an id of their own. Later threads run unprofiled and are
 /// counted in [`Header::threads_unprofiled`]. Ids are 16 bits in the shadow, 0 meaning nobody.
 pub const MAX_THREADS: usize = 65_534;
-/// Kinds of rows: raw, waw, invalidation, in the order of `types::CommKind::ALL`.
-pub const KINDS: usize = 3;
 
 pub const MODULES_OFFSET: u64 = PAGE;
 pub const THREADS_OFFSET: u64 = MODULES_OFFSET + (MAX_MODULES * size_of::<Module>()) as u64;
@@ -50,7 +45,6 @@ pub const MAX_CHUNKS: usize = 1 << 26;
 pub const SITES_OFFSET: u64 = THREADS_OFFSET + MAX_THREADS as u64 * PAGE;
 pub const TRACE_OFFSET: u64 = SITES_OFFSET + MAX_SITES as u64 * 8;
 pub const POOL_OFFSET: u64 = TRACE_OFFSET + crate::trace::BYTES;
-pub const ROWS_OFFSET: u64 = POOL_OFFSET + MAX_CHUNKS as u64 * crate::detail::CHUNK_BYTES;
 /// Distance of the sessions of two processes in the file.
 pub const SEGMENT_BYTES: u64 = 1 << 42;
 /// Most processes of one recording.
@@ -59,17 +53,8 @@ pub const MAX_SEGMENTS: u32 = 1 << 16;
 pub const FILE_BYTES: u64 = MAX_SEGMENTS as u64 * SEGMENT_BYTES;
 /// Most bytes of a command line that are kept.
 pub const COMMAND_BYTES: usize = 2048;
-/// Bytes of one row.
-pub const ROW_BYTES: u64 = 65_536 * 8;
-/// Bytes of one kind's table.
-pub const TABLE_BYTES: u64 = 65_536 * ROW_BYTES;
 /// Size of the whole (sparse) session, bytes.
-pub const SESSION_BYTES: u64 = ROWS_OFFSET + KINDS as u64 * TABLE_BYTES;
-
-/// Offset of the row of `thread` in the table of `kind` (0 raw, 1 waw, 2 invalidation).
-pub const fn row_offset(kind: usize, thread: usize) -> u64 {
-    ROWS_OFFSET + kind as u64 * TABLE_BYTES + thread as u64 * ROW_BYTES
-}
+pub const SESSION_BYTES: u64 = POOL_OFFSET + MAX_CHUNKS as u64 * crate::detail::CHUNK_BYTES;
 
 /// Offset of the page of `thread`.
 pub const fn thread_offset(thread: usize) -> u64 {
@@ -143,8 +128,7 @@ pub struct Header {
     pub block_shift: AtomicU32,
     /// Bit set of engine optimisations to switch off (for benchmarks and tests); 0 = all on.
     pub disable: AtomicU32,
-    /// 1: count; 0: translate only, count nothing.
-    pub count: AtomicU32,
+    pub _unused: AtomicU32,
     /// One of [`mode`].
     pub mode: AtomicU32,
     /// 1: child processes get segments of their own; 0: they run natively.
