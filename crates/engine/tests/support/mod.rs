@@ -3,6 +3,12 @@
 //! The program ends by jumping to an address that the host calls untranslatable. Slow paths count
 //! what they are told and mark the block as known.
 
+// Each test file uses a part of this.
+#![allow(dead_code)]
+
+pub mod programs;
+pub mod sandbox;
+
 use engine::cache::{REGION_BYTES, Stubs};
 use engine::indirect::{self, Table};
 use engine::{Engine, Host, Mode, Options, Resolved, Shadow, control};
@@ -44,6 +50,8 @@ struct Running {
     code: std::ops::Range<u64>,
     shadow: u64,
     options: Options,
+    /// Written bytes and last site of all blocks that were taken, once the run is over.
+    taken: BTreeMap<u64, (u64, u32)>,
 }
 
 /// What a run in the cache left.
@@ -133,16 +141,31 @@ impl Machine {
 
     /// Runs the program in the cache.
     pub fn translated(&self, program: &[u8], cpu: Cpu) -> Outcome {
-        self.load(program);
         let name = |f: unsafe extern "C" fn()| f as *const () as u64;
-        let stubs = Stubs {
-            direct: name(tt_test_direct),
-            indirect: name(tt_test_indirect),
-            access: name(tt_test_access),
-            repeat: name(tt_test_repeat),
-            syscall: 0,
-            after_syscall: 0,
-        };
+        let entry = self.begin(
+            program,
+            Stubs {
+                direct: name(tt_test_direct),
+                indirect: name(tt_test_indirect),
+                access: name(tt_test_access),
+                repeat: name(tt_test_repeat),
+                syscall: 0,
+                after_syscall: 0,
+            },
+        );
+        let mut cpu = cpu;
+        // SAFETY: the program ends at `end`, which is not translated.
+        unsafe { tt_test_run(&mut cpu, entry) };
+        let running = self.end_of_run();
+        let counters = [control::LOADS, control::STORES, control::INSTRUCTIONS];
+        let counters = counters.map(|offset| self.slot(offset));
+        Outcome { cpu, events: running.events, counters, written: running.taken }
+    }
+
+    /// Loads the program and sets everything up for running it in the cache; returns where it
+    /// starts there.
+    fn begin(&self, program: &[u8], stubs: Stubs) -> u64 {
+        self.load(program);
         // SAFETY: the table is mapped; nothing runs.
         unsafe {
             std::ptr::write_bytes(self.table.base as u64 as *mut u8, 0, indirect::BYTES as usize)
@@ -156,7 +179,6 @@ impl Machine {
         let Resolved::Cache(entry) = (unsafe { engine.look_up(self.code, &mut host) }) else {
             panic!("the program cannot be translated")
         };
-        let field = |offset: i32| (self.control + offset as u64) as *mut u64;
         // SAFETY: the control block is ours.
         unsafe {
             std::ptr::write_bytes(self.control as *mut u8, 0, 4096);
@@ -168,29 +190,48 @@ impl Machine {
                 (control::WRITTEN_BASE8, (shadow + WRITTEN) / 8),
                 (control::SITES_BASE4, (shadow + SITES) / 4),
             ] {
-                *field(offset) = value;
+                *((self.control + offset as u64) as *mut u64) = value;
             }
             const ARCH_SET_GS: i32 = 0x1001;
             libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, self.control);
         }
-        let options = self.options;
-        let running = Running { engine, events: Vec::new(), code, shadow, options };
+        let (options, taken) = (self.options, BTreeMap::new());
+        let running = Running { engine, events: Vec::new(), code, shadow, options, taken };
         RUNNING.with(|r| *r.borrow_mut() = Some(running));
-        let mut cpu = cpu;
-        // SAFETY: the program ends at `end`, which is not translated.
-        unsafe { tt_test_run(&mut cpu, entry) };
-        let running = RUNNING.with(|r| r.borrow_mut().take()).expect("just put there");
-        let written = running.written();
-        // SAFETY: nothing uses the shadow any more.
-        unsafe {
-            libc::munmap(shadow as *mut _, SHADOW_BYTES);
-            for region in REGIONS.with(|r| std::mem::take(&mut *r.borrow_mut())) {
-                libc::munmap(region as *mut _, REGION_BYTES);
-            }
-            let counters = [control::LOADS, control::STORES, control::INSTRUCTIONS];
-            let counters = counters.map(|offset| *field(offset));
-            Outcome { cpu, events: running.events, counters, written }
+        entry
+    }
+
+    /// Translates bytes as if they were about to run.
+    pub fn translate_only(&self, program: &[u8]) {
+        self.load(program);
+        let code = self.code..self.code + CODE_BYTES as u64;
+        let mut engine = Engine::new(self.options, Stubs::default(), self.table);
+        // SAFETY: nothing runs.
+        unsafe { engine.look_up(self.code, &mut TestHost(code)) };
+        self.unmap_regions();
+    }
+
+    fn unmap_regions(&self) {
+        for region in REGIONS.with(|r| std::mem::take(&mut *r.borrow_mut())) {
+            // SAFETY: nothing uses the code any more.
+            unsafe { libc::munmap(region as *mut _, REGION_BYTES) };
         }
+    }
+
+    /// A field of the thread's control block.
+    fn slot(&self, offset: i32) -> u64 {
+        // SAFETY: the control block is ours.
+        unsafe { *((self.control + offset as u64) as *const u64) }
+    }
+
+    /// What is left of a run; its shadow and its code are gone.
+    fn end_of_run(&self) -> Running {
+        let mut running = RUNNING.with(|r| r.borrow_mut().take()).expect("just put there");
+        running.taken = running.written();
+        // SAFETY: nothing uses the shadow any more.
+        unsafe { libc::munmap(running.shadow as *mut _, SHADOW_BYTES) };
+        self.unmap_regions();
+        running
     }
 }
 
@@ -257,7 +298,11 @@ impl Running {
     }
 
     fn access(&mut self, address: u64, m: &Member) {
-        let end = address + u64::from(m.bytes);
+        let end = address.saturating_add(u64::from(m.bytes));
+        if end > 1 << 47 {
+            // No shadow: the access itself is about to fault.
+            return;
+        }
         for block in address >> self.options.block_shift..=(end - 1) >> self.options.block_shift {
             let start = block << self.options.block_shift;
             let from = address.max(start) - start;
