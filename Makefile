@@ -20,7 +20,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 # harness, and the end-to-end tests, which need everything built first.
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
-.PHONY: help build test check test-web test-rust test-e2e test-browser stress soak demo bench \
+.PHONY: help build test check test-web test-rust test-e2e test-browser stress soak fuzz demo bench \
 	bench-pairs bench-placement install clean packages
 
 help: ## this list
@@ -73,6 +73,10 @@ stress: packages-test build ## the stress mix, 1000 runs, 8 at once
 
 soak: packages-test build ## 200 mixed runs of the distribution's programs, 4 at once
 	THREADTALK_SOAK_RUNS=200 $(CARGO) test --release -p threadtalk-e2e --test soak -- --nocapture
+
+fuzz: ## random instruction bytes natively and through the engine, FUZZ_SECONDS (600), FUZZ_SEED
+	THREADTALK_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) THREADTALK_FUZZ_SEED=$(or $(FUZZ_SEED),$(shell date +%j%H%M)) \
+		$(CARGO) test --release -p threadtalk-engine --test fuzz -- --nocapture
 
 demo: build ## record, place and run two programs, and leave reports in demo/
 	@make/demo.sh

@@ -185,6 +185,10 @@ impl<'a> Body<'a> {
             self.release_for(k, &i);
             self.emit_instruction(k, &i)?;
         }
+        if !self.source.terminated {
+            // Where a trap that ends the block leaves the counter.
+            self.emitter.mark(self.source.end, self.parked());
+        }
         self.release(self.source.end);
         if !self.source.terminated {
             let rel32 = self.emitter.patchable_branch(&[0xe9]);

@@ -4,7 +4,7 @@
 use crate::liveness::decode;
 use crate::options::Options;
 use alloc::vec::Vec;
-use iced_x86::{FlowControl, Instruction, Mnemonic};
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind};
 
 /// Longest loop body that is versioned, instructions.
 const LOOP_LIMIT: usize = 40;
@@ -39,7 +39,7 @@ impl Superblock {
         while block.instructions.len() < options.max_instructions && readable(block.end) {
             // SAFETY: `readable` vouches for the address.
             let i = unsafe { decode(block.end) };
-            if i.is_invalid() {
+            if i.is_invalid() || !is_known(&i) {
                 break;
             }
             block.instructions.push(i);
@@ -61,6 +61,8 @@ impl Superblock {
                         break;
                     }
                 }
+                // A trap: the program goes on behind it when its handler returns.
+                FlowControl::Interrupt => break,
                 _ => {
                     block.terminated = true;
                     break;
@@ -77,5 +79,20 @@ impl Superblock {
         let n = self.instructions.len();
         let instructions = (0..n * times).map(|k| self.instructions[k % n]).collect();
         Superblock { pc: self.pc, end: self.end, instructions, terminated: false, is_loop: true }
+    }
+}
+
+/// Whether the engine knows what the instruction does to the flow of control. Far branches and what
+/// only kernels and hypervisors have (`iretq`, `rsm`, `vmcall`) it does not: they run where they are.
+fn is_known(i: &Instruction) -> bool {
+    use Code::*;
+    match i.flow_control() {
+        FlowControl::Return => matches!(i.code(), Retnq | Retnq_imm16),
+        FlowControl::IndirectBranch => i.code() == Jmp_rm64,
+        FlowControl::IndirectCall => i.code() == Call_rm64,
+        FlowControl::UnconditionalBranch => matches!(i.code(), Jmp_rel8_64 | Jmp_rel32_64),
+        FlowControl::Call => matches!(i.code(), Call_rel32_64 | Syscall),
+        FlowControl::ConditionalBranch => i.op0_kind() == OpKind::NearBranch64,
+        _ => true,
     }
 }

@@ -6,6 +6,7 @@
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
+pub mod listing;
 pub mod programs;
 pub mod sandbox;
 
@@ -176,8 +177,10 @@ impl Machine {
         let mut engine = Engine::new(self.options, stubs, self.table);
         let mut host = TestHost(code.clone());
         // SAFETY: the program is about to run.
-        let Resolved::Cache(entry) = (unsafe { engine.look_up(self.code, &mut host) }) else {
-            panic!("the program cannot be translated")
+        let entry = match unsafe { engine.look_up(self.code, &mut host) } {
+            Resolved::Cache(entry) => entry,
+            // Its first instruction already is one that runs where it is.
+            Resolved::Native => self.code,
         };
         // SAFETY: the control block is ours.
         unsafe {

@@ -58,6 +58,11 @@ const FLAGS: [(u32, u64); 6] = [
     (iced_x86::RflagsBits::SF, 1 << 15),
 ];
 
+const ALL_FLAGS: u32 = {
+    use iced_x86::RflagsBits as F;
+    F::OF | F::CF | F::PF | F::AF | F::ZF | F::SF
+};
+
 impl Program {
     /// A random program of at most `length` instructions.
     pub fn random(random: &mut Random, length: usize) -> Self {
@@ -142,7 +147,9 @@ fn undefined(steps: &[Instruction]) -> Result<u32, usize> {
             return Err(k);
         }
         let defined = if may_leave_flags(step) { 0 } else { step.rflags_modified() };
-        let after = before & !defined | step.rflags_undefined();
+        // Flags do not live across calls (System V ABI, 3.2.3), and the engine relies on it.
+        let lost = if step.flow_control() == FlowControl::Call { ALL_FLAGS } else { 0 };
+        let after = before & !defined | step.rflags_undefined() | lost;
         if is_branch(step) {
             at[step.near_branch64() as usize] |= after;
         }
@@ -182,6 +189,9 @@ impl Maker {
         if is_branch(&step) {
             let ahead = (length - k) as u64;
             step.set_near_branch64(k as u64 + 1 + random.below(ahead.min(6)));
+            // Reserved before branches; an AMD EPYC turns `rep loopne` into something else.
+            step.set_has_rep_prefix(false);
+            step.set_has_repne_prefix(false);
         }
         if step.op_kinds().any(|kind| kind == OpKind::Memory) {
             move_operand(random, &mut step)?;

@@ -37,8 +37,23 @@ pub struct State {
 pub enum End {
     /// At its end.
     Normal,
-    /// By a signal at this address.
-    Fault { signal: i32, pc: u64 },
+    /// By a signal at `pc`, for an access to `address` (0 if the processor does not tell). `own`: runs
+    /// in the cache have something of their own there.
+    Fault { signal: i32, pc: u64, address: u64, own: bool },
+}
+
+impl End {
+    /// Whether both ended at the same place in the same way; what the kernel adds to a signal may
+    /// differ.
+    pub fn is_same(&self, other: &End) -> bool {
+        match (self, other) {
+            (End::Normal, End::Normal) => true,
+            (End::Fault { signal, pc, .. }, End::Fault { signal: other, pc: at, .. }) => {
+                (signal, pc) == (other, at)
+            }
+            _ => false,
+        }
+    }
 }
 
 impl State {
@@ -62,8 +77,10 @@ impl State {
         Self { general, flags, _pad: [0; 7], vectors }
     }
 
-    /// The vector registers without what shows where code lies.
+    /// The vector registers without what shows where code lies, and which components are as after a
+    /// reset: the processor may find that out or not.
     fn comparable(&mut self) {
+        self.vectors[HEADER..HEADER + 8].fill(0);
         self.vectors[LAST_INSTRUCTION].fill(0);
     }
 }
@@ -71,6 +88,7 @@ impl State {
 /// What the running program is at: nothing, or running; then the signal that ended it.
 static RUNS: AtomicI32 = AtomicI32::new(0);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
+static ADDRESS: AtomicU64 = AtomicU64::new(0);
 static PC: AtomicU64 = AtomicU64::new(0);
 
 const FAULTS: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
@@ -93,7 +111,7 @@ pub fn catch_faults() {
     }
 }
 
-extern "C" fn on_fault(signal: i32, _: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
+extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
     if signal == libc::SIGALRM {
         let text = b"a program of the fuzzer takes too long: see the seed above\n";
         // SAFETY: async-signal-safe calls.
@@ -112,6 +130,8 @@ extern "C" fn on_fault(signal: i32, _: *mut libc::siginfo_t, context: *mut libc:
     let registers = unsafe { &mut (*context).uc_mcontext.gregs };
     let pc = &mut registers[libc::REG_RIP as usize];
     SIGNAL.store(signal, Ordering::Relaxed);
+    // SAFETY: the kernel's.
+    ADDRESS.store(unsafe { (*info).si_addr() } as u64, Ordering::Relaxed);
     PC.store(*pc as u64, Ordering::Relaxed);
     *pc = tt_box_end as *const () as i64;
 }
@@ -145,7 +165,7 @@ impl Machine {
             },
         );
         let mut end = self.run(entry, state);
-        if let End::Fault { signal, pc } = end {
+        if let End::Fault { signal, pc, address, own } = end {
             let mut registers = Registers { general: state.general, flags: state.flags, pc };
             RUNNING.with(|r| {
                 let r = r.borrow();
@@ -155,7 +175,7 @@ impl Machine {
                 inside.unwrap_or(());
             });
             (state.general, state.flags) = (registers.general, registers.flags);
-            end = End::Fault { signal, pc: registers.pc };
+            end = End::Fault { signal, pc: registers.pc, address, own };
         }
         self.end_of_run();
         state.comparable();
@@ -172,8 +192,21 @@ impl Machine {
         self.protect_code(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC);
         match SIGNAL.load(Ordering::Relaxed) {
             0 => End::Normal,
-            signal => End::Fault { signal, pc: PC.load(Ordering::Relaxed) },
+            signal => End::Fault {
+                signal,
+                pc: PC.load(Ordering::Relaxed),
+                address: ADDRESS.load(Ordering::Relaxed),
+                own: self.is_own(ADDRESS.load(Ordering::Relaxed)),
+            },
         }
+    }
+
+    /// Whether the shadow, the table or the code cache may lie there while a program runs in it.
+    fn is_own(&self, address: u64) -> bool {
+        let shadow = super::SHADOW..super::SHADOW + super::SHADOW_BYTES as u64;
+        let cache = self.code - (20 << 26)..self.code + super::CODE_BYTES as u64;
+        let table = self.table.base as u64;
+        [shadow, cache, table..table + (8 << 20)].iter().any(|range| range.contains(&address))
     }
 
     /// Programs must not change themselves.

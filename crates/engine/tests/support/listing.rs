@@ -1,0 +1,190 @@
+//! What the engine makes of a program's bytes, as text: one line for each emitted instruction.
+//!
+//! Addresses are named, so that the text is the same wherever things lie: `program+6`, `block+1b`,
+//! `shadow+…` (near shadow, its base a displacement), `table+…`, and the trampolines by what they are
+//! for. What is not reached by the block's own flow (descriptors, return addresses) is shown as bytes.
+
+use super::{CODE_BYTES, Machine, REGIONS, TestHost};
+use engine::cache::{REGION_BYTES, Stubs};
+use engine::{Engine, Host, Mode, Options, Resolved, Shadow};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Formatter, Instruction, IntelFormatter, SymbolResolver,
+    SymbolResult,
+};
+use std::collections::BTreeMap;
+
+/// Base of the near shadow: what the agent prefers.
+const NEAR: i32 = 0x7fe0_0000;
+
+/// Where the agent's entry points would be: addresses by which trampolines are recognised.
+const STUBS: [(&str, u64); 6] = [
+    ("direct", 0x1111_1111_1111),
+    ("indirect", 0x2222_2222_2222),
+    ("access", 0x3333_3333_3333),
+    ("repeat", 0x4444_4444_4444),
+    ("syscall", 0x5555_5555_5555),
+    ("after_syscall", 0x6666_6666_6666),
+];
+
+/// Names for addresses.
+#[derive(Clone)]
+struct Names {
+    program: u64,
+    region: u64,
+    block: std::ops::Range<u64>,
+    table: u64,
+    trampolines: Vec<(&'static str, u64)>,
+}
+
+impl Names {
+    fn of(&self, address: u64) -> Option<String> {
+        let inside = |start: u64, bytes: u64| address.wrapping_sub(start) < bytes;
+        if self.block.contains(&address) {
+            return Some(format!("block+{:x}", address - self.block.start));
+        }
+        if inside(self.region, REGION_BYTES as u64) {
+            // The last trampoline that starts before it.
+            let before = self.trampolines.iter().filter(|t| t.1 <= address).max_by_key(|t| t.1);
+            return Some(before.map_or_else(|| "block-".into(), |t| t.0.to_string()));
+        }
+        if inside(self.program, CODE_BYTES as u64) {
+            return Some(format!("program+{:x}", address - self.program));
+        }
+        if inside(self.table, 4 << 20) {
+            return Some(format!("table+{:x}", address - self.table));
+        }
+        (address == NEAR as u64).then(|| "shadow".into())
+    }
+}
+
+impl SymbolResolver for Names {
+    fn symbol(
+        &mut self,
+        _: &Instruction,
+        _: u32,
+        _: Option<u32>,
+        address: u64,
+        _: u32,
+    ) -> Option<SymbolResult<'_>> {
+        self.of(address).map(|name| SymbolResult::with_string(address, name))
+    }
+}
+
+/// The text of what is emitted for `program` in a mode with the near shadow.
+pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> String {
+    machine.load(program);
+    let options = Options::new(mode, 6, Shadow::Near { base: NEAR }, disable);
+    let [direct, indirect, access, repeat, syscall, after_syscall] = STUBS.map(|stub| stub.1);
+    let stubs = Stubs { direct, indirect, access, repeat, syscall, after_syscall };
+    let mut engine = Engine::new(options, stubs, machine.table);
+    let mut host: Box<dyn Host> =
+        Box::new(TestHost(machine.code..machine.code + CODE_BYTES as u64));
+    engine.prepare(machine.code, &mut *host).expect("room for a region");
+    let before = engine.cache_bytes();
+    // SAFETY: nothing runs.
+    let resolved = unsafe { engine.look_up(machine.code, &mut *host) };
+    let region = REGIONS.with(|regions| regions.borrow()[0]);
+    let text = match resolved {
+        Resolved::Native => "runs where it is\n".into(),
+        Resolved::Cache(entry) => {
+            let names = Names {
+                program: machine.code,
+                region,
+                block: region + before..region + engine.cache_bytes(),
+                table: machine.table.base as u64,
+                trampolines: trampolines(region, before),
+            };
+            text(&names, entry)
+        }
+    };
+    machine.unmap_regions();
+    text
+}
+
+fn bytes_at(start: u64, end: u64) -> &'static [u8] {
+    // SAFETY: within a region that is mapped as long as the text is made.
+    unsafe { std::slice::from_raw_parts(start as *const u8, (end - start) as usize) }
+}
+
+/// Trampolines by the agent's addresses in them: each starts where the one before it ends.
+fn trampolines(region: u64, bytes: u64) -> Vec<(&'static str, u64)> {
+    let code = bytes_at(region, region + bytes);
+    let place = |stub: u64| code.windows(8).position(|word| word == stub.to_le_bytes());
+    let mut start = region;
+    let mut found = Vec::new();
+    for (name, stub) in STUBS {
+        if let Some(at) = place(stub) {
+            found.push((name, start));
+            start = region + at as u64 + 8;
+        }
+    }
+    found.push(("deliver", start));
+    found
+}
+
+fn text(names: &Names, entry: u64) -> String {
+    let mut formatter = IntelFormatter::with_options(Some(Box::new(names.clone())), None);
+    formatter.options_mut().set_rip_relative_addresses(true);
+    let reached = reached(names, entry);
+    let mut text = String::new();
+    let mut at = names.block.start;
+    while at < names.block.end {
+        let offset = at - names.block.start;
+        let mark = if at == entry { " <- entry" } else { "" };
+        match reached.get(&at) {
+            Some(step) => {
+                let mut line = String::new();
+                formatter.format(step, &mut line);
+                text += &format!("{offset:4x}  {line}{mark}\n");
+                at += step.len() as u64;
+            }
+            None => {
+                let next = reached.range(at..).next().map_or(names.block.end, |(start, _)| *start);
+                text += &data(names, at, next);
+                at = next;
+            }
+        }
+    }
+    text
+}
+
+/// Bytes that nobody runs; return addresses by name.
+fn data(names: &Names, start: u64, end: u64) -> String {
+    let words: Vec<String> = bytes_at(start, end)
+        .chunks(8)
+        .map(|chunk| match chunk.try_into().map(u64::from_le_bytes) {
+            Ok(word) => names.of(word).unwrap_or_else(|| hex(chunk)),
+            Err(_) => hex(chunk),
+        })
+        .collect();
+    format!("{:4x}  data {}\n", start - names.block.start, words.join(" "))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The block's instructions that its own flow reaches, by address.
+fn reached(names: &Names, entry: u64) -> BTreeMap<u64, Instruction> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![names.block.start, entry];
+    while let Some(at) = open.pop() {
+        if !names.block.contains(&at) || found.contains_key(&at) {
+            continue;
+        }
+        let code = bytes_at(at, names.block.end);
+        let step = Decoder::with_ip(64, code, at, DecoderOptions::NONE).decode();
+        found.insert(at, step);
+        let falls_through = !matches!(
+            step.flow_control(),
+            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return
+        );
+        if falls_through {
+            open.push(step.next_ip());
+        }
+        if step.near_branch_target() != 0 {
+            open.push(step.near_branch_target());
+        }
+    }
+    found
+}
