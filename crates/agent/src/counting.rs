@@ -42,7 +42,8 @@ pub fn prepare() {
     }
     let places = Places {
         pool: session::pool(),
-        slice: &raw const h.slice,
+        // One clock for all processes.
+        slice: &raw const session::first().slice,
         chunks: &raw const h.chunks,
         event_chunks_used: &raw const h.event_chunks_used,
         cell_chunks_used: &raw const h.cell_chunks_used,

@@ -128,6 +128,15 @@ impl Runtime {
         }
     }
 
+    /// Makes room for translations near all code that there is, while memory can be had.
+    pub fn map_regions(&mut self) {
+        for start in self.modules.starts() {
+            for engine in self.near.iter_mut().chain(&mut self.far) {
+                engine.prepare(start, &mut self.modules);
+            }
+        }
+    }
+
     /// Forgets translations of `start..end`.
     pub fn invalidate(&mut self, start: u64, end: u64) {
         for engine in self.near.iter_mut().chain(&mut self.far) {

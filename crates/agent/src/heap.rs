@@ -11,6 +11,8 @@ pub struct State {
     free: [usize; 48],
     cursor: usize,
     end: usize,
+    /// Start and end of memory for when the kernel gives no more.
+    aside: (usize, usize),
 }
 
 /// The global allocator.
@@ -18,7 +20,17 @@ pub struct Heap(SpinLock<State>);
 
 impl Heap {
     pub const fn new() -> Self {
-        Heap(SpinLock::new(State { free: [0; 48], cursor: 0, end: 0 }))
+        Heap(SpinLock::new(State { free: [0; 48], cursor: 0, end: 0, aside: (0, 0) }))
+    }
+
+    /// Sets memory aside for when the program forbids itself and us to ask for more.
+    pub fn set_aside(&self, bytes: usize) {
+        let mut s = self.0.lock();
+        if s.aside.0 == s.aside.1
+            && let Some(start) = sys::anonymous(bytes as u64)
+        {
+            s.aside = (start as usize, start as usize + bytes);
+        }
     }
 
     /// Takes the lock, while the process forks.
@@ -45,9 +57,13 @@ unsafe impl GlobalAlloc for Heap {
         }
         if s.cursor.next_multiple_of(bytes) + bytes > s.end {
             let chunk = CHUNK.max(2 * bytes);
-            let Some(start) = sys::anonymous(chunk as u64) else { return core::ptr::null_mut() };
-            s.cursor = start as usize;
-            s.end = s.cursor + chunk;
+            match sys::anonymous(chunk as u64) {
+                Some(start) => (s.cursor, s.end) = (start as usize, start as usize + chunk),
+                None if s.aside.1 - s.aside.0 >= chunk => {
+                    (s.cursor, s.end) = core::mem::take(&mut s.aside);
+                }
+                None => return core::ptr::null_mut(),
+            }
         }
         let block = s.cursor.next_multiple_of(bytes);
         s.cursor = block + bytes;

@@ -18,6 +18,7 @@ extern crate alloc;
 mod counting;
 mod dispatch;
 mod environment;
+mod filter;
 mod heap;
 mod lock;
 mod modules;

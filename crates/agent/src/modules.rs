@@ -36,6 +36,11 @@ impl Modules {
         after.checked_sub(1).is_some_and(|k| pc < self.ranges[k].end && !self.ranges[k].writable)
     }
 
+    /// First addresses of all ranges.
+    pub fn starts(&self) -> Vec<u64> {
+        self.ranges.iter().map(|range| range.start).collect()
+    }
+
     /// Whether any known code lies in `start..end`.
     pub fn overlaps(&self, start: u64, end: u64) -> bool {
         self.ranges.iter().any(|r| r.start < end && r.end > start)

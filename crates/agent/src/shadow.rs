@@ -228,7 +228,21 @@ fn clear_words(first: u64, last: u64) {
         }
         core::ptr::write_bytes(first as *mut u8, 0, (whole_first - first) as usize);
         core::ptr::write_bytes(whole_last as *mut u8, 0, (last - whole_last) as usize);
-        sys::call(sys::MADVISE, [whole_first, whole_last - whole_first, MADV_DONTNEED, 0, 0, 0]);
+        let range = [whole_first, whole_last - whole_first, MADV_DONTNEED, 0, 0, 0];
+        if sys::call(sys::MADVISE, range) != 0 {
+            clear_written(whole_first, whole_last);
+        }
+    }
+}
+
+/// Where the kernel may not be asked: looks for words to clear.
+fn clear_written(first: u64, last: u64) {
+    for word in (first..last).step_by(8) {
+        // SAFETY: within the shadow.
+        let word = unsafe { AtomicU64::from_ptr(word as *mut u64) };
+        if word.load(Ordering::Relaxed) != 0 {
+            word.store(0, Ordering::Relaxed);
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 //! `engine::cache`.
 
 use crate::dispatch::runtime;
+use crate::filter::{self, Answer};
 use crate::stubs;
 use crate::sys;
 use crate::syscalls::Outcome;
@@ -144,13 +145,59 @@ struct Decision {
 impl Decision {
     const RETURN: Decision = Decision { action: 0, handler: 0 };
     const CONTINUE: Decision = Decision { action: 2, handler: 0 };
+
+    /// Goes on as the frame says.
+    fn sigreturn(frame: *mut u64) -> Decision {
+        Decision { action: 3, handler: frame as u64 }
+    }
+}
+
+/// Whether the program has forbidden to set the signal mask. Then it is set the only way that is left:
+/// by returning from a signal.
+fn may_not_set_mask() -> bool {
+    const SIG_SETMASK: u64 = 2;
+    filter::any()
+        && filter::answer(sys::RT_SIGPROCMASK, &[SIG_SETMASK, 0, 0, 8, 0, 0]) != Answer::Allowed
+}
+
+/// A frame that continues at `target` as the kernel would have called a handler there, with `mask`.
+fn frame_for(
+    context: &Context,
+    (signal, info): (u64, u64),
+    target: u64,
+    mask: u64,
+    page: u64,
+) -> *mut u64 {
+    const WORDS: usize = Context::MASK + 1;
+    const FLOATING_POINT: usize = 28;
+    const RESUME_DIRECTION_TRAP: u64 = 0x1_0500;
+    // SAFETY: the calling thread's page; the room is larger than the frame and in no other use.
+    let frame = unsafe {
+        let room = thread::current(page).frame_room();
+        core::ptr::copy_nonoverlapping(context.0, room, WORDS);
+        room
+    };
+    let mut new = Context(frame);
+    let [rsp, rdi, rsi, rdx, rax] = [4, 7, 6, 2, 0].map(|register| Context::GENERAL[register]);
+    // The return address lies right below the context.
+    new.set(rsp, context.0 as u64 - 8);
+    new.set(rdi, signal);
+    new.set(rsi, info);
+    new.set(rdx, context.0 as u64);
+    new.set(rax, 0);
+    new.set(Context::FLAGS, context.get(Context::FLAGS) & !RESUME_DIRECTION_TRAP);
+    new.set(Context::RIP, target);
+    new.set(Context::MASK, mask);
+    // As at the start of a handler.
+    new.set(FLOATING_POINT, 0);
+    frame
 }
 
 /// Called by the entry stub on the thread's signal stack, all signals blocked.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut u64) -> Decision {
     let mut context = Context(context);
-    let page = own_page();
+    let page = thread::own_page();
     let slot = &ACTIONS[signal as usize % SIGNALS];
     let action = slot.get();
     if action.handler <= SIG_IGN {
@@ -166,6 +213,10 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
         // SAFETY: as above.
         unsafe { thread::set_field(page, control::SIGMASK, mask) };
         reset_once(slot, &action);
+        if may_not_set_mask() {
+            let call = (signal, info as u64);
+            return Decision::sigreturn(frame_for(&context, call, action.handler, mask, page));
+        }
         return Decision { action: 1, handler: action.handler };
     }
     let mut registers = context.registers();
@@ -189,6 +240,10 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
         }
         reset_once(slot, &action);
         let target = runtime.resolve(None, action.handler, page);
+        if may_not_set_mask() {
+            let call = (signal, info as u64);
+            return Decision::sigreturn(frame_for(&context, call, target, mask, page));
+        }
         // SAFETY: as above.
         unsafe {
             thread::set_field(page, control::SIGMASK, mask);
@@ -217,6 +272,10 @@ fn defer(signal: u64, info: *const [u32; 4], context: &mut Context, page: u64) -
         unsafe { sys::call(sys::RT_SIGACTION, [signal, &raw const default as u64, 0, 8, 0, 0]) };
         return Decision::RETURN;
     }
+    if may_not_set_mask() {
+        // It could never be unblocked again.
+        return Decision::RETURN;
+    }
     // SAFETY: the calling thread's page; the kernel copies the information.
     unsafe {
         if thread::field(page, control::PENDING) == 0 {
@@ -242,13 +301,6 @@ pub fn sigreturn(page: u64) {
     if !runtime.contains(target) {
         context.set(Context::RIP, runtime.resolve(None, target, page));
     }
-}
-
-fn own_page() -> u64 {
-    let page: u64;
-    // SAFETY: every thread that can get here has %gs set.
-    unsafe { core::arch::asm!("mov {}, gs:[0]", out(reg) page, options(nostack, readonly)) };
-    page
 }
 
 unsafe extern "C" {

@@ -371,7 +371,8 @@ global_asm!(
 
 // Signals: rdi = number, rsi = siginfo, rdx = ucontext, the return address is the program's restorer.
 // All signals are blocked. tt_signal decides: 0 = back to what was interrupted, 1 = run the handler
-// natively (address in rdx), 2 = go on at gs:TARGET in the cache, by way of gs:DELIVER.
+// natively (address in rdx), 2 = go on at gs:TARGET in the cache, by way of gs:DELIVER, 3 = go on as the
+// frame in rdx says.
 global_asm!(
     ".globl tt_signal_entry",
     ".hidden tt_signal_entry",
@@ -418,11 +419,18 @@ global_asm!(
     "xor eax, eax",
     "jmp rcx",
     "3:",
+    "cmp eax, 3",
+    "je 4f",
     "xor eax, eax",
     "jmp gs:[{DELIVER}]",
+    "4:",
+    "mov rsp, rcx",
+    "mov eax, {RT_SIGRETURN}",
+    "syscall",
     "2:",
     "ret",
     RT_SIGPROCMASK = const crate::sys::RT_SIGPROCMASK,
+    RT_SIGRETURN = const crate::sys::RT_SIGRETURN,
     SELF = const SELF,
     SIGMASK = const SIGMASK,
     SIGNAL_STACK = const SIGNAL_STACK,

@@ -1,6 +1,8 @@
 //! Raw system calls: nothing of the program's libc is used.
 
+use crate::filter::{self, Answer};
 use core::arch::asm;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 pub const READ: u64 = 0;
 pub const WRITE: u64 = 1;
@@ -44,6 +46,7 @@ pub const TGKILL: u64 = 234;
 pub const RT_TGSIGQUEUEINFO: u64 = 297;
 pub const EXECVEAT: u64 = 322;
 pub const PKEY_MPROTECT: u64 = 329;
+pub const SECCOMP: u64 = 317;
 pub const RSEQ: u64 = 334;
 pub const CLONE3: u64 = 435;
 
@@ -62,11 +65,25 @@ pub const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 pub const CLONE_VM: u64 = 0x100;
 pub const CLONE_VFORK: u64 = 0x4000;
 
-/// A system call with up to six arguments.
+/// A system call of the agent's own, with up to six arguments. One that a filter of the program's
+/// would punish is not made, and fails as in a kernel that does not have it.
 ///
 /// # Safety
 /// As the system call.
 pub unsafe fn call(number: u64, a: [u64; 6]) -> i64 {
+    const ENOSYS: i64 = -38;
+    if filter::any() && filter::answer(number, &a) == Answer::Deadly {
+        return ENOSYS;
+    }
+    // SAFETY: forwarded.
+    unsafe { program_call(number, a) }
+}
+
+/// A system call that the program makes.
+///
+/// # Safety
+/// As the system call.
+pub unsafe fn program_call(number: u64, a: [u64; 6]) -> i64 {
     let result: i64;
     // SAFETY: forwarded; the kernel changes only rax, rcx and r11.
     unsafe {
@@ -136,12 +153,43 @@ pub fn tid() -> u32 {
     unsafe { call(GETTID, [0; 6]) as u32 }
 }
 
+/// Whether programs may write the base of %gs themselves.
+static FSGSBASE: AtomicBool = AtomicBool::new(false);
+
+/// Reads from the auxiliary vector behind `envp` what the kernel allows.
+///
+/// # Safety
+/// `envp` must be the process's initial environment, as it was.
+pub unsafe fn read_capabilities(mut envp: *const *const u8) {
+    const AT_NULL: u64 = 0;
+    const AT_HWCAP2: u64 = 26;
+    const HWCAP2_FSGSBASE: u64 = 2;
+    // SAFETY: the kernel puts the vector of pairs behind the environment's NULL.
+    unsafe {
+        while !(*envp).is_null() {
+            envp = envp.add(1);
+        }
+        let mut pair = envp.add(1).cast::<[u64; 2]>();
+        while (*pair)[0] != AT_NULL {
+            if (*pair)[0] == AT_HWCAP2 {
+                FSGSBASE.store((*pair)[1] & HWCAP2_FSGSBASE != 0, Ordering::Relaxed);
+            }
+            pair = pair.add(1);
+        }
+    }
+}
+
 /// Sets the base of %gs of the calling thread; false if the kernel refuses.
 ///
 /// # Safety
 /// Translated code relies on %gs.
 pub unsafe fn set_gs(base: u64) -> bool {
     const ARCH_SET_GS: u64 = 0x1001;
+    if FSGSBASE.load(Ordering::Relaxed) {
+        // SAFETY: the kernel says that the instruction may be used.
+        unsafe { asm!("wrgsbase {}", in(reg) base, options(nostack, nomem)) };
+        return true;
+    }
     // SAFETY: forwarded.
     unsafe { call(ARCH_PRCTL, [ARCH_SET_GS, base, 0, 0, 0, 0]) == 0 }
 }

@@ -1,6 +1,7 @@
 //! Threads: logical ids, reader slots, stacks, and how a new one enters the code cache.
 
 use crate::counting;
+use crate::filter::Filter;
 use crate::lock::{Guard, SpinLock};
 use crate::session;
 use crate::shadow;
@@ -60,6 +61,8 @@ pub struct Thread {
     /// Lowest address of its stacks.
     stacks: u64,
     pub tid: u32,
+    /// Filters of system calls; the last one installed.
+    pub filters: *const Filter,
 }
 
 /// State of a reader slot.
@@ -97,7 +100,9 @@ pub fn renew(mut registry: Held, old: &Thread) -> Option<Box<Thread>> {
     registry.free_stacks.iter_mut().for_each(|(tid, _)| *tid = NOBODY);
     drop(registry);
     clear_tables(old.stacks);
-    prepare_on(Some(old.stacks), None, 0)
+    let mut thread = prepare_on(Some(old.stacks), None, 0)?;
+    thread.filters = old.filters;
+    Some(thread)
 }
 
 /// Reads a field of a control block.
@@ -308,6 +313,7 @@ impl Thread {
             slot: None,
             stacks,
             tid: 0,
+            filters: core::ptr::null(),
         }
     }
 
@@ -315,6 +321,11 @@ impl Thread {
     pub fn shared(&self) -> &ThreadPage {
         // SAFETY: mapped as long as the process lives; all fields are atomic or only ours.
         unsafe { &*(self.page as *const ThreadPage) }
+    }
+
+    /// Room for a signal frame, at the lower end of the stack on which signals are looked at.
+    pub fn frame_room(&self) -> *mut u64 {
+        (self.stacks + XSAVE_BYTES) as *mut u64
     }
 
     /// Copies the calling thread's name into its page.
@@ -364,6 +375,15 @@ impl Thread {
 
 /// A thread id that no thread has.
 const NOBODY: u32 = 0x3fff_ffff;
+
+/// The calling thread's page. Only for threads that are attached, and new ones, which have their
+/// creator's until then.
+pub fn own_page() -> u64 {
+    let page: u64;
+    // SAFETY: %gs points to a page whose first word is its address.
+    unsafe { core::arch::asm!("mov {}, gs:[0]", out(reg) page, options(nostack, readonly)) };
+    page
+}
 
 /// The calling thread's record.
 ///

@@ -111,3 +111,22 @@ fn the_report_names_child_processes() {
     let report = threadtalk.verb("report").arg(&profile).run().expect_code(0).stdout_text();
     assert!(report.contains("processes/1-ls.tt"), "{report}");
 }
+
+#[test]
+fn the_environment_is_the_users_in_every_process() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let tunables = ["", "glibc.malloc.check=0", "glibc.pthread.rseq=1:glibc.malloc.check=0"];
+    for tunables in tunables.into_iter().map(Some).chain([None]) {
+        let set = |run: Run| match tunables {
+            Some(value) => run.env("GLIBC_TUNABLES", value),
+            None => run.env_remove("GLIBC_TUNABLES"),
+        };
+        for command in [vec!["env"], vec!["sh", "-c", "env; env"]] {
+            let native = Run::new(command[0]).args(&command[1..]).env("NO_COLOR", "1");
+            let alone = set(native.env_remove("LD_PRELOAD")).run();
+            let profile = scratch.join("env.tt");
+            let recorded = set(threadtalk.record(&profile, &["--force"], &command)).run();
+            assert_unchanged(&alone, &recorded);
+        }
+    }
+}

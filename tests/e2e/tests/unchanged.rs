@@ -29,5 +29,19 @@ programs!(
     thread_storm: ["8", "256"], timer_signals: [], segv_jump: [], stack_overflow: [],
     children: [], self_exec: [], dlopen_loop: [], exceptions: [], jumps: [], deep_stack: [],
     close_fds: [], large_static: [], signal_context: [], cancel: [],
-    signal_storm: [],
+    signal_storm: [], rseq: [],
 );
+
+/// A program of several ways to be run.
+macro_rules! ways {
+    ($($name:ident: [$($way:ident),+]),+ $(,)?) => {
+        $(mod $name {
+            $(#[test]
+            fn $way() {
+                super::same_when_recorded(stringify!($name), &[stringify!($way)]);
+            })+
+        })+
+    };
+}
+
+ways!(seccomp: [filter, narrow, refuse, fork, strict]);

@@ -5,19 +5,21 @@
 //! recording. One that is not followed puts private memory there and leaves the cache for good.
 
 use super::Outcome;
-use super::threads;
+use super::{seccomp, threads};
 use crate::counting;
 use crate::dispatch::runtime;
 use crate::environment::Environment;
+use crate::filter;
 use crate::session;
 use crate::shadow;
 use crate::stubs::Frame;
 use crate::sys;
 use crate::thread::{self, Thread};
 use alloc::boxed::Box;
+use core::alloc::Layout;
 use core::sync::atomic::Ordering;
 use engine::control;
-use wire::session::{ThreadPage, state};
+use wire::session::state;
 
 const ALL_SIGNALS: u64 = !0;
 /// Words of a page.
@@ -64,7 +66,7 @@ impl Call {
             arguments[0] = self.clone3.as_ptr() as u64;
         }
         // SAFETY: the program's own call, made here so that the child finds itself in this function.
-        unsafe { sys::call(self.number, arguments) }
+        unsafe { sys::program_call(self.number, arguments) }
     }
 }
 
@@ -77,7 +79,15 @@ struct Before {
     pc: u64,
     /// The stack that the child shall have.
     app_rsp: u64,
+    /// A page for a child that may not map one.
+    spare: *mut u64,
 }
+
+/// A page on the heap.
+const PAGE: Layout = match Layout::from_size_align(4096, 4096) {
+    Ok(layout) => layout,
+    Err(_) => unreachable!(),
+};
 
 impl Before {
     fn word(&self, offset: i32) -> u64 {
@@ -90,7 +100,12 @@ pub fn fork(frame: &Frame, page: u64) -> Outcome {
     let call = Call::new(frame);
     let pc = threads::return_address(page);
     let mask = sys::set_signal_mask(ALL_SIGNALS);
-    let mut before = Before { page: [0; WORDS], mask, pc, app_rsp: call.stack };
+    let spare = match filter::any() {
+        // SAFETY: a layout of a whole page.
+        true => unsafe { alloc::alloc::alloc_zeroed(PAGE) }.cast(),
+        false => core::ptr::null_mut(),
+    };
+    let mut before = Before { page: [0; WORDS], mask, pc, app_rsp: call.stack, spare };
     // SAFETY: both are a page long.
     unsafe {
         core::ptr::copy_nonoverlapping(page as *const u64, before.page.as_mut_ptr(), WORDS);
@@ -103,6 +118,7 @@ pub fn fork(frame: &Frame, page: u64) -> Outcome {
         before.mask = before.word(control::SIGMASK);
     }
     let follow = session::header().follow.load(Ordering::Relaxed) != 0;
+    let follow = follow && seccomp::allows_fork();
     let outcome = match follow.then(session::take_segment).flatten() {
         Some(segment) => followed(&call, &before, segment),
         None => unfollowed(&call, &before),
@@ -111,6 +127,10 @@ pub fn fork(frame: &Frame, page: u64) -> Outcome {
         Ok(outcome) => outcome,
         Err(result) => {
             sys::set_signal_mask(mask);
+            if !spare.is_null() {
+                // SAFETY: allocated above; the child has a copy of its own.
+                unsafe { alloc::alloc::dealloc(spare.cast(), PAGE) };
+            }
             Outcome::Done(result)
         }
     }
@@ -195,7 +215,7 @@ fn go_on(before: &Before, old: &Thread, thread: &Thread) -> Outcome {
 fn become_native(before: &Before) -> Outcome {
     // SAFETY: the only thread; the fresh page becomes its control block before the session goes.
     unsafe {
-        let page = sys::anonymous(size_of::<ThreadPage>() as u64).unwrap_or(0);
+        let page = sys::anonymous(4096).unwrap_or(before.spare as u64);
         if page == 0 {
             sys::call(sys::EXIT_GROUP, [125, 0, 0, 0, 0, 0]);
         }

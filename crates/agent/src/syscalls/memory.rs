@@ -11,7 +11,7 @@ const PAGE: u64 = 4096;
 
 fn call(number: u64, a: [u64; 6]) -> i64 {
     // SAFETY: the program's own call; the caller has taken care of what the agent knows.
-    unsafe { sys::call(number, a) }
+    unsafe { sys::program_call(number, a) }
 }
 
 /// The memory in `start..end` goes away or is replaced.

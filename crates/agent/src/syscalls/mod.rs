@@ -6,6 +6,7 @@ pub mod executable;
 pub mod fork;
 pub mod memory;
 pub mod process;
+pub mod seccomp;
 pub mod threads;
 
 use crate::signals;
@@ -48,6 +49,7 @@ static tt_interesting: [AtomicU8; NUMBERS] = {
         sys::PKEY_MPROTECT,
         sys::CLONE3,
         sys::RSEQ,
+        sys::SECCOMP,
     ];
     let mut k = 0;
     while k < numbers.len() {
@@ -123,6 +125,7 @@ fn handle(frame: &mut Frame, page: u64) -> Outcome {
         sys::PRCTL => process::prctl(a, page),
         sys::ARCH_PRCTL => process::arch_prctl(a),
         sys::RSEQ => threads::rseq(),
+        sys::SECCOMP => seccomp::seccomp(a),
         sys::RT_SIGACTION => signals::sigaction(a),
         sys::RT_SIGRETURN => {
             signals::sigreturn(page);

@@ -2,6 +2,7 @@
 
 use super::Outcome;
 use super::executable::{self, Verdict};
+use super::seccomp;
 use crate::environment::Environment;
 use crate::session::{self, Child};
 use crate::sys;
@@ -12,7 +13,10 @@ use wire::session::{EXITED, failure, state};
 
 /// Whether this process is the recorded one, rather than a child that shares its memory (vfork).
 pub fn is_recorded() -> bool {
-    session::header().pid.load(Ordering::Relaxed) == sys::pid()
+    // SAFETY: no arguments.
+    let pid = unsafe { sys::call(sys::GETPID, [0; 6]) };
+    // A process that may not even ask is hardly one that is about to execute a program.
+    pid < 0 || i64::from(session::header().pid.load(Ordering::Relaxed)) == pid
 }
 
 /// A program is executed: it takes this process's recording along, or, in a child that still shares
@@ -24,6 +28,9 @@ pub fn execute(number: u64, a: [u64; 6]) -> Outcome {
         return Outcome::Native;
     };
     let at = if number == sys::EXECVE { 2 } else { 3 };
+    if !seccomp::allows_start() {
+        return leave(number, a, recorded, failure::FORBIDDEN);
+    }
     // SAFETY: the program's own environment argument.
     if unsafe { Environment::is_taken(a[at] as *const *const u8) } {
         return leave(number, a, recorded, failure::ANOTHER_RECORDING);
@@ -51,7 +58,7 @@ fn is_within_reach(environment: &Environment) -> bool {
 /// The program's own call.
 fn call(number: u64, a: [u64; 6]) -> i64 {
     // SAFETY: as the program made it, but for the environment; it returns only when it fails.
-    unsafe { sys::call(number, a) }
+    unsafe { sys::program_call(number, a) }
 }
 
 /// The recorded process executes a program and stays in its segment.
@@ -120,17 +127,25 @@ pub fn exit_group(code: u64, page: u64) -> Outcome {
     Outcome::Native
 }
 
-/// A thread changes its name.
+/// A thread changes its name or what it may call.
 pub fn prctl(a: [u64; 6], page: u64) -> Outcome {
     const PR_SET_NAME: u64 = 15;
-    if a[0] != PR_SET_NAME {
-        return Outcome::Native;
+    const PR_SET_SECCOMP: u64 = 22;
+    const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+    const EINVAL: i64 = -22;
+    match a[0] {
+        PR_SET_NAME => {
+            // SAFETY: the program's own call.
+            let result = unsafe { sys::program_call(sys::PRCTL, a) };
+            // SAFETY: the calling thread's page.
+            unsafe { thread::current(page) }.save_name();
+            Outcome::Done(result)
+        }
+        PR_SET_SECCOMP => seccomp::prctl(a),
+        // It tells calls apart by their addresses, which are others in the code cache.
+        PR_SET_SYSCALL_USER_DISPATCH => Outcome::Done(EINVAL),
+        _ => Outcome::Native,
     }
-    // SAFETY: the program's own call.
-    let result = unsafe { sys::call(sys::PRCTL, a) };
-    // SAFETY: the calling thread's page.
-    unsafe { thread::current(page) }.save_name();
-    Outcome::Done(result)
 }
 
 /// %gs is ours: a program that wants it is told that it cannot have it.

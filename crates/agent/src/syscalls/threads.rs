@@ -81,6 +81,7 @@ fn spawn(frame: &Frame, page: u64) -> Outcome {
     };
     let child = Box::leak(child);
     child.signal_mask = mask;
+    child.filters = parent.filters;
     // SAFETY: the child's own page and stack, which nobody uses yet.
     unsafe {
         thread::set_field(page, control::START_ROUTINE, 0);

@@ -1,0 +1,161 @@
+//! seccomp: the program restricts the system calls of a thread.
+//!
+//! Before it does, the agent takes what it may need later; afterwards `filter` says what is left.
+
+use super::Outcome;
+use crate::dispatch::runtime;
+use crate::filter::{self, Answer, Instruction};
+use crate::session;
+use crate::sys;
+use crate::thread;
+use core::sync::atomic::Ordering;
+use engine::control;
+use wire::session::life;
+
+/// Set aside for the heap.
+const HEAP_BYTES: usize = 64 << 20;
+/// Longest program that the kernel accepts.
+const MAX_INSTRUCTIONS: usize = 4096;
+const FLAG_TSYNC: u64 = 1;
+
+/// `struct sock_fprog`.
+#[repr(C)]
+struct Program {
+    length: u16,
+    code: *const Instruction,
+}
+
+/// prctl(PR_SET_SECCOMP, mode, program).
+pub fn prctl(a: [u64; 6]) -> Outcome {
+    const STRICT: u64 = 1;
+    const FILTER: u64 = 2;
+    match a[1] {
+        STRICT => strict(),
+        FILTER => install(a[2], 0),
+        _ => Outcome::Native,
+    }
+}
+
+/// seccomp(operation, flags, program).
+pub fn seccomp(a: [u64; 6]) -> Outcome {
+    const SET_MODE_STRICT: u64 = 0;
+    const SET_MODE_FILTER: u64 = 1;
+    match a[0] {
+        SET_MODE_STRICT => strict(),
+        SET_MODE_FILTER => install(a[2], a[1]),
+        _ => Outcome::Native,
+    }
+}
+
+fn strict() -> Outcome {
+    prepare();
+    filter::add_strict();
+    Outcome::Native
+}
+
+/// The call itself is made in the code cache, where a signal that comes meanwhile needs nothing of
+/// the agent's afterwards; so the filter counts from now on. Should the kernel refuse it, the agent
+/// is more careful than it would have to be.
+fn install(program: u64, flags: u64) -> Outcome {
+    prepare();
+    // SAFETY: the program's argument, which the kernel is about to read.
+    match unsafe { (program as *const Program).as_ref() } {
+        Some(p) if !p.code.is_null() && (1..=MAX_INSTRUCTIONS).contains(&p.length.into()) => {
+            // SAFETY: as above.
+            let code = unsafe { core::slice::from_raw_parts(p.code, p.length.into()) };
+            filter::add_program(code.to_vec());
+            if flags & FLAG_TSYNC != 0 {
+                share();
+            }
+        }
+        // Asking what the kernel can do.
+        _ => {}
+    }
+    Outcome::Native
+}
+
+/// All threads have the calling thread's filters now.
+fn share() {
+    // SAFETY: the calling thread is attached.
+    let own = unsafe { thread::current(thread::own_page()) }.filters;
+    for id in 0..session::header().threads.load(Ordering::Relaxed) as usize {
+        let page = session::page(id);
+        // SAFETY: within the session.
+        if unsafe { (*page).life.load(Ordering::Relaxed) } == life::ALIVE {
+            // SAFETY: set before the thread was alive; records live forever.
+            let record = unsafe { thread::field(page as u64, control::THREAD) };
+            if record != 0 {
+                // SAFETY: as above.
+                unsafe { thread::current(page as u64) }.filters = own;
+            }
+        }
+    }
+}
+
+/// Takes memory for the heap and for translations of all code that there is.
+fn prepare() {
+    crate::HEAP.set_aside(HEAP_BYTES);
+    runtime().map_regions();
+}
+
+const SHARED_FIXED: u64 = sys::MAP_SHARED | sys::MAP_NORESERVE | sys::MAP_FIXED;
+const PRIVATE: u64 = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE;
+const READ_WRITE: u64 = sys::PROT_READ | sys::PROT_WRITE;
+
+/// Whether a fork's child may do what it takes to record itself.
+pub fn allows_fork() -> bool {
+    let mapped = |flags| (sys::MMAP, [0, 4096, READ_WRITE, flags, 3, 0]);
+    !filter::any()
+        || filter::allows(&[
+            mapped(SHARED_FIXED),
+            mapped(PRIVATE | sys::MAP_FIXED_NOREPLACE),
+            (sys::MREMAP, [4096, 0, 4096, 1, 0, 0]),
+            (sys::MUNMAP, [4096, 4096, 0, 0, 0, 0]),
+            (sys::GETPID, [0; 6]),
+        ])
+}
+
+/// Whether a program executed now, under the same filters, may do what the agent does from its start
+/// on: it will not know the filters, so none of its calls may be a deadly one.
+pub fn allows_start() -> bool {
+    const WITH_CODE: u64 = READ_WRITE | sys::PROT_EXEC;
+    if !filter::any() {
+        return true;
+    }
+    let harmless = [
+        sys::ACCESS,
+        sys::CLOCK_GETTIME,
+        sys::FCNTL,
+        sys::FGETXATTR,
+        sys::GETEGID,
+        sys::GETEUID,
+        sys::GETGID,
+        sys::GETTID,
+        sys::GETUID,
+        sys::MINCORE,
+        sys::MREMAP,
+        sys::OPENAT,
+        sys::PREAD64,
+        sys::PRCTL,
+        sys::READLINK,
+        sys::RT_SIGACTION,
+        sys::RT_TGSIGQUEUEINFO,
+        sys::SCHED_YIELD,
+        sys::TGKILL,
+    ];
+    let needed = [
+        (sys::OPEN, [0; 6]),
+        (sys::FSTAT, [3, 0, 0, 0, 0, 0]),
+        (sys::READ, [3, 0, 4096, 0, 0, 0]),
+        (sys::CLOSE, [3, 0, 0, 0, 0, 0]),
+        (sys::GETPID, [0; 6]),
+        (sys::MADVISE, [4096, 4096, 16, 0, 0, 0]),
+        (sys::MUNMAP, [4096, 4096, 0, 0, 0, 0]),
+        (sys::ARCH_PRCTL, [0x1001, 4096, 0, 0, 0, 0]),
+        (sys::RT_SIGPROCMASK, [2, 4096, 0, 8, 0, 0]),
+        (sys::MMAP, [0, 4096, READ_WRITE, SHARED_FIXED, 3, 0]),
+        (sys::MMAP, [0, 4096, WITH_CODE, PRIVATE | sys::MAP_FIXED_NOREPLACE, !0, 0]),
+    ];
+    filter::allows(&needed)
+        && harmless.iter().all(|number| filter::answer(*number, &[0; 6]) != Answer::Deadly)
+}
