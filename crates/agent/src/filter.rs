@@ -35,6 +35,11 @@ pub struct Filter {
     before: *const Filter,
 }
 
+unsafe extern "C" {
+    /// In `slow/shadow.h`.
+    static mut tt_filtered: u8;
+}
+
 /// Actions, highest precedence first, and the bits that hold them.
 const ACTION: u32 = 0xffff_0000;
 const ALLOW: u32 = 0x7fff_0000;
@@ -99,6 +104,8 @@ fn add(rule: Rule) {
     let thread = unsafe { thread::current(thread::own_page()) };
     let filter = Box::new(Filter { rule, before: thread.filters });
     thread.filters = Box::leak(filter);
+    // SAFETY: a byte that is only ever set.
+    unsafe { tt_filtered = 1 };
     ANY.store(true, Ordering::Relaxed);
 }
 

@@ -55,6 +55,7 @@ u64 tt_last_sites;                     // address of the site of line or block 0
 u64 tt_mode;
 u32 tt_slot_owner[MAX_BANKS][64];      // logical id of the thread in each slot
 u8 tt_bank_of[1 << 16];                // bank of each logical id
+u8 tt_filtered;                        // the program has filters of system calls
 static u8 tt_block_locks[LOCKS];
 
 static inline u64 *word_in(u64 bank, u64 address) {
@@ -86,7 +87,7 @@ static u8 *lock_block(u64 address) {
     u8 *lock = &tt_block_locks[(address >> tt_block_shift) % LOCKS];
     for (unsigned spins = 1; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE); spins++) {
         __asm__ volatile("pause");
-        if (spins % 64 == 0) { // sched_yield
+        if (spins % 64 == 0 && !tt_filtered) { // sched_yield
             u64 result = 24;
             __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
         }
