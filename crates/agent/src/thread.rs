@@ -26,7 +26,7 @@ const STACKS_BYTES: u64 = XSAVE_BYTES + SIGNAL_STACK_BYTES + STACK_BYTES;
 /// Index of cells: eight bytes for each other thread and kind of event.
 const CELLS_BYTES: u64 = (MAX_THREADS as u64 + 2) * 8 * 8;
 /// Tables of events of all sizes; see `slow/events.h`.
-const EVENTS_BYTES: u64 = 8 << 20;
+const EVENTS_BYTES: u64 = 1 << 20;
 const FIRST_EVENT_BITS: u32 = 9;
 
 unsafe extern "C" {
@@ -53,7 +53,8 @@ pub struct Thread {
     event_count: u32,
     event_gone: u32,
     hand_chunk: u32,
-    hand: u64,
+    hand: u32,
+    refused: u32,
     /// Its signal mask.
     pub signal_mask: u64,
     /// Bank and slot.
@@ -309,6 +310,7 @@ impl Thread {
             event_gone: 0,
             hand_chunk: 0,
             hand: 0,
+            refused: 0,
             signal_mask: 0,
             slot: None,
             stacks,

@@ -19,7 +19,7 @@ struct session {
     const u32 *slice;
     u32 *chunks, *event_chunks_used, *cell_chunks_used;
     u64 max_chunks, event_chunks, cell_chunks;
-    u64 *events_without_line, *events_without_site, *cells_late, *cells_lost;
+    u64 *events_without_site, *cells_late, *cells_lost;
     u64 *trace_head;
     const u64 *trace_tail;
     u64 trace;

@@ -40,11 +40,12 @@ struct thread {
     u64 id, mask, own_word, bank;
     u64 page;                    // of the session; %gs
     struct slot *cells;          // see cells.h
-    u32 *events;                 // see events.h
+    struct place *events;        // see events.h
     u32 cell_chunk, event_chunk; // last chunk of each type + 1; 0 = none yet
     u32 event_bits;              // log2 of the places in the table of events
     u32 event_count, event_gone; // places taken and places given up in it
     u32 hand_chunk, hand;        // where to look for events to give up
+    u32 refused;                 // events on lines that were not let in
 };
 
 u64 tt_shadow[MAX_BANKS];              // address of the word of block 0 in each bank
