@@ -72,6 +72,9 @@ pub fn profile(
     };
     let tables =
         Tables::read(session, header, run.options, run.found, timeline, &threads, &modules)?;
+    // Lines that a thread gave up stand in the table as line 0.
+    let without_line = tables.events.iter().filter(|e| e.line == 0).map(|e| e.count).sum();
+    header.events_without_line.store(without_line, Relaxed);
     let mut warnings = warnings(header, &threads, &tables.comm, &run);
     warnings.extend(notes(session.segment(), &tables, &run));
     let (exit_code, exit_signal) = match run.ended.ending {

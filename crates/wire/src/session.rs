@@ -174,7 +174,8 @@ pub struct Header {
     pub trace_tail: AtomicU64,
 
     // Limits reached, counted rather than fatal.
-    /// Events whose line was given up because there were too many lines (kept by code site).
+    /// Events whose line was given up because there were too many lines (kept by code site). Summed
+    /// by the recorder.
     pub events_without_line: AtomicU64,
     /// Events of the matrices that are missing from the table of lines and sites.
     pub events_without_site: AtomicU64,
