@@ -178,7 +178,7 @@ fn saved_with_lines(scratch: &Scratch) -> PathBuf {
     let mut profile = Profile::load(&path).unwrap();
     let (raw, t1, t2) = (CommKind::Raw, ThreadId(1), ThreadId(2));
     let sharing = Sharing::False;
-    let cell = |slice, from, to| CommRow { slice, from, to, kind: raw, sharing, count: 40 };
+    let cell = |slice, from, to| CommRow { slice, from, to, kind: raw, sharing, count: 400 };
     profile.comm = vec![cell(0, t1, t2), cell(0, t2, t1), cell(1, t1, t2), cell(1, t2, t1)];
     profile.slices = vec![
         SliceRow { start_ns: 0, end_ns: 500_000_000 },
@@ -196,7 +196,7 @@ fn saved_with_lines(scratch: &Scratch) -> PathBuf {
     };
     profile.sites = vec![SiteRow::default(), site];
     let event = |from, to, (from_bytes, to_bytes)| {
-        let (line, count, from_site, to_site) = (0x40_40c0, 80, 1, 1);
+        let (line, count, from_site, to_site) = (0x40_40c0, 800, 1, 1);
         EventRow {
             line,
             from,
@@ -226,10 +226,10 @@ fn matrices_by_kind_sharing_and_slice() {
     let export =
         |args: &[&str]| threadtalk(&[&["export", text(&profile), "matrix"], args].concat()).run();
     let csv = |args: &[&str]| export(args).expect_code(0).stdout_text();
-    assert_eq!(csv(&["--kind", "false"]), "0,0,0\n0,0,80\n0,80,0\n");
+    assert_eq!(csv(&["--kind", "false"]), "0,0,0\n0,0,800\n0,800,0\n");
     assert_eq!(csv(&["--kind", "true"]), "0,0,0\n".repeat(3));
-    assert_eq!(csv(&["--kind", "total", "--slice", "1"]), "0,0,0\n0,0,40\n0,40,0\n");
-    assert_eq!(csv(&["--slice", "all", "--format", "numalize"]), "0,160,0\n0,0,160\n0,0,0\n\n");
+    assert_eq!(csv(&["--kind", "total", "--slice", "1"]), "0,0,0\n0,0,400\n0,400,0\n");
+    assert_eq!(csv(&["--slice", "all", "--format", "numalize"]), "0,1600,0\n0,0,1600\n0,0,0\n\n");
     assert_eq!(
         refusal(export(&["--slice", "2"])),
         "the profile has 2 time slices, numbered from 0; there is no slice 2"
@@ -250,7 +250,7 @@ fn tables_as_csv_and_json() {
     assert_eq!(
         export(&["lines"]).expect_code(0).stdout_text(),
         "line,region,object,writers,readers,raw_true,raw_false,raw_any,waw_true,waw_false,waw_any\r\n\
-         0x4040c0,static,\"counters, \"\"both\"\"\",2,2,0,160,0,0,0,0\r\n"
+         0x4040c0,static,\"counters, \"\"both\"\"\",2,2,0,1600,0,0,0,0\r\n"
     );
     let json = export(&["events", "--format", "json"]).expect_code(0).stdout_text();
     let rows: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -258,7 +258,7 @@ fn tables_as_csv_and_json() {
         rows[1],
         serde_json::json!({
             "line": "0x4040c0", "from": 2, "to": 1, "kind": "raw", "sharing": "false",
-            "from_site": 1, "to_site": 1, "count": 80,
+            "from_site": 1, "to_site": 1, "count": 800,
             "from_bytes": "8-15", "from_mask": "0x000000000000ff00",
             "to_bytes": "0-7", "to_mask": "0x00000000000000ff",
         })
@@ -287,14 +287,14 @@ fn hot_lines_in_text_and_json() {
     };
     let shown = report(&[]);
     assert!(shown.contains("\n  #1 counters, \"both\" at 0x4040c0 (static)\n"), "{shown}");
-    assert!(shown.contains("  update  T1 and T2    160    160  bump ring.c:12\n"), "{shown}");
+    assert!(shown.contains("  update  T1 and T2  1.6 k  1.6 k  ring.c:12 bump\n"), "{shown}");
     assert!(shown.contains("bytes read and written: T1 0–7, T2 8–15\n"), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     assert!(!report(&["--lines", "0"]).contains("Hot lines"));
     let json: serde_json::Value = serde_json::from_str(&report(&["--json"])).unwrap();
     let line = &json["lines"]["list"][0];
     assert_eq!(line["address"], "0x4040c0");
-    assert_eq!(line["raw"], serde_json::json!({ "true": 0, "false": 160, "unknown": 0 }));
+    assert_eq!(line["raw"], serde_json::json!({ "true": 0, "false": 1600, "unknown": 0 }));
     let access = &line["accesses"][0];
     assert_eq!(access["place"]["function"], "bump");
     assert_eq!(access["bytes"]["ranges"], "0-15");

@@ -39,6 +39,8 @@ pub enum AdviceKind {
 /// Shares of all events below which nothing is said.
 const NOTABLE_FALSE: f64 = 0.05;
 const NOTABLE_CONTENDED: f64 = 0.25;
+/// Fewer events than this cost no measurable time (50 µs at 100 ns each).
+const LEAST_EVENTS: u64 = 500;
 /// Really shared lines are contended when they are this few; more are data that is passed on.
 const FEW_LINES: u64 = 4;
 /// Most suggestions.
@@ -68,6 +70,7 @@ pub(crate) fn advice(lines: &Lines, talk: &Talk, accesses: u64) -> Vec<Advice> {
     let share = |group: &Group<'_>| group.events as f64 / lines.events.max(1) as f64;
     let mut groups: Vec<Group<'_>> = groups(&lines.list)
         .into_iter()
+        .filter(|group| group.events >= LEAST_EVENTS)
         .filter(|group| match group.kind {
             AdviceKind::FalseSharing => share(group) >= NOTABLE_FALSE,
             AdviceKind::Contended => share(group) >= NOTABLE_CONTENDED && group.lines <= FEW_LINES,
@@ -119,7 +122,10 @@ fn sentence(group: &Group<'_>, share: f64) -> String {
     let line = group.hottest;
     let name = match line.object.as_str() {
         "" => format!("at {} ({})", line.address, line.region),
-        object => format!("{object} at {}", line.address),
+        object => match object.split_once("; ") {
+            None => format!("{object} at {}", line.address),
+            Some((first, _)) => format!("{first} and others at {}", line.address),
+        },
     };
     let lines = match group.lines {
         1 => format!("one line, {name}"),

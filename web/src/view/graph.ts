@@ -47,7 +47,7 @@ export function graph(data: Data, store: Store): HTMLElement {
     nodes.forEach((n, thread) => n.classList.toggle('on', inFocus(focus, thread)))
     edges.forEach((e, i) => lines[i]!.classList.toggle('on', edgeInFocus(focus, e.from, e.to)))
   })
-  section.append(picture, routineKey(routines), note(edges.length, matrix.size, share))
+  section.append(picture, routineKey(routines), note(edges.length, matrix.size, share, data.findings.talk.kind === 'undirected'))
   return section
 }
 
@@ -86,14 +86,15 @@ function edgePath(
     'stroke-width': (STROKE.least + STROKE.most * radius * relative).toFixed(2),
     'stroke-opacity': (0.25 + 0.6 * Math.sqrt(relative)).toFixed(2),
     'marker-end':
-      points.length > 64 ? undefined : relative < FAINT ? 'url(#arrow-faint)' : 'url(#arrow)',
+      points.length > 64 || data.findings.talk.kind === 'undirected' ? undefined : relative < FAINT ? 'url(#arrow-faint)' : 'url(#arrow)',
   })
   path.addEventListener('pointermove', (event) => {
-    const { threads } = data.findings
+    const { threads, talk } = data.findings
+    const undirected = talk.kind === 'undirected'
     showTip(
       event.clientX,
       event.clientY,
-      `${threadName(threads[edge.from]!)} → ${threadName(threads[edge.to]!)}`,
+      `${threadName(threads[edge.from]!)} ${undirected ? '↔' : '→'} ${threadName(threads[edge.to]!)}`,
       el('strong', {}, `${grouped(data.talk.get(edge.from, edge.to))} ${KIND_WORDS[data.findings.talk.kind].label}`),
     )
     store.set({ focus: { from: [edge.from], to: [edge.to] } })
@@ -143,8 +144,12 @@ function node(
       event.clientY,
       el('strong', {}, threadName(info)),
       startOf(info),
-      `${grouped(info.talk_out)} reads by others of what it wrote`,
-      `${grouped(info.talk_in)} reads of what others wrote`,
+      ...(data.findings.talk.kind === 'undirected'
+        ? [`${grouped(info.talk_out + info.talk_in)} pairs with others`]
+        : [
+            `${grouped(info.talk_out)} reads by others of what it wrote`,
+            `${grouped(info.talk_in)} reads of what others wrote`,
+          ]),
     )
     store.set({ focus: { from: [thread], to: [] } })
   })
@@ -170,10 +175,11 @@ function routineKey(routines: string[]): HTMLElement {
   return key
 }
 
-function note(shown: number, all: number, share: number): HTMLElement {
+function note(shown: number, all: number, share: number, undirected: boolean): HTMLElement {
   const text =
     shown < all
-      ? `The ${grouped(shown)} strongest of ${grouped(all)} edges, ${percent(share)} of the reads.`
+      ? `The ${grouped(shown)} strongest of ${grouped(all)} edges, ${percent(share)} of the talk.`
       : `All ${grouped(all)} edges.`
-  return el('p', { class: 'note' }, `${text} An arrow goes from the writer to the reader; width is volume.`)
+  const arrows = undirected ? 'Width' : 'An arrow goes from the writer to the reader; width'
+  return el('p', { class: 'note' }, `${text} ${arrows} is volume.`)
 }

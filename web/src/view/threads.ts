@@ -22,9 +22,18 @@ const COLUMNS: Column[] = [
   { title: 'talk in', key: (t) => t.talk_in, text: (t) => grouped(t.talk_in), numeric: true },
 ]
 
+/** Instead of both directions, where there are none. */
+const UNDIRECTED: Column = {
+  title: 'talk',
+  key: (t) => t.talk_out + t.talk_in,
+  text: (t) => grouped(t.talk_out + t.talk_in),
+  numeric: true,
+}
+
 function columnsFor(findings: Findings): Column[] {
   const placement = findings.placement
-  if (!placement) return COLUMNS
+  const columns = findings.talk.kind === 'undirected' ? [...COLUMNS.slice(0, -2), UNDIRECTED] : COLUMNS
+  if (!placement) return columns
   const [before, after] = [placement.layouts[0]!, placement.layouts[placement.layouts.length - 1]!]
   const place = (layout: typeof before): Column => ({
     title: layout.policy,
@@ -32,7 +41,7 @@ function columnsFor(findings: Findings): Column[] {
     text: (t) => (layout.pu_os[t.id] == null ? '–' : `P#${layout.pu_os[t.id]}`),
     numeric: true,
   })
-  return [...COLUMNS, place(before), place(after)]
+  return [...columns, place(before), place(after)]
 }
 
 export function threads(findings: Findings, store: Store): HTMLElement {

@@ -25,8 +25,8 @@ pub struct Args {
     /// Also show this plan's placement, as the one recommended
     #[arg(long)]
     plan: Option<PathBuf>,
-    /// How many of the hottest lines of memory to show [default: 10, with --json 100, with --html
-    /// 200]
+    /// How many of the hottest lines of memory to show [default: 10, with the details of those that
+    /// carry at least 1 %; with --json 100, with --html 200]
     #[arg(long, value_name = "N")]
     lines: Option<usize>,
     /// Replace the HTML file if it exists
@@ -54,7 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         serde_json::to_string_pretty(&findings)? + "\n"
     } else {
         let (colour, width) = (out.wants_colour(), out.width());
-        report::text(&findings, &profile, TextStyle { colour, width, lines })
+        report::text(&findings, &profile, TextStyle { colour, width, lines: args.lines })
     };
     let name = out.name();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

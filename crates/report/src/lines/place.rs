@@ -39,11 +39,12 @@ impl Place {
         }
     }
 
-    /// `worker() app.c:31`, `worker() app+0x1139`, `app+0x1139`; files without their folders.
+    /// `app.c:31 worker()`, `app+0x1139 worker()`, `app+0x1139`; files without their folders. The
+    /// function, which may be long, comes last: a table cuts it there.
     pub fn short(&self) -> String {
         match self.function.as_str() {
             "" => self.where_in_file(),
-            function => format!("{function} {}", self.where_in_file()),
+            function => format!("{} {function}", self.where_in_file()),
         }
     }
 
@@ -87,11 +88,11 @@ mod tests {
             inlined: "g at app.c:40; main at app.c:50".into(),
         };
         let place = Place::of(&full);
-        assert_eq!(place.short(), "work(int) app.c:31");
+        assert_eq!(place.short(), "app.c:31 work(int)");
         assert_eq!(place.in_words(), "in work(int) at app.c:31");
         assert_eq!(place.inlined_into, ["g at app.c:40", "main at app.c:50"]);
         let lineless = SiteRow { file: String::new(), line: 0, inlined: String::new(), ..full };
-        assert_eq!(Place::of(&lineless).short(), "work(int) app+0x1139");
+        assert_eq!(Place::of(&lineless).short(), "app+0x1139 work(int)");
         assert_eq!(Place::of(&lineless).inlined_into, [""; 0]);
         let nameless = SiteRow { function: String::new(), ..lineless };
         assert_eq!(Place::of(&nameless).in_words(), "at app+0x1139");

@@ -34,7 +34,7 @@ fn instructions_of_one_source_line_are_one_access() {
     assert_eq!(line.raw, Split { truly: 0, falsely: 4000, unknown: 0 });
     assert_eq!(line.waw, Split { truly: 0, falsely: 400, unknown: 0 });
     let [access] = &line.accesses[..] else { panic!("{:?}", line.accesses) };
-    assert_eq!(access.place.short(), "bump(long*) a.c:31");
+    assert_eq!(access.place.short(), "a.c:31 bump(long*)");
     assert_eq!(access.kind, AccessKind::Update);
     assert_eq!((access.takes, access.takes_false), (4400, 4400));
     assert_eq!((access.gives, access.gives_false), (4400, 4400));

@@ -114,7 +114,7 @@ mod tests {
     fn events_by_rank_of_their_line() {
         let hot = Hot::new(&shared(), 2);
         let places: Vec<_> = hot.places.iter().map(Place::short).collect();
-        assert_eq!(places, ["bump(long*) a.c:31", "libx.so.1+0x99", "take, \"quoted\" b.c:7"]);
+        assert_eq!(places, ["a.c:31 bump(long*)", "libx.so.1+0x99", "b.c:7 take, \"quoted\""]);
         assert_eq!(decode(&hot.bytes)[..2], [0xff, 0xff00]);
         let events = decode(&hot.events);
         assert_eq!(events.len(), 9 * 9);

@@ -9,13 +9,18 @@ use crate::numbers::{grouped, percent, short};
 use crate::table::{Align, Table};
 use std::fmt::{self, Write};
 
+/// Most lines that are shown if no number was asked for, and the share of the events that makes one
+/// of them worth its details.
+const LINES_SHOWN: usize = 10;
+const NOTABLE: f64 = 0.01;
 /// Most places in the code that are listed for a line.
 const PLACES_SHOWN: usize = 8;
 /// Most threads whose bytes are listed for a line.
 const OWNERS_SHOWN: usize = 16;
 
 pub(super) fn write_lines(out: &mut String, style: TextStyle, lines: &Lines) -> fmt::Result {
-    let list = &lines.list[..lines.list.len().min(style.lines)];
+    let most = style.lines.unwrap_or(LINES_SHOWN);
+    let list = &lines.list[..lines.list.len().min(most)];
     if list.is_empty() {
         return Ok(());
     }
@@ -40,7 +45,9 @@ pub(super) fn write_lines(out: &mut String, style: TextStyle, lines: &Lines) -> 
     }
     writeln!(out)?;
     write_overview(out, style, list)?;
-    for (index, line) in list.iter().enumerate() {
+    // Unless a number was asked for, lines that hardly matter are not gone into.
+    let detailed = list.iter().filter(|line| style.lines.is_some() || line.share >= NOTABLE);
+    for (index, line) in detailed.enumerate() {
         writeln!(out)?;
         write_line(out, style, index + 1, line)?;
     }
@@ -182,10 +189,10 @@ fn threads(access: &Access) -> Vec<u32> {
     }
 }
 
-/// `main at /src/app.c:50` as `main app.c:50`.
+/// `main at /src/app.c:50` as `app.c:50 main`.
 fn short_caller(caller: &str) -> String {
     match caller.rsplit_once(" at ") {
-        Some((function, place)) => format!("{function} {}", crate::lines::base_name(place)),
+        Some((function, place)) => format!("{} {function}", crate::lines::base_name(place)),
         None => caller.to_owned(),
     }
 }

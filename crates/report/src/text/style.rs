@@ -7,8 +7,8 @@ pub struct TextStyle {
     pub colour: bool,
     /// Columns of the terminal; sentences are broken and tables cut to fit.
     pub width: usize,
-    /// How many of the hottest lines to show.
-    pub lines: usize,
+    /// How many of the hottest lines to show, all with their details; `None`: the usual choice.
+    pub lines: Option<usize>,
 }
 
 impl TextStyle {
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn sentences_wrap_at_spaces() {
-        let style = TextStyle { colour: false, width: 100, lines: 0 };
+        let style = TextStyle { colour: false, width: 100, lines: None };
         let wrapped = style.wrap("word ".repeat(30).trim_end(), "  ");
         let lengths: Vec<_> = wrapped.lines().map(str::len).collect();
         assert_eq!(lengths, [99, 51]);
