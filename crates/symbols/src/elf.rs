@@ -32,6 +32,7 @@ pub(crate) struct Segment {
     pub address: u64,
     /// Bytes in memory: more than in the file where zeroes follow (.bss).
     pub memory_bytes: u64,
+    pub executable: bool,
 }
 
 /// What ties a program to its debug file.
@@ -84,16 +85,17 @@ impl Elf {
         })
     }
 
-    /// Link-time address of byte `offset` of the file, also in the rest of a segment's first page;
-    /// `None` when it is not mapped.
-    pub fn address_of_file_offset(&self, offset: u64) -> Option<u64> {
-        let inside = |s: &&Segment| offset >= s.file_offset && offset - s.file_offset < s.bytes;
-        let around = |s: &&Segment| {
-            let start = s.file_offset / PAGE * PAGE;
-            offset >= start && offset < s.file_offset + s.bytes
+    /// Link-time address of byte `offset` of the file where it is mapped as code; mappings begin with
+    /// the page in which their segment begins. `None` when it is not mapped.
+    ///
+    /// Linkers let segments share pages of the file, so the same byte may be mapped twice, for other
+    /// purposes.
+    pub fn address_of_code(&self, offset: u64) -> Option<u64> {
+        let maps = |s: &&Segment| {
+            offset >= s.file_offset / PAGE * PAGE && offset < s.file_offset + s.bytes
         };
-        let segment =
-            self.segments.iter().find(inside).or_else(|| self.segments.iter().find(around))?;
+        let mut code = self.segments.iter().filter(|s| s.executable);
+        let segment = code.find(maps).or_else(|| self.segments.iter().find(maps))?;
         Some((segment.address + offset).wrapping_sub(segment.file_offset))
     }
 
@@ -107,7 +109,11 @@ impl Elf {
 fn segment_of<'data>(segment: &impl ObjectSegment<'data>) -> Segment {
     let (file_offset, bytes) = segment.file_range();
     let (address, memory_bytes) = (segment.address(), segment.size());
-    Segment { file_offset, bytes, address, memory_bytes }
+    let executable = match segment.flags() {
+        object::SegmentFlags::Elf { p_flags } => p_flags & object::elf::PF_X != 0,
+        _ => false,
+    };
+    Segment { file_offset, bytes, address, memory_bytes, executable }
 }
 
 fn thread_local_block(data: &ReadCache<File>) -> (u64, u64) {
@@ -177,12 +183,13 @@ mod tests {
             bytes,
             address,
             memory_bytes,
+            executable: address == 0x5718,
         };
         let elf = Elf {
             path: PathBuf::new(),
             segments: vec![
-                segment(0, 0x800, 0, 0x800),
-                segment(0x1800, 0x900, 0x5800, 0x900),
+                segment(0, 0x1714, 0, 0x1714),
+                segment(0x1718, 0x900, 0x5718, 0x900),
                 segment(0x2a00, 0x100, 0x8a00, 0x4000),
             ],
             functions: Symbols::default(),
@@ -193,12 +200,11 @@ mod tests {
             has_dwarf: false,
             link: DebugLink::default(),
         };
-        assert_eq!(elf.address_of_file_offset(0x7ff), Some(0x7ff));
-        assert_eq!(elf.address_of_file_offset(0x1840), Some(0x5840));
-        // A mapping begins with the page in which its segment begins.
-        assert_eq!(elf.address_of_file_offset(0x1000), Some(0x5000));
-        assert_eq!(elf.address_of_file_offset(0x900), None);
-        assert_eq!(elf.address_of_file_offset(0x2b00), None);
+        let address = |offset| elf.address_of_code(offset);
+        assert_eq!((address(0xfff), address(0x1840)), (Some(0xfff), Some(0x5840)));
+        // The page that two segments share is mapped twice; as code, it is the second's.
+        assert_eq!((address(0x1000), address(0x1710)), (Some(0x5000), Some(0x5710)));
+        assert_eq!((address(0x2a80), address(0x2b00)), (Some(0x8a80), None));
         assert!(elf.contains(0x8a00) && elf.contains(0xc9ff) && !elf.contains(0xca00));
     }
 }

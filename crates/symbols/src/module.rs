@@ -58,7 +58,7 @@ impl Module {
     /// What is added to link-time addresses in a process that has mapped byte `file_offset` of the
     /// file at `start`.
     pub fn load_bias(&self, start: u64, file_offset: u64) -> Option<u64> {
-        Some(start.wrapping_sub(self.elf.address_of_file_offset(file_offset)?))
+        Some(start.wrapping_sub(self.elf.address_of_code(file_offset)?))
     }
 
     /// Whether link-time address `address` is code or data of the file.
@@ -68,13 +68,13 @@ impl Module {
 
     /// Demangled name of the function that contains byte `file_offset` of the file.
     pub fn function(&self, file_offset: u64) -> Option<String> {
-        let address = self.elf.address_of_file_offset(file_offset)?;
+        let address = self.elf.address_of_code(file_offset)?;
         Some(demangle(&self.symbol_at(|elf| &elf.functions, address)?.name))
     }
 
     /// What the instruction at byte `file_offset` of the file belongs to; empty where unknown.
     pub fn place(&self, file_offset: u64) -> Place {
-        let Some(address) = self.elf.address_of_file_offset(file_offset) else {
+        let Some(address) = self.elf.address_of_code(file_offset) else {
             return Place::default();
         };
         let mut place = self.dwarf().map(|dwarf| dwarf.place(address)).unwrap_or_default();

@@ -24,7 +24,7 @@ impl Symbols {
         symbols: impl Iterator<Item = S>,
     ) -> Self {
         let mut found: Vec<(Symbol, bool)> = symbols
-            .filter(|s| s.is_definition() && s.kind() == kind)
+            .filter(|s| !s.is_undefined() && s.kind() == kind)
             .filter_map(|s| {
                 let name = s.name().ok().filter(|name| !name.is_empty())?.to_string();
                 Some((Symbol { address: s.address(), size: s.size(), name }, s.is_local()))
