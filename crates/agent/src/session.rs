@@ -111,7 +111,7 @@ fn map_file(place: &Place<'_>, fd: u64) -> Option<()> {
         }
         let offset = offset_of_segment(place.segment);
         let bytes = session::SESSION_BYTES;
-        let base = sys::map(0, bytes, READ_WRITE, SHARED, fd as i64, offset);
+        let base = sys::map_away(bytes, READ_WRITE, SHARED, fd as i64, offset);
         if base.is_none() {
             let header = match place.segment {
                 0 => Some(first),
@@ -177,6 +177,12 @@ pub fn first() -> &'static Header {
 /// Number of this process's segment.
 pub fn segment() -> u32 {
     SEGMENT.load(Ordering::Relaxed)
+}
+
+/// Whether `address` lies in the mapped segment.
+pub fn contains(address: u64) -> bool {
+    let base = BASE.load(Ordering::Relaxed);
+    (base..base + session::SESSION_BYTES).contains(&address)
 }
 
 /// A segment for a child process; `None` when there are too many.

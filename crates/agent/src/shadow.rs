@@ -1,17 +1,21 @@
 //! The shadow memory: one word per block of the program's memory.
 
+pub mod folding;
+
 use crate::counting;
 use crate::session;
 use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::indirect;
-use engine::options::LINE_SHIFT;
+use engine::options::{FAR_ADDRESS_BITS, LINE_SHIFT};
 use wire::session::mode;
 
 /// Bytes of user address space on x86-64 with four page-table levels.
 const ADDRESS_SPACE: u64 = 1 << 47;
 /// Most banks; mirrors `slow/shadow.h`.
-const MAX_BANKS: usize = 8;
+pub const MAX_BANKS: usize = 24;
+/// Part of it that a far bank tells apart.
+const FAR_SPACE: u64 = 1 << FAR_ADDRESS_BITS;
 
 /// Where the near shadow may start: just below 2 GiB, so that its base fits a displacement and the
 /// low addresses stay free for programs that are not position independent. Alternatives follow for
@@ -30,6 +34,7 @@ const _: () = assert!(BELOW_PROGRAMS + indirect::BYTES < 4 << 20);
 unsafe extern "C" {
     /// In `slow/shadow.h`.
     static mut tt_shadow: [u64; MAX_BANKS];
+    static mut tt_reach: [u64; MAX_BANKS];
     static mut tt_banks: u64;
     static mut tt_block_shift: u64;
     fn tt_release_locks();
@@ -52,8 +57,13 @@ pub struct Placed {
     pub tables: [i32; 2],
 }
 
-fn bank_bytes() -> u64 {
-    (ADDRESS_SPACE >> session::header().block_shift.load(Ordering::Relaxed)) * 8
+fn block_shift() -> u32 {
+    session::header().block_shift.load(Ordering::Relaxed)
+}
+
+/// Bytes of a bank that covers so much of the address space.
+fn bank_bytes(space: u64) -> u64 {
+    (space >> block_shift()) * 8
 }
 
 /// Maps bank 0, what belongs to all banks, and the tables; `None` when there is no room.
@@ -62,10 +72,10 @@ pub fn map() -> Option<Placed> {
     unsafe { tt_block_shift = session::header().block_shift.load(Ordering::Relaxed).into() };
     for base in BASES {
         let start = base - TABLES_BYTES;
-        let low = TABLES_BYTES + bank_bytes();
+        let low = TABLES_BYTES + bank_bytes(ADDRESS_SPACE);
         if map_at(start, low) {
             if map_common(Some(base + WRITTEN_ABOVE)).is_some() {
-                add_bank(base);
+                add_bank(base, ADDRESS_SPACE);
                 return Some(Placed { near: Some(base as i32), tables: tables_at(start) });
             }
             // SAFETY: just mapped.
@@ -83,7 +93,7 @@ pub fn map() -> Option<Placed> {
 /// Maps what describes blocks and lines for all banks together, as far as the mode needs it: the
 /// bytes written (or the second accessors) there if that is asked for, and the last sites.
 fn map_common(written_at: Option<u64>) -> Option<()> {
-    let shift = session::header().block_shift.load(Ordering::Relaxed);
+    let shift = block_shift();
     let mode = counting::mode();
     if !matches!(mode, mode::DETAIL | mode::UNDIRECTED) {
         return Some(());
@@ -92,11 +102,11 @@ fn map_common(written_at: Option<u64>) -> Option<()> {
     let bytes = (ADDRESS_SPACE >> unit) * 8;
     let written = match written_at {
         Some(at) => map_at(at, bytes).then_some(at)?,
-        None => sys::anonymous(bytes)?,
+        None => sys::anonymous_away(bytes)?,
     };
     keep_private(written, bytes);
     let site_bytes = (ADDRESS_SPACE >> shift.max(LINE_SHIFT)) * 4;
-    let sites = sys::anonymous(site_bytes)?;
+    let sites = sys::anonymous_away(site_bytes)?;
     keep_private(sites, site_bytes);
     // SAFETY: before any slow path runs.
     unsafe {
@@ -157,20 +167,30 @@ pub fn map_bank() -> Option<usize> {
     if bank == MAX_BANKS {
         return None;
     }
-    add_bank(sys::anonymous(bank_bytes())?);
+    add_bank(sys::anonymous_away(bank_bytes(FAR_SPACE))?, FAR_SPACE);
+    if bank <= 1 {
+        folding::start();
+    }
     Some(bank)
 }
 
-fn add_bank(base: u64) {
+fn add_bank(base: u64, space: u64) {
     let bank = BANKS.load(Ordering::Relaxed) as usize;
-    keep_private(base, bank_bytes());
+    keep_private(base, bank_bytes(space));
     // SAFETY: slow paths see the bank once it is counted.
     unsafe {
         tt_shadow[bank] = base;
+        tt_reach[bank] = space - 1;
         BASE[bank].store(base, Ordering::Relaxed);
         BANKS.store(bank as u64 + 1, Ordering::Relaxed);
         AtomicU64::from_ptr(&raw mut tt_banks).store(bank as u64 + 1, Ordering::Release);
     }
+}
+
+/// The address space that a bank tells apart.
+fn space_of(bank: usize) -> u64 {
+    // SAFETY: set before the bank was counted.
+    unsafe { tt_reach[bank] + 1 }
 }
 
 /// In a fork's child: empty shadow where the parent's was; the parent's was not copied. `near`: code
@@ -181,8 +201,9 @@ pub fn renew(near: bool) -> bool {
     if map_common(near.then_some(base + WRITTEN_ABOVE)).is_none() {
         return false;
     }
-    if map_at(base, bank_bytes()) {
-        add_bank(base);
+    let space = space_of(0);
+    if map_at(base, bank_bytes(space)) {
+        add_bank(base, space);
         return true;
     }
     !near && map_bank().is_some()
@@ -199,21 +220,42 @@ pub fn base_of(bank: usize) -> u64 {
     BASE[bank].load(Ordering::Relaxed)
 }
 
-fn banks() -> impl Iterator<Item = u64> {
-    (0..BANKS.load(Ordering::Relaxed) as usize).map(base_of)
+fn banks() -> core::ops::Range<usize> {
+    0..BANKS.load(Ordering::Relaxed) as usize
+}
+
+/// Whether `address` lies in memory that is the agent's.
+fn is_own(address: u64) -> bool {
+    let shadow =
+        |bank| (base_of(bank)..base_of(bank) + bank_bytes(space_of(bank))).contains(&address);
+    let line_bytes = (ADDRESS_SPACE >> LINE_SHIFT) * 8;
+    let common = |start: u64| start != 0 && (start..start + line_bytes).contains(&address);
+    session::contains(address) || banks().any(shadow) || common(written()) || common(last_sites())
+}
+
+/// Addresses of the words of the whole blocks in `start..end` in a bank: a range, or several where the
+/// bank folds the address space.
+fn words(bank: usize, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
+    let (base, space, shift) = (base_of(bank), space_of(bank), block_shift());
+    let last = end >> shift;
+    let mut block = start.next_multiple_of(1 << shift) >> shift;
+    core::iter::from_fn(move || {
+        let blocks = space >> shift;
+        let first = block;
+        block = last.min((first / blocks + 1) * blocks);
+        let at = base + first % blocks * 8;
+        (first < last).then(|| (at, at + (block - first) * 8))
+    })
 }
 
 /// Forgets who wrote and read program addresses `start..end`: the memory is new.
 pub fn clear(start: u64, end: u64) {
-    let shift = session::header().block_shift.load(Ordering::Relaxed);
     if end <= start || end > ADDRESS_SPACE {
         return;
     }
     counting::forget(start, end);
-    // Blocks that lie wholly in the range.
-    let (first, last) = (start.next_multiple_of(1 << shift) >> shift, end >> shift);
-    if last > first {
-        banks().for_each(|base| clear_words(base + first * 8, base + last * 8));
+    for (first, last) in banks().flat_map(|bank| words(bank, start, end)) {
+        clear_words(first, last);
     }
 }
 
@@ -248,16 +290,22 @@ fn clear_written(first: u64, last: u64) {
 
 /// The program has moved `bytes` from `from` to `to`.
 pub fn copy(from: u64, to: u64, bytes: u64) {
-    let shift = session::header().block_shift.load(Ordering::Relaxed);
+    let shift = block_shift();
     if from.max(to).saturating_add(bytes) > ADDRESS_SPACE {
         return;
     }
-    for base in banks() {
-        let words = |address: u64| (base + (address >> shift) * 8) as *mut u8;
-        // SAFETY: within the shadow; the old and the new place do not overlap.
-        unsafe {
-            core::ptr::copy_nonoverlapping(words(from), words(to), (bytes >> shift) as usize * 8)
-        };
+    for bank in banks() {
+        let word = |address: u64| base_of(bank) + ((address & (space_of(bank) - 1)) >> shift) * 8;
+        let places = (0..bytes >> shift).map(|k| k << shift);
+        for (old, new) in places.map(|at| (word(from + at), word(to + at))) {
+            // SAFETY: within the shadow.
+            unsafe {
+                let value = AtomicU64::from_ptr(old as *mut u64).load(Ordering::Relaxed);
+                if value != 0 || *(new as *const u64) != 0 {
+                    AtomicU64::from_ptr(new as *mut u64).store(value, Ordering::Relaxed);
+                }
+            }
+        }
     }
     if counting::mode() == mode::DETAIL {
         let lines = |base: u64, each: u64, address: u64| {
@@ -279,23 +327,27 @@ pub fn copy(from: u64, to: u64, bytes: u64) {
 /// many readings were forgotten.
 ///
 /// Only shadow pages in memory are looked at, and only those of memory that is mapped now.
-pub fn forget_readers(bank: usize, slots: u64) -> u64 {
-    let shift = session::header().block_shift.load(Ordering::Relaxed);
-    let base = base_of(bank);
-    let is_shadow = |start: u64| banks().any(|b| start >= b && start < b + bank_bytes());
+/// `None` when the program has forbidden what it takes to look.
+pub fn forget_readers(bank: usize, slots: u64) -> Option<u64> {
+    let block = 1 << block_shift();
     let mut forgotten = 0;
-    for (start, end) in crate::modules::program_mappings() {
-        if is_shadow(start) || end > ADDRESS_SPACE {
+    let mappings = crate::modules::program_mappings();
+    if mappings.is_empty() {
+        return None;
+    }
+    for (start, end) in mappings {
+        if is_own(start) || end > ADDRESS_SPACE {
             continue;
         }
-        let first = (base + (start >> shift) * 8) & !4095;
-        let last = (base + (end >> shift) * 8).next_multiple_of(4096);
-        forgotten += forget_in(first, last, slots);
+        let whole = (start & !(block - 1), end.next_multiple_of(block));
+        for (first, last) in words(bank, whole.0, whole.1) {
+            forgotten += forget_in(first & !4095, last.next_multiple_of(4096), slots)?;
+        }
     }
-    forgotten
+    Some(forgotten)
 }
 
-fn forget_in(first: u64, last: u64, slots: u64) -> u64 {
+fn forget_in(first: u64, last: u64, slots: u64) -> Option<u64> {
     const CHUNK: u64 = 512;
     let mut forgotten = 0;
     let mut page = first;
@@ -307,8 +359,11 @@ fn forget_in(first: u64, last: u64, slots: u64) -> u64 {
             sys::call(sys::MINCORE, [page, pages * 4096, resident.as_mut_ptr() as u64, 0, 0, 0])
                 == 0
         };
+        if !ok {
+            return None;
+        }
         for k in 0..pages {
-            if ok && resident[k as usize] & 1 == 0 {
+            if resident[k as usize] & 1 == 0 {
                 continue;
             }
             for word in 0..512 {
@@ -323,5 +378,5 @@ fn forget_in(first: u64, last: u64, slots: u64) -> u64 {
         }
         page += pages * 4096;
     }
-    forgotten
+    Some(forgotten)
 }

@@ -124,6 +124,32 @@ pub fn anonymous(bytes: u64) -> Option<u64> {
     }
 }
 
+/// Where large reservations go: between the low shadow and programs, away from libraries, which need
+/// the address space around them for translations.
+const AWAY: core::ops::Range<u64> = 0x2000_0000_0000..0x5400_0000_0000;
+/// Steps in which a place is sought there.
+const AWAY_STEP: u64 = 1 << 40;
+
+/// Maps a large reservation; `None` on failure. Arguments as for [`map`].
+pub fn map_away(bytes: u64, protection: u64, flags: u64, fd: i64, offset: u64) -> Option<u64> {
+    let mut hint = AWAY.start;
+    while hint + bytes <= AWAY.end {
+        // SAFETY: does not replace anything.
+        match unsafe { map(hint, bytes, protection, flags | MAP_FIXED_NOREPLACE, fd, offset) } {
+            // A kernel before 4.17 takes the address as a hint, and any place will do.
+            Some(at) => return Some(at),
+            None => hint += AWAY_STEP,
+        }
+    }
+    // SAFETY: at a place that the kernel chooses.
+    unsafe { map(0, bytes, protection, flags, fd, offset) }
+}
+
+/// As [`anonymous`], for a large reservation.
+pub fn anonymous_away(bytes: u64) -> Option<u64> {
+    map_away(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+}
+
 /// CLOCK_MONOTONIC, ns.
 pub fn now_ns() -> i64 {
     clock_ns(1)

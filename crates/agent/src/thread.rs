@@ -31,7 +31,7 @@ const FIRST_EVENT_BITS: u32 = 9;
 
 unsafe extern "C" {
     /// In `slow.c`: logical id of the thread in each slot of each bank; bank of each logical id.
-    static mut tt_slot_owner: [[u32; 64]; 8];
+    static mut tt_slot_owner: [[u32; 64]; shadow::MAX_BANKS];
     static mut tt_bank_of: [u8; 1 << 16];
 }
 
@@ -241,7 +241,7 @@ impl Registry {
         let slots = &mut self.slots[bank];
         let left = slots.iter().enumerate().filter(|(_, s)| **s == Slot::Left);
         let mask = left.fold(0, |mask, (slot, _)| mask | 1 << slot);
-        let forgotten = shadow::forget_readers(bank, mask);
+        let forgotten = shadow::forget_readers(bank, mask)?;
         session::header().readers_forgotten.fetch_add(forgotten, Ordering::Relaxed);
         slots.iter_mut().filter(|s| **s == Slot::Left).for_each(|s| *s = Slot::Free);
         Some(())

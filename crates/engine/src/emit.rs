@@ -5,7 +5,7 @@
 
 use crate::control;
 use crate::liveness;
-use crate::options::{Options, Shadow};
+use crate::options::{FAR_ADDRESS_BITS, Options, Shadow};
 use crate::recovery::{Entry, Parked};
 use crate::regs;
 use crate::track::Key;
@@ -229,7 +229,11 @@ impl Emitter {
     ) -> Result<(), IcedError> {
         let r = regs::full(register);
         if key.base == Register::None && key.index == Register::None && !key.fs {
-            let block = displacement as u64 >> self.block_shift;
+            let address = match self.shadow {
+                Shadow::Near { .. } => displacement as u64,
+                Shadow::Far => displacement as u64 & ((1 << FAR_ADDRESS_BITS) - 1),
+            };
+            let block = address >> self.block_shift;
             self.instruction(&Instruction::with2(Code::Mov_r64_imm64, r, block)?)?;
         } else {
             self.address(r, key, displacement)?;
@@ -240,8 +244,14 @@ impl Emitter {
 
     /// Replaces the address in a register by its block's shadow word; changes flags.
     pub fn word_of_address(&mut self, register: usize) -> Result<(), IcedError> {
-        let shift = self.block_shift as i32;
-        self.instruction(&Instruction::with2(Code::Shr_rm64_imm8, regs::full(register), shift)?)?;
+        let r = regs::full(register);
+        let mut shift = self.block_shift;
+        if self.shadow == Shadow::Far {
+            let folded = u64::BITS - FAR_ADDRESS_BITS;
+            self.instruction(&Instruction::with2(Code::Shl_rm64_imm8, r, folded as i32)?)?;
+            shift += folded;
+        }
+        self.instruction(&Instruction::with2(Code::Shr_rm64_imm8, r, shift as i32)?)?;
         self.word_of_block(register)
     }
 

@@ -5,9 +5,14 @@
 pub enum Shadow {
     /// Word of block b at `base + 8·b` with a base that fits a 32-bit displacement: one instruction.
     Near { base: i32 },
-    /// Word of block b at `8·(b + gs:[BANK_BASE8])`: one instruction more, any base, several banks.
+    /// Word of block b at `8·(b + gs:[BANK_BASE8])`, b being that of the low [`FAR_ADDRESS_BITS`] of
+    /// the address: two instructions more, any base, many banks.
     Far,
 }
+
+/// Bits of an address that tell blocks apart in a far bank: 2 TiB of address space for a bank of
+/// 64-byte blocks, so that there is room for two dozen.
+pub const FAR_ADDRESS_BITS: u32 = 44;
 
 /// What translated code counts, and so which checks it has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

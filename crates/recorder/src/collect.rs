@@ -251,6 +251,14 @@ fn limits(header: &Header) -> Vec<String> {
             "so many invalidations are not counted",
         ),
         (
+            &header.mappings_folded,
+            "mapping lies a multiple of 16 TiB away from another, and there were more than 47 threads \
+             at once",
+            "mappings lie a multiple of 16 TiB away from others, and there were more than 47 threads \
+             at once",
+            "events of some threads in them may be missing or counted against each other",
+        ),
+        (
             &header.sites_unseen,
             "instruction accesses memory in a way the engine cannot follow (gather, scatter, %gs)",
             "instructions access memory in a way the engine cannot follow (gather, scatter, %gs)",

@@ -193,6 +193,9 @@ pub struct Header {
     /// Reads by exited threads that were forgotten when their slots were reused: invalidations of
     /// those readers are not counted.
     pub readers_forgotten: AtomicU64,
+    /// Mappings of the program that lie a multiple of 16 TiB away from others while more than one bank
+    /// of shadow memory is in use: the banks cannot tell them apart.
+    pub mappings_folded: AtomicU64,
     /// Accesses whose address the engine could not compute (gather, scatter, %gs).
     pub sites_unseen: AtomicU64,
     /// Modules beyond [`MAX_MODULES`].

@@ -144,6 +144,25 @@ fn a_ring_of_256_threads() {
     check(&[binary.to_str().unwrap(), "ring", "256", "3", "16", "64"], 64, runtime.noise(7));
 }
 
+#[test]
+fn a_ring_of_1024_threads_at_once() {
+    let runtime = Runtime::Pthreads;
+    let binary = runtime.target(&["-O2"]).build().unwrap_or_else(|error| panic!("{error}"));
+    check(&[binary.to_str().unwrap(), "ring", "1024", "2", "4", "64"], 64, runtime.noise(5));
+}
+
+#[test]
+fn ten_thousand_threads_in_one_run() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("storm.tt");
+    let storm = e2e::stress::command("thread_storm", &["10", "1024"]);
+    let storm: Vec<&str> = storm.iter().map(String::as_str).collect();
+    let recorded = threadtalk.record(&profile, &[], &storm).run().expect_code(0);
+    let json = profile_json(&profile);
+    assert_eq!(json["totals"]["threads"], 10 * 1024 + 1, "{recorded}");
+    assert!(!recorded.stderr_text().contains("ran unprofiled"), "{recorded}");
+}
+
 /// Programs that wait on eventfds, or on one barrier a step.
 #[track_caller]
 fn own_program(name: &str, arguments: &[&str], noise: Noise) {

@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MAX_PARTICIPANTS = 256 };
+enum { MAX_PARTICIPANTS = 1200 };
 
 typedef struct {
     const char *name;

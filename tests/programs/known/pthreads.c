@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static Setup setup;
@@ -63,6 +64,10 @@ int main(int argc, char **argv) {
     setup = read_setup(argc, argv, 1);
     const char *ending = argc > 6 ? argv[6] : "return";
     regions = map_regions(&setup);
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files); // one for each participant
     arrived = eventfd(0, 0);
     pthread_t threads[MAX_PARTICIPANTS];
     for (int p = 0; p < setup.participants; p++) go[p] = eventfd(0, 0);

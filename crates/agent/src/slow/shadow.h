@@ -6,7 +6,8 @@
 //   bits 0..46   reader slots; a writer's own slot is set by its write
 //
 // 47 threads share a bank, a flat array of words. While one bank suffices, a word changes by
-// compare-and-swap. With more banks every block has a word in each: the writer stands in all of them,
+// compare-and-swap. Further banks are smaller: they fold addresses 16 TiB apart into one word, which
+// `shadow.rs` watches over. With more banks every block has a word in each: the writer stands in all of them,
 // readers only in their own, and slow paths take the block's lock; fast paths never do. The writer in
 // bank 0 is the true one: other banks may be younger than the write.
 //
@@ -27,7 +28,7 @@ typedef uint8_t u8;
 #define WRITER_SHIFT 48
 #define FOREIGN (1ull << 47)
 #define READERS (FOREIGN - 1)
-#define MAX_BANKS 8
+#define MAX_BANKS 24
 #define LINE_SHIFT 6
 #define LINE 64ull
 #define LOCKS 4096
@@ -49,6 +50,7 @@ struct thread {
 };
 
 u64 tt_shadow[MAX_BANKS];              // address of the word of block 0 in each bank
+u64 tt_reach[MAX_BANKS];               // bits of an address that count in each bank
 u64 tt_banks;                          // banks in use
 u64 tt_block_shift;                    // log2 of the block's bytes
 u64 tt_written;                        // address of the bits of line 0
@@ -60,7 +62,7 @@ u8 tt_filtered;                        // the program has filters of system call
 static u8 tt_block_locks[LOCKS];
 
 static inline u64 *word_in(u64 bank, u64 address) {
-    return (u64 *)(tt_shadow[bank] + ((address >> tt_block_shift) << 3));
+    return (u64 *)(tt_shadow[bank] + (((address & tt_reach[bank]) >> tt_block_shift) << 3));
 }
 
 static inline u64 *word_of(const struct thread *t, u64 address) {

@@ -31,6 +31,9 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
         forget(address, address.saturating_add(bytes));
     }
     let result = call(sys::MMAP, a);
+    if result > 0 {
+        shadow::folding::note(result as u64, result as u64 + bytes);
+    }
     let private_file = flags & (sys::MAP_ANONYMOUS | sys::MAP_SHARED) == 0;
     if result > 0 && protection & sys::PROT_EXEC != 0 && private_file {
         let mut path = [0; 488];
@@ -53,6 +56,7 @@ pub fn mremap(a: [u64; 6]) -> Outcome {
     let result = call(sys::MREMAP, a);
     if result > 0 {
         let new = result as u64;
+        shadow::folding::note(new, new + new_bytes);
         if new != old {
             shadow::copy(old, new, old_bytes.min(new_bytes));
             forget(old, old + old_bytes);
@@ -96,6 +100,8 @@ pub fn brk(a: [u64; 6]) -> Outcome {
     let before = BREAK.swap(now, Ordering::Relaxed);
     if now < before {
         shadow::clear(now, before);
+    } else if before != 0 {
+        shadow::folding::note(before, now);
     }
     Outcome::Done(result)
 }
