@@ -68,6 +68,13 @@ impl Check {
         1 + usize::from(self.may_cross)
     }
 
+    /// Whether both may touch the same block at addresses made of the same registers.
+    fn is_near(&self, other: &Check, block: i64) -> bool {
+        self.key == other.key
+            && other.displacement.wrapping_sub(self.end()) < block
+            && self.displacement.wrapping_sub(other.end()) < block
+    }
+
     /// Whether `other` asks for nothing that this check does not ask.
     fn covers(&self, other: &Check, mode: Mode) -> bool {
         let at = other.displacement.wrapping_sub(self.displacement);
@@ -177,7 +184,7 @@ pub fn plan(
         }
         for window in windows(a, options) {
             let check = check_of(plan, a, window, options.mode);
-            if !options.merge || separate(a) || !merge(&mut checks[epoch..], &check, options.mode) {
+            if !options.merge || separate(a) || !merge(&mut checks[epoch..], &check, options) {
                 checks.push(check);
             }
         }
@@ -186,7 +193,7 @@ pub fn plan(
         group(&mut checks, options);
     }
     if options.hoist {
-        hoist(&mut checks, plan, liveness);
+        hoist(&mut checks, plan, liveness, options);
     }
     checks.sort_by_key(|c| c.position);
     checks
@@ -211,14 +218,26 @@ fn check_of(plan: &Plan, a: &Access, (at, span, may_cross): (i64, i64, bool), mo
 }
 
 /// Whether an earlier check of the same address covers `new`, possibly by growing it to a write.
-fn merge(earlier: &mut [Check], new: &Check, mode: Mode) -> bool {
-    for c in earlier.iter_mut().filter(|c| c.key == new.key) {
-        if c.covers(new, mode) {
+fn merge(earlier: &mut [Check], new: &Check, options: &Options) -> bool {
+    for k in 0..earlier.len() {
+        let c = &earlier[k];
+        if c.key != new.key {
+            continue;
+        }
+        if c.covers(new, options.mode) {
             return true;
         }
-        // A read, then a write in the same segment: one check for both, at the read.
+        // A read, then a write in the same segment: one check for both, at the read; unless another
+        // write comes before it, who is then the one to take the block.
         let same = c.displacement == new.displacement && c.span == new.span;
-        if same && new.exclusive && !c.exclusive && c.segment == new.segment {
+        let first = |z: &Check| !(z.exclusive && z.is_near(new, options.block_bytes()));
+        if same
+            && new.exclusive
+            && !c.exclusive
+            && c.segment == new.segment
+            && earlier[k + 1..].iter().all(first)
+        {
+            let c = &mut earlier[k];
             c.exclusive = true;
             c.written = new.written;
             c.members.extend(new.members.iter().copied());
@@ -235,7 +254,11 @@ fn group(checks: &mut Vec<Check>, options: &Options) {
         if dead[x] {
             continue;
         }
-        let members = group_of(checks, &dead, x, options.window());
+        let members =
+            in_order(checks, &dead, group_of(checks, &dead, x, options.window()), options);
+        if !members.contains(&x) {
+            continue;
+        }
         if members.iter().map(|&y| checks[y].cost()).sum::<usize>() < 3 {
             continue;
         }
@@ -264,6 +287,28 @@ fn group_of(checks: &[Check], dead: &[bool], x: usize, window: i64) -> Vec<usize
         .collect()
 }
 
+/// Of a group's members, those that can move to the first of them without moving over a check that
+/// stays and may touch the same block: who comes first there decides what is counted. (Checks of other
+/// registers may be moved over: where the window lies in one block, the first member has settled it.)
+fn in_order(
+    checks: &[Check],
+    dead: &[bool],
+    mut group: Vec<usize>,
+    options: &Options,
+) -> Vec<usize> {
+    group.sort_unstable();
+    let block = options.block_bytes();
+    let mut kept: Vec<usize> = Vec::with_capacity(group.len());
+    for y in group {
+        let first = kept.first().map_or(y, |first| first + 1);
+        let mut between = (first..y).filter(|z| !dead[*z] && !kept.contains(z));
+        if !between.any(|z| checks[z].is_near(&checks[y], block)) {
+            kept.push(y);
+        }
+    }
+    kept
+}
+
 /// One check for all of `parts`.
 fn join<'a>(parts: impl Iterator<Item = &'a Check> + Clone) -> Check {
     let first = parts.clone().next().expect("at least one check");
@@ -285,17 +330,27 @@ fn join<'a>(parts: impl Iterator<Item = &'a Check> + Clone) -> Check {
 }
 
 /// Moves each check that would have to save flags back to the nearest place in its segment where
-/// flags are dead and its registers unchanged.
-fn hoist(checks: &mut [Check], plan: &Plan, liveness: &BlockLiveness) {
-    for c in checks.iter_mut().filter(|c| liveness.live[c.position].flags != 0) {
+/// flags are dead and its registers unchanged; not over a check that may touch the same block.
+fn hoist(checks: &mut [Check], plan: &Plan, liveness: &BlockLiveness, options: &Options) {
+    let block = options.block_bytes();
+    for k in 0..checks.len() {
+        let c = &checks[k];
+        if liveness.live[c.position].flags == 0 {
+            continue;
+        }
+        let stops = |z: &Check| z.is_near(c, block) || z.key != c.key && z.exclusive != c.exclusive;
         let mut p = c.position;
         while p > 0 && plan.segments[p - 1] == c.segment && plan.repeats[p - 1].is_none() {
+            // A check at `p` that stands before this one stays before it only from here on.
+            if checks[..k].iter().any(|z| z.position == p && stops(z)) {
+                break;
+            }
             p -= 1;
             if !plan.snapshots[p].knows(&c.key) {
                 break;
             }
             if liveness.live[p].flags == 0 {
-                c.position = p;
+                checks[k].position = p;
                 break;
             }
         }

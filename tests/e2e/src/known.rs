@@ -1,6 +1,7 @@
 //! The programs with known truth of `tests/programs/known/`.
 
 use std::path::PathBuf;
+use test_support::target::TargetError;
 use test_support::{Compiler, Target};
 
 /// A program that runs the patterns of `patterns.h`, by the threads it uses.
@@ -64,4 +65,31 @@ pub fn program(name: &str, flags: &[&str]) -> PathBuf {
         .flags(&["-pthread"])
         .build()
         .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Programs whose threads take turns, so that every event in their data is the same in each run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Serial {
+    C,
+    CByClang,
+    Cxx,
+    Fortran,
+}
+
+impl Serial {
+    /// The program compiled with `flags`; `None` where there is no compiler for it.
+    pub fn build(self, flags: &[&str]) -> Option<PathBuf> {
+        let (compiler, source, own) = match self {
+            Serial::C => (Compiler::Gcc, "serial.c", "-pthread"),
+            Serial::CByClang => (Compiler::Clang, "serial.c", "-pthread"),
+            Serial::Cxx => (Compiler::Gxx, "serial_cxx.cpp", "-pthread"),
+            Serial::Fortran => (Compiler::Gfortran, "serial_fortran.f90", "-fopenmp"),
+        };
+        let target = Target::new(compiler, &format!("tests/programs/known/{source}"));
+        match target.flags(flags).flags(&[own]).build() {
+            Ok(binary) => Some(binary),
+            Err(TargetError::NoCompiler(_)) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
 }

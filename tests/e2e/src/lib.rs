@@ -4,6 +4,7 @@
 //! with the flags they are compiled with ([`known`], [`stress`]). The tests are in `tests/`:
 //!
 //! * `known.rs`: programs with known truth, every cell of the matrix;
+//! * `exact.rs`: the engine against the reference, event by event;
 //! * `endings.rs`: programs that end in all ways, and what is kept of them;
 //! * `unchanged.rs`: output and exit status native and recorded;
 //! * `real.rs`: programs of the distribution;

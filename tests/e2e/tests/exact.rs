@@ -1,0 +1,182 @@
+//! The engine against the reference: two recordings of programs whose threads take turns must agree
+//! on every event in the program's data, with its kind, sharing, code sites and bytes.
+
+use e2e::known::{self, Serial};
+use std::collections::BTreeMap;
+use test_support::{Scratch, Threadtalk, probe};
+
+/// Line (distance from the start of its region), from, to, kind, sharing, both sites.
+type Event = (String, u64, String, String, String, String, String, String);
+/// Count and the bytes of both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Sum {
+    count: u64,
+    from_bytes: u64,
+    to_bytes: u64,
+}
+
+/// A table of a profile as rows by column.
+fn table(profile: &std::path::Path, what: &str) -> Vec<BTreeMap<String, String>> {
+    let run = Threadtalk::built().verb("export").arg(profile).arg(what);
+    let text = run.args(["--format", "csv"]).run().expect_code(0).stdout_text();
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().expect("a line of names").split(',').collect();
+    let row = |line: &str| {
+        // Of the columns that are looked at here, none holds a comma.
+        names.iter().zip(line.split(',')).map(|(n, v)| (n.to_string(), v.to_string())).collect()
+    };
+    lines.map(row).collect()
+}
+
+fn hexadecimal(text: &str) -> u64 {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_else(|_| panic!("{text}"))
+}
+
+/// Events in the regions that the program names, recorded with these options.
+fn events(command: &[&str], block: u64, options: &[&str]) -> BTreeMap<Event, Sum> {
+    let scratch = Scratch::new();
+    let (profile, text) = (scratch.join("exact.tt"), block.to_string());
+    let mut all = vec!["--no-follow", "--slice", "0", "--block", &text];
+    all.extend(options);
+    let recorded = Threadtalk::built().record(&profile, &all, command).run().expect_code(0);
+    let output = recorded.stdout_text();
+    let regions: Vec<(String, u64, u64)> = output
+        .lines()
+        .filter_map(|line| line.strip_prefix("region "))
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (words[0].into(), hexadecimal(words[1]), words[2].parse().unwrap())
+        })
+        .collect();
+    assert!(!regions.is_empty(), "the program names no region\n{output}");
+    // Where a site is, wherever the module was mapped.
+    let sites: BTreeMap<String, String> = table(&profile, "sites")
+        .into_iter()
+        .map(|s| (s["site"].clone(), format!("{}+{}", s["module"], s["offset"])))
+        .collect();
+    let mut found = BTreeMap::new();
+    for e in table(&profile, "events") {
+        let line = hexadecimal(&e["line"]);
+        let region = regions.iter().find(|(_, start, bytes)| line.wrapping_sub(*start) < *bytes);
+        // Readers that a write invalidates are counted by the pair of threads only.
+        let Some((name, start, _)) = region.filter(|_| e["kind"] != "invalidation") else {
+            continue;
+        };
+        let of = |column: &str| e[column].clone();
+        // In blocks smaller than a line, the engine keeps one writer's site and set for a line.
+        let is_small = block < 64;
+        let from_site = if is_small { String::new() } else { sites[&e["from_site"]].clone() };
+        let event = (
+            name.clone(),
+            line - start,
+            of("from"),
+            of("to"),
+            of("kind"),
+            of("sharing"),
+            from_site,
+            sites[&e["to_site"]].clone(),
+        );
+        let from_bytes = if is_small { 0 } else { hexadecimal(&e["from_mask"]) };
+        let sum = Sum {
+            count: of("count").parse().expect("a count is a number"),
+            from_bytes,
+            to_bytes: hexadecimal(&e["to_mask"]),
+        };
+        let known = found.insert(event.clone(), sum);
+        assert!(known.is_none() || is_small, "one event stands in two rows");
+        if let Some(known) = known {
+            found.entry(event).and_modify(|sum: &mut Sum| {
+                sum.count += known.count;
+                sum.to_bytes |= known.to_bytes;
+            });
+        }
+    }
+    found
+}
+
+#[track_caller]
+fn same_events(command: &[&str], block: u64) {
+    let reference = events(command, block, &["--reference"]);
+    let exact = events(command, block, &[]);
+    assert!(reference.len() > 100, "too few events to compare: {}", reference.len());
+    let keys = reference.keys().chain(exact.keys());
+    let mut differ: Vec<String> = keys
+        .filter(|key| reference.get(key) != exact.get(key))
+        .map(|key| format!("{key:?}: {:?}, exact {:?}", reference.get(key), exact.get(key)))
+        .collect();
+    differ.dedup();
+    assert!(
+        differ.is_empty(),
+        "{} of {} events differ in blocks of {block} bytes of {}:\n{}",
+        differ.len(),
+        reference.len(),
+        command.join(" "),
+        differ.iter().take(20).cloned().collect::<Vec<_>>().join("\n")
+    );
+}
+
+/// All blocks and a few seeds for a program in one language.
+#[track_caller]
+fn compare(program: Serial, flags: &[&str], seeds: &[&str]) {
+    let Some(binary) = program.build(flags) else {
+        return probe::skip("a program that takes turns", "no compiler for it here");
+    };
+    for seed in seeds {
+        for block in [64, 128] {
+            same_events(&[binary.to_str().unwrap(), "4", "120", seed], block);
+        }
+    }
+}
+
+#[test]
+fn c_without_optimisation() {
+    compare(Serial::C, &["-O0"], &["1"]);
+}
+
+#[test]
+fn c_optimised() {
+    compare(Serial::C, &["-O2"], &["1", "2"]);
+    compare(Serial::C, &["-O3", "-funroll-loops"], &["3"]);
+}
+
+#[test]
+fn c_with_vectors() {
+    if !probe::has_v3() {
+        return probe::skip("-march=x86-64-v3", "this processor is no x86-64-v3");
+    }
+    compare(Serial::C, &["-O3", "-march=x86-64-v3"], &["4", "5"]);
+}
+
+#[test]
+fn c_for_this_processor() {
+    compare(Serial::C, &["-O3", "-march=native"], &["6"]);
+}
+
+#[test]
+fn c_by_llvm() {
+    compare(Serial::CByClang, &["-O2"], &["7"]);
+}
+
+#[test]
+fn cxx() {
+    compare(Serial::Cxx, &["-O2"], &["1", "2"]);
+}
+
+#[test]
+fn fortran() {
+    compare(Serial::Fortran, &["-O2"], &["1", "2"]);
+}
+
+#[test]
+fn small_and_large_blocks() {
+    let binary = known::Serial::C.build(&["-O2"]).expect("gcc is here");
+    for block in [16, 32, 256, 4096] {
+        same_events(&[binary.to_str().unwrap(), "4", "300", "8"], block);
+    }
+}
+
+#[test]
+fn with_more_threads_than_a_bank_holds() {
+    let binary = known::Serial::C.build(&["-O2"]).expect("gcc is here");
+    same_events(&[binary.to_str().unwrap(), "60", "400", "9"], 64);
+}
