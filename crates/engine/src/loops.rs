@@ -14,12 +14,15 @@
 use crate::access::Access;
 use crate::checks::{self, Plan};
 use crate::liveness::BlockLiveness;
-use crate::options::{Mode, Options};
+use crate::options::{LINE_SHIFT, Mode, Options};
 use crate::probe::{self, Probe, Written};
 use crate::track::Key;
 use alloc::vec;
 use alloc::vec::Vec;
 use iced_x86::Register;
+
+/// Bytes of a line of the bytes-written shadow.
+const LINE: i64 = 1 << LINE_SHIFT;
 
 /// More head checks than this cost more than they save.
 const MOST_HEAD_CHECKS: usize = 40;
@@ -141,8 +144,7 @@ fn cover_blocks(stream: &[&Touch], window: i64, exclusive: bool) -> Vec<Probe> {
     chosen.into_iter().map(probe).collect()
 }
 
-/// Two probes for each window that holds touched bytes: what is written from its lowest byte on, and
-/// what up to its highest, should the window lie in two lines.
+/// What is asked about written bytes: runs without a gap line by line, other windows by their bytes.
 fn cover_bytes(stream: &[&Touch], window: i64) -> Vec<Probe> {
     let touched = |t: &&Touch| t.displacement..t.displacement.wrapping_add(t.bytes);
     let mut bytes: Vec<i64> = stream.iter().flat_map(touched).collect();
@@ -151,18 +153,49 @@ fn cover_bytes(stream: &[&Touch], window: i64) -> Vec<Probe> {
     let mut probes = Vec::new();
     let mut rest = &bytes[..];
     while let Some(&low) = rest.first() {
+        let run = rest.iter().zip(low..).take_while(|(b, expected)| *b == expected).count();
+        if window == LINE && run as i64 >= 2 * LINE {
+            cover_run(low, low + run as i64, &mut probes);
+            rest = &rest[run..];
+            continue;
+        }
         let inside = rest.partition_point(|b| b - low < window);
         let set = rest[..inside].iter().fold(0u64, |set, b| set | 1 << (b - low));
-        let high = rest[inside - 1];
-        let mut ask =
-            |displacement, written| probes.push(Probe { displacement, exclusive: true, written });
-        ask(low, Written::From(set));
-        if high > low {
-            ask(high, Written::UpTo(probe::up_to(set, high - low + 1)));
-        }
+        cover_window(low, set, &mut probes);
         rest = &rest[inside..];
     }
     probes
+}
+
+fn ask(displacement: i64, written: Written) -> Probe {
+    Probe { displacement, exclusive: true, written }
+}
+
+/// A window: what is written from its lowest byte on, and what up to its highest, should the window lie
+/// in two lines.
+fn cover_window(low: i64, set: u64, probes: &mut Vec<Probe>) {
+    let span = 64 - i64::from(set.leading_zeros());
+    probes.push(ask(low, Written::From(set)));
+    if span > 1 {
+        probes.push(ask(low + span - 1, Written::UpTo(probe::up_to(set, span))));
+    }
+}
+
+/// All bytes from `low` to before `end`, at least two lines: a line around each point that is at least
+/// a line away from both ends is written wholly.
+fn cover_run(low: i64, end: i64, probes: &mut Vec<Probe>) {
+    probes.push(ask(low, Written::From(!0)));
+    let mut next = low + LINE;
+    while next + LINE <= end {
+        probes.push(ask(next, Written::Line));
+        next += LINE;
+    }
+    if next < end {
+        // Less than a line is left, in one line or two.
+        probes.push(ask(next - 1, Written::UpTo(!0)));
+        probes.push(ask(next, Written::From(probe::first(end - next))));
+    }
+    probes.push(ask(end - 1, Written::UpTo(!0)));
 }
 
 #[cfg(test)]
@@ -228,6 +261,31 @@ mod tests {
         let upto = Written::UpTo(every_other << 4);
         assert_eq!(asked, [(0, Written::From(every_other)), (59, upto)]);
         assert!(v.head.iter().all(|h| h.probe.exclusive));
+    }
+
+    /// Whether the probes ask for every byte of the run, wherever lines begin, and for nothing else.
+    #[test]
+    fn runs_are_covered_wherever_lines_begin() {
+        for bytes in 128..300i64 {
+            let mut probes = Vec::new();
+            cover_run(1000, 1000 + bytes, &mut probes);
+            for offset in 0..64 {
+                let line_of = |at: i64| (at + offset).div_euclid(64);
+                let mut asked = alloc::collections::BTreeSet::new();
+                for p in &probes {
+                    let at = p.displacement;
+                    let near = (at - 64..=at + 64).filter(|b| line_of(*b) == line_of(at));
+                    asked.extend(near.filter(|b| match p.written {
+                        Written::Any => false,
+                        Written::Line => true,
+                        Written::From(set) => *b >= at && set >> (b - at) & 1 != 0,
+                        Written::UpTo(set) => *b <= at && set >> (63 - (at - b)) & 1 != 0,
+                    }));
+                }
+                let run: alloc::collections::BTreeSet<i64> = (1000..1000 + bytes).collect();
+                assert_eq!(asked, run, "{bytes} bytes, lines at {offset}");
+            }
+        }
     }
 
     #[test]
