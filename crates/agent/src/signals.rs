@@ -11,7 +11,7 @@
 
 use crate::dispatch::runtime;
 use crate::filter::{self, Answer};
-use crate::stubs;
+use crate::stubs::{self, Frame};
 use crate::sys;
 use crate::syscalls::Outcome;
 use crate::syscalls::process::is_recorded;
@@ -233,6 +233,7 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
         } else if is_agent_code(registers.pc) {
             return defer(signal, info, &mut context, page);
         }
+        count_returned_call(&registers, page);
         let mut runtime = runtime();
         if runtime.contains(registers.pc) {
             runtime.recover(&mut registers, &slot_value);
@@ -251,6 +252,27 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
         }
     }
     Decision::CONTINUE
+}
+
+/// A signal that ends a system call, or comes right behind it, finds the thread at gs:RESUME, before
+/// the block has asked to count what the call moved; the thread goes on elsewhere, so that is done here.
+fn count_returned_call(r: &Registers, page: u64) {
+    // SAFETY: the calling thread's page.
+    let slot = |offset| unsafe { thread::field(page, offset) };
+    let number = slot(control::MOVES_DATA);
+    if number == 0 || r.pc != slot(control::RESUME) {
+        return;
+    }
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    // SAFETY: in the code cache, behind other code: a check may end at gs:RESUME as well.
+    if unsafe { *((r.pc - SYSCALL_BYTES) as *const [u8; 2]) } != SYSCALL {
+        return;
+    }
+    // SAFETY: as the stub calls it, with the registers as the kernel left them.
+    unsafe {
+        thread::set_field(page, control::MOVES_DATA, 0);
+        tt_after_syscall(slot(control::THREAD), number - 1, &Frame::of(r));
+    }
 }
 
 fn reset_once(slot: &Action, action: &KernelAction) {
@@ -304,6 +326,8 @@ pub fn sigreturn(page: u64) {
 }
 
 unsafe extern "C" {
+    /// In `slow/system_calls.h`.
+    fn tt_after_syscall(thread: u64, number: u64, frame: &Frame);
     #[link_name = "__ehdr_start"]
     static IMAGE_START: u8;
     #[link_name = "_end"]

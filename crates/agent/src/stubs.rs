@@ -33,6 +33,16 @@ pub struct Frame {
     pub flags: u64,
 }
 
+impl Frame {
+    /// Registers in encoding order (rax, rcx, rdx, rbx, rsp, …) as the stubs would save them.
+    pub fn of(registers: &engine::recovery::Registers) -> Self {
+        let [rax, rcx, rdx, rbx, _, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15] =
+            registers.general;
+        let flags = registers.flags;
+        Frame { r15, r14, r13, r12, r11, r10, r9, r8, rdi, rsi, rbp, rbx, rdx, rcx, rax, flags }
+    }
+}
+
 /// State components saved around Rust code: x87, SSE, AVX and AVX-512. Not more: nothing else is
 /// used here, and larger ones (AMX) would not fit the area.
 const XSAVE_MASK: u32 = 0xe7;

@@ -279,4 +279,10 @@ mod system_calls {
     fn readv_and_writev() {
         moved("vector");
     }
+
+    /// A call that returns into a signal handler has moved its data all the same.
+    #[test]
+    fn followed_by_a_signal() {
+        moved("signal");
+    }
 }

@@ -5,16 +5,22 @@
 //   drain  thread 1 writes the buffer, thread 2 write()s it to a file
 //   short  as fill, but the file ends half way: only half of the buffer is written
 //   vector as fill and drain at once, with readv and writev in four parts
+//   signal as drain, through a socket that sends a signal on each write, so that every write returns
+//          into a signal handler
 //
 // Turns are passed on through eventfds.
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -22,7 +28,8 @@ enum { LINES = 4096, BYTES = LINES * 64, ROUNDS = 4 };
 
 static _Alignas(4096) char memory[BYTES];
 static const char *mode;
-static int turn[2], source, sink;
+static int turn[2], source, sink, sockets[2];
+static volatile sig_atomic_t signals;
 
 static void check(int good) {
     if (!good) _exit(3);
@@ -38,6 +45,25 @@ static void wait_for(int fd) {
     check(read(fd, &value, 8) == 8);
 }
 
+static void count_signal(int number) {
+    (void)number;
+    signals++;
+}
+
+// Writes the buffer page by page; each write sends this thread a signal.
+static void write_signalled(void) {
+    static _Alignas(64) char thrown_away[4096];
+    struct f_owner_ex self = {F_OWNER_TID, (pid_t)syscall(SYS_gettid)};
+    check(fcntl(sockets[1], F_SETOWN_EX, &self) == 0);
+    check(fcntl(sockets[1], F_SETFL, O_ASYNC) == 0);
+    int before = signals;
+    for (int at = 0; at < BYTES; at += 4096) {
+        check(write(sockets[0], memory + at, 4096) == 4096);
+        check(read(sockets[1], thrown_away, 4096) == 4096);
+    }
+    check(signals - before >= BYTES / 4096);
+}
+
 static void parts(struct iovec *vector) {
     for (int i = 0; i < 4; i++) vector[i] = (struct iovec){memory + i * (BYTES / 4), BYTES / 4};
 }
@@ -45,7 +71,7 @@ static void parts(struct iovec *vector) {
 static void produce(void) {
     struct iovec vector[4];
     check(lseek(source, 0, SEEK_SET) == 0);
-    if (!strcmp(mode, "drain")) {
+    if (!strcmp(mode, "drain") || !strcmp(mode, "signal")) {
         for (int line = 0; line < LINES; line++) *(volatile long *)(memory + line * 64) = line;
     } else if (!strcmp(mode, "vector")) {
         parts(vector);
@@ -60,6 +86,8 @@ static void consume(void) {
     check(lseek(sink, 0, SEEK_SET) == 0);
     if (!strcmp(mode, "drain")) {
         check(write(sink, memory, BYTES) == BYTES);
+    } else if (!strcmp(mode, "signal")) {
+        write_signalled();
     } else if (!strcmp(mode, "vector")) {
         parts(vector);
         check(writev(sink, vector, 4) == BYTES);
@@ -92,6 +120,8 @@ int main(int argc, char **argv) {
     int lines = strcmp(mode, "short") ? LINES : LINES / 2;
     source = memfd_create("source", 0), sink = memfd_create("sink", 0);
     check(ftruncate(source, lines * 64) == 0);
+    check(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
+    signal(SIGIO, count_signal);
     turn[0] = eventfd(1, 0), turn[1] = eventfd(0, 0);
     pthread_t threads[2];
     if (pthread_create(&threads[0], NULL, producer, NULL)) return 3;
