@@ -6,12 +6,12 @@
 //!
 //! Rules: nothing of the program's libc (checked by the linker: `-nostdlib -z defs`); no
 //! thread-local storage (a thread's state hangs on %gs); no unwinding; code reached from translated
-//! code either keeps to general registers (`slow.c`) or runs between xsave and xrstor (`stubs.rs`).
+//! code either keeps to general registers (`slow/`) or runs between xsave and xrstor (`stubs.rs`).
 //! What was counted lies in memory that the recorder owns, so nothing is lost however the program
 //! ends.
 //!
 //! Path of control: [`start`] → [`stubs`] → [`dispatch`] and [`syscalls`]; state: [`session`],
-//! [`thread`], [`shadow`], [`modules`].
+//! [`thread`], [`shadow`], [`counting`], [`modules`].
 #![no_std]
 extern crate alloc;
 

@@ -30,7 +30,7 @@ const EVENTS_BYTES: u64 = 1 << 20;
 const FIRST_EVENT_BITS: u32 = 9;
 
 unsafe extern "C" {
-    /// In `slow.c`: logical id of the thread in each slot of each bank; bank of each logical id.
+    /// In `slow/shadow.h`: logical id of the thread in each slot of each bank; bank of each logical id.
     static mut tt_slot_owner: [[u32; 64]; shadow::MAX_BANKS];
     static mut tt_bank_of: [u8; 1 << 16];
 }
