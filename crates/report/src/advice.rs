@@ -6,12 +6,14 @@
 //! sharing, which only costs; and few lines that everybody really shares, which serialise. Pure.
 //! Neighbours: `lines` supplies the evidence, `verdict` shows the sentences.
 
+use crate::code::{Code, Flow};
 use crate::findings::Talk;
 use crate::lines::{Access, AccessKind, HotLine, Lines};
 use crate::numbers::{grouped, percent};
 use crate::verdict::list;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use types::CommKind;
 
 /// A suggestion.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -19,7 +21,8 @@ pub struct Advice {
     pub kind: AdviceKind,
     /// Share of all RAW and WAW events that it is about, 0 to 1.
     pub share: f64,
-    /// Number of lines, and the address of the hottest one.
+    /// Number of lines, and the address of the hottest one; empty when it is about code that meets
+    /// on many.
     pub lines: u64,
     pub hottest: String,
     /// The finding, its evidence, and what to do about it.
@@ -39,6 +42,7 @@ pub enum AdviceKind {
 /// Shares of all events below which nothing is said.
 const NOTABLE_FALSE: f64 = 0.05;
 const NOTABLE_CONTENDED: f64 = 0.25;
+const NOTABLE_FALSE_CODE: f64 = 0.1;
 /// Fewer events than this cost no measurable time (50 µs at 100 ns each).
 const LEAST_EVENTS: u64 = 500;
 /// Really shared lines are contended when they are this few; more are data that is passed on.
@@ -62,7 +66,7 @@ struct Group<'a> {
 }
 
 /// The suggestions for a run with so many loads and stores, the weightiest first.
-pub(crate) fn advice(lines: &Lines, talk: &Talk, accesses: u64) -> Vec<Advice> {
+pub(crate) fn advice(lines: &Lines, code: &Code, talk: &Talk, accesses: u64) -> Vec<Advice> {
     let events = talk.raw.saturating_add(talk.waw);
     if accesses > 0 && (events as f64) * 1e3 / (accesses as f64) < NEGLIGIBLE_PER_THOUSAND {
         return vec![];
@@ -76,17 +80,58 @@ pub(crate) fn advice(lines: &Lines, talk: &Talk, accesses: u64) -> Vec<Advice> {
             AdviceKind::Contended => share(group) >= NOTABLE_CONTENDED && group.lines <= FEW_LINES,
         })
         .collect();
+    // Where most of what some code does is on lines beyond those looked at, that tells more.
+    groups.retain(|g| {
+        let beyond =
+            |flow: &Flow| flow.sharing.falsely / 2 > g.events && on_many(flow, code).is_some();
+        !code.list.iter().any(|flow| meets(g, flow) && beyond(flow))
+    });
     // Stable: equal ones in the order of their hottest lines.
     groups.sort_by_key(|group| std::cmp::Reverse(group.events));
-    groups.truncate(MOST);
-    let advice = |group: &Group<'_>| Advice {
+    let of_group = |group: &Group<'_>| Advice {
         kind: group.kind,
         share: share(group),
         lines: group.lines,
         hottest: group.hottest.address.clone(),
         text: sentence(group, share(group)),
     };
-    groups.iter().map(advice).collect()
+    let mut all: Vec<Advice> = groups.iter().map(of_group).collect();
+    // Code that hot lines tell of already needs no second word.
+    let told = |flow: &&Flow| groups.iter().any(|group| meets(group, flow));
+    all.extend(code.list.iter().filter(|flow| !told(flow)).filter_map(|flow| on_many(flow, code)));
+    all.sort_by(|a, b| b.share.total_cmp(&a.share));
+    all.truncate(MOST);
+    all
+}
+
+/// Whether a group of lines is about the same code.
+fn meets(group: &Group<'_>, flow: &Flow) -> bool {
+    group.giver.place == flow.from && group.taker.place == flow.to
+}
+
+/// False sharing between two places in the code on many lines, none of them hot.
+fn on_many(flow: &Flow, code: &Code) -> Option<Advice> {
+    let falsely = flow.sharing.falsely;
+    let share = falsely as f64 / code.events.max(1) as f64;
+    if falsely < LEAST_EVENTS || share < NOTABLE_FALSE_CODE || flow.lines <= FEW_LINES {
+        return None;
+    }
+    let s = |threads: &[u32]| if threads.len() == 1 { "s" } else { "" };
+    let verb = if flow.kind == CommKind::Raw.name() { "read" } else { "overwrite" };
+    let text = format!(
+        "{} of the communication is false sharing on many lines: {} write{} {} and {} {verb}{} other \
+         bytes of the same lines {}. Align the pieces of data that different threads work on to 64 \
+         bytes.",
+        percent(share),
+        thread_list(&flow.from_threads),
+        s(&flow.from_threads),
+        flow.from.in_words(),
+        thread_list(&flow.to_threads),
+        s(&flow.to_threads),
+        flow.to.in_words()
+    );
+    let (lines, hottest) = (flow.lines, String::new());
+    Some(Advice { kind: AdviceKind::FalseSharing, share, lines, hottest, text })
 }
 
 /// Groups in the order of their hottest lines.
@@ -286,6 +331,34 @@ mod tests {
         // The same in a run a million times as long is not worth a word.
         profile.meta.totals.loads = 1_000_000_000_000;
         assert_eq!(found(&profile), []);
+    }
+
+    #[test]
+    fn code_that_meets_on_many_lines() {
+        let mut profile = shared();
+        let bump = profile.events[1];
+        // Enough lines that none of them is among those looked at one by one, all cooler.
+        let spread: Vec<_> = (0..1000)
+            .map(|i| profile::EventRow {
+                line: 0x7f10_0000_0000 + 64 * i,
+                from_site: 3,
+                to_site: 4,
+                count: 4,
+                ..bump
+            })
+            .collect();
+        profile.lines.extend(spread.chunks(1).map(profile::LineRow::of));
+        profile.events.extend(spread);
+        profile.meta.totals.raw += 4000;
+        let found = found(&profile);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[1].lines, found[1].share), (1001, 4000.0 / 9125.0));
+        assert_eq!(
+            found[1].text,
+            "44 % of the communication is false sharing on many lines: T0 and T1 write at \
+             libx.so.1+0x99 and T1 and T2 read other bytes of the same lines in take, \"quoted\" at \
+             b.c:7. Align the pieces of data that different threads work on to 64 bytes."
+        );
     }
 
     #[test]

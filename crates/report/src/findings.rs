@@ -6,6 +6,7 @@
 //! most important of it into sentences, `layouts` adds placements, `text` and `page` show it.
 
 use crate::advice::{self, Advice};
+use crate::code::{self, Code};
 use crate::layouts::Placement;
 use crate::lines::{self, Lines};
 use crate::verdict::{self, Verdict};
@@ -21,6 +22,8 @@ pub const FINDINGS_VERSION: u32 = 2;
 
 /// Lines that conclusions are drawn from, however few are listed.
 const LINES_FOR_ADVICE: usize = 256;
+/// Pairs of places in the code likewise.
+const FLOWS_FOR_ADVICE: usize = 16;
 
 /// Everything the report says about one profile.
 #[derive(Clone, Debug, Serialize)]
@@ -33,6 +36,8 @@ pub struct Findings {
     pub advice: Vec<Advice>,
     /// Lines of memory on which threads meet; `None` when the profile was recorded without.
     pub lines: Option<Lines>,
+    /// Code through which threads talk, as many pairs of places as lines; `None` likewise.
+    pub code: Option<Code>,
     /// Pairs of threads that talk, most first.
     pub pairs: Vec<Pair>,
     /// Ordered by id.
@@ -146,11 +151,17 @@ impl Findings {
         let pairs = pairs(profile);
         let threads = threads(profile);
         let mut lines = lines::lines(profile, most_lines.max(LINES_FOR_ADVICE));
+        let mut code = code::code(profile, most_lines.max(FLOWS_FOR_ADVICE));
         let accesses = meta.totals.loads.saturating_add(meta.totals.stores);
-        let advice =
-            lines.as_ref().map_or_else(Vec::new, |lines| advice::advice(lines, &talk, accesses));
+        let advice = match (&lines, &code) {
+            (Some(lines), Some(code)) => advice::advice(lines, code, &talk, accesses),
+            _ => vec![],
+        };
         if let Some(lines) = &mut lines {
             lines.keep(most_lines);
+        }
+        if let Some(code) = &mut code {
+            code.list.truncate(most_lines);
         }
         Self {
             version: FINDINGS_VERSION,
@@ -173,6 +184,7 @@ impl Findings {
             talk,
             advice,
             lines,
+            code,
             pairs,
             threads,
             placement,

@@ -5,6 +5,7 @@
 //! | `findings.rs` | [`Findings`]: everything the report says, serialised as `--json` |
 //! | `verdict.rs`, `advice.rs` | the first sentences; what to change in the program |
 //! | `lines.rs`, `lines/` | hot lines: who does what to which bytes from where |
+//! | `code.rs` | hot code: which code hands what to which, over all lines |
 //! | `compare.rs` | computes the placements that are compared |
 //! | `layouts.rs`, `levels.rs` | the machine, placements on it, where the talk meets |
 //! | `export.rs`, `export/` | matrices as CSV, NumPy, GraphML, DOT, and as numalize writes them; tables as CSV, JSON |
@@ -15,6 +16,7 @@
 //! Neighbours: `cli` calls this; `profile`, `placement` and `topology` supply what is shown.
 
 mod advice;
+mod code;
 mod compare;
 mod export;
 mod findings;
@@ -31,6 +33,7 @@ mod verdict;
 mod samples;
 
 pub use advice::{Advice, AdviceKind};
+pub use code::{Code, Flow};
 pub use compare::{CompareError, compare};
 pub use export::{
     Choice, ChoiceError, MatrixFormat, MatrixKind, ProfileTable, TableFormat, write_matrix,

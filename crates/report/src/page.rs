@@ -41,6 +41,9 @@ pub fn page(findings: &Findings, profile: &Profile) -> String {
         lines.list.iter_mut().for_each(|line| line.accesses.clear());
         lines.list.iter_mut().for_each(|line| line.threads.clear());
     }
+    if let Some(code) = &mut findings.code {
+        code.list.clear();
+    }
     let (time, hot) = (Time::new(profile), Hot::new(profile, listed));
     let data = serde_json::to_string(&PageData { findings: &findings, time, hot })
         .expect("findings have only string keys and finite numbers");

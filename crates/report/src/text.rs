@@ -50,6 +50,9 @@ fn write(
     if let Some(lines) = &findings.lines {
         lines::write_lines(out, style, lines)?;
     }
+    if let Some(code) = &findings.code {
+        lines::write_code(out, style, code)?;
+    }
     heading(out, style, "Threads")?;
     write_threads(out, style, findings)?;
     if let Some(placement) = &findings.placement {

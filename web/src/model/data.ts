@@ -1,7 +1,7 @@
 // The data in the page, as crates/report writes it (page.rs, findings.rs, layouts.rs), and how it
 // is decoded. Counts are 64 bits wide: exact as bigint, as number where only a drawing needs them.
 import { bothWays, decodeLayer, type EncodedLayer, type Layer, matrixOf } from './cells'
-import { decodeLines, type LineData, type Place } from './lines'
+import { decodeLines, type EncodedLines, type LineData } from './lines'
 import type { SparseMatrix } from './matrix'
 import { Varints } from './varints'
 
@@ -130,6 +130,7 @@ export interface Findings {
   }
   advice: Advice[]
   lines: Lines | null
+  code: { all: number; events: number } | null
   pairs: Pair[]
   threads: Thread[]
   placement: Placement | null
@@ -180,7 +181,7 @@ export function parseData(text: string): Data {
       layers: EncodedLayer[]
       activity: { what: string; threads_per_row: number; values: string }
     }
-    hot: { places: Place[]; bytes: string; events: string }
+    hot: EncodedLines
   }
   const { findings, time } = raw
   const threads = findings.threads.length

@@ -41,9 +41,18 @@ export interface LineData {
   events: LineEvent[]
   /** The same for each line. */
   byLine: LineEvent[][]
+  /** The events of all lines together, most frequent first; line and bytes say nothing. */
+  code: LineEvent[]
 }
 
-export function decodeLines(raw: { places: Place[]; bytes: string; events: string }): LineData {
+export interface EncodedLines {
+  places: Place[]
+  bytes: string
+  events: string
+  code: string
+}
+
+export function decodeLines(raw: EncodedLines): LineData {
   const masks: bigint[] = []
   const bytes = new Varints(raw.bytes)
   while (!bytes.done) masks.push(bytes.nextBig())
@@ -68,7 +77,28 @@ export function decodeLines(raw: { places: Place[]; bytes: string; events: strin
   }
   const byLine: LineEvent[][] = []
   for (const event of events) (byLine[event.line] ??= []).push(event)
-  return { places: raw.places, events, byLine }
+  return { places: raw.places, events, byLine, code: decodeCode(raw.code) }
+}
+
+function decodeCode(text: string): LineEvent[] {
+  const numbers = new Varints(text)
+  const events: LineEvent[] = []
+  while (!numbers.done) {
+    const code = numbers.next()
+    events.push({
+      line: -1,
+      kind: KINDS[Math.floor(code / 3)]!,
+      sharing: SHARINGS[code % 3]!,
+      from: numbers.next(),
+      to: numbers.next(),
+      fromPlace: numbers.next(),
+      toPlace: numbers.next(),
+      fromBytes: 0n,
+      toBytes: 0n,
+      count: numbers.next(),
+    })
+  }
+  return events
 }
 
 export type Wanted = (event: LineEvent) => boolean

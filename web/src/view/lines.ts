@@ -42,8 +42,7 @@ export function lines(data: Data, store: Store): HTMLElement | null {
     body.replaceChildren(...sums.slice(0, shown).map((sum) => row(data, sum, store)))
     more.hidden = sums.length <= shown
     note.replaceChildren(words(data, store.state, sums))
-    const line = store.state.line ?? sums[0]?.line
-    detail.replaceChildren(...(line === undefined ? [] : lineDetail(data, store.state, line)))
+    detail.replaceChildren(...codeThatMeets(data, store.state))
   }
   more.addEventListener('click', () => {
     shown += 4 * ROWS
@@ -176,12 +175,15 @@ function aloud(use: ByteUse[]): string {
   return `bytes written: ${ranges(set('writers')) || 'none'}; read: ${ranges(set('readers')) || 'none'}`
 }
 
-function lineDetail(data: Data, state: State, line: number): Node[] {
-  const info = data.findings.lines!.list[line]!
-  const of = data.lines.byLine[line] ?? []
+/** The code that meets on a line, or on all: what writes and what takes it, side by side. */
+function codeThatMeets(data: Data, state: State): Node[] {
+  const { line } = state
+  const info = line === null ? null : data.findings.lines!.list[line]!
+  const title = info ? `Code that meets on ${info.object || info.region} at ${info.address}` : 'Code that meets, over all lines'
+  const heading = el('h3', {}, title)
+  const of = line === null ? data.lines.code : (data.lines.byLine[line] ?? [])
   const all = flows(of, wantedEvents(state))
-  const heading = el('h3', {}, info.object ? `${info.object} at ${info.address}` : `${info.region} at ${info.address}`)
-  if (all.length === 0) return [heading, el('p', { class: 'note' }, 'Nothing of what is selected is on this line.')]
+  if (all.length === 0) return [heading, el('p', { class: 'note' }, 'Nothing of what is selected.')]
   const head = el(
     'tr',
     {},
@@ -193,17 +195,21 @@ function lineDetail(data: Data, state: State, line: number): Node[] {
     el('th', {}, 'at'),
   )
   const rows = all.slice(0, FLOWS).map((flow) => flowRow(data, flow))
-  const parts: Node[] = [heading, el('div', { class: 'wide' }, el('table', {}, el('thead', {}, head), el('tbody', {}, ...rows)))]
-  if (all.length > FLOWS) {
-    parts.push(el('p', { class: 'note' }, `and ${grouped(all.length - FLOWS)} more pairs of places in the code`))
-  }
+  const table = el('table', {}, el('thead', {}, head), el('tbody', {}, ...rows))
+  const parts: Node[] = [heading, el('div', { class: 'wide' }, table)]
+  const held = of.reduce((sum, event) => sum + event.count, 0)
+  const events = info ? info.events : data.findings.code!.events
+  const notes: string[] = []
+  if (all.length > FLOWS) notes.push(`and ${grouped(all.length - FLOWS)} more pairs of places in the code`)
+  if (held < events) notes.push(`this counts ${percent(held / events)} of the events, the most frequent`)
+  if (notes.length > 0) parts.push(el('p', { class: 'note' }, `${notes.join('; ')}.`))
   return parts
 }
 
 function flowRow(data: Data, flow: Flow): HTMLElement {
   const side = (threads: number[], bytes: bigint, verb: string): Node[] => [
     el('b', {}, threadList(threads)),
-    el('small', {}, `${verb} ${ranges(bytes) || 'bytes unknown'}`),
+    el('small', {}, `${verb} ${ranges(bytes)}`),
   ]
   return el(
     'tr',

@@ -255,6 +255,9 @@ describe.skipIf(!browser)('report page', () => {
       expect(first).toContain(text)
     }
     expect((await rows(page))[1]).toContain('100 % true')
+    const code = await page.locator('.flows tbody tr').allInnerTexts()
+    expect(code.length).toBe(4)
+    expect(code[1]).toMatch(/push\(item&&\)[^]*5,000[^]*100 % true[^]*pop\(\)/)
     // Four threads write 8 bytes each, and read them.
     const picture = page.locator('.bytes').first()
     expect(await picture.getAttribute('aria-label')).toBe('bytes written: 0–31; read: 0–31')
@@ -301,6 +304,7 @@ describe.skipIf(!browser)('report page', () => {
     await click(page, 2, 1)
     expect((await rows(page)).length).toBe(1)
     expect((await rows(page))[0]).toContain('10,000')
+    await page.click('.lines > .wide tbody tr:first-child .name button')
     expect(await page.innerText('.flows')).toContain('had written 0–7')
   })
 

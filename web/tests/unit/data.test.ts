@@ -48,7 +48,7 @@ function page(kind: string): string {
       ],
       activity: { what: 'instructions', threads_per_row: 2, values: varints(1, 2, 3, 4, 5, 6, 7, 8) },
     },
-    hot: { places: [], bytes: '', events: '' },
+    hot: { places: [], bytes: '', events: '', code: varints(5, 1, 2, 0, 1, 9) },
   })
 }
 
@@ -76,6 +76,7 @@ test('matrices by sharing and time', () => {
   expect(show({ kind: 'invalidation' }).size).toBe(0)
   const ofT2 = seriesOf(data.time.layers.slice(0, 2), 2, (from) => from === 2)
   expect(ofT2).toEqual([6, 7])
+  expect(data.lines.code).toMatchObject([{ kind: 'waw', sharing: 'false', from: 1, to: 2, toPlace: 1, count: 9 }])
   expect(data.time.activity).toEqual({ what: 'instructions', threadsPerRow: 2, rows: 2, values: [1, 2, 3, 4, 5, 6, 7, 8] })
 })
 

@@ -4,6 +4,7 @@
 use super::style::{TextStyle, printable};
 use super::{heading, more};
 use crate::advice::{thread_list, union};
+use crate::code::{Code, Flow};
 use crate::lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Split};
 use crate::numbers::{grouped, percent, short};
 use crate::table::{Align, Table};
@@ -56,6 +57,49 @@ pub(super) fn write_lines(out: &mut String, style: TextStyle, lines: &Lines) -> 
                 another thread then took what this code had written.";
     writeln!(out, "{}", style.wrap(note, "  "))?;
     more(out, lines.all as usize, list.len(), "lines", "--lines N, or threadtalk export")
+}
+
+/// The code that carries the talk, over all lines.
+pub(super) fn write_code(out: &mut String, style: TextStyle, code: &Code) -> fmt::Result {
+    let most = style.lines.unwrap_or(LINES_SHOWN);
+    let notable = |flow: &&Flow| style.lines.is_some() || flow.share >= NOTABLE;
+    let list: Vec<&Flow> = code.list.iter().take(most).filter(notable).collect();
+    if list.is_empty() {
+        return Ok(());
+    }
+    heading(out, style, "Hot code")?;
+    let note = "  Over all lines: which code wrote, and which read (→) or overwrote (⇒) it.";
+    writeln!(out, "{}", style.wrap(note, "  "))?;
+    let mut table = Table::new(&[
+        ("share", Align::Right),
+        ("events", Align::Right),
+        ("false", Align::Right),
+        ("by", Align::Left),
+        ("written at", Align::Left),
+        ("", Align::Left),
+        ("by", Align::Left),
+        ("taken at", Align::Left),
+    ])
+    .within(style.width);
+    for flow in &list {
+        let known = flow.sharing.truly + flow.sharing.falsely;
+        table.row(vec![
+            percent(flow.share),
+            short(flow.events as f64),
+            match known {
+                0 => "?".into(),
+                known => percent(flow.sharing.falsely as f64 / known as f64),
+            },
+            thread_list(&flow.from_threads),
+            printable(&flow.from.short()),
+            if flow.kind == "raw" { "→".into() } else { "⇒".into() },
+            thread_list(&flow.to_threads),
+            printable(&flow.to.short()),
+        ]);
+    }
+    write!(out, "{table}")?;
+    let elsewhere = "--lines N, or threadtalk export";
+    more(out, code.all as usize, list.len(), "pairs of places", elsewhere)
 }
 
 /// One row for each line.
