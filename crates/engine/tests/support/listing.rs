@@ -6,10 +6,11 @@
 
 use super::{CODE_BYTES, Machine, REGIONS, TestHost};
 use engine::cache::{REGION_BYTES, Stubs};
-use engine::{Engine, Host, Mode, Options, Resolved, Shadow};
+use engine::options::WRITTEN_INDEX_BIT;
+use engine::{Engine, Host, Mode, Options, Resolved, Shadow, control};
 use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Formatter, Instruction, IntelFormatter, SymbolResolver,
-    SymbolResult,
+    Code, Decoder, DecoderOptions, FlowControl, Formatter, Instruction, IntelFormatter, Mnemonic,
+    SymbolResolver, SymbolResult,
 };
 use std::collections::BTreeMap;
 
@@ -47,14 +48,25 @@ impl Names {
             let before = self.trampolines.iter().filter(|t| t.1 <= address).max_by_key(|t| t.1);
             return Some(before.map_or_else(|| "block-".into(), |t| t.0.to_string()));
         }
-        if inside(self.program, CODE_BYTES as u64) {
+        if inside_of(address, self.program) {
             return Some(format!("program+{:x}", address - self.program));
         }
         if inside(self.table, 4 << 20) {
             return Some(format!("table+{:x}", address - self.table));
         }
+        // A line's number, with the bit that leads to the shadow of bytes written or not.
+        for (bit, name) in [(0, "line"), (1 << WRITTEN_INDEX_BIT, "line'")] {
+            let start = (address ^ bit) << 6;
+            if address & (1 << WRITTEN_INDEX_BIT) == bit && inside_of(start, self.program) {
+                return Some(format!("{name} program+{:x}", start - self.program));
+            }
+        }
         (address == NEAR as u64).then(|| "shadow".into())
     }
+}
+
+fn inside_of(address: u64, program: u64) -> bool {
+    address.wrapping_sub(program) < CODE_BYTES as u64
 }
 
 impl SymbolResolver for Names {
@@ -132,6 +144,13 @@ fn text(names: &Names, entry: u64) -> String {
         let offset = at - names.block.start;
         let mark = if at == entry { " <- entry" } else { "" };
         match reached.get(&at) {
+            Some(step) if step.code() == Code::Nopd && at != entry => {
+                let nops =
+                    (at..names.block.end).take_while(|at| *at != entry && is_nop(&reached, *at));
+                let count = nops.count();
+                text += &format!("{offset:4x}  nop x {count}\n");
+                at += count as u64;
+            }
             Some(step) => {
                 let mut line = String::new();
                 formatter.format(step, &mut line);
@@ -148,15 +167,21 @@ fn text(names: &Names, entry: u64) -> String {
     text
 }
 
+fn is_nop(reached: &BTreeMap<u64, Instruction>, at: u64) -> bool {
+    reached.get(&at).is_some_and(|step| step.code() == Code::Nopd)
+}
+
 /// Bytes that nobody runs; return addresses by name.
 fn data(names: &Names, start: u64, end: u64) -> String {
-    let words: Vec<String> = bytes_at(start, end)
-        .chunks(8)
-        .map(|chunk| match chunk.try_into().map(u64::from_le_bytes) {
+    // Return addresses are aligned.
+    let aligned = start.next_multiple_of(8).min(end);
+    let mut words = if aligned > start { vec![hex(bytes_at(start, aligned))] } else { Vec::new() };
+    words.extend(bytes_at(aligned, end).chunks(8).map(|chunk| {
+        match chunk.try_into().map(u64::from_le_bytes) {
             Ok(word) => names.of(word).unwrap_or_else(|| hex(chunk)),
             Err(_) => hex(chunk),
-        })
-        .collect();
+        }
+    }));
     format!("{:4x}  data {}\n", start - names.block.start, words.join(" "))
 }
 
@@ -181,6 +206,14 @@ fn reached(names: &Names, entry: u64) -> BTreeMap<u64, Instruction> {
         );
         if falls_through {
             open.push(step.next_ip());
+        }
+        // Where the slow path comes back to.
+        if step.mnemonic() == Mnemonic::Lea && step.is_ip_rel_memory_operand() {
+            let next = &bytes_at(step.next_ip(), names.block.end);
+            let next = Decoder::with_ip(64, next, step.next_ip(), DecoderOptions::NONE).decode();
+            if next.memory_displacement64() == control::RESUME as u64 {
+                open.push(step.ip_rel_memory_address());
+            }
         }
         if step.near_branch_target() != 0 {
             open.push(step.near_branch_target());
