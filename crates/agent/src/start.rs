@@ -115,6 +115,13 @@ fn take_over(header: &wire::session::Header) -> Result<(), u32> {
     runtime.far = Some(engine(Shadow::Far, far_table));
     header.started_ns.store(sys::now_ns(), Ordering::Relaxed);
     let mut initial = thread::prepare(None, 0).ok_or(failure::NO_SHADOW)?;
+    // SAFETY: the thread pointer of a glibc program points to itself.
+    let thread_pointer: u64 = unsafe {
+        let pointer;
+        core::arch::asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly));
+        pointer
+    };
+    initial.shared().thread_pointer.store(thread_pointer, Ordering::Relaxed);
     if !thread::attach(&mut initial) {
         return Err(failure::NO_GS);
     }

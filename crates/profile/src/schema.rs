@@ -176,8 +176,9 @@ pub const LINES: Table = Table {
         column(
             "object",
             ColumnType::Text,
-            "static: symbols in the line with the offsets it covers, 'a+0x40..0x80 (app); b (app)'; \
-             stack: whose; mapped file: which; or empty.",
+            "static: symbols in the line with the offsets it covers and the fields accessed, what was \
+             accessed first: 'a+0x40..0x80 (app): [8], [9]; b (app)', else the section; stack, \
+             thread-local: whose; mapped file: which; or empty.",
         ),
         column("writers", ColumnType::U32, "Threads that wrote in its events."),
         column("readers", ColumnType::U32, "Threads that read in its events."),

@@ -70,8 +70,15 @@ pub fn profile(
         let resolver = &mut run.found.resolver.borrow_mut();
         thread_rows(&raw, &modules, since_start, ended_ns, resolver)
     };
-    let tables =
-        Tables::read(session, header, run.options, run.found, timeline, &threads, &modules)?;
+    let tables = Tables::read(
+        session,
+        header,
+        run.options,
+        run.found,
+        timeline,
+        &threads,
+        (&raw, &modules),
+    )?;
     // Lines that a thread gave up stand in the table as line 0.
     let without_line = tables.events.iter().filter(|e| e.line == 0).map(|e| e.count).sum();
     header.events_without_line.store(without_line, Relaxed);

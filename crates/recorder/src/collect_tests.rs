@@ -20,6 +20,7 @@ fn thread(parent: Option<u32>, start_routine: u64) -> RawThread {
         started_ns: 5_000,
         ended_ns: 9_000,
         name: "w".into(),
+        ..RawThread::default()
     }
 }
 

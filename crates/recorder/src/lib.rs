@@ -7,7 +7,8 @@
 //! starts it and passes signals on, [`memory`] is the memory shared with it, [`session`] reads a
 //! recording, [`reference`] replays a traced one. `watch` looks at a program while it runs
 //! (`timeline`: its time slices, `regions`: its memory). At the end `counts` sums what was counted,
-//! `places` says what lies at addresses of code and data, `tables` joins these, `collect` makes a
+//! `places` says what lies at addresses of code and data
+//! (`thread_memory`: whose stack), `tables` joins these, `collect` makes a
 //! profile of it all, and [`processes`] those of the children. Neighbours: `wire` has the layouts, `agent` and `shim` are
 //! the injected libraries, `cli` holds the verbs.
 
@@ -27,6 +28,7 @@ pub mod session;
 pub mod signals;
 mod tables;
 pub mod target;
+mod thread_memory;
 mod timeline;
 mod watch;
 

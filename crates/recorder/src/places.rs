@@ -1,11 +1,12 @@
 //! What lies at addresses of a process: functions and lines of code, symbols and fields of static
 //! data, stacks, heaps, files.
 //!
-//! Neighbours: `session` has the modules, `regions` what was mapped while the process ran, the crate
-//! `symbols` reads the files; `tables` asks.
+//! Neighbours: `session` has the modules, `regions` what was mapped while the process ran,
+//! `thread_memory` which of it is a thread's own, the crate `symbols` reads the files; `tables` asks.
 
 use crate::regions::{Kind, Regions};
-use crate::session::RawModule;
+use crate::session::{RawModule, RawThread};
+use crate::thread_memory::{Part, ThreadMemory};
 use profile::{EventRow, LineRow, SiteRow};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use symbols::{Data, Module, Resolver};
 
 /// Bytes of the lines of memory in a profile.
 const LINE_BYTES: u64 = 64;
-/// Most lines of which fields are looked up, the hottest; and most fields that are named in one.
+/// Most lines of which fields are looked up, the hottest; most names for one line.
 const MOST_FIELDS: usize = 4096;
 const MOST_NAMES: usize = 8;
 
@@ -24,15 +25,20 @@ pub struct Places<'a> {
     regions: Option<&'a Regions>,
     resolver: &'a RefCell<Resolver>,
     images: Vec<(String, u64)>,
+    threads: ThreadMemory,
 }
 
 impl<'a> Places<'a> {
     pub fn new(
         modules: &'a [RawModule],
+        threads: &[RawThread],
         regions: Option<&'a Regions>,
         resolver: &'a RefCell<Resolver>,
     ) -> Self {
-        Self { modules, regions, resolver, images: images(modules, resolver) }
+        let images = images(modules, resolver);
+        let bytes = thread_local_bytes(&images, &mut resolver.borrow_mut());
+        let threads = ThreadMemory::new(threads, bytes);
+        Self { modules, regions, resolver, images, threads }
     }
 
     /// The table of the sites that `events` name, by address, the unknown one first. `addresses`
@@ -82,23 +88,27 @@ impl<'a> Places<'a> {
     fn line(&mut self, events: &[EventRow], with_fields: bool) -> LineRow {
         let mut row = LineRow::of(events);
         let touched = events.iter().fold(0, |bytes, e| bytes | e.from_bytes | e.to_bytes);
-        let touched = if with_fields { touched } else { 0 };
-        (row.region, row.object) = self.region(row.line, touched);
+        (row.region, row.object) = self.region(row.line, touched, with_fields);
         row
     }
 
-    /// What kind of memory the line at `address` is in, and what lies there; with the fields at the
-    /// bytes `touched` of static data.
-    fn region(&mut self, address: u64, touched: u64) -> (String, String) {
+    /// What kind of memory the line at `address` is in, and what lies there, at the bytes `touched`
+    /// first; of static data with the fields there.
+    fn region(&mut self, address: u64, touched: u64, with_fields: bool) -> (String, String) {
         if address == 0 {
             return ("unknown".into(), String::new());
         }
-        if let Some(object) = self.static_data(address, touched) {
+        if let Some(object) = self.static_data(address, touched, with_fields) {
             return ("static".into(), object);
         }
-        let (region, object) = match self.regions.and_then(|regions| regions.find(address)) {
+        let mapped = self.regions.and_then(|regions| regions.find(address));
+        let within = mapped.as_ref().map(|(range, _)| range);
+        if let Some((part, owner)) = self.threads.find(address, within) {
+            return self.of_thread(part, &owner);
+        }
+        let (region, object) = match mapped {
             Some((_, Kind::Heap)) => ("heap", String::new()),
-            Some((_, Kind::Stack)) => ("stack", "initial thread".into()),
+            Some((_, Kind::Stack)) => ("stack", "stack of T0".into()),
             Some((_, Kind::File(path))) => ("mapped file", path.clone()),
             Some((_, Kind::Anonymous)) => ("anonymous", String::new()),
             None => ("unknown", String::new()),
@@ -106,13 +116,47 @@ impl<'a> Places<'a> {
         (region.into(), object)
     }
 
+    /// The same for memory of a thread.
+    fn of_thread(&self, part: Part, owner: &str) -> (String, String) {
+        let (region, object) = match part {
+            Part::Stack => ("stack", format!("stack of {owner}")),
+            Part::ControlBlock => ("thread-local", format!("thread control block of {owner}")),
+            Part::ThreadLocal(below) => {
+                let names = self.thread_local_names(below);
+                let names = if names.is_empty() { "data".into() } else { names };
+                ("thread-local", format!("{names} of {owner}"))
+            }
+        };
+        (region.into(), object)
+    }
+
+    /// The thread-local symbols of the program itself in the line that is `below` bytes below the
+    /// thread pointer.
+    fn thread_local_names(&self, below: u64) -> String {
+        let Some(program) = self.modules.first() else { return String::new() };
+        let mut resolver = self.resolver.borrow_mut();
+        let Some(module) = resolver.module(Path::new(&program.path)) else { return String::new() };
+        let (bytes, align) = module.thread_local_block();
+        let block = bytes.next_multiple_of(align);
+        // The line may begin before the program's block.
+        let (start, skipped) = match block.checked_sub(below) {
+            Some(start) => (start, 0),
+            None => (0, below - block),
+        };
+        let file = file_name(&program.path);
+        let length = LINE_BYTES.saturating_sub(skipped);
+        let parts = if bytes == 0 { Vec::new() } else { module.thread_local(start, length) };
+        parts.iter().map(|data| part_text(data, file)).collect::<Vec<_>>().join("; ")
+    }
+
     /// The symbols of the line at `address`; `None` where no module has its data.
-    fn static_data(&mut self, address: u64, touched: u64) -> Option<String> {
+    fn static_data(&self, address: u64, touched: u64, with_fields: bool) -> Option<String> {
         let mut resolver = self.resolver.borrow_mut();
         self.images.iter().find_map(|(path, bias)| {
             let module = resolver.module(Path::new(path))?;
             let address = address.wrapping_sub(*bias);
-            module.contains(address).then(|| object_text(module, file_name(path), address, touched))
+            let line = Line { module, file: file_name(path), address, touched, with_fields };
+            module.contains(address).then(|| line.text())
         })
     }
 }
@@ -131,44 +175,101 @@ fn images(modules: &[RawModule], resolver: &RefCell<Resolver>) -> Vec<(String, u
     images
 }
 
-/// What lies in the line at link-time address `address` of a module: `a+0x40..0x80 (app): [8], [9]`.
-fn object_text(module: &Module, file: &str, address: u64, touched: u64) -> String {
-    let objects: Vec<String> = module
-        .data(address, LINE_BYTES)
-        .iter()
-        .map(|data| {
-            let part = match data.part == (0..data.bytes) {
-                true => String::new(),
-                false => format!("+{:#x}..{:#x}", data.part.start, data.part.end),
-            };
-            let fields = field_names(module, data, address, touched);
-            let fields = if fields.is_empty() { fields } else { format!(": {fields}") };
-            format!("{}{part} ({file}){fields}", data.name)
-        })
-        .collect();
-    // Nothing has a name there: at least where it is.
-    if objects.is_empty() { format!("{file}+{address:#x}") } else { objects.join("; ") }
+/// Bytes of static thread-local data of all files, with their padding.
+fn thread_local_bytes(images: &[(String, u64)], resolver: &mut Resolver) -> u64 {
+    let block = |(path, _): &(String, u64)| {
+        let (bytes, align) = resolver.module(Path::new(path))?.thread_local_block();
+        (bytes > 0).then(|| bytes.next_multiple_of(align) + align)
+    };
+    images.iter().filter_map(block).sum()
 }
 
-/// The fields of an object that lie at the bytes `touched` of the line at `address`.
-fn field_names(module: &Module, data: &Data, address: u64, touched: u64) -> String {
-    let mut names: Vec<String> = Vec::new();
-    let mut known_to = data.address;
-    for byte in (0..LINE_BYTES).filter(|byte| touched >> byte & 1 == 1).map(|byte| address + byte) {
-        if byte < known_to || !data.part.contains(&byte.wrapping_sub(data.address)) {
-            continue;
+/// An object and the part of it that is meant: `a+0x40..0x80 (app)`.
+fn part_text(data: &Data, file: &str) -> String {
+    match data.part == (0..data.bytes) || data.bytes == 0 {
+        true => format!("{} ({file})", data.name),
+        false => format!("{}+{:#x}..{:#x} ({file})", data.name, data.part.start, data.part.end),
+    }
+}
+
+/// A line of a module's static data.
+struct Line<'a> {
+    module: &'a Module,
+    file: &'a str,
+    /// Link-time address.
+    address: u64,
+    /// Bytes that were accessed.
+    touched: u64,
+    with_fields: bool,
+}
+
+impl Line<'_> {
+    /// What lies there: `a+0x40..0x80 (app): [8], [9]; b (app)`. What was touched comes first; where
+    /// nothing touched has a name, there is the section.
+    fn text(&self) -> String {
+        let (hot, cold): (Vec<Data>, Vec<Data>) =
+            self.module.data(self.address, LINE_BYTES).into_iter().partition(|d| self.touches(d));
+        let mut objects: Vec<String> = hot.iter().map(|data| self.hot(data)).collect();
+        if hot.is_empty() {
+            objects.push(self.section());
         }
-        let Some((name, range)) = module.field(data.address, byte - data.address) else { continue };
-        known_to = data.address + range.end;
-        if !names.contains(&name) {
-            names.push(name);
+        let cold = cold.iter().filter(|data| data.bytes > 0);
+        objects.extend(cold.map(|data| part_text(data, self.file)));
+        shortened(objects, "; ")
+    }
+
+    fn touches(&self, data: &Data) -> bool {
+        let first = (data.address + data.part.start).saturating_sub(self.address).min(LINE_BYTES);
+        let bytes = (data.part.end - data.part.start).min(LINE_BYTES - first);
+        (first..first + bytes).any(|byte| self.touched >> byte & 1 == 1)
+    }
+
+    /// An object that was touched, with the fields that were.
+    fn hot(&self, data: &Data) -> String {
+        let part = part_text(data, self.file);
+        let fields = if self.with_fields { self.fields(data) } else { String::new() };
+        if fields.is_empty() { part } else { format!("{part}: {fields}") }
+    }
+
+    fn fields(&self, data: &Data) -> String {
+        let mut names: Vec<String> = Vec::new();
+        let mut known_to = data.address;
+        let touched = (0..LINE_BYTES).filter(|byte| self.touched >> byte & 1 == 1);
+        for byte in touched.map(|byte| self.address + byte) {
+            if byte < known_to || !data.part.contains(&byte.wrapping_sub(data.address)) {
+                continue;
+            }
+            let field = self.module.field(data.address, byte - data.address);
+            let Some((name, range)) = field else { continue };
+            known_to = data.address + range.end;
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        shortened(names, ", ")
+    }
+
+    /// The section at the first byte touched: `.got.plt+0x0..0x40 (app)`.
+    fn section(&self) -> String {
+        let first = self.address + u64::from(self.touched.trailing_zeros()) % LINE_BYTES;
+        match self.module.section(first) {
+            Some((range, name)) => {
+                let start = self.address.max(range.start) - range.start;
+                let end = (self.address + LINE_BYTES).min(range.end) - range.start;
+                format!("{name}+{start:#x}..{end:#x} ({})", self.file)
+            }
+            None => format!("{}+{:#x}", self.file, self.address),
         }
     }
-    if names.len() > MOST_NAMES {
-        names.truncate(MOST_NAMES);
-        names.push("…".into());
+}
+
+/// The first few of a list.
+fn shortened(mut list: Vec<String>, separator: &str) -> String {
+    if list.len() > MOST_NAMES {
+        list.truncate(MOST_NAMES);
+        list.push("…".into());
     }
-    names.join(", ")
+    list.join(separator)
 }
 
 /// The file that is mapped at `address`, and the place in it. Of files that were mapped there one

@@ -77,7 +77,7 @@ pub struct Session {
 }
 
 /// One thread as the agent left it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct RawThread {
     pub instructions: u64,
     pub loads: u64,
@@ -89,6 +89,9 @@ pub struct RawThread {
     pub started_ns: i64,
     pub ended_ns: i64,
     pub name: String,
+    /// Stack pointer and thread pointer with which it was created; 0 when unknown.
+    pub stack: u64,
+    pub thread_pointer: u64,
 }
 
 /// A mapped file with code.
@@ -303,6 +306,8 @@ fn raw_thread(page: ThreadPage) -> RawThread {
         started_ns: page.started_ns.load(Relaxed),
         ended_ns: page.ended_ns.load(Relaxed),
         name: text(&page.name),
+        stack: page.stack.load(Relaxed),
+        thread_pointer: page.thread_pointer.load(Relaxed),
     }
 }
 

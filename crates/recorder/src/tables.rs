@@ -7,7 +7,7 @@ use crate::collect::Found;
 use crate::counts::{self, Counts};
 use crate::error::RecorderError;
 use crate::places::Places;
-use crate::session::{RawModule, Session, SessionOptions};
+use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
 use profile::{
     ActivityRow, CommRow, Counted, EventRow, LineRow, Parameters, SiteRow, SliceRow, ThreadRow,
@@ -30,7 +30,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Reads what the threads of a process have counted.
+    /// Reads what the threads of a process have counted; `threads` are rows of the profile, `raw`
+    /// the same threads as the agent left them.
     pub fn read(
         session: &Session,
         header: &Header,
@@ -38,7 +39,7 @@ impl Tables {
         found: &Found,
         timeline: &Timeline,
         threads: &[ThreadRow],
-        modules: &[RawModule],
+        (raw, modules): (&[RawThread], &[RawModule]),
     ) -> Result<Self, RecorderError> {
         let mut counts = read_counts(session, options, found, timeline, threads.len())?;
         // The counts may be coarser than the timeline.
@@ -59,7 +60,7 @@ impl Tables {
         counts::sum_comm(&mut counts.comm);
 
         let regions = seen.map(|seen| &seen.regions);
-        let mut places = Places::new(modules, regions, &found.resolver);
+        let mut places = Places::new(modules, raw, regions, &found.resolver);
         let addresses = session.sites(header.sites.load(Relaxed) as usize + 1)?;
         let sites = places.sites(&addresses, &mut counts.events);
         counts::sum_events(&mut counts.events);

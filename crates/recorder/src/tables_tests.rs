@@ -39,7 +39,7 @@ fn read(session: &Session, found: &Found, threads: &[ThreadRow]) -> Tables {
     let header = &mapping.records()[0];
     let timeline = found.watched.timeline.as_ref().unwrap();
     let options = SessionOptions::default();
-    Tables::read(session, header, options, found, timeline, threads, &[]).unwrap()
+    Tables::read(session, header, options, found, timeline, threads, (&[], &[])).unwrap()
 }
 
 #[test]

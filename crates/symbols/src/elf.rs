@@ -1,8 +1,9 @@
 //! Reading one ELF file: where it is mapped, its symbols, and how to find its debug file.
 
+use crate::plt;
 use crate::table::Symbols;
 use object::read::ReadCache;
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbolTable, SymbolKind};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbolTable, SectionKind, SymbolKind};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -53,6 +54,10 @@ pub(crate) struct Elf {
     pub functions: Symbols,
     pub data: Symbols,
     pub thread_local: Symbols,
+    /// Address and name of the stubs of calls to other libraries.
+    pub stubs: Vec<(u64, String)>,
+    /// Link-time addresses and name of each section that is mapped, ascending.
+    pub sections: Vec<(std::ops::Range<u64>, String)>,
     /// Bytes of the thread-local block and its alignment; 0 without one.
     pub thread_local_block: (u64, u64),
     /// Whether it has `.symtab`, not only what is exported.
@@ -78,6 +83,8 @@ impl Elf {
             functions: symbols(SymbolKind::Text),
             data: symbols(SymbolKind::Data),
             thread_local: symbols(SymbolKind::Tls),
+            stubs: plt::stubs(&object),
+            sections: sections_of(&object),
             thread_local_block: thread_local_block(&cache),
             has_symtab,
             has_dwarf: object.section_by_name(".debug_info").is_some(),
@@ -99,6 +106,11 @@ impl Elf {
         Some((segment.address + offset).wrapping_sub(segment.file_offset))
     }
 
+    /// The section that contains `address`.
+    pub fn section(&self, address: u64) -> Option<&(std::ops::Range<u64>, String)> {
+        self.sections.iter().find(|(range, _)| range.contains(&address))
+    }
+
     /// Whether `address` is in memory that the file fills or reserves.
     pub fn contains(&self, address: u64) -> bool {
         let inside = |s: &Segment| address >= s.address && address - s.address < s.memory_bytes;
@@ -114,6 +126,20 @@ fn segment_of<'data>(segment: &impl ObjectSegment<'data>) -> Segment {
         _ => false,
     };
     Segment { file_offset, bytes, address, memory_bytes, executable }
+}
+
+fn sections_of<'data>(object: &impl Object<'data>) -> Vec<(std::ops::Range<u64>, String)> {
+    let mut sections: Vec<_> = object
+        .sections()
+        // Thread-local data has addresses of its own.
+        .filter(|s| s.address() != 0 && s.kind() != SectionKind::UninitializedTls)
+        .filter_map(|s| {
+            let end = s.address().checked_add(s.size())?;
+            Some((s.address()..end, s.name().ok()?.to_owned()))
+        })
+        .collect();
+    sections.sort_unstable_by_key(|(range, _)| range.start);
+    sections
 }
 
 fn thread_local_block(data: &ReadCache<File>) -> (u64, u64) {
@@ -195,6 +221,8 @@ mod tests {
             functions: Symbols::default(),
             data: Symbols::default(),
             thread_local: Symbols::default(),
+            stubs: Vec::new(),
+            sections: Vec::new(),
             thread_local_block: (0, 1),
             has_symtab: true,
             has_dwarf: false,

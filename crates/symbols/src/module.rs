@@ -4,6 +4,7 @@ use crate::debug_file;
 use crate::demangle::demangle;
 use crate::dwarf::Dwarf;
 use crate::elf::{Elf, SymbolError};
+use crate::plt;
 use crate::table::{Symbol, Symbols};
 use crate::variables::Variables;
 use std::cell::OnceCell;
@@ -69,7 +70,9 @@ impl Module {
     /// Demangled name of the function that contains byte `file_offset` of the file.
     pub fn function(&self, file_offset: u64) -> Option<String> {
         let address = self.elf.address_of_code(file_offset)?;
-        Some(demangle(&self.symbol_at(|elf| &elf.functions, address)?.name))
+        let symbol = self.symbol_at(|elf| &elf.functions, address);
+        let stub = || plt::name(&self.elf.stubs, address).map(str::to_owned);
+        symbol.map(|symbol| demangle(&symbol.name)).or_else(stub)
     }
 
     /// What the instruction at byte `file_offset` of the file belongs to; empty where unknown.
@@ -87,6 +90,11 @@ impl Module {
     /// The static objects with bytes in `bytes` bytes from link-time address `address`.
     pub fn data(&self, address: u64, bytes: u64) -> Vec<Data> {
         self.parts(|elf| &elf.data, address, bytes)
+    }
+
+    /// The section with link-time address `address`: its addresses and name.
+    pub fn section(&self, address: u64) -> Option<(std::ops::Range<u64>, &str)> {
+        self.elf.section(address).map(|(range, name)| (range.clone(), name.as_str()))
     }
 
     /// The thread-local objects with bytes in `bytes` bytes from `offset` in the file's thread-local
@@ -114,7 +122,10 @@ impl Module {
     /// The symbol at `address`: the debug file's, if it knows more.
     fn symbol_at(&self, kind: impl Fn(&Elf) -> &Symbols, address: u64) -> Option<&Symbol> {
         let own = || kind(&self.elf).at(address);
-        self.debug_with_symbols().and_then(|debug| kind(debug).at(address)).or_else(own)
+        let symbol = self.debug_with_symbols().and_then(|debug| kind(debug).at(address));
+        // One without a size reaches to the next one, but not into another section.
+        let section = |address| self.elf.section(address).map(|(range, _)| range.start);
+        symbol.or_else(own).filter(|s| s.size > 0 || section(s.address) == section(address))
     }
 
     fn parts(&self, kind: impl Fn(&Elf) -> &Symbols, start: u64, bytes: u64) -> Vec<Data> {

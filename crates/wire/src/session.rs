@@ -285,6 +285,10 @@ pub struct ThreadPage {
     pub ended_ns: AtomicI64,
     /// Last known name (prctl PR_SET_NAME or `/proc/self/task/TID/comm`), NUL-padded.
     pub name: [u8; 16],
+    /// Stack pointer with which it was created; 0 for the initial thread.
+    pub stack: AtomicU64,
+    /// %fs base with which it was created: end of its static thread-local data; 0 when unknown.
+    pub thread_pointer: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Header>() as u64 == PAGE);

@@ -80,6 +80,7 @@ fn spawn(frame: &Frame, page: u64) -> Outcome {
         return Outcome::Done(EAGAIN);
     };
     let child = Box::leak(child);
+    note_memory(child, frame);
     child.signal_mask = mask;
     child.filters = parent.filters;
     // SAFETY: the child's own page and stack, which nobody uses yet.
@@ -101,6 +102,23 @@ fn spawn(frame: &Frame, page: u64) -> Outcome {
     drop(creation);
     sys::set_signal_mask(mask);
     Outcome::Done(result)
+}
+
+/// Notes where the new thread has its stack and its thread-local data.
+fn note_memory(child: &Thread, frame: &Frame) {
+    let a = frame.arguments();
+    let (stack, tls) = match frame.rax {
+        // SAFETY: its argument is as long as it says, up to the fields known here; `create` has
+        // read it, too. Flags, …, stack at word 5, its size, thread pointer.
+        sys::CLONE3 if a[1] >= 64 => unsafe {
+            let arguments = a[0] as *const u64;
+            (*arguments.add(5) + *arguments.add(6), *arguments.add(7))
+        },
+        sys::CLONE => (a[1], a[4]),
+        _ => return,
+    };
+    child.shared().stack.store(stack, Ordering::Relaxed);
+    child.shared().thread_pointer.store(tls, Ordering::Relaxed);
 }
 
 /// A record for a new thread and where it starts: at `resume`, where its parent is in the cache, or in

@@ -1,0 +1,94 @@
+//! Where threads meet: the regions and names of lines of memory, and the code sites, of a program
+//! that says where it does so.
+
+use serde_json::Value;
+use test_support::{Compiler, Scratch, Target, Threadtalk, paths};
+
+const SOURCE: &str = "tests/programs/symbols/where.c";
+const ROUNDS: u64 = 1000;
+
+/// A table of a profile, as JSON.
+fn table(profile: &std::path::Path, name: &str) -> Vec<Value> {
+    let export = Threadtalk::built().verb("export").arg(profile).args([name, "--format", "json"]);
+    serde_json::from_slice(&export.run().expect_code(0).stdout).unwrap()
+}
+
+/// The line of the source that ends with this comment.
+fn line_of(comment: &str) -> u64 {
+    let source = std::fs::read_to_string(paths::root().join(SOURCE)).unwrap();
+    let line = source.lines().position(|line| line.ends_with(&format!("// {comment}")));
+    line.unwrap() as u64 + 1
+}
+
+#[test]
+fn lines_and_sites_are_named() {
+    let flags = ["-O1", "-g", "-pthread"];
+    let program = Target::new(Compiler::Gcc, SOURCE).flags(&flags).build().unwrap();
+    let file = program.file_name().unwrap().to_string_lossy().into_owned();
+    let scratch = Scratch::new();
+    let profile = scratch.join("where.tt");
+    let command = [program.to_str().unwrap()];
+    let outcome = Threadtalk::built().record(&profile, &[], &command).run().expect_code(0);
+    let (lines, sites) = (table(&profile, "lines"), table(&profile, "sites"));
+    let events = table(&profile, "events");
+    let told = outcome.stdout_text();
+    let expected: Vec<Vec<&str>> =
+        told.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(expected.len(), 5);
+    for place in expected {
+        let [_, region, address] = place[..] else { panic!("{place:?}") };
+        let line = lines.iter().find(|line| line["line"] == address);
+        let line = line.unwrap_or_else(|| panic!("no {region} {address}: {lines:?}"));
+        assert_eq!(line["region"], region, "{line}");
+        let object = match region {
+            "static" => format!("shared+0x40..0x80 ({file}): .pair.mine, .pair.yours"),
+            "thread-local" => format!("own ({file}) of T1"),
+            "stack" => "stack of T1".into(),
+            _ => String::new(),
+        };
+        assert_eq!(line["object"], object.as_str(), "{line}");
+        // Each round each thread reads what the other wrote elsewhere in the line, but for the first
+        // one and the bytes that were initialised.
+        let count = |name: &str| line[name].as_u64().unwrap();
+        let reads = count("raw_false") + count("raw_true");
+        assert!((2 * ROUNDS - 1..=2 * ROUNDS + 2).contains(&reads), "{line}");
+        assert!(count("raw_true") <= 2 && count("raw_any") == 0, "{line}");
+        let most = events.iter().filter(|event| event["line"] == address);
+        let most = most.max_by_key(|event| event["count"].as_u64()).unwrap();
+        let site = |name: &str| &sites[most[name].as_u64().unwrap() as usize];
+        let mut found = ["from_site", "to_site"].map(|name| {
+            let (function, line) = (&site(name)["function"], &site(name)["line"]);
+            (function.as_str().unwrap().to_owned(), line.as_u64().unwrap())
+        });
+        found.sort();
+        let expected = ["main", "worker"].map(|name| (name.to_owned(), line_of(name)));
+        assert_eq!(found, expected, "{most}");
+    }
+}
+
+#[test]
+fn time_slices_add_up() {
+    let program = Target::new(Compiler::Gcc, SOURCE).flags(&["-O1", "-pthread"]).build().unwrap();
+    let scratch = Scratch::new();
+    for (options, sliced) in [(&["--slice", "1ms"][..], true), (&["--slice", "0"], false)] {
+        let profile = scratch.join(if sliced { "sliced.tt" } else { "whole.tt" });
+        let command = [program.to_str().unwrap()];
+        Threadtalk::built().record(&profile, options, &command).run().expect_code(0);
+        let slices = table(&profile, "slices");
+        let time = |slice: &Value, name: &str| slice[name].as_u64().unwrap();
+        for pair in slices.windows(2) {
+            assert_eq!(time(&pair[0], "end_ns"), time(&pair[1], "start_ns"));
+        }
+        // Its threads take turns for longer than a millisecond.
+        assert_eq!(slices.len() > 1, sliced, "{slices:?}");
+        let sum = |rows: &[Value], name: &str| -> u64 {
+            rows.iter().map(|row| row[name].as_u64().unwrap()).sum()
+        };
+        let json = test_support::threadtalk::profile_json(&profile);
+        let activity = table(&profile, "activity");
+        for name in ["instructions", "loads", "stores"] {
+            assert_eq!(json["totals"][name], sum(&activity, name), "{name}");
+            assert!(sum(&activity, name) > ROUNDS);
+        }
+    }
+}
