@@ -59,7 +59,7 @@ pub fn profile(
     let raw = session.threads(header.threads.load(Relaxed) as usize)?;
     let modules = session.modules(header.modules.load(Relaxed) as usize)?;
     let started_ns = header.started_ns.load(Relaxed);
-    let alone = Timeline::new(started_ns, Duration::ZERO);
+    let alone = Timeline::new(started_ns, run.options.slice);
     let timeline = run.found.watched.timeline.as_ref().unwrap_or(&alone);
     let ended_ns = match header.ended_ns.load(Relaxed) {
         0 => run.found.ended_ns,

@@ -58,7 +58,7 @@ __attribute__((constructor)) static void start(void) {
         put32(60, 2); // state: FAILED
         return;
     }
-    for (int i = 0; i < 10 && !strcmp(mode, "limits"); i++) put64(120 + 8 * (uint64_t)i, 2);
+    for (int i = 0; i < 11 && !strcmp(mode, "limits"); i++) put64(120 + 8 * (uint64_t)i, 2);
     put32(72, 3); // threads
     for (int id = 0; id < 3; id++) {
         uint64_t page = THREADS + (uint64_t)id * 4096;
