@@ -55,7 +55,7 @@ impl Host for Modules {
                 Some(base) => {
                     // A kernel before 4.17 takes the address as a hint.
                     // SAFETY: just mapped.
-                    unsafe { sys::call(sys::MUNMAP, [base, REGION_BYTES as u64, 0, 0, 0, 0]) };
+                    unsafe { sys::unmap(base, REGION_BYTES as u64, flags) };
                 }
                 None => {}
             }

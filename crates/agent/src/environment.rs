@@ -5,6 +5,7 @@
 //! `GLIBC_TUNABLES` keeps glibc from registering restartable sequences, which the kernel could not
 //! restart in a code cache.
 
+use crate::limits;
 use crate::session::Place;
 use alloc::boxed::Box;
 use alloc::format;
@@ -74,6 +75,13 @@ impl Environment {
         Place::parse(self.session)
     }
 
+    /// Limits of the address space that were handed over; see `limits`.
+    pub fn limits(&self) -> Option<[u64; 4]> {
+        let mut numbers = self.session.split(|b| *b == b':').skip(3);
+        let mut next = || core::str::from_utf8(numbers.next()?).ok()?.parse().ok();
+        Some([next()?, next()?, next()?, next()?])
+    }
+
     /// NUL-terminated path of the library.
     pub fn library(&self) -> Vec<u8> {
         joined(&[self.library])
@@ -105,7 +113,10 @@ impl Environment {
     /// `envp` must be a NULL-terminated array of strings or NULL.
     pub unsafe fn with(&self, envp: *const *const u8, segment: u32, parent: u32) -> Prepared {
         let path = self.session.split(|b| *b == b':').next().unwrap_or_default();
-        let place = format!(":{segment}:{parent}");
+        let mut place = format!(":{segment}:{parent}");
+        for limit in limits::known().into_iter().flatten() {
+            place += &format!(":{limit}");
+        }
         let session = joined(&[SESSION, path, place.as_bytes()]);
         let mut all = Prepared { pointers: Vec::new(), _strings: Vec::new() };
         all.push(session);

@@ -20,6 +20,7 @@ mod dispatch;
 mod environment;
 mod filter;
 mod heap;
+mod limits;
 mod lock;
 mod modules;
 mod session;

@@ -23,7 +23,8 @@ const READ_WRITE: u64 = sys::PROT_READ | sys::PROT_WRITE;
 const SHARED: u64 = sys::MAP_SHARED | sys::MAP_NORESERVE;
 const MREMAP_MAYMOVE: u64 = 1;
 
-/// Where a process's recording is, as the environment says it: `PATH`, or `PATH:SEGMENT:PARENT`.
+/// Where a process's recording is, as the environment says it: `PATH`, or `PATH:SEGMENT:PARENT`,
+/// and maybe limits after it.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     pub path: &'a [u8],
@@ -47,11 +48,11 @@ impl<'a> Place<'a> {
     fn open(&self) -> Option<u64> {
         const O_RDWR_CLOEXEC: u64 = 0o2000002;
         let mut path = [0; 256];
-        path.get_mut(..self.path.len()).filter(|p| p.len() < 256)?.copy_from_slice(self.path);
+        let length = self.path.len().min(path.len() - 1);
+        path[..length].copy_from_slice(&self.path[..length]);
+        let open = [path.as_ptr() as u64, O_RDWR_CLOEXEC, 0, 0, 0, 0];
         // SAFETY: NUL-terminated.
-        let fd =
-            unsafe { sys::call(sys::OPEN, [path.as_ptr() as u64, O_RDWR_CLOEXEC, 0, 0, 0, 0]) };
-        u64::try_from(fd).ok()
+        u64::try_from(unsafe { sys::call(sys::OPEN, open) }).ok()
     }
 
     /// Whether the recording can be opened here and is the one that this process knows.
@@ -420,7 +421,7 @@ impl Child {
         // SAFETY: as above.
         unsafe {
             core::ptr::write_bytes(self.header, 0, 1);
-            sys::call(sys::MUNMAP, [self.header as u64, session::PAGE, 0, 0, 0, 0]);
+            sys::unmap(self.header as u64, session::PAGE, SHARED);
         }
         give_back(self.segment);
     }

@@ -3,6 +3,7 @@
 pub mod folding;
 
 use crate::counting;
+use crate::limits;
 use crate::session;
 use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -79,7 +80,7 @@ pub fn map() -> Option<Placed> {
                 return Some(Placed { near: Some(base as i32), tables: tables_at(start) });
             }
             // SAFETY: just mapped.
-            unsafe { sys::call(sys::MUNMAP, [start, low, 0, 0, 0, 0]) };
+            unsafe { sys::unmap(start, low, sys::MAP_PRIVATE) };
         }
     }
     // A program that fills the low 2 GiB: all threads use far banks, and only their table must be low.
@@ -131,6 +132,7 @@ pub fn last_sites() -> u64 {
 /// Keeps the memory out of core dumps and of forked children.
 fn keep_private(start: u64, bytes: u64) {
     const MADV_DONTFORK: u64 = 10;
+    limits::not_forked(bytes);
     const MADV_DONTDUMP: u64 = 16;
     // SAFETY: advice on our own memory.
     unsafe {
@@ -154,7 +156,7 @@ fn map_at(start: u64, bytes: u64) -> bool {
         Some(got) => {
             // A kernel before 4.17 takes the address as a hint.
             // SAFETY: just mapped.
-            unsafe { sys::call(sys::MUNMAP, [got, bytes, 0, 0, 0, 0]) };
+            unsafe { sys::unmap(got, bytes, sys::MAP_PRIVATE) };
             false
         }
         None => false,
@@ -197,6 +199,7 @@ fn space_of(bank: usize) -> u64 {
 /// refers to its address.
 pub fn renew(near: bool) -> bool {
     let base = base_of(0);
+    limits::forked();
     BANKS.store(0, Ordering::Relaxed);
     if map_common(near.then_some(base + WRITTEN_ABOVE)).is_none() {
         return false;
@@ -348,35 +351,36 @@ pub fn forget_readers(bank: usize, slots: u64) -> Option<u64> {
 }
 
 fn forget_in(first: u64, last: u64, slots: u64) -> Option<u64> {
-    const CHUNK: u64 = 512;
+    /// Pages that are asked for at once: the range may be most of the address space.
+    const CHUNK: u64 = 1 << 18;
+    let mut resident = alloc::vec![0u64; ((last - first) / 4096).min(CHUNK).div_ceil(8) as usize];
     let mut forgotten = 0;
     let mut page = first;
     while page < last {
         let pages = ((last - page) / 4096).min(CHUNK);
-        let mut resident = [0u8; CHUNK as usize];
+        let arguments = [page, pages * 4096, resident.as_mut_ptr() as u64, 0, 0, 0];
         // SAFETY: within the shadow; one byte per page.
-        let ok = unsafe {
-            sys::call(sys::MINCORE, [page, pages * 4096, resident.as_mut_ptr() as u64, 0, 0, 0])
-                == 0
-        };
-        if !ok {
+        if unsafe { sys::call(sys::MINCORE, arguments) } != 0 {
             return None;
         }
-        for k in 0..pages {
-            if resident[k as usize] & 1 == 0 {
-                continue;
-            }
-            for word in 0..512 {
-                let address = (page + k * 4096 + word * 8) as *mut u64;
-                // SAFETY: within the shadow.
-                let word = unsafe { AtomicU64::from_ptr(address) };
-                if word.load(Ordering::Relaxed) & slots != 0 {
-                    let old = word.fetch_and(!slots, Ordering::Relaxed);
-                    forgotten += u64::from((old & slots).count_ones());
-                }
-            }
+        let flags = |k: u64| resident[k as usize / 8];
+        for eight in (0..pages).step_by(8).filter(|k| flags(*k) != 0) {
+            let there = (eight..pages.min(eight + 8)).filter(|k| flags(*k) >> (k % 8 * 8) & 1 != 0);
+            forgotten += there.map(|k| forget_in_page(page + k * 4096, slots)).sum::<u64>();
         }
         page += pages * 4096;
     }
     Some(forgotten)
+}
+
+fn forget_in_page(page: u64, slots: u64) -> u64 {
+    let forget = |address: u64| {
+        // SAFETY: within the shadow.
+        let word = unsafe { AtomicU64::from_ptr(address as *mut u64) };
+        match word.load(Ordering::Relaxed) & slots {
+            0 => 0,
+            _ => u64::from((word.fetch_and(!slots, Ordering::Relaxed) & slots).count_ones()),
+        }
+    };
+    (page..page + 4096).step_by(8).map(forget).sum()
 }

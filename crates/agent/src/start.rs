@@ -7,6 +7,7 @@
 use crate::counting;
 use crate::dispatch;
 use crate::environment::Environment;
+use crate::limits;
 use crate::session;
 use crate::shadow;
 use crate::stubs;
@@ -72,8 +73,10 @@ unsafe extern "C" fn tt_start(_argc: i32, argv: *const *const u8, envp: *mut *co
     environment.keep();
     // SAFETY: the loader passes the program's arguments.
     unsafe { session::set_command(argv) };
+    let limits = Environment::kept().and_then(Environment::limits);
     match take_over(header) {
         Ok(()) => {
+            limits.into_iter().for_each(limits::take_over);
             header.state.store(state::RUNNING, Ordering::Release);
             1
         }

@@ -1,6 +1,7 @@
 //! Raw system calls: nothing of the program's libc is used.
 
 use crate::filter::{self, Answer};
+use crate::limits;
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,12 +31,15 @@ pub const EXECVE: u64 = 59;
 pub const EXIT: u64 = 60;
 pub const FCNTL: u64 = 72;
 pub const READLINK: u64 = 89;
+pub const GETRLIMIT: u64 = 97;
 pub const GETUID: u64 = 102;
 pub const GETGID: u64 = 104;
 pub const GETEUID: u64 = 107;
 pub const GETEGID: u64 = 108;
+pub const MLOCKALL: u64 = 151;
 pub const PRCTL: u64 = 157;
 pub const ARCH_PRCTL: u64 = 158;
+pub const SETRLIMIT: u64 = 160;
 pub const GETTID: u64 = 186;
 pub const FGETXATTR: u64 = 193;
 pub const REMAP_FILE_PAGES: u64 = 216;
@@ -44,6 +48,7 @@ pub const EXIT_GROUP: u64 = 231;
 pub const OPENAT: u64 = 257;
 pub const TGKILL: u64 = 234;
 pub const RT_TGSIGQUEUEINFO: u64 = 297;
+pub const PRLIMIT64: u64 = 302;
 pub const EXECVEAT: u64 = 322;
 pub const PKEY_MPROTECT: u64 = 329;
 pub const SECCOMP: u64 = 317;
@@ -51,6 +56,8 @@ pub const RSEQ: u64 = 334;
 pub const CLONE3: u64 = 435;
 
 pub const ESRCH: i64 = -3;
+pub const ENFILE: i64 = -23;
+pub const EMFILE: i64 = -24;
 
 pub const PROT_READ: u64 = 1;
 pub const PROT_WRITE: u64 = 2;
@@ -111,9 +118,26 @@ pub unsafe fn map(
     fd: i64,
     offset: u64,
 ) -> Option<u64> {
+    let adds = flags & MAP_FIXED == 0 || flags & MAP_FIXED_NOREPLACE == MAP_FIXED_NOREPLACE;
+    if adds {
+        limits::before_mapping(bytes, flags);
+    }
     // SAFETY: forwarded.
     let r = unsafe { call(MMAP, [hint, bytes, protection, flags, fd as u64, offset]) };
+    if adds && r > 0 {
+        limits::mapped(bytes, flags);
+    }
     (r > 0).then_some(r as u64)
+}
+
+/// Unmaps what [`map`] has mapped with the same `flags`.
+///
+/// # Safety
+/// Nothing must refer to it any more.
+pub unsafe fn unmap(start: u64, bytes: u64, flags: u64) {
+    // SAFETY: forwarded.
+    unsafe { call(MUNMAP, [start, bytes, 0, 0, 0, 0]) };
+    limits::unmapped(bytes, flags);
 }
 
 /// Anonymous zeroed memory.

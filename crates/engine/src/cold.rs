@@ -16,8 +16,8 @@ pub(crate) struct Finished {
     pub links: Vec<Link>,
     /// Number of links.
     pub exits: usize,
-    /// Address of the rel32 that jumps back to the entry.
-    pub back_edge: Option<u64>,
+    /// The link that jumps back to the entry, among these.
+    pub back_edge: Option<usize>,
 }
 
 impl Body<'_> {
@@ -37,19 +37,20 @@ impl Body<'_> {
         let mut back_edge = None;
         for exit in core::mem::take(&mut self.exits) {
             let rel32 = self.correct(&exit, scanner, readable)?;
-            if exit.target == self.source.pc {
-                self.fixups.push((rel32, (entry - self.emitter.base()) as i64));
-                back_edge = Some(self.emitter.base() + rel32 as u64);
-                continue;
-            }
             let stub = self.emitter.len();
-            self.fixups.push((rel32, stub as i64));
+            // A loop is linked from the start, and left like any other when its code goes away.
+            let own = exit.target == self.source.pc;
+            let to = if own { (entry - self.emitter.base()) as usize } else { stub };
+            self.fixups.push((rel32, to as i64));
+            if own {
+                back_edge = Some(links.len());
+            }
             self.emit_exit_stub(exit.target, first_link + links.len());
             links.push(Link {
                 site: self.emitter.base() + rel32 as u64,
                 target: exit.target,
                 stub: self.emitter.base() + stub as u64,
-                linked: false,
+                linked: own,
             });
         }
         self.emitter.align(8);

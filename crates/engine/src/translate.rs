@@ -12,7 +12,6 @@ use crate::body::{Body, Target};
 use crate::checks;
 use crate::emit::Emitter;
 use crate::engine::{Block, Engine};
-use crate::links::Link;
 use crate::liveness::{self, BlockLiveness, Live, Scanner};
 use crate::loops;
 use crate::superblock::Superblock;
@@ -48,9 +47,8 @@ pub(crate) unsafe fn translate(
             return Some(plain.block);
         };
         // The ordinary body tries the head again after each iteration.
-        if let Some(site) = plain.back_edge {
-            Link { site, target: source.pc, stub: 0, linked: false }
-                .point_to(versioned.block.entry);
+        if let Some(link) = plain.back_edge {
+            engine.links[link].point_to(versioned.block.entry);
         }
         engine.statistics.loops += 1;
         Some(versioned.block)
@@ -66,8 +64,8 @@ pub(crate) struct Loop {
 
 struct Emitted {
     block: Block,
-    /// The rel32 that jumps back to the block's own entry.
-    back_edge: Option<u64>,
+    /// The link that jumps back to the block's own entry.
+    back_edge: Option<usize>,
 }
 
 unsafe fn emit_block(
@@ -118,7 +116,7 @@ unsafe fn emit_block(
     }
     Some(Emitted {
         block: Block { entry, indirect: base, end: source.end },
-        back_edge: finished.back_edge,
+        back_edge: finished.back_edge.map(|link| first + link),
     })
 }
 

@@ -47,15 +47,18 @@ impl Processes {
         let mapping = session.header()?;
         let first = &mapping.records()[0];
         let mut rows = Vec::new();
+        let mut unrecorded = Vec::new();
         for segment in 1..first.segments.load(Relaxed).min(MAX_SEGMENTS) {
             let child = session.of_segment(segment);
             let mapping = child.header()?;
             let header = &mapping.records()[0];
             if header.magic.load(Relaxed) == MAGIC {
-                rows.push(row(segment, header));
+                let row = row(segment, header);
+                unrecorded.extend(programs_unrecorded(&row, header));
+                rows.push(row);
             }
         }
-        let warnings = warnings(first, &rows);
+        let warnings = warnings(first, &unrecorded);
         Ok(Self {
             session: session.clone(),
             options,
@@ -207,13 +210,19 @@ fn reason(failure: u32) -> &'static str {
     }
 }
 
-fn warnings(first: &Header, rows: &[ProcessRow]) -> Vec<String> {
+/// Why a process, or the program that it executed last, was not recorded, and the program.
+fn programs_unrecorded(row: &ProcessRow, header: &Header) -> Option<(String, String)> {
+    if let Some(reason) = &row.unrecorded {
+        return Some((reason.clone(), row.command.first().cloned().unwrap_or_default()));
+    }
+    let why = header.left_reason.load(Relaxed);
+    (why != failure::NONE).then(|| (reason(why).to_owned(), text(&header.left_for)))
+}
+
+fn warnings(first: &Header, unrecorded: &[(String, String)]) -> Vec<String> {
     let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for row in rows {
-        if let Some(reason) = &row.unrecorded {
-            let program = row.command.first().map_or("?", String::as_str);
-            by_reason.entry(reason).or_default().push(program);
-        }
+    for (reason, program) in unrecorded {
+        by_reason.entry(reason).or_default().push(program);
     }
     let mut list: Vec<String> = by_reason
         .into_iter()

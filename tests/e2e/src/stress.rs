@@ -20,7 +20,7 @@ pub fn program(name: &str) -> PathBuf {
 }
 
 /// A library of the folder, by its source.
-fn library(compiler: Compiler, source: &str, optimisation: &str) -> String {
+pub fn library(compiler: Compiler, source: &str, optimisation: &str) -> String {
     let flags = [optimisation, "-shared", "-fPIC"];
     built(Target::new(compiler, &folder(source)).flags(&flags)).to_string_lossy().into_owned()
 }
@@ -39,6 +39,10 @@ pub fn command(name: &str, arguments: &[&str]) -> Vec<String> {
             // Linked by its full path, the library is found again without a search path.
             vec![built(target.flags(&["-O2", "-pthread", &thrower])).to_string_lossy().into_owned()]
         }
+        "unload" => vec![
+            program(name).to_string_lossy().into_owned(),
+            library(Compiler::Gcc, "unloaded.c", "-O2"),
+        ],
         "large_static" => {
             let target = Target::new(Compiler::Gcc, &folder("large_static.c"));
             let flags = ["-O2", "-pthread", "-mcmodel=medium", "-no-pie"];
@@ -73,6 +77,11 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("seccomp", &["refuse"]),
     ("seccomp", &["fork"]),
     ("seccomp", &["strict"]),
+    ("odd_processes", &["limits"]),
+    ("odd_processes", &["sparse"]),
+    ("odd_processes", &["locked"]),
+    ("unload", &["turn"]),
+    ("unload", &["call"]),
     ("endings", &["return", "9"]),
     ("endings", &["exit", "4"]),
     ("endings", &["_exit", "5"]),

@@ -2,12 +2,13 @@
 //! to be; what cannot be recorded runs as always and is named.
 
 use e2e::known::{Runtime, program};
-use e2e::{assert_unchanged, native};
+use e2e::{assert_unchanged, native, stress};
 use serde_json::Value;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use test_support::matrix::Expected;
 use test_support::threadtalk::profile_json;
-use test_support::{Outcome, Run, Scratch, Threadtalk};
+use test_support::{Compiler, Outcome, Run, Scratch, Target, Threadtalk, probe};
 
 fn family() -> PathBuf {
     program("family", &["-O2"])
@@ -129,4 +130,115 @@ fn the_environment_is_the_users_in_every_process() {
             assert_unchanged(&alone, &recorded);
         }
     }
+}
+
+/// Records `odd_processes ARGUMENTS`: nothing changes, and a note names `program` and the `reason`.
+#[track_caller]
+fn not_recorded(scratch: &Scratch, arguments: &[&str], reason: &str, program: &str) {
+    let command = stress::command("odd_processes", arguments);
+    let alone = native(&command);
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    let recorded = Threadtalk::built().record(&scratch.join("odd.tt"), &["--force"], &words).run();
+    assert_unchanged(&alone, &recorded);
+    let said = recorded.stderr_text();
+    let named = said.lines().any(|line| line.contains(reason) && line.contains(program));
+    assert!(named, "no note with '{reason}' and {program}\n{recorded}");
+}
+
+#[test]
+fn a_static_program_runs_natively_and_is_named() {
+    let source = "tests/programs/stress/odd_processes.c";
+    let Ok(program) = Target::new(Compiler::Gcc, source).flags(&["-static", "-pthread"]).build()
+    else {
+        return probe::skip("static", "there is no static C library");
+    };
+    let program = program.to_str().unwrap();
+    not_recorded(&Scratch::new(), &["program", program], "statically linked", program);
+}
+
+/// Whether the tests run as root; says so if not.
+fn is_root(test: &str) -> bool {
+    let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !root {
+        probe::skip(test, "it needs root");
+    }
+    root
+}
+
+#[test]
+fn a_setuid_program_runs_natively_and_is_named() {
+    if !is_root("setuid") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = scratch.join("other");
+    std::fs::copy("/bin/true", &program).unwrap();
+    std::os::unix::fs::chown(&program, Some(65534), None).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    let program = program.to_str().unwrap();
+    not_recorded(&scratch, &["program", program], "setuid", program);
+}
+
+#[test]
+fn processes_in_another_root_go_on() {
+    if !is_root("chroot") {
+        return;
+    }
+    let (scratch, root) = (Scratch::new(), Scratch::new());
+    let copy = |from: &str, to: &str| {
+        let to = root.join(to.trim_start_matches('/'));
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(from, to).unwrap();
+    };
+    copy("/bin/true", "program");
+    let libraries = Run::new("ldd").arg("/bin/true").run().expect_code(0).stdout_text();
+    for library in libraries.split_whitespace().filter(|word| word.starts_with('/')) {
+        copy(library, library);
+    }
+    let folder = root.join("");
+    not_recorded(&scratch, &["root", folder.to_str().unwrap()], "cannot be opened", "/program");
+    // What was forked there could still be recorded.
+    let forked = processes(&scratch.join("odd.tt"));
+    assert!(forked.iter().any(|p| p["exit_code"] == 6 && p["threads"] == 1), "{forked:#?}");
+}
+
+#[test]
+fn processes_of_another_user_go_on() {
+    if !is_root("setuid") {
+        return;
+    }
+    let scratch = Scratch::new();
+    not_recorded(&scratch, &["user"], "cannot be opened", "/bin/true");
+    let forked = processes(&scratch.join("odd.tt"));
+    assert!(forked.iter().any(|p| p["exit_code"] == 7 && p["threads"] == 1), "{forked:#?}");
+}
+
+#[test]
+fn a_program_may_preload_into_its_children() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let library = stress::library(Compiler::Gcc, "preloaded.c", "-O2");
+    let script = format!("LD_PRELOAD={library} sh -c 'echo $LD_PRELOAD; env'; echo $LD_PRELOAD.");
+    let command = ["sh".to_owned(), "-c".into(), script];
+    let alone = native(&command);
+    assert!(alone.stdout_text().starts_with("preloaded\n"), "{alone}");
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    let profile = scratch.join("preload.tt");
+    let recorded = threadtalk.record(&profile, &[], &words).run();
+    let own = |text: String| text.replace("NO_COLOR=1\n", "");
+    assert_eq!(own(alone.stdout_text()), own(recorded.stdout_text()), "{recorded}");
+    assert_eq!(processes(&profile).len(), 2, "{recorded}");
+}
+
+#[test]
+fn a_recorder_may_be_recorded() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let (outer, inner) = (scratch.join("outer.tt"), scratch.join("inner.tt"));
+    let binary = test_support::paths::release().join("threadtalk");
+    let family = family();
+    let [binary, within, family] = [&binary, &inner, &family].map(|path| path.to_str().unwrap());
+    let command = [binary, "record", "--exact", "-o", within, "--", family, "fork"];
+    let recorded = threadtalk.record(&outer, &[], &command).run().expect_code(0);
+    assert!(recorded.stderr_text().contains("recorded by another recorder"), "{recorded}");
+    assert_complete(&inner, 4, &recorded);
+    assert!(outer.join("profile.json").exists(), "{recorded}");
 }

@@ -44,4 +44,8 @@ macro_rules! ways {
     };
 }
 
-ways!(seccomp: [filter, narrow, refuse, fork, strict]);
+ways!(
+    seccomp: [filter, narrow, refuse, fork, strict],
+    odd_processes: [limits, sparse, no_files, locked],
+    unload: [turn, call],
+);

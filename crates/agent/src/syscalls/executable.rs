@@ -33,14 +33,24 @@ pub fn judge(number: u64, a: &[u64; 6]) -> Verdict {
     }
     // SAFETY: the program's argument, a string that the kernel would read.
     let name = unsafe { CStr::from_ptr(path as *const _) };
-    let Some(file) = (if name.is_empty() && flags & AT_EMPTY_PATH != 0 {
-        File::again(folder)
-    } else {
-        File::open(folder, name)
-    }) else {
-        return Verdict::Nothing;
+    let file = match name.is_empty() && flags & AT_EMPTY_PATH != 0 {
+        true => File::again(folder),
+        false => File::open(folder, name),
     };
-    judge_file(file, 0)
+    match file {
+        Ok(file) => judge_file(file, 0),
+        Err(error) => unopened(error),
+    }
+}
+
+/// A file that cannot be read is judged by its kind in the likeliest case.
+fn unopened(error: i64) -> Verdict {
+    const EACCES: i64 = -13;
+    match error {
+        // It may be executed all the same, or the kernel refuses.
+        EACCES | sys::EMFILE | sys::ENFILE => Verdict::Recordable,
+        _ => Verdict::Nothing,
+    }
 }
 
 fn judge_file(file: File, depth: usize) -> Verdict {
@@ -66,10 +76,11 @@ fn judge_script(line: &[u8], depth: usize) -> Verdict {
     let mut path = [0u8; HEAD_BYTES];
     let Some(word) = word else { return Verdict::Nothing };
     path[..word.len()].copy_from_slice(word);
-    let interpreter = CStr::from_bytes_until_nul(&path).ok().and_then(|p| File::open(AT_FDCWD, p));
-    match interpreter {
-        Some(file) if depth < MAX_INTERPRETERS => judge_file(file, depth + 1),
-        _ => Verdict::Nothing,
+    let Ok(path) = CStr::from_bytes_until_nul(&path) else { return Verdict::Nothing };
+    match File::open(AT_FDCWD, path) {
+        Ok(file) if depth < MAX_INTERPRETERS => judge_file(file, depth + 1),
+        Ok(_) => Verdict::Nothing,
+        Err(error) => unopened(error),
     }
 }
 
@@ -110,33 +121,31 @@ fn interpreter_of(file: &File, table: u64, entry_bytes: u64, entries: u64) -> Op
     })
 }
 
-/// A file that is open for reading, or, when it may be executed only, just known to be there.
+/// A file that is open for reading.
 struct File(i64);
 
 impl Drop for File {
     fn drop(&mut self) {
-        if self.0 >= 0 {
-            // SAFETY: our own descriptor.
-            unsafe { sys::call(sys::CLOSE, [self.0 as u64, 0, 0, 0, 0, 0]) };
-        }
+        // SAFETY: our own descriptor.
+        unsafe { sys::call(sys::CLOSE, [self.0 as u64, 0, 0, 0, 0, 0]) };
     }
 }
 
 impl File {
-    fn open(folder: u64, path: &CStr) -> Option<Self> {
+    fn open(folder: u64, path: &CStr) -> Result<Self, i64> {
         const O_CLOEXEC: u64 = 0o2000000;
         let arguments = [folder, path.as_ptr() as u64, O_CLOEXEC, 0, 0, 0];
         // SAFETY: NUL-terminated.
         let fd = unsafe { sys::call(sys::OPENAT, arguments) };
-        (fd >= 0).then_some(File(fd))
+        if fd < 0 { Err(fd) } else { Ok(File(fd)) }
     }
 
     /// The file behind a descriptor of the program.
-    fn again(fd: u64) -> Option<Self> {
+    fn again(fd: u64) -> Result<Self, i64> {
         const F_DUPFD_CLOEXEC: u64 = 1030;
         // SAFETY: plain integers.
         let fd = unsafe { sys::call(sys::FCNTL, [fd, F_DUPFD_CLOEXEC, 0, 0, 0, 0]) };
-        (fd >= 0).then_some(File(fd))
+        if fd < 0 { Err(fd) } else { Ok(File(fd)) }
     }
 
     /// Bytes read at `offset`.

@@ -105,3 +105,17 @@ pub fn brk(a: [u64; 6]) -> Outcome {
     }
     Outcome::Done(result)
 }
+
+/// All memory is locked as it is touched, instead of at once: the shadow has no end. An unprivileged
+/// program whose own memory would do may not lock ours; it goes on without.
+pub fn mlockall(mut a: [u64; 6]) -> Outcome {
+    const MCL_ONFAULT: u64 = 4;
+    const ENOMEM: i64 = -12;
+    const EINVAL: i64 = -22;
+    if !(1..=7).contains(&a[0]) || a[0] == MCL_ONFAULT {
+        return Outcome::Done(EINVAL);
+    }
+    a[0] |= MCL_ONFAULT;
+    let result = call(sys::MLOCKALL, a);
+    Outcome::Done(if result == ENOMEM { 0 } else { result })
+}

@@ -9,6 +9,7 @@ pub mod process;
 pub mod seccomp;
 pub mod threads;
 
+use crate::limits;
 use crate::signals;
 use crate::stubs::Frame;
 use crate::sys;
@@ -50,6 +51,10 @@ static tt_interesting: [AtomicU8; NUMBERS] = {
         sys::CLONE3,
         sys::RSEQ,
         sys::SECCOMP,
+        sys::GETRLIMIT,
+        sys::SETRLIMIT,
+        sys::PRLIMIT64,
+        sys::MLOCKALL,
     ];
     let mut k = 0;
     while k < numbers.len() {
@@ -124,6 +129,8 @@ fn handle(frame: &mut Frame, page: u64) -> Outcome {
         sys::EXECVE | sys::EXECVEAT => process::execute(frame.rax, a),
         sys::PRCTL => process::prctl(a, page),
         sys::ARCH_PRCTL => process::arch_prctl(a),
+        sys::GETRLIMIT | sys::SETRLIMIT | sys::PRLIMIT64 => limits::call(frame.rax, a),
+        sys::MLOCKALL => memory::mlockall(a),
         sys::RSEQ => threads::rseq(),
         sys::SECCOMP => seccomp::seccomp(a),
         sys::RT_SIGACTION => signals::sigaction(a),

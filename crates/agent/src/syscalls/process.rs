@@ -4,6 +4,7 @@ use super::Outcome;
 use super::executable::{self, Verdict};
 use super::seccomp;
 use crate::environment::Environment;
+use crate::limits;
 use crate::session::{self, Child};
 use crate::sys;
 use crate::thread;
@@ -55,6 +56,14 @@ fn is_within_reach(environment: &Environment) -> bool {
     readable == 0 && environment.place().is_some_and(|place| place.is_reachable())
 }
 
+/// The program's own call, of a program that will run without the agent.
+fn call_bare(number: u64, a: [u64; 6]) -> i64 {
+    limits::expose(true);
+    let result = call(number, a);
+    limits::expose(false);
+    result
+}
+
 /// The program's own call.
 fn call(number: u64, a: [u64; 6]) -> i64 {
     // SAFETY: as the program made it, but for the environment; it returns only when it fails.
@@ -95,7 +104,7 @@ fn leave(number: u64, a: [u64; 6], recorded: bool, reason: u32) -> Outcome {
         // SAFETY: the program's argument, a string.
         unsafe { session::set_left_for(CStr::from_ptr(path as *const _)) };
         header.left_reason.store(reason, Ordering::Relaxed);
-        let result = call(number, a);
+        let result = call_bare(number, a);
         header.left_reason.store(failure::NONE, Ordering::Relaxed);
         return Outcome::Done(result);
     }
@@ -103,13 +112,13 @@ fn leave(number: u64, a: [u64; 6], recorded: bool, reason: u32) -> Outcome {
     let child = place.and_then(|place| Child::new(&place));
     let Some(child) = child else {
         session::first().children_out_of_reach.fetch_add(1, Ordering::Relaxed);
-        let result = call(number, a);
+        let result = call_bare(number, a);
         session::first().children_out_of_reach.fetch_sub(1, Ordering::Relaxed);
         return Outcome::Done(result);
     };
     // SAFETY: the program's argument, a NULL-terminated array of strings.
     unsafe { child.runs_natively(words as *const *const u8, reason) };
-    let result = call(number, a);
+    let result = call_bare(number, a);
     child.forget();
     Outcome::Done(result)
 }
