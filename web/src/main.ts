@@ -11,7 +11,7 @@ import { lines } from './view/lines'
 import { machine } from './view/machine'
 import { threads } from './view/threads'
 import { timeline } from './view/timeline'
-import { measured, verdict, warnings } from './view/words'
+import { measured, processes, verdict, warnings } from './view/words'
 
 function preferredTheme(): Theme {
   return matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'
@@ -36,7 +36,7 @@ function arrange(data: Data, store: Store): HTMLElement[] {
     el('div', { class: 'column' }, ...cards.filter((c) => c !== null))
   const drawing = placement ? machine(data, placement, store) : null
   const across = [timeline(data, store), lines(data, store)].filter((c) => c !== null)
-  const about = column(warnings(findings), measured(data))
+  const about = column(processes(findings), warnings(findings), measured(data))
   if (drawing && placement && placement.pus.length > WIDE_MACHINE) {
     return [
       column(heatmap(data, store)),
@@ -54,12 +54,12 @@ function arrange(data: Data, store: Store): HTMLElement[] {
       column(first),
       ...across,
       column(threads(findings, store)),
-      column(second, warnings(findings), measured(data)),
+      column(second, processes(findings), warnings(findings), measured(data)),
     ]
   }
   return [
     column(heatmap(data, store), threads(findings, store), measured(data)),
-    column(drawing, graph(data, store), warnings(findings)),
+    column(drawing, graph(data, store), processes(findings), warnings(findings)),
   ]
 }
 

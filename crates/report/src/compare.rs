@@ -7,7 +7,7 @@
 //! `locality` solver, or a plan given by the user. Neighbours: `placement` solves, `layouts` holds
 //! the result.
 
-use crate::findings::talk_kind;
+use crate::findings::talk_matrix;
 use crate::layouts::{Layout, Machine, Placement, machine_tree};
 use placement::{Plan, PolicyKind, Tasks, place};
 use profile::Profile;
@@ -45,7 +45,7 @@ pub enum CompareError {
 /// See [`CompareError`].
 pub fn compare(profile: &Profile, plan: Option<&Plan>) -> Result<Option<Placement>, CompareError> {
     let threads = profile.threads.len();
-    let talk = profile.matrix(talk_kind(profile));
+    let talk = talk_matrix(profile);
     if threads < 2 || talk.total() == 0 {
         return Ok(None);
     }

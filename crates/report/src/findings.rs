@@ -10,14 +10,14 @@ use crate::code::{self, Code};
 use crate::layouts::Placement;
 use crate::lines::{self, Lines};
 use crate::verdict::{self, Verdict};
-use profile::{Counted, Mode, Profile};
+use profile::{Counted, Mode, ProcessRow, Profile};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use types::CommKind;
+use types::{CommKind, CommMatrix};
 
 /// Version of the JSON that [`Findings`] serialises to; raised when a field changes its meaning.
 ///
-/// 2: events by sharing, `lines`, `advice`; `talk.kind`, `talk.events` and rates of these.
+/// 2: events by sharing, `lines`, `code`, `advice`, `processes`; `talk.kind`, `talk.events` and rates of these.
 pub const FINDINGS_VERSION: u32 = 2;
 
 /// Lines that conclusions are drawn from, however few are listed.
@@ -45,6 +45,8 @@ pub struct Findings {
     /// The machine and the placements compared on it; `None` when the machine is not known or there
     /// is nothing to place.
     pub placement: Option<Placement>,
+    /// Processes that the program started, each with its profile; as in `profile.json`.
+    pub processes: Vec<ProcessRow>,
     /// What was not seen or not exact, one sentence each.
     pub warnings: Vec<String>,
     pub measured: Measured,
@@ -188,6 +190,7 @@ impl Findings {
             pairs,
             threads,
             placement,
+            processes: meta.processes.clone(),
             warnings: meta.warnings.clone(),
             measured: Measured {
                 mode: match meta.mode {
@@ -215,6 +218,12 @@ pub(crate) fn talk_kind(profile: &Profile) -> CommKind {
     }
 }
 
+/// The talk of a profile: its RAW events, or its undirected pairs (from the lower id) where those
+/// are all it has. What threads are placed by.
+pub fn talk_matrix(profile: &Profile) -> CommMatrix {
+    profile.matrix(talk_kind(profile))
+}
+
 fn talk(profile: &Profile) -> Talk {
     let (totals, seconds) = (&profile.meta.totals, profile.meta.wall_seconds);
     let kind = talk_kind(profile);
@@ -238,7 +247,7 @@ fn talk(profile: &Profile) -> Talk {
 
 fn pairs(profile: &Profile) -> Vec<Pair> {
     let mut cells: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
-    for (from, to, count) in profile.matrix(talk_kind(profile)).iter() {
+    for (from, to, count) in talk_matrix(profile).iter() {
         let cell = cells.entry((from.0.min(to.0), from.0.max(to.0))).or_default();
         match from < to {
             true => cell.0 += count,
@@ -275,7 +284,7 @@ fn threads(profile: &Profile) -> Vec<Thread> {
             talk_in: 0,
         })
         .collect();
-    for (from, to, count) in profile.matrix(talk_kind(profile)).iter() {
+    for (from, to, count) in talk_matrix(profile).iter() {
         threads[from.index()].talk_out += count;
         threads[to.index()].talk_in += count;
     }

@@ -39,7 +39,9 @@ pub use export::{
     Choice, ChoiceError, MatrixFormat, MatrixKind, ProfileTable, TableFormat, write_matrix,
     write_table,
 };
-pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread};
+pub use findings::{
+    FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread, talk_matrix,
+};
 pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use levels::LevelShare;
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};

@@ -7,7 +7,7 @@ mod lines;
 mod processes;
 mod style;
 
-use crate::findings::{Findings, Pair, Thread, talk_kind};
+use crate::findings::{Findings, Pair, Thread, talk_matrix};
 use crate::layouts::{Layout, Placement};
 use crate::numbers::{duration, grouped, percent, short};
 use crate::table::{Align, Table};
@@ -142,7 +142,7 @@ fn write_matrix(
     let mut columns = vec![("", Align::Left)];
     columns.extend(ids.iter().map(|id| (id.as_str(), Align::Right)));
     let mut table = Table::new(&columns).within(style.width);
-    let matrix = profile.matrix(talk_kind(profile));
+    let matrix = talk_matrix(profile);
     let undirected = findings.talk.kind == "undirected";
     let dense = if undirected { matrix.to_symmetric_dense() } else { matrix.to_dense() };
     for (from, row) in dense.chunks(threads.max(1)).enumerate() {

@@ -52,6 +52,55 @@ fn every_export_format_has_content() {
     }
 }
 
+/// The sum of a column of an exported table, over the rows that satisfy `wanted`.
+fn sum(rows: &serde_json::Value, column: &str, wanted: impl Fn(&serde_json::Value) -> bool) -> u64 {
+    let rows = rows.as_array().expect("an array").iter();
+    rows.filter(|row| wanted(row)).map(|row| row[column].as_u64().expect("a number")).sum()
+}
+
+#[test]
+fn tables_matrices_and_report_agree() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("pairs.tt");
+    record_pairs(&threadtalk, &profile);
+    let export = |args: &[&str]| {
+        threadtalk.verb("export").arg(&profile).args(args).run().expect_code(0).stdout_text()
+    };
+    let table = |name| -> serde_json::Value {
+        serde_json::from_str(&export(&[name, "--format", "json"])).unwrap()
+    };
+    let matrix = |kind: &str| -> u64 {
+        let csv = export(&["matrix", "--kind", kind]);
+        csv.split([',', '\n'])
+            .filter(|cell| !cell.is_empty())
+            .map(|c| c.parse::<u64>().unwrap())
+            .sum()
+    };
+    let report = threadtalk.verb("report").arg(&profile).arg("--json").run().expect_code(0);
+    let talk = serde_json::from_slice::<serde_json::Value>(&report.stdout).unwrap()["talk"].clone();
+    let comm = table("comm");
+    for kind in ["raw", "waw", "invalidation"] {
+        let all = sum(&comm, "count", |row| row["kind"] == kind);
+        assert_eq!((matrix(kind), Some(all)), (all, talk[kind].as_u64()), "{kind}");
+    }
+    assert_eq!(matrix("true") + matrix("false"), matrix("raw"));
+    assert_eq!(matrix("total"), matrix("raw") + matrix("waw"));
+    // 50 rounds of 256 lines in two pairs: far more than the runtime's own.
+    assert!(matrix("true") >= 2 * 49 * 256, "{comm}");
+    let (lines, events) = (table("lines"), table("events"));
+    for sharing in ["true", "false"] {
+        let of_events = |row: &serde_json::Value| row["kind"] == "raw" && row["sharing"] == sharing;
+        let on_lines = sum(&lines, &format!("raw_{sharing}"), |_| true);
+        assert_eq!(on_lines, sum(&events, "count", of_events), "{sharing}");
+        assert!(on_lines <= matrix(sharing), "{sharing}");
+    }
+    let (activity, threads) = (table("activity"), table("threads"));
+    for column in ["instructions", "loads", "stores"] {
+        assert_eq!(sum(&activity, column, |_| true), sum(&threads, column, |_| true), "{column}");
+    }
+    assert_eq!(export(&["slices"]).lines().count(), table("slices").as_array().unwrap().len() + 1);
+}
+
 #[test]
 fn pairs_that_talk_are_placed_together() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());

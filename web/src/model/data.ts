@@ -103,6 +103,15 @@ export interface Advice {
   text: string
 }
 
+/** A process that the program started. */
+export interface ChildProcess {
+  number: number
+  command: string[]
+  threads: number
+  profile: string | null
+  unrecorded: string | null
+}
+
 export interface Findings {
   version: number
   verdict: { shape: string; headline: string; details: string[] }
@@ -134,6 +143,7 @@ export interface Findings {
   pairs: Pair[]
   threads: Thread[]
   placement: Placement | null
+  processes: ChildProcess[]
   warnings: string[]
   measured: {
     mode: string

@@ -67,6 +67,30 @@ function figures(findings: Findings): HTMLElement {
   )
 }
 
+/** Processes listed; the rest is counted. */
+const PROCESSES = 20
+
+export function processes({ processes }: Findings): HTMLElement | null {
+  if (processes.length === 0) return null
+  const section = card('Child processes', 'processes')
+  const sorted = [...processes].sort((a, b) => b.threads - a.threads || a.number - b.number)
+  const head = el('tr', {}, el('th', { class: 'number' }, 'threads'), el('th', {}, 'command'), el('th', {}, 'profile'))
+  const rows = sorted.slice(0, PROCESSES).map(({ threads, command, profile, unrecorded }) =>
+    el(
+      'tr',
+      {},
+      el('td', { class: 'number' }, `${threads}`),
+      el('td', { class: 'text', title: command.join(' ') }, command.join(' ')),
+      el('td', {}, profile ?? `not recorded${unrecorded ? `: ${unrecorded}` : ''}`),
+    ),
+  )
+  section.append(el('table', {}, el('thead', {}, head), el('tbody', {}, ...rows)))
+  if (processes.length > PROCESSES) {
+    section.append(el('p', { class: 'note' }, `and ${grouped(processes.length - PROCESSES)} more`))
+  }
+  return section
+}
+
 export function warnings(findings: Findings): HTMLElement | null {
   if (findings.warnings.length === 0) return null
   const section = card('What was not seen', 'warnings')

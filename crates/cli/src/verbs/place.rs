@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use topology::{Costs, Hierarchy, Topology};
-use types::{CommKind, CommMatrix, ThreadIdentity};
+use types::{CommMatrix, ThreadIdentity};
 
 /// Compute where each thread should run
 #[derive(clap::Args)]
@@ -94,7 +94,7 @@ fn from_matrix(matrix: &CommMatrix) -> Threads {
     Threads { tasks: Tasks::from(matrix), identities: Vec::new(), names: Vec::new() }
 }
 
-/// The profile's directed RAW communication, with its threads' work and identities.
+/// The profile's talk, with its threads' work and identities.
 fn from_profile(profile: &Profile) -> Threads {
     let work: Vec<u64> = profile.threads.iter().map(|t| t.loads + t.stores).collect();
     let name = |thread: &profile::ThreadRow| match thread.start_symbol.is_empty() {
@@ -102,7 +102,7 @@ fn from_profile(profile: &Profile) -> Threads {
         false => thread.start_symbol.clone(),
     };
     Threads {
-        tasks: Tasks::from(&profile.matrix(CommKind::Raw)).with_work(&work),
+        tasks: Tasks::from(&report::talk_matrix(profile)).with_work(&work),
         identities: profile.threads.iter().map(|t| t.identity.clone()).collect(),
         names: profile.threads.iter().map(name).collect(),
     }

@@ -8,10 +8,13 @@ use report::{CompareError, Findings, TextStyle};
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
-/// Show which threads talk, how much, and where they could run
+/// Show which threads talk, how much, through which memory and code, and where they could run
 ///
-/// Without options the findings are printed, best first. The placements compared are computed for
-/// the machine that the profile was recorded on.
+/// Without options the findings are printed, best first: who talks to whom, the hot lines of memory
+/// with their bytes and the code that meets on them (as perf c2c report, but counted), the hot code
+/// over all lines, and placements computed for the machine that the profile was recorded on. Profiles
+/// recorded with --matrix or --undirected hold no lines and code. The text fits the terminal, or 80
+/// columns in a pipe.
 #[derive(clap::Args)]
 pub struct Args {
     /// Profile folder (NAME.tt)

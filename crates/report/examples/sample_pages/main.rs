@@ -15,7 +15,8 @@
 mod shared;
 
 use profile::{
-    CommRow, Counted, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals,
+    CommRow, Counted, Meta, Mode, Parameters, ProcessRow, Profile, SCHEMA_VERSION, ThreadRow,
+    Totals,
 };
 use report::{Findings, compare, page};
 use std::path::Path;
@@ -151,9 +152,22 @@ fn profile(
         warnings,
         exit_code: Some(0),
         exit_signal: None,
-        processes: Vec::new(),
+        processes: if name == "silent3" { vec![child()] } else { vec![] },
     };
     Ok(Profile::new(meta, threads, comm))
+}
+
+fn child() -> ProcessRow {
+    ProcessRow {
+        number: 1,
+        parent: 0,
+        pid: 4321,
+        command: vec!["./helper".into(), "-v".into()],
+        threads: 7,
+        exit_code: Some(0),
+        profile: Some("processes/1-helper.tt".into()),
+        unrecorded: None,
+    }
 }
 
 fn thread(id: u32, name: &str) -> ThreadRow {
