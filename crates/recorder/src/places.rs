@@ -10,6 +10,7 @@ use crate::thread_memory::{Part, ThreadMemory};
 use profile::{EventRow, LineRow, SiteRow};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use symbols::{Data, Module, Resolver};
 
@@ -24,7 +25,7 @@ pub struct Places<'a> {
     modules: &'a [RawModule],
     regions: Option<&'a Regions>,
     resolver: &'a RefCell<Resolver>,
-    images: Vec<(String, u64)>,
+    images: Vec<Image>,
     threads: ThreadMemory,
 }
 
@@ -35,7 +36,7 @@ impl<'a> Places<'a> {
         regions: Option<&'a Regions>,
         resolver: &'a RefCell<Resolver>,
     ) -> Self {
-        let images = images(modules, resolver);
+        let images = images(modules, &mut resolver.borrow_mut());
         let bytes = thread_local_bytes(&images, &mut resolver.borrow_mut());
         let threads = ThreadMemory::new(threads, bytes);
         Self { modules, regions, resolver, images, threads }
@@ -152,7 +153,8 @@ impl<'a> Places<'a> {
     /// The symbols of the line at `address`; `None` where no module has its data.
     fn static_data(&self, address: u64, touched: u64, with_fields: bool) -> Option<String> {
         let mut resolver = self.resolver.borrow_mut();
-        self.images.iter().find_map(|(path, bias)| {
+        let mut around = self.images.iter().filter(|image| image.memory.contains(&address));
+        around.find_map(|Image { path, bias, .. }| {
             let module = resolver.module(Path::new(path))?;
             let address = address.wrapping_sub(*bias);
             let line = Line { module, file: file_name(path), address, touched, with_fields };
@@ -161,24 +163,36 @@ impl<'a> Places<'a> {
     }
 }
 
-/// The files that a process has mapped, and what is added to their link-time addresses; the last
-/// one that was mapped first.
-fn images(modules: &[RawModule], resolver: &RefCell<Resolver>) -> Vec<(String, u64)> {
-    let mut images: Vec<(String, u64)> = Vec::new();
-    for module in modules.iter().rev() {
-        let mut resolver = resolver.borrow_mut();
-        let file = resolver.module(Path::new(&module.path));
-        let bias = file.and_then(|file| file.load_bias(module.start, module.file_offset));
-        let image = bias.map(|bias| (module.path.clone(), bias));
-        images.extend(image.filter(|image| !images.contains(image)));
+/// A file that a process has mapped.
+struct Image {
+    path: String,
+    /// What is added to its link-time addresses.
+    bias: u64,
+    /// From its first to its last address in the process.
+    memory: Range<u64>,
+}
+
+/// The files that a process has mapped, the last one that was mapped first.
+fn images(modules: &[RawModule], resolver: &mut Resolver) -> Vec<Image> {
+    let mut images: Vec<Image> = Vec::new();
+    for RawModule { path, start, file_offset, .. } in modules.iter().rev() {
+        let Some(file) = resolver.module(Path::new(path)) else { continue };
+        let Some(bias) = file.load_bias(*start, *file_offset) else { continue };
+        if images.iter().any(|image| image.bias == bias && image.path == *path) {
+            continue;
+        }
+        let first = file.ranges().map(|range| range.start).min().unwrap_or(0);
+        let end = file.ranges().map(|range| range.end).max().unwrap_or(0);
+        let memory = first.wrapping_add(bias)..end.wrapping_add(bias);
+        images.push(Image { path: path.clone(), bias, memory });
     }
     images
 }
 
 /// Bytes of static thread-local data of all files, with their padding.
-fn thread_local_bytes(images: &[(String, u64)], resolver: &mut Resolver) -> u64 {
-    let block = |(path, _): &(String, u64)| {
-        let (bytes, align) = resolver.module(Path::new(path))?.thread_local_block();
+fn thread_local_bytes(images: &[Image], resolver: &mut Resolver) -> u64 {
+    let block = |image: &Image| {
+        let (bytes, align) = resolver.module(Path::new(&image.path))?.thread_local_block();
         (bytes > 0).then(|| bytes.next_multiple_of(align) + align)
     };
     images.iter().filter_map(block).sum()

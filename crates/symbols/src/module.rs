@@ -67,6 +67,11 @@ impl Module {
         self.elf.contains(address)
     }
 
+    /// Link-time addresses of the code and data that the file fills or reserves.
+    pub fn ranges(&self) -> impl Iterator<Item = std::ops::Range<u64>> {
+        self.elf.segments.iter().map(|s| s.address..s.address.saturating_add(s.memory_bytes))
+    }
+
     /// Demangled name of the function that contains byte `file_offset` of the file.
     pub fn function(&self, file_offset: u64) -> Option<String> {
         let address = self.elf.address_of_code(file_offset)?;

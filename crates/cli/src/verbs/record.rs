@@ -151,14 +151,29 @@ pub fn save(recording: &Recording, path: &Path, force: bool) -> anyhow::Result<(
     }
 }
 
+fn what_was_counted(profile: &Profile) -> String {
+    let totals = &profile.meta.totals;
+    let reads = || format!("{} reads of what another thread wrote", grouped(totals.raw));
+    match profile.meta.parameters.counted {
+        Counted::Translate => "nothing counted".into(),
+        Counted::Undirected => {
+            format!("{} accesses to what another thread had accessed", grouped(totals.undirected))
+        }
+        Counted::Detail | Counted::Reference if totals.raw > 0 => {
+            let part = 100.0 * totals.raw_false as f64 / totals.raw as f64;
+            format!("{}, {part:.0} % of them false sharing", reads())
+        }
+        _ => reads(),
+    }
+}
+
 /// One line about the profile and one for each of its warnings.
 pub fn tell(profile: &Profile, path: &Path) {
-    let totals = &profile.meta.totals;
     say(&format!(
-        "recorded {} in {:.2} s: {} reads of what another thread wrote; profile in {}",
+        "recorded {} in {:.2} s: {}; profile in {}",
         several(profile.threads.len(), "thread"),
         profile.meta.wall_seconds,
-        grouped(totals.raw),
+        what_was_counted(profile),
         path.display()
     ));
     let followed =
