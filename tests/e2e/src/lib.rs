@@ -4,6 +4,7 @@
 //! with the flags they are compiled with ([`known`], [`stress`]). The tests are in `tests/`:
 //!
 //! * `known.rs`: programs with known truth, every cell of the matrix;
+//! * `traps.rs`: what instrumentation finds hard, with exact truth;
 //! * `exact.rs`: the engine against the reference, event by event;
 //! * `endings.rs`: programs that end in all ways, and what is kept of them;
 //! * `unchanged.rs`: output and exit status native and recorded;
@@ -16,6 +17,7 @@
 //! * `stress.rs`: a mix of programs, many runs, eight at once;
 //! * `soak.rs`: a mix of the distribution's programs.
 
+pub mod events;
 pub mod known;
 pub mod launch;
 pub mod soak;

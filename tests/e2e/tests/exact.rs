@@ -1,6 +1,7 @@
 //! The engine against the reference: two recordings of programs whose threads take turns must agree
 //! on every event in the program's data, with its kind, sharing, code sites and bytes.
 
+use e2e::events::{self, hexadecimal, table};
 use e2e::known::{self, Serial};
 use std::collections::BTreeMap;
 use test_support::{Scratch, Threadtalk, probe};
@@ -15,40 +16,14 @@ struct Sum {
     to_bytes: u64,
 }
 
-/// A table of a profile as rows by column.
-fn table(profile: &std::path::Path, what: &str) -> Vec<BTreeMap<String, String>> {
-    let run = Threadtalk::built().verb("export").arg(profile).arg(what);
-    let text = run.args(["--format", "csv"]).run().expect_code(0).stdout_text();
-    let mut lines = text.lines();
-    let names: Vec<&str> = lines.next().expect("a line of names").split(',').collect();
-    let row = |line: &str| {
-        // Of the columns that are looked at here, none holds a comma.
-        names.iter().zip(line.split(',')).map(|(n, v)| (n.to_string(), v.to_string())).collect()
-    };
-    lines.map(row).collect()
-}
-
-fn hexadecimal(text: &str) -> u64 {
-    u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_else(|_| panic!("{text}"))
-}
-
 /// Events in the regions that the program names, recorded with these options.
-fn events(command: &[&str], block: u64, options: &[&str]) -> BTreeMap<Event, Sum> {
+fn recorded_events(command: &[&str], block: u64, options: &[&str]) -> BTreeMap<Event, Sum> {
     let scratch = Scratch::new();
     let (profile, text) = (scratch.join("exact.tt"), block.to_string());
     let mut all = vec!["--no-follow", "--slice", "0", "--block", &text];
     all.extend(options);
     let recorded = Threadtalk::built().record(&profile, &all, command).run().expect_code(0);
-    let output = recorded.stdout_text();
-    let regions: Vec<(String, u64, u64)> = output
-        .lines()
-        .filter_map(|line| line.strip_prefix("region "))
-        .map(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            (words[0].into(), hexadecimal(words[1]), words[2].parse().unwrap())
-        })
-        .collect();
-    assert!(!regions.is_empty(), "the program names no region\n{output}");
+    let regions = events::regions(&recorded.stdout_text());
     // Where a site is, wherever the module was mapped.
     let sites: BTreeMap<String, String> = table(&profile, "sites")
         .into_iter()
@@ -57,9 +32,9 @@ fn events(command: &[&str], block: u64, options: &[&str]) -> BTreeMap<Event, Sum
     let mut found = BTreeMap::new();
     for e in table(&profile, "events") {
         let line = hexadecimal(&e["line"]);
-        let region = regions.iter().find(|(_, start, bytes)| line.wrapping_sub(*start) < *bytes);
+        let region = regions.iter().find(|r| line.wrapping_sub(r.start) < r.bytes);
         // Readers that a write invalidates are counted by the pair of threads only.
-        let Some((name, start, _)) = region.filter(|_| e["kind"] != "invalidation") else {
+        let Some(region) = region.filter(|_| e["kind"] != "invalidation") else {
             continue;
         };
         let of = |column: &str| e[column].clone();
@@ -67,8 +42,8 @@ fn events(command: &[&str], block: u64, options: &[&str]) -> BTreeMap<Event, Sum
         let is_small = block < 64;
         let from_site = if is_small { String::new() } else { sites[&e["from_site"]].clone() };
         let event = (
-            name.clone(),
-            line - start,
+            region.name.clone(),
+            line - region.start,
             of("from"),
             of("to"),
             of("kind"),
@@ -96,8 +71,8 @@ fn events(command: &[&str], block: u64, options: &[&str]) -> BTreeMap<Event, Sum
 
 #[track_caller]
 fn same_events(command: &[&str], block: u64) {
-    let reference = events(command, block, &["--reference"]);
-    let exact = events(command, block, &[]);
+    let reference = recorded_events(command, block, &["--reference"]);
+    let exact = recorded_events(command, block, &[]);
     assert!(reference.len() > 100, "too few events to compare: {}", reference.len());
     let keys = reference.keys().chain(exact.keys());
     let mut differ: Vec<String> = keys
