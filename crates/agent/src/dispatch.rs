@@ -51,7 +51,10 @@ impl Host for Modules {
         for hint in below.chain(above).filter(|h| *h >= 0x1_0000) {
             // SAFETY: does not replace anything.
             match unsafe { sys::map(hint, REGION_BYTES as u64, protection, flags, -1, 0) } {
-                Some(base) if base == hint => return Some(base),
+                Some(base) if base == hint => {
+                    sys::keep_out_of_dumps(base, REGION_BYTES as u64);
+                    return Some(base);
+                }
                 Some(base) => {
                     // A kernel before 4.17 takes the address as a hint.
                     // SAFETY: just mapped.

@@ -124,6 +124,7 @@ fn map_file(place: &Place<'_>, fd: u64) -> Option<()> {
         }
         BASE.store(base?, Ordering::Relaxed);
     }
+    sys::keep_out_of_dumps(BASE.load(Ordering::Relaxed), session::SESSION_BYTES);
     Some(())
 }
 
@@ -191,9 +192,10 @@ pub fn take_segment() -> Option<u32> {
     if let Some(spare) = SPARE.swap(0, Ordering::Relaxed).checked_sub(1) {
         return Some(spare);
     }
-    let taken = first().segments.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |k| {
-        (k < session::MAX_SEGMENTS).then_some(k + 1)
-    });
+    let most = first().most_segments.load(Ordering::Relaxed).min(session::MAX_SEGMENTS);
+    let taken = first()
+        .segments
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |k| (k < most).then_some(k + 1));
     if taken.is_err() {
         first().children_beyond.fetch_add(1, Ordering::Relaxed);
     }
@@ -250,6 +252,27 @@ pub fn reset() {
         cursor.store(0, Ordering::Relaxed);
     }
     h.cell_chunks_used.store(0, Ordering::Relaxed);
+    h.births.store(0, Ordering::Relaxed);
+}
+
+/// A child is about to be forked, or has not come to be after all.
+pub fn expect_birth(expected: bool) {
+    let births = &header().births;
+    match expected {
+        true => births.fetch_add(1, Ordering::Relaxed),
+        false => births.fetch_sub(1, Ordering::Relaxed),
+    };
+}
+
+/// Waits until no child copies from this segment any more, which a program that is executed will
+/// empty. Not for long: a child may have been killed.
+pub fn await_births() {
+    const PATIENCE_NS: i64 = 200_000_000;
+    let patience = sys::now_ns() + PATIENCE_NS;
+    while header().births.load(Ordering::Acquire) != 0 && sys::now_ns() < patience {
+        // SAFETY: no arguments.
+        unsafe { sys::call(sys::SCHED_YIELD, [0; 6]) };
+    }
 }
 
 /// In a fork's child: puts `segment` where the parent's segment is, with the parent's modules and
@@ -269,6 +292,7 @@ pub fn renew(place: &Place<'_>, segment: u32) -> Option<()> {
     let head = view(0, modules_end)?;
     let sites = if sites_bytes == 0 { 0 } else { view(session::SITES_OFFSET, sites_bytes)? };
     let mapped = map_over(place, segment);
+    sys::keep_out_of_dumps(BASE.load(Ordering::Relaxed), session::SESSION_BYTES);
     // SAFETY: views of the sizes copied; the new segment is mapped and ours.
     unsafe {
         if mapped.is_some() {
@@ -279,6 +303,7 @@ pub fn renew(place: &Place<'_>, segment: u32) -> Option<()> {
             let to = (base + session::SITES_OFFSET) as *mut u8;
             core::ptr::copy_nonoverlapping(sites as *const u8, to, sites_bytes as usize);
         }
+        (*(head as *const Header)).births.fetch_sub(1, Ordering::Release);
         let unmap = |at, bytes: u64| {
             sys::call(sys::MUNMAP, [at, bytes.next_multiple_of(session::PAGE), 0, 0, 0, 0])
         };

@@ -133,10 +133,9 @@ pub fn last_sites() -> u64 {
 fn keep_private(start: u64, bytes: u64) {
     const MADV_DONTFORK: u64 = 10;
     limits::not_forked(bytes);
-    const MADV_DONTDUMP: u64 = 16;
+    sys::keep_out_of_dumps(start, bytes);
     // SAFETY: advice on our own memory.
     unsafe {
-        sys::call(sys::MADVISE, [start, bytes, MADV_DONTDUMP, 0, 0, 0]);
         sys::call(sys::MADVISE, [start, bytes, MADV_DONTFORK, 0, 0, 0]);
     }
 }

@@ -148,6 +148,13 @@ pub fn anonymous(bytes: u64) -> Option<u64> {
     }
 }
 
+/// Keeps a mapping of the agent's out of core dumps, which would bring all of it into memory.
+pub fn keep_out_of_dumps(start: u64, bytes: u64) {
+    const MADV_DONTDUMP: u64 = 16;
+    // SAFETY: advice on our own memory.
+    unsafe { call(MADVISE, [start, bytes, MADV_DONTDUMP, 0, 0, 0]) };
+}
+
 /// Where large reservations go: between the low shadow and programs, away from libraries, which need
 /// the address space around them for translations.
 const AWAY: core::ops::Range<u64> = 0x2000_0000_0000..0x5400_0000_0000;

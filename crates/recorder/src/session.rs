@@ -24,6 +24,8 @@ pub struct SessionOptions {
     pub counted: Counted,
     /// Record child processes, each into a segment of its own; false: they run natively.
     pub follow: bool,
+    /// Most child processes that are recorded.
+    pub children: u32,
     /// Length of a time slice; zero: the run is one slice.
     pub slice: Duration,
     /// Most memory for events by line and code site, and for cells of the matrices; counting goes
@@ -39,6 +41,7 @@ impl Default for SessionOptions {
             disable: 0,
             counted: Counted::Detail,
             follow: true,
+            children: session::MAX_SEGMENTS - 1,
             slice: Duration::from_millis(10),
             event_bytes: 64 << 20,
             cell_bytes: 512 << 20,
@@ -121,6 +124,7 @@ impl Session {
             header.cell_chunks.store(chunks(options.cell_bytes), Relaxed);
             header.follow.store(u32::from(options.follow), Relaxed);
             header.segments.store(1, Relaxed);
+            header.most_segments.store(options.children.saturating_add(1), Relaxed);
             header.parent_segment.store(u32::MAX, Relaxed);
             header.magic.store(session::MAGIC, Relaxed);
         }

@@ -201,6 +201,10 @@ pub struct Header {
     /// Modules beyond [`MAX_MODULES`].
     pub modules_dropped: AtomicU64,
 
+    /// Children that have been forked and still copy from this segment.
+    pub births: AtomicU32,
+    /// Most segments of the recording (first segment only, written by the recorder).
+    pub most_segments: AtomicU32,
     /// Processes that ran natively because [`Header::segments`] had reached its limit (first segment
     /// only).
     pub children_beyond: AtomicU64,

@@ -80,6 +80,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("odd_processes", &["limits"]),
     ("odd_processes", &["sparse"]),
     ("odd_processes", &["locked"]),
+    ("fork_storm", &["8", "4"]),
     ("unload", &["turn"]),
     ("unload", &["call"]),
     ("endings", &["return", "9"]),

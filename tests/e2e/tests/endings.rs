@@ -66,3 +66,24 @@ stress_endings!(
     initial_thread_gone_first: ["thread-exit"], cancelled_thread: ["cancel"],
     exit_handlers: ["atexit"], highest_code: ["return", "255"],
 );
+
+#[test]
+fn a_core_dump_holds_little_of_the_engine() {
+    let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    if !pattern.starts_with("core") {
+        return test_support::probe::skip("core", "core dumps go elsewhere here");
+    }
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let aborting = stress::command("endings", &["abort"]).join(" ");
+    let script = format!("ulimit -c unlimited; exec {aborting}");
+    let recorded = threadtalk
+        .record(&scratch.join("core.tt"), &[], &["sh", "-c", &script])
+        .directory(scratch.join(""))
+        .run()
+        .expect_code(134);
+    let entries = std::fs::read_dir(scratch.join("")).unwrap().flatten();
+    let core = entries.filter(|e| e.file_name().to_string_lossy().starts_with("core"));
+    let sizes: Vec<u64> = core.map(|e| e.metadata().unwrap()).map(|m| m.len()).collect();
+    let small = sizes.iter().all(|bytes| *bytes < 256 << 20);
+    assert!(small, "core dumps of {sizes:?} bytes\n{recorded}");
+}

@@ -242,3 +242,33 @@ fn a_recorder_may_be_recorded() {
     assert_complete(&inner, 4, &recorded);
     assert!(outer.join("profile.json").exists(), "{recorded}");
 }
+
+#[test]
+fn more_children_than_there_is_room_for_run_natively() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("many.tt");
+    let command = ["sh", "-c", "for i in 1 2 3; do /bin/echo $i; done; (echo 4); /bin/echo 5"];
+    let run = threadtalk.record(&profile, &[], &command).env("THREADTALK_CHILDREN", "2");
+    let recorded = run.run().expect_code(0);
+    assert_eq!(recorded.stdout_text(), "1\n2\n3\n4\n5\n");
+    assert_eq!(processes(&profile).len(), 2, "{recorded}");
+    let note = "not recorded because there were more than 2 in one recording";
+    assert!(recorded.stderr_text().contains(note), "{recorded}");
+}
+
+#[test]
+fn a_program_that_executes_another_right_after_a_fork_leaves_its_child_whole() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let (profile, family) = (scratch.join("exec.tt"), family());
+    let script = format!("{0} fork & exec {0} spawn", family.display());
+    let recorded = threadtalk.record(&profile, &[], &["sh", "-c", &script]).run().expect_code(0);
+    assert_complete(&profile, 4, &recorded);
+    let talking: Vec<Value> =
+        processes(&profile).into_iter().filter(|p| p["threads"].as_u64() > Some(1)).collect();
+    for process in &talking {
+        let path = profile.join(process["profile"].as_str().unwrap());
+        let participants = process["threads"].as_u64().unwrap() - 1;
+        assert_complete(&path, participants, &recorded);
+    }
+    assert!(talking.len() >= 2, "{talking:#?}\n{recorded}");
+}

@@ -154,10 +154,12 @@ fn followed(call: &Call, before: &Before, segment: u32) -> Result<Outcome, i64> 
     let runtime_held = runtime();
     let registry = thread::hold_registry();
     let heap = crate::HEAP.hold();
+    session::expect_birth(true);
     let result = call.make();
     drop(heap);
     if result != 0 {
         if result < 0 {
+            session::expect_birth(false);
             session::give_back(segment);
         }
         return Err(result);

@@ -77,6 +77,7 @@ fn stay(environment: &Environment, number: u64, mut a: [u64; 6], at: usize) -> O
     // SAFETY: the program's own environment argument.
     let envp = unsafe { environment.with(a[at] as *const *const u8, segment, parent) };
     a[at] = envp.as_ptr() as u64;
+    session::await_births();
     header.execs.fetch_add(1, Ordering::Relaxed);
     header.state.store(state::NOT_LOADED, Ordering::Relaxed);
     let result = call(number, a);

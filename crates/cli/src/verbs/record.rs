@@ -110,7 +110,8 @@ pub fn check_output(path: &Path, force: bool) -> anyhow::Result<()> {
 
 /// Records on this machine, in blocks of its cache lines unless told otherwise. The environment may
 /// hold settings for benchmarks and tests of the engine: `THREADTALK_DISABLE` (bit set of
-/// optimisations to switch off) and `THREADTALK_COUNT=0` (translate only).
+/// optimisations to switch off), `THREADTALK_COUNT=0` (translate only) and `THREADTALK_CHILDREN` (most
+/// child processes that are recorded).
 pub fn record_here(
     target: &Target,
     block: Option<u64>,
@@ -122,6 +123,9 @@ pub fn record_here(
     options.block_bytes = block.unwrap_or(line);
     let setting = |name| std::env::var(name).ok().and_then(|value| value.parse::<u32>().ok());
     options.disable = setting("THREADTALK_DISABLE").unwrap_or(0);
+    if let Some(children) = setting("THREADTALK_CHILDREN") {
+        options.children = children;
+    }
     if setting("THREADTALK_COUNT") == Some(0) {
         options.counted = Counted::Translate;
     }
