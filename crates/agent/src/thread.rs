@@ -241,7 +241,11 @@ impl Registry {
         let slots = &mut self.slots[bank];
         let left = slots.iter().enumerate().filter(|(_, s)| **s == Slot::Left);
         let mask = left.fold(0, |mask, (slot, _)| mask | 1 << slot);
-        let forgotten = shadow::forget_readers(bank, mask)?;
+        // Undirected words hold no slots.
+        let forgotten = match counting::mode() {
+            mode::UNDIRECTED => 0,
+            _ => shadow::forget_readers(bank, mask)?,
+        };
         session::header().readers_forgotten.fetch_add(forgotten, Ordering::Relaxed);
         slots.iter_mut().filter(|s| **s == Slot::Left).for_each(|s| *s = Slot::Free);
         Some(())

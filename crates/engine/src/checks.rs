@@ -156,7 +156,11 @@ fn survey_operands(
 /// blocks.
 pub fn windows(a: &Access, options: &Options) -> impl Iterator<Item = (i64, i64, bool)> {
     let size = a.size;
-    let most = if options.mode == Mode::Trace { size } else { options.window() };
+    let most = if matches!(options.mode, Mode::Trace | Mode::Undirected) {
+        size
+    } else {
+        options.window()
+    };
     let may_cross = !(a.aligned && size <= most);
     (0..size).step_by(most as usize).map(move |at| (at, most.min(size - at), may_cross))
 }

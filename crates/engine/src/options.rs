@@ -25,8 +25,8 @@ pub enum Mode {
     /// As `Matrix`; a write check also asks whether this thread has written all these bytes since it
     /// took the block.
     Detail,
-    /// Every check asks whether this thread was the last to access the block, whether by reading or
-    /// writing (thesis, Algorithm 3.1).
+    /// Every check asks whether this thread alone has ever accessed the block, whether by reading or
+    /// writing: every other access counts (thesis, Algorithm 3.1).
     Undirected,
     /// No checks: every access is reported, in program order.
     Trace,
@@ -88,7 +88,8 @@ impl Options {
             shadow,
             bmi2: has_bmi2() && on(disable::BMI2),
             liveness: on(disable::LIVENESS),
-            merge: on(disable::MERGE) && !traces,
+            // An access that repeats another counts again.
+            merge: on(disable::MERGE) && !traces && mode != Mode::Undirected,
             group: on(disable::GROUP) && !traces,
             hoist: on(disable::HOIST) && !traces,
             loops: on(disable::LOOPS) && !traces && mode != Mode::Translate,

@@ -142,6 +142,48 @@ fn fortran() {
     compare(Serial::Fortran, &["-O2"], &["1", "2"]);
 }
 
+/// Compares whole matrices of two recordings, which hold what the runtime does, too: a few events more
+/// or less in each cell, `between` workers and with the initial thread.
+#[track_caller]
+fn same_matrices(kinds: &[&str], options: &[&str], between: u64, with_initial: u64) {
+    let binary = Serial::C.build(&["-O2"]).expect("gcc is here");
+    let command = [binary.to_str().unwrap(), "4", "3000", "11"];
+    let recorded = |options: &[&str]| {
+        let scratch = Scratch::new();
+        let profile = scratch.join("matrix.tt");
+        let mut all = vec!["--no-follow", "--block", "64"];
+        all.extend(options);
+        Threadtalk::built().record(&profile, &all, &command).run().expect_code(0);
+        events::cells(&profile)
+    };
+    let (reference, exact) = (recorded(&["--reference"]), recorded(options));
+    for kind in kinds {
+        let mut large = 0;
+        for (from, to) in (0..5).flat_map(|from| (0..5).map(move |to| (from, to))) {
+            let cell = (kind.to_string(), from, to);
+            let of = |cells: &BTreeMap<_, u64>| cells.get(&cell).copied().unwrap_or(0);
+            let (should, is) = (of(&reference), of(&exact));
+            let noise = if from == 0 || to == 0 { with_initial } else { between };
+            assert!(is.abs_diff(should) <= noise, "{cell:?} is {is} and not {should}, {options:?}");
+            large += u64::from(should > 20 * between);
+        }
+        assert!(large >= 6, "{kind}: only {large} cells are large enough to tell anything");
+    }
+}
+
+#[test]
+fn matrices_in_every_mode() {
+    let kinds = ["raw", "waw", "invalidation"];
+    same_matrices(&kinds, &[], 40, 100);
+    same_matrices(&kinds, &["--matrix"], 40, 100);
+}
+
+#[test]
+fn undirected_pairs() {
+    // Every access counts, so of the runtime's, too: start and end of a thread are a few hundred.
+    same_matrices(&["undirected"], &["--undirected"], 1000, 10_000);
+}
+
 #[test]
 fn small_and_large_blocks() {
     let binary = known::Serial::C.build(&["-O2"]).expect("gcc is here");

@@ -117,20 +117,24 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
         unlock_block(lock);
 }
 
-// Thesis, Algorithm 3.1: an access pairs with each of the two most recent other accessors. The word
-// holds the most recent one + 1, the word in the second shadow the one before.
+// Thesis, Algorithm 3.1: an access pairs with each of the two most recent accessors that is another
+// thread. The word holds the most recent one + 1, the word in the second shadow the one before. While
+// there is one before, every access counts, so the word differs from any thread's own and no check
+// passes.
+#define PAIRED (1ull << 63)
+
 static void touch_part(struct thread *t, u64 start) {
     u8 *lock = lock_block(start);
     u64 *recent = word_in(0, start);
     u64 *before = (u64 *)(tt_written + ((start >> tt_block_shift) << 3));
-    u64 first = *recent, second = *before;
+    u64 first = *recent & ~PAIRED, second = *before;
+    if (first && first != t->own_word)
+        count_cell(t, UNDIRECTED_PAIR, first - 1);
+    if (second && second != t->own_word)
+        count_cell(t, UNDIRECTED_PAIR, second - 1);
     if (first != t->own_word) {
-        __atomic_store_n(recent, t->own_word, __ATOMIC_RELAXED);
         *before = first;
-        if (first)
-            count_cell(t, UNDIRECTED_PAIR, first - 1);
-        if (second && second != t->own_word)
-            count_cell(t, UNDIRECTED_PAIR, second - 1);
+        __atomic_store_n(recent, t->own_word | (first ? PAIRED : 0), __ATOMIC_RELAXED);
     }
     unlock_block(lock);
 }
