@@ -7,6 +7,7 @@
 //! * `traps.rs`: what instrumentation finds hard, with exact truth;
 //! * `exact.rs`: the engine against the reference, event by event;
 //! * `endings.rs`: programs that end in all ways, and what is kept of them;
+//! * `processes.rs`: child processes, followed and not;
 //! * `unchanged.rs`: output and exit status native and recorded;
 //! * `real.rs`: programs of the distribution;
 //! * `bad_input.rs`: everything that cannot work must say so in one sentence and leave nothing;
