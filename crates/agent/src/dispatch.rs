@@ -2,7 +2,7 @@
 
 use crate::counting;
 use crate::lock::{Guard, SpinLock};
-use crate::modules::Modules;
+use crate::modules::{Found, Modules};
 use crate::session;
 use crate::sys;
 use crate::thread;
@@ -73,6 +73,10 @@ impl Host for Modules {
     fn site(&self, pc: u64) -> u32 {
         counting::site(pc)
     }
+
+    fn changing_until(&mut self, pc: u64) -> Option<u64> {
+        Modules::changing_until(self, pc)
+    }
 }
 
 impl Runtime {
@@ -102,14 +106,18 @@ impl Runtime {
         }
     }
 
-    /// As [`Self::code`] for the calling thread, which is detached if there is no code.
+    /// As [`Self::code`] for the calling thread, which is detached if there is code that cannot be
+    /// translated. If there is none at all, the thread goes there natively, faults, and its handler
+    /// is translated again.
     pub fn resolve(&mut self, link: Option<usize>, target: u64, page: u64) -> u64 {
         // SAFETY: the calling thread's page.
         let bank = unsafe { thread::current(page) }.bank;
         match self.code(link, target, bank) {
             (_, Some(address)) => address,
             (target, None) => {
-                detach(page);
+                if self.modules.look(target) != Found::Nothing {
+                    detach(page);
+                }
                 target
             }
         }

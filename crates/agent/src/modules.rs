@@ -1,8 +1,11 @@
-//! What code the program has: executable mappings of files, kept up to date as they come and go.
+//! What code the program has: executable mappings, kept up to date as they come and go.
 //!
-//! Only code mapped privately from a file (and the vdso) is translated: it does not change without
-//! a system call that we see. Everything else, such as a just-in-time compiler's output, runs
-//! natively.
+//! Code mapped privately from a file (and the vdso) does not change without a system call that we
+//! see. Everything else, such as a just-in-time compiler's output or a trampoline on the stack, may
+//! change at any time; so may a file's code once it has been writable. Mappings of the second kind
+//! that came to be without our noticing are found in `/proc/self/maps` when they are first run.
+//!
+//! Neighbours: `syscalls/memory.rs` reports changes, `dispatch.rs` asks on behalf of the engine.
 
 use crate::session;
 use crate::sys;
@@ -10,16 +13,29 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use wire::session::{MAX_MODULES, Module};
 
-/// An executable mapping of a file.
-#[derive(Clone, Copy, Debug)]
+/// A mapping with code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Range {
     start: u64,
     end: u64,
-    /// Made writable: not to be trusted until it is made read-only again.
-    writable: bool,
+    /// May be executed and read now.
+    runs: bool,
+    /// May change without a system call: writable, shared, or has been.
+    changes: bool,
 }
 
-/// All executable file mappings, ordered by address.
+/// What lies at an address that is to be executed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// Code that can be translated.
+    Code,
+    /// Code that cannot be read.
+    Unreadable,
+    /// Nothing that can be executed: the processor would fault.
+    Nothing,
+}
+
+/// All known mappings with code, ordered by address.
 #[derive(Default)]
 pub struct Modules {
     ranges: Vec<Range>,
@@ -30,10 +46,50 @@ impl Modules {
         Modules { ranges: Vec::new() }
     }
 
-    /// Whether code at `pc` may be translated.
-    pub fn is_translatable(&self, pc: u64) -> bool {
+    fn range_at(&self, pc: u64) -> Option<usize> {
         let after = self.ranges.partition_point(|r| r.start <= pc);
-        after.checked_sub(1).is_some_and(|k| pc < self.ranges[k].end && !self.ranges[k].writable)
+        after.checked_sub(1).filter(|k| pc < self.ranges[*k].end)
+    }
+
+    /// Whether `pc` lies in code that does not change without our knowing.
+    pub fn is_translatable(&self, pc: u64) -> bool {
+        self.range_at(pc).is_some_and(|k| self.ranges[k].runs && !self.ranges[k].changes)
+    }
+
+    /// Where the code at `pc` that may change ends, if there is such code.
+    pub fn changing_until(&mut self, pc: u64) -> Option<u64> {
+        if self.look(pc) != Found::Code {
+            return None;
+        }
+        let first = self.range_at(pc)?;
+        let mut end = self.ranges[first].end;
+        for r in &self.ranges[first + 1..] {
+            if r.start != end || !r.runs {
+                break;
+            }
+            end = r.end;
+        }
+        Some(end)
+    }
+
+    /// What lies at `pc`, by the list of mappings if that is new.
+    pub fn look(&mut self, pc: u64) -> Found {
+        if let Some(k) = self.range_at(pc) {
+            if self.ranges[k].runs {
+                return Found::Code;
+            }
+        }
+        let Some(text) = read_file(b"/proc/self/maps\0") else { return Found::Unreadable };
+        let mut maps = text.split(|b| *b == b'\n').filter_map(parse);
+        match maps.find(|m| m.start <= pc && pc < m.end) {
+            Some(m) if m.executable && m.readable => {
+                let changes = m.writable || m.shared || !m.is_module();
+                self.set(Range { start: m.start, end: m.end, runs: true, changes });
+                Found::Code
+            }
+            Some(m) if m.executable => Found::Unreadable,
+            _ => Found::Nothing,
+        }
     }
 
     /// First addresses of all ranges.
@@ -43,14 +99,19 @@ impl Modules {
 
     /// Whether any known code lies in `start..end`.
     pub fn overlaps(&self, start: u64, end: u64) -> bool {
-        self.ranges.iter().any(|r| r.start < end && r.end > start)
+        let after = self.ranges.partition_point(|r| r.end <= start);
+        self.ranges.get(after).is_some_and(|r| r.start < end)
     }
 
-    /// Adds a mapping and describes it in the session.
-    pub fn add(&mut self, start: u64, end: u64, file_offset: u64, path: &[u8]) {
-        let at = self.ranges.partition_point(|r| r.start < start);
-        self.ranges.insert(at, Range { start, end, writable: false });
+    /// Adds a mapping of a file and describes it in the session.
+    pub fn add(&mut self, start: u64, end: u64, file_offset: u64, path: &[u8], writable: bool) {
+        self.set(Range { start, end, runs: true, changes: writable });
         describe(start, end, file_offset, path);
+    }
+
+    /// Adds code that may change at any time.
+    pub fn add_changing(&mut self, start: u64, end: u64) {
+        self.set(Range { start, end, runs: true, changes: true });
     }
 
     /// Removes `start..end`, which is no longer mapped.
@@ -59,12 +120,54 @@ impl Modules {
         self.ranges.retain(|r| !(r.start >= start && r.end <= end));
     }
 
-    /// Notes that `start..end` has become writable or ceased to be.
-    pub fn set_writable(&mut self, start: u64, end: u64, writable: bool) {
+    /// Notes the new protection of `start..end`. Returns whether code in it that did not change so
+    /// far must be forgotten.
+    pub fn protect(&mut self, start: u64, end: u64, protection: u64) -> bool {
+        let has = |bit| protection & bit != 0;
+        let runs = has(sys::PROT_EXEC) && has(sys::PROT_READ);
+        let mut forget = false;
         self.split(start, end);
+        let mut at = start;
+        let mut gaps = Vec::new();
         for r in self.ranges.iter_mut().filter(|r| r.start >= start && r.end <= end) {
-            r.writable = writable;
+            if r.start > at {
+                gaps.push((at, r.start));
+            }
+            at = r.end;
+            forget |= !r.changes && (has(sys::PROT_WRITE) || !runs);
+            r.changes |= has(sys::PROT_WRITE);
+            r.runs = runs;
         }
+        if at < end {
+            gaps.push((at, end));
+        }
+        if runs {
+            // Memory that was data until now, and can become data again.
+            for (start, end) in gaps {
+                self.add_changing(start, end);
+            }
+        }
+        self.join();
+        forget
+    }
+
+    /// Puts a range in, in place of what was there.
+    fn set(&mut self, range: Range) {
+        self.remove(range.start, range.end);
+        let at = self.ranges.partition_point(|r| r.start < range.start);
+        self.ranges.insert(at, range);
+        self.join();
+    }
+
+    /// Makes one of neighbours that are alike.
+    fn join(&mut self) {
+        self.ranges.dedup_by(|next, r| {
+            let same = r.end == next.start && (r.runs, r.changes) == (next.runs, next.changes);
+            if same {
+                r.end = next.end;
+            }
+            same
+        });
     }
 
     /// Cuts ranges at both addresses.
@@ -81,12 +184,9 @@ impl Modules {
     /// Reads the mappings that exist now.
     pub fn read_existing(&mut self) {
         let Some(text) = read_file(b"/proc/self/maps\0") else { return };
-        for line in text.split(|b| *b == b'\n') {
-            let Some(map) = parse(line) else { continue };
-            let wanted = map.path.first() == Some(&b'/') || map.path == b"[vdso]";
-            if map.executable && !map.shared && wanted {
-                self.add(map.start, map.end, map.offset, map.path);
-                self.set_writable(map.start, map.end, map.writable);
+        for m in text.split(|b| *b == b'\n').filter_map(parse) {
+            if m.executable && m.readable && !m.shared && m.is_module() {
+                self.add(m.start, m.end, m.offset, m.path, m.writable);
             }
         }
     }
@@ -111,6 +211,13 @@ struct Mapping<'a> {
     writable: bool,
     shared: bool,
     path: &'a [u8],
+}
+
+impl Mapping<'_> {
+    /// Mapped from a file, or the vdso.
+    fn is_module(&self) -> bool {
+        self.path.first() == Some(&b'/') || self.path == b"[vdso]"
+    }
 }
 
 /// A line of `/proc/PID/maps`: `start-end perms offset dev inode path`.

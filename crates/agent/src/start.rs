@@ -109,7 +109,7 @@ fn take_over(header: &wire::session::Header) -> Result<(), u32> {
         let mut options = Options::new(engine_mode(), shift, kind, disabled);
         // SAFETY: relocated by the loader before constructors run.
         options.thread_start_hook = unsafe { PTHREAD_CREATE };
-        Engine::new(options, stubs::addresses(), Table { base: table })
+        Engine::new(options, stubs::addresses(), Table::new(table))
     };
     let [near_table, far_table] = placed.tables;
     let mut runtime = dispatch::runtime();

@@ -85,55 +85,76 @@ pub fn addresses() -> Stubs {
     }
 }
 
-global_asm!(
-    ".macro TT_PUSH_ALL",
-    "pushfq",
-    "push rax",
-    "push rcx",
-    "push rdx",
-    "push rbx",
-    "push rbp",
-    "push rsi",
-    "push rdi",
-    "push r8",
-    "push r9",
-    "push r10",
-    "push r11",
-    "push r12",
-    "push r13",
-    "push r14",
-    "push r15",
-    ".endm",
-    ".macro TT_POP_ALL_BUT_FLAGS",
-    "pop r15",
-    "pop r14",
-    "pop r13",
-    "pop r12",
-    "pop r11",
-    "pop r10",
-    "pop r9",
-    "pop r8",
-    "pop rdi",
-    "pop rsi",
-    "pop rbp",
-    "pop rbx",
-    "pop rdx",
-    "pop rcx",
-    "pop rax",
-    ".endm",
-    ".macro TT_XSAVE",
-    "mov rbx, gs:[{XSAVE}]",
-    "mov eax, {XSAVE_MASK}",
-    "xor edx, edx",
-    "xsave64 [rbx]",
-    "cld",
-    ".endm",
-    ".macro TT_XRSTOR",
-    "mov rbx, gs:[{XSAVE}]",
-    "mov eax, {XSAVE_MASK}",
-    "xor edx, edx",
-    "xrstor64 [rbx]",
-    ".endm",
+/// `global_asm!` with the macros that several blocks use in front of each: nothing promises that one
+/// block is assembled after another.
+macro_rules! assembly {
+    ($($code:tt)*) => {
+        global_asm!(
+            ".ifndef tt_macros",
+            ".set tt_macros, 1",
+            ".macro TT_PUSH_ALL",
+            "pushfq",
+            "push rax",
+            "push rcx",
+            "push rdx",
+            "push rbx",
+            "push rbp",
+            "push rsi",
+            "push rdi",
+            "push r8",
+            "push r9",
+            "push r10",
+            "push r11",
+            "push r12",
+            "push r13",
+            "push r14",
+            "push r15",
+            ".endm",
+            ".macro TT_POP_ALL_BUT_FLAGS",
+            "pop r15",
+            "pop r14",
+            "pop r13",
+            "pop r12",
+            "pop r11",
+            "pop r10",
+            "pop r9",
+            "pop r8",
+            "pop rdi",
+            "pop rsi",
+            "pop rbp",
+            "pop rbx",
+            "pop rdx",
+            "pop rcx",
+            "pop rax",
+            ".endm",
+            // What Rust and C code expects: direction up, and no alignment checks, which programs that
+            // look for a 486 switch on and leave on.
+            ".macro TT_PLAIN_FLAGS",
+            "push 2",
+            "popfq",
+            ".endm",
+            ".macro TT_XSAVE",
+            "mov rbx, gs:[{XSAVE}]",
+            "mov eax, {XSAVE_MASK}",
+            "xor edx, edx",
+            "xsave64 [rbx]",
+            "TT_PLAIN_FLAGS",
+            ".endm",
+            ".macro TT_XRSTOR",
+            "mov rbx, gs:[{XSAVE}]",
+            "mov eax, {XSAVE_MASK}",
+            "xor edx, edx",
+            "xrstor64 [rbx]",
+            ".endm",
+            ".endif",
+            $($code)*
+            XSAVE = const XSAVE,
+            XSAVE_MASK = const XSAVE_MASK,
+        );
+    };
+}
+
+assembly!(
     // Leaves the agent's stack with the program's registers restored but for the flags on top of it;
     // goes on at gs:TARGET. A signal that comes after the look at PENDING would wait until the thread
     // is here again, so signals.rs sends the thread back to look again: see `redirect`.
@@ -154,8 +175,6 @@ global_asm!(
     "tt_leave_late:",
     "mov rsp, gs:[{APP_RSP}]",
     "jmp gs:[{DELIVER}]",
-    XSAVE = const XSAVE,
-    XSAVE_MASK = const XSAVE_MASK,
     PENDING = const PENDING,
     APP_RSP = const APP_RSP,
     TARGET = const TARGET,
@@ -163,7 +182,7 @@ global_asm!(
 );
 
 // Slow paths: general registers only, so only the caller-saved ones are kept; flags are not live.
-global_asm!(
+assembly!(
     ".globl tt_stub_access",
     ".hidden tt_stub_access",
     "tt_stub_access:",
@@ -216,7 +235,7 @@ global_asm!(
     "mov gs:[{APP_RSP}], rsp",
     "mov rsp, gs:[{STACK}]",
     "TT_PUSH_ALL",
-    "cld",
+    "TT_PLAIN_FLAGS",
     "mov rdi, gs:[{THREAD}]",
     "mov rsi, gs:[{ADDRESS}]",
     "mov rdx, rsp",
@@ -238,7 +257,7 @@ global_asm!(
 );
 
 // The dispatcher.
-global_asm!(
+assembly!(
     ".globl tt_stub_direct",
     ".hidden tt_stub_direct",
     "tt_stub_direct:",
@@ -276,7 +295,7 @@ global_asm!(
 );
 
 // System calls. rcx and r11 are free. Most calls go straight back to the `syscall` in the block.
-global_asm!(
+assembly!(
     ".globl tt_stub_syscall",
     ".hidden tt_stub_syscall",
     "tt_stub_syscall:",
@@ -353,7 +372,7 @@ global_asm!(
     "mov gs:[{APP_RSP}], rsp",
     "mov rsp, gs:[{STACK}]",
     "TT_PUSH_ALL",
-    "cld",
+    "TT_PLAIN_FLAGS",
     "mov rdi, gs:[{THREAD}]",
     "mov rsi, gs:[{MOVES_DATA}]",
     "dec rsi",
@@ -383,7 +402,7 @@ global_asm!(
 // All signals are blocked. tt_signal decides: 0 = back to what was interrupted, 1 = run the handler
 // natively (address in rdx), 2 = go on at gs:TARGET in the cache, by way of gs:DELIVER, 3 = go on as the
 // frame in rdx says.
-global_asm!(
+assembly!(
     ".globl tt_signal_entry",
     ".hidden tt_signal_entry",
     "tt_signal_entry:",
@@ -395,8 +414,8 @@ global_asm!(
     "mov r12, rsi",
     "mov r13, rdx",
     "mov r14, rsp",
-    "cld",
     "mov rsp, gs:[{SIGNAL_STACK}]",
+    "TT_PLAIN_FLAGS",
     "call tt_signal",
     "mov rsp, r14",
     "mov rcx, rdx",

@@ -1,14 +1,16 @@
 //! Emitting the hot part of a block: counters, checks and the program's own instructions.
 
 use crate::cache::Trampolines;
+use crate::changing::SelfCheck;
 use crate::checks::{Check, Plan};
 use crate::control;
 use crate::emit::Emitter;
+use crate::indirect::Table;
 use crate::liveness::BlockLiveness;
 use crate::loops::HeadCheck;
 use crate::options::Options;
 use crate::recovery::Parked;
-use crate::regs::{self, RAX, RCX, RDX, RSP};
+use crate::regs::{self, RAX, RDX, RSP};
 use crate::superblock::Superblock;
 use crate::translate::Loop;
 use alloc::vec::Vec;
@@ -68,7 +70,7 @@ pub(crate) struct Slow {
 /// What the surroundings of a block are.
 pub(crate) struct Target {
     pub trampolines: Trampolines,
-    pub table: i32,
+    pub table: Table,
     pub options: Options,
     /// Emit the thread start hook at the entry.
     pub hook: bool,
@@ -83,8 +85,7 @@ pub(crate) struct Body<'a> {
     pub liveness: &'a BlockLiveness,
     pub plan: &'a Plan,
     pub trampolines: Trampolines,
-    /// Address of the indirect branch table.
-    pub table: i32,
+    pub table: Table,
     hook: bool,
     /// Registers whose values are in gs:SPILL and gs:SECOND_SPILL.
     pub spilled: [Option<usize>; 2],
@@ -103,6 +104,8 @@ pub(crate) struct Body<'a> {
     /// rel32s of the tests in a versioned loop's head, and the registers to restore when one fails.
     pub head_failures: Vec<usize>,
     pub head_spilled: [Option<usize>; 2],
+    /// How a block of code that changes finds out that it has.
+    pub self_check: Option<SelfCheck>,
 }
 
 /// Where [`Body::spilled`] registers are kept.
@@ -138,6 +141,7 @@ impl<'a> Body<'a> {
             short_fixups: Vec::new(),
             head_failures: Vec::new(),
             head_spilled: [None; 2],
+            self_check: None,
         }
     }
 
@@ -149,14 +153,9 @@ impl<'a> Body<'a> {
     /// Emits the hot part; returns the entry's address.
     pub fn emit(&mut self, head: &[HeadCheck], checks: &[Check]) -> Result<u64> {
         let count = self.options.counts();
-        let pc = self.source.pc;
-        self.emitter.mark(pc, Parked { rcx: true, rax: true, ..Parked::NOTHING });
-        self.emitter.load(RCX, control::SAVED_RCX);
-        self.emitter.mark(pc, Parked { rax: true, ..Parked::NOTHING });
-        self.emitter.load(RAX, control::SAVED_RAX);
-        self.emitter.mark(pc, Parked::NOTHING);
         self.emitter.align(16);
         let entry = self.emitter.ip();
+        self.emit_self_check()?;
         if self.hook {
             self.emitter.store(RDX, control::START_ROUTINE);
         }

@@ -4,7 +4,6 @@
 //! Regions are never unmapped and blocks never moved, because a thread may be anywhere in them.
 
 use crate::control;
-use crate::indirect::{self, Table};
 use crate::recovery::{self, Entry, Parked};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -19,7 +18,7 @@ const MARGIN: u64 = 256 << 10;
 pub struct Stubs {
     /// A direct exit: %eax = link id, %rax parked.
     pub direct: u64,
-    /// An indirect branch that missed the table: %rcx = target, %rcx and %rax parked.
+    /// An indirect branch to a target without a pad: %rcx = target, %rcx and %rax parked.
     pub indirect: u64,
     /// A check failed: gs:ADDRESS, gs:DESCRIPTOR, gs:RESUME.
     pub access: u64,
@@ -36,8 +35,6 @@ pub struct Stubs {
 pub struct Trampolines {
     pub direct: u64,
     pub indirect: u64,
-    /// The last part of `indirect`: asks the dispatcher without comparing.
-    pub miss: u64,
     pub access: u64,
     pub repeat: u64,
     pub syscall: u64,
@@ -86,7 +83,7 @@ impl Region {
     ///
     /// # Safety
     /// [`REGION_BYTES`] at `base` must be readable, writable, executable and unused.
-    pub unsafe fn new(base: u64, stubs: &Stubs, table: Table) -> Self {
+    pub unsafe fn new(base: u64, stubs: &Stubs) -> Self {
         let mut region = Region {
             base,
             cursor: base,
@@ -94,7 +91,7 @@ impl Region {
             trampolines: Trampolines::default(),
             blocks: Vec::new(),
         };
-        let code = trampolines(base, stubs, table, &mut region.trampolines);
+        let code = trampolines(base, stubs, &mut region.trampolines);
         // SAFETY: forwarded.
         unsafe { region.write(&code) };
         region
@@ -163,21 +160,12 @@ impl Region {
 }
 
 /// Trampoline code for a region at `base`.
-fn trampolines(base: u64, stubs: &Stubs, table: Table, t: &mut Trampolines) -> Vec<u8> {
+fn trampolines(base: u64, stubs: &Stubs, t: &mut Trampolines) -> Vec<u8> {
     let mut code: Vec<u8> = Vec::new();
     let at = |code: &Vec<u8>| base + code.len() as u64;
     t.direct = at(&code);
     jump_far(&mut code, stubs.direct);
     t.indirect = at(&code);
-    for probe in 1..indirect::PROBES as i32 {
-        let slot = table.base + 16 * probe;
-        code.extend([0x48, 0x3b, 0x88]); // cmp rcx, [rax + slot]
-        code.extend(slot.to_le_bytes());
-        code.extend([0x75, 6]); // jne over the jump
-        code.extend([0xff, 0xa0]); // jmp [rax + slot + 8]
-        code.extend((slot + 8).to_le_bytes());
-    }
-    t.miss = at(&code);
     jump_far(&mut code, stubs.indirect);
     for (place, stub) in [
         (&mut t.access, stubs.access),
@@ -197,9 +185,10 @@ fn trampolines(base: u64, stubs: &Stubs, table: Table, t: &mut Trampolines) -> V
     code
 }
 
-/// `jmp [rip]` with the address behind it.
+/// `jmp [rip + 2]` with the address behind it, 16 bytes long: the address is aligned, because the
+/// program may have switched alignment checks on.
 fn jump_far(code: &mut Vec<u8>, target: u64) {
-    code.extend([0xff, 0x25, 0, 0, 0, 0]);
+    code.extend([0xff, 0x25, 2, 0, 0, 0, 0xcc, 0xcc]);
     code.extend(target.to_le_bytes());
 }
 

@@ -1,9 +1,10 @@
 //! Emitting the cold part of a block and closing it: failed checks, corrected side exits, exit
 //! stubs, return addresses, fixups.
 
+use crate::blocks::NO_LINK;
 use crate::body::{Body, Counts, Exit, Result};
 use crate::control;
-use crate::links::Link;
+use crate::links::{self, Link};
 use crate::liveness::{Live, Scanner};
 use crate::recovery::{Entry, Parked};
 use crate::regs::RAX;
@@ -14,10 +15,6 @@ pub(crate) struct Finished {
     pub code: Vec<u8>,
     pub entries: Vec<Entry>,
     pub links: Vec<Link>,
-    /// Number of links.
-    pub exits: usize,
-    /// The link that jumps back to the entry, among these.
-    pub back_edge: Option<usize>,
 }
 
 impl Body<'_> {
@@ -34,7 +31,6 @@ impl Body<'_> {
             self.emit_slow(&slow)?;
         }
         let mut links = Vec::new();
-        let mut back_edge = None;
         for exit in core::mem::take(&mut self.exits) {
             let rel32 = self.correct(&exit, scanner, readable)?;
             let stub = self.emitter.len();
@@ -42,16 +38,17 @@ impl Body<'_> {
             let own = exit.target == self.source.pc;
             let to = if own { (entry - self.emitter.base()) as usize } else { stub };
             self.fixups.push((rel32, to as i64));
-            if own {
-                back_edge = Some(links.len());
-            }
             self.emit_exit_stub(exit.target, first_link + links.len());
             links.push(Link {
                 site: self.emitter.base() + rel32 as u64,
                 target: exit.target,
                 stub: self.emitter.base() + stub as u64,
-                linked: own,
+                next: NO_LINK,
+                stale: false,
             });
+        }
+        if let Some(check) = self.self_check.take() {
+            links.push(self.emit_stale(&check, first_link + links.len()));
         }
         self.emitter.align(8);
         for (rel32, value) in core::mem::take(&mut self.literals) {
@@ -71,8 +68,7 @@ impl Body<'_> {
         for (at, value) in short_fixups {
             code[at] = value;
         }
-        let exits = links.len();
-        Ok(Finished { code, entries, links, exits, back_edge })
+        Ok(Finished { code, entries, links })
     }
 
     /// Takes back what was counted but is not executed when the block is left here. Returns the
@@ -111,12 +107,7 @@ impl Body<'_> {
     }
 
     /// Asks the dispatcher for the target of link `id`.
-    fn emit_exit_stub(&mut self, target: u64, id: usize) {
-        self.emitter.mark(target, Parked::NOTHING);
-        self.emitter.store(RAX, control::SAVED_RAX);
-        self.emitter.mark(target, Parked { rax: true, ..Parked::NOTHING });
-        self.emitter.bytes(&[0xb8]); // mov eax, id
-        self.emitter.bytes(&(id as u32).to_le_bytes());
-        self.emitter.jump(self.trampolines.direct);
+    pub(crate) fn emit_exit_stub(&mut self, target: u64, id: usize) {
+        links::emit_exit_stub(&mut self.emitter, target, id, self.trampolines.direct);
     }
 }

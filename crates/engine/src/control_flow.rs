@@ -7,7 +7,6 @@
 use crate::body::{Body, Counts, Exit, Result};
 use crate::control;
 use crate::emit::reaches;
-use crate::indirect;
 use crate::recovery::Parked;
 use crate::regs::{RAX, RCX};
 use crate::translate::is_inverted;
@@ -98,7 +97,9 @@ impl Body<'_> {
         self.literals.push((rel32, i.next_ip()));
     }
 
-    /// Returns, indirect jumps and calls: target into %rcx, then the inline table lookup.
+    /// Returns, indirect jumps and calls: target into %rcx, then by the table ([`indirect`]).
+    ///
+    /// [`indirect`]: crate::indirect
     fn emit_indirect(&mut self, i: &Instruction) -> Result<()> {
         self.emitter.store(RCX, control::SAVED_RCX);
         self.emitter.store(RAX, control::SAVED_RAX);
@@ -117,18 +118,8 @@ impl Body<'_> {
                 self.push_return_address(i);
             }
         }
-        self.emitter.mark(0, target_known);
-        self.emitter.bytes(&[0x89, 0xc8, 0x25]); // mov eax, ecx; and eax, mask
         self.emitter.mark(0, Parked { rax: true, ..target_known });
-        self.emitter.bytes(&((1u32 << indirect::BITS) - 1).to_le_bytes());
-        self.emitter.bytes(&[0xc1, 0xe0, 4]); // shl eax, 4
-        self.emitter.bytes(&[0x48, 0x3b, 0x88]); // cmp rcx, [rax + table]
-        self.emitter.bytes(&self.table.to_le_bytes());
-        let rel32 = self.emitter.open_branch(&[0x0f, 0x85]); // jne miss
-        let miss = self.trampolines.indirect as i64 - self.emitter.base() as i64;
-        self.fixups.push((rel32, miss));
-        self.emitter.bytes(&[0xff, 0xa0]); // jmp [rax + table + 8]
-        self.emitter.bytes(&(self.table + 8).to_le_bytes());
+        self.table.emit_jump(&mut self.emitter);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! The engine as the agent sees it: asks for code at a program address, gets a cache address.
 
+use crate::blocks::{Block, Blocks};
 use crate::cache::{self, Position, Region, Stubs};
 use crate::emit::reaches;
 use crate::indirect::Table;
@@ -9,18 +10,24 @@ use crate::options::Options;
 use crate::recovery::Registers;
 use crate::{control, superblock::Superblock, translate};
 use alloc::vec::Vec;
-use hashbrown::HashMap;
+use hashbrown::HashSet;
 
 /// What the engine needs from its surroundings.
 pub trait Host {
     /// Fresh memory, readable, writable and executable, [`cache::REGION_BYTES`] long, from which
     /// code at `near` is in reach of 32-bit displacements.
     fn map_region(&mut self, near: u64) -> Option<u64>;
-    /// Whether `pc` lies in code that may be translated: mapped from a file (or the vdso) and not
-    /// written to. Other code runs natively.
+    /// Whether `pc` lies in readable code that does not change before [`Engine::invalidate`] is
+    /// called: mapped from a file (or the vdso) and not writable.
     fn is_translatable(&self, pc: u64) -> bool;
     /// A number for the code site at `pc`, by which slow paths know it; 0 = not numbered.
     fn site(&self, pc: u64) -> u32;
+    /// Whether `pc` lies in readable code that may change at any time (a just-in-time compiler's, a
+    /// trampoline on the stack), and if so, where it ends. Code that is neither runs natively.
+    fn changing_until(&mut self, pc: u64) -> Option<u64> {
+        let _ = pc;
+        None
+    }
 }
 
 /// Where execution continues for a program address.
@@ -30,17 +37,6 @@ pub enum Resolved {
     Cache(u64),
     /// At the program address itself: it cannot be translated.
     Native,
-}
-
-/// A translated block.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Block {
-    /// Where direct exits enter.
-    pub entry: u64,
-    /// Where indirect branches enter (restores %rcx and %rax first).
-    pub indirect: u64,
-    /// Address after its last instruction in the program.
-    pub end: u64,
 }
 
 /// Counters for reports.
@@ -61,8 +57,9 @@ pub struct Engine {
     pub(crate) stubs: Stubs,
     pub(crate) table: Table,
     pub(crate) regions: Vec<Region>,
-    pub(crate) links: Vec<Link>,
-    pub(crate) blocks: HashMap<u64, Block, AddressHash>,
+    pub(crate) blocks: Blocks,
+    /// Targets of indirect branches that have a pad.
+    pads: HashSet<u64, AddressHash>,
     pub(crate) scanner: Scanner,
     pub statistics: Statistics,
 }
@@ -74,8 +71,8 @@ impl Engine {
             stubs,
             table,
             regions: Vec::new(),
-            links: Vec::new(),
-            blocks: HashMap::default(),
+            blocks: Blocks::default(),
+            pads: HashSet::default(),
             scanner: Scanner::default(),
             statistics: Statistics::default(),
         }
@@ -98,19 +95,23 @@ impl Engine {
         Some(self.regions[region].trampolines.deliver)
     }
 
-    /// Continues a direct exit: translates its target and patches the exit.
+    /// Continues a direct exit: translates its target, to which the exit then leads.
     ///
     /// # Safety
     /// The caller holds the engine's lock and is a thread whose exit this is.
     pub unsafe fn follow(&mut self, link: usize, host: &mut dyn Host) -> (u64, Resolved) {
         self.statistics.dispatches += 1;
-        let target = self.links[link].target;
-        // SAFETY: the program is about to execute the target.
-        let Some(block) = (unsafe { self.block(target, host) }) else {
-            return (target, Resolved::Native);
+        let Some(&Link { target, stale, .. }) = self.blocks.link(link) else {
+            return (0, Resolved::Native);
         };
-        self.links[link].point_to(block.entry);
-        (target, Resolved::Cache(block.entry))
+        if stale {
+            self.drop_if_changed(target, host);
+        }
+        // SAFETY: the program is about to execute the target.
+        match unsafe { self.block(target, host) } {
+            Some(block) => (target, Resolved::Cache(block.entry)),
+            None => (target, Resolved::Native),
+        }
     }
 
     /// Code for an indirect branch to `target`, which is also entered into the lookup table.
@@ -122,20 +123,38 @@ impl Engine {
         // SAFETY: forwarded.
         match unsafe { self.block(target, host) } {
             Some(block) => {
-                // SAFETY: under the engine's lock.
-                unsafe { self.table.insert(target, block.indirect) };
+                // SAFETY: under the engine's lock; the first region has set the table up.
+                unsafe { self.add_pad(target, host) };
                 Resolved::Cache(block.entry)
             }
             None => Resolved::Native,
         }
     }
 
+    /// Makes indirect branches find `target` by themselves.
+    unsafe fn add_pad(&mut self, target: u64, host: &mut dyn Host) {
+        if !self.pads.insert(target) {
+            return;
+        }
+        let Some(k) = self.region_for(target, host) else { return };
+        let (id, region) = (self.blocks.next_link(), &mut self.regions[k]);
+        let base = region.cursor();
+        // SAFETY: forwarded; the pad is entered when it is complete.
+        unsafe {
+            let pad = self.table.pad(target, base, &self.options, id, region.trampolines.direct);
+            region.place(&pad.code, pad.entries);
+            self.blocks.add_link(pad.link);
+            self.table.enter(target, base);
+        }
+    }
+
     unsafe fn block(&mut self, pc: u64, host: &mut dyn Host) -> Option<Block> {
-        if let Some(block) = self.blocks.get(&pc) {
-            return Some(*block);
+        if let Some(block) = self.blocks.get(pc) {
+            return Some(block);
         }
         if !host.is_translatable(pc) {
-            return None;
+            // SAFETY: forwarded.
+            return unsafe { self.changing_block(pc, host) };
         }
         let region = self.region_for(pc, host)?;
         let readable = |pc: u64| host.is_translatable(pc);
@@ -153,7 +172,7 @@ impl Engine {
 
     /// Index of a region with room, in reach of `pc` if there can be one. Out of reach, RIP-relative
     /// operands cost an instruction more and exits to blocks of other regions go by the dispatcher.
-    fn region_for(&mut self, pc: u64, host: &mut dyn Host) -> Option<usize> {
+    pub(crate) fn region_for(&mut self, pc: u64, host: &mut dyn Host) -> Option<usize> {
         let near = |r: &Region| r.has_room() && reaches(r.cursor(), pc);
         if let Some(k) = self.regions.iter().position(near) {
             return Some(k);
@@ -165,7 +184,12 @@ impl Engine {
             None => host.map_region(self.regions.last()?.cursor())?,
         };
         // SAFETY: the host gives fresh executable memory of a region's size.
-        self.regions.push(unsafe { Region::new(base, &self.stubs, self.table) });
+        let region = unsafe { Region::new(base, &self.stubs) };
+        if self.regions.is_empty() {
+            // SAFETY: the table is mapped as long as the engine lives.
+            unsafe { self.table.clear(region.trampolines.indirect) };
+        }
+        self.regions.push(region);
         Some(self.regions.len() - 1)
     }
 
@@ -176,20 +200,8 @@ impl Engine {
     /// The caller holds the engine's lock.
     pub unsafe fn invalidate(&mut self, start: u64, end: u64) {
         self.scanner.clear();
-        let miss = self.regions.first().map_or(0, |r| r.trampolines.miss);
-        let table = self.table;
-        self.blocks.retain(|pc, block| {
-            let gone = *pc < end && block.end > start;
-            if gone {
-                // SAFETY: under the engine's lock.
-                unsafe { table.forget(*pc, miss) };
-            }
-            !gone
-        });
-        let blocks = &self.blocks;
-        for link in self.links.iter_mut().filter(|l| l.linked && !blocks.contains_key(&l.target)) {
-            let stub = link.stub;
-            link.point_to(stub);
+        for pc in self.blocks.within(start, end) {
+            self.blocks.remove(pc);
         }
     }
 
@@ -200,9 +212,9 @@ impl Engine {
         match region.position(r.pc)? {
             Position::Block(entry) => entry.recover(r, slot),
             Position::DirectExit => {
-                let link = self.links.get(r.general[0] as usize & 0xffff_ffff)?;
-                r.general[0] = slot(control::SAVED_RAX);
+                let link = self.blocks.link(r.general[0] as usize & 0xffff_ffff)?;
                 r.pc = link.target;
+                r.general[0] = slot(control::SAVED_RAX);
             }
             Position::Lookup => {
                 r.pc = r.general[1];

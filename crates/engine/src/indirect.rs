@@ -1,119 +1,195 @@
-//! The table that translated code looks indirect branch targets up in.
+//! Indirect branches: from the program's target address to its code in the cache, without touching
+//! the flags.
 //!
-//! Open addressing with four probes; an entry is a pair (target, code). A key is written once and
-//! never changes, so that a reader which has compared it may jump through the value whenever it
-//! likes; code that becomes invalid has its value pointed at the miss stub.
+//! Flags may be live across an indirect jump: compilers keep them over jump tables, and V8's
+//! builtins over tail calls. So the target is not compared but subtracted with `lea` and tested with
+//! `jrcxz`. A branch site hashes the target in %rcx into a table of code addresses and jumps there;
+//! what it finds is a *pad*, which knows its own target: it subtracts it, enters the block if nothing
+//! is left, and otherwise goes on to the next pad of the same hash, in the end to the dispatcher.
+//!
+//! The table holds single words and pads are only added in front, so translated code may read the
+//! table at any time. A pad enters its block by an ordinary link ([`links`](crate::links)): when the
+//! block comes, goes or changes, the link is patched.
+//!
+//! Neighbours: [`control_flow`](crate::control_flow) emits the sites, [`engine`](crate::engine) asks
+//! for pads.
 
+use crate::blocks::NO_LINK;
+use crate::control;
+use crate::emit::Emitter;
+use crate::links::{self, Link};
+use crate::options::Options;
+use crate::recovery::{Entry, Parked};
+use crate::regs::{RAX, RCX};
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// log2 of the number of entries.
-pub const BITS: u32 = 17;
-/// Entries that a lookup compares.
-pub const PROBES: u64 = 4;
-/// Bytes of the table, probes past the last entry included.
-pub const BYTES: u64 = ((1 << BITS) + PROBES) * 16;
+/// log2 of the number of words.
+const BITS: u32 = 16;
+/// Bytes of the table.
+pub const BYTES: u64 = 8 << BITS;
+/// Addresses are hashed without these low bits, where the processor can rotate without touching
+/// flags (BMI2): functions start at multiples of 16, and few calls return within 16 bytes.
+const DROPPED: u32 = 4;
 
 /// The table at a fixed address that fits a 32-bit displacement.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
-    pub base: i32,
+    base: i32,
+    rotates: bool,
 }
 
 impl Table {
-    fn slot(&self, target: u64, probe: u64) -> *mut [u64; 2] {
-        let index = (target & ((1 << BITS) - 1)) + probe;
-        (self.base as u64 + index * 16) as *mut [u64; 2]
+    /// A table in [`BYTES`] of mapped memory at `base`.
+    pub fn new(base: i32) -> Self {
+        const BMI2: u32 = 1 << 8;
+        let leaves = core::arch::x86_64::__cpuid(0).eax;
+        let rotates = leaves >= 7 && core::arch::x86_64::__cpuid_count(7, 0).ebx & BMI2 != 0;
+        Table { base, rotates }
     }
 
-    /// Makes `target` lead to `code`. A full neighbourhood is left as it is: such targets take the
-    /// dispatcher every time.
+    /// Where it lies.
+    pub fn base(&self) -> i32 {
+        self.base
+    }
+
+    fn word(&self, target: u64) -> &AtomicU64 {
+        let hashed =
+            if self.rotates { (target as u32).rotate_right(DROPPED) } else { target as u32 };
+        let index = u64::from(hashed) & ((1 << BITS) - 1);
+        // SAFETY: within the table, which is mapped for good; all access is by whole words.
+        unsafe { AtomicU64::from_ptr((self.base as u64 + index * 8) as *mut u64) }
+    }
+
+    /// Lets every target lead to `miss`.
     ///
     /// # Safety
-    /// The table must be mapped, and only one thread at a time may call this.
-    pub unsafe fn insert(&self, target: u64, code: u64) {
-        for probe in 0..PROBES {
-            let slot = self.slot(target, probe).cast::<u64>();
-            // SAFETY: within the table; readers are translated code, which reads aligned words.
-            let (key, value) =
-                unsafe { (AtomicU64::from_ptr(slot), AtomicU64::from_ptr(slot.add(1))) };
-            match key.load(Ordering::Relaxed) {
-                0 => {
-                    value.store(code, Ordering::Relaxed);
-                    key.store(target, Ordering::Release);
-                    return;
-                }
-                k if k == target => {
-                    value.store(code, Ordering::Release);
-                    return;
-                }
-                _ => {}
-            }
+    /// The table must be mapped.
+    pub unsafe fn clear(&self, miss: u64) {
+        for index in 0..1 << BITS {
+            // SAFETY: as in `word`.
+            let word = unsafe { AtomicU64::from_ptr((self.base as u64 + index * 8) as *mut u64) };
+            word.store(miss, Ordering::Release);
         }
     }
 
-    /// Makes `target` lead to the miss stub if it is in the table.
+    /// Jumps by the table to the pads for the target in %rcx; %rax is free.
+    pub(crate) fn emit_jump(&self, emitter: &mut Emitter) {
+        if self.rotates {
+            emitter.bytes(&[0xc4, 0xe3, 0x7b, 0xf0, 0xc1, DROPPED as u8]); // rorx eax, ecx, 4
+            emitter.bytes(&[0x0f, 0xb7, 0xc0]); // movzx eax, ax
+        } else {
+            emitter.bytes(&[0x0f, 0xb7, 0xc1]); // movzx eax, cx
+        }
+        emitter.bytes(&[0xff, 0x24, 0xc5]); // jmp [rax * 8 + table]
+        emitter.bytes(&self.base.to_le_bytes());
+    }
+}
+
+/// A pad ready to be placed.
+pub(crate) struct Pad {
+    pub code: Vec<u8>,
+    pub entries: Vec<Entry>,
+    pub link: Link,
+}
+
+impl Table {
+    /// Makes the pad for `target`, to lie at `base`, with the link of number `id`. `direct` is the
+    /// trampoline for direct exits.
     ///
     /// # Safety
-    /// As [`Self::insert`].
-    pub unsafe fn forget(&self, target: u64, miss: u64) {
-        for probe in 0..PROBES {
-            let slot = self.slot(target, probe).cast::<u64>();
-            // SAFETY: as in `insert`.
-            let (key, value) =
-                unsafe { (AtomicU64::from_ptr(slot), AtomicU64::from_ptr(slot.add(1))) };
-            if key.load(Ordering::Relaxed) == target {
-                value.store(miss, Ordering::Release);
-            }
-        }
+    /// The table must be mapped.
+    pub(crate) unsafe fn pad(
+        &self,
+        target: u64,
+        base: u64,
+        options: &Options,
+        id: usize,
+        direct: u64,
+    ) -> Pad {
+        let mut e = Emitter::new(base, options);
+        let waiting = Parked { rcx: true, rax: true, ..Parked::NOTHING };
+        let unknown = Parked { pc_in_rcx: true, ..waiting };
+        e.mark(0, unknown);
+        add_to_rcx(&mut e, target.wrapping_neg());
+        e.mark(target, unknown);
+        e.bytes(&[0xe3, 20]); // jrcxz over what follows
+        add_to_rcx(&mut e, target);
+        e.mark(0, unknown);
+        let next = e.open_branch(&[0xff, 0x25]); // jmp [rip + next]
+        e.mark(target, waiting);
+        e.load(RCX, control::SAVED_RCX);
+        e.mark(target, Parked { rax: true, ..Parked::NOTHING });
+        e.load(RAX, control::SAVED_RAX);
+        e.mark(target, Parked::NOTHING);
+        let rel32 = e.patchable_branch(&[0xe9]);
+        let stub = e.ip();
+        links::emit_exit_stub(&mut e, target, id, direct);
+        e.align(8);
+        let literal = e.len();
+        e.bytes(&self.word(target).load(Ordering::Relaxed).to_le_bytes());
+        let (mut code, entries) = e.finish();
+        code[next..next + 4].copy_from_slice(&((literal - (next + 4)) as u32).to_le_bytes());
+        let site = base + rel32 as u64;
+        let displacement = (stub - (site + 4)) as u32;
+        code[rel32..rel32 + 4].copy_from_slice(&displacement.to_le_bytes());
+        Pad { code, entries, link: Link { site, target, stub, next: NO_LINK, stale: false } }
     }
+
+    /// Lets branches to `target` find its pad, which has been placed at `pad`.
+    ///
+    /// # Safety
+    /// As [`Self::clear`].
+    pub(crate) unsafe fn enter(&self, target: u64, pad: u64) {
+        self.word(target).store(pad, Ordering::Release);
+    }
+}
+
+/// `mov rax, value; lea rcx, [rcx + rax]`: 14 bytes, no flags.
+fn add_to_rcx(e: &mut Emitter, value: u64) {
+    e.bytes(&[0x48, 0xb8]);
+    e.bytes(&value.to_le_bytes());
+    e.bytes(&[0x48, 0x8d, 0x0c, 0x01]);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
+    use crate::options::{Mode, Shadow};
+    use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 
-    #[test]
-    fn neighbours_share_four_places_and_the_fifth_is_left_out() {
-        // `slot` adds to a base of 0: look at the slots' addresses only.
-        let t = Table { base: 0 };
-        let same = |k: u64| (k << BITS) | 7;
-        assert!((0..5).all(|k| t.slot(same(k), 0) == t.slot(same(0), 0)));
-        assert_eq!(t.slot(same(0), 3) as u64 - t.slot(same(0), 0) as u64, 48);
+    /// A table in low memory.
+    fn table() -> Table {
+        const MAP_32BIT: i32 = 0x40;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | MAP_32BIT;
+        // SAFETY: a fresh mapping.
+        let base =
+            unsafe { libc::mmap(core::ptr::null_mut(), BYTES as usize, 3, flags, -1, 0) } as u64;
+        Table::new(i32::try_from(base).unwrap())
     }
 
     #[test]
-    fn keys_stay_and_values_change() {
-        // The table's address must fit 31 bits, so this one lies in low memory.
-        const MAP_32BIT: i32 = 0x40;
-        // SAFETY: a fresh mapping.
-        let base = unsafe {
-            libc::mmap(
-                core::ptr::null_mut(),
-                BYTES as usize,
-                3,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | MAP_32BIT,
-                -1,
-                0,
-            )
-        } as u64;
-        let t = Table { base: i32::try_from(base).unwrap() };
-        let read = |target| {
-            // SAFETY: within the mapping.
-            (0..PROBES)
-                .map(|p| unsafe { *t.slot(target, p) })
-                .find(|e| e[0] == target)
-                .map(|e| e[1])
-        };
-        let same: vec::Vec<u64> = (0..5).map(|k| (k << BITS) | 7).collect();
-        // SAFETY: mapped, one thread.
-        unsafe {
-            same.iter().for_each(|k| t.insert(*k, *k + 1));
-            assert_eq!(read(same[3]), Some(same[3] + 1));
-            assert_eq!(read(same[4]), None, "no room");
-            t.insert(same[1], 50);
-            t.forget(same[2], 60);
-        }
-        assert_eq!((read(same[1]), read(same[2])), (Some(50), Some(60)));
+    fn a_pad_chains_to_what_was_there_before() {
+        let t = table();
+        // SAFETY: mapped.
+        unsafe { t.clear(77) };
+        let options = Options::new(Mode::Matrix, 6, Shadow::Far, 0);
+        let target = 0x5555_1234_5678;
+        // SAFETY: mapped.
+        let pad = unsafe { t.pad(target, 0x10_0000, &options, 3, 0x20_0000) };
+        let list: alloc::vec::Vec<_> =
+            Decoder::with_ip(64, &pad.code, 0x10_0000, DecoderOptions::NONE).iter().collect();
+        let jrcxz = list.iter().find(|i| i.mnemonic() == Mnemonic::Jrcxz).unwrap();
+        let hit = (jrcxz.near_branch_target() - 0x10_0000) as usize;
+        let next = list.iter().find(|i| i.is_jmp_near_indirect()).unwrap();
+        let literal = (next.ip_rel_memory_address() - 0x10_0000) as usize;
+        assert_eq!(literal % 8, 0, "alignment checks may be on");
+        assert_eq!(pad.code[literal..literal + 8], 77u64.to_le_bytes(), "the next pad's address");
+        assert!(pad.entries.iter().any(|e| e.offset as usize == hit && e.pc == target));
+        assert_eq!(pad.link.target, target);
+        // SAFETY: mapped.
+        unsafe { t.enter(target, 0x10_0000) };
+        assert_eq!(t.word(target).load(Ordering::Relaxed), 0x10_0000);
+        assert_eq!(t.word(target + 16).load(Ordering::Relaxed), 77);
     }
 }

@@ -16,8 +16,10 @@
 extern crate alloc;
 
 pub mod access;
+mod blocks;
 mod body;
 pub mod cache;
+mod changing;
 pub mod checks;
 mod cold;
 pub mod control;

@@ -1,6 +1,10 @@
 //! Direct exits of blocks: each starts out at a stub that asks the dispatcher, and is patched to the
 //! target's entry once that exists.
 
+use crate::control;
+use crate::emit::Emitter;
+use crate::recovery::Parked;
+use crate::regs::RAX;
 use core::hash::{BuildHasher, Hasher};
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -47,19 +51,31 @@ pub struct Link {
     pub target: u64,
     /// The stub that asks the dispatcher.
     pub stub: u64,
-    pub linked: bool,
+    /// The next link with the same target.
+    pub next: u32,
+    /// Taken when a block finds that the code it was made from has changed: never patched.
+    pub stale: bool,
 }
 
 impl Link {
     /// Points the branch to `entry` if it reaches; other threads may run it meanwhile.
-    pub fn point_to(&mut self, entry: u64) {
+    pub fn point_to(&self, entry: u64) {
         let displacement = (entry as i64).wrapping_sub(self.site as i64 + 4);
         if let Ok(displacement) = i32::try_from(displacement) {
             // SAFETY: `site` lies in the code cache, which is never unmapped; the four bytes lie in
             // one cache line, so that every fetch sees the old or the new displacement.
             unsafe { AtomicU32::from_ptr(self.site as *mut u32) }
                 .store(displacement as u32, Ordering::Release);
-            self.linked = entry != self.stub;
         }
     }
+}
+
+/// Asks the dispatcher for `target`, that of link `id`; `direct` is the trampoline for direct exits.
+pub(crate) fn emit_exit_stub(emitter: &mut Emitter, target: u64, id: usize, direct: u64) {
+    emitter.mark(target, Parked::NOTHING);
+    emitter.store(RAX, control::SAVED_RAX);
+    emitter.mark(target, Parked { rax: true, ..Parked::NOTHING });
+    emitter.bytes(&[0xb8]); // mov eax, id
+    emitter.bytes(&(id as u32).to_le_bytes());
+    emitter.jump(direct);
 }

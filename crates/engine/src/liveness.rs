@@ -4,7 +4,7 @@
 //! Conservative in three places that compilers exploit: shifts by CL may leave the flags alone,
 //! writes to 8- and 16-bit registers keep the rest, and after `-fipa-ra` caller-saved registers
 //! live across calls, so at calls and returns every register counts as needed. Flags do not survive
-//! calls and returns in any ABI.
+//! calls and returns in any ABI; generated code need not keep to one (`strict`).
 
 use crate::regs;
 use alloc::vec;
@@ -50,6 +50,16 @@ impl Live {
     pub const ALL: Live = Live { regs: ALL_REGS, flags: ALL_FLAGS };
     /// At a call or return: registers yes, flags no.
     const AT_CALL: Live = Live { regs: ALL_REGS, flags: 0 };
+
+    /// At an instruction that leaves for an address that is only known when it runs, or calls.
+    /// Flags may live across indirect jumps (jump tables, V8's tail calls), but not across calls,
+    /// returns and the jumps of procedure linkage tables.
+    fn at_departure(i: &Instruction) -> Live {
+        match i.flow_control() {
+            FlowControl::IndirectBranch if !i.is_ip_rel_memory_operand() => Live::ALL,
+            _ => Live::AT_CALL,
+        }
+    }
 
     fn or(self, other: Live) -> Live {
         Live { regs: self.regs | other.regs, flags: self.flags | other.flags }
@@ -169,7 +179,7 @@ impl Scanner {
                 FlowControl::Call
                 | FlowControl::Return
                 | FlowControl::IndirectBranch
-                | FlowControl::IndirectCall => break Live::AT_CALL,
+                | FlowControl::IndirectCall => break Live::at_departure(&i),
                 FlowControl::ConditionalBranch if depth > 0 => {
                     // SAFETY: both sides are direct targets in executed code.
                     let (taken, not) = unsafe {
@@ -203,12 +213,15 @@ pub unsafe fn decode(pc: u64) -> Instruction {
 }
 
 /// Liveness over straight-line code with exits. `taken(i)` is what the target of a branch needs,
+/// `strict` says that it is generated code: flags may even live across calls and returns, and every
+/// register counts as needed,
 /// `end` what the code after the last instruction needs.
 pub fn analyse(
     instructions: &[Instruction],
     end: Live,
     taken: &mut dyn FnMut(usize) -> Live,
     enabled: bool,
+    strict: bool,
 ) -> BlockLiveness {
     let mut factory = InstructionInfoFactory::new();
     let n = instructions.len();
@@ -224,11 +237,20 @@ pub fn analyse(
             FlowControl::Call
             | FlowControl::IndirectCall
             | FlowControl::Return
-            | FlowControl::IndirectBranch => Live::AT_CALL,
+            | FlowControl::IndirectBranch
+                if !strict =>
+            {
+                Live::at_departure(i)
+            }
             _ => Live::ALL,
         };
         live[k] =
             if i.mnemonic() == Mnemonic::Syscall { Live::ALL } else { after.before(&uses[k]) };
+    }
+    if strict {
+        // A fault in generated code leads to code that uses registers which this code does not need
+        // any more: the JVM's null checks and safepoints, V8's deoptimisation.
+        live.iter_mut().for_each(|l| l.regs = ALL_REGS);
     }
     if !enabled {
         for l in &mut live {
@@ -252,7 +274,7 @@ mod tests {
     fn before(bytes: &[u8], end: Live) -> Live {
         let mut d = Decoder::new(64, bytes, DecoderOptions::NONE);
         let all: Vec<Instruction> = d.iter().collect();
-        analyse(&all, end, &mut |_| Live::ALL, true).live[0]
+        analyse(&all, end, &mut |_| Live::ALL, true, false).live[0]
     }
 
     const NOTHING: Live = Live { regs: 0, flags: 0 };
@@ -290,6 +312,19 @@ mod tests {
         let call = [0xe8, 0, 0, 0, 0];
         assert_eq!(before(&call, NOTHING), Live { regs: ALL_REGS, flags: 0 });
         assert_eq!(before(&[0xc3], NOTHING).flags, 0, "ret");
+    }
+
+    #[test]
+    fn flags_live_across_indirect_jumps_but_not_through_linkage_tables() {
+        assert_eq!(before(&[0xff, 0xe0], NOTHING).flags, ALL_FLAGS, "jmp rax");
+        assert_eq!(before(&[0xff, 0x25, 0, 0, 0, 0], NOTHING).flags, 0, "jmp [rip]");
+    }
+
+    #[test]
+    fn in_generated_code_flags_may_live_across_anything() {
+        let ret = Decoder::new(64, &[0xc3], DecoderOptions::NONE).decode();
+        let live = analyse(&[ret], NOTHING, &mut |_| NOTHING, true, true);
+        assert_eq!(live.live[0], Live::ALL);
     }
 
     #[test]

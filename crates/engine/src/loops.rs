@@ -220,10 +220,11 @@ mod tests {
             instructions: one,
             terminated: false,
             is_loop: true,
+            original: Vec::new(),
         };
         let all = source.unrolled(8).instructions;
         let nothing = Live { regs: 0, flags: 0 };
-        let live = liveness::analyse(&all, nothing, &mut |_| nothing, true);
+        let live = liveness::analyse(&all, nothing, &mut |_| nothing, true, false);
         let options = Options::new(mode, 6, Shadow::Far, 0);
         version(&checks::survey(&all, &live, true), &live, n, &options)
     }

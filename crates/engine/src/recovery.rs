@@ -23,7 +23,7 @@ pub struct Parked {
     pub rcx: bool,
     /// %rax is in [`control::SAVED_RAX`].
     pub rax: bool,
-    /// The program counter is in %rcx (before it is restored).
+    /// The program counter is %rcx (before that is restored) plus the entry's.
     pub pc_in_rcx: bool,
 }
 
@@ -46,7 +46,7 @@ impl Parked {
 pub struct Entry {
     pub offset: u32,
     pub parked: Parked,
-    /// The program's counter, unless `parked.pc_in_rcx`.
+    /// The program's counter, or with `parked.pc_in_rcx` what to add to %rcx.
     pub pc: u64,
 }
 
@@ -66,7 +66,7 @@ impl Entry {
     /// Turns machine registers into the program's. `slot` reads a field of the control block.
     pub fn recover(&self, r: &mut Registers, slot: &dyn Fn(i32) -> u64) {
         let p = &self.parked;
-        r.pc = if p.pc_in_rcx { r.general[1] } else { self.pc };
+        r.pc = if p.pc_in_rcx { r.general[1].wrapping_add(self.pc) } else { self.pc };
         if p.flags {
             let saved = slot(control::FLAGS);
             let overflow = if saved & 0xff != 0 { OVERFLOW } else { 0 };
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn an_indirect_target_is_the_counter() {
         let r = recovered(Parked { pc_in_rcx: true, rcx: true, ..Parked::NOTHING });
-        assert_eq!((r.pc, r.general[1]), (77, 12));
+        assert_eq!((r.pc, r.general[1]), (82, 12), "%rcx is 77, the entry's counter 5");
     }
 
     #[test]

@@ -4,10 +4,15 @@
 use crate::liveness::decode;
 use crate::options::Options;
 use alloc::vec::Vec;
-use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 
 /// Longest loop body that is versioned, instructions.
 const LOOP_LIMIT: usize = 40;
+/// Most instructions and conditional branches of a block whose code may change at any time.
+const MOST_CHANGING: usize = 24;
+const MOST_CHANGING_BRANCHES: usize = 2;
+/// No more than this is looked at to decode such a block, bytes.
+pub const MOST_CHANGING_BYTES: u64 = 128;
 
 /// Straight-line code with side exits.
 pub struct Superblock {
@@ -20,6 +25,8 @@ pub struct Superblock {
     pub terminated: bool,
     /// The last instruction is the only branch and jumps back to the entry: a small loop.
     pub is_loop: bool,
+    /// The bytes it was decoded from, if they may change at any time; else empty.
+    pub original: Vec<u8>,
 }
 
 impl Superblock {
@@ -28,20 +35,40 @@ impl Superblock {
     /// # Safety
     /// As [`decode`].
     pub unsafe fn decode(pc: u64, options: &Options, readable: &dyn Fn(u64) -> bool) -> Self {
+        let limits = (options.max_instructions, options.max_branches);
+        // SAFETY: `readable` vouches for the address.
+        Self::collect(pc, limits, &mut |at| readable(at).then(|| unsafe { decode(at) }))
+    }
+
+    /// Decodes code that may change at any time from a copy of it. Such blocks are short, because
+    /// they compare all their code each time they run.
+    pub fn decode_copy(pc: u64, copy: &[u8]) -> Self {
+        let mut decoder = Decoder::with_ip(64, copy, pc, DecoderOptions::NONE);
+        let limits = (MOST_CHANGING, MOST_CHANGING_BRANCHES);
+        let mut block =
+            Self::collect(pc, limits, &mut |_| decoder.can_decode().then(|| decoder.decode()));
+        block.is_loop = false;
+        block.original = copy[..(block.end - pc) as usize].to_vec();
+        block
+    }
+
+    fn collect(
+        pc: u64,
+        (max_instructions, max_branches): (usize, usize),
+        next: &mut dyn FnMut(u64) -> Option<Instruction>,
+    ) -> Self {
         let mut block = Superblock {
             pc,
             end: pc,
             instructions: Vec::with_capacity(32),
             terminated: false,
             is_loop: false,
+            original: Vec::new(),
         };
         let mut branches = 0;
-        while block.instructions.len() < options.max_instructions && readable(block.end) {
-            // SAFETY: `readable` vouches for the address.
-            let i = unsafe { decode(block.end) };
-            if i.is_invalid() || !is_known(&i) {
-                break;
-            }
+        while block.instructions.len() < max_instructions {
+            let usable = |i: &Instruction| !i.is_invalid() && is_known(i);
+            let Some(i) = next(block.end).filter(usable) else { break };
             block.instructions.push(i);
             block.end = i.next_ip();
             if i.mnemonic() == Mnemonic::Syscall {
@@ -57,7 +84,7 @@ impl Superblock {
                             && block.instructions.len() <= LOOP_LIMIT;
                         break;
                     }
-                    if branches > options.max_branches {
+                    if branches > max_branches {
                         break;
                     }
                 }
@@ -78,7 +105,8 @@ impl Superblock {
         debug_assert!(self.is_loop);
         let n = self.instructions.len();
         let instructions = (0..n * times).map(|k| self.instructions[k % n]).collect();
-        Superblock { pc: self.pc, end: self.end, instructions, terminated: false, is_loop: true }
+        let (pc, end) = (self.pc, self.end);
+        Superblock { pc, end, instructions, terminated: false, is_loop: true, original: Vec::new() }
     }
 }
 

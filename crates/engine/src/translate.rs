@@ -8,10 +8,11 @@
 //! counters at side exits, exit stubs, and return addresses as literals.
 
 use crate::access::Access;
+use crate::blocks::Block;
 use crate::body::{Body, Target};
 use crate::checks;
 use crate::emit::Emitter;
-use crate::engine::{Block, Engine};
+use crate::engine::Engine;
 use crate::liveness::{self, BlockLiveness, Live, Scanner};
 use crate::loops;
 use crate::superblock::Superblock;
@@ -37,21 +38,19 @@ pub(crate) unsafe fn translate(
     unsafe {
         let plain = emit_block(engine, region, source, None, (readable, site))?;
         if !(source.is_loop && engine.options.loops) {
-            return Some(plain.block);
+            return Some(plain);
         }
         let unrolled = source.unrolled(engine.options.unroll);
-        let again = Loop { body: source.instructions.len(), plain: plain.block.entry };
+        let again = Loop { body: source.instructions.len(), plain: plain.entry };
         let surroundings = (readable, site);
         let Some(versioned) = emit_block(engine, region, &unrolled, Some(again), surroundings)
         else {
-            return Some(plain.block);
+            return Some(plain);
         };
-        // The ordinary body tries the head again after each iteration.
-        if let Some(link) = plain.back_edge {
-            engine.links[link].point_to(versioned.block.entry);
-        }
+        // The ordinary body's back edge will lead to the block that stands for the address: it tries
+        // the head again after each iteration.
         engine.statistics.loops += 1;
-        Some(versioned.block)
+        Some(versioned)
     }
 }
 
@@ -62,19 +61,13 @@ pub(crate) struct Loop {
     pub plain: u64,
 }
 
-struct Emitted {
-    block: Block,
-    /// The link that jumps back to the block's own entry.
-    back_edge: Option<usize>,
-}
-
 unsafe fn emit_block(
     engine: &mut Engine,
     region: usize,
     source: &Superblock,
     again: Option<Loop>,
     (readable, site): (&dyn Fn(u64) -> bool, &dyn Fn(u64) -> u32),
-) -> Option<Emitted> {
+) -> Option<Block> {
     // SAFETY: forwarded.
     let liveness = unsafe { analyse(engine, source, again, readable) };
     let options = engine.options;
@@ -97,7 +90,7 @@ unsafe fn emit_block(
     engine.statistics.unseen += u64::from(plan.unseen);
     let target = Target {
         trampolines: engine.trampolines(region),
-        table: engine.table.base,
+        table: engine.table,
         options,
         hook: source.pc == options.thread_start_hook,
     };
@@ -105,19 +98,13 @@ unsafe fn emit_block(
     let emitter = Emitter::new(base, &options);
     let mut body = Body::new(emitter, source, again, &liveness, &plan, target, site);
     let entry = body.emit(&head, &checks).ok()?;
-    let finished = body.finish(entry, &mut engine.scanner, readable, engine.links.len()).ok()?;
+    let finished =
+        body.finish(entry, &mut engine.scanner, readable, engine.blocks.next_link()).ok()?;
     engine.regions[region].place(&finished.code, finished.entries);
-    engine.links.extend(finished.links);
-    let first = engine.links.len() - finished.exits;
-    for link in &mut engine.links[first..] {
-        if let Some(block) = engine.blocks.get(&link.target) {
-            link.point_to(block.entry);
-        }
+    for link in finished.links {
+        engine.blocks.add_link(link);
     }
-    Some(Emitted {
-        block: Block { entry, indirect: base, end: source.end },
-        back_edge: finished.back_edge.map(|link| first + link),
-    })
+    Some(Block { entry, end: source.end })
 }
 
 unsafe fn analyse(
@@ -141,7 +128,8 @@ unsafe fn analyse(
             _ => Live::ALL,
         }
     };
-    liveness::analyse(&source.instructions, end, &mut taken, enabled)
+    let strict = !source.original.is_empty();
+    liveness::analyse(&source.instructions, end, &mut taken, enabled, strict)
 }
 
 /// In an unrolled loop, the back edges of all but the last iteration fall through to the next copy

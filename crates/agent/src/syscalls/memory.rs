@@ -34,14 +34,17 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
     if result > 0 {
         shadow::folding::note(result as u64, result as u64 + bytes);
     }
-    let private_file = flags & (sys::MAP_ANONYMOUS | sys::MAP_SHARED) == 0;
-    if result > 0 && protection & sys::PROT_EXEC != 0 && private_file {
-        let mut path = [0; 488];
-        let length = modules::path_of(fd & 0xffff_ffff, &mut path);
-        let start = result as u64;
-        let mut runtime = runtime();
-        runtime.modules.add(start, start + bytes, offset, &path[..length]);
-        runtime.modules.set_writable(start, start + bytes, protection & sys::PROT_WRITE != 0);
+    let executable = sys::PROT_READ | sys::PROT_EXEC;
+    if result > 0 && protection & executable == executable {
+        let (start, end) = (result as u64, result as u64 + bytes);
+        if flags & (sys::MAP_ANONYMOUS | sys::MAP_SHARED) == 0 {
+            let mut path = [0; 488];
+            let length = modules::path_of(fd & 0xffff_ffff, &mut path);
+            let writable = protection & sys::PROT_WRITE != 0;
+            runtime().modules.add(start, end, offset, &path[..length], writable);
+        } else {
+            runtime().modules.add_changing(start, end);
+        }
     }
     Outcome::Done(result)
 }
@@ -71,11 +74,10 @@ pub fn mprotect(number: u64, a: [u64; 6]) -> Outcome {
     let [start, bytes, protection, ..] = a;
     let end = start.saturating_add(bytes.next_multiple_of(PAGE));
     let result = call(number, a);
-    let mut runtime = runtime();
-    if result == 0 && runtime.modules.overlaps(start, end) {
-        let writable = protection & sys::PROT_WRITE != 0;
-        runtime.modules.set_writable(start, end, writable);
-        if writable {
+    if result == 0 {
+        let mut runtime = runtime();
+        let concerned = protection & sys::PROT_EXEC != 0 || runtime.modules.overlaps(start, end);
+        if concerned && runtime.modules.protect(start, end, protection) {
             runtime.invalidate(start, end);
         }
     }
@@ -86,7 +88,12 @@ pub fn madvise(a: [u64; 6]) -> Outcome {
     const MADV_DONTNEED: u64 = 4;
     const MADV_REMOVE: u64 = 9;
     if matches!(a[2], MADV_DONTNEED | MADV_REMOVE) {
-        shadow::clear(a[0], a[0].saturating_add(a[1]));
+        let (start, end) = (a[0], a[0].saturating_add(a[1]));
+        shadow::clear(start, end);
+        let mut runtime = runtime();
+        if runtime.modules.overlaps(start, end) {
+            runtime.invalidate(start, end);
+        }
     }
     Outcome::Native
 }

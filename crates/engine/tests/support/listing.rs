@@ -89,8 +89,10 @@ pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> S
     let [direct, indirect, access, repeat, syscall, after_syscall] = STUBS.map(|stub| stub.1);
     let stubs = Stubs { direct, indirect, access, repeat, syscall, after_syscall };
     let mut engine = Engine::new(options, stubs, machine.table);
-    let mut host: Box<dyn Host> =
-        Box::new(TestHost(machine.code..machine.code + CODE_BYTES as u64));
+    let mut host: Box<dyn Host> = Box::new(TestHost {
+        code: machine.code..machine.code + CODE_BYTES as u64,
+        changing: false,
+    });
     engine.prepare(machine.code, &mut *host).expect("room for a region");
     let before = engine.cache_bytes();
     // SAFETY: nothing runs.
@@ -103,7 +105,7 @@ pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> S
                 program: machine.code,
                 region,
                 block: region + before..region + engine.cache_bytes(),
-                table: machine.table.base as u64,
+                table: machine.table.base() as u64,
                 trampolines: trampolines(region, before),
             };
             text(&names, entry)

@@ -11,10 +11,10 @@ pub mod programs;
 pub mod sandbox;
 
 use engine::cache::{REGION_BYTES, Stubs};
-use engine::indirect::{self, Table};
+use engine::indirect::Table;
 use engine::{Engine, Host, Mode, Options, Resolved, Shadow, control};
 use std::arch::global_asm;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 /// Registers in the order in which `tt_test_run` loads and stores them, then flags.
@@ -42,11 +42,16 @@ pub struct Machine {
     pub code: u64,
     control: u64,
     pub options: Options,
+    /// The program's code may change while it runs.
+    pub changing: bool,
+    /// Blocks that the last run translated.
+    pub blocks: Cell<u64>,
     table: Table,
 }
 
 struct Running {
     engine: Engine,
+    changing: bool,
     events: Vec<Event>,
     code: std::ops::Range<u64>,
     shadow: u64,
@@ -89,7 +94,10 @@ fn map(hint: u64, bytes: usize, flags: i32) -> u64 {
     unsafe { libc::mmap(hint as *mut _, bytes, prot, all, -1, 0) as u64 }
 }
 
-struct TestHost(std::ops::Range<u64>);
+struct TestHost {
+    code: std::ops::Range<u64>,
+    changing: bool,
+}
 
 impl Host for TestHost {
     fn map_region(&mut self, near: u64) -> Option<u64> {
@@ -101,11 +109,15 @@ impl Host for TestHost {
     }
 
     fn is_translatable(&self, pc: u64) -> bool {
-        self.0.contains(&pc)
+        !self.changing && self.code.contains(&pc)
+    }
+
+    fn changing_until(&mut self, pc: u64) -> Option<u64> {
+        (self.changing && self.code.contains(&pc)).then_some(self.code.end)
     }
 
     fn site(&self, pc: u64) -> u32 {
-        (pc - self.0.start) as u32
+        (pc - self.code.start) as u32
     }
 }
 
@@ -115,7 +127,9 @@ impl Machine {
         let low = map(0, 8 << 20, libc::MAP_32BIT);
         let options = Options::new(mode, 6, Shadow::Far, disable);
         let code = map(0, CODE_BYTES, 0);
-        Machine { code, control: map(0, 8192, 0), options, table: Table { base: low as i32 } }
+        let table = Table::new(low as i32);
+        let control = map(0, 8192, 0);
+        Machine { code, control, options, changing: false, blocks: Cell::new(0), table }
     }
 
     /// Where the program goes to end.
@@ -167,15 +181,12 @@ impl Machine {
     /// starts there.
     fn begin(&self, program: &[u8], stubs: Stubs) -> u64 {
         self.load(program);
-        // SAFETY: the table is mapped; nothing runs.
-        unsafe {
-            std::ptr::write_bytes(self.table.base as u64 as *mut u8, 0, indirect::BYTES as usize)
-        };
         // Far from the code, whose surroundings the cache needs.
         let shadow = map(SHADOW, SHADOW_BYTES, 0);
         let code = self.code..self.code + CODE_BYTES as u64;
         let mut engine = Engine::new(self.options, stubs, self.table);
-        let mut host = TestHost(code.clone());
+        let changing = self.changing;
+        let mut host = TestHost { code: code.clone(), changing };
         // SAFETY: the program is about to run.
         let entry = match unsafe { engine.look_up(self.code, &mut host) } {
             Resolved::Cache(entry) => entry,
@@ -199,7 +210,9 @@ impl Machine {
             libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, self.control);
         }
         let (options, taken) = (self.options, BTreeMap::new());
-        let running = Running { engine, events: Vec::new(), code, shadow, options, taken };
+        let changing = self.changing;
+        let running =
+            Running { engine, changing, events: Vec::new(), code, shadow, options, taken };
         RUNNING.with(|r| *r.borrow_mut() = Some(running));
         entry
     }
@@ -210,7 +223,7 @@ impl Machine {
         let code = self.code..self.code + CODE_BYTES as u64;
         let mut engine = Engine::new(self.options, Stubs::default(), self.table);
         // SAFETY: nothing runs.
-        unsafe { engine.look_up(self.code, &mut TestHost(code)) };
+        unsafe { engine.look_up(self.code, &mut TestHost { code, changing: self.changing }) };
         self.unmap_regions();
     }
 
@@ -231,6 +244,7 @@ impl Machine {
     fn end_of_run(&self) -> Running {
         let mut running = RUNNING.with(|r| r.borrow_mut().take()).expect("just put there");
         running.taken = running.written();
+        self.blocks.set(running.engine.statistics.blocks);
         // SAFETY: nothing uses the shadow any more.
         unsafe { libc::munmap(running.shadow as *mut _, SHADOW_BYTES) };
         self.unmap_regions();
@@ -244,7 +258,7 @@ extern "C" fn tt_test_dispatch(link: i64, target: u64) -> u64 {
     RUNNING.with(|r| {
         let mut r = r.borrow_mut();
         let running = r.as_mut().expect("running");
-        let mut host = TestHost(running.code.clone());
+        let mut host = TestHost { code: running.code.clone(), changing: running.changing };
         // SAFETY: the program is about to execute the target.
         let (target, resolved) = unsafe {
             match usize::try_from(link) {

@@ -205,7 +205,7 @@ impl Machine {
     fn is_own(&self, address: u64) -> bool {
         let shadow = super::SHADOW..super::SHADOW + super::SHADOW_BYTES as u64;
         let cache = self.code - (20 << 26)..self.code + super::CODE_BYTES as u64;
-        let table = self.table.base as u64;
+        let table = self.table.base() as u64;
         [shadow, cache, table..table + (8 << 20)].iter().any(|range| range.contains(&address))
     }
 
