@@ -10,6 +10,7 @@
 //! * `processes.rs`: child processes, followed and not;
 //! * `unchanged.rs`: output and exit status native and recorded;
 //! * `real.rs`: programs of the distribution;
+//! * `generated.rs`: programs that make code while they run;
 //! * `bad_input.rs`: everything that cannot work must say so in one sentence and leave nothing;
 //! * `workflow.rs`: record, report, export, place, run, tune, one after the other;
 //! * `recorder.rs`: the recorder apart from the engine, with a fake agent;
