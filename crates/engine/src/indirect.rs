@@ -53,6 +53,11 @@ impl Table {
         self.base
     }
 
+    /// Cache address at which a branch to `target` arrives.
+    pub fn first_pad(&self, target: u64) -> u64 {
+        self.word(target).load(Ordering::Relaxed)
+    }
+
     fn word(&self, target: u64) -> &AtomicU64 {
         let hashed =
             if self.rotates { (target as u32).rotate_right(DROPPED) } else { target as u32 };

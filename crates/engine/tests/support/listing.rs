@@ -104,7 +104,8 @@ pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> S
             let names = Names {
                 program: machine.code,
                 region,
-                block: region + before..region + engine.cache_bytes(),
+                // The pad for indirect branches to it lies right behind a block.
+                block: region + before..machine.table.first_pad(machine.code),
                 table: machine.table.base() as u64,
                 trampolines: trampolines(region, before),
             };
