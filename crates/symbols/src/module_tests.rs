@@ -229,3 +229,36 @@ fn this_program_is_found_by_its_place_in_memory() {
     assert_eq!(resolver.function(Path::new("/etc/passwd"), 0), None);
     assert_eq!(resolver.place(Path::new("/nowhere"), 0), Place::default());
 }
+
+#[test]
+fn damaged_files_have_fewer_names_and_nothing_worse() {
+    let scratch = Scratch::new();
+    let whole = std::fs::read(binary(Compiler::Gcc, "data.c", &["-O2", "-g"]).unwrap()).unwrap();
+    let path = scratch.join("damaged");
+    // A generator of its own, so that a failure comes again.
+    let mut state = 1u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below
+    };
+    for round in 0..300 {
+        let mut bytes = whole.clone();
+        match round % 3 {
+            0 => bytes.truncate(random(whole.len())),
+            // Headers of the file and of segments; then anything.
+            1 => (0..4).for_each(|_| bytes[16 + random(1000)] ^= 1 << random(8)),
+            _ => (0..64).for_each(|_| bytes[16 + random(whole.len() - 16)] ^= 1 << random(8)),
+        }
+        std::fs::write(&path, bytes).unwrap();
+        let Ok(module) = Module::open(&path) else { continue };
+        for offset in (0x1000..0x1400).step_by(16) {
+            module.place(offset);
+        }
+        for data in module.parts(|elf| &elf.data, 0, u64::MAX) {
+            module.field(data.address, 8);
+            module.section(data.address);
+        }
+        module.load_bias(0x1000, 0x1000);
+        module.ranges().count();
+    }
+}
