@@ -35,6 +35,9 @@ const DECIDE_AFTER: u32 = 64;
 const MOST_SAMPLES: usize = 2 << 20;
 const MOST_SLICES: usize = 1 << 18;
 
+/// How the memory of a recording looks in `/proc/PID/maps`.
+const OUR_MEMORY: &str = "/memfd:threadtalk-session";
+
 /// What was seen of a recording.
 #[derive(Debug, Default)]
 pub struct Watched {
@@ -62,12 +65,13 @@ pub fn watch(
     let Some(origin_ns) = wait_for_start(session, ended)? else { return Ok(Watched::default()) };
     let mut watch = Watch {
         session,
+        first: session.header_of(0)?,
         timeline: Timeline::new(origin_ns, slice),
         processes: Vec::new(),
         costs: Costs::default(),
     };
     while !ended.load(Acquire) {
-        watch.tick()?;
+        watch.tick();
         thread::park_timeout(watch.rest());
     }
     Ok(watch.finish())
@@ -103,6 +107,8 @@ fn wait_for_start(session: &Session, ended: &AtomicBool) -> Result<Option<i64>, 
 
 struct Watch<'a> {
     session: &'a Session,
+    /// Of the first process, which knows how many there are.
+    first: Mapping<'a, Header>,
     timeline: Timeline,
     processes: Vec<Process<'a>>,
     costs: Costs,
@@ -116,13 +122,13 @@ struct Costs {
     since: Option<Instant>,
 }
 
-impl<'a> Watch<'a> {
+impl Watch<'_> {
     fn now_ns(&self) -> u64 {
         self.timeline.since_start(monotonic_ns())
     }
 
-    fn tick(&mut self) -> Result<(), RecorderError> {
-        self.open_new()?;
+    fn tick(&mut self) {
+        self.open_new();
         let before = self.timeline.current();
         if self.timeline.advance(self.now_ns()) {
             let spent = cpu_time();
@@ -136,24 +142,20 @@ impl<'a> Watch<'a> {
                 self.join();
             }
         }
-        for process in self.processes.iter_mut() {
-            process.look()?;
-        }
-        Ok(())
+        self.processes.iter_mut().for_each(Process::look);
     }
 
     /// Starts to watch processes that have appeared.
-    fn open_new(&mut self) -> Result<(), RecorderError> {
-        let count = match self.processes.first() {
-            Some(first) => first.segments(),
-            None => 1,
-        };
+    fn open_new(&mut self) {
+        let count = self.first.records()[0].segments.load(Relaxed).clamp(1, MAX_SEGMENTS);
         while self.processes.len() < count as usize {
-            let process = Process::open(self.session, self.processes.len() as u32)?;
+            // No room for its mappings: those of others go when they end.
+            let Ok(process) = Process::open(self.session, self.processes.len() as u32) else {
+                return;
+            };
             process.publish(self.timeline.current_unjoined());
             self.processes.push(process);
         }
-        Ok(())
     }
 
     /// Tells all processes which slice it is.
@@ -200,9 +202,8 @@ impl<'a> Watch<'a> {
 
 /// A process that is recorded.
 struct Process<'a> {
-    header: Mapping<'a, Header>,
-    /// `None` once it is gone: nothing more comes, and the mapping is large.
-    pages: Option<Mapping<'a, ThreadPage>>,
+    /// `None` once it is gone: nothing more comes, and there may be thousands.
+    shared: Option<Shared<'a>>,
     /// Programs it has executed.
     execs: u32,
     /// Threads that may still execute something, and how many have been seen.
@@ -216,11 +217,31 @@ struct Process<'a> {
     look_after: Duration,
 }
 
+/// What a process writes.
+struct Shared<'a> {
+    header: Mapping<'a, Header>,
+    pages: Mapping<'a, ThreadPage>,
+}
+
+impl Shared<'_> {
+    fn header(&self) -> &Header {
+        &self.header.records()[0]
+    }
+
+    /// `/proc/PID/maps`; `None` when the process is gone.
+    fn maps(&self) -> Option<String> {
+        let maps = std::fs::read(format!("/proc/{}/maps", self.header().pid.load(Relaxed))).ok()?;
+        let maps = String::from_utf8_lossy(&maps).into_owned();
+        // Another process has got its number, or has it in our namespace.
+        maps.contains(OUR_MEMORY).then_some(maps)
+    }
+}
+
 impl<'a> Process<'a> {
     fn open(session: &'a Session, segment: u32) -> Result<Self, RecorderError> {
+        let (header, pages) = (session.header_of(segment)?, session.pages_of(segment)?);
         Ok(Self {
-            header: session.header_of(segment)?,
-            pages: Some(session.pages_of(segment)?),
+            shared: Some(Shared { header, pages }),
             execs: 0,
             live: Vec::new(),
             known: 0,
@@ -231,32 +252,24 @@ impl<'a> Process<'a> {
         })
     }
 
-    fn header(&self) -> &Header {
-        &self.header.records()[0]
-    }
-
-    fn segments(&self) -> u32 {
-        self.header().segments.load(Relaxed).clamp(1, MAX_SEGMENTS)
-    }
-
     fn publish(&self, slice: u32) {
-        if self.pages.is_some() {
-            self.header().slice.store(slice, Relaxed);
+        if let Some(shared) = &self.shared {
+            shared.header().slice.store(slice, Relaxed);
         }
     }
 
     /// Notes what threads have executed in slice `slice`, which is over.
     fn note_threads(&mut self, slice: u32) {
         self.start_anew_after_exec();
-        let Some(pages) = &self.pages else { return };
-        let header = &self.header.records()[0];
-        let threads = (header.threads.load(Acquire) as usize).min(MAX_THREADS);
+        let Some(shared) = &self.shared else { return };
+        let threads = (shared.header().threads.load(Acquire) as usize).min(MAX_THREADS);
         if threads > self.known {
             self.live.extend(self.known as u32..threads as u32);
             self.last.resize(threads, Executed::default());
             self.known = threads;
         }
-        let (pages, last, samples) = (pages.records(), &mut self.last, &mut self.seen.samples);
+        let pages = shared.pages.records();
+        let (last, samples) = (&mut self.last, &mut self.seen.samples);
         self.live.retain(|&thread| {
             let page = &pages[thread as usize];
             // Before the counters: what a thread has executed when it has ended is final.
@@ -274,7 +287,8 @@ impl<'a> Process<'a> {
 
     /// A new program in the process: its threads are numbered and count from 0 again.
     fn start_anew_after_exec(&mut self) {
-        let execs = self.header().execs.load(Relaxed);
+        let Some(shared) = &self.shared else { return };
+        let execs = shared.header().execs.load(Relaxed);
         if execs != self.execs {
             self.execs = execs;
             self.live.clear();
@@ -287,31 +301,33 @@ impl<'a> Process<'a> {
     }
 
     /// Looks at the process's memory when it is time.
-    fn look(&mut self) -> Result<(), RecorderError> {
+    fn look(&mut self) {
         let start = Instant::now();
-        if self.pages.is_none() || start < self.look_at {
-            return Ok(());
-        }
-        let pid = self.header().pid.load(Relaxed);
-        match std::fs::read(format!("/proc/{pid}/maps")) {
-            Ok(maps) if pid != 0 => {
-                self.start_anew_after_exec();
-                self.seen.regions.note(&String::from_utf8_lossy(&maps));
-            }
+        let Some(shared) = self.shared.as_ref().filter(|_| start >= self.look_at) else { return };
+        match (shared.header().state.load(Acquire), shared.maps()) {
             // Not begun.
-            _ if self.header().state.load(Relaxed) != state::RUNNING => {}
-            // Gone.
-            _ => self.pages = None,
+            (state::NOT_LOADED, _) => {}
+            (state::RUNNING, Some(maps)) => {
+                self.start_anew_after_exec();
+                self.seen.regions.note(&maps);
+            }
+            // Gone, or never recorded.
+            _ => self.close(),
         }
         let spent = start.elapsed();
         self.look_at = start + self.look_after.max(spent * SHARE);
         self.look_after = (self.look_after * 2).min(LONGEST_LOOK);
-        Ok(())
+    }
+
+    /// Lets go of everything that a process needs only while it runs.
+    fn close(&mut self) {
+        self.shared = None;
+        (self.live, self.last) = (Vec::new(), Vec::new());
     }
 
     /// How long until its memory is to be looked at; `None`: never again.
     fn until_look(&self) -> Option<Duration> {
-        self.pages.as_ref()?;
+        self.shared.as_ref()?;
         Some(self.look_at.saturating_duration_since(Instant::now()))
     }
 }
