@@ -269,11 +269,6 @@ impl Emitter {
         self.instruction(&Instruction::with2(Code::Mov_r64_rm64, r, word)?)
     }
 
-    /// `sub r64, gs:[offset]`
-    pub fn subtract_field(&mut self, register: usize, offset: i32) {
-        self.gs_operand(0x2b, register, offset);
-    }
-
     /// `add r64, gs:[offset]`
     pub fn add_field(&mut self, register: usize, offset: i32) {
         self.gs_operand(0x03, register, offset);

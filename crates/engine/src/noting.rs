@@ -7,7 +7,7 @@
 
 use crate::body::{Body, Result, Slow};
 use crate::control;
-use crate::options::{LINE_SHIFT, Shadow, WRITTEN_INDEX_BIT};
+use crate::options::LINE_SHIFT;
 use crate::regs;
 use alloc::vec::Vec;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
@@ -35,13 +35,13 @@ impl Body<'_> {
         if writers().count() > 1 {
             onward.extend(self.emit_all_missing(slow)?);
         }
+        onward.push(self.emit_last_site(slow, last.position)?);
         let bytes = slow.check.written;
         self.emitter.instruction(&Instruction::with2(Code::Mov_r64_imm64, o, bytes)?)?;
         self.emitter.instruction(&Instruction::with3(Code::VEX_Shlx_r64_rm64_r64, o, o, a)?)?;
         self.emitter.instruction(&Instruction::with1(Code::Not_rm64, o)?)?;
         let word = self.emit_written_operand(address)?;
         self.emitter.instruction(&Instruction::with2(Code::And_rm64_r64, word, o)?)?;
-        self.emit_last_site(address, last.position)?;
         let rel32 = self.emitter.open_branch(&[0xe9]);
         self.fixups.push((rel32, slow.resume as i64));
         Ok(onward)
@@ -61,26 +61,21 @@ impl Body<'_> {
         Ok(onward)
     }
 
-    /// Stores a code site as the block's last; the register holds what
-    /// [`Self::emit_written_operand`] left there.
-    fn emit_last_site(&mut self, register: usize, position: usize) -> Result<()> {
-        let r = regs::full(register);
-        match self.options.shadow {
-            Shadow::Near { .. } => {
-                let bit = Instruction::with2(Code::Btr_rm64_imm8, r, WRITTEN_INDEX_BIT)?;
-                self.emitter.instruction(&bit)?;
-            }
-            Shadow::Far => self.emitter.subtract_field(register, control::WRITTEN_BASE8),
-        }
-        let coarser = self.options.block_shift - LINE_SHIFT;
-        if coarser > 0 {
-            let shift = Instruction::with2(Code::Shr_rm64_imm8, r, coarser as i32)?;
-            self.emitter.instruction(&shift)?;
-        }
-        self.emitter.add_field(register, control::SITES_BASE4);
+    /// Stores a code site as the block's last, unless threads take the block from each other: between
+    /// the look at the word and the addition another could take it. The address stays.
+    fn emit_last_site(&mut self, slow: &Slow, position: usize) -> Result<usize> {
+        let [address, other] = slow.registers;
+        let (a, o) = (regs::full(address), regs::full(other));
+        self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, o, a)?)?;
+        let shift = self.options.block_shift as i32;
+        self.emitter.instruction(&Instruction::with2(Code::Shr_rm64_imm8, o, shift)?)?;
+        self.emitter.add_field(other, control::SITES_BASE4);
         let none = Register::None;
-        let place = MemoryOperand::new(none, r, 4, 0, 8, false, none);
+        let place = MemoryOperand::new(none, o, 4, 0, 8, false, none);
+        self.emitter.instruction(&Instruction::with2(Code::Cmp_rm32_imm8, place, 0)?)?;
+        let contended = self.emitter.open_branch(&[0x0f, 0x88]); // js: the top bit
         let site = (self.site)(self.source.instructions[position].ip());
-        self.emitter.instruction(&Instruction::with2(Code::Mov_rm32_imm32, place, site)?)
+        self.emitter.instruction(&Instruction::with2(Code::Mov_rm32_imm32, place, site)?)?;
+        Ok(contended)
     }
 }

@@ -20,7 +20,7 @@ static void count_with_writer(struct thread *t, unsigned kind, u64 writer, u64 s
     struct event e = {
         .line = start & ~(LINE - 1),
         .own_site = site,
-        .other_site = *last_site(start),
+        .other_site = *last_site(start) & ~CONTENDED,
         .other = (u16)writer,
         .kind = (u8)kind,
         .count = 1,
@@ -39,43 +39,49 @@ static void count_invalidations(struct thread *t, u64 bank, u64 word, u64 writer
     }
 }
 
-// Marks the block as read by the thread; the word before, or with the thread's bit when it had it.
+// Whether one word is the whole truth and changes in one step.
+static inline int lock_free(void) { return tt_banks == 1 && tt_mode != DETAIL; }
+
+// Marks the block as read by the thread, which has not read it; the word before. Under the lock.
 static u64 join_readers(struct thread *t, u64 address) {
     u64 *own = word_of(t, address);
-    if (tt_banks == 1) {
-        u64 old = __atomic_load_n(own, __ATOMIC_RELAXED);
-        while (!(old & t->mask) &&
-               !__atomic_compare_exchange_n(own, &old, old | t->mask, 0, __ATOMIC_RELAXED,
-                                            __ATOMIC_RELAXED)) {
-        }
-        return old;
-    }
-    u8 *lock = lock_block(address);
+    if (tt_banks == 1)
+        return __atomic_fetch_or(own, t->mask, __ATOMIC_RELAXED);
     u64 before = *own, truth = *word_in(0, address);
-    if (!(before & t->mask)) {
-        u64 writer = truth >> WRITER_SHIFT;
-        u64 readers = (before & (FOREIGN | READERS)) | t->mask;
-        __atomic_store_n(own, (truth & ~(FOREIGN | READERS)) | readers, __ATOMIC_RELAXED);
-        if (writer && tt_bank_of[writer - 1] != t->bank) {
-            u64 *writers = word_in(tt_bank_of[writer - 1], address);
-            __atomic_store_n(writers, *writers | FOREIGN, __ATOMIC_RELAXED);
-        }
-        before = truth & ~t->mask;
+    u64 writer = truth >> WRITER_SHIFT;
+    u64 readers = (before & (FOREIGN | READERS)) | t->mask;
+    __atomic_store_n(own, (truth & ~(FOREIGN | READERS)) | readers, __ATOMIC_RELAXED);
+    if (writer && tt_bank_of[writer - 1] != t->bank) {
+        u64 *writers = word_in(tt_bank_of[writer - 1], address);
+        __atomic_store_n(writers, *writers | FOREIGN, __ATOMIC_RELAXED);
     }
-    unlock_block(lock);
-    return before;
+    return truth;
+}
+
+static void count_read(struct thread *t, u64 before, u64 start, u64 end, u32 site) {
+    u64 writer = before >> WRITER_SHIFT;
+    if (writer && writer - 1 != t->id)
+        count_with_writer(t, RAW, writer - 1, start, end, site);
 }
 
 // Reads bytes `start` to `end` of one block.
 static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
-    u64 before = join_readers(t, start);
-    u64 writer = before >> WRITER_SHIFT;
-    if (!(before & t->mask) && writer && writer - 1 != t->id)
-        count_with_writer(t, RAW, writer - 1, start, end, site);
+    u64 *own = word_of(t, start);
+    if (*own & t->mask)
+        return;
+    if (lock_free()) {
+        u64 before = __atomic_fetch_or(own, t->mask, __ATOMIC_RELAXED);
+        count_read(t, before, start, end, site);
+        return;
+    }
+    u8 *lock = lock_block(start);
+    if (!(*own & t->mask))
+        count_read(t, join_readers(t, start), start, end, site);
+    unlock_block(lock);
 }
 
-// Notes which bytes of the block have been written since it was taken, and from where.
-static void note_written(u64 start, u64 end, int taken, u32 site) {
+// Notes which bytes of the block have been written since it was taken, and from where. Under the lock.
+static void note_written(u64 start, u64 end, int taken, int contended, u32 site) {
     u64 added = 0, block = 1ull << tt_block_shift;
     if (taken) {
         u64 first = start & ~(block - 1);
@@ -87,32 +93,41 @@ static void note_written(u64 start, u64 end, int taken, u32 site) {
         added |= *missing & bytes;
         *missing &= ~bytes;
     }
+    u32 *last = last_site(start);
     if (added)
-        *last_site(start) = site;
+        *last = site | (contended ? CONTENDED : *last & CONTENDED);
+}
+
+// The thread takes the block; the word before, which is not its own.
+static u64 take_block(struct thread *t, u64 address) {
+    u64 *own = word_of(t, address);
+    if (tt_banks == 1) {
+        u64 old = __atomic_exchange_n(own, t->own_word, __ATOMIC_RELAXED);
+        count_invalidations(t, t->bank, old, old >> WRITER_SHIFT);
+        return old;
+    }
+    u64 old = *word_in(0, address);
+    for (u64 bank = 0; bank < tt_banks; bank++) {
+        u64 *word = word_in(bank, address);
+        count_invalidations(t, bank, *word, old >> WRITER_SHIFT);
+        u64 mine = bank == t->bank ? t->own_word : t->own_word & ~(FOREIGN | READERS);
+        __atomic_store_n(word, mine, __ATOMIC_RELAXED);
+    }
+    return old;
 }
 
 // Writes bytes `start` to `end` of one block.
 static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
-    u8 *lock = tt_banks > 1 ? lock_block(start) : 0;
-    u64 *own = word_of(t, start);
-    int taken = __atomic_load_n(own, __ATOMIC_RELAXED) != t->own_word;
+    u8 *lock = lock_free() ? 0 : lock_block(start);
+    int contended = 0, taken = __atomic_load_n(word_of(t, start), __ATOMIC_RELAXED) != t->own_word;
     if (taken) {
-        u64 old = lock ? *word_in(0, start)
-                       : __atomic_exchange_n(own, t->own_word, __ATOMIC_RELAXED);
-        u64 writer = old >> WRITER_SHIFT;
-        if (writer && writer - 1 != t->id)
+        u64 writer = take_block(t, start) >> WRITER_SHIFT;
+        contended = writer && writer - 1 != t->id;
+        if (contended)
             count_with_writer(t, WAW, writer - 1, start, end, site);
-        for (u64 bank = 0; lock && bank < tt_banks; bank++) {
-            u64 *word = word_in(bank, start);
-            count_invalidations(t, bank, *word, writer);
-            u64 mine = bank == t->bank ? t->own_word : t->own_word & ~(FOREIGN | READERS);
-            __atomic_store_n(word, mine, __ATOMIC_RELAXED);
-        }
-        if (!lock)
-            count_invalidations(t, t->bank, old, writer);
     }
     if (tt_mode == DETAIL)
-        note_written(start, end, taken, site);
+        note_written(start, end, taken, contended, site);
     if (lock)
         unlock_block(lock);
 }

@@ -11,9 +11,11 @@
 // readers only in their own, and slow paths take the block's lock; fast paths never do. The writer in
 // bank 0 is the true one: other banks may be younger than the write.
 //
-// With sharing told apart there are, for all banks together, 64 bits per 64-byte line, set for each
+// With sharing told apart, slow paths take the block's lock, too: who took a block and which bytes he
+// wrote belong together. For that there are, for all banks together, 64 bits per 64-byte line, set for each
 // byte that the block's last writer has *not* written since it took the block, and the code site that
-// last added bytes, one per line or block, whichever is larger.
+// last added bytes, one per line or block, whichever is larger. Its top bit says that threads take the
+// block from each other: then bytes are added under the lock only (engine::noting looks).
 //
 // Neighbours: `shadow.rs` maps it all, `thread.rs` fills struct thread.
 #ifndef TT_SHADOW_H
@@ -31,7 +33,8 @@ typedef uint8_t u8;
 #define MAX_BANKS 24
 #define LINE_SHIFT 6
 #define LINE 64ull
-#define LOCKS 4096
+#define LOCK_BITS 16
+#define LOCKS (1u << LOCK_BITS)
 
 // wire::session::mode.
 enum { TRANSLATE, MATRIX, DETAIL, UNDIRECTED, TRACE };
@@ -73,6 +76,8 @@ static inline u64 *written_in_line(u64 address) {
     return (u64 *)(tt_written + ((address >> LINE_SHIFT) << 3));
 }
 
+#define CONTENDED 0x80000000u
+
 static inline u32 *last_site(u64 address) {
     u64 shift = tt_block_shift > LINE_SHIFT ? tt_block_shift : LINE_SHIFT;
     return (u32 *)(tt_last_sites + ((address >> shift) << 2));
@@ -87,7 +92,9 @@ static inline u64 bytes_in_line(u64 address, u64 end) {
 }
 
 static u8 *lock_block(u64 address) {
-    u8 *lock = &tt_block_locks[(address >> tt_block_shift) % LOCKS];
+    // Neighbouring blocks have locks in different lines.
+    u64 hash = (address >> tt_block_shift) * 0x9e3779b97f4a7c15ull;
+    u8 *lock = &tt_block_locks[hash >> (64 - LOCK_BITS)];
     for (unsigned spins = 1; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE); spins++) {
         __asm__ volatile("pause");
         if (spins % 64 == 0 && !tt_filtered) { // sched_yield
