@@ -60,6 +60,8 @@ impl Tables {
         counts::sum_comm(&mut counts.comm);
 
         let regions = seen.map(|seen| &seen.regions);
+        // Without events there is nothing to name, and no file to read.
+        let modules = if counts.events.is_empty() { &[] } else { modules };
         let mut places = Places::new(modules, raw, regions, &found.resolver);
         let addresses = session.sites(header.sites.load(Relaxed) as usize + 1)?;
         let sites = places.sites(&addresses, &mut counts.events);

@@ -2,7 +2,7 @@
 
 use crate::plt;
 use crate::table::Symbols;
-use object::read::ReadCache;
+use object::read::{ReadCache, ReadRef};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbolTable, SectionKind, SymbolKind};
 use std::fs::File;
 use std::io;
@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 /// Page size by which files are mapped.
 const PAGE: u64 = 4096;
+/// Files up to this size are read as a whole for their symbols.
+const MOST_AT_ONCE: u64 = 64 << 20;
 /// Larger sections are not read: a hundred times the largest that are known.
 const MOST_BYTES: u64 = 8 << 30;
 
@@ -71,9 +73,20 @@ impl Elf {
     pub fn open(path: &Path) -> Result<Self, SymbolError> {
         let unreadable = |error| SymbolError::Unreadable { path: path.to_path_buf(), error };
         let file = File::open(path).map_err(unreadable)?;
-        let cache = ReadCache::new(file);
-        let object = object::File::parse(&cache)
-            .map_err(|error| SymbolError::NotAnObject { path: path.to_path_buf(), error })?;
+        let bytes = file.metadata().map_err(unreadable)?.len();
+        let read = if bytes <= MOST_AT_ONCE {
+            // Names lie all over the file: many small reads cost more than one of everything.
+            let mut data = vec![0; bytes as usize];
+            file.read_exact_at(&mut data, 0).map_err(unreadable)?;
+            Self::parse(path, &data[..])
+        } else {
+            Self::parse(path, &ReadCache::new(file))
+        };
+        read.map_err(|error| SymbolError::NotAnObject { path: path.to_path_buf(), error })
+    }
+
+    fn parse<'data>(path: &Path, data: impl ReadRef<'data>) -> object::Result<Self> {
+        let object = object::File::parse(data)?;
         let symbols =
             |kind| Symbols::of_kind(kind, object.symbols().chain(object.dynamic_symbols()));
         let has_symtab = object.symbol_table().is_some_and(|t| t.symbols().next().is_some());
@@ -85,7 +98,7 @@ impl Elf {
             thread_local: symbols(SymbolKind::Tls),
             stubs: plt::stubs(&object),
             sections: sections_of(&object),
-            thread_local_block: thread_local_block(&cache),
+            thread_local_block: thread_local_block(data),
             has_symtab,
             has_dwarf: object.section_by_name(".debug_info").is_some(),
             link: link_of(&object),
@@ -142,7 +155,7 @@ fn sections_of<'data>(object: &impl Object<'data>) -> Vec<(std::ops::Range<u64>,
     sections
 }
 
-fn thread_local_block(data: &ReadCache<File>) -> (u64, u64) {
+fn thread_local_block<'data>(data: impl ReadRef<'data>) -> (u64, u64) {
     use object::elf::{FileHeader64, PT_TLS};
     use object::read::elf::{FileHeader, ProgramHeader};
     let find = || -> object::Result<Option<(u64, u64)>> {
