@@ -45,7 +45,7 @@ impl Engine {
             return Some(block);
         }
         let source = Superblock::decode_copy(pc, &now);
-        if source.instructions.is_empty() {
+        if source.instructions.is_empty() || self.is_full() {
             return None;
         }
         let region = self.region_for(pc, host)?;

@@ -83,6 +83,12 @@ impl Engine {
         self.regions.iter().map(Region::used).sum()
     }
 
+    /// Whether no more code shall be translated: a program that rewrites its code all the time would
+    /// take all memory.
+    pub(crate) fn is_full(&self) -> bool {
+        self.cache_bytes() >= self.options.most_bytes
+    }
+
     /// Whether the address lies in the code cache.
     pub fn contains(&self, address: u64) -> bool {
         self.regions.iter().any(|r| r.contains(address))
@@ -133,7 +139,7 @@ impl Engine {
 
     /// Makes indirect branches find `target` by themselves.
     unsafe fn add_pad(&mut self, target: u64, host: &mut dyn Host) {
-        if !self.pads.insert(target) {
+        if self.is_full() || !self.pads.insert(target) {
             return;
         }
         let Some(k) = self.region_for(target, host) else { return };
@@ -155,6 +161,9 @@ impl Engine {
         if !host.is_translatable(pc) {
             // SAFETY: forwarded.
             return unsafe { self.changing_block(pc, host) };
+        }
+        if self.is_full() {
+            return None;
         }
         let region = self.region_for(pc, host)?;
         let readable = |pc: u64| host.is_translatable(pc);

@@ -60,6 +60,8 @@ pub struct Options {
     /// Most instructions and conditional branches in a superblock.
     pub max_instructions: usize,
     pub max_branches: usize,
+    /// Most bytes of code in the cache. When it is full, threads that need more run natively.
+    pub most_bytes: u64,
     /// Iterations of an unchecked loop body.
     pub unroll: usize,
     /// Address of `pthread_create`, whose third argument is kept in gs:START_ROUTINE; 0 = none.
@@ -95,6 +97,7 @@ impl Options {
             loops: on(disable::LOOPS) && !traces && mode != Mode::Translate,
             max_instructions: 96,
             max_branches: 4,
+            most_bytes: 1 << 30,
             unroll: 8,
             thread_start_hook: 0,
         }

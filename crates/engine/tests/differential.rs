@@ -378,6 +378,21 @@ fn code_that_changes_all_the_time_runs_as_it_is() {
     }
 }
 
+#[test]
+fn a_full_cache_lets_the_program_go_on_natively() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut machine = Machine::new(Mode::Matrix, 0);
+    machine.changing = true;
+    machine.options.most_bytes = 32 << 10;
+    let (program, immediate) = patching_program(&machine);
+    let mut cpu = Cpu { flags: 0x202, ..Cpu::default() };
+    // rsi, r9, r15
+    (cpu.general[5], cpu.general[8], cpu.general[14]) = (immediate, u64::MAX, 2000);
+    let native = machine.native(&program, cpu);
+    assert_eq!(machine.translated(&program, cpu).cpu, native);
+    assert!((10..500).contains(&machine.blocks.get()), "{} blocks", machine.blocks.get());
+}
+
 /// `for (n = r15; n; n--) { load stream; store stream; load invariant }`: the loop is versioned.
 fn loop_program(machine: &Machine, invariant: bool) -> Vec<u8> {
     let m = |base, displacement| MemoryOperand::with_base_displ(base, displacement);
