@@ -215,6 +215,24 @@ static void by_timers(void) {
     write_all();
 }
 
+static __attribute__((noinline)) uint64_t scramble(uint64_t value) {
+    __asm__ volatile("" : "+r"(value));
+    return value * 2654435761u;
+}
+// Signals between any two instructions, those behind returns and indirect calls among them: results
+// must survive.
+static void by_interrupted_returns(void) {
+    struct itimerval often = {{0, 300}, {0, 300}}, off = {{0, 0}, {0, 0}};
+    struct sigaction action = {.sa_handler = tick, .sa_flags = SA_RESTART};
+    uint64_t (*volatile indirect)(uint64_t) = scramble;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (uint64_t k = 0; ticks < 1500; k++)
+        if (scramble(k) != k * 2654435761u || indirect(k) != k * 2654435761u) _exit(6);
+    setitimer(ITIMER_REAL, &off, NULL);
+    write_all();
+}
+
 // A process that shares nothing, made without the C library: it writes its own copy.
 static void by_clone(void) {
     for (int round = 0; round < 4; round++) {
@@ -302,6 +320,7 @@ static const struct {
              {"breakpoints", by_breakpoints, BLOCKS},
              {"skipped-instructions", by_skipped_instructions, BLOCKS},
              {"timers", by_timers, BLOCKS},
+             {"interrupted-returns", by_interrupted_returns, BLOCKS},
              {"clone", by_clone, BLOCKS},
              {"coroutine", by_coroutine, BLOCKS},
              {"unloaded-code", by_unloaded_code, BLOCKS},
