@@ -45,6 +45,8 @@ fn forms() -> Vec<Form> {
 
 /// Compares all forms in a mode with what the file expects, or writes the file.
 fn check(name: &str, mode: Mode, disable: u32) {
+    // Indirect branches hash and bytes are selected by shifts, for which newer processors have better
+    // instructions.
     if !std::arch::is_x86_feature_detected!("bmi2") {
         // Past the capture of the test harness.
         let _ = writeln!(std::io::stderr(), "SKIPPED {name}: this processor has no BMI2");
@@ -90,7 +92,6 @@ fn matrix() {
 
 #[test]
 fn detail() {
-    // Bytes are selected by shifts, for which newer processors have better instructions.
     check("detail", Mode::Detail, 0);
 }
 
