@@ -64,7 +64,7 @@ const SCRIPTS: &[(&str, &str)] = &[
 const PYTHON: &[&str] = &[
     "import threading\nl=[]\nts=[threading.Thread(target=lambda k=k: l.append(sum(i*k for i in range(20000)))) for k in range(16)]\n[t.start() for t in ts]\n[t.join() for t in ts]\nprint(sorted(l))",
     "import multiprocessing as m\ndef f(x): return sum(i*i for i in range(x))\nif __name__ == '__main__':\n    with m.get_context('fork').Pool(3) as p: print(p.map(f, range(2000, 2040)))",
-    "import signal, threading\nn=[0]\ndef h(*a): n[0]+=1\nsignal.signal(signal.SIGALRM, h)\nsignal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)\ns=0\nwhile n[0]<40: s+=1\nsignal.setitimer(signal.ITIMER_REAL, 0)\nprint(n[0] >= 40)",
+    "import signal, threading\nn=[0]\ndef h(*a): n[0]+=1\nsignal.signal(signal.SIGALRM, h)\nsignal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)\ns=0\nwhile n[0]<1200: s+=1\nsignal.setitimer(signal.ITIMER_REAL, 0)\nprint(n[0] >= 1200)",
     "import subprocess, concurrent.futures as c\nwith c.ThreadPoolExecutor(4) as e: print(list(e.map(lambda k: subprocess.run(['expr', str(k), '*', '7'], capture_output=True).stdout, range(1, 13))))",
     "import ctypes, os, sys\npid=os.fork()\nif pid==0: os.kill(os.getpid(), 11)\nprint(os.waitpid(pid,0)[1] & 127)\nsys.exit(9)",
 ];
