@@ -4,13 +4,14 @@ use crate::cache::Trampolines;
 use crate::changing::SelfCheck;
 use crate::checks::{Check, Plan};
 use crate::control;
+use crate::counting::Flush;
 use crate::emit::Emitter;
 use crate::indirect::Table;
 use crate::liveness::BlockLiveness;
 use crate::loops::HeadCheck;
 use crate::options::Options;
 use crate::recovery::Parked;
-use crate::regs::{self, RAX, RDX, RSP};
+use crate::regs::{RAX, RDX};
 use crate::superblock::Superblock;
 use crate::translate::Loop;
 use alloc::vec::Vec;
@@ -39,12 +40,19 @@ impl Counts {
     }
 }
 
-/// A direct exit: where its rel32 is, where it leads, and what was counted at the entry but is not
-/// executed when the block is left here.
+/// A direct exit: where its rel32 is, where it leads, and what it puts right in the counters.
 pub(crate) struct Exit {
     pub rel32: usize,
     pub target: u64,
-    pub uncounted: Counts,
+    pub correction: Correction,
+}
+
+/// What leaving a block in the middle changes of what it counts as a whole, somewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Correction {
+    pub counts: Counts,
+    /// Take back, because it was counted already, what is not executed; else add what was executed.
+    pub back: bool,
 }
 
 /// A failed check's way to the slow path.
@@ -93,6 +101,9 @@ pub(crate) struct Body<'a> {
     pub site: &'a dyn Fn(u64) -> u32,
     pub exits: Vec<Exit>,
     pub slow: Vec<Slow>,
+    pub flushes: Vec<Flush>,
+    /// The instruction before which all of the block is counted.
+    pub counted_at: usize,
     /// Descriptors of checks: offset of the rel32 that refers to one, and its bytes.
     pub descriptors: Vec<(usize, Vec<u8>)>,
     /// Return addresses: offset of the rel32 that refers to one, and its value.
@@ -135,6 +146,8 @@ impl<'a> Body<'a> {
             spilled: [None; 2],
             exits: Vec::new(),
             slow: Vec::new(),
+            flushes: Vec::new(),
+            counted_at: 0,
             descriptors: Vec::new(),
             literals: Vec::new(),
             fixups: Vec::new(),
@@ -162,7 +175,8 @@ impl<'a> Body<'a> {
         if !head.is_empty() {
             self.emit_head(head)?;
         }
-        let counted_at = count.then(|| self.flags_dead_before_exit()).flatten();
+        let counted_at = count.then(|| self.flags_dead()).flatten();
+        self.counted_at = counted_at.unwrap_or(0);
         if count && counted_at.is_none() {
             self.count_without_flags()?;
         }
@@ -171,7 +185,7 @@ impl<'a> Body<'a> {
             let i = self.source.instructions[k];
             self.emitter.mark(i.ip(), self.parked());
             if counted_at == Some(k) {
-                self.count_with_flags();
+                self.count_with_flags(self.counts_of_all(), i.ip(), false);
             }
             let mut here: Vec<&Check> = Vec::new();
             while let Some(check) = checks.next_if(|c| c.position == k) {
@@ -191,50 +205,10 @@ impl<'a> Body<'a> {
         self.release(self.source.end);
         if !self.source.terminated {
             let rel32 = self.emitter.patchable_branch(&[0xe9]);
-            let uncounted = Counts::default();
-            self.exits.push(Exit { rel32, target: self.source.end, uncounted });
+            let correction = Correction::default();
+            self.exits.push(Exit { rel32, target: self.source.end, correction });
         }
         Ok(entry)
-    }
-
-    /// What instructions `k` to the end count.
-    pub fn counts_from(&self, k: usize) -> Counts {
-        if !self.options.counts() {
-            return Counts::default();
-        }
-        let operands = &self.plan.operands[k..];
-        Counts {
-            loads: operands.iter().map(|o| o.0).sum(),
-            stores: operands.iter().map(|o| o.1).sum(),
-            instructions: operands.len() as u32,
-        }
-    }
-
-    /// The first instruction before any exit at which the flags are dead.
-    fn flags_dead_before_exit(&self) -> Option<usize> {
-        let instructions = &self.source.instructions;
-        let exit = instructions.iter().position(|i| i.flow_control() != FlowControl::Next);
-        (0..=exit.unwrap_or(instructions.len() - 1)).find(|&k| self.liveness.live[k].flags == 0)
-    }
-
-    fn count_with_flags(&mut self) {
-        for (value, offset) in self.counts_from(0).changes() {
-            self.emitter.add(offset, value);
-        }
-    }
-
-    fn count_without_flags(&mut self) -> Result<()> {
-        let pc = self.source.pc;
-        let free = !self.liveness.live[0].regs & !regs::bit(RSP);
-        let register = if free != 0 { free.trailing_zeros() as usize } else { RAX };
-        if free == 0 {
-            self.spill(register, pc, false);
-        }
-        for (value, offset) in self.counts_from(0).changes() {
-            self.emitter.add_through(register, offset, value)?;
-        }
-        self.release(pc);
-        Ok(())
     }
 
     /// Parks a register in a free one of the two slots, to be used for checks until it is released.

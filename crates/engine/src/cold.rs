@@ -2,7 +2,7 @@
 //! stubs, return addresses, fixups.
 
 use crate::blocks::NO_LINK;
-use crate::body::{Body, Counts, Exit, Result};
+use crate::body::{Body, Correction, Counts, Exit, Result};
 use crate::control;
 use crate::links::{self, Link};
 use crate::liveness::{Live, Scanner};
@@ -50,6 +50,7 @@ impl Body<'_> {
         if let Some(check) = self.self_check.take() {
             links.push(self.emit_stale(&check, first_link + links.len()));
         }
+        self.emit_flushes();
         self.emitter.align(8);
         for (rel32, value) in core::mem::take(&mut self.literals) {
             self.fixups.push((rel32, self.emitter.len() as i64));
@@ -71,7 +72,7 @@ impl Body<'_> {
         Ok(Finished { code, entries, links })
     }
 
-    /// Takes back what was counted but is not executed when the block is left here. Returns the
+    /// Puts the counters right when the block is left here. Returns the
     /// rel32 that leads on.
     fn correct(
         &mut self,
@@ -79,7 +80,8 @@ impl Body<'_> {
         scanner: &mut Scanner,
         readable: &dyn Fn(u64) -> bool,
     ) -> Result<usize> {
-        if exit.uncounted == Counts::default() {
+        let Correction { counts, back } = exit.correction;
+        if counts == Counts::default() {
             return Ok(exit.rel32);
         }
         self.fixups.push((exit.rel32, self.emitter.len() as i64));
@@ -91,14 +93,13 @@ impl Body<'_> {
             Live::ALL
         };
         if live.flags == 0 {
-            for (value, offset) in exit.uncounted.changes() {
-                self.emitter.add(offset, -value);
-            }
+            self.count_with_flags(counts, exit.target, back);
         } else {
             self.emitter.store(RAX, control::SAVED_RAX);
             self.emitter.mark(exit.target, Parked { rax: true, ..Parked::NOTHING });
-            for (value, offset) in exit.uncounted.changes() {
-                self.emitter.add_through(RAX, offset, -value)?;
+            for (value, offset) in counts.changes() {
+                let change = if back { -value } else { value };
+                self.emitter.add_through(RAX, offset, change)?;
             }
             self.emitter.load(RAX, control::SAVED_RAX);
             self.emitter.mark(exit.target, Parked::NOTHING);

@@ -75,3 +75,11 @@ pub const LOADS: i32 = 1024;
 pub const STORES: i32 = 1032;
 /// Instructions executed.
 pub const INSTRUCTIONS: i32 = 1040;
+/// First of [`PACKED_WORDS`] words with what has been counted since, packed (low half), and what has been
+/// taken back (high half); see [`types::packed`]. Blocks use different ones, so that no addition waits
+/// for that of the block before.
+pub const PACKED: i32 = 896;
+/// Number of packed words.
+pub const PACKED_WORDS: usize = 8;
+/// Offset of the packed half word that has carried.
+pub const CARRIED: i32 = 296;

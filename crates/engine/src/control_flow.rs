@@ -4,7 +4,7 @@
 //! see what they would see natively. Direct branches become patchable exits, indirect ones look
 //! their target up in the table.
 
-use crate::body::{Body, Counts, Exit, Result};
+use crate::body::{Body, Correction, Exit, Result};
 use crate::control;
 use crate::emit::reaches;
 use crate::recovery::Parked;
@@ -28,7 +28,7 @@ impl Body<'_> {
                 self.exits.push(Exit {
                     rel32,
                     target: i.near_branch_target(),
-                    uncounted: Counts::default(),
+                    correction: Correction::default(),
                 });
             }
             FlowControl::Call => {
@@ -38,7 +38,7 @@ impl Body<'_> {
                 self.exits.push(Exit {
                     rel32,
                     target: i.near_branch_target(),
-                    uncounted: Counts::default(),
+                    correction: Correction::default(),
                 });
             }
             FlowControl::Return | FlowControl::IndirectBranch | FlowControl::IndirectCall => {
@@ -48,8 +48,8 @@ impl Body<'_> {
                 // Shadow updates would abort every transaction: abort at once, without "retry".
                 self.emitter.bytes(&[0xb8, 0, 0, 0, 0]);
                 let rel32 = self.emitter.patchable_branch(&[0xe9]);
-                let uncounted = self.counts_from(k + 1);
-                self.exits.push(Exit { rel32, target: i.near_branch_target(), uncounted });
+                let correction = self.correction(k);
+                self.exits.push(Exit { rel32, target: i.near_branch_target(), correction });
             }
             _ => return self.emitter.copy(i),
         }
@@ -87,8 +87,8 @@ impl Body<'_> {
             rel32
         };
         let target = if inverted { i.next_ip() } else { i.near_branch_target() };
-        let uncounted = self.counts_from(k + 1);
-        self.exits.push(Exit { rel32, target, uncounted });
+        let correction = self.correction(k);
+        self.exits.push(Exit { rel32, target, correction });
     }
 
     /// `push qword [rip + literal]` with the original return address.

@@ -230,6 +230,11 @@ impl Engine {
                 r.general[1] = slot(control::SAVED_RCX);
                 r.general[0] = slot(control::SAVED_RAX);
             }
+            Position::Flush => {
+                r.pc = r.general[0];
+                r.general[0] = slot(control::FAR_SPILL);
+                return self.recover(r, slot);
+            }
             Position::SlowPath => {
                 r.pc = slot(control::RESUME);
                 return self.recover(r, slot);

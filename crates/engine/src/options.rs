@@ -57,6 +57,8 @@ pub struct Options {
     pub hoist: bool,
     /// Version small loops.
     pub loops: bool,
+    /// Count instructions, loads and stores with one addition.
+    pub pack: bool,
     /// Most instructions and conditional branches in a superblock.
     pub max_instructions: usize,
     pub max_branches: usize,
@@ -75,6 +77,7 @@ pub mod disable {
     pub const GROUP: u32 = 4;
     pub const HOIST: u32 = 8;
     pub const LOOPS: u32 = 16;
+    pub const PACK: u32 = 32;
     /// Pretend that the processor lacks BMI2.
     pub const BMI2: u32 = 1 << 16;
 }
@@ -95,6 +98,7 @@ impl Options {
             group: on(disable::GROUP) && !traces,
             hoist: on(disable::HOIST) && !traces,
             loops: on(disable::LOOPS) && !traces && mode != Mode::Translate,
+            pack: on(disable::PACK),
             max_instructions: 96,
             max_branches: 4,
             most_bytes: 1 << 30,

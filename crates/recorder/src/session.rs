@@ -299,10 +299,11 @@ fn seek(file: &File, from: u64, whence: i32) -> io::Result<Option<u64>> {
 
 fn raw_thread(page: ThreadPage) -> RawThread {
     let parent = page.parent.load(Relaxed);
+    let [instructions, loads, stores] = page.executed();
     RawThread {
-        instructions: page.instructions.load(Relaxed),
-        loads: page.loads.load(Relaxed),
-        stores: page.stores.load(Relaxed),
+        instructions,
+        loads,
+        stores,
         tid: page.tid.load(Relaxed),
         parent: (parent != u32::MAX).then_some(ThreadId(parent)),
         life: page.life.load(Relaxed),

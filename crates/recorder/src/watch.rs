@@ -274,8 +274,10 @@ impl<'a> Process<'a> {
             let page = &pages[thread as usize];
             // Before the counters: what a thread has executed when it has ended is final.
             let life = page.life.load(Acquire);
-            let now = [&page.instructions, &page.loads, &page.stores].map(|n| n.load(Relaxed));
             let last = &mut last[thread as usize];
+            // A reading may be a little too high or low; time does not run backwards.
+            let read = page.executed();
+            let now: Executed = std::array::from_fn(|i| read[i].max(last[i]));
             if now != *last {
                 let executed = std::array::from_fn(|i| now[i].wrapping_sub(last[i]));
                 samples.push(Sample { slice, thread, executed });

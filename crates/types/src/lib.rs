@@ -7,6 +7,7 @@ extern crate alloc;
 
 mod comm;
 mod cpuset;
+pub mod packed;
 mod thread;
 
 pub use comm::{CommKind, CommMatrix, Sharing};

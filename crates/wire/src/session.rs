@@ -265,6 +265,26 @@ pub mod life {
     pub const DETACHED: u32 = 3;
 }
 
+/// Words of [`ThreadPage::control`] with what has been counted since the page's sums were brought up to
+/// date (low half) and what of it was taken back (high half); see [`types::packed`].
+pub const PACKED: core::ops::Range<usize> = 112..120;
+
+impl ThreadPage {
+    /// Instructions, loads and stores so far. While the thread runs they may be off by what one packed
+    /// word holds.
+    pub fn executed(&self) -> [u64; 3] {
+        use core::sync::atomic::Ordering::Relaxed;
+        use types::packed;
+        let mut sums = [&self.instructions, &self.loads, &self.stores].map(|n| n.load(Relaxed));
+        for word in &self.control[PACKED] {
+            let word = word.load(Relaxed);
+            let (more, less) = (packed::parts(word as u32), packed::parts((word >> 32) as u32));
+            sums = [0, 1, 2].map(|k| (sums[k] + more[k]).wrapping_sub(less[k]));
+        }
+        sums
+    }
+}
+
 /// Everything about one thread; its first bytes are the thread's control block, which translated
 /// code addresses through %gs.
 #[repr(C, align(4096))]

@@ -18,9 +18,11 @@ use std::collections::BTreeMap;
 const NEAR: i32 = 0x7fe0_0000;
 
 /// Where the agent's entry points would be: addresses by which trampolines are recognised.
-const STUBS: [(&str, u64); 6] = [
+const STUBS: [(&str, u64); 8] = [
     ("direct", 0x1111_1111_1111),
     ("indirect", 0x2222_2222_2222),
+    ("flush", 0x7777_7777_7777),
+    ("flush_back", 0x0888_8888_8888),
     ("access", 0x3333_3333_3333),
     ("repeat", 0x4444_4444_4444),
     ("syscall", 0x5555_5555_5555),
@@ -86,8 +88,10 @@ impl SymbolResolver for Names {
 pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> String {
     machine.load(program);
     let options = Options::new(mode, 6, Shadow::Near { base: NEAR }, disable);
-    let [direct, indirect, access, repeat, syscall, after_syscall] = STUBS.map(|stub| stub.1);
-    let stubs = Stubs { direct, indirect, access, repeat, syscall, after_syscall };
+    let [direct, indirect, flush, flush_back, access, repeat, syscall, after_syscall] =
+        STUBS.map(|stub| stub.1);
+    let stubs =
+        Stubs { direct, indirect, flush, flush_back, access, repeat, syscall, after_syscall };
     let mut engine = Engine::new(options, stubs, machine.table);
     let mut host: Box<dyn Host> = Box::new(TestHost {
         code: machine.code..machine.code + CODE_BYTES as u64,

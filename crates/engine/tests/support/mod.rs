@@ -162,6 +162,8 @@ impl Machine {
             Stubs {
                 direct: name(tt_test_direct),
                 indirect: name(tt_test_indirect),
+                flush: name(tt_test_flush),
+                flush_back: name(tt_test_flush_back),
                 access: name(tt_test_access),
                 repeat: name(tt_test_repeat),
                 syscall: 0,
@@ -172,8 +174,17 @@ impl Machine {
         // SAFETY: the program ends at `end`, which is not translated.
         unsafe { tt_test_run(&mut cpu, entry) };
         let running = self.end_of_run();
-        let counters = [control::LOADS, control::STORES, control::INSTRUCTIONS];
-        let counters = counters.map(|offset| self.slot(offset));
+        // Instructions carry out of the packed words; loads and stores of a program fit into them.
+        let parts = |shift: u32| -> [u64; 3] {
+            let words = (0..control::PACKED_WORDS as i32).map(|k| {
+                types::packed::parts((self.slot(control::PACKED + 8 * k) >> shift) as u32)
+            });
+            words.fold([0; 3], |sum, p| [0, 1, 2].map(|k| sum[k] + p[k]))
+        };
+        let (more, less) = (parts(0), parts(32));
+        // Packed words have instructions first.
+        let fields = [(control::LOADS, 1), (control::STORES, 2), (control::INSTRUCTIONS, 0)];
+        let counters = fields.map(|(offset, k)| self.slot(offset) + more[k] - less[k]);
         Outcome { cpu, events: running.events, counters, written: running.taken }
     }
 
@@ -366,12 +377,24 @@ unsafe extern "C" {
     fn tt_test_direct();
     fn tt_test_indirect();
     fn tt_test_access();
+    fn tt_test_flush();
+    fn tt_test_flush_back();
     fn tt_test_repeat();
 }
 
 global_asm!(
     ".globl tt_test_run, tt_test_end, tt_test_direct, tt_test_indirect",
-    ".globl tt_test_access, tt_test_repeat",
+    ".globl tt_test_access, tt_test_repeat, tt_test_flush, tt_test_flush_back",
+    "tt_test_flush:",
+    "mov gs:[{RESUME}], rax",
+    "add qword ptr gs:[{INSTRUCTIONS}], {CARRIED}",
+    "jmp 3f",
+    "tt_test_flush_back:",
+    "mov gs:[{RESUME}], rax",
+    "sub qword ptr gs:[{INSTRUCTIONS}], {CARRIED}",
+    "3:",
+    "mov rax, gs:[{FAR_SPILL}]",
+    "jmp gs:[{RESUME}]",
     // tt_test_run(cpu, entry)
     "tt_test_run:",
     "push rbx; push rbp; push r12; push r13; push r14; push r15",
@@ -455,4 +478,7 @@ global_asm!(
     DESCRIPTOR = const control::DESCRIPTOR,
     TARGET = const control::TARGET,
     RESUME = const control::RESUME,
+    FAR_SPILL = const control::FAR_SPILL,
+    INSTRUCTIONS = const control::INSTRUCTIONS,
+    CARRIED = const types::packed::INSTRUCTIONS,
 );

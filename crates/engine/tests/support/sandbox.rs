@@ -158,6 +158,8 @@ impl Machine {
             Stubs {
                 direct: name(tt_box_direct),
                 indirect: name(tt_box_indirect),
+                flush: name(tt_box_flush),
+                flush_back: name(tt_box_flush),
                 access: name(tt_box_access),
                 repeat: name(tt_box_repeat),
                 syscall: 0,
@@ -222,11 +224,12 @@ unsafe extern "C" {
     fn tt_box_direct();
     fn tt_box_indirect();
     fn tt_box_access();
+    fn tt_box_flush();
     fn tt_box_repeat();
 }
 
 global_asm!(
-    ".globl tt_box_run, tt_box_end, tt_box_direct, tt_box_indirect, tt_box_access, tt_box_repeat",
+    ".globl tt_box_run, tt_box_end, tt_box_direct, tt_box_indirect, tt_box_access, tt_box_flush, tt_box_repeat",
     // tt_box_run(state, entry)
     "tt_box_run:",
     "push rbx; push rbp; push r12; push r13; push r14; push r15",
@@ -301,6 +304,11 @@ global_asm!(
     "mov gs:[{TARGET}], rax",
     "TT_BOX_RESTORE",
     "jmp gs:[{TARGET}]",
+    // What is counted does not matter here.
+    "tt_box_flush:",
+    "mov gs:[{RESUME}], rax",
+    "mov rax, gs:[{FAR_SPILL}]",
+    "jmp gs:[{RESUME}]",
     "tt_box_access:",
     "TT_BOX_SAVE",
     "mov rdi, gs:[{ADDRESS}]",
@@ -327,4 +335,5 @@ global_asm!(
     DESCRIPTOR = const control::DESCRIPTOR,
     TARGET = const control::TARGET,
     RESUME = const control::RESUME,
+    FAR_SPILL = const control::FAR_SPILL,
 );
