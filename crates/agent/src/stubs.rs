@@ -6,10 +6,9 @@
 
 use core::arch::global_asm;
 use engine::cache::Stubs;
-use engine::control;
 use engine::control::{
-    ADDRESS, APP_RSP, DEFER, DELIVER, DESCRIPTOR, LINK, MOVES_DATA, PENDING, RESUME, SAVED_RAX,
-    SAVED_RCX, SELF, SIGMASK, SIGNAL_STACK, STACK, TARGET, THREAD, XSAVE,
+    self, ADDRESS, APP_RSP, DEFER, DELIVER, DESCRIPTOR, LINK, MOVES_DATA, PENDING, RESUME,
+    SAVED_RAX, SAVED_RCX, SELF, SIGMASK, SIGNAL_STACK, STACK, TARGET, THREAD, XSAVE,
 };
 use types::packed;
 

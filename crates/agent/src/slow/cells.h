@@ -13,7 +13,7 @@
 enum { HOLDS_CELLS = 1, HOLDS_EVENTS = 2 };
 enum { RAW, RAW_TRUE, RAW_FALSE, WAW, WAW_TRUE, WAW_FALSE, INVALIDATION, UNDIRECTED_PAIR };
 
-// Mirrors session.rs: where things are in the session, and how much of it may be used.
+// Mirrors counting.rs: where things are in the session, and how much of it may be used.
 struct session {
     u64 pool;
     const u32 *slice;

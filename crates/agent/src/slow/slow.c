@@ -6,7 +6,7 @@
 // each layer are inlined into the next: shadow.h, cells.h, events.h, access.h, then what a check,
 // a string instruction (repeat.h) and a system call (system_calls.h) access.
 //
-// Neighbours: `thread.rs` fills struct thread, `session.rs` struct session, `shadow.rs` maps the
+// Neighbours: `thread.rs` fills struct thread, `counting.rs` struct session, `shadow.rs` maps the
 // shadow, `stubs.rs` calls the functions named tt_….
 #include "access.h"
 #include "registers.h"
