@@ -1,8 +1,10 @@
 //! Saves and loads the profile folder.
 //!
-//! Saving never leaves half a profile under the final name: everything is written and synced into a
-//! hidden sibling, which is then renamed. Loading verifies size and checksum of every table before
-//! decoding it, so that a damaged file is named rather than misread. Neighbours: `rows` and
+//! Saving never leaves half a profile under the final name: everything is written into a hidden
+//! sibling, which is then renamed. Loading verifies size and checksum of every table before decoding
+//! it, so that a damaged file is named rather than misread. That is also what a machine that crashes
+//! right after a recording may leave: only what takes the place of an older profile waits for the
+//! disk, as that would cost short recordings a good part of their time. Neighbours: `rows` and
 //! `parquet_file` make the tables, `check` the invariants.
 
 use crate::check::check;
@@ -66,27 +68,20 @@ impl Profile {
     ) -> Result<(), ProfileError> {
         check_destination(path, force)?;
         let partial = PartialFolder::create(path)?;
-        self.write_into(&partial.0, path, Durability::Each)?;
-        let mut any = false;
+        self.write_into(&partial.0, path)?;
         for (name, child) in children {
             let folder = partial.0.join(name);
             fs::create_dir_all(&folder).map_err(io_error("write", path))?;
-            child.write_into(&folder, path, Durability::Later)?;
-            any = true;
+            child.write_into(&folder, path)?;
         }
-        if any {
+        if path.exists() {
             sync_all_below(&partial.0).map_err(io_error("write", path))?;
         }
         partial.publish(path, force)
     }
 
     /// Writes all files into `folder`; `path` is for messages.
-    fn write_into(
-        &self,
-        folder: &Path,
-        path: &Path,
-        durability: Durability,
-    ) -> Result<(), ProfileError> {
+    fn write_into(&self, folder: &Path, path: &Path) -> Result<(), ProfileError> {
         check(self).map_err(|reason| ProfileError::Inconsistent { reason })?;
         if self.meta.schema_version != SCHEMA_VERSION {
             let reason = format!("it claims schema {}", self.meta.schema_version);
@@ -95,7 +90,7 @@ impl Profile {
         let mut tables = BTreeMap::new();
         let mut write = |table: &Table, columns: Vec<Data>| {
             let file = folder.join(table.file_name());
-            let entry = write_table(&file, path, table, &columns, durability)?;
+            let entry = write_table(&file, path, table, &columns)?;
             tables.insert(table.name.to_owned(), entry);
             Ok(())
         };
@@ -111,11 +106,7 @@ impl Profile {
         let mut json = serde_json::to_vec_pretty(&meta)
             .map_err(|e| ProfileError::Inconsistent { reason: e.to_string() })?;
         json.push(b'\n');
-        write_file(&folder.join(META_FILE), &json, durability).map_err(io_error("write", path))?;
-        match durability {
-            Durability::Each => sync_folder(folder).map_err(io_error("write", path)),
-            Durability::Later => Ok(()),
-        }
+        write_file(&folder.join(META_FILE), &json).map_err(io_error("write", path))
     }
 
     /// Reads the profile folder `path` and checks it. What an older schema did not have is filled
@@ -261,7 +252,7 @@ impl PartialFolder {
             Err(errno) => return Err(io_error("write", path)(errno.into())),
         }
         // Dropping removes the old profile, if the names were exchanged.
-        sync_folder(&parent_of(path)?).map_err(io_error("write", path))
+        Ok(())
     }
 
     fn publish_in_steps(&self, path: &Path, force: bool) -> io::Result<()> {
@@ -308,11 +299,10 @@ fn write_table(
     profile: &Path,
     table: &Table,
     columns: &[Data],
-    durability: Durability,
 ) -> Result<TableFile, ProfileError> {
     let bytes = encode(table, columns)
         .map_err(|e| ProfileError::Inconsistent { reason: format!("{}: {e}", table.name) })?;
-    write_file(file, &bytes, durability).map_err(io_error("write", profile))?;
+    write_file(file, &bytes).map_err(io_error("write", profile))?;
     Ok(TableFile {
         rows: columns.first().map_or(0, Data::len) as u64,
         bytes: bytes.len() as u64,
@@ -320,22 +310,8 @@ fn write_table(
     })
 }
 
-/// When what is written must have reached the disk.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Durability {
-    /// File by file.
-    Each,
-    /// At the end, all at once: there may be thousands.
-    Later,
-}
-
-fn write_file(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
-    let mut file = File::create_new(path)?;
-    file.write_all(bytes)?;
-    match durability {
-        Durability::Each => file.sync_all(),
-        Durability::Later => Ok(()),
-    }
+fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    File::create_new(path)?.write_all(bytes)
 }
 
 /// Makes everything on the file system of `folder` durable; one that cannot do it does not make this
@@ -344,14 +320,6 @@ fn sync_all_below(folder: &Path) -> io::Result<()> {
     match rustix::fs::syncfs(File::open(folder)?) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) | Ok(()) => Ok(()),
         Err(errno) => Err(errno.into()),
-    }
-}
-
-/// Makes names in `folder` durable; file systems that cannot do it do not make this fail.
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    match File::open(folder)?.sync_all() {
-        Err(e) if e.kind() == ErrorKind::InvalidInput => Ok(()),
-        other => other,
     }
 }
 

@@ -22,7 +22,7 @@ type Loaded = hwlocality::Topology;
 /// The machine the process runs on, with only the CPUs in `mask` allowed (all that the cpuset
 /// allows when `mask` is empty). `None` when hwloc fails or finds no CPU.
 pub fn this_machine(mask: &CpuSet) -> Option<Topology> {
-    let mut loaded = quietly(|| build(hwlocality::Topology::builder()))?;
+    let mut loaded = quietly(&[NO_PLUGINS], || build(hwlocality::Topology::builder()))?;
     let narrowed: HwlocSet = loaded
         .allowed_cpuset()
         .iter_set()
@@ -49,7 +49,7 @@ pub fn from_xml(text: &str, what: &str) -> Result<Topology, TopologyError> {
     }
     // The document type names a file that the XML library would go looking for.
     let text = xml::without_doctype(text);
-    let loaded = quietly(|| build(hwlocality::Topology::builder().from_xml(&text).ok()?));
+    let loaded = quietly(&[], || build(hwlocality::Topology::builder().from_xml(&text).ok()?));
     let loaded = loaded.ok_or_else(refused)?;
     let mut topology = convert(&loaded, Source::Xml).ok_or_else(refused)?;
     topology.model = processor_model(&loaded);
@@ -62,8 +62,9 @@ pub fn from_synthetic(text: &str) -> Result<Topology, TopologyError> {
     if text.trim().is_empty() || text.contains('\0') {
         return Err(refused());
     }
-    let load =
-        |text: &str| quietly(|| build(hwlocality::Topology::builder().from_synthetic(text).ok()?));
+    let load = |text: &str| {
+        quietly(&[NO_PLUGINS], || build(hwlocality::Topology::builder().from_synthetic(text).ok()?))
+    };
     // hwloc insists on PUs; people leave out what there is one of.
     let loaded = load(text).or_else(|| load(&format!("{text} pu:1"))).ok_or_else(refused)?;
     convert(&loaded, Source::Synthetic).ok_or_else(refused)
@@ -73,22 +74,30 @@ fn build(builder: TopologyBuilder) -> Option<Loaded> {
     builder.with_flags(BuildFlags::INCLUDE_DISALLOWED).ok()?.build().ok()
 }
 
-/// Runs `load` with hwloc's own messages off; a panic of the bindings (they take an unforeseen
-/// error number for one) counts as a failure to load.
-fn quietly(load: impl FnOnce() -> Option<Loaded>) -> Option<Loaded> {
-    const HIDE: &str = "HWLOC_HIDE_ERRORS";
+/// A setting of hwloc's in the environment.
+type Setting = (&'static str, &'static str);
+
+/// hwloc's plugins know graphics cards and other XML libraries, and bring dozens of libraries in, which
+/// takes longer than everything else. For processors, caches and memory none is needed.
+const NO_PLUGINS: Setting = ("HWLOC_PLUGINS_PATH", "/nonexistent");
+
+/// Runs `load` with `settings` and hwloc's own messages off, as far as the user has not set them; a
+/// panic of the bindings (they take an unforeseen error number for one) counts as a failure to load.
+fn quietly(settings: &[Setting], load: impl FnOnce() -> Option<Loaded>) -> Option<Loaded> {
+    const HIDE: Setting = ("HWLOC_HIDE_ERRORS", "2");
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let unset = std::env::var_os(HIDE).is_none();
-    if unset {
+    let all = settings.iter().chain([&HIDE]);
+    let unset: Vec<&Setting> = all.filter(|(name, _)| std::env::var_os(name).is_none()).collect();
+    for (name, value) in &unset {
         // SAFETY: Rust's own readers of the environment hold the lock that this takes; machines are
         // loaded under `ONE_AT_A_TIME`, before the callers start threads that read it through libc.
-        unsafe { std::env::set_var(HIDE, "2") };
+        unsafe { std::env::set_var(name, value) };
     }
     let loaded = catch_unwind(AssertUnwindSafe(load)).ok().flatten();
-    if unset {
+    for (name, _) in unset {
         // SAFETY: as above; removed so that child processes see their environment unchanged.
-        unsafe { std::env::remove_var(HIDE) };
+        unsafe { std::env::remove_var(name) };
     }
     loaded
 }

@@ -73,7 +73,7 @@ fn save_version_1(path: &Path) {
     for (table, columns) in [(&THREADS_V1, threads), (&COMM, rows::comm_columns(&version_1_comm()))]
     {
         let file = path.join(table.file_name());
-        let entry = write_table(&file, path, table, &columns, Durability::Each).unwrap();
+        let entry = write_table(&file, path, table, &columns).unwrap();
         tables.insert(table.name.to_owned(), entry);
     }
     let mut meta = serde_json::to_value(MetaFile { meta: sample.meta, tables }).unwrap();
