@@ -70,6 +70,10 @@ impl Host for Modules {
         Modules::is_translatable(self, pc)
     }
 
+    fn code_around(&self, pc: u64) -> (u64, u64) {
+        Modules::code_around(self, pc)
+    }
+
     fn site(&self, pc: u64) -> u32 {
         counting::site(pc)
     }

@@ -56,6 +56,11 @@ impl Modules {
         self.range_at(pc).is_some_and(|k| self.ranges[k].runs && !self.ranges[k].changes)
     }
 
+    /// The known code without gaps that `pc` lies in.
+    pub fn code_around(&self, pc: u64) -> (u64, u64) {
+        self.range_at(pc).map_or((pc, pc), |k| (self.ranges[k].start, self.ranges[k].end))
+    }
+
     /// Where the code at `pc` that may change ends, if there is such code.
     pub fn changing_until(&mut self, pc: u64) -> Option<u64> {
         if self.look(pc) != Found::Code {

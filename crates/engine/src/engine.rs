@@ -2,6 +2,7 @@
 
 use crate::blocks::{Block, Blocks};
 use crate::cache::{self, Position, Region, Stubs};
+use crate::conventions;
 use crate::emit::reaches;
 use crate::indirect::Table;
 use crate::links::{AddressHash, Link};
@@ -20,6 +21,11 @@ pub trait Host {
     /// Whether `pc` lies in readable code that does not change before [`Engine::invalidate`] is
     /// called: mapped from a file (or the vdso) and not writable.
     fn is_translatable(&self, pc: u64) -> bool;
+    /// The code that `pc` is part of and that may have conventions of its own: its module's.
+    fn code_around(&self, pc: u64) -> (u64, u64) {
+        let _ = pc;
+        (0, u64::MAX)
+    }
     /// A number for the code site at `pc`, by which slow paths know it; 0 = not numbered.
     fn site(&self, pc: u64) -> u32;
     /// Whether `pc` lies in readable code that may change at any time (a just-in-time compiler's, a
@@ -172,11 +178,25 @@ impl Engine {
         if source.instructions.is_empty() {
             return None;
         }
+        // SAFETY: as above.
+        if unsafe { conventions::expects_flags(&source, &readable) } {
+            // SAFETY: under the engine's lock.
+            unsafe { self.return_flags(host.code_around(source.end - 1)) };
+        }
         let site = |pc: u64| host.site(pc);
         // SAFETY: as above.
         let block = unsafe { translate::translate(self, region, &source, &readable, &site) }?;
         self.blocks.insert(pc, block);
         Some(block)
+    }
+
+    /// From now on, flags live across the returns of code in `start..end`.
+    unsafe fn return_flags(&mut self, (start, end): (u64, u64)) {
+        if !self.scanner.conventions.returns_flags(start) {
+            // SAFETY: forwarded.
+            unsafe { self.invalidate(start, end) };
+            self.scanner.conventions.add_returning(start, end);
+        }
     }
 
     /// Index of a region with room, in reach of `pc` if there can be one. Out of reach, RIP-relative
@@ -209,6 +229,7 @@ impl Engine {
     /// The caller holds the engine's lock.
     pub unsafe fn invalidate(&mut self, start: u64, end: u64) {
         self.scanner.clear();
+        self.scanner.conventions.forget(start, end);
         for pc in self.blocks.within(start, end) {
             self.blocks.remove(pc);
         }

@@ -24,6 +24,7 @@ pub mod checks;
 mod cold;
 pub mod control;
 mod control_flow;
+mod conventions;
 mod counting;
 pub mod descriptor;
 pub mod emit;

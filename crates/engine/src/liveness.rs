@@ -4,8 +4,10 @@
 //! Conservative in three places that compilers exploit: shifts by CL may leave the flags alone,
 //! writes to 8- and 16-bit registers keep the rest, and after `-fipa-ra` caller-saved registers
 //! live across calls, so at calls and returns every register counts as needed. Flags do not survive
-//! calls and returns in any ABI; generated code need not keep to one (`strict`).
+//! calls and returns in any ABI; generated code need not keep to one (`strict`), nor does
+//! hand-written assembly ([`conventions`](crate::conventions)).
 
+use crate::conventions::{self, Conventions};
 use crate::regs;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -53,10 +55,13 @@ impl Live {
 
     /// At an instruction that leaves for an address that is only known when it runs, or calls.
     /// Flags may live across indirect jumps (jump tables, V8's tail calls), but not across calls,
-    /// returns and the jumps of procedure linkage tables.
-    fn at_departure(i: &Instruction) -> Live {
+    /// returns and the jumps of procedure linkage tables; unless there is assembly that says otherwise
+    /// (`returned`: the functions of this module return flags; `passed`: the called one takes them).
+    fn at_departure(i: &Instruction, returned: bool, passed: bool) -> Live {
         match i.flow_control() {
             FlowControl::IndirectBranch if !i.is_ip_rel_memory_operand() => Live::ALL,
+            FlowControl::Return if returned => Live::ALL,
+            FlowControl::Call if passed => Live::ALL,
             _ => Live::AT_CALL,
         }
     }
@@ -132,6 +137,7 @@ pub struct BlockLiveness {
 /// Remembers scans of exit code, so that each address is scanned once.
 #[derive(Default)]
 pub struct Scanner {
+    pub(crate) conventions: Conventions,
     known: HashMap<u64, Live, crate::links::AddressHash>,
 }
 
@@ -144,6 +150,18 @@ impl Scanner {
     /// Forgets what it knows about changed code.
     pub fn clear(&mut self) {
         self.known.clear();
+    }
+
+    /// What is needed at an instruction that leaves for an address that is only known when it runs,
+    /// or calls.
+    ///
+    /// # Safety
+    /// As [`Self::at`].
+    pub unsafe fn departure(&self, i: &Instruction, readable: &dyn Fn(u64) -> bool) -> Live {
+        // SAFETY: forwarded; the target of a direct call.
+        let passed = i.flow_control() == FlowControl::Call
+            && unsafe { conventions::reads_flags(i.near_branch_target(), readable) };
+        Live::at_departure(i, self.conventions.returns_flags(i.ip()), passed)
     }
 
     /// What the code at `pc` needs.
@@ -179,7 +197,10 @@ impl Scanner {
                 FlowControl::Call
                 | FlowControl::Return
                 | FlowControl::IndirectBranch
-                | FlowControl::IndirectCall => break Live::at_departure(&i),
+                | FlowControl::IndirectCall => {
+                    // SAFETY: forwarded.
+                    break unsafe { self.departure(&i, readable) };
+                }
                 FlowControl::ConditionalBranch if depth > 0 => {
                     // SAFETY: both sides are direct targets in executed code.
                     let (taken, not) = unsafe {
@@ -212,8 +233,8 @@ pub unsafe fn decode(pc: u64) -> Instruction {
     Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE).decode()
 }
 
-/// Liveness over straight-line code with exits. `taken(i)` is what the target of a branch needs,
-/// `strict` says that it is generated code: flags may even live across calls and returns, and every
+/// Liveness over straight-line code with exits. `taken(k)` is what is needed where instruction k leads,
+/// [`Scanner::departure`] for one that calls or returns; `strict` says that it is generated code: flags may even live across calls and returns, and every
 /// register counts as needed,
 /// `end` what the code after the last instruction needs.
 pub fn analyse(
@@ -240,7 +261,7 @@ pub fn analyse(
             | FlowControl::IndirectBranch
                 if !strict =>
             {
-                Live::at_departure(i)
+                taken(k)
             }
             _ => Live::ALL,
         };
@@ -274,7 +295,11 @@ mod tests {
     fn before(bytes: &[u8], end: Live) -> Live {
         let mut d = Decoder::new(64, bytes, DecoderOptions::NONE);
         let all: Vec<Instruction> = d.iter().collect();
-        analyse(&all, end, &mut |_| Live::ALL, true, false).live[0]
+        let mut taken = |k: usize| match all[k].flow_control() {
+            FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => Live::ALL,
+            _ => Live::at_departure(&all[k], false, false),
+        };
+        analyse(&all, end, &mut taken, true, false).live[0]
     }
 
     const NOTHING: Live = Live { regs: 0, flags: 0 };
@@ -312,6 +337,15 @@ mod tests {
         let call = [0xe8, 0, 0, 0, 0];
         assert_eq!(before(&call, NOTHING), Live { regs: ALL_REGS, flags: 0 });
         assert_eq!(before(&[0xc3], NOTHING).flags, 0, "ret");
+    }
+
+    #[test]
+    fn assembly_may_pass_and_return_flags() {
+        let decode = |code: &[u8]| Decoder::new(64, code, DecoderOptions::NONE).decode();
+        let (ret, call) = (decode(&[0xc3]), decode(&[0xe8, 0, 0, 0, 0]));
+        assert_eq!(Live::at_departure(&ret, true, false), Live::ALL);
+        assert_eq!(Live::at_departure(&call, true, false).flags, 0, "what it returns is new");
+        assert_eq!(Live::at_departure(&call, false, true), Live::ALL);
     }
 
     #[test]

@@ -115,21 +115,35 @@ unsafe fn analyse(
 ) -> BlockLiveness {
     let enabled = engine.options.liveness;
     let scanner: &mut Scanner = &mut engine.scanner;
-    let mut at = |pc: u64| {
+    let end = if source.terminated || !enabled {
+        Live::ALL
+    } else {
         // SAFETY: an exit of code that is about to run.
-        unsafe { scanner.at(pc, readable) }
+        unsafe { scanner.at(source.end, readable) }
     };
-    let end = if source.terminated || !enabled { Live::ALL } else { at(source.end) };
     let n = source.instructions.len();
     let mut taken = |k: usize| {
         let i = &source.instructions[k];
         match exit_target(i, is_inverted(again, k, n)) {
-            Some(target) if enabled => at(target),
+            _ if departs(i) => {
+                // SAFETY: forwarded.
+                unsafe { scanner.departure(i, readable) }
+            }
+            Some(target) if enabled => {
+                // SAFETY: an exit of code that is about to run.
+                unsafe { scanner.at(target, readable) }
+            }
             _ => Live::ALL,
         }
     };
     let strict = !source.original.is_empty();
     liveness::analyse(&source.instructions, end, &mut taken, enabled, strict)
+}
+
+/// Calls, or leaves for an address that is only known when it runs.
+fn departs(i: &Instruction) -> bool {
+    use FlowControl::{Call, IndirectBranch, IndirectCall, Return};
+    matches!(i.flow_control(), Call | IndirectCall | Return | IndirectBranch)
 }
 
 /// In an unrolled loop, the back edges of all but the last iteration fall through to the next copy

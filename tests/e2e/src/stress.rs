@@ -72,6 +72,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("cancel", &[]),
     ("signal_storm", &[]),
     ("rseq", &[]),
+    ("asm_flags", &[]),
     ("seccomp", &["filter"]),
     ("seccomp", &["narrow"]),
     ("seccomp", &["refuse"]),

@@ -1,0 +1,131 @@
+//! Flags that functions hand to their callers, or take from them.
+//!
+//! Problem: no ABI lets flags live across calls and returns, so checks before them need not save any;
+//! but hand-written assembly keeps to no ABI among its own functions (x264's trellis returns "equal").
+//! Approach: who uses such a flag reads it right after the call, or right where the function begins,
+//! before anything sets it. The first is found when the calling block is translated, which is before
+//! the called function returns to it: from then on flags live across all returns of that module.
+//! Compilers never read flags there; only behind calls that do not return can it look as if they
+//! did, which costs time and nothing else.
+//!
+//! Neighbours: [`liveness`](crate::liveness) asks, [`engine`](crate::engine) looks at each block.
+
+use crate::liveness::{self, ALL_FLAGS};
+use crate::superblock::Superblock;
+use alloc::vec::Vec;
+use iced_x86::{FlowControl, InstructionInfoFactory};
+
+/// How far behind a call or a function's entry a reader of flags is sought, instructions.
+const SEARCH_LIMIT: usize = 12;
+
+/// Where functions return flags.
+#[derive(Default)]
+pub(crate) struct Conventions {
+    /// Code whose returns do, as address ranges.
+    returning: Vec<(u64, u64)>,
+}
+
+impl Conventions {
+    /// Whether flags may live across the return at `pc`.
+    pub fn returns_flags(&self, pc: u64) -> bool {
+        self.returning.iter().any(|(start, end)| (*start..*end).contains(&pc))
+    }
+
+    /// Adds the code `start..end`.
+    pub fn add_returning(&mut self, start: u64, end: u64) {
+        self.returning.push((start, end));
+    }
+
+    /// Forgets code that lies partly in `start..end`.
+    pub fn forget(&mut self, start: u64, end: u64) {
+        self.returning.retain(|r| r.1 <= start || r.0 >= end);
+    }
+}
+
+/// Where a call that ends the block returns to, if flags are read there.
+///
+/// # Safety
+/// As [`reads_flags`].
+pub(crate) unsafe fn expects_flags(block: &Superblock, readable: &dyn Fn(u64) -> bool) -> bool {
+    let calls = |i: &&iced_x86::Instruction| {
+        matches!(i.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
+    };
+    // Calls through linkage tables may go through the loader first, which keeps no flags.
+    let Some(call) = block.instructions.last().filter(calls) else { return false };
+    // SAFETY: forwarded.
+    !call.is_ip_rel_memory_operand() && unsafe { reads_flags(call.next_ip(), readable) }
+}
+
+/// Whether the code at `pc` reads a flag before it has set it, for certain.
+///
+/// # Safety
+/// Code that `readable` admits may be read.
+pub(crate) unsafe fn reads_flags(mut pc: u64, readable: &dyn Fn(u64) -> bool) -> bool {
+    let mut factory = InstructionInfoFactory::new();
+    let mut unset = ALL_FLAGS;
+    for _ in 0..SEARCH_LIMIT {
+        if !readable(pc) {
+            return false;
+        }
+        // SAFETY: forwarded.
+        let i = unsafe { liveness::decode(pc) };
+        if i.is_invalid() {
+            return false;
+        }
+        let used = liveness::instruction_use(&mut factory, &i);
+        if used.flags_read & unset != 0 {
+            return true;
+        }
+        unset &= !used.flags_killed;
+        if unset == 0 {
+            return false;
+        }
+        match i.flow_control() {
+            FlowControl::Next => pc = i.next_ip(),
+            FlowControl::UnconditionalBranch => pc = i.near_branch_target(),
+            _ => return false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reads(code: &[u8]) -> bool {
+        let mut padded = code.to_vec();
+        padded.resize(code.len() + 16, 0x90);
+        let start = padded.as_ptr() as u64;
+        // SAFETY: the code is followed by more bytes than an instruction has.
+        unsafe { reads_flags(start, &|pc| pc < start + code.len() as u64) }
+    }
+
+    #[test]
+    fn a_reader_is_found_before_what_sets_the_flag() {
+        assert!(reads(&[0x74, 0x10]), "je");
+        assert!(reads(&[0x8b, 0x07, 0x0f, 0x94, 0xc0]), "mov eax, [rdi]; sete al");
+        assert!(!reads(&[0x85, 0xc0, 0x74, 0x10]), "test eax, eax; je");
+        assert!(reads(&[0xff, 0xc8, 0x72, 0x10]), "dec eax keeps the carry; jc");
+        assert!(!reads(&[0xff, 0xc8, 0x74, 0x10]), "dec eax; je");
+        assert!(reads(&[0xeb, 0x01, 0xcc, 0x11, 0xc0]), "jmp +1; int3; adc eax, eax");
+    }
+
+    #[test]
+    fn nothing_is_found_where_code_goes_elsewhere() {
+        assert!(!reads(&[0xc3, 0x74, 0x10]), "ret; je");
+        assert!(!reads(&[0xff, 0xe0, 0x74, 0x10]), "jmp rax; je");
+        assert!(!reads(&[0x90]), "the code ends");
+    }
+
+    #[test]
+    fn code_that_goes_away_is_forgotten() {
+        let mut conventions = Conventions::default();
+        conventions.add_returning(0x1000, 0x2000);
+        assert!(conventions.returns_flags(0x1fff) && !conventions.returns_flags(0x2000));
+        conventions.forget(0x2000, 0x3000);
+        assert!(conventions.returns_flags(0x1000));
+        conventions.forget(0x1800, 0x1900);
+        assert!(!conventions.returns_flags(0x1000));
+    }
+}

@@ -1,0 +1,75 @@
+// Hand-written assembly that returns and passes flags, as x264's does. Each function touches lines of
+// memory that the thread has not touched before, so that there is something to count before it leaves.
+#include <pthread.h>
+#include <stdio.h>
+
+// rdi: what is looked at. Returns "equal" if the bytes at rdi and rdi+64 are; al is never set.
+__asm__(".text\n"
+        ".p2align 4\n"
+        "returns_equal:\n"
+        "  movzbl 64(%rdi), %edx\n"
+        "  cmpb (%rdi), %dl\n"
+        "  movl %edx, 128(%rdi)\n"
+        "  movl 192(%rdi), %edx\n"
+        "  ret\n"
+        // The same by way of another function's return.
+        "returns_equal_through:\n"
+        "  call returns_equal\n"
+        "  movl %edx, 256(%rdi)\n"
+        "  ret\n"
+        // Takes the carry: writes it to 320(%rdi).
+        "takes_carry:\n"
+        "  movl 320(%rdi), %edx\n"
+        "  movl $0, %edx\n"
+        "  adcl $0, %edx\n"
+        "  movl %edx, 320(%rdi)\n"
+        "  ret\n"
+        ".globl assembly_calls\n"
+        ".type assembly_calls, @function\n"
+        // Returns bit 0: equal; bit 1: equal, through another function; bit 2: the carry came through.
+        "assembly_calls:\n"
+        "  push %rbx\n"
+        "  xorl %ebx, %ebx\n"
+        "  call returns_equal\n"
+        "  jne 1f\n"
+        "  orl $1, %ebx\n"
+        "1: call returns_equal_through\n"
+        "  movl $2, %ecx\n"
+        "  jne 2f\n"
+        "  orl %ecx, %ebx\n"
+        "2: cmpb $7, 384(%rdi)\n" // carry: less than 7
+        "  call takes_carry\n"
+        "  movl 320(%rdi), %edx\n"
+        "  leal (%rbx, %rdx, 4), %eax\n"
+        "  pop %rbx\n"
+        "  ret\n"
+        ".size assembly_calls, .-assembly_calls\n");
+
+int assembly_calls(unsigned char *bytes);
+
+enum { RECORD = 512, RECORDS = 2000 };
+static unsigned char records[RECORDS * RECORD] __attribute__((aligned(64)));
+
+static void *work(void *result) {
+    unsigned long sum = 0;
+    for (int k = 0; k < RECORDS; k++)
+        sum = sum * 31 + (unsigned)assembly_calls(records + k * RECORD);
+    *(unsigned long *)result = sum;
+    return 0;
+}
+
+int main(void) {
+    for (int k = 0; k < RECORDS; k++) {
+        records[k * RECORD] = (unsigned char)(k % 3);
+        records[k * RECORD + 64] = (unsigned char)(k % 2);
+        records[k * RECORD + 384] = (unsigned char)(k % 11);
+    }
+    for (int round = 0; round < 3; round++) {
+        unsigned long result;
+        pthread_t thread;
+        pthread_create(&thread, 0, work, &result);
+        pthread_join(thread, 0);
+        printf("%lx\n", result);
+    }
+    return 0;
+}
