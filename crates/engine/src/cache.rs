@@ -4,8 +4,8 @@
 //! Regions are never unmapped and blocks never moved, because a thread may be anywhere in them.
 
 use crate::control;
-use crate::recovery::{self, Entry, Parked};
-use alloc::boxed::Box;
+use crate::entries::Entries;
+use crate::recovery::{Entry, Parked};
 use alloc::vec::Vec;
 
 /// Bytes of a region.
@@ -55,7 +55,7 @@ pub struct Trampolines {
 /// A block's place.
 struct Placed {
     offset: u32,
-    entries: Box<[Entry]>,
+    entries: Entries,
 }
 
 /// One region.
@@ -65,6 +65,7 @@ pub struct Region {
     end: u64,
     pub trampolines: Trampolines,
     blocks: Vec<Placed>,
+    scratch: Vec<u8>,
 }
 
 /// What a thread stopped at a cache address is doing.
@@ -98,6 +99,7 @@ impl Region {
             end: base + REGION_BYTES as u64,
             trampolines: Trampolines::default(),
             blocks: Vec::new(),
+            scratch: Vec::new(),
         };
         let code = trampolines(base, stubs, &mut region.trampolines);
         // SAFETY: forwarded.
@@ -126,9 +128,10 @@ impl Region {
     }
 
     /// Places a block at the cursor.
-    pub fn place(&mut self, code: &[u8], entries: Vec<Entry>) {
+    pub fn place(&mut self, code: &[u8], entries: &[Entry]) {
         let offset = (self.cursor - self.base) as u32;
-        self.blocks.push(Placed { offset, entries: entries.into_boxed_slice() });
+        let entries = Entries::new(entries, &mut self.scratch);
+        self.blocks.push(Placed { offset, entries });
         // SAFETY: `has_room` is checked before translation, and a block is smaller than the margin.
         unsafe { self.write(code) };
     }
@@ -149,9 +152,7 @@ impl Region {
         let next = self.blocks.partition_point(|b| b.offset <= offset);
         if let Some(k) = next.checked_sub(1) {
             let block = &self.blocks[k];
-            return recovery::at(&block.entries, offset - block.offset)
-                .copied()
-                .map(Position::Block);
+            return block.entries.at(offset - block.offset).map(Position::Block);
         }
         // Trampolines are laid out in the order of the struct's fields.
         Some(match address {

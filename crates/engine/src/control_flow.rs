@@ -51,7 +51,7 @@ impl Body<'_> {
                 let correction = self.correction(k);
                 self.exits.push(Exit { rel32, target: i.near_branch_target(), correction });
             }
-            _ => return self.emitter.copy(i),
+            _ => return self.emitter.copy(i, self.source.bytes_of(i)),
         }
         Ok(())
     }

@@ -1,9 +1,11 @@
-//! Machine code output: the program's instructions through iced's encoder, our own as bytes.
+//! Machine code output: the program's instructions as they are where that is possible, our own as bytes
+//! or by [`encode`](crate::encode), the rest through iced's encoder.
 //!
 //! Every instruction of ours that touches the control block has the form `op gs:[disp32]`, which
 //! needs no register.
 
 use crate::control;
+use crate::encode;
 use crate::liveness;
 use crate::options::{FAR_ADDRESS_BITS, Options, Shadow};
 use crate::recovery::{Entry, Parked};
@@ -11,9 +13,13 @@ use crate::regs;
 use crate::track::Key;
 use alloc::vec::Vec;
 use iced_x86::{
-    Code, Encoder, IcedError, Instruction, InstructionInfoFactory, MemoryOperand, Mnemonic,
-    Register,
+    Code, Encoder, EncodingKind, IcedError, Instruction, InstructionInfoFactory, MemoryOperand,
+    Mnemonic, OpKind, Register,
 };
+
+/// What most blocks need, bytes and recovery entries.
+const CODE_BYTES: usize = 4 << 10;
+const ENTRIES: usize = 160;
 
 /// Distance that a 32-bit displacement surely reaches.
 const REACH: i64 = 0x7f00_0000;
@@ -23,10 +29,26 @@ pub fn reaches(a: u64, b: u64) -> bool {
     (a as i64).wrapping_sub(b as i64).unsigned_abs() < REACH as u64
 }
 
+/// Bytes of a constant operand of a legacy instruction.
+fn constant_bytes(kind: OpKind) -> usize {
+    match kind {
+        OpKind::Immediate8
+        | OpKind::Immediate8_2nd
+        | OpKind::Immediate8to16
+        | OpKind::Immediate8to32
+        | OpKind::Immediate8to64 => 1,
+        OpKind::Immediate16 => 2,
+        OpKind::Immediate32 | OpKind::Immediate32to64 => 4,
+        OpKind::Immediate64 => 8,
+        _ => 0,
+    }
+}
+
 /// Code under construction, to be placed at `base`.
 pub struct Emitter {
-    encoder: Encoder,
-    len: usize,
+    code: Vec<u8>,
+    /// Made when it is first needed, which is seldom.
+    encoder: Option<Encoder>,
     base: u64,
     entries: Vec<Entry>,
     shadow: Shadow,
@@ -36,10 +58,10 @@ pub struct Emitter {
 impl Emitter {
     pub fn new(base: u64, options: &Options) -> Self {
         Self {
-            encoder: Encoder::new(64),
-            len: 0,
+            code: Vec::with_capacity(CODE_BYTES),
+            encoder: None,
             base,
-            entries: Vec::new(),
+            entries: Vec::with_capacity(ENTRIES),
             shadow: options.shadow,
             block_shift: options.block_shift,
         }
@@ -47,12 +69,12 @@ impl Emitter {
 
     /// Bytes so far.
     pub fn len(&self) -> usize {
-        self.len
+        self.code.len()
     }
 
     /// Whether nothing has been emitted.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.code.is_empty()
     }
 
     /// Address of the first byte.
@@ -62,17 +84,17 @@ impl Emitter {
 
     /// Address of the next byte.
     pub fn ip(&self) -> u64 {
-        self.base + self.len as u64
+        self.base + self.code.len() as u64
     }
 
     /// The code and its recovery entries.
-    pub fn finish(mut self) -> (Vec<u8>, Vec<Entry>) {
-        (self.encoder.take_buffer(), self.entries)
+    pub fn finish(self) -> (Vec<u8>, Vec<Entry>) {
+        (self.code, self.entries)
     }
 
     /// From here on the program's state is parked like this, its counter at `pc`.
     pub fn mark(&mut self, pc: u64, parked: Parked) {
-        let offset = self.len as u32;
+        let offset = self.code.len() as u32;
         match self.entries.last_mut() {
             Some(last) if last.offset == offset => *last = Entry { offset, parked, pc },
             Some(last) if last.parked == parked && last.pc == pc => {}
@@ -81,8 +103,7 @@ impl Emitter {
     }
 
     pub fn bytes(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|b| self.encoder.write_u8(*b));
-        self.len += bytes.len();
+        self.code.extend_from_slice(bytes);
     }
 
     fn dword(&mut self, value: i32) {
@@ -91,15 +112,22 @@ impl Emitter {
 
     /// Encodes one instruction at the current address.
     pub fn instruction(&mut self, i: &Instruction) -> Result<(), IcedError> {
-        self.len += self.encoder.encode(i, self.ip())?;
+        let ip = self.ip();
+        if encode::encode(i, ip, &mut self.code) {
+            return Ok(());
+        }
+        let encoder = self.encoder.get_or_insert_with(|| Encoder::new(64));
+        encoder.encode(i, ip)?;
+        let bytes = encoder.take_buffer();
+        self.code.extend_from_slice(&bytes);
         Ok(())
     }
 
     /// `op r64, gs:[offset]` with a one-byte opcode and ModRM.
     fn gs_operand(&mut self, opcode: u8, register: usize, offset: i32) {
         let rex = 0x48 | ((register >> 3) as u8) << 2;
-        self.bytes(&[0x65, rex, opcode, ((register & 7) << 3) as u8 | 4, 0x25]);
-        self.dword(offset);
+        let [a, b, c, d] = offset.to_le_bytes();
+        self.bytes(&[0x65, rex, opcode, ((register & 7) << 3) as u8 | 4, 0x25, a, b, c, d]);
     }
 
     /// `mov gs:[offset], r64`
@@ -167,7 +195,7 @@ impl Emitter {
     pub fn open_branch(&mut self, opcode: &[u8]) -> usize {
         self.bytes(opcode);
         self.dword(0);
-        self.len - 4
+        self.code.len() - 4
     }
 
     /// As [`Self::open_branch`], with the rel32 inside one 64-byte line, so that it can be changed
@@ -274,15 +302,39 @@ impl Emitter {
         self.gs_operand(0x03, register, offset);
     }
 
-    /// Copies one of the program's instructions that does not branch. RIP-relative operands keep
-    /// their address; one out of reach goes through a borrowed register.
-    pub fn copy(&mut self, i: &Instruction) -> Result<(), IcedError> {
-        let mut copy = *i;
-        if !i.is_ip_rel_memory_operand() {
-            return self.instruction(&copy);
+    /// Copies an instruction with a RIP-relative operand in reach; false when it is not known where in it
+    /// the displacement is.
+    fn copy_relative(&mut self, i: &Instruction, bytes: &[u8]) -> bool {
+        if i.encoding() != EncodingKind::Legacy || i.memory_base() != Register::RIP {
+            return false;
         }
+        // Behind the displacement stands nothing but a constant.
+        let constants: usize = (0..i.op_count()).map(|k| constant_bytes(i.op_kind(k))).sum();
+        let Some(at) = bytes.len().checked_sub(4 + constants) else { return false };
+        let address = i.ip_rel_memory_address();
+        let distance = |from: u64| (address.wrapping_sub(from) as i32).to_le_bytes();
+        if bytes[at..at + 4] != distance(i.next_ip()) {
+            return false;
+        }
+        let (start, end) = (self.code.len(), self.ip() + bytes.len() as u64);
+        self.bytes(bytes);
+        self.code[start + at..start + at + 4].copy_from_slice(&distance(end));
+        true
+    }
+
+    /// Copies one of the program's instructions that does not branch and consists of `bytes`.
+    /// RIP-relative operands keep their address; one out of reach goes through a borrowed register.
+    pub fn copy(&mut self, i: &Instruction, bytes: &[u8]) -> Result<(), IcedError> {
+        if !i.is_ip_rel_memory_operand() {
+            self.bytes(bytes);
+            return Ok(());
+        }
+        let mut copy = *i;
         let address = i.ip_rel_memory_address();
         if reaches(self.ip(), address) {
+            if self.copy_relative(i, bytes) {
+                return Ok(());
+            }
             copy.set_memory_base(Register::RIP);
             return self.instruction(&copy);
         }

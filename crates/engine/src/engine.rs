@@ -154,7 +154,7 @@ impl Engine {
         // SAFETY: forwarded; the pad is entered when it is complete.
         unsafe {
             let pad = self.table.pad(target, base, &self.options, id, region.trampolines.direct);
-            region.place(&pad.code, pad.entries);
+            region.place(&pad.code, &pad.entries);
             self.blocks.add_link(pad.link);
             self.table.enter(target, base);
         }

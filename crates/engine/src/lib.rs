@@ -6,7 +6,8 @@
 //! displacement, [`checks`] merges the checks they need ([`probe`], [`descriptor`]), [`loops`]
 //! versions small loops, and
 //! [`translate`] emits everything through [`emit`]. [`cache`] holds the code, [`links`] connects
-//! blocks, [`recovery`] remembers how to rebuild the program's own registers at any cache address.
+//! blocks, [`recovery`] and [`entries`] remember how to rebuild the program's own registers at any
+//! cache address.
 //!
 //! Rules: `no_std` with `alloc`; no system calls (the embedder maps memory through [`Host`]); the
 //! engine runs under one lock, translated code runs without any.
@@ -28,7 +29,9 @@ mod conventions;
 mod counting;
 pub mod descriptor;
 pub mod emit;
+mod encode;
 pub mod engine;
+mod entries;
 pub mod indirect;
 pub mod links;
 pub mod liveness;

@@ -93,12 +93,6 @@ impl Entry {
     }
 }
 
-/// The entry that holds at `offset`.
-pub fn at(entries: &[Entry], offset: u32) -> Option<&Entry> {
-    let after = entries.partition_point(|e| e.offset <= offset);
-    after.checked_sub(1).map(|k| &entries[k])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,14 +144,5 @@ mod tests {
     fn a_borrowed_rax_wins_over_the_one_kept_for_flags() {
         let r = recovered(Parked { spill: 0, flags: true, flags_rax: true, ..Parked::NOTHING });
         assert_eq!(r.general[0], 11);
-    }
-
-    #[test]
-    fn an_entry_holds_until_the_next() {
-        let e = |offset, pc| Entry { offset, parked: Parked::NOTHING, pc };
-        let entries = [e(0, 1), e(10, 2)];
-        assert_eq!(at(&entries, 9).unwrap().pc, 1);
-        assert_eq!(at(&entries, 10).unwrap().pc, 2);
-        assert_eq!(at(&entries[1..], 9), None);
     }
 }

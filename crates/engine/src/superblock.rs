@@ -99,6 +99,16 @@ impl Superblock {
         block
     }
 
+    /// The bytes that an instruction of the block consists of.
+    pub fn bytes_of(&self, i: &Instruction) -> &[u8] {
+        if !self.original.is_empty() {
+            let at = (i.ip() - self.pc) as usize;
+            return &self.original[at..at + i.len()];
+        }
+        // SAFETY: it has been decoded there, and stays there while the engine's lock is held.
+        unsafe { core::slice::from_raw_parts(i.ip() as *const u8, i.len()) }
+    }
+
     /// The same loop `times` times in a row. Branches of all but the last copy are inverted in
     /// meaning: they leave towards the fall-through address.
     pub fn unrolled(&self, times: usize) -> Self {

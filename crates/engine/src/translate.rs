@@ -100,7 +100,7 @@ unsafe fn emit_block(
     let entry = body.emit(&head, &checks).ok()?;
     let finished =
         body.finish(entry, &mut engine.scanner, readable, engine.blocks.next_link()).ok()?;
-    engine.regions[region].place(&finished.code, finished.entries);
+    engine.regions[region].place(&finished.code, &finished.entries);
     for link in finished.links {
         engine.blocks.add_link(link);
     }
