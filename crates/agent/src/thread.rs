@@ -10,10 +10,11 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::control;
+use engine::options::FULL_BIT;
 use wire::session::{MAX_THREADS, ThreadPage, life, mode};
 
 /// Reader slots in a shadow word: threads that share a bank.
-const SLOTS: usize = 47;
+const SLOTS: usize = FULL_BIT as usize;
 const WRITER_SHIFT: u32 = 48;
 /// The agent's stack of a thread, for the dispatcher and slow paths.
 const STACK_BYTES: u64 = 256 << 10;
@@ -159,7 +160,7 @@ fn prepare_on(stacks: Option<u64>, parent: Option<u32>, start_routine: u64) -> O
     // Undirected words hold nothing but the thread.
     let own_word = match counting::mode() {
         mode::UNDIRECTED => id as u64 + 1,
-        _ => (id as u64 + 1) << WRITER_SHIFT | mask,
+        _ => (id as u64 + 1) << WRITER_SHIFT | 1 << FULL_BIT | mask,
     };
     let mut thread = Thread::new(id as u64, page as u64, stacks);
     (thread.mask, thread.own_word, thread.bank) = (mask, own_word, bank as u64);

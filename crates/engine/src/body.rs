@@ -6,9 +6,10 @@ use crate::checks::{Check, Plan};
 use crate::control;
 use crate::counting::Flush;
 use crate::emit::Emitter;
+use crate::heads::Head;
 use crate::indirect::Table;
 use crate::liveness::BlockLiveness;
-use crate::loops::HeadCheck;
+use crate::loops::HeadTests;
 use crate::options::Options;
 use crate::recovery::Parked;
 use crate::regs::{RAX, RDX};
@@ -59,20 +60,27 @@ pub(crate) struct Correction {
 pub(crate) struct Slow {
     /// rel32s of the tests that fail.
     pub failures: Vec<usize>,
-    /// rel32s taken when bytes have not been written yet; the first register still has the address.
-    pub missing: Vec<usize>,
-    /// rel32 of the jump to what is asked about the second of two lines, and the offset to go on at
-    /// when the answer is good.
-    pub crossing: Option<(usize, usize)>,
+    /// rel32 of the jump taken when the window is not aligned, and the offset to go on at once its
+    /// highest byte has been asked about.
+    pub unaligned: Option<(usize, usize)>,
     /// Offset after the check.
     pub resume: usize,
     pub check: Check,
-    /// The first holds the address; the second is there if bytes are told apart.
-    pub registers: [usize; 2],
+    /// Free to be used.
+    pub register: usize,
+    /// Others that are free here.
+    pub free: u16,
     /// Displacement of the check's lowest byte with the registers as they are here.
     pub displacement: i64,
     pub pc: u64,
     pub parked: Parked,
+}
+
+impl Slow {
+    /// Displacement of the check's highest byte.
+    pub fn last_byte(&self) -> i64 {
+        self.displacement.wrapping_add(self.check.span - 1)
+    }
 }
 
 /// What the surroundings of a block are.
@@ -112,9 +120,8 @@ pub(crate) struct Body<'a> {
     pub fixups: Vec<(usize, i64)>,
     /// The same for 8-bit displacements, with their values.
     pub short_fixups: Vec<(usize, u8)>,
-    /// rel32s of the tests in a versioned loop's head, and the registers to restore when one fails.
-    pub head_failures: Vec<usize>,
-    pub head_spilled: [Option<usize>; 2],
+    /// The head of a versioned loop, if it is one.
+    pub head: Option<Head>,
     /// How a block of code that changes finds out that it has.
     pub self_check: Option<SelfCheck>,
 }
@@ -152,8 +159,7 @@ impl<'a> Body<'a> {
             literals: Vec::new(),
             fixups: Vec::new(),
             short_fixups: Vec::new(),
-            head_failures: Vec::new(),
-            head_spilled: [None; 2],
+            head: None,
             self_check: None,
         }
     }
@@ -164,7 +170,7 @@ impl<'a> Body<'a> {
     }
 
     /// Emits the hot part; returns the entry's address.
-    pub fn emit(&mut self, head: &[HeadCheck], checks: &[Check]) -> Result<u64> {
+    pub fn emit(&mut self, tests: &HeadTests, checks: &[Check]) -> Result<u64> {
         let count = self.options.counts();
         self.emitter.align(16);
         let entry = self.emitter.ip();
@@ -172,8 +178,8 @@ impl<'a> Body<'a> {
         if self.hook {
             self.emitter.store(RDX, control::START_ROUTINE);
         }
-        if !head.is_empty() {
-            self.emit_head(head)?;
+        if !tests.words.is_empty() {
+            self.emit_head(tests)?;
         }
         let counted_at = count.then(|| self.flags_dead()).flatten();
         self.counted_at = counted_at.unwrap_or(0);

@@ -11,8 +11,9 @@
 use crate::access::{self, Access, Repeat};
 use crate::descriptor::Member;
 use crate::liveness::BlockLiveness;
-use crate::options::{Mode, Options};
-use crate::probe::{self, Probe, Written};
+use crate::options::{LINE_SHIFT, Mode, Options};
+use crate::probe;
+use crate::probing::key_registers;
 use crate::track::{Key, Snapshot, Tracker};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -45,27 +46,30 @@ impl Check {
         self.displacement.wrapping_add(self.span)
     }
 
-    /// What is asked at the lowest byte.
-    pub fn low(&self, mode: Mode) -> Probe {
-        let told_apart = mode == Mode::Detail && self.exclusive;
-        let written = if told_apart { Written::From(self.written) } else { Written::Any };
-        Probe { displacement: self.displacement, exclusive: self.exclusive, written }
+    /// How to find out whether it touches two blocks.
+    pub fn crossing(&self) -> Crossing {
+        let whole = |m: &Member| m.bytes == self.span;
+        if !self.may_cross {
+            Crossing::Impossible
+        } else if matches!(self.span, 2 | 4 | 8) && self.members.iter().all(whole) {
+            Crossing::IfUnaligned
+        } else {
+            Crossing::Possible
+        }
     }
 
-    /// What is asked at the highest byte, if that may be in another block or line.
-    pub fn high(&self, mode: Mode) -> Option<Probe> {
-        let told_apart = mode == Mode::Detail && self.exclusive;
-        let upto = || Written::UpTo(probe::up_to(self.written, self.span));
-        self.may_cross.then(|| Probe {
-            displacement: self.end() - 1,
-            exclusive: self.exclusive,
-            written: if told_apart { upto() } else { Written::Any },
-        })
+    /// Registers that its address is made of.
+    pub fn registers(&self) -> u16 {
+        key_registers(&self.key)
     }
 
-    /// Probes that it costs.
+    /// Instructions that it costs when it passes.
     fn cost(&self) -> usize {
-        1 + usize::from(self.may_cross)
+        match self.crossing() {
+            Crossing::Impossible => 5,
+            Crossing::IfUnaligned => 7,
+            Crossing::Possible => 10,
+        }
     }
 
     /// Whether both may touch the same block at addresses made of the same registers.
@@ -83,6 +87,15 @@ impl Check {
         let bytes = || other.written << at & !self.written == 0;
         inside && strong && (mode != Mode::Detail || !other.exclusive || bytes())
     }
+}
+
+/// Whether a check's window touches two blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Crossing {
+    Impossible,
+    /// One variable of a size that compilers align: only if this one is not aligned.
+    IfUnaligned,
+    Possible,
 }
 
 /// The accesses of a superblock and where it may be left.
@@ -187,7 +200,7 @@ pub fn plan(
             next += 1;
         }
         for window in windows(a, options) {
-            let check = check_of(plan, a, window, options.mode);
+            let check = check_of(plan, a, window, options);
             if !options.merge || separate(a) || !merge(&mut checks[epoch..], &check, options) {
                 checks.push(check);
             }
@@ -204,21 +217,37 @@ pub fn plan(
 }
 
 /// The check of one window of an access.
-fn check_of(plan: &Plan, a: &Access, (at, span, may_cross): (i64, i64, bool), mode: Mode) -> Check {
+fn check_of(
+    plan: &Plan,
+    a: &Access,
+    (at, span, unaligned): (i64, i64, bool),
+    options: &Options,
+) -> Check {
     let (key, displacement) = plan.snapshots[a.position].name(a);
     let Access { position, reads, writes, .. } = *a;
+    let low = displacement.wrapping_add(at);
     Check {
         key,
-        displacement: displacement.wrapping_add(at),
+        displacement: low,
         span,
         written: if a.writes { probe::first(span) } else { 0 },
         position,
         segment: plan.segments[position],
-        exclusive: writes || mode == Mode::Undirected,
-        may_cross: may_cross && span > 1,
+        exclusive: writes || options.mode == Mode::Undirected,
+        may_cross: unaligned && may_cross(&key, low, span, options),
         // Every window has the whole access: the slow path sees it once and as it is.
         members: vec![Member { position, displacement, bytes: a.size, reads, writes }],
     }
+}
+
+/// Whether `span` bytes from `low` on may lie in two blocks, or two lines where bytes are told apart.
+fn may_cross(key: &Key, low: i64, span: i64, options: &Options) -> bool {
+    let unit = match options.mode {
+        Mode::Detail => options.block_bytes().min(1 << LINE_SHIFT),
+        _ => options.block_bytes(),
+    };
+    let inside = (low & (unit - 1)) + span <= unit;
+    span > 1 && !(is_absolute(key) && !key.fs && inside)
 }
 
 /// Whether an earlier check of the same address covers `new`, possibly by growing it to a write.
@@ -263,10 +292,10 @@ fn group(checks: &mut Vec<Check>, options: &Options) {
         if !members.contains(&x) {
             continue;
         }
-        if members.iter().map(|&y| checks[y].cost()).sum::<usize>() < 3 {
+        let joined = join(members.iter().map(|&y| &checks[y]), options);
+        if members.iter().map(|&y| checks[y].cost()).sum::<usize>() <= joined.cost() {
             continue;
         }
-        let joined = join(members.iter().map(|&y| &checks[y]));
         members.iter().for_each(|&y| dead[y] = true);
         dead[x] = false;
         checks[x] = joined;
@@ -314,7 +343,7 @@ fn in_order(
 }
 
 /// One check for all of `parts`.
-fn join<'a>(parts: impl Iterator<Item = &'a Check> + Clone) -> Check {
+fn join<'a>(parts: impl Iterator<Item = &'a Check> + Clone, options: &Options) -> Check {
     let first = parts.clone().next().expect("at least one check");
     let low = parts.clone().map(|c| c.displacement).min().expect("at least one check");
     let end = parts.clone().map(Check::end).max().expect("at least one check");
@@ -327,7 +356,7 @@ fn join<'a>(parts: impl Iterator<Item = &'a Check> + Clone) -> Check {
         span: end - low,
         written: parts.clone().filter_map(shifted).fold(0, |all, bytes| all | bytes),
         position: parts.map(|c| c.position).min().expect("at least one check"),
-        may_cross: true,
+        may_cross: may_cross(&first.key, low, end - low, options),
         members,
         ..first.clone()
     }

@@ -26,11 +26,10 @@ fn windows_of(checks: &[Check]) -> Vec<(i64, i64)> {
     checks.iter().map(|c| (c.displacement, c.span)).collect()
 }
 
-/// Addresses that are asked about.
+/// Addresses that are asked about, the second only in case they are not aligned.
 fn probed(checks: &[Check]) -> Vec<i64> {
-    let mode = Mode::Matrix;
-    let both = |c: &Check| [Some(c.low(mode)), c.high(mode)];
-    checks.iter().flat_map(both).flatten().map(|p| p.displacement).collect()
+    let both = |c: &Check| [Some(c.displacement), c.may_cross.then(|| c.end() - 1)];
+    checks.iter().flat_map(both).flatten().collect()
 }
 
 #[test]

@@ -26,9 +26,9 @@ impl Body<'_> {
         readable: &dyn Fn(u64) -> bool,
         first_link: usize,
     ) -> Result<Finished> {
-        self.fail_head();
-        for slow in core::mem::take(&mut self.slow) {
-            self.emit_slow(&slow)?;
+        self.finish_head()?;
+        for mut slow in core::mem::take(&mut self.slow) {
+            self.emit_slow(&mut slow)?;
         }
         let mut links = Vec::new();
         for exit in core::mem::take(&mut self.exits) {

@@ -7,7 +7,7 @@
 pub const SELF: i32 = 0;
 /// The thread's reader bit in shadow words.
 pub const MASK: i32 = 8;
-/// The shadow word of a block that this thread wrote last and nobody else has read since.
+/// The shadow word of a block that this thread has written whole and nobody else has read since.
 pub const OWN_WORD: i32 = 16;
 /// Base of the thread's shadow bank divided by 8 (far shadow only).
 pub const BANK_BASE8: i32 = 24;

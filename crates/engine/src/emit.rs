@@ -102,6 +102,11 @@ impl Emitter {
         }
     }
 
+    /// How the state is parked here.
+    pub fn parked(&self) -> Parked {
+        self.entries.last().map_or(Parked::NOTHING, |e| e.parked)
+    }
+
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.code.extend_from_slice(bytes);
     }
@@ -353,7 +358,7 @@ impl Emitter {
         copy.set_memory_base(r);
         copy.set_memory_displacement64(0);
         copy.set_memory_displ_size(0);
-        let parked = self.entries.last().map_or(Parked::NOTHING, |e| e.parked);
+        let parked = self.parked();
         self.store(borrowed, control::FAR_SPILL);
         self.mark(i.ip(), Parked { far: borrowed as u8, ..parked });
         self.instruction(&Instruction::with2(Code::Mov_r64_imm64, r, address)?)?;

@@ -34,6 +34,16 @@ pub struct HeadCheck {
     pub probe: Probe,
 }
 
+/// What the head of a versioned loop tests.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct HeadTests {
+    /// The words of all blocks.
+    pub words: Vec<HeadCheck>,
+    /// Where the words say that blocks are not written whole: the bytes. Empty if bytes are not told
+    /// apart.
+    pub bytes: Vec<HeadCheck>,
+}
+
 /// An access whose addresses are known at the head.
 struct Touch {
     key: Key,
@@ -44,7 +54,7 @@ struct Touch {
 
 /// A loop split into what its head tests and what its body still checks.
 pub struct Versioned {
-    pub head: Vec<HeadCheck>,
+    pub head: HeadTests,
     pub rest: Vec<Access>,
 }
 
@@ -76,7 +86,8 @@ pub fn version(
         touches.push(Touch { key, displacement, bytes: a.size, exclusive });
     }
     let head = cover(&touches, options);
-    (!head.is_empty() && head.len() <= MOST_HEAD_CHECKS).then_some(Versioned { head, rest })
+    (!head.words.is_empty() && head.words.len() <= MOST_HEAD_CHECKS)
+        .then_some(Versioned { head, rest })
 }
 
 /// Whether the access has the same address in the second iteration as in the first.
@@ -93,8 +104,8 @@ pub fn is_on_stack(a: &Access) -> bool {
 }
 
 /// The tests that cover all touches, stream by stream.
-fn cover(touches: &[Touch], options: &Options) -> Vec<HeadCheck> {
-    let mut head = Vec::new();
+fn cover(touches: &[Touch], options: &Options) -> HeadTests {
+    let mut head = HeadTests::default();
     let mut used = vec![false; touches.len()];
     for x in 0..touches.len() {
         if used[x] {
@@ -109,12 +120,13 @@ fn cover(touches: &[Touch], options: &Options) -> Vec<HeadCheck> {
                 stream.push(&touches[y]);
             }
         }
-        let probes = if options.mode == Mode::Detail && touches[x].exclusive {
-            cover_bytes(&stream, options.window())
-        } else {
-            cover_blocks(&stream, options.window(), touches[x].exclusive)
-        };
-        head.extend(probes.into_iter().map(|probe| HeadCheck { key: touches[x].key, probe }));
+        let (key, exclusive) = (touches[x].key, touches[x].exclusive);
+        let check = |probe| HeadCheck { key, probe };
+        head.words
+            .extend(cover_blocks(&stream, options.window(), exclusive).into_iter().map(check));
+        if options.mode == Mode::Detail && exclusive {
+            head.bytes.extend(cover_bytes(&stream, options.window()).into_iter().map(check));
+        }
     }
     head
 }
@@ -234,7 +246,7 @@ mod tests {
         // mov rax,[rdi]; add rdi,8; cmp rdi,rsi; jne top
         let v = versioned(&[0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 8, 0x48, 0x39, 0xf7, 0x75, 0xf4])
             .unwrap();
-        let at: Vec<i64> = v.head.iter().map(|h| h.probe.displacement).collect();
+        let at: Vec<i64> = v.head.words.iter().map(|h| h.probe.displacement).collect();
         assert_eq!(at, [0, 63]);
         assert!(v.rest.is_empty());
     }
@@ -245,7 +257,7 @@ mod tests {
         let v =
             versioned(&[0x48, 0x8b, 0x07, 0x48, 0x83, 0xef, 0x80, 0x48, 0x39, 0xf7, 0x75, 0xf4])
                 .unwrap();
-        assert_eq!(v.head.len(), 16);
+        assert_eq!(v.head.words.len(), 16);
     }
 
     #[test]
@@ -258,10 +270,12 @@ mod tests {
         .unwrap();
         let every_other = 0x0f0f_0f0f_0f0f_0f0f;
         let asked: Vec<_> =
-            v.head.iter().map(|h| (h.probe.displacement, h.probe.written)).collect();
+            v.head.bytes.iter().map(|h| (h.probe.displacement, h.probe.written)).collect();
         let upto = Written::UpTo(every_other << 4);
         assert_eq!(asked, [(0, Written::From(every_other)), (59, upto)]);
-        assert!(v.head.iter().all(|h| h.probe.exclusive));
+        assert!(v.head.bytes.iter().all(|h| h.probe.exclusive));
+        let words: Vec<i64> = v.head.words.iter().map(|h| h.probe.displacement).collect();
+        assert_eq!(words, [0, 59]);
     }
 
     /// Whether the probes ask for every byte of the run, wherever lines begin, and for nothing else.

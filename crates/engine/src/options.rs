@@ -35,6 +35,9 @@ pub enum Mode {
 /// Bits of the bytes-written shadow lie this much above the words (near shadow only): bit 46 of the
 /// address, bit 43 of the index.
 pub const WRITTEN_INDEX_BIT: i32 = 43;
+/// Bit of a shadow word that says that the last writer has written the whole block since it took it; set
+/// in [`control::OWN_WORD`](crate::control::OWN_WORD), and clear in a word only where bytes are told apart.
+pub const FULL_BIT: i32 = 46;
 /// log2 of the line whose bytes one word of the bytes-written shadow describes.
 pub const LINE_SHIFT: u32 = 6;
 

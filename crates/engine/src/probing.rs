@@ -2,12 +2,11 @@
 //!
 //! Neighbours: [`checks`](crate::checks) decides what is asked, [`body`](crate::body) where.
 
-use crate::body::{Body, Result, SPILLS, Slow, parked_with};
-use crate::checks::Check;
+use crate::body::{Body, Result, Slow};
+use crate::checks::{Check, Crossing};
 use crate::control;
 use crate::descriptor;
-use crate::loops::HeadCheck;
-use crate::options::{LINE_SHIFT, Mode, Shadow, WRITTEN_INDEX_BIT};
+use crate::options::{FULL_BIT, LINE_SHIFT, Mode, Shadow, WRITTEN_INDEX_BIT};
 use crate::probe::{Probe, Written, first};
 use crate::recovery::Parked;
 use crate::regs::{self, RSP};
@@ -16,37 +15,14 @@ use alloc::vec::Vec;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 /// Registers that an address is made of.
-fn key_registers(key: &Key) -> u16 {
+pub(crate) fn key_registers(key: &Key) -> u16 {
     [key.base, key.index].into_iter().filter_map(regs::number).map(regs::bit).fold(0, |a, b| a | b)
 }
 
-const JE: [u8; 2] = [0x0f, 0x84];
-const JNE: [u8; 2] = [0x0f, 0x85];
+pub(crate) const JE: [u8; 2] = [0x0f, 0x84];
+pub(crate) const JNE: [u8; 2] = [0x0f, 0x85];
 
 impl Body<'_> {
-    /// Tests the ranges of a versioned loop; a failure goes to the ordinary body.
-    pub fn emit_head(&mut self, head: &[HeadCheck]) -> Result<()> {
-        let pc = self.source.pc;
-        let used = head.iter().fold(regs::bit(RSP), |set, h| set | key_registers(&h.key));
-        let wanted = if head.iter().any(|h| h.probe.written != Written::Any) { 2 } else { 1 };
-        let free = !self.liveness.live[0].regs & !used;
-        let mut registers = [0; 2];
-        let mut candidates = bits(free).chain(bits(!used & !free));
-        for register in registers.iter_mut().take(wanted) {
-            *register = candidates.next().expect("addresses do not use all registers");
-            if free >> *register & 1 == 0 {
-                self.spill(*register, pc, false);
-            }
-        }
-        self.head_spilled = self.spilled;
-        for h in head {
-            let failures = self.emit_probe(registers, &h.key, h.probe.displacement, &h.probe)?;
-            self.head_failures.extend(failures);
-        }
-        self.release(pc);
-        Ok(())
-    }
-
     /// The checks before instruction `k`.
     pub fn emit_checks(&mut self, k: usize, checks: &[&Check]) -> Result<()> {
         if checks.is_empty() {
@@ -68,68 +44,62 @@ impl Body<'_> {
 
     fn emit_check(&mut self, k: usize, check: &Check, flags: bool) -> Result<()> {
         let pc = self.source.instructions[k].ip();
-        let mode = self.options.mode;
         let displacement = self.plan.snapshots[k].displacement_here(&check.key, check.displacement);
-        let used = key_registers(&check.key) | regs::bit(RSP);
+        let used = check.registers() | regs::bit(RSP);
         for slot in 0..2 {
             if self.spilled[slot].is_some_and(|r| used >> r & 1 != 0) {
                 self.release_slot(slot, pc, flags);
             }
         }
-        let low = check.low(mode);
-        let wanted = if low.written == Written::Any { 1 } else { 2 };
-        let registers = self.check_registers(k, used, pc, flags, wanted);
+        let register = self.check_register(k, used, pc, flags);
+        let borrowed = self.spilled.into_iter().flatten().fold(0, |set, r| set | regs::bit(r));
+        let free = !self.liveness.live[k].regs | borrowed;
         let mut slow = Slow {
             failures: Vec::new(),
-            missing: Vec::new(),
-            crossing: None,
+            unaligned: None,
             resume: 0,
             check: check.clone(),
-            registers,
+            register,
+            free: free & !used & !regs::bit(register),
             displacement,
             pc,
             parked: Parked { flags, ..self.parked() },
         };
-        if mode == Mode::Trace {
+        if self.options.mode == Mode::Trace {
             slow.failures.push(self.emitter.open_branch(&[0xe9]));
-        } else if low.written == Written::Any {
-            slow.failures = self.emit_probe(registers, &check.key, displacement, &low)?;
-            if let Some(high) = check.high(mode) {
-                let last = displacement.wrapping_add(check.span - 1);
-                slow.failures.extend(self.emit_probe(registers, &check.key, last, &high)?);
-            }
         } else {
-            self.emit_told_apart(&mut slow, &low)?;
+            self.emit_words_question(&mut slow)?;
         }
         slow.resume = self.emitter.len();
         self.slow.push(slow);
         Ok(())
     }
 
-    /// A check of written bytes: the lowest byte's line here, the highest byte's in the cold part,
-    /// for windows that do lie in two lines.
-    fn emit_told_apart(&mut self, slow: &mut Slow, low: &Probe) -> Result<()> {
-        let [address, _] = slow.registers;
-        self.emitter.address(regs::full(address), &slow.check.key, slow.displacement)?;
-        slow.missing = self.emit_written(slow.registers, low.written)?;
-        if slow.check.may_cross {
-            let rel32 = self.emit_crossing(slow)?;
-            slow.crossing = Some((rel32, self.emitter.len()));
+    /// Asks the word of the window's lowest byte, and that of its highest if it may be another.
+    fn emit_words_question(&mut self, slow: &mut Slow) -> Result<()> {
+        let check = &slow.check;
+        match check.crossing() {
+            Crossing::IfUnaligned => {
+                self.emitter.address(regs::full(slow.register), &check.key, slow.displacement)?;
+                self.emit_test_low(slow.register, check.span as u32 - 1)?;
+                let rel32 = self.emitter.open_branch(&JNE);
+                slow.unaligned = Some((rel32, self.emitter.len()));
+                slow.failures.push(self.emit_word(slow.register, check.exclusive)?);
+            }
+            crossing => {
+                slow.failures.push(self.emit_word_at(slow, slow.displacement)?);
+                if crossing == Crossing::Possible {
+                    slow.failures.push(self.emit_word_at(slow, slow.last_byte())?);
+                }
+            }
         }
-        slow.failures.push(self.emit_word(address, low.exclusive)?);
         Ok(())
     }
 
-    /// Whether the window, whose address is in the first register, lies in two lines or blocks.
-    pub fn emit_crossing(&mut self, slow: &Slow) -> Result<usize> {
-        let [address, other] = slow.registers;
-        let (a, o) = (regs::full(address), regs::full(other));
-        // lea other, [address + span - 1]; xor other, address; test other, line or block
-        let last = MemoryOperand::with_base_displ(a, slow.check.span - 1);
-        self.emitter.instruction(&Instruction::with2(Code::Lea_r64_m, o, last)?)?;
-        self.emitter.instruction(&Instruction::with2(Code::Xor_r64_rm64, o, a)?)?;
-        self.emit_test_low(other, 1 << self.options.block_shift.min(LINE_SHIFT))?;
-        Ok(self.emitter.open_branch(&JNE))
+    fn emit_word_at(&mut self, slow: &Slow, displacement: i64) -> Result<usize> {
+        self.emitter.shadow_word(slow.register, &slow.check.key, displacement)?;
+        self.emitter.test_word(slow.register, slow.check.exclusive);
+        Ok(self.open_word_branch(slow.check.exclusive))
     }
 
     /// Asks one probe; returns the rel32s that are taken when the answer is no. The second register
@@ -138,17 +108,16 @@ impl Body<'_> {
         &mut self,
         registers: [usize; 2],
         key: &Key,
-        displacement: i64,
         probe: &Probe,
     ) -> Result<Vec<usize>> {
         if probe.written == Written::Any {
-            self.emitter.shadow_word(registers[0], key, displacement)?;
+            self.emitter.shadow_word(registers[0], key, probe.displacement)?;
             self.emitter.test_word(registers[0], probe.exclusive);
             return Ok([self.open_word_branch(probe.exclusive)].into());
         }
-        self.emitter.address(regs::full(registers[0]), key, displacement)?;
+        self.emitter.address(regs::full(registers[0]), key, probe.displacement)?;
         let mut failures = self.emit_written(registers, probe.written)?;
-        failures.push(self.emit_word(registers[0], probe.exclusive)?);
+        failures.push(self.emit_taken(registers[0])?);
         Ok(failures)
     }
 
@@ -161,6 +130,15 @@ impl Body<'_> {
         self.emitter.word_of_address(register)?;
         self.emitter.test_word(register, exclusive);
         Ok(self.open_word_branch(exclusive))
+    }
+
+    /// Whether the address in a register is in a block that is this thread's, written whole or not.
+    pub fn emit_taken(&mut self, register: usize) -> Result<usize> {
+        self.emitter.word_of_address(register)?;
+        let r = regs::full(register);
+        self.emitter.instruction(&Instruction::with2(Code::Bts_rm64_imm8, r, FULL_BIT)?)?;
+        self.emitter.test_word(register, true);
+        Ok(self.emitter.open_branch(&JNE))
     }
 
     /// Tests the bytes-written shadow for the address in the first register, which keeps it.
@@ -248,7 +226,7 @@ impl Body<'_> {
     }
 
     /// `test r32, bits` or its one-byte form.
-    fn emit_test_low(&mut self, register: usize, bits: u32) -> Result<()> {
+    pub fn emit_test_low(&mut self, register: usize, bits: u32) -> Result<()> {
         let test = if bits < 0x100 {
             let low = Register::AL as usize;
             // iced counts AL CL DL BL AH CH DH BH SPL BPL SIL DIL R8L …
@@ -262,32 +240,16 @@ impl Body<'_> {
         self.emitter.instruction(&test)
     }
 
-    /// Registers for a check before instruction `k`: borrowed ones, dead ones, and those whose next
+    /// A register for a check before instruction `k`: a borrowed one, a dead one, or the one whose next
     /// use is farthest away, borrowed now.
-    fn check_registers(
-        &mut self,
-        k: usize,
-        used: u16,
-        pc: u64,
-        flags: bool,
-        wanted: usize,
-    ) -> [usize; 2] {
-        let mut registers = [0; 2];
-        let mut taken = used;
-        for register in registers.iter_mut().take(wanted) {
-            let borrowed = self.spilled.into_iter().flatten().find(|r| taken >> r & 1 == 0);
-            let dead = bits(!self.liveness.live[k].regs & !taken).next();
-            *register = match borrowed.or(dead) {
-                Some(register) => register,
-                None => {
-                    let register = self.farthest(k, taken);
-                    self.spill(register, pc, flags);
-                    register
-                }
-            };
-            taken |= regs::bit(*register);
-        }
-        registers
+    fn check_register(&mut self, k: usize, used: u16, pc: u64, flags: bool) -> usize {
+        let borrowed = self.spilled.into_iter().flatten().find(|r| used >> r & 1 == 0);
+        let dead = || bits(!self.liveness.live[k].regs & !used).next();
+        borrowed.or_else(dead).unwrap_or_else(|| {
+            let register = self.farthest(k, used);
+            self.spill(register, pc, flags);
+            register
+        })
     }
 
     /// The register outside `taken` whose next use from instruction `k` on is farthest away.
@@ -302,27 +264,21 @@ impl Body<'_> {
         bits(!taken).max_by_key(next_use).expect("an address uses at most two registers")
     }
 
-    /// Hands the check's accesses and the way back to the slow path; only the check's registers are
-    /// touched. Before that, what is asked about the second line, if there is one.
-    pub fn emit_slow(&mut self, slow: &Slow) -> Result<()> {
-        let [address, _] = slow.registers;
+    /// Hands the check's accesses and the way back to the slow path; only the check's register is
+    /// touched. Before that, whatever else can be asked.
+    pub fn emit_slow(&mut self, slow: &mut Slow) -> Result<()> {
+        let address = slow.register;
         let r = regs::full(address);
         self.emitter.mark(slow.pc, slow.parked);
-        let mut failures = slow.failures.clone();
-        failures.extend(self.emit_note(slow)?);
-        if let (Some((rel32, resume)), Some(high)) =
-            (slow.crossing, slow.check.high(self.options.mode))
-        {
-            self.fixups.push((rel32, self.emitter.len() as i64));
-            let last = slow.displacement.wrapping_add(slow.check.span - 1);
-            failures.extend(self.emit_probe(slow.registers, &slow.check.key, last, &high)?);
+        if let Some((rel32, resume)) = slow.unaligned {
+            self.lead_here(&[rel32]);
+            slow.failures.push(self.emit_word_at(slow, slow.last_byte())?);
             self.emitter.address(r, &slow.check.key, slow.displacement)?;
             let rel32 = self.emitter.open_branch(&[0xe9]);
             self.fixups.push((rel32, resume as i64));
         }
-        for rel32 in failures {
-            self.fixups.push((rel32, self.emitter.len() as i64));
-        }
+        let failures = self.emit_bytes_question(slow)?;
+        self.lead_here(&failures);
         self.emitter.address(r, &slow.check.key, slow.displacement)?;
         self.emitter.store(address, control::ADDRESS);
         let rel32 = self.open_address(address);
@@ -339,32 +295,20 @@ impl Body<'_> {
         Ok(())
     }
 
+    /// Lets rel32s lead to what is emitted next.
+    pub fn lead_here(&mut self, rel32s: &[usize]) {
+        let here = self.emitter.len() as i64;
+        self.fixups.extend(rel32s.iter().map(|rel32| (*rel32, here)));
+    }
+
     /// `lea register, [rip + rel32]`; returns the offset of the rel32.
     fn open_address(&mut self, register: usize) -> usize {
         let rex = 0x48 | ((register >> 3) as u8) << 2;
         self.emitter.open_branch(&[rex, 0x8d, ((register & 7) << 3) as u8 | 5])
     }
-
-    /// Where the head of a versioned loop goes when a test fails: one iteration of the ordinary body.
-    pub fn fail_head(&mut self) {
-        let Some(again) = self.again else { return };
-        let here = self.emitter.len() as i64;
-        for rel32 in core::mem::take(&mut self.head_failures) {
-            self.fixups.push((rel32, here));
-        }
-        let pc = self.source.pc;
-        self.emitter.mark(pc, parked_with(self.head_spilled));
-        for (slot, offset) in SPILLS.into_iter().enumerate() {
-            if let Some(register) = self.head_spilled[slot].take() {
-                self.emitter.load(register, offset);
-                self.emitter.mark(pc, parked_with(self.head_spilled));
-            }
-        }
-        self.emitter.jump(again.plain);
-    }
 }
 
 /// The numbers of the bits that are set.
-fn bits(set: u16) -> impl Iterator<Item = usize> {
+pub(crate) fn bits(set: u16) -> impl Iterator<Item = usize> {
     (0..16).filter(move |r| set >> r & 1 != 0)
 }

@@ -14,9 +14,8 @@ use crate::checks;
 use crate::emit::Emitter;
 use crate::engine::Engine;
 use crate::liveness::{self, BlockLiveness, Live, Scanner};
-use crate::loops;
+use crate::loops::{self, HeadTests};
 use crate::superblock::Superblock;
-use alloc::vec::Vec;
 use iced_x86::{FlowControl, Instruction, Mnemonic};
 
 /// Length of `syscall`; it stands right before the address in gs:RESUME.
@@ -73,7 +72,7 @@ unsafe fn emit_block(
     let options = engine.options;
     let plan = checks::survey(&source.instructions, &liveness, options.counts());
     let (head, accesses) = match again {
-        None => (Vec::new(), plan.accesses.clone()),
+        None => (HeadTests::default(), plan.accesses.clone()),
         Some(l) => {
             let version = loops::version(&plan, &liveness, l.body, &options)?;
             (version.head, version.rest)
@@ -86,7 +85,7 @@ unsafe fn emit_block(
     engine.statistics.blocks += 1;
     engine.statistics.instructions += source.instructions.len() as u64;
     engine.statistics.accesses += plan.accesses.len() as u64;
-    engine.statistics.checks += (checks.len() + head.len()) as u64;
+    engine.statistics.checks += (checks.len() + head.words.len()) as u64;
     engine.statistics.unseen += u64::from(plan.unseen);
     let target = Target {
         trampolines: engine.trampolines(region),

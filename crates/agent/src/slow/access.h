@@ -49,8 +49,8 @@ static u64 join_readers(struct thread *t, u64 address) {
         return __atomic_fetch_or(own, t->mask, __ATOMIC_RELAXED);
     u64 before = *own, truth = *word_in(0, address);
     u64 writer = truth >> WRITER_SHIFT;
-    u64 readers = (before & (FOREIGN | READERS)) | t->mask;
-    __atomic_store_n(own, (truth & ~(FOREIGN | READERS)) | readers, __ATOMIC_RELAXED);
+    u64 kept = (before & (FOREIGN | FULL | READERS)) | t->mask;
+    __atomic_store_n(own, (truth & ~(FOREIGN | FULL | READERS)) | kept, __ATOMIC_RELAXED);
     if (writer && tt_bank_of[writer - 1] != t->bank) {
         u64 *writers = word_in(tt_bank_of[writer - 1], address);
         __atomic_store_n(writers, *writers | FOREIGN, __ATOMIC_RELAXED);
@@ -80,11 +80,19 @@ static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
     unlock_block(lock);
 }
 
-// Notes which bytes of the block have been written since it was taken, and from where. Under the lock.
-static void note_written(u64 start, u64 end, int taken, int contended, u32 site) {
-    u64 added = 0, block = 1ull << tt_block_shift;
+// Whether no byte of the block is missing.
+static int is_whole(u64 first, u64 end) {
+    u64 missing = 0;
+    for (u64 a = first; a < end && !missing; a += LINE)
+        missing = *written_in_line(a) & bytes_in_line(a, end);
+    return !missing;
+}
+
+// Notes which bytes of the thread's block have been written since it was taken, and from where. Under
+// the lock.
+static void note_written(struct thread *t, u64 start, u64 end, int taken, int contended, u32 site) {
+    u64 added = 0, block = 1ull << tt_block_shift, first = start & ~(block - 1);
     if (taken) {
-        u64 first = start & ~(block - 1);
         for (u64 a = first; a < first + block; a += LINE)
             *written_in_line(a) |= bytes_in_line(a, first + block);
     }
@@ -96,13 +104,15 @@ static void note_written(u64 start, u64 end, int taken, int contended, u32 site)
     u32 *last = last_site(start);
     if (added)
         *last = site | (contended ? CONTENDED : *last & CONTENDED);
+    if (is_whole(first, first + block))
+        __atomic_fetch_or(word_of(t, start), FULL, __ATOMIC_RELAXED);
 }
 
 // The thread takes the block; the word before, which is not its own.
 static u64 take_block(struct thread *t, u64 address) {
-    u64 *own = word_of(t, address);
+    u64 *own = word_of(t, address), taken = t->own_word & (tt_mode == DETAIL ? ~FULL : ~0ull);
     if (tt_banks == 1) {
-        u64 old = __atomic_exchange_n(own, t->own_word, __ATOMIC_RELAXED);
+        u64 old = __atomic_exchange_n(own, taken, __ATOMIC_RELAXED);
         count_invalidations(t, t->bank, old, old >> WRITER_SHIFT);
         return old;
     }
@@ -110,7 +120,7 @@ static u64 take_block(struct thread *t, u64 address) {
     for (u64 bank = 0; bank < tt_banks; bank++) {
         u64 *word = word_in(bank, address);
         count_invalidations(t, bank, *word, old >> WRITER_SHIFT);
-        u64 mine = bank == t->bank ? t->own_word : t->own_word & ~(FOREIGN | READERS);
+        u64 mine = bank == t->bank ? taken : taken & ~(FOREIGN | FULL | READERS);
         __atomic_store_n(word, mine, __ATOMIC_RELAXED);
     }
     return old;
@@ -119,7 +129,8 @@ static u64 take_block(struct thread *t, u64 address) {
 // Writes bytes `start` to `end` of one block.
 static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
     u8 *lock = lock_free() ? 0 : lock_block(start);
-    int contended = 0, taken = __atomic_load_n(word_of(t, start), __ATOMIC_RELAXED) != t->own_word;
+    u64 word = __atomic_load_n(word_of(t, start), __ATOMIC_RELAXED);
+    int contended = 0, taken = (word | FULL) != t->own_word;
     if (taken) {
         u64 writer = take_block(t, start) >> WRITER_SHIFT;
         contended = writer && writer - 1 != t->id;
@@ -127,7 +138,7 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
             count_with_writer(t, WAW, writer - 1, start, end, site);
     }
     if (tt_mode == DETAIL)
-        note_written(start, end, taken, contended, site);
+        note_written(t, start, end, taken, contended, site);
     if (lock)
         unlock_block(lock);
 }

@@ -3,9 +3,11 @@
 // A shadow word, one per block:
 //   bits 48..63  logical id of the last writer + 1; 0 = not written yet
 //   bit  47      threads of other banks have read (only in the last writer's bank)
-//   bits 0..46   reader slots; a writer's own slot is set by its write
+//   bit  46      the last writer has written the whole block since it took it (only in its bank; where
+//                sharing is not told apart, always)
+//   bits 0..45   reader slots; a writer's own slot is set by its write
 //
-// 47 threads share a bank, a flat array of words. While one bank suffices, a word changes by
+// 46 threads share a bank, a flat array of words. While one bank suffices, a word changes by
 // compare-and-swap. Further banks are smaller: they fold addresses 16 TiB apart into one word, which
 // `shadow.rs` watches over. With more banks every block has a word in each: the writer stands in all of them,
 // readers only in their own, and slow paths take the block's lock; fast paths never do. The writer in
@@ -14,8 +16,9 @@
 // With sharing told apart, slow paths take the block's lock, too: who took a block and which bytes he
 // wrote belong together. For that there are, for all banks together, 64 bits per 64-byte line, set for each
 // byte that the block's last writer has *not* written since it took the block, and the code site that
-// last added bytes, one per line or block, whichever is larger. Its top bit says that threads take the
-// block from each other: then bytes are added under the lock only (engine::noting looks).
+// last added bytes, one per line or block, whichever is larger. Once no bit of a block is left, its word
+// says so. The site's top bit says that threads take the
+// block from each other: then bytes are added under the lock only (engine::bytes looks).
 //
 // Neighbours: `shadow.rs` maps it all, `thread.rs` fills struct thread.
 #ifndef TT_SHADOW_H
@@ -29,7 +32,8 @@ typedef uint8_t u8;
 
 #define WRITER_SHIFT 48
 #define FOREIGN (1ull << 47)
-#define READERS (FOREIGN - 1)
+#define FULL (1ull << 46)
+#define READERS (FULL - 1)
 #define MAX_BANKS 24
 #define LINE_SHIFT 6
 #define LINE 64ull
@@ -41,7 +45,7 @@ enum { TRANSLATE, MATRIX, DETAIL, UNDIRECTED, TRACE };
 
 // Mirrors thread.rs.
 struct thread {
-    u64 id, mask, own_word, bank;
+    u64 id, mask, own_word, bank; // own_word: of a block that it has written whole
     u64 page;                    // of the session; %gs
     struct slot *cells;          // see cells.h
     struct place *events;        // see events.h

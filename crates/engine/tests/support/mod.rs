@@ -12,6 +12,7 @@ pub mod sandbox;
 
 use engine::cache::{REGION_BYTES, Stubs};
 use engine::indirect::Table;
+use engine::options::FULL_BIT;
 use engine::{Engine, Host, Mode, Options, Resolved, Shadow, control};
 use std::arch::global_asm;
 use std::cell::{Cell, RefCell};
@@ -85,7 +86,8 @@ const SITES: u64 = 2 << 44;
 const SHADOW_BYTES: usize = 3 << 44;
 const CODE_BYTES: usize = 1 << 16;
 const MASK: u64 = 1;
-const OWN: u64 = 1 << 48 | MASK;
+const OWN: u64 = 1 << 48 | FULL | MASK;
+const FULL: u64 = 1 << FULL_BIT;
 
 fn map(hint: u64, bytes: usize, flags: i32) -> u64 {
     let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
@@ -354,7 +356,7 @@ impl Running {
         };
         let set = (!0u64 >> (64 - bytes)) << from;
         let exclusive = kind == 1 || self.options.mode == Mode::Undirected;
-        let taken = exclusive && *word != OWN;
+        let taken = exclusive && *word | FULL != OWN;
         if taken {
             *written = !0;
         }
@@ -363,7 +365,11 @@ impl Running {
             *last = site;
         }
         let known = if exclusive { !taken } else { *word & MASK != 0 };
-        *word = if exclusive { OWN } else { *word | MASK };
+        let told_apart = self.options.mode == Mode::Detail;
+        let all = !0u64 >> (64 - (1u64 << self.options.block_shift).min(64));
+        let whole = !told_apart || *written & all == 0;
+        let own = if whole { OWN } else { OWN & !FULL };
+        *word = if exclusive { own } else { *word | MASK };
         if known {
             return;
         }

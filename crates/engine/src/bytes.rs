@@ -1,0 +1,175 @@
+//! What is asked when a write check's words say no: are these bytes all that has been written?
+//!
+//! A word says at a glance that its block is this thread's and written whole, which most writes find
+//! true: of stacks, of objects that have been initialised, of buffers in use. Of other blocks the
+//! bytes are asked about here, in the cold part. A thread that fills a block finds its bytes missing
+//! once for each store, so that stays in the cache, too: they are noted in the shadow, and the store's
+//! code site as the last that added any. Only with the last of them does the slow path run, and
+//! declares the block whole.
+//!
+//! Neighbours: [`probing`](crate::probing) emits the check and the slow path's call around this.
+
+use crate::body::{Body, Result, SPILLS, Slow};
+use crate::control;
+use crate::options::{LINE_SHIFT, Mode};
+use crate::probe::{Written, up_to};
+use crate::probing::{JE, JNE, bits};
+use crate::recovery::Parked;
+use crate::regs::{self, RSP};
+use alloc::vec::Vec;
+use iced_x86::{Code, Instruction, MemoryOperand};
+
+/// A second register for a while, and the slot where its value is, if it is borrowed.
+struct Second {
+    register: usize,
+    slot: Option<usize>,
+}
+
+impl Body<'_> {
+    /// Emits it where the check's tests of words fail. Returns the rel32s that lead on to the slow
+    /// path, whose code must follow.
+    pub fn emit_bytes_question(&mut self, slow: &Slow) -> Result<Vec<usize>> {
+        if self.options.mode != Mode::Detail || !slow.check.exclusive {
+            return Ok(slow.failures.clone());
+        }
+        self.lead_here(&slow.failures);
+        let second = self.borrow_second(slow);
+        let registers = [slow.register, second.register];
+        let [a, o] = registers.map(regs::full);
+        self.emitter.address(a, &slow.check.key, slow.displacement)?;
+        self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, o, a)?)?;
+        let mut onward = [self.emit_taken(second.register)?].to_vec();
+        let crossing = match slow.check.may_cross {
+            true => Some(self.emit_crossing(slow, registers)?),
+            false => None,
+        };
+        let missing = self.emit_written(registers, Written::From(slow.check.written))?;
+        self.leave(slow, &second);
+        if self.options.bmi2 && self.options.block_shift >= LINE_SHIFT {
+            self.lead_here(&missing);
+            onward.extend(self.emit_note(slow, registers)?);
+            self.leave(slow, &second);
+        } else {
+            onward.extend(missing);
+        }
+        if let Some(rel32) = crossing {
+            self.lead_here(&[rel32]);
+            onward.extend(self.emit_both_lines(slow, registers)?);
+            self.leave(slow, &second);
+        }
+        if let Some(slot) = second.slot {
+            self.lead_here(&onward);
+            onward.clear();
+            self.emitter.load(second.register, SPILLS[slot]);
+            self.emitter.mark(slow.pc, slow.parked);
+        }
+        Ok(onward)
+    }
+
+    /// A register that is free here, or a borrowed one.
+    fn borrow_second(&mut self, slow: &Slow) -> Second {
+        if let Some(register) = bits(slow.free).next() {
+            return Second { register, slot: None };
+        }
+        let parked = slow.parked;
+        let slot = usize::from(parked.spill < 16);
+        let used = slow.check.registers() | regs::bit(RSP) | regs::bit(slow.register);
+        let register = bits(!used).next().expect("addresses do not use all registers");
+        self.emitter.store(register, SPILLS[slot]);
+        let parked = match slot {
+            0 => Parked { spill: register as u8, ..parked },
+            _ => Parked { second: register as u8, ..parked },
+        };
+        self.emitter.mark(slow.pc, parked);
+        Second { register, slot: Some(slot) }
+    }
+
+    /// Goes on after the check; the state is parked as before for what is emitted next.
+    fn leave(&mut self, slow: &Slow, second: &Second) {
+        let inside = self.emitter.parked();
+        if let Some(slot) = second.slot {
+            self.emitter.load(second.register, SPILLS[slot]);
+            self.emitter.mark(slow.pc, slow.parked);
+        }
+        let rel32 = self.emitter.open_branch(&[0xe9]);
+        self.fixups.push((rel32, slow.resume as i64));
+        self.emitter.mark(slow.pc, inside);
+    }
+
+    /// Whether the window, whose address is in the first register, lies in two lines or blocks.
+    fn emit_crossing(&mut self, slow: &Slow, [address, other]: [usize; 2]) -> Result<usize> {
+        let (a, o) = (regs::full(address), regs::full(other));
+        // lea other, [address + span - 1]; xor other, address; test other, line or block
+        let last = MemoryOperand::with_base_displ(a, slow.check.span - 1);
+        self.emitter.instruction(&Instruction::with2(Code::Lea_r64_m, o, last)?)?;
+        self.emitter.instruction(&Instruction::with2(Code::Xor_r64_rm64, o, a)?)?;
+        self.emit_test_low(other, 1 << self.options.block_shift.min(LINE_SHIFT))?;
+        Ok(self.emitter.open_branch(&JNE))
+    }
+
+    /// Asks about the bytes in two lines, of which the first, known to be in a block of this thread's,
+    /// holds the address in the first register.
+    fn emit_both_lines(&mut self, slow: &Slow, registers: [usize; 2]) -> Result<Vec<usize>> {
+        let check = &slow.check;
+        let mut failures = self.emit_written(registers, Written::From(check.written))?;
+        let last = slow.displacement.wrapping_add(check.span - 1);
+        self.emitter.address(regs::full(registers[0]), &check.key, last)?;
+        let bytes = Written::UpTo(up_to(check.written, check.span));
+        failures.extend(self.emit_written(registers, bytes)?);
+        failures.push(self.emit_taken(registers[0])?);
+        Ok(failures)
+    }
+
+    /// Notes the missing bytes of the line whose address is in the first register.
+    fn emit_note(&mut self, slow: &Slow, registers: [usize; 2]) -> Result<Vec<usize>> {
+        let [address, other] = registers;
+        let (a, o) = (regs::full(address), regs::full(other));
+        let writers = || slow.check.members.iter().filter(|m| m.writes);
+        let last = writers().next_back().expect("somebody writes");
+        let mut onward = Vec::new();
+        if writers().count() > 1 {
+            onward.extend(self.emit_all_missing(slow, registers)?);
+        }
+        onward.push(self.emit_last_site(registers, last.position)?);
+        let bytes = slow.check.written;
+        self.emitter.instruction(&Instruction::with2(Code::Mov_r64_imm64, o, bytes)?)?;
+        self.emitter.instruction(&Instruction::with3(Code::VEX_Shlx_r64_rm64_r64, o, o, a)?)?;
+        self.emitter.instruction(&Instruction::with1(Code::Not_rm64, o)?)?;
+        let word = self.emit_written_operand(address)?;
+        self.emitter.instruction(&Instruction::with2(Code::And_rm64_r64, word, o)?)?;
+        onward.push(self.emitter.open_branch(&JE)); // the line is whole now
+        Ok(onward)
+    }
+
+    /// Only if none of the bytes has been written is the last of several stores surely the one that
+    /// adds the last bytes.
+    fn emit_all_missing(&mut self, slow: &Slow, registers: [usize; 2]) -> Result<Vec<usize>> {
+        let [address, other] = registers;
+        let (a, o) = (regs::full(address), regs::full(other));
+        let mut onward = Vec::new();
+        self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, o, a)?)?;
+        let word = self.emit_written_operand(other)?;
+        self.emitter.instruction(&Instruction::with3(Code::VEX_Shrx_r64_rm64_r64, o, word, a)?)?;
+        self.emitter.instruction(&Instruction::with1(Code::Not_rm64, o)?)?;
+        self.emit_test_bytes(other, slow.check.written, &mut onward)?;
+        Ok(onward)
+    }
+
+    /// Stores a code site as the block's last, unless threads take the block from each other: between
+    /// the look at the word and the addition another could take it. The address stays.
+    fn emit_last_site(&mut self, registers: [usize; 2], position: usize) -> Result<usize> {
+        let [address, other] = registers;
+        let (a, o) = (regs::full(address), regs::full(other));
+        self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, o, a)?)?;
+        let shift = self.options.block_shift as i32;
+        self.emitter.instruction(&Instruction::with2(Code::Shr_rm64_imm8, o, shift)?)?;
+        self.emitter.add_field(other, control::SITES_BASE4);
+        let none = iced_x86::Register::None;
+        let place = MemoryOperand::new(none, o, 4, 0, 8, false, none);
+        self.emitter.instruction(&Instruction::with2(Code::Cmp_rm32_imm8, place, 0)?)?;
+        let contended = self.emitter.open_branch(&[0x0f, 0x88]); // js: the top bit
+        let site = (self.site)(self.source.instructions[position].ip());
+        self.emitter.instruction(&Instruction::with2(Code::Mov_rm32_imm32, place, site)?)?;
+        Ok(contended)
+    }
+}
