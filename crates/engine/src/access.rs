@@ -3,6 +3,7 @@
 //! Every operand counts with its true size: pushes and pops, calls and returns, string
 //! instructions, x87, SSE and AVX operands.
 
+use crate::shape;
 use alloc::vec::Vec;
 use iced_x86::{
     Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register,
@@ -42,6 +43,23 @@ pub fn collect(factory: &mut InstructionInfoFactory, i: &Instruction, position: 
         return found;
     }
     let stack = i.is_stack_instruction();
+    if let Some(known) = shape::memory(i)
+        && known.is_none_or(|m| m.segment != Register::GS)
+    {
+        found.accesses.extend(known.map(|m| Access {
+            position,
+            fs: m.segment == Register::FS,
+            base: m.base,
+            index: m.index,
+            scale: if m.index == Register::None { 1 } else { m.scale },
+            displacement: m.displacement as i64,
+            size: m.size as i64,
+            reads: m.reads,
+            writes: m.writes,
+            aligned: m.size == 1 || stack || requires_alignment(i),
+        }));
+        return found;
+    }
     for m in factory.info(i).used_memory() {
         let (reads, writes) = match m.access() {
             OpAccess::Read | OpAccess::CondRead => (true, false),

@@ -10,10 +10,10 @@
 //!
 //! Neighbours: [`liveness`](crate::liveness) asks, [`engine`](crate::engine) looks at each block.
 
-use crate::liveness::{self, ALL_FLAGS};
+use crate::liveness::{ALL_FLAGS, Step, Steps};
 use crate::superblock::Superblock;
 use alloc::vec::Vec;
-use iced_x86::{FlowControl, InstructionInfoFactory};
+use iced_x86::FlowControl;
 
 /// How far behind a call or a function's entry a reader of flags is sought, instructions.
 const SEARCH_LIMIT: usize = 12;
@@ -46,33 +46,39 @@ impl Conventions {
 ///
 /// # Safety
 /// As [`reads_flags`].
-pub(crate) unsafe fn expects_flags(block: &Superblock, readable: &dyn Fn(u64) -> bool) -> bool {
+pub(crate) unsafe fn expects_flags(
+    block: &Superblock,
+    steps: &mut Steps,
+    readable: &dyn Fn(u64) -> bool,
+) -> bool {
     let calls = |i: &&iced_x86::Instruction| {
         matches!(i.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
     };
     // Calls through linkage tables may go through the loader first, which keeps no flags.
     let Some(call) = block.instructions.last().filter(calls) else { return false };
     // SAFETY: forwarded.
-    !call.is_ip_rel_memory_operand() && unsafe { reads_flags(call.next_ip(), readable) }
+    !call.is_ip_rel_memory_operand() && unsafe { reads_flags(call.next_ip(), steps, readable) }
 }
 
 /// Whether the code at `pc` reads a flag before it has set it, for certain.
 ///
 /// # Safety
 /// Code that `readable` admits may be read.
-pub(crate) unsafe fn reads_flags(mut pc: u64, readable: &dyn Fn(u64) -> bool) -> bool {
-    let mut factory = InstructionInfoFactory::new();
+pub(crate) unsafe fn reads_flags(
+    mut pc: u64,
+    steps: &mut Steps,
+    readable: &dyn Fn(u64) -> bool,
+) -> bool {
     let mut unset = ALL_FLAGS;
     for _ in 0..SEARCH_LIMIT {
         if !readable(pc) {
             return false;
         }
         // SAFETY: forwarded.
-        let i = unsafe { liveness::decode(pc) };
+        let Step { i, used } = unsafe { steps.at(pc) };
         if i.is_invalid() {
             return false;
         }
-        let used = liveness::instruction_use(&mut factory, &i);
         if used.flags_read & unset != 0 {
             return true;
         }
@@ -98,7 +104,7 @@ mod tests {
         padded.resize(code.len() + 16, 0x90);
         let start = padded.as_ptr() as u64;
         // SAFETY: the code is followed by more bytes than an instruction has.
-        unsafe { reads_flags(start, &|pc| pc < start + code.len() as u64) }
+        unsafe { reads_flags(start, &mut Steps::default(), &|pc| pc < start + code.len() as u64) }
     }
 
     #[test]

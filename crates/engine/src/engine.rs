@@ -2,7 +2,6 @@
 
 use crate::blocks::{Block, Blocks};
 use crate::cache::{self, Position, Region, Stubs};
-use crate::conventions;
 use crate::emit::reaches;
 use crate::indirect::Table;
 use crate::links::{AddressHash, Link};
@@ -179,7 +178,7 @@ impl Engine {
             return None;
         }
         // SAFETY: as above.
-        if unsafe { conventions::expects_flags(&source, &readable) } {
+        if unsafe { self.scanner.expects_flags(&source, &readable) } {
             // SAFETY: under the engine's lock.
             unsafe { self.return_flags(host.code_around(source.end - 1)) };
         }

@@ -43,6 +43,7 @@ pub mod probe;
 mod probing;
 pub mod recovery;
 pub mod regs;
+pub mod shape;
 pub mod superblock;
 pub mod track;
 pub mod translate;

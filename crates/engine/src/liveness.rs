@@ -9,12 +9,14 @@
 
 use crate::conventions::{self, Conventions};
 use crate::regs;
+use crate::shape;
+use crate::superblock::Superblock;
 use alloc::vec;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
-    OpKind, Register, RflagsBits,
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
+    InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
 };
 
 /// The arithmetic flags.
@@ -81,8 +83,27 @@ impl Live {
 
 /// Reads registers and flags off one instruction.
 pub fn instruction_use(factory: &mut InstructionInfoFactory, i: &Instruction) -> Use {
+    let mut u = shape::registers(i).unwrap_or_else(|| described_registers(factory, i));
+    u.flags_read = i.rflags_read() & ALL_FLAGS;
+    if !may_keep_flags(i) {
+        u.flags_killed = i.rflags_modified() & ALL_FLAGS & !u.flags_read;
+    }
+    match i.mnemonic() {
+        Mnemonic::Syscall => {
+            u.reads = ALL_REGS;
+            u.kills = 0;
+        }
+        Mnemonic::Pushfq | Mnemonic::Pushf => u.flags_read = ALL_FLAGS,
+        _ => {}
+    }
+    u
+}
+
+/// The registers that iced says an instruction uses; no flags.
+pub(crate) fn described_registers(factory: &mut InstructionInfoFactory, i: &Instruction) -> Use {
     let mut u = Use::default();
-    for r in factory.info(i).used_registers() {
+    let registers_only = InstructionInfoOptions::NO_MEMORY_USAGE;
+    for r in factory.info_options(i, registers_only).used_registers() {
         let Some(n) = regs::number(r.register()) else { continue };
         let bit = regs::bit(n);
         match r.access() {
@@ -103,18 +124,6 @@ pub fn instruction_use(factory: &mut InstructionInfoFactory, i: &Instruction) ->
         }
     }
     u.kills &= !u.reads;
-    u.flags_read = i.rflags_read() & ALL_FLAGS;
-    if !may_keep_flags(i) {
-        u.flags_killed = i.rflags_modified() & ALL_FLAGS & !u.flags_read;
-    }
-    match i.mnemonic() {
-        Mnemonic::Syscall => {
-            u.reads = ALL_REGS;
-            u.kills = 0;
-        }
-        Mnemonic::Pushfq | Mnemonic::Pushf => u.flags_read = ALL_FLAGS,
-        _ => {}
-    }
     u
 }
 
@@ -139,6 +148,7 @@ pub struct BlockLiveness {
 pub struct Scanner {
     pub(crate) conventions: Conventions,
     known: HashMap<u64, Live, crate::links::AddressHash>,
+    steps: Steps,
 }
 
 /// Longest forward scan, instructions.
@@ -150,6 +160,7 @@ impl Scanner {
     /// Forgets what it knows about changed code.
     pub fn clear(&mut self) {
         self.known.clear();
+        self.steps.clear();
     }
 
     /// What is needed at an instruction that leaves for an address that is only known when it runs,
@@ -157,11 +168,26 @@ impl Scanner {
     ///
     /// # Safety
     /// As [`Self::at`].
-    pub unsafe fn departure(&self, i: &Instruction, readable: &dyn Fn(u64) -> bool) -> Live {
+    pub unsafe fn departure(&mut self, i: &Instruction, readable: &dyn Fn(u64) -> bool) -> Live {
         // SAFETY: forwarded; the target of a direct call.
         let passed = i.flow_control() == FlowControl::Call
-            && unsafe { conventions::reads_flags(i.near_branch_target(), readable) };
+            && unsafe {
+                conventions::reads_flags(i.near_branch_target(), &mut self.steps, readable)
+            };
         Live::at_departure(i, self.conventions.returns_flags(i.ip()), passed)
+    }
+
+    /// Whether a call that ends the block expects flags back.
+    ///
+    /// # Safety
+    /// As [`Self::at`].
+    pub(crate) unsafe fn expects_flags(
+        &mut self,
+        block: &Superblock,
+        readable: &dyn Fn(u64) -> bool,
+    ) -> bool {
+        // SAFETY: forwarded.
+        unsafe { conventions::expects_flags(block, &mut self.steps, readable) }
     }
 
     /// What the code at `pc` needs.
@@ -178,19 +204,20 @@ impl Scanner {
         if let Some(known) = self.known.get(&start) {
             return *known;
         }
-        let mut factory = InstructionInfoFactory::new();
-        let mut seen: Vec<Use> = Vec::with_capacity(SCAN_LIMIT);
+        let mut seen = [Use::default(); SCAN_LIMIT];
+        let mut count = 0;
         let mut pc = start;
         let end = loop {
-            if seen.len() >= SCAN_LIMIT || !readable(pc) {
+            if count == SCAN_LIMIT || !readable(pc) {
                 break Live::ALL;
             }
             // SAFETY: the embedder says that code is mapped there.
-            let i = unsafe { decode(pc) };
+            let Step { i, used } = unsafe { self.steps.at(pc) };
             if i.is_invalid() || i.mnemonic() == Mnemonic::Syscall {
                 break Live::ALL;
             }
-            seen.push(instruction_use(&mut factory, &i));
+            seen[count] = used;
+            count += 1;
             match i.flow_control() {
                 FlowControl::Next => pc = i.next_ip(),
                 FlowControl::UnconditionalBranch => pc = i.near_branch_target(),
@@ -214,11 +241,57 @@ impl Scanner {
                 _ => break Live::ALL,
             }
         };
-        let live = seen.iter().rev().fold(end, |after, u| after.before(u));
+        let live = seen[..count].iter().rev().fold(end, |after, u| after.before(u));
         if depth == SCAN_DEPTH {
             self.known.insert(start, live);
         }
         live
+    }
+}
+
+/// One decoded instruction of the code around.
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    pub i: Instruction,
+    pub used: Use,
+}
+
+/// Instructions decoded lately, because scans from neighbouring exits go through the same ones. A
+/// place for each address, in which the last one stays.
+#[derive(Default)]
+pub(crate) struct Steps {
+    places: Vec<Option<Step>>,
+    factory: Option<InstructionInfoFactory>,
+}
+
+/// Number of places, a power of two.
+const PLACES: usize = 1 << 10;
+
+impl Steps {
+    fn clear(&mut self) {
+        self.places.clear();
+    }
+
+    /// The instruction at `pc`.
+    ///
+    /// # Safety
+    /// As [`decode`].
+    pub unsafe fn at(&mut self, pc: u64) -> Step {
+        if self.places.is_empty() {
+            self.places.resize(PLACES, None);
+        }
+        let place = &mut self.places[pc as usize % PLACES];
+        if let Some(step) = place
+            && step.i.ip() == pc
+        {
+            return *step;
+        }
+        // SAFETY: forwarded.
+        let i = unsafe { decode(pc) };
+        let factory = self.factory.get_or_insert_with(InstructionInfoFactory::new);
+        let step = Step { i, used: instruction_use(factory, &i) };
+        *place = Some(step);
+        step
     }
 }
 
