@@ -1,12 +1,14 @@
 //! The memory operands of instructions.
 //!
 //! Every operand counts with its true size: pushes and pops, calls and returns, string
-//! instructions, x87, SSE and AVX operands.
+//! instructions, x87, SSE and AVX operands. Where only the run tells what is touched,
+//! [`elements`](crate::elements) says how to find out.
 
+use crate::elements::{Elements, Kind};
 use crate::shape;
 use alloc::vec::Vec;
 use iced_x86::{
-    Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register,
+    Code, Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register,
 };
 
 /// One memory operand of an instruction.
@@ -26,12 +28,15 @@ pub struct Access {
     pub writes: bool,
     /// Cannot cross a block of 64 bytes or more: aligned by definition or by the ABI.
     pub aligned: bool,
+    /// How to find out which of the bytes are touched, or where they are.
+    pub elements: Option<Elements>,
 }
 
 /// What [`collect`] found in one instruction.
 pub struct Operands {
     pub accesses: Vec<Access>,
-    /// Operands whose address cannot be named: gathers, scatters, %gs.
+    /// Operands whose address or size cannot be named: %gs, which is the engine's, and what only
+    /// processors of VIA have.
     pub unseen: u32,
 }
 
@@ -57,8 +62,13 @@ pub fn collect(factory: &mut InstructionInfoFactory, i: &Instruction, position: 
             reads: m.reads,
             writes: m.writes,
             aligned: m.size == 1 || stack || requires_alignment(i),
+            elements: None,
         }));
         return found;
+    }
+    let elements = Elements::of(i);
+    if elements.is_some_and(|e| e.kind == Kind::Line) {
+        found.accesses.push(line_at_rax(i, position, elements));
     }
     for m in factory.info(i).used_memory() {
         let (reads, writes) = match m.access() {
@@ -67,7 +77,8 @@ pub fn collect(factory: &mut InstructionInfoFactory, i: &Instruction, position: 
             OpAccess::ReadWrite | OpAccess::ReadCondWrite => (true, true),
             _ => continue,
         };
-        if m.index().is_vector_register() || m.segment() == Register::GS {
+        let size = elements.map_or(operand_bytes(m.memory_size()), |e| e.extent());
+        if m.segment() == Register::GS || size == 0 {
             found.unseen += 1;
             continue;
         }
@@ -75,33 +86,62 @@ pub fn collect(factory: &mut InstructionInfoFactory, i: &Instruction, position: 
             Register::RIP | Register::EIP => Register::None,
             other => other,
         };
-        let size = operand_bytes(m.memory_size());
+        // Indices that are no part of an address in translated code go to the slow path.
+        let index = match elements {
+            Some(Elements { kind: Kind::Indexed | Kind::Tile | Kind::Table, .. }) => Register::None,
+            _ => m.index(),
+        };
         let on_stack = stack && base == Register::RSP;
         found.accesses.push(Access {
             position,
             fs: m.segment() == Register::FS,
             base,
-            index: m.index(),
-            scale: if m.index() == Register::None { 1 } else { m.scale() },
+            index,
+            scale: if index == Register::None { 1 } else { m.scale() },
             displacement: m.displacement() as i64,
             size,
             reads,
             writes,
             aligned: size == 1 || on_stack || requires_alignment(i),
+            elements,
         });
     }
     found
 }
 
-/// Bytes of an operand; operands of unknown size (xsave areas) count by their header.
-fn operand_bytes(size: MemorySize) -> i64 {
-    match size {
-        MemorySize::Xsave | MemorySize::Xsave64 => 576,
-        _ => (size.size() as i64).max(1),
+/// Whether the slow path goes through what `i` touches by itself, element by element.
+pub fn is_apart(i: &Instruction) -> bool {
+    let is_plain = shape::memory(i).is_some();
+    !is_plain && (Repeat::of(i).is_some() || Elements::of(i).is_some())
+}
+
+/// What `clzero` writes.
+fn line_at_rax(i: &Instruction, position: usize, elements: Option<Elements>) -> Access {
+    Access {
+        position,
+        fs: false,
+        base: if i.code() == Code::Clzerod { Register::EAX } else { Register::RAX },
+        index: Register::None,
+        scale: 1,
+        displacement: 0,
+        size: 64,
+        reads: false,
+        writes: true,
+        aligned: false,
+        elements,
     }
 }
 
-/// Operands that are only hints or addresses.
+/// Bytes of an operand; 0 if unknown.
+fn operand_bytes(size: MemorySize) -> i64 {
+    match size {
+        // The rest of the 512 bytes is neither read nor written.
+        MemorySize::Fxsave_512Byte | MemorySize::Fxsave64_512Byte => 416,
+        _ => size.size() as i64,
+    }
+}
+
+/// Operands that are only hints or addresses, or that fault wherever programs may run.
 fn does_not_access(i: &Instruction) -> bool {
     matches!(
         i.mnemonic(),
@@ -118,6 +158,10 @@ fn does_not_access(i: &Instruction) -> bool {
             | Mnemonic::Clflushopt
             | Mnemonic::Clwb
             | Mnemonic::Cldemote
+            | Mnemonic::Xsaves
+            | Mnemonic::Xsaves64
+            | Mnemonic::Xrstors
+            | Mnemonic::Xrstors64
     )
 }
 

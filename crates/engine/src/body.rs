@@ -81,6 +81,12 @@ impl Slow {
     pub fn last_byte(&self) -> i64 {
         self.displacement.wrapping_add(self.check.span - 1)
     }
+
+    /// Displacement of the first access's lowest byte with the registers as they are here.
+    pub fn operand(&self) -> i64 {
+        let first = self.check.members[0].displacement;
+        self.displacement.wrapping_add(first.wrapping_sub(self.check.displacement))
+    }
 }
 
 /// What the surroundings of a block are.

@@ -29,7 +29,8 @@ impl Body<'_> {
     /// Emits it where the check's tests of words fail. Returns the rel32s that lead on to the slow
     /// path, whose code must follow.
     pub fn emit_bytes_question(&mut self, slow: &Slow) -> Result<Vec<usize>> {
-        if self.options.mode != Mode::Detail || !slow.check.exclusive {
+        let check = &slow.check;
+        if self.options.mode != Mode::Detail || !check.exclusive || check.is_always_slow() {
             return Ok(slow.failures.clone());
         }
         self.lead_here(&slow.failures);
@@ -45,7 +46,9 @@ impl Body<'_> {
         };
         let missing = self.emit_written(registers, Written::From(slow.check.written))?;
         self.leave(slow, &second);
-        if self.options.bmi2 && self.options.block_shift >= LINE_SHIFT {
+        // Of what a mask selects, the slow path knows which bytes to note.
+        let can_note = self.options.bmi2 && check.elements.is_none();
+        if can_note && self.options.block_shift >= LINE_SHIFT {
             self.lead_here(&missing);
             onward.extend(self.emit_note(slow, registers)?);
             self.leave(slow, &second);

@@ -10,6 +10,7 @@
 
 use crate::access::{self, Access, Repeat};
 use crate::descriptor::Member;
+use crate::elements::Elements;
 use crate::liveness::BlockLiveness;
 use crate::options::{LINE_SHIFT, Mode, Options};
 use crate::probe;
@@ -39,6 +40,8 @@ pub struct Check {
     pub may_cross: bool,
     /// The accesses behind it, in program order.
     pub members: Vec<Member>,
+    /// It stands for one access, and for what that really touches.
+    pub elements: Option<Elements>,
 }
 
 impl Check {
@@ -58,9 +61,14 @@ impl Check {
         }
     }
 
-    /// Registers that its address is made of.
+    /// Registers that its address is made of, or that the slow path is told of: they must be in place.
     pub fn registers(&self) -> u16 {
-        key_registers(&self.key)
+        key_registers(&self.key) | self.elements.as_ref().map_or(0, Elements::registers)
+    }
+
+    /// Whether there is nothing to ask: what is touched is known to the slow path only.
+    pub fn is_always_slow(&self) -> bool {
+        self.elements.is_some_and(|e| !e.in_one_piece())
     }
 
     /// Instructions that it costs when it passes.
@@ -128,18 +136,16 @@ pub fn survey(instructions: &[Instruction], liveness: &BlockLiveness, count: boo
     let mut segment = 0;
     for (k, i) in instructions.iter().enumerate() {
         plan.snapshots.push(tracker.snapshot());
-        if access::is_barrier(i) {
-            plan.barriers[k] = true;
-            segment += 1;
-        }
+        // What the slow path goes through by itself: no check moves over that.
+        let apart = count && access::is_apart(i);
+        plan.barriers[k] = access::is_barrier(i);
+        segment += u32::from(plan.barriers[k] || apart);
         plan.segments.push(segment);
         if count {
             survey_operands(&mut plan, &mut factory, i, k);
         }
         tracker.step(i, &liveness.uses[k]);
-        if i.flow_control() == FlowControl::ConditionalBranch {
-            segment += 1;
-        }
+        segment += u32::from(apart || i.flow_control() == FlowControl::ConditionalBranch);
     }
     plan
 }
@@ -169,7 +175,8 @@ fn survey_operands(
 /// blocks.
 pub fn windows(a: &Access, options: &Options) -> impl Iterator<Item = (i64, i64, bool)> {
     let size = a.size;
-    let most = if matches!(options.mode, Mode::Trace | Mode::Undirected) {
+    let whole = a.elements.is_some_and(|e| !e.in_one_piece());
+    let most = if whole || matches!(options.mode, Mode::Trace | Mode::Undirected) {
         size
     } else {
         options.window()
@@ -201,7 +208,8 @@ pub fn plan(
         }
         for window in windows(a, options) {
             let check = check_of(plan, a, window, options);
-            if !options.merge || separate(a) || !merge(&mut checks[epoch..], &check, options) {
+            let alone = separate(a) || a.elements.is_some();
+            if !options.merge || alone || !merge(&mut checks[epoch..], &check, options) {
                 checks.push(check);
             }
         }
@@ -237,6 +245,7 @@ fn check_of(
         may_cross: unaligned && may_cross(&key, low, span, options),
         // Every window has the whole access: the slow path sees it once and as it is.
         members: vec![Member { position, displacement, bytes: a.size, reads, writes }],
+        elements: a.elements,
     }
 }
 
@@ -254,7 +263,7 @@ fn may_cross(key: &Key, low: i64, span: i64, options: &Options) -> bool {
 fn merge(earlier: &mut [Check], new: &Check, options: &Options) -> bool {
     for k in 0..earlier.len() {
         let c = &earlier[k];
-        if c.key != new.key {
+        if c.key != new.key || c.elements.is_some() {
             continue;
         }
         if c.covers(new, options.mode) {
@@ -307,8 +316,10 @@ fn group(checks: &mut Vec<Check>, options: &Options) {
 /// The checks that can share a window with check `x`.
 fn group_of(checks: &[Check], dead: &[bool], x: usize, window: i64) -> Vec<usize> {
     let this = &checks[x];
-    let alike =
-        |c: &Check| c.key == this.key && c.segment == this.segment && c.exclusive == this.exclusive;
+    let alike = |c: &Check| {
+        let plain = c.elements.is_none() && this.elements.is_none();
+        plain && c.key == this.key && c.segment == this.segment && c.exclusive == this.exclusive
+    };
     let distance = |c: &Check, low: i64| c.displacement.wrapping_sub(low);
     let candidates = || (0..checks.len()).filter(|&y| !dead[y] && alike(&checks[y]));
     let reaches_x = |low: i64| (0..=window - this.span).contains(&distance(this, low));

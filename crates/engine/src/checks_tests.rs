@@ -55,6 +55,7 @@ fn an_access_larger_than_a_block_has_several_windows() {
         reads: true,
         writes: false,
         aligned: false,
+        elements: None,
     };
     let options = |shift| Options::new(Mode::Matrix, shift, Shadow::Far, 0);
     let of = |a: &Access, shift| windows(a, &options(shift)).collect::<Vec<_>>();

@@ -69,6 +69,12 @@ pub const WRITTEN_BASE8: i32 = 280;
 /// Base of the last writers' code sites divided by 4.
 pub const SITES_BASE4: i32 = 288;
 
+/// Indices of a gather or scatter, or general registers, for the slow path; see [`crate::elements`]. 64
+/// bytes, aligned.
+pub const INDICES: i32 = 640;
+/// What selects elements, or a tile configuration, or words of an area's header. 64 bytes, aligned.
+pub const SELECTED: i32 = 704;
+
 /// Loads executed.
 pub const LOADS: i32 = 1024;
 /// Stores executed.

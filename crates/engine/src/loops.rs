@@ -78,7 +78,8 @@ pub fn version(
     for a in &plan.accesses {
         let (key, displacement) = plan.snapshots[a.position].name(a);
         let known = !a.fs && !checks::is_absolute(&key) && plan.snapshots[0].knows(&key);
-        if !known || (is_invariant(plan, a, body) && !is_on_stack(a)) {
+        let plain = a.elements.is_none();
+        if !plain || !known || (is_invariant(plan, a, body) && !is_on_stack(a)) {
             rest.push(*a);
             continue;
         }

@@ -65,7 +65,7 @@ impl Body<'_> {
             pc,
             parked: Parked { flags, ..self.parked() },
         };
-        if self.options.mode == Mode::Trace {
+        if self.options.mode == Mode::Trace || check.is_always_slow() {
             slow.failures.push(self.emitter.open_branch(&[0xe9]));
         } else {
             self.emit_words_question(&mut slow)?;
@@ -279,13 +279,24 @@ impl Body<'_> {
         }
         let failures = self.emit_bytes_question(slow)?;
         self.lead_here(&failures);
-        self.emitter.address(r, &slow.check.key, slow.displacement)?;
-        self.emitter.store(address, control::ADDRESS);
-        let rel32 = self.open_address(address);
         let site = |position: usize| (self.site)(self.source.instructions[position].ip());
         let mut data = Vec::new();
         let members = &slow.check.members;
-        descriptor::encode(members, slow.check.displacement, &mut |p| site(p), &mut data);
+        let first = match &slow.check.elements {
+            None => {
+                descriptor::encode(members, slow.check.displacement, &mut |p| site(p), &mut data);
+                slow.displacement
+            }
+            Some(elements) => {
+                let m = &members[0];
+                elements.encode(m.reads, m.writes, site(m.position), &mut data);
+                self.emit_sources(slow, elements)?;
+                slow.operand()
+            }
+        };
+        self.emitter.address(r, &slow.check.key, first)?;
+        self.emitter.store(address, control::ADDRESS);
+        let rel32 = self.open_address(address);
         self.descriptors.push((rel32, data));
         self.emitter.store(address, control::DESCRIPTOR);
         let rel32 = self.open_address(address);

@@ -267,8 +267,8 @@ fn limits(header: &Header) -> Vec<String> {
         ),
         (
             &header.sites_unseen,
-            "instruction accesses memory in a way the engine cannot follow (gather, scatter, %gs)",
-            "instructions access memory in a way the engine cannot follow (gather, scatter, %gs)",
+            "instruction accesses memory in a way the engine cannot follow (by %gs)",
+            "instructions access memory in a way the engine cannot follow (by %gs)",
             "their communication is missing",
         ),
         (

@@ -196,7 +196,7 @@ pub struct Header {
     /// Mappings of the program that lie a multiple of 16 TiB away from others while more than one bank
     /// of shadow memory is in use: the banks cannot tell them apart.
     pub mappings_folded: AtomicU64,
-    /// Accesses whose address the engine could not compute (gather, scatter, %gs).
+    /// Accesses whose address the engine could not compute (%gs).
     pub sites_unseen: AtomicU64,
     /// Modules beyond [`MAX_MODULES`].
     pub modules_dropped: AtomicU64,

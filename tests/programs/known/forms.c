@@ -1,10 +1,12 @@
 // Every way for an instruction to read or write memory, with known truth. Thread 1 writes LINES cache
 // lines, thread 2 reads them; one of the two uses the form named on the command line, the other
-// plain words. Whatever the form, each line is written and read, so each is one event.
+// plain words. Each line that the form touches is written and read, so each is one event; the others
+// must not show up.
 //
 // Usage: forms FORM (forms list: all names)      Turns are passed on through eventfds.
 //
 // The forms are a table, one line each.
+#include <cpuid.h>
 #include <immintrin.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -57,6 +59,85 @@ __attribute__((target("avx2"))) static void write_masked(char *start) {
     EACH_LINE(at) { _mm256_maskstore_epi64((long long *)at, mask, value); __asm__ volatile("" : : : "memory"); }
 }
 
+// --- writing where only the run tells what: even lines only, of an operand that reaches into odd ones.
+__attribute__((target("avx2"))) static void write_masked_half(char *start) {
+    __m256i mask = _mm256_set_epi32(0, 0, 0, 0, -1, -1, -1, -1), value = _mm256_set1_epi32(3);
+    EACH_PAIR(at) { _mm256_maskstore_epi32((int *)(at + 48), mask, value); __asm__ volatile("" : : : "memory"); }
+}
+static void write_maskmovdqu_half(char *start) {
+    __m128i mask = _mm_set_epi64x(0, -1), value = _mm_set1_epi8(3);
+    EACH_PAIR(at) { _mm_maskmoveu_si128(value, mask, at + 56); __asm__ volatile("" : : : "memory"); }
+}
+static void write_bit_string(char *start) { EACH_LINE(at) { long bit = (at - start) * 8 + 300; __asm__ volatile("lock btsq %1, %0" : "+m"(*start) : "r"(bit) : "cc", "memory"); } }
+static void write_bit_string_down(char *start) { EACH_LINE(at) { int bit = (int)(at - start - LINES * LINE) * 8 + 32; __asm__ volatile("btrl %1, %0" : "+m"(start[LINES * LINE]) : "r"(bit) : "cc", "memory"); } }
+static void write_clzero(char *start) { EACH_LINE(at) __asm__ volatile("clzero" : : "a"(at + 17) : "memory"); }
+static void write_fxsave(char *start) { for (char *at = start; at < start + LINES * LINE; at += 8 * LINE) __asm__ volatile("fxsave64 %0" : "=m"(*at) : : "memory"); }
+#define WIDE __attribute__((target("avx512f,avx512bw,avx512vl")))
+WIDE static void write_512_half(char *start) {
+    EACH_PAIR(at) { _mm512_mask_storeu_epi16(at + 32, 0xffff, _mm512_set1_epi16(5)); __asm__ volatile("" : : : "memory"); }
+}
+WIDE static void write_scatter_half(char *start) {
+    __m512i offsets = _mm512_set_epi64(448, 384, 320, 256, 192, 128, 64, 0);
+    for (char *at = start; at < start + LINES * LINE; at += 8 * LINE)
+        _mm512_mask_i64scatter_epi64(at, 0x55, offsets, offsets, 1);
+}
+WIDE static void write_scatter_scaled_half(char *start) {
+    __m512i offsets = _mm512_set_epi32(-32, -24, -16, -8, 0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88);
+    for (char *at = start; at < start + LINES * LINE; at += 16 * LINE)
+        _mm512_mask_i32scatter_ps(at + 4 * LINE, 0xaaaa, offsets, _mm512_set1_ps(1), 8);
+}
+WIDE static void write_compress_half(char *start) {
+    EACH_PAIR(at) { _mm512_mask_compressstoreu_epi32(at + 48, 0x8421, _mm512_set1_epi32(6)); __asm__ volatile("" : : : "memory"); }
+}
+WIDE static void write_extract_half(char *start) {
+    EACH_PAIR(at) { _mm512_mask_cvtepi64_storeu_epi32(at + 48, 0xf, _mm512_set1_epi64(6)); __asm__ volatile("" : : : "memory"); }
+}
+
+// Areas of processor state, one in each 64 lines. Which lines the processor writes is found out on
+// memory of this thread's own, from which bytes differ however the area was filled before.
+enum { AREA = 4096 };
+static long area_lines;
+static _Alignas(AREA) char trial[2][AREA];
+
+#define SAVES(name, instruction, requested)                                                              \
+    __attribute__((noinline)) static void name(char *area) {                                             \
+        __asm__ volatile(instruction " %0" : "+m"(*(char(*)[AREA])area) : "a"(requested), "d"(0));       \
+    }
+SAVES(xsave_all, "xsave64", -1)
+SAVES(xsave_some, "xsave64", 6)
+SAVES(xsavec_all, "xsavec64", -1)
+SAVES(xsavec_some, "xsavec64", 0x24)
+SAVES(xsaveopt_all, "xsaveopt64", -1)
+
+static void all_in_use(void) {
+    __asm__ volatile("fninit; fld1; vpcmpeqd %%ymm1, %%ymm1, %%ymm1" : : : "memory");
+    if (__builtin_cpu_supports("avx512bw"))
+        __asm__ volatile("kxnorq %%k1, %%k1, %%k1; vpternlogd $255, %%zmm1, %%zmm1, %%zmm1; vpternlogd $255, %%zmm20, %%zmm20, %%zmm20" : : : "memory");
+}
+
+static void write_areas(char *start, void (*save)(char *)) {
+    static const unsigned char fill[2] = {0xaa, 0x55};
+    for (int k = 0; k < 2; k++) {
+        memset(trial[k], fill[k], AREA);
+        memset(trial[k] + 512, 0, 64); // a header must be one
+        all_in_use();
+        save(trial[k]);
+    }
+    area_lines = 0;
+    for (char *line = trial[0]; line < trial[0] + AREA; line += LINE) {
+        int written = line == trial[0] + 512; // the header, filled the same
+        for (int k = 0; k < LINE; k++) written |= line[k] == line[k + AREA];
+        area_lines += written;
+    }
+    all_in_use();
+    for (char *at = start; at < start + LINES * LINE; at += AREA) save(at);
+}
+static void write_xsave(char *start) { write_areas(start, xsave_all); }
+static void write_xsave_some(char *start) { write_areas(start, xsave_some); }
+static void write_xsavec(char *start) { write_areas(start, xsavec_all); }
+static void write_xsavec_some(char *start) { write_areas(start, xsavec_some); }
+static void write_xsaveopt(char *start) { write_areas(start, xsaveopt_all); }
+
 // --- reading
 static void read_plain(char *start) { EACH_LINE(at) { long v; __asm__ volatile("movq %1, %0" : "=r"(v) : "m"(*(long *)at)); } }
 static void read_byte(char *start) { EACH_LINE(at) { int v; __asm__ volatile("movzbl %1, %0" : "=r"(v) : "m"(at[63])); } }
@@ -91,10 +172,63 @@ __attribute__((target("avx2"))) static void read_gather(char *start) {
     }
 }
 
+// --- reading where only the run tells what: even lines only, of an operand that reaches into odd ones.
+__attribute__((target("avx2"))) static void read_gather_half(char *start) {
+    __m256i offsets = _mm256_set_epi32(112, 96, 80, 64, 48, 32, 16, 0), mask = _mm256_set_epi32(0, -1, 0, -1, 0, -1, 0, -1);
+    for (char *at = start; at < start + LINES * LINE; at += 8 * LINE) {
+        volatile __m256i got = _mm256_mask_i32gather_epi32(offsets, (const int *)at, offsets, mask, 4);
+        (void)got;
+    }
+}
+__attribute__((target("avx2"))) static void read_gather_down(char *start) {
+    __m128i offsets = _mm_set_epi32(-32, -24, -16, -8);
+    for (char *at = start + LINES * LINE; at > start; at -= 4 * LINE) {
+        volatile __m256d got = _mm256_i32gather_pd((const double *)at, offsets, 8);
+        (void)got;
+    }
+}
+__attribute__((target("avx2"))) static void read_masked_half(char *start) {
+    __m256i mask = _mm256_set_epi64x(0, 0, -1, 1);
+    EACH_PAIR(at) { volatile __m256i got = _mm256_maskload_epi64((const long long *)(at + 48), mask); (void)got; }
+}
+static void read_bit_string(char *start) { EACH_LINE(at) { long bit = (at - start) * 8 + 7; __asm__ volatile("btq %1, %0" : : "m"(*start), "r"(bit) : "cc", "memory"); } }
+static void read_table(char *start) { EACH_LINE(at) { long index = (at - start) & 0xff; __asm__ volatile("xlatb" : "+a"(index) : "b"(at - ((at - start) & 0xff)) : "memory"); } }
+WIDE static void read_512_half(char *start) {
+    EACH_PAIR(at) { volatile __m512i got = _mm512_maskz_loadu_epi8(0x0f0f0f0f, at + 32); (void)got; }
+}
+WIDE static void read_expand_half(char *start) {
+    EACH_PAIR(at) { volatile __m512i got = _mm512_maskz_expandloadu_epi64(0x82, at + 48); (void)got; }
+}
+WIDE static void read_gather_512_half(char *start) {
+    __m512i offsets = _mm512_set_epi64(448, 384, 320, 256, 192, 128, 64, 0);
+    for (char *at = start; at < start + LINES * LINE; at += 8 * LINE) {
+        volatile __m512i got = _mm512_mask_i64gather_epi64(offsets, 0x55, offsets, at, 1);
+        (void)got;
+    }
+}
+WIDE static void read_broadcast_half(char *start) {
+    // With an empty mask, the odd line's element is not read.
+    EACH_PAIR(at) __asm__ volatile("kxnorb %%k1, %%k1, %%k1; vaddpd %0%{1to8%}, %%zmm1, %%zmm1%{%%k1%}; kxorw %%k1, %%k1, %%k1; vaddpd %1%{1to8%}, %%zmm1, %%zmm1%{%%k1%}" : : "m"(*(double *)at), "m"(*(double *)(at + LINE)) : "xmm1", "k1");
+}
+WIDE static void read_permuted(char *start) {
+    // The mask decides about the result only: all is read.
+    EACH_PAIR(at) __asm__ volatile("kxorw %%k1, %%k1, %%k1; vpermd %0, %%zmm1, %%zmm1%{%%k1%}" : : "m"(*(char(*)[64])(at + 32)) : "xmm1", "k1");
+}
+static void read_xrstor(char *start) {
+    // The plain writer's word at the header's start says that only x87 state is there, 160 bytes.
+    area_lines = 4;
+    unsigned plain = 0x1f80;
+    for (char *at = start; at < start + LINES * LINE; at += AREA)
+        __asm__ volatile("xrstor64 %0" : : "m"(*(char(*)[AREA])at), "a"(7), "d"(0) : "memory");
+    __asm__ volatile("fninit; ldmxcsr %0" : : "m"(plain));
+}
+
 static const struct {
     const char *name;
     Form *form;
-    int writes, needs_avx2;
+    int writes;
+    enum { ANY, AVX2, AVX512, CLZERO, STATE } needs;
+    enum { ALL, HALF, LEGACY_AREAS, AREAS } lines;
 } forms[] = {
     {"write-plain", write_plain, 1, 0}, {"write-byte", write_byte, 1, 0},
     {"write-split", write_split, 1, 0}, {"write-sse", write_sse, 1, 0},
@@ -117,6 +251,33 @@ static const struct {
     {"read-memcmp", read_memcmp, 0, 0}, {"read-memchr", read_memchr, 0, 0},
     {"read-pop", read_pop, 0, 0}, {"read-avx", read_avx, 0, 1},
     {"read-broadcast", read_broadcast, 0, 1}, {"read-gather", read_gather, 0, 1},
+    {"write-masked-half", write_masked_half, 1, AVX2, HALF},
+    {"write-maskmovdqu-half", write_maskmovdqu_half, 1, ANY, HALF},
+    {"write-bit-string", write_bit_string, 1, ANY, ALL},
+    {"write-bit-string-down", write_bit_string_down, 1, ANY, ALL},
+    {"write-clzero", write_clzero, 1, CLZERO, ALL},
+    {"write-fxsave", write_fxsave, 1, ANY, LEGACY_AREAS},
+    {"write-512-half", write_512_half, 1, AVX512, HALF},
+    {"write-scatter-half", write_scatter_half, 1, AVX512, HALF},
+    {"write-scatter-scaled-half", write_scatter_scaled_half, 1, AVX512, HALF},
+    {"write-compress-half", write_compress_half, 1, AVX512, HALF},
+    {"write-extract-half", write_extract_half, 1, AVX512, HALF},
+    {"write-xsave", write_xsave, 1, STATE, AREAS},
+    {"write-xsave-some", write_xsave_some, 1, STATE, AREAS},
+    {"write-xsavec", write_xsavec, 1, STATE, AREAS},
+    {"write-xsavec-some", write_xsavec_some, 1, STATE, AREAS},
+    {"write-xsaveopt", write_xsaveopt, 1, STATE, AREAS},
+    {"read-gather-half", read_gather_half, 0, AVX2, HALF},
+    {"read-gather-down", read_gather_down, 0, AVX2, ALL},
+    {"read-masked-half", read_masked_half, 0, AVX2, HALF},
+    {"read-bit-string", read_bit_string, 0, ANY, ALL},
+    {"read-table", read_table, 0, ANY, ALL},
+    {"read-512-half", read_512_half, 0, AVX512, HALF},
+    {"read-expand-half", read_expand_half, 0, AVX512, HALF},
+    {"read-gather-512-half", read_gather_512_half, 0, AVX512, HALF},
+    {"read-broadcast-half", read_broadcast_half, 0, AVX512, HALF},
+    {"read-permuted", read_permuted, 0, AVX512, ALL},
+    {"read-xrstor", read_xrstor, 0, STATE, AREAS},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
@@ -151,10 +312,32 @@ static void *read_rounds(void *argument) {
     return argument;
 }
 
+static int is_here(int needed) {
+    unsigned a, b, c, d;
+    switch (needed) {
+    case AVX2: return __builtin_cpu_supports("avx2") != 0;
+    case AVX512: return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    case CLZERO: return __get_cpuid(0x80000008, &a, &b, &c, &d) && b & 1;
+    // xsavec and xsaveopt, and what to save.
+    case STATE: return __get_cpuid_count(0xd, 1, &a, &b, &c, &d) && (a & 7) == 7 && __builtin_cpu_supports("avx2");
+    default: return 1;
+    }
+}
+
+// Lines that the chosen form touches in each round.
+static long lines_of(int form) {
+    switch (forms[form].lines) {
+    case HALF: return LINES / 2;
+    case LEGACY_AREAS: return LINES / 8 * 7; // 416 bytes of 512
+    case AREAS: return LINES * LINE / AREA * area_lines;
+    default: return LINES;
+    }
+}
+
 int main(int argc, char **argv) {
     int chosen = -1;
     for (int f = 0; f < FORMS; f++) {
-        if (forms[f].needs_avx2 && !__builtin_cpu_supports("avx2")) continue;
+        if (!is_here(forms[f].needs)) continue;
         if (argc == 2 && !strcmp(argv[1], "list")) puts(forms[f].name);
         if (argc == 2 && !strcmp(argv[1], forms[f].name)) chosen = f;
     }
@@ -166,6 +349,7 @@ int main(int argc, char **argv) {
     if (pthread_create(&threads[0], NULL, write_rounds, NULL)) return 3;
     if (pthread_create(&threads[1], NULL, read_rounds, NULL)) return 3;
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
-    printf("expect raw 1 2 %d\nexpect invalidation 1 2 %d\n", ROUNDS * LINES, (ROUNDS - 1) * LINES);
+    long lines = lines_of(chosen);
+    printf("expect raw 1 2 %ld\nexpect invalidation 1 2 %ld\n", ROUNDS * lines, (ROUNDS - 1) * lines);
     return 0;
 }

@@ -126,8 +126,21 @@ static u64 take_block(struct thread *t, u64 address) {
     return old;
 }
 
+// Whether the block is the thread's alone and it has written all these bytes since it took it: what
+// checks ask before they come here.
+static int is_written(const struct thread *t, u64 start, u64 end) {
+    u64 word = __atomic_load_n(word_of(t, start), __ATOMIC_RELAXED), missing = 0;
+    if (word == t->own_word || (word | FULL) != t->own_word)
+        return word == t->own_word;
+    for (u64 a = start; tt_mode == DETAIL && a < end; a = (a | (LINE - 1)) + 1)
+        missing |= __atomic_load_n(written_in_line(a), __ATOMIC_RELAXED) & bytes_in_line(a, end);
+    return !missing;
+}
+
 // Writes bytes `start` to `end` of one block.
 static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
+    if (is_written(t, start, end))
+        return;
     u8 *lock = lock_free() ? 0 : lock_block(start);
     u64 word = __atomic_load_n(word_of(t, start), __ATOMIC_RELAXED);
     int contended = 0, taken = (word | FULL) != t->own_word;
@@ -167,7 +180,8 @@ static void touch_part(struct thread *t, u64 start) {
 
 // An access of the thread, block by block.
 static void access_range(struct thread *t, u64 start, u64 bytes, int writes, u32 site) {
-    if (!bytes)
+    // Beyond the addresses that programs have, there is no shadow: the access itself will fault.
+    if (!bytes || (start | (start + bytes - 1)) >> ADDRESS_BITS)
         return;
     if (tt_mode == TRACE) {
         trace(t->id, writes ? TRACE_WRITE : TRACE_READ, start, bytes, site);
@@ -195,6 +209,15 @@ static void read_range(struct thread *t, u64 start, u64 bytes, u32 site) {
 
 static void write_range(struct thread *t, u64 start, u64 bytes, u32 site) {
     access_range(t, start, bytes, 1, site);
+}
+
+enum { READS = 1, WRITES = 2 };
+
+static void access_as(struct thread *t, unsigned access, u64 start, u64 bytes, u32 site) {
+    if (access & READS)
+        read_range(t, start, bytes, site);
+    if (access & WRITES)
+        write_range(t, start, bytes, site);
 }
 
 #endif

@@ -3,7 +3,10 @@
 #define TT_REGISTERS_H
 #include "shadow.h"
 
-#define CONTROL_SITE 272 // engine::control::SITE
+// engine::control::SITE, INDICES and SELECTED.
+#define CONTROL_SITE 272
+#define CONTROL_INDICES 640
+#define CONTROL_SELECTED 704
 
 // Mirrors stubs.rs.
 struct frame {

@@ -35,6 +35,7 @@ typedef uint8_t u8;
 #define FULL (1ull << 46)
 #define READERS (FULL - 1)
 #define MAX_BANKS 24
+#define ADDRESS_BITS 47 // of a program's addresses
 #define LINE_SHIFT 6
 #define LINE 64ull
 #define LOCK_BITS 16

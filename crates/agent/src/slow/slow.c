@@ -4,11 +4,13 @@
 // them, no thread-local storage; any instruction may be interrupted by a signal or a kill, and what
 // was counted up to there stays counted. They are one translation unit, so that the short functions of
 // each layer are inlined into the next: shadow.h, cells.h, events.h, access.h, then what a check,
-// a string instruction (repeat.h) and a system call (system_calls.h) access.
+// a string instruction (repeat.h), a gather or another operand of that kind (elements.h, areas.h) and a
+// system call (system_calls.h) access.
 //
 // Neighbours: `thread.rs` fills struct thread, `counting.rs` struct session, `shadow.rs` maps the
 // shadow, `stubs.rs` calls the functions named tt_….
 #include "access.h"
+#include "elements.h"
 #include "registers.h"
 #include "repeat.h"
 #include "system_calls.h"
@@ -29,6 +31,10 @@ struct __attribute__((packed)) descriptor {
 
 // A check has failed: all accesses behind it are looked at, in program order.
 void tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
+    if (d->count == ELEMENTS) {
+        access_elements(t, address, (const struct elements *)d);
+        return;
+    }
     for (u32 k = 0; k < d->count; k++) {
         const struct member *m = &d->members[k];
         u64 at = address + (int64_t)m->delta;

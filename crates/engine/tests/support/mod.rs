@@ -9,14 +9,17 @@
 pub mod listing;
 pub mod programs;
 pub mod sandbox;
+pub mod touched;
 
 use engine::cache::{REGION_BYTES, Stubs};
+use engine::elements::MARK;
 use engine::indirect::Table;
 use engine::options::FULL_BIT;
 use engine::{Engine, Host, Mode, Options, Resolved, Shadow, control};
 use std::arch::global_asm;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use touched::{DESCRIPTOR_BYTES, Operand};
 
 /// Registers in the order in which `tt_test_run` loads and stores them, then flags.
 #[repr(C)]
@@ -57,6 +60,8 @@ struct Running {
     code: std::ops::Range<u64>,
     shadow: u64,
     options: Options,
+    /// The thread's control block.
+    control: u64,
     /// Written bytes and last site of all blocks that were taken, once the run is over.
     taken: BTreeMap<u64, (u64, u32)>,
 }
@@ -224,8 +229,16 @@ impl Machine {
         }
         let (options, taken) = (self.options, BTreeMap::new());
         let changing = self.changing;
-        let running =
-            Running { engine, changing, events: Vec::new(), code, shadow, options, taken };
+        let running = Running {
+            engine,
+            changing,
+            events: Vec::new(),
+            code,
+            shadow,
+            options,
+            control: self.control,
+            taken,
+        };
         RUNNING.with(|r| *r.borrow_mut() = Some(running));
         entry
     }
@@ -305,6 +318,9 @@ unsafe extern "C" fn tt_test_event(address: u64, descriptor: *const u32) {
         let running = r.as_mut().expect("running");
         // SAFETY: a descriptor as documented.
         unsafe {
+            if descriptor.read_unaligned() == MARK {
+                return running.elements(address, &*descriptor.cast());
+            }
             let members = descriptor.add(1).cast::<Member>();
             for k in 0..descriptor.read_unaligned() {
                 let m = members.add(k as usize).read_unaligned();
@@ -325,6 +341,19 @@ impl Running {
             }
         };
         self.events.iter().filter(|e| e.kind == 1).map(|e| of(e.block)).collect()
+    }
+
+    /// An operand of which translated code has handed over what decides.
+    fn elements(&mut self, address: u64, descriptor: &[u8; DESCRIPTOR_BYTES]) {
+        // SAFETY: within the control block.
+        let field = |offset: i32| unsafe { *((self.control + offset as u64) as *const [u8; 64]) };
+        let (indices, mask) = (field(control::INDICES), field(control::SELECTED));
+        let operand = Operand::decode(descriptor);
+        for (at, bytes) in operand.parts(address, &indices, &mask) {
+            let (reads, writes) = (operand.reads.into(), operand.writes.into());
+            let bytes = bytes as u16;
+            self.access(at, &Member { delta: 0, bytes, reads, writes, site: operand.site });
+        }
     }
 
     fn access(&mut self, address: u64, m: &Member) {
