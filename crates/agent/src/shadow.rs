@@ -6,7 +6,7 @@ use crate::counting;
 use crate::limits;
 use crate::session;
 use crate::sys;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use engine::indirect;
 use engine::options::{FAR_ADDRESS_BITS, LINE_SHIFT};
 use wire::session::mode;
@@ -15,6 +15,8 @@ use wire::session::mode;
 const ADDRESS_SPACE: u64 = 1 << 47;
 /// Most banks; mirrors `slow/shadow.h`.
 pub const MAX_BANKS: usize = 24;
+/// The bit of a site's word that is the block's lock; mirrors `slow/shadow.h`.
+const LOCKED: u32 = 1 << 24;
 /// Part of it that a far bank tells apart.
 const FAR_SPACE: u64 = 1 << FAR_ADDRESS_BITS;
 
@@ -310,15 +312,15 @@ pub fn copy(from: u64, to: u64, bytes: u64) {
         }
     }
     if counting::mode() == mode::DETAIL {
-        let lines = |base: u64, each: u64, address: u64| {
-            (base + (address >> shift.max(LINE_SHIFT)) * each) as *mut u8
-        };
+        let site = |address: u64| last_sites() + (address >> shift.max(LINE_SHIFT)) * 4;
         let written = |address: u64| (written() + (address >> LINE_SHIFT) * 8) as *mut u8;
         let blocks = (bytes >> shift.max(LINE_SHIFT)) as usize;
         // SAFETY: as above.
         unsafe {
-            let sites = tt_last_sites;
-            core::ptr::copy_nonoverlapping(lines(sites, 4, from), lines(sites, 4, to), blocks * 4);
+            for (old, new) in (0..blocks as u64).map(|k| (site(from) + k * 4, site(to) + k * 4)) {
+                let value = AtomicU32::from_ptr(old as *mut u32).load(Ordering::Relaxed);
+                AtomicU32::from_ptr(new as *mut u32).store(value & !LOCKED, Ordering::Relaxed);
+            }
             let bytes = (bytes >> LINE_SHIFT) as usize * 8;
             core::ptr::copy_nonoverlapping(written(from), written(to), bytes);
         }

@@ -26,8 +26,8 @@ const XSAVE_BYTES: u64 = 4096;
 const STACKS_BYTES: u64 = XSAVE_BYTES + SIGNAL_STACK_BYTES + STACK_BYTES;
 /// Index of cells: eight bytes for each other thread and kind of event.
 const CELLS_BYTES: u64 = (MAX_THREADS as u64 + 2) * 8 * 8;
-/// Tables of events of all sizes; see `slow/events.h`.
-const EVENTS_BYTES: u64 = 1 << 20;
+/// Tables of events of all sizes and a filter; see `slow/events.h`.
+const EVENTS_BYTES: u64 = (512 + 8) << 10;
 const FIRST_EVENT_BITS: u32 = 9;
 
 unsafe extern "C" {
@@ -49,11 +49,10 @@ pub struct Thread {
     cells: u64,
     events: u64,
     cell_chunk: u32,
-    event_chunk: u32,
+    event_chunks: u32,
     event_bits: u32,
     event_count: u32,
     event_gone: u32,
-    hand_chunk: u32,
     hand: u32,
     refused: u32,
     /// Its signal mask.
@@ -309,11 +308,10 @@ impl Thread {
             cells,
             events: cells + CELLS_BYTES,
             cell_chunk: 0,
-            event_chunk: 0,
+            event_chunks: 0,
             event_bits: FIRST_EVENT_BITS,
             event_count: 0,
             event_gone: 0,
-            hand_chunk: 0,
             hand: 0,
             refused: 0,
             signal_mask: 0,

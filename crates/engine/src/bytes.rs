@@ -158,8 +158,8 @@ impl Body<'_> {
         Ok(onward)
     }
 
-    /// Stores a code site as the block's last, unless threads take the block from each other: between
-    /// the look at the word and the addition another could take it. The address stays.
+    /// Stores a code site as the block's last, unless the block is locked or threads take it from each
+    /// other: between the look at the word and the addition another could take it. The address stays.
     fn emit_last_site(&mut self, registers: [usize; 2], position: usize) -> Result<usize> {
         let [address, other] = registers;
         let (a, o) = (regs::full(address), regs::full(other));
@@ -168,11 +168,12 @@ impl Body<'_> {
         self.emitter.instruction(&Instruction::with2(Code::Shr_rm64_imm8, o, shift)?)?;
         self.emitter.add_field(other, control::SITES_BASE4);
         let none = iced_x86::Register::None;
-        let place = MemoryOperand::new(none, o, 4, 0, 8, false, none);
-        self.emitter.instruction(&Instruction::with2(Code::Cmp_rm32_imm8, place, 0)?)?;
-        let contended = self.emitter.open_branch(&[0x0f, 0x88]); // js: the top bit
+        let place = |byte: i64| MemoryOperand::new(none, o, 4, byte, 8, false, none);
+        // Above the site's number.
+        self.emitter.instruction(&Instruction::with2(Code::Cmp_rm8_imm8, place(3), 0)?)?;
+        let contended = self.emitter.open_branch(&JNE);
         let site = (self.site)(self.source.instructions[position].ip());
-        self.emitter.instruction(&Instruction::with2(Code::Mov_rm32_imm32, place, site)?)?;
+        self.emitter.instruction(&Instruction::with2(Code::Mov_rm32_imm32, place(0), site)?)?;
         Ok(contended)
     }
 }

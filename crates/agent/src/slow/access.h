@@ -4,30 +4,33 @@
 #include "events.h"
 #include "trace.h"
 
+// What the last writer of a block has done to it since it took the block, as an access meets it.
+struct meeting {
+    u64 bytes; // written by it in the access's first line
+    u32 site;
+    int overlap; // whether the access touches any byte that it has written
+};
+
+static inline struct meeting meet(u64 start, u64 end) {
+    struct meeting m = {.bytes = ~*written_in_line(start), .site = *last_site(start) & SITE};
+    m.overlap = (m.bytes & bytes_in_line(start, end)) != 0;
+    for (u64 a = (start | (LINE - 1)) + 1; a < end; a += LINE)
+        m.overlap |= (~*written_in_line(a) & bytes_in_line(a, end)) != 0;
+    return m;
+}
+
 // An event with the last writer of the block, about bytes `start` to `end` of it. `kind` is RAW or
 // WAW; with sharing told apart, true and false follow it.
-static void count_with_writer(struct thread *t, unsigned kind, u64 writer, u64 start, u64 end,
-                              u32 site) {
+static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer, u64 start, u64 end,
+                              u32 site, const struct meeting *m) {
     if (tt_mode != DETAIL) {
         count_cell(t, kind, writer);
         return;
     }
-    int overlap = 0;
-    for (u64 a = start; a < end; a = (a | (LINE - 1)) + 1)
-        overlap |= (~*written_in_line(a) & bytes_in_line(a, end)) != 0;
-    kind += overlap ? 1 : 2;
+    kind += m->overlap ? 1 : 2;
     count_cell(t, kind, writer);
-    struct event e = {
-        .line = start & ~(LINE - 1),
-        .own_site = site,
-        .other_site = *last_site(start) & ~CONTENDED,
-        .other = (u16)writer,
-        .kind = (u8)kind,
-        .count = 1,
-        .own_bytes = bytes_in_line(start, end),
-        .other_bytes = ~*written_in_line(start),
-    };
-    count_event(t, &e);
+    struct key key = {start & ~(LINE - 1), (u64)m->site << 32 | site, kind << 16 | writer};
+    count_event(t, key, bytes_in_line(start, end), m->bytes);
 }
 
 static void count_invalidations(struct thread *t, u64 bank, u64 word, u64 writer) {
@@ -42,11 +45,10 @@ static void count_invalidations(struct thread *t, u64 bank, u64 word, u64 writer
 // Whether one word is the whole truth and changes in one step.
 static inline int lock_free(void) { return tt_banks == 1 && tt_mode != DETAIL; }
 
-// Marks the block as read by the thread, which has not read it; the word before. Under the lock.
+// Marks the block as read by the thread, which has not read it; the true word before. For several banks,
+// under the lock.
 static u64 join_readers(struct thread *t, u64 address) {
     u64 *own = word_of(t, address);
-    if (tt_banks == 1)
-        return __atomic_fetch_or(own, t->mask, __ATOMIC_RELAXED);
     u64 before = *own, truth = *word_in(0, address);
     u64 writer = truth >> WRITER_SHIFT;
     u64 kept = (before & (FOREIGN | FULL | READERS)) | t->mask;
@@ -58,10 +60,33 @@ static u64 join_readers(struct thread *t, u64 address) {
     return truth;
 }
 
-static void count_read(struct thread *t, u64 before, u64 start, u64 end, u32 site) {
-    u64 writer = before >> WRITER_SHIFT;
-    if (writer && writer - 1 != t->id)
-        count_with_writer(t, RAW, writer - 1, start, end, site);
+// Whether `writer` (+ 1, 0 = nobody) is another thread.
+static inline int is_other(const struct thread *t, u64 writer) { return writer && writer - 1 != t->id; }
+
+// Reads where one word is the whole truth: no lock. What the writer did is looked at first; if somebody
+// takes the block meanwhile, the word is not the same any more.
+static inline void read_in_one_step(struct thread *t, u64 *own, u64 start, u64 end, u32 site) {
+    u64 word = __atomic_load_n(own, __ATOMIC_ACQUIRE);
+    struct meeting m = {0};
+    for (unsigned spins = 1; !(word & t->mask);) {
+        u64 writer = word >> WRITER_SHIFT;
+        int event = is_other(t, writer);
+        if (event && tt_mode == DETAIL) {
+            fetch_place(t, start & ~(LINE - 1), site);
+            if (__atomic_load_n(last_site(start), __ATOMIC_ACQUIRE) & LOCKED) {
+                wait(spins++);
+                word = __atomic_load_n(own, __ATOMIC_ACQUIRE);
+                continue;
+            }
+            m = meet(start, end);
+        }
+        if (__atomic_compare_exchange_n(own, &word, word | t->mask, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            if (event)
+                count_with_writer(t, RAW, writer - 1, start, end, site, &m);
+            return;
+        }
+    }
 }
 
 // Reads bytes `start` to `end` of one block.
@@ -69,19 +94,25 @@ static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
     u64 *own = word_of(t, start);
     if (*own & t->mask)
         return;
-    if (lock_free()) {
-        u64 before = __atomic_fetch_or(own, t->mask, __ATOMIC_RELAXED);
-        count_read(t, before, start, end, site);
+    if (tt_banks == 1) {
+        read_in_one_step(t, own, start, end, site);
         return;
     }
-    u8 *lock = lock_block(start);
-    if (!(*own & t->mask))
-        count_read(t, join_readers(t, start), start, end, site);
+    u32 *lock = lock_block(start);
+    if (!(*own & t->mask)) {
+        u64 writer = join_readers(t, start) >> WRITER_SHIFT;
+        if (is_other(t, writer)) {
+            struct meeting m = {0};
+            if (tt_mode == DETAIL)
+                m = meet(start, end);
+            count_with_writer(t, RAW, writer - 1, start, end, site, &m);
+        }
+    }
     unlock_block(lock);
 }
 
 // Whether no byte of the block is missing.
-static int is_whole(u64 first, u64 end) {
+static inline int is_whole(u64 first, u64 end) {
     u64 missing = 0;
     for (u64 a = first; a < end && !missing; a += LINE)
         missing = *written_in_line(a) & bytes_in_line(a, end);
@@ -90,7 +121,8 @@ static int is_whole(u64 first, u64 end) {
 
 // Notes which bytes of the thread's block have been written since it was taken, and from where. Under
 // the lock.
-static void note_written(struct thread *t, u64 start, u64 end, int taken, int contended, u32 site) {
+static inline void note_written(struct thread *t, u64 start, u64 end, int taken, int contended,
+                                u32 site) {
     u64 added = 0, block = 1ull << tt_block_shift, first = start & ~(block - 1);
     if (taken) {
         for (u64 a = first; a < first + block; a += LINE)
@@ -103,13 +135,13 @@ static void note_written(struct thread *t, u64 start, u64 end, int taken, int co
     }
     u32 *last = last_site(start);
     if (added)
-        *last = site | (contended ? CONTENDED : *last & CONTENDED);
+        *last = site | (contended ? CONTENDED : *last & CONTENDED) | LOCKED;
     if (is_whole(first, first + block))
         __atomic_fetch_or(word_of(t, start), FULL, __ATOMIC_RELAXED);
 }
 
 // The thread takes the block; the word before, which is not its own.
-static u64 take_block(struct thread *t, u64 address) {
+static inline u64 take_block(struct thread *t, u64 address) {
     u64 *own = word_of(t, address), taken = t->own_word & (tt_mode == DETAIL ? ~FULL : ~0ull);
     if (tt_banks == 1) {
         u64 old = __atomic_exchange_n(own, taken, __ATOMIC_RELAXED);
@@ -128,7 +160,7 @@ static u64 take_block(struct thread *t, u64 address) {
 
 // Whether the block is the thread's alone and it has written all these bytes since it took it: what
 // checks ask before they come here.
-static int is_written(const struct thread *t, u64 start, u64 end) {
+static inline int is_written(const struct thread *t, u64 start, u64 end) {
     u64 word = __atomic_load_n(word_of(t, start), __ATOMIC_RELAXED), missing = 0;
     if (word == t->own_word || (word | FULL) != t->own_word)
         return word == t->own_word;
@@ -137,23 +169,38 @@ static int is_written(const struct thread *t, u64 start, u64 end) {
     return !missing;
 }
 
+// Writes where one word is the whole truth.
+static inline void write_in_one_step(struct thread *t, u64 start, u64 end, u32 site) {
+    u64 writer = take_block(t, start) >> WRITER_SHIFT;
+    if (is_other(t, writer))
+        count_with_writer(t, WAW, writer - 1, start, end, site, 0);
+}
+
 // Writes bytes `start` to `end` of one block.
 static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
     if (is_written(t, start, end))
         return;
-    u8 *lock = lock_free() ? 0 : lock_block(start);
-    u64 word = __atomic_load_n(word_of(t, start), __ATOMIC_RELAXED);
-    int contended = 0, taken = (word | FULL) != t->own_word;
-    if (taken) {
-        u64 writer = take_block(t, start) >> WRITER_SHIFT;
-        contended = writer && writer - 1 != t->id;
-        if (contended)
-            count_with_writer(t, WAW, writer - 1, start, end, site);
+    if (lock_free()) {
+        write_in_one_step(t, start, end, site);
+        return;
     }
-    if (tt_mode == DETAIL)
+    struct meeting m = {0};
+    u64 writer = 0;
+    u32 *lock = lock_block(start);
+    int taken = (__atomic_load_n(word_of(t, start), __ATOMIC_RELAXED) | FULL) != t->own_word;
+    if (taken)
+        writer = take_block(t, start) >> WRITER_SHIFT;
+    int contended = is_other(t, writer);
+    if (tt_mode == DETAIL) {
+        if (contended) {
+            fetch_place(t, start & ~(LINE - 1), site);
+            m = meet(start, end);
+        }
         note_written(t, start, end, taken, contended, site);
-    if (lock)
-        unlock_block(lock);
+    }
+    unlock_block(lock);
+    if (contended)
+        count_with_writer(t, WAW, writer - 1, start, end, site, &m);
 }
 
 // Thesis, Algorithm 3.1: an access pairs with each of the two most recent accessors that is another
@@ -163,7 +210,7 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
 #define PAIRED (1ull << 63)
 
 static void touch_part(struct thread *t, u64 start) {
-    u8 *lock = lock_block(start);
+    u32 *lock = lock_block(start);
     u64 *recent = word_in(0, start);
     u64 *before = (u64 *)(tt_written + ((start >> tt_block_shift) << 3));
     u64 first = *recent & ~PAIRED, second = *before;

@@ -29,8 +29,7 @@ struct session tt_session;
 
 struct head {
     u32 thread, holds, used;
-    u32 previous; // the thread's chunk of the same type before this one, + 1
-    u32 reserved[12];
+    u32 reserved[13];
 };
 
 struct cell {
@@ -59,7 +58,7 @@ static inline void add_shared(u64 *counter, u64 n) {
 }
 
 // A chunk of the pool for the thread; its number + 1, or 0 when there is none left.
-static u32 take_chunk(struct thread *t, u32 holds, u32 previous) {
+static u32 take_chunk(struct thread *t, u32 holds) {
     int cells = holds == HOLDS_CELLS;
     u32 *used = cells ? tt_session.cell_chunks_used : tt_session.event_chunks_used;
     u64 most = cells ? tt_session.cell_chunks : tt_session.event_chunks;
@@ -75,7 +74,6 @@ static u32 take_chunk(struct thread *t, u32 holds, u32 previous) {
     struct head *head = chunk_at(chunk);
     head->thread = (u32)t->id;
     head->used = 0;
-    head->previous = previous;
     __atomic_store_n(&head->holds, holds, __ATOMIC_RELEASE);
     return (u32)chunk + 1;
 }
@@ -83,7 +81,7 @@ static u32 take_chunk(struct thread *t, u32 holds, u32 previous) {
 // A new cell, or 0.
 static u32 new_cell(struct thread *t, u32 slice, u64 other, unsigned kind) {
     if (!t->cell_chunk || chunk_at(t->cell_chunk - 1)->used == CELLS_PER_CHUNK) {
-        u32 chunk = take_chunk(t, HOLDS_CELLS, t->cell_chunk);
+        u32 chunk = take_chunk(t, HOLDS_CELLS);
         if (!chunk)
             return 0;
         t->cell_chunk = chunk;

@@ -2,10 +2,14 @@
 // pool.
 //
 // Each thread has a hash table of its own, from keys to events; the table grows by moving to the next
-// larger one, for which address space is reserved. It stays small enough for the caches: when a thread
+// larger one, for which address space is reserved. Where a key's search starts is known from the thread's
+// own access, before anything is known about the other thread, so that the place is in the cache when it
+// is asked for. The table stays small enough for the caches: when a thread
 // has MOST_EVENTS, or the pool has no more room, events on lines that it does not know yet are kept by
-// code site alone, under line 0. One in sixteen of them takes the place of a line with few events, so
-// that lines that get hot later are found, too.
+// code site alone, under line 0. One in ADMITTED_OF takes the place of a line with few events, so that
+// lines that get hot later are found, too. The largest table has a filter of lines in front of it, which
+// fits the innermost cache: programs that communicate all over their memory would push their data and
+// shadow out of the caches with vain looks at the table.
 #ifndef TT_EVENTS_H
 #define TT_EVENTS_H
 #include "cells.h"
@@ -13,78 +17,126 @@
 #define FIRST_BITS 9
 #define MOST_BITS 16 // so that at least half of the places stay free with room to give up some
 #define MOST_EVENTS (1u << 14)
-#define ADMITTED_OF 16
-#define GONE 0xffffffffu
+#define ADMITTED_OF 64
+#define FILTER_BITS 16
 #define CANDIDATES 8
 
-struct event {
+// What is told apart: in whole words, which the processor can pass on and compare at once.
+struct key {
     u64 line;
-    u32 own_site, other_site;
-    u16 other;
-    u8 kind, pad[5];
+    u64 sites; // the thread's own in the low half
+    u64 who;   // the other thread, and the kind from bit 16 on
+};
+
+struct event {
+    struct key key;
     u64 count, own_bytes, other_bytes;
 };
 
-// An event is named by chunk * 32 + its number in it, + 1.
-static inline struct event *event_at(u32 name) {
-    return (struct event *)(chunk_at((name - 1) / 32) + 1) + (name - 1) % 32;
+// The thread's chunks of events; there are at most MOST_EVENTS / EVENTS_PER_CHUNK and one.
+static inline u32 *event_chunks(const struct thread *t) { return t->events; }
+
+// An event is named by chunk * 32 + its number in it, the chunks being those of the thread in the order in
+// which it took them.
+static inline struct event *event_at(const struct thread *t, u32 name) {
+    return (struct event *)(chunk_at(event_chunks(t)[name / 32]) + 1) + name % 32;
 }
 
-// A place in the table: part of the key's hash, so that a look at the event is rarely in vain, and the
-// event's name; 0 = free, GONE = given up.
-struct place {
-    u32 tag, name;
-};
+// Places in the table are in groups of a cache line. A place holds the event's name + 1 and, so that a
+// look at the event is rarely in vain, part of the key's hash; 0 = free, GONE = given up.
+#define NAME_BITS 15
+#define NAME ((1u << NAME_BITS) - 1)
+#define GONE NAME
+#define NONE (~0u)
+#define GROUP (LINE / sizeof(u32))
 
-// The table of n places starts n places into the reserved space, so tables of all sizes fit.
-static inline struct place *places(struct thread *t) { return t->events + (1ull << t->event_bits); }
+// The table of n places starts n places into the reserved space, so tables of all sizes fit. Below it
+// is the list of the thread's chunks, which is shorter.
+static inline u32 *places(const struct thread *t) { return t->events + (1ull << t->event_bits); }
 
-static inline int holds_event(const struct place *p) { return p->name && p->name != GONE; }
-
-static inline u64 hash_of(const struct event *e) {
-    u64 h = e->line ^ ((u64)e->own_site << 32 | e->other_site) ^ ((u64)e->other << 8 | e->kind) << 20;
-    h *= 0x9e3779b97f4a7c15ull;
-    h ^= h >> 32;
-    return h * 0x9e3779b97f4a7c15ull >> 8;
+// Bits that are set for lines of events that are, or were, in a table of the largest size.
+static inline u64 *filter_word(const struct thread *t, u64 line, u64 *bit) {
+    u64 number = (line >> LINE_SHIFT) * 0x9e3779b97f4a7c15ull >> (64 - FILTER_BITS);
+    *bit = 1ull << number % 64;
+    return (u64 *)(t->events + (2ull << MOST_BITS)) + number / 64;
 }
 
-static inline int same_key(const struct event *a, const struct event *b) {
-    return a->line == b->line && a->own_site == b->own_site && a->other_site == b->other_site &&
-           a->other == b->other && a->kind == b->kind;
+static inline int is_unknown_line(const struct thread *t, u64 line) {
+    u64 bit;
+    return t->event_count >= MOST_EVENTS && t->event_bits == MOST_BITS &&
+           !(*filter_word(t, line, &bit) & bit);
+}
+
+static inline int holds_event(u32 place) { return place && place != GONE; }
+
+static inline u32 name_in(u32 place) { return (place & NAME) - 1; }
+
+static inline u64 mixed(u64 x) {
+    x *= 0x9e3779b97f4a7c15ull;
+    return x ^ x >> 32;
+}
+
+static inline u64 hash_of_own_side(u64 line, u32 site) { return mixed(line ^ (u64)site << 42); }
+
+static inline u64 own_side(struct key key) { return hash_of_own_side(key.line, (u32)key.sites); }
+
+// Bits of the tag in their place; the lowest of them also say where in its group a search starts.
+static inline u32 tag_of(struct key key, u64 own_side) {
+    u64 hash = own_side ^ key.who << 32 ^ key.sites >> 32;
+    return (u32)(hash * 0x9e3779b97f4a7c15ull >> 32) & ~NAME;
+}
+
+static inline u32 *group_of(const struct thread *t, u64 own_side) {
+    u64 groups = (1ull << t->event_bits) / GROUP;
+    return places(t) + (own_side & (groups - 1)) * GROUP;
+}
+
+static inline void fetch_place(const struct thread *t, u64 line, u32 own_site) {
+    if (!is_unknown_line(t, line))
+        fetch_to_change(group_of(t, hash_of_own_side(line, own_site)));
+}
+
+static inline int is_same(struct key a, struct key b) {
+    return !((a.line ^ b.line) | (a.sites ^ b.sites) | (a.who ^ b.who));
 }
 
 // The place of an event with this key, or a free place for it.
-static struct place *find(struct thread *t, const struct event *key) {
-    struct place *table = places(t), *free = 0;
-    u64 hash = hash_of(key), mask = (1ull << t->event_bits) - 1;
-    u32 tag = (u32)(hash >> 32);
-    for (u64 k = hash & mask;; k = (k + 1) & mask) {
-        struct place *p = &table[k];
-        if (!holds_event(p)) {
-            free = free ? free : p;
-            if (!p->name)
-                return free;
-        } else if (p->tag == tag && same_key(event_at(p->name), key)) {
-            return p;
+static u32 *find(struct thread *t, struct key key) {
+    u32 *table = places(t), *free = 0;
+    u64 hash = own_side(key);
+    u64 group = group_of(t, hash) - table, mask = (1ull << t->event_bits) - 1;
+    u32 tag = tag_of(key, hash);
+    for (;; group = (group + GROUP) & mask)
+        for (u32 k = 0; k < GROUP; k++) {
+            u32 *p = &table[group + ((tag >> NAME_BITS) + k) % GROUP];
+            if (!holds_event(*p)) {
+                free = free ? free : p;
+                if (!*p)
+                    return free;
+            } else if ((*p & ~NAME) == tag && is_same(event_at(t, name_in(*p))->key, key)) {
+                return p;
+            }
         }
-    }
 }
 
 // Enters an event into a place that `find` has found free.
-static void fill(struct thread *t, struct place *p, u32 name) {
-    t->event_gone -= p->name == GONE;
+static void fill(struct thread *t, u32 *p, u32 name) {
+    struct key key = event_at(t, name)->key;
+    t->event_gone -= *p == GONE;
     t->event_count++;
-    *p = (struct place){(u32)(hash_of(event_at(name)) >> 32), name};
+    *p = tag_of(key, own_side(key)) | (name + 1);
+    if (t->event_bits == MOST_BITS) {
+        u64 bit, *word = filter_word(t, key.line, &bit);
+        *word |= bit;
+    }
 }
 
 // Fills the current table from the thread's chunks.
 static void fill_table(struct thread *t) {
     t->event_count = t->event_gone = 0;
-    for (u32 chunk = t->event_chunk; chunk; chunk = chunk_at(chunk - 1)->previous)
-        for (u32 k = 0; k < chunk_at(chunk - 1)->used; k++) {
-            u32 name = (chunk - 1) * 32 + k + 1;
-            fill(t, find(t, event_at(name)), name);
-        }
+    for (u32 chunk = 0; chunk < t->event_chunks; chunk++)
+        for (u32 k = 0; k < chunk_at(event_chunks(t)[chunk])->used; k++)
+            fill(t, find(t, event_at(t, chunk * 32 + k)->key), chunk * 32 + k);
 }
 
 // Keeps at least half of the places free.
@@ -93,119 +145,129 @@ static void make_room(struct thread *t) {
     if ((t->event_count + t->event_gone) * 2ull < size)
         return;
     if (t->event_gone > t->event_count / 2 || t->event_bits == MOST_BITS) {
-        struct place *table = places(t);
+        u32 *table = places(t);
         for (u64 k = 0; k < size; k++)
-            table[k] = (struct place){0, 0};
+            table[k] = 0;
+        u64 none, *filter = filter_word(t, 0, &none);
+        for (u64 k = 0; k < (1u << FILTER_BITS) / 64; k++)
+            filter[k] = 0;
     } else {
         t->event_bits++;
     }
     fill_table(t);
 }
 
-// Room for a new event at the end of the thread's chunks; 0 when there is none.
+// Room for a new event at the end of the thread's chunks; NONE when there is none.
 static u32 append(struct thread *t) {
     if (t->event_count >= MOST_EVENTS)
-        return 0;
-    if (!t->event_chunk || chunk_at(t->event_chunk - 1)->used == EVENTS_PER_CHUNK) {
-        u32 chunk = take_chunk(t, HOLDS_EVENTS, t->event_chunk);
+        return NONE;
+    u32 *chunks = event_chunks(t), last = t->event_chunks - 1;
+    if (!t->event_chunks || chunk_at(chunks[last])->used == EVENTS_PER_CHUNK) {
+        u32 chunk = take_chunk(t, HOLDS_EVENTS);
         if (!chunk)
-            return 0;
-        t->event_chunk = chunk;
+            return NONE;
+        last = t->event_chunks++;
+        chunks[last] = chunk - 1;
     }
-    struct head *head = chunk_at(t->event_chunk - 1);
-    u32 name = (t->event_chunk - 1) * 32 + head->used + 1;
-    event_at(name)->count = 0;
+    struct head *head = chunk_at(chunks[last]);
+    u32 name = last * 32 + head->used;
+    event_at(t, name)->count = 0;
     __atomic_store_n(&head->used, head->used + 1, __ATOMIC_RELEASE);
     return name;
 }
 
-// The next of the thread's events, round and round.
+// The next of the thread's events, of which there are some, round and round.
 static u32 next_event(struct thread *t) {
-    while (t->hand_chunk == 0 || t->hand >= chunk_at(t->hand_chunk - 1)->used) {
-        u32 previous = t->hand_chunk ? chunk_at(t->hand_chunk - 1)->previous : 0;
-        t->hand_chunk = previous ? previous : t->event_chunk;
-        t->hand = 0;
-    }
-    return (t->hand_chunk - 1) * 32 + t->hand++ + 1;
+    u32 name = t->hand;
+    if (name / 32 >= t->event_chunks)
+        name = 0;
+    int last = name % 32 + 1 >= chunk_at(event_chunks(t)[name / 32])->used;
+    t->hand = last ? (name / 32 + 1) * 32 : name + 1;
+    return name;
 }
 
 static void unhook(struct thread *t, u32 name) {
-    struct place *place = find(t, event_at(name));
-    if (place->name == name) {
-        place->name = GONE;
+    u32 *place = find(t, event_at(t, name)->key);
+    if (holds_event(*place) && name_in(*place) == name) {
+        *place = GONE;
         t->event_gone++;
         t->event_count--;
     }
 }
 
-// Takes its line from the event with the fewest of a handful; returns one that is free now, or 0.
+// Takes its line from the event with the fewest of a handful; returns one that is free now, or NONE.
 static u32 give_up_line(struct thread *t) {
-    for (int tries = 0; tries < CANDIDATES && t->event_chunk; tries++) {
-        u32 least = 0;
+    for (int tries = 0; tries < CANDIDATES && t->event_chunks; tries++) {
+        u32 least = NONE;
         for (int k = 0; k < CANDIDATES; k++) {
             u32 name = next_event(t);
-            if (event_at(name)->line && (!least || event_at(name)->count < event_at(least)->count))
+            const struct event *e = event_at(t, name);
+            if (e->key.line && (least == NONE || e->count < event_at(t, least)->count))
                 least = name;
         }
-        if (!least)
+        if (least == NONE)
             continue;
-        struct event *e = event_at(least);
+        struct event *e = event_at(t, least);
         unhook(t, least);
-        e->line = 0;
+        e->key.line = 0;
         e->own_bytes = e->other_bytes = 0;
-        struct place *place = find(t, e);
-        if (holds_event(place)) {
-            event_at(place->name)->count += e->count;
+        u32 *place = find(t, e->key);
+        if (holds_event(*place)) {
+            event_at(t, name_in(*place))->count += e->count;
             e->count = 0;
             return least;
         }
         fill(t, place, least); // the first event without a line of these sites
     }
-    return 0;
+    return NONE;
 }
 
-static void add_event(struct event *e, const struct event *more) {
-    e->count++;
-    e->own_bytes |= more->own_bytes;
-    e->other_bytes |= more->other_bytes;
-}
-
-static void insert(struct thread *t, u32 name, const struct event *key) {
-    *event_at(name) = *key;
+static void insert(struct thread *t, u32 name, const struct event *e) {
+    *event_at(t, name) = *e;
     make_room(t);
-    struct place *place = find(t, key);
-    if (!holds_event(place)) // else make_room has put it there already
+    u32 *place = find(t, e->key);
+    if (!holds_event(*place)) // else make_room has put it there already
         fill(t, place, name);
 }
 
 // Counts the event by code site alone.
-static void count_without_line(struct thread *t, struct event key) {
-    key.line = key.own_bytes = key.other_bytes = 0;
-    struct place *place = find(t, &key);
-    if (holds_event(place)) {
-        event_at(place->name)->count++;
+static void count_without_line(struct thread *t, struct key key) {
+    key.line = 0;
+    u32 *place = find(t, key);
+    if (holds_event(*place)) {
+        event_at(t, name_in(*place))->count++;
         return;
     }
     u32 name = give_up_line(t);
-    if (name)
-        insert(t, name, &key);
+    struct event e = {.key = key, .count = 1};
+    if (name != NONE)
+        insert(t, name, &e);
     else
         add_shared(tt_session.events_without_site, 1);
 }
 
-static void count_event(struct thread *t, const struct event *key) {
-    struct place *place = find(t, key);
-    if (holds_event(place)) {
-        add_event(event_at(place->name), key);
+static void count_new_event(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
+    u32 name = append(t);
+    if (name == NONE && t->refused++ % ADMITTED_OF == 0)
+        name = give_up_line(t);
+    struct event e = {key, 1, own_bytes, other_bytes};
+    if (name != NONE)
+        insert(t, name, &e);
+    else
+        count_without_line(t, key);
+}
+
+// Bytes that the thread has accessed, and that the other thread had written, in the event's line.
+static inline void count_event(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
+    u32 *place = is_unknown_line(t, key.line) ? 0 : find(t, key);
+    if (!place || !holds_event(*place)) {
+        count_new_event(t, key, own_bytes, other_bytes);
         return;
     }
-    u32 name = append(t);
-    if (!name && t->refused++ % ADMITTED_OF == 0)
-        name = give_up_line(t);
-    if (name)
-        insert(t, name, key);
-    else
-        count_without_line(t, *key);
+    struct event *e = event_at(t, name_in(*place));
+    e->count++;
+    e->own_bytes |= own_bytes;
+    e->other_bytes |= other_bytes;
 }
 
 #endif

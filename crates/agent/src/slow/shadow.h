@@ -13,12 +13,13 @@
 // readers only in their own, and slow paths take the block's lock; fast paths never do. The writer in
 // bank 0 is the true one: other banks may be younger than the write.
 //
-// With sharing told apart, slow paths take the block's lock, too: who took a block and which bytes he
+// With sharing told apart, writers take the block's lock, too: who took a block and which bytes he
 // wrote belong together. For that there are, for all banks together, 64 bits per 64-byte line, set for each
 // byte that the block's last writer has *not* written since it took the block, and the code site that
 // last added bytes, one per line or block, whichever is larger. Once no bit of a block is left, its word
-// says so. The site's top bit says that threads take the
-// block from each other: then bytes are added under the lock only (engine::bytes looks).
+// says so. The site's word is also the lock, so that it does not have to be fetched from another
+// processor, too. Its top bit says that threads take the block from each other: then bytes are added
+// under the lock only (engine::bytes looks).
 //
 // Neighbours: `shadow.rs` maps it all, `thread.rs` fills struct thread.
 #ifndef TT_SHADOW_H
@@ -38,7 +39,7 @@ typedef uint8_t u8;
 #define ADDRESS_BITS 47 // of a program's addresses
 #define LINE_SHIFT 6
 #define LINE 64ull
-#define LOCK_BITS 16
+#define LOCK_BITS 14
 #define LOCKS (1u << LOCK_BITS)
 
 // wire::session::mode.
@@ -49,11 +50,12 @@ struct thread {
     u64 id, mask, own_word, bank; // own_word: of a block that it has written whole
     u64 page;                    // of the session; %gs
     struct slot *cells;          // see cells.h
-    struct place *events;        // see events.h
-    u32 cell_chunk, event_chunk; // last chunk of each type + 1; 0 = none yet
+    u32 *events;                 // see events.h
+    u32 cell_chunk;              // last chunk of cells + 1; 0 = none yet
+    u32 event_chunks;            // chunks of events
     u32 event_bits;              // log2 of the places in the table of events
     u32 event_count, event_gone; // places taken and places given up in it
-    u32 hand_chunk, hand;        // where to look for events to give up
+    u32 hand;                    // where to look for events to give up
     u32 refused;                 // events on lines that were not let in
 };
 
@@ -67,7 +69,7 @@ u64 tt_mode;
 u32 tt_slot_owner[MAX_BANKS][64];      // logical id of the thread in each slot
 u8 tt_bank_of[1 << 16];                // bank of each logical id
 u8 tt_filtered;                        // the program has filters of system calls
-static u8 tt_block_locks[LOCKS];
+static u32 tt_block_locks[LOCKS];      // where there are no sites
 
 static inline u64 *word_in(u64 bank, u64 address) {
     return (u64 *)(tt_shadow[bank] + (((address & tt_reach[bank]) >> tt_block_shift) << 3));
@@ -81,7 +83,11 @@ static inline u64 *written_in_line(u64 address) {
     return (u64 *)(tt_written + ((address >> LINE_SHIFT) << 3));
 }
 
+// In the word of a site, whose number is below 2^24 (wire::session::MAX_SITES).
 #define CONTENDED 0x80000000u
+#define LOCKED_BIT 24
+#define LOCKED (1u << LOCKED_BIT)
+#define SITE (LOCKED - 1)
 
 static inline u32 *last_site(u64 address) {
     u64 shift = tt_block_shift > LINE_SHIFT ? tt_block_shift : LINE_SHIFT;
@@ -96,26 +102,47 @@ static inline u64 bytes_in_line(u64 address, u64 end) {
     return (~0ull >> (LINE - count)) << first;
 }
 
-static u8 *lock_block(u64 address) {
+// Called again and again while something is locked: its holder may not be running.
+static inline void wait(unsigned spins) {
+    __asm__ volatile("pause");
+    if (spins % 64 == 0 && !tt_filtered) { // sched_yield
+        u64 result = 24;
+        __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
+    }
+}
+
+static u32 *lock_block(u64 address) {
     // Neighbouring blocks have locks in different lines.
     u64 hash = (address >> tt_block_shift) * 0x9e3779b97f4a7c15ull;
-    u8 *lock = &tt_block_locks[hash >> (64 - LOCK_BITS)];
-    for (unsigned spins = 1; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE); spins++) {
-        __asm__ volatile("pause");
-        if (spins % 64 == 0 && !tt_filtered) { // sched_yield
-            u64 result = 24;
-            __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
-        }
+    u32 *lock = tt_mode == DETAIL ? last_site(address) : &tt_block_locks[hash >> (64 - LOCK_BITS)];
+    for (unsigned spins = 1;; spins++) {
+        u8 was_locked;
+        __asm__ volatile("lock btsl %2, %0"
+                         : "+m"(*lock), "=@ccc"(was_locked)
+                         : "i"(LOCKED_BIT)
+                         : "memory");
+        if (!was_locked)
+            return lock;
+        while (__atomic_load_n(lock, __ATOMIC_RELAXED) & LOCKED)
+            wait(spins++);
     }
-    return lock;
 }
 
-static void unlock_block(u8 *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
+// What else is in the word stays: only the lock's holder changes its upper part.
+static void unlock_block(u32 *lock) {
+    u8 *top = (u8 *)lock + LOCKED_BIT / 8;
+    __atomic_store_n(top, (u8)(*top & ~(LOCKED >> LOCKED_BIT)), __ATOMIC_RELEASE);
+}
 
-// In the child of a fork, which has one thread.
+// In the child of a fork, which has one thread. The sites there are new.
 void tt_release_locks(void) {
-    for (unsigned k = 0; k < LOCKS; k++)
+    for (unsigned k = 0; k < LOCKS && tt_mode != DETAIL; k++)
         tt_block_locks[k] = 0;
 }
+
+// The memory will be changed, or looked at, soon: all that a slow path needs comes from other
+// processors at the same time.
+static inline void fetch_to_change(const void *at) { __asm__ volatile("prefetchw %0" : : "m"(*(const u8 *)at)); }
+static inline void fetch_to_read(const void *at) { __asm__ volatile("prefetcht0 %0" : : "m"(*(const u8 *)at)); }
 
 #endif

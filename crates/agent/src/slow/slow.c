@@ -29,15 +29,48 @@ struct __attribute__((packed)) descriptor {
     struct member members[];
 };
 
+// What the block at `address` needs, from the last writer's processor: its word, what was written and
+// from where, and the program's data itself, which the program waits for next.
+static inline void fetch_block(const struct thread *t, u64 address, int writes) {
+    fetch_to_change(word_of(t, address));
+    if (writes)
+        fetch_to_change((void *)address);
+    else
+        fetch_to_read((void *)address);
+    if (tt_mode == DETAIL && writes) {
+        fetch_to_change(last_site(address));
+        fetch_to_change(written_in_line(address));
+    } else if (tt_mode == DETAIL) {
+        fetch_to_read(last_site(address));
+        fetch_to_read(written_in_line(address));
+    }
+}
+
+// An access within one block, as most are.
+static inline void access_block(struct thread *t, u64 at, const struct member *m) {
+    u64 end = at + m->bytes;
+    if (m->reads)
+        read_part(t, at, end, m->site);
+    if (m->writes)
+        write_part(t, at, end, m->site);
+}
+
 // A check has failed: all accesses behind it are looked at, in program order.
 void tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
     if (d->count == ELEMENTS) {
         access_elements(t, address, (const struct elements *)d);
         return;
     }
+    int by_readers = tt_mode == MATRIX || tt_mode == DETAIL;
     for (u32 k = 0; k < d->count; k++) {
         const struct member *m = &d->members[k];
-        u64 at = address + (int64_t)m->delta;
+        u64 at = address + (int64_t)m->delta, last = at + m->bytes - 1;
+        if (k == 0 && by_readers)
+            fetch_block(t, at, m->writes);
+        if (by_readers && (at ^ last) >> tt_block_shift == 0 && at >> ADDRESS_BITS == 0) {
+            access_block(t, at, m);
+            continue;
+        }
         if (m->reads)
             read_range(t, at, m->bytes, m->site);
         if (m->writes)
