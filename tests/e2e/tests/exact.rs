@@ -4,7 +4,7 @@
 use e2e::events::{self, hexadecimal, table};
 use e2e::known::{self, Serial};
 use std::collections::BTreeMap;
-use test_support::{Scratch, Threadtalk, probe};
+use test_support::{Run, Scratch, Threadtalk, probe};
 
 /// Line (distance from the start of its region), from, to, kind, sharing, both sites.
 type Event = (String, u64, String, String, String, String, String, String);
@@ -140,6 +140,37 @@ fn cxx() {
 #[test]
 fn fortran() {
     compare(Serial::Fortran, &["-O2"], &["1", "2"]);
+}
+
+/// Flags that let compilers make gathers and masked moves of ordinary loops.
+const GATHERING: [&str; 4] = ["-O3", "-march=x86-64-v3", "-mtune=haswell", "-ffast-math"];
+
+/// Compares a program that really has such instructions.
+#[track_caller]
+fn compare_gathering(program: Serial, instructions: &[&str]) {
+    if !probe::has_v3() {
+        return probe::skip("gathers of compilers", "this processor is no x86-64-v3");
+    }
+    let Some(binary) = program.build(&GATHERING) else {
+        return probe::skip("gathers of compilers", "no compiler for it here");
+    };
+    let code = Run::new("objdump").arg("-d").arg(&binary).run().expect_code(0).stdout_text();
+    for instruction in instructions {
+        assert!(code.contains(instruction), "no {instruction} in {}", binary.display());
+    }
+    for seed in ["9", "10"] {
+        same_events(&[binary.to_str().unwrap(), "4", "200", seed], 64);
+    }
+}
+
+#[test]
+fn gathers_of_a_c_compiler() {
+    compare_gathering(Serial::C, &["vgatherdps", "vpmaskmovd"]);
+}
+
+#[test]
+fn gathers_of_a_fortran_compiler() {
+    compare_gathering(Serial::Fortran, &["vgatherdpd"]);
 }
 
 /// Compares whole matrices of two recordings, which hold what the runtime does, too: a few events more

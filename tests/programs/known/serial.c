@@ -13,8 +13,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
-enum { MAX_THREADS = 64, ARENA = 16384, SPREAD = 2048, OPERATIONS = 20 };
+enum { MAX_THREADS = 64, ARENA = 16384, SPREAD = 2048 };
 
 static _Alignas(4096) unsigned char arena[ARENA];
 static int go[MAX_THREADS], done;
@@ -109,10 +112,77 @@ OPERATION same_word_often(unsigned char *p) {
     return v[1];
 }
 
-static uint64_t (*const operations[OPERATIONS])(unsigned char *) = {
+// What compilers make gathers, scatters and masked moves of, where the processor has them.
+static int places[64];
+
+OPERATION sum_places(unsigned char *p) {
+    const float *x = (const float *)p;
+    float sum = 0;
+    for (int i = 0; i < 64; i++) sum += x[places[i]];
+    return sum > 3;
+}
+OPERATION write_places(unsigned char *p) {
+    uint32_t *x = (uint32_t *)p;
+    for (int i = 0; i < 32; i++) x[places[i]] = (uint32_t)i;
+    return 8;
+}
+OPERATION some_of_them(unsigned char *p) {
+    const int32_t *x = (const int32_t *)p;
+    int32_t *y = (int32_t *)(p + 1200);
+    for (int i = 0; i < 48; i++)
+        if (places[i] > 100) y[i] = x[i] + 1;
+    return 9;
+}
+#ifdef __AVX2__
+OPERATION gather_words(unsigned char *p) {
+    __m256i at = _mm256_loadu_si256((const __m256i *)places);
+    __m256i mask = _mm256_slli_epi32(at, 30);
+    __m256i got = _mm256_mask_i32gather_epi32(at, (const int *)p, at, mask, 4);
+    return (uint64_t)_mm256_extract_epi64(got, 1) & 7;
+}
+OPERATION store_some(unsigned char *p) {
+    __m256i at = _mm256_loadu_si256((const __m256i *)places);
+    _mm256_maskstore_epi32((int *)p, _mm256_slli_epi32(at, 30), at);
+    _mm_maskmoveu_si128(_mm_set1_epi8(3), _mm_set_epi64x((long long)0xff00ff00ff00ff00, 0x80), (char *)p + 40);
+    return 10;
+}
+#endif
+#ifdef __AVX512BW__
+OPERATION scatter_words(unsigned char *p) {
+    __m512i at = _mm512_loadu_si512(places);
+    _mm512_mask_i32scatter_epi32(p, _mm512_test_epi32_mask(at, _mm512_set1_epi32(2)), at, at, 4);
+    return 11;
+}
+OPERATION pack_words(unsigned char *p) {
+    __m512i at = _mm512_loadu_si512(places);
+    __mmask16 odd = _mm512_test_epi32_mask(at, _mm512_set1_epi32(1));
+    _mm512_mask_compressstoreu_epi32(p, odd, at);
+    __m512i got = _mm512_maskz_expandloadu_epi32((__mmask16)~odd, p + 300);
+    _mm512_mask_storeu_epi8(p + 500, 0x8001f0f0ff00aa55, got);
+    return (uint64_t)_mm512_reduce_add_epi32(got) & 7;
+}
+OPERATION pass_through_area(unsigned char *p) {
+    // SSE and AVX only, which the compiler keeps nothing in here.
+    unsigned char *area = p - (uintptr_t)p % 64;
+    memset(area + 512, 0, 64);
+    __asm__ volatile("xsavec64 %0\n\txrstor64 %0" : "+m"(*(char(*)[1024])area) : "a"(6), "d"(0) : "memory");
+    return 12;
+}
+#endif
+
+static uint64_t (*const operations[])(unsigned char *) = {
     read_byte,  read_word,    write_byte,  write_half,  write_word,    add_word,      locked_add,
     exchange,   sum_loop,     fill_loop,   axpy_loop,   stride_loop,   copy_small,    copy_large,
-    set_range,  repeat_store, find_byte,   record_fields, same_word_often, compare_exchange};
+    set_range,  repeat_store, find_byte,   record_fields, same_word_often, compare_exchange,
+    sum_places, write_places, some_of_them,
+#ifdef __AVX2__
+    gather_words, store_some,
+#endif
+#ifdef __AVX512BW__
+    scatter_words, pack_words, pass_through_area,
+#endif
+};
+enum { OPERATIONS = sizeof operations / sizeof *operations };
 
 static uint64_t draw(uint64_t *state, uint64_t n) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -147,6 +217,7 @@ int main(int argc, char **argv) {
     uint64_t order = argc > 3 ? (uint64_t)atoi(argv[3]) : 1;
     if (threads < 1 || threads > MAX_THREADS) return 2;
     pthread_t ids[MAX_THREADS];
+    for (int i = 0; i < 64; i++) places[i] = i * 37 % 251;
     done = eventfd(0, EFD_SEMAPHORE);
     for (int t = 0; t < threads; t++) {
         go[t] = eventfd(0, EFD_SEMAPHORE);

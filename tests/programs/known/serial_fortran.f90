@@ -10,6 +10,7 @@ program serial_fortran
   real(8), target :: a(n), b(n)
   real(4), target :: m(16, 32)
   integer(4), target :: k(n)
+  integer(4) :: places(64), place
   common /arena/ a, b, m, k
   integer :: threads, steps, step
   integer(8) :: seed
@@ -30,6 +31,7 @@ program serial_fortran
     call get_command_argument(3, text)
     read (text, *) seed
   end if
+  places = [(1 + mod(place*37, 101), place=1, 64)]
   call omp_set_num_threads(threads)
   total = 0
   !$omp parallel do ordered schedule(static, 1) private(step)
@@ -47,7 +49,7 @@ contains
     real(8), intent(inout) :: total
     integer :: i, at
     at = 1 + int(mod(int(step, 8)*7919_8*seed + 13_8*seed, 300_8))
-    select case (mod(step*5 + int(seed), 8))
+    select case (mod(step*7 + int(seed), 10))
     case (0)
       a(at:at + 40) = b(at:at + 40)*0.5d0 + 1
     case (1)
@@ -63,6 +65,12 @@ contains
     case (5)
       total = total + maxval(k(at:at + 30))
     case (6)
+      total = total + sum(a(at + places(1:64)))
+    case (7)
+      do i = 1, 64
+        if (places(i) > 50) b(at + i) = a(at + places(i)) + 1
+      end do
+    case (8)
       m(3, 1:32:3) = 2.5
     case default
       a(at) = a(at + 1) + dot_product(a(at:at + 20), b(at:at + 20))
