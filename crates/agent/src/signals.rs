@@ -288,6 +288,11 @@ fn defer(signal: u64, info: *const [u32; 4], context: &mut Context, page: u64) -
     // SAFETY: siginfo starts with number, errno, code.
     let code = unsafe { (*info)[2] } as i32;
     if KERNEL_FAULTS.contains(&signal) && code > 0 {
+        if (address(tt_peek)..address(tt_peek_failed)).contains(&context.get(Context::RIP)) {
+            // The program's own instruction is about to fault in the same way.
+            context.set(Context::RIP, address(tt_peek_failed));
+            return Decision::RETURN;
+        }
         // A fault in the agent itself: the default action, at once, so that it is seen.
         let default = KernelAction::default();
         // SAFETY: valid buffer.
@@ -328,6 +333,9 @@ pub fn sigreturn(page: u64) {
 unsafe extern "C" {
     /// In `slow/system_calls.h`.
     fn tt_after_syscall(thread: u64, number: u64, frame: &Frame);
+    /// In `slow/repeat.h`: looks at memory that may not be there.
+    fn tt_peek();
+    fn tt_peek_failed();
     #[link_name = "__ehdr_start"]
     static IMAGE_START: u8;
     #[link_name = "_end"]

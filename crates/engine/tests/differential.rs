@@ -67,11 +67,13 @@ struct Touch {
     writes: bool,
     /// Index of the instruction.
     position: usize,
+    /// Not the first part of its operand.
+    more: bool,
 }
 
 impl Expected {
     fn count(&self, of: impl Fn(&Touch) -> bool) -> u64 {
-        self.accesses.iter().filter(|t| of(t)).count() as u64
+        self.accesses.iter().filter(|t| of(t) && !t.more).count() as u64
     }
 
     fn bytes(&self, of: impl Fn(&Touch) -> bool) -> BTreeSet<u64> {
@@ -95,7 +97,7 @@ impl Generator {
     fn operand(&mut self, bytes: u64, reads: bool, writes: bool) -> MemoryOperand {
         let offset = self.random.below(DATA_BYTES as u64 - 64);
         let (address, position) = (self.data + offset, self.program.len());
-        self.expected.accesses.push(Touch { address, bytes, reads, writes, position });
+        self.expected.accesses.push(Touch { address, bytes, reads, writes, position, more: false });
         MemoryOperand::with_base_displ(Register::RBX, offset as i64)
     }
 
@@ -108,7 +110,7 @@ impl Generator {
     fn step(&mut self) {
         let (a, b) = (self.random.register(), self.random.register());
         let immediate = self.random.next() as i32 & 0x7fff_ffff;
-        match self.random.below(16) {
+        match self.random.below(19) {
             0 => self.push(Instruction::with2(Code::Add_r64_rm64, a, b)),
             1 => self.push(Instruction::with2(Code::Adc_r64_rm64, a, b)),
             2 => self.push(Instruction::with2(Code::Sub_rm64_imm32, a, immediate)),
@@ -138,6 +140,9 @@ impl Generator {
                 let m = self.operand(16, true, false);
                 self.push(Instruction::with2(Code::Movups_xmm_xmmm128, Register::XMM3, m));
             }
+            16 => self.bit_string(),
+            17 if std::arch::is_x86_feature_detected!("avx2") => self.gather(),
+            18 if std::arch::is_x86_feature_detected!("avx512bw") => self.masked_store(),
             14 => {
                 let m = self.operand(16, false, true);
                 self.push(Instruction::with2(Code::Movups_xmmm128_xmm, m, Register::XMM3));
@@ -147,6 +152,71 @@ impl Generator {
                 self.push(Instruction::with2(Code::Xadd_rm32_r32, m, Register::ESI));
             }
         }
+    }
+
+    /// An operand of several parts, or of none, for the next instruction.
+    fn parts(&mut self, parts: &[(u64, u64)], reads: bool, writes: bool) {
+        let position = self.program.len();
+        let touch = |address, bytes, more| Touch { address, bytes, reads, writes, position, more };
+        // The operand itself, for the counters.
+        self.expected.accesses.push(touch(self.data, 0, false));
+        self.expected.accesses.extend(parts.iter().map(|p| touch(p.0, p.1, true)));
+    }
+
+    /// Changes a bit whose number, up or down from the operand, is in a register.
+    fn bit_string(&mut self) {
+        let (middle, bit) = (DATA_BYTES as u64 / 2, self.random.below(16000) as i64 - 8000);
+        self.push(Instruction::with2(Code::Mov_r64_imm64, Register::R8, bit));
+        let word = self.data + middle;
+        self.parts(&[(word.wrapping_add_signed(bit.div_euclid(32) * 4), 4)], true, true);
+        let m = MemoryOperand::with_base_displ(Register::RBX, middle as i64);
+        self.push(Instruction::with2(Code::Btc_rm32_r32, m, Register::R8D));
+        // Most flags are undefined now.
+        self.push(Instruction::with2(Code::Add_r64_rm64, Register::R8, Register::R9));
+    }
+
+    /// Gathers eight floats, those whose byte of a random mask has its top bit.
+    fn gather(&mut self) {
+        let (indices, mask, offset) =
+            (self.random.next(), self.random.next(), self.random.below(64));
+        for (value, register) in [(indices, Register::XMM5), (mask, Register::XMM6)] {
+            self.push(Instruction::with2(Code::Mov_r64_imm64, Register::R8, value));
+            self.push(Instruction::with2(Code::VEX_Vmovq_xmm_rm64, register, Register::R8));
+        }
+        let (five, six) = (Register::YMM5, Register::YMM6);
+        self.push(Instruction::with2(Code::VEX_Vpmovzxbd_ymm_xmmm64, five, Register::XMM5));
+        self.push(Instruction::with2(Code::VEX_Vpmovsxbd_ymm_xmmm64, six, Register::XMM6));
+        let byte = |word: u64, k: u32| word >> (8 * k) & 0xff;
+        let at = |k: u32| (self.data + offset + 8 * byte(indices, k), 4);
+        let parts: Vec<(u64, u64)> = (0..8).filter(|k| byte(mask, *k) > 127).map(at).collect();
+        self.parts(&parts, true, false);
+        let (none, base) = (Register::None, Register::RBX);
+        let m = MemoryOperand::new(base, five, 8, offset as i64, 1, false, none);
+        let gather = Instruction::with3(Code::VEX_Vgatherdps_ymm_vm32y_ymm, Register::YMM4, m, six);
+        self.push(gather);
+    }
+
+    /// Stores those of 16 words that a random mask selects.
+    fn masked_store(&mut self) {
+        let offset = self.random.below(DATA_BYTES as u64 - 64);
+        let mask = self.random.next() as u16 & (self.random.next() | 0xff) as u16;
+        self.push(Instruction::with2(Code::Mov_r32_imm32, Register::R8D, u32::from(mask)));
+        self.push(Instruction::with2(Code::VEX_Kmovw_kr_r32, Register::K1, Register::R8D));
+        let mut parts: Vec<(u64, u64)> = Vec::new();
+        for k in (0..16).filter(|k| mask >> k & 1 != 0) {
+            let at = self.data + offset + 4 * k;
+            match parts.last_mut() {
+                Some(last) if last.0 + last.1 == at => last.1 += 4,
+                _ => parts.push((at, 4)),
+            }
+        }
+        self.parts(&parts, false, true);
+        let m = MemoryOperand::with_base_displ(Register::RBX, offset as i64);
+        let store = Instruction::with2(Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm, m, Register::ZMM3);
+        self.push(store.map(|mut i| {
+            i.set_op_mask(Register::K1);
+            i
+        }));
     }
 
     fn finish(mut self, at: u64, end: u64) -> (Vec<u8>, Expected) {
@@ -283,7 +353,7 @@ fn unmerged_checks_report_accesses_in_program_order() {
         let mut read: BTreeSet<u64> = BTreeSet::new();
         let mut written: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let mut wanted = Vec::new();
-        for t in &expected.accesses {
+        for t in expected.accesses.iter().filter(|t| t.bytes > 0) {
             for block in t.address >> 6..=(t.address + t.bytes - 1) >> 6 {
                 let from = t.address.max(block << 6);
                 let end = (t.address + t.bytes).min((block + 1) << 6);

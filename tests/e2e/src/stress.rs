@@ -69,6 +69,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("close_fds", &[]),
     ("large_static", &[]),
     ("signal_context", &[]),
+    ("element_faults", &[]),
     ("cancel", &[]),
     ("signal_storm", &[]),
     ("rseq", &[]),

@@ -12,24 +12,51 @@
 #define REP_WHILE_DIFFERENT 0x1000
 #define FLAG_DIRECTION 0x400
 
-static u64 element_at(u64 address, u64 size) {
-    switch (size) {
-    case 1: return *(uint8_t *)address;
-    case 2: return *(uint16_t *)address;
-    case 4: return *(uint32_t *)address;
-    default: return *(u64 *)address;
-    }
-}
+struct peeked {
+    u64 value, failed;
+};
 
-// Elements that a scas or cmps will look at. Reads what the instruction is about to read.
+// The element of so many bytes at an address where nothing need be mapped: `signals.rs` leads a fault in
+// here to tt_peek_failed.
+struct peeked tt_peek(u64 address, u64 size);
+
+__asm__(".text\n"
+        ".globl tt_peek, tt_peek_failed\n"
+        ".hidden tt_peek, tt_peek_failed\n"
+        "tt_peek:\n"
+        "    xorl %edx, %edx\n"
+        "    cmpq $1, %rsi\n"
+        "    je 1f\n"
+        "    cmpq $2, %rsi\n"
+        "    je 2f\n"
+        "    cmpq $4, %rsi\n"
+        "    je 4f\n"
+        "    movq (%rdi), %rax\n"
+        "    ret\n"
+        "1:  movzbl (%rdi), %eax\n"
+        "    ret\n"
+        "2:  movzwl (%rdi), %eax\n"
+        "    ret\n"
+        "4:  movl (%rdi), %eax\n"
+        "    ret\n"
+        "tt_peek_failed:\n"
+        "    xorl %eax, %eax\n"
+        "    movl $1, %edx\n"
+        "    ret\n");
+
+// Elements that a scas or cmps will look at. Reads what the instruction is about to read, up to where
+// that will fault.
 static u64 scanned(u64 descriptor, u64 size, const struct frame *f, long step) {
     u64 wanted = f->rax & (size == 8 ? ~0ull : (1ull << 8 * size) - 1);
     u64 left = f->rdi, right = f->rsi, done = 0;
     while (done < f->rcx) {
-        u64 a = element_at(left, size);
-        u64 b = descriptor & REP_COMPARES ? element_at(right, size) : wanted;
+        struct peeked a = tt_peek(left, size), b = {wanted, 0};
+        if (descriptor & REP_COMPARES)
+            b = tt_peek(right, size);
+        if (a.failed | b.failed)
+            break;
         done++;
-        if ((a == b) == !!(descriptor & REP_WHILE_DIFFERENT))
+        if ((a.value == b.value) == !!(descriptor & REP_WHILE_DIFFERENT))
             break;
         left += step;
         right += step;

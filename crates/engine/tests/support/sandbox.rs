@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 const COMPONENTS: u32 = 0xe7;
 /// Bytes of an xsave area with these.
 const XSAVE_BYTES: usize = 2752;
+/// Number of the mask registers among the components.
+const MASKS: u32 = 5;
 /// Offsets in it: the header, upper halves of ymm registers.
 const HEADER: usize = 512;
 const UPPER: usize = 576;
@@ -74,6 +76,15 @@ impl State {
         vectors[UPPER + 256..].fill(0);
         let avx = std::arch::is_x86_feature_detected!("avx");
         vectors[HEADER] = if avx { 7 } else { 3 };
+        if std::arch::is_x86_feature_detected!("avx512bw") {
+            // Mask registers with about half of their bits.
+            let at = std::arch::x86_64::__cpuid_count(0xd, MASKS).ebx as usize;
+            for byte in &mut vectors[at..at + 64] {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                *byte = (seed >> 40) as u8;
+            }
+            vectors[HEADER] |= 1 << MASKS;
+        }
         Self { general, flags, _pad: [0; 7], vectors }
     }
 
