@@ -53,6 +53,7 @@ impl Host for Modules {
             match unsafe { sys::map(hint, REGION_BYTES as u64, protection, flags, -1, 0) } {
                 Some(base) if base == hint => {
                     sys::keep_out_of_dumps(base, REGION_BYTES as u64);
+                    sys::prefer_large_pages(base, REGION_BYTES as u64);
                     return Some(base);
                 }
                 Some(base) => {

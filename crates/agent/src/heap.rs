@@ -58,7 +58,10 @@ unsafe impl GlobalAlloc for Heap {
         if s.cursor.next_multiple_of(bytes) + bytes > s.end {
             let chunk = CHUNK.max(2 * bytes);
             match sys::anonymous(chunk as u64) {
-                Some(start) => (s.cursor, s.end) = (start as usize, start as usize + chunk),
+                Some(start) => {
+                    sys::prefer_large_pages(start, chunk as u64);
+                    (s.cursor, s.end) = (start as usize, start as usize + chunk);
+                }
                 None if s.aside.1 - s.aside.0 >= chunk => {
                     (s.cursor, s.end) = core::mem::take(&mut s.aside);
                 }
