@@ -10,6 +10,7 @@
 use crate::session;
 use crate::sys;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use wire::session::{MAX_MODULES, Module};
 
@@ -39,16 +40,25 @@ pub enum Found {
 #[derive(Default)]
 pub struct Modules {
     ranges: Vec<Range>,
+    /// The one that was asked about last: the next question is mostly about it, too.
+    last: Cell<usize>,
 }
 
 impl Modules {
     pub const fn new() -> Self {
-        Modules { ranges: Vec::new() }
+        Modules { ranges: Vec::new(), last: Cell::new(0) }
     }
 
     fn range_at(&self, pc: u64) -> Option<usize> {
+        let holds = |k: usize| self.ranges.get(k).is_some_and(|r| (r.start..r.end).contains(&pc));
+        let last = self.last.get();
+        if holds(last) {
+            return Some(last);
+        }
         let after = self.ranges.partition_point(|r| r.start <= pc);
-        after.checked_sub(1).filter(|k| pc < self.ranges[*k].end)
+        let found = after.checked_sub(1).filter(|k| holds(*k))?;
+        self.last.set(found);
+        Some(found)
     }
 
     /// Whether `pc` lies in code that does not change without our knowing.

@@ -8,7 +8,8 @@ use crate::elements::{Elements, Kind};
 use crate::shape;
 use alloc::vec::Vec;
 use iced_x86::{
-    Code, Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register,
+    Code, Instruction, InstructionInfoFactory, InstructionInfoOptions, MemorySize, Mnemonic,
+    OpAccess, OpKind, Register,
 };
 
 /// One memory operand of an instruction.
@@ -32,26 +33,23 @@ pub struct Access {
     pub elements: Option<Elements>,
 }
 
-/// What [`collect`] found in one instruction.
-pub struct Operands {
-    pub accesses: Vec<Access>,
-    /// Operands whose address or size cannot be named: %gs, which is the engine's, and what only
-    /// processors of VIA have.
-    pub unseen: u32,
-}
-
 /// The memory operands of `i`, the `position`th of its block. Not for repeated string instructions
-/// ([`Repeat`]) and system calls.
-pub fn collect(factory: &mut InstructionInfoFactory, i: &Instruction, position: usize) -> Operands {
-    let mut found = Operands { accesses: Vec::new(), unseen: 0 };
+/// ([`Repeat`]) and system calls. Returns how many more there are whose address or size cannot be named:
+/// %gs, which is the engine's, and what only processors of VIA have.
+pub fn collect(
+    factory: &mut InstructionInfoFactory,
+    i: &Instruction,
+    position: usize,
+    found: &mut Vec<Access>,
+) -> u32 {
     if does_not_access(i) {
-        return found;
+        return 0;
     }
     let stack = i.is_stack_instruction();
     if let Some(known) = shape::memory(i)
         && known.is_none_or(|m| m.segment != Register::GS)
     {
-        found.accesses.extend(known.map(|m| Access {
+        found.extend(known.map(|m| Access {
             position,
             fs: m.segment == Register::FS,
             base: m.base,
@@ -64,13 +62,14 @@ pub fn collect(factory: &mut InstructionInfoFactory, i: &Instruction, position: 
             aligned: m.size == 1 || stack || requires_alignment(i),
             elements: None,
         }));
-        return found;
+        return 0;
     }
     let elements = Elements::of(i);
     if elements.is_some_and(|e| e.kind == Kind::Line) {
-        found.accesses.push(line_at_rax(i, position, elements));
+        found.push(line_at_rax(i, position, elements));
     }
-    for m in factory.info(i).used_memory() {
+    let mut unseen = 0;
+    for m in factory.info_options(i, InstructionInfoOptions::NO_REGISTER_USAGE).used_memory() {
         let (reads, writes) = match m.access() {
             OpAccess::Read | OpAccess::CondRead => (true, false),
             OpAccess::Write | OpAccess::CondWrite => (false, true),
@@ -79,7 +78,7 @@ pub fn collect(factory: &mut InstructionInfoFactory, i: &Instruction, position: 
         };
         let size = elements.map_or(operand_bytes(m.memory_size()), |e| e.extent());
         if m.segment() == Register::GS || size == 0 {
-            found.unseen += 1;
+            unseen += 1;
             continue;
         }
         let base = match m.base() {
@@ -92,7 +91,7 @@ pub fn collect(factory: &mut InstructionInfoFactory, i: &Instruction, position: 
             _ => m.index(),
         };
         let on_stack = stack && base == Register::RSP;
-        found.accesses.push(Access {
+        found.push(Access {
             position,
             fs: m.segment() == Register::FS,
             base,
@@ -106,7 +105,7 @@ pub fn collect(factory: &mut InstructionInfoFactory, i: &Instruction, position: 
             elements,
         });
     }
-    found
+    unseen
 }
 
 /// Whether the slow path goes through what `i` touches by itself, element by element.

@@ -6,6 +6,7 @@ use crate::checks::{Check, Plan};
 use crate::control;
 use crate::counting::Flush;
 use crate::emit::Emitter;
+use crate::few::Few;
 use crate::heads::Head;
 use crate::indirect::Table;
 use crate::liveness::BlockLiveness;
@@ -42,6 +43,7 @@ impl Counts {
 }
 
 /// A direct exit: where its rel32 is, where it leads, and what it puts right in the counters.
+#[derive(Clone, Copy)]
 pub(crate) struct Exit {
     pub rel32: usize,
     pub target: u64,
@@ -56,16 +58,19 @@ pub(crate) struct Correction {
     pub back: bool,
 }
 
+/// rel32s of branches to one place.
+pub(crate) type Branches = Few<usize, 6>;
+
 /// A failed check's way to the slow path.
-pub(crate) struct Slow {
+pub(crate) struct Slow<'a> {
     /// rel32s of the tests that fail.
-    pub failures: Vec<usize>,
+    pub failures: Branches,
     /// rel32 of the jump taken when the window is not aligned, and the offset to go on at once its
     /// highest byte has been asked about.
     pub unaligned: Option<(usize, usize)>,
     /// Offset after the check.
     pub resume: usize,
-    pub check: Check,
+    pub check: &'a Check,
     /// Free to be used.
     pub register: usize,
     /// Others that are free here.
@@ -76,7 +81,7 @@ pub(crate) struct Slow {
     pub parked: Parked,
 }
 
-impl Slow {
+impl Slow<'_> {
     /// Displacement of the check's highest byte.
     pub fn last_byte(&self) -> i64 {
         self.displacement.wrapping_add(self.check.span - 1)
@@ -96,6 +101,19 @@ pub(crate) struct Target {
     pub options: Options,
     /// Emit the thread start hook at the entry.
     pub hook: bool,
+    pub room: Room,
+}
+
+/// Empty lists that have room from the blocks before.
+#[derive(Default)]
+pub(crate) struct Room {
+    exits: Vec<Exit>,
+    flushes: Vec<Flush>,
+    descriptors: Vec<(usize, usize)>,
+    descriptor_bytes: Vec<u8>,
+    literals: Vec<(usize, u64)>,
+    fixups: Vec<(usize, i64)>,
+    short_fixups: Vec<(usize, u8)>,
 }
 
 /// A block under construction.
@@ -114,12 +132,13 @@ pub(crate) struct Body<'a> {
     /// Number of the code site of an instruction.
     pub site: &'a dyn Fn(u64) -> u32,
     pub exits: Vec<Exit>,
-    pub slow: Vec<Slow>,
+    pub slow: Vec<Slow<'a>>,
     pub flushes: Vec<Flush>,
     /// The instruction before which all of the block is counted.
     pub counted_at: usize,
-    /// Descriptors of checks: offset of the rel32 that refers to one, and its bytes.
-    pub descriptors: Vec<(usize, Vec<u8>)>,
+    /// Descriptors of checks: offset of the rel32 that refers to one, and where its bytes begin.
+    pub descriptors: Vec<(usize, usize)>,
+    pub descriptor_bytes: Vec<u8>,
     /// Return addresses: offset of the rel32 that refers to one, and its value.
     pub literals: Vec<(usize, u64)>,
     /// rel32s to be filled in: where, and the offset they shall reach.
@@ -145,6 +164,7 @@ impl<'a> Body<'a> {
         target: Target,
         site: &'a dyn Fn(u64) -> u32,
     ) -> Self {
+        let room = target.room;
         Body {
             emitter,
             options: target.options,
@@ -157,17 +177,36 @@ impl<'a> Body<'a> {
             table: target.table,
             hook: target.hook,
             spilled: [None; 2],
-            exits: Vec::new(),
+            exits: room.exits,
             slow: Vec::new(),
-            flushes: Vec::new(),
+            flushes: room.flushes,
             counted_at: 0,
-            descriptors: Vec::new(),
-            literals: Vec::new(),
-            fixups: Vec::new(),
-            short_fixups: Vec::new(),
+            descriptors: room.descriptors,
+            descriptor_bytes: room.descriptor_bytes,
+            literals: room.literals,
+            fixups: room.fixups,
+            short_fixups: room.short_fixups,
             head: None,
             self_check: None,
         }
+    }
+
+    /// Its lists, emptied, for the next block; what was emitted comes beside them.
+    pub fn into_room(self) -> (Emitter, Room) {
+        fn emptied<T>(mut list: Vec<T>) -> Vec<T> {
+            list.clear();
+            list
+        }
+        let room = Room {
+            exits: emptied(self.exits),
+            flushes: emptied(self.flushes),
+            descriptors: emptied(self.descriptors),
+            descriptor_bytes: emptied(self.descriptor_bytes),
+            literals: emptied(self.literals),
+            fixups: emptied(self.fixups),
+            short_fixups: emptied(self.short_fixups),
+        };
+        (self.emitter, room)
     }
 
     /// How the program's state is parked between checks.
@@ -176,7 +215,7 @@ impl<'a> Body<'a> {
     }
 
     /// Emits the hot part; returns the entry's address.
-    pub fn emit(&mut self, tests: &HeadTests, checks: &[Check]) -> Result<u64> {
+    pub fn emit(&mut self, tests: &HeadTests, checks: &'a [Check]) -> Result<u64> {
         let count = self.options.counts();
         self.emitter.align(16);
         let entry = self.emitter.ip();
@@ -192,18 +231,17 @@ impl<'a> Body<'a> {
         if count && counted_at.is_none() {
             self.count_without_flags()?;
         }
-        let mut checks = checks.iter().peekable();
+        let mut rest = checks;
         for k in 0..self.source.instructions.len() {
             let i = self.source.instructions[k];
             self.emitter.mark(i.ip(), self.parked());
             if counted_at == Some(k) {
                 self.count_with_flags(self.counts_of_all(), i.ip(), false);
             }
-            let mut here: Vec<&Check> = Vec::new();
-            while let Some(check) = checks.next_if(|c| c.position == k) {
-                here.push(check);
-            }
-            self.emit_checks(k, &here)?;
+            let count = rest.iter().take_while(|c| c.position == k).count();
+            let (here, later) = rest.split_at(count);
+            rest = later;
+            self.emit_checks(k, here)?;
             if let Some(repeat) = self.plan.repeats[k] {
                 self.emit_repeat(&i, repeat.descriptor());
             }

@@ -9,14 +9,13 @@
 //!
 //! Neighbours: [`probing`](crate::probing) emits the check and the slow path's call around this.
 
-use crate::body::{Body, Result, SPILLS, Slow};
+use crate::body::{Body, Branches, Result, SPILLS, Slow};
 use crate::control;
 use crate::options::{LINE_SHIFT, Mode};
 use crate::probe::{Written, up_to};
 use crate::probing::{JE, JNE, bits};
 use crate::recovery::Parked;
 use crate::regs::{self, RSP};
-use alloc::vec::Vec;
 use iced_x86::{Code, Instruction, MemoryOperand};
 
 /// A second register for a while, and the slot where its value is, if it is borrowed.
@@ -28,8 +27,8 @@ struct Second {
 impl Body<'_> {
     /// Emits it where the check's tests of words fail. Returns the rel32s that lead on to the slow
     /// path, whose code must follow.
-    pub fn emit_bytes_question(&mut self, slow: &Slow) -> Result<Vec<usize>> {
-        let check = &slow.check;
+    pub fn emit_bytes_question(&mut self, slow: &Slow) -> Result<Branches> {
+        let check = slow.check;
         if self.options.mode != Mode::Detail || !check.exclusive || check.is_always_slow() {
             return Ok(slow.failures.clone());
         }
@@ -39,7 +38,8 @@ impl Body<'_> {
         let [a, o] = registers.map(regs::full);
         self.emitter.address(a, &slow.check.key, slow.displacement)?;
         self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, o, a)?)?;
-        let mut onward = [self.emit_taken(second.register)?].to_vec();
+        let mut onward = Branches::default();
+        onward.push(self.emit_taken(second.register)?);
         let crossing = match slow.check.may_cross {
             true => Some(self.emit_crossing(slow, registers)?),
             false => None,
@@ -112,8 +112,8 @@ impl Body<'_> {
 
     /// Asks about the bytes in two lines, of which the first, known to be in a block of this thread's,
     /// holds the address in the first register.
-    fn emit_both_lines(&mut self, slow: &Slow, registers: [usize; 2]) -> Result<Vec<usize>> {
-        let check = &slow.check;
+    fn emit_both_lines(&mut self, slow: &Slow, registers: [usize; 2]) -> Result<Branches> {
+        let check = slow.check;
         let mut failures = self.emit_written(registers, Written::From(check.written))?;
         let last = slow.displacement.wrapping_add(check.span - 1);
         self.emitter.address(regs::full(registers[0]), &check.key, last)?;
@@ -124,12 +124,12 @@ impl Body<'_> {
     }
 
     /// Notes the missing bytes of the line whose address is in the first register.
-    fn emit_note(&mut self, slow: &Slow, registers: [usize; 2]) -> Result<Vec<usize>> {
+    fn emit_note(&mut self, slow: &Slow, registers: [usize; 2]) -> Result<Branches> {
         let [address, other] = registers;
         let (a, o) = (regs::full(address), regs::full(other));
         let writers = || slow.check.members.iter().filter(|m| m.writes);
         let last = writers().next_back().expect("somebody writes");
-        let mut onward = Vec::new();
+        let mut onward = Branches::default();
         if writers().count() > 1 {
             onward.extend(self.emit_all_missing(slow, registers)?);
         }
@@ -146,10 +146,10 @@ impl Body<'_> {
 
     /// Only if none of the bytes has been written is the last of several stores surely the one that
     /// adds the last bytes.
-    fn emit_all_missing(&mut self, slow: &Slow, registers: [usize; 2]) -> Result<Vec<usize>> {
+    fn emit_all_missing(&mut self, slow: &Slow, registers: [usize; 2]) -> Result<Branches> {
         let [address, other] = registers;
         let (a, o) = (regs::full(address), regs::full(other));
-        let mut onward = Vec::new();
+        let mut onward = Branches::default();
         self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, o, a)?)?;
         let word = self.emit_written_operand(other)?;
         self.emitter.instruction(&Instruction::with3(Code::VEX_Shrx_r64_rm64_r64, o, word, a)?)?;

@@ -11,6 +11,7 @@
 use crate::access::{self, Access, Repeat};
 use crate::descriptor::Member;
 use crate::elements::Elements;
+use crate::few::Few;
 use crate::liveness::BlockLiveness;
 use crate::options::{LINE_SHIFT, Mode, Options};
 use crate::probe;
@@ -39,7 +40,7 @@ pub struct Check {
     /// May touch two blocks.
     pub may_cross: bool,
     /// The accesses behind it, in program order.
-    pub members: Vec<Member>,
+    pub members: Few<Member, 2>,
     /// It stands for one access, and for what that really touches.
     pub elements: Option<Elements>,
 }
@@ -127,7 +128,7 @@ pub fn survey(instructions: &[Instruction], liveness: &BlockLiveness, count: boo
         segments: Vec::with_capacity(n),
         barriers: vec![false; n],
         repeats: vec![None; n],
-        accesses: Vec::new(),
+        accesses: Vec::with_capacity(n),
         operands: vec![(0, 0); n],
         unseen: 0,
     };
@@ -161,13 +162,12 @@ fn survey_operands(
         let loads = u32::from(repeat.reads_rsi || repeat.scans) + u32::from(repeat.compares);
         plan.operands[k] = (loads, u32::from(repeat.writes_rdi));
     } else if i.mnemonic() != Mnemonic::Syscall {
-        let found = access::collect(factory, i, k);
-        for a in &found.accesses {
+        let first = plan.accesses.len();
+        plan.unseen += access::collect(factory, i, k, &mut plan.accesses);
+        for a in &plan.accesses[first..] {
             plan.operands[k].0 += u32::from(a.reads);
             plan.operands[k].1 += u32::from(a.writes);
         }
-        plan.accesses.extend(found.accesses);
-        plan.unseen += found.unseen;
     }
 }
 
@@ -244,7 +244,9 @@ fn check_of(
         exclusive: writes || options.mode == Mode::Undirected,
         may_cross: unaligned && may_cross(&key, low, span, options),
         // Every window has the whole access: the slow path sees it once and as it is.
-        members: vec![Member { position, displacement, bytes: a.size, reads, writes }],
+        members: [Member { position, displacement, bytes: a.size, reads, writes }]
+            .into_iter()
+            .collect(),
         elements: a.elements,
     }
 }
@@ -289,8 +291,14 @@ fn merge(earlier: &mut [Check], new: &Check, options: &Options) -> bool {
     false
 }
 
+/// Some of a block's checks.
+type Positions = Few<usize, 8>;
+
 /// Joins checks of one kind and segment that fit into one window, where that saves probes.
 fn group(checks: &mut Vec<Check>, options: &Options) {
+    if checks.len() < 2 {
+        return;
+    }
     let mut dead = vec![false; checks.len()];
     for x in 0..checks.len() {
         if dead[x] {
@@ -298,7 +306,7 @@ fn group(checks: &mut Vec<Check>, options: &Options) {
         }
         let members =
             in_order(checks, &dead, group_of(checks, &dead, x, options.window()), options);
-        if !members.contains(&x) {
+        if members.len() < 2 || !members.contains(&x) {
             continue;
         }
         let joined = join(members.iter().map(|&y| &checks[y]), options);
@@ -314,7 +322,7 @@ fn group(checks: &mut Vec<Check>, options: &Options) {
 }
 
 /// The checks that can share a window with check `x`.
-fn group_of(checks: &[Check], dead: &[bool], x: usize, window: i64) -> Vec<usize> {
+fn group_of(checks: &[Check], dead: &[bool], x: usize, window: i64) -> Positions {
     let this = &checks[x];
     let alike = |c: &Check| {
         let plain = c.elements.is_none() && this.elements.is_none();
@@ -334,15 +342,10 @@ fn group_of(checks: &[Check], dead: &[bool], x: usize, window: i64) -> Vec<usize
 /// Of a group's members, those that can move to the first of them without moving over a check that
 /// stays and may touch the same block: who comes first there decides what is counted. (Checks of other
 /// registers may be moved over: where the window lies in one block, the first member has settled it.)
-fn in_order(
-    checks: &[Check],
-    dead: &[bool],
-    mut group: Vec<usize>,
-    options: &Options,
-) -> Vec<usize> {
+fn in_order(checks: &[Check], dead: &[bool], mut group: Positions, options: &Options) -> Positions {
     group.sort_unstable();
     let block = options.block_bytes();
-    let mut kept: Vec<usize> = Vec::with_capacity(group.len());
+    let mut kept = Positions::default();
     for y in group {
         let first = kept.first().map_or(y, |first| first + 1);
         let mut between = (first..y).filter(|z| !dead[*z] && !kept.contains(z));
@@ -358,7 +361,8 @@ fn join<'a>(parts: impl Iterator<Item = &'a Check> + Clone, options: &Options) -
     let first = parts.clone().next().expect("at least one check");
     let low = parts.clone().map(|c| c.displacement).min().expect("at least one check");
     let end = parts.clone().map(Check::end).max().expect("at least one check");
-    let mut members: Vec<Member> = parts.clone().flat_map(|c| c.members.iter().copied()).collect();
+    let mut members: Few<Member, 2> =
+        parts.clone().flat_map(|c| c.members.iter().copied()).collect();
     members.sort_by_key(|m| m.position);
     // Sets of bytes matter only where windows are at most 64 bytes.
     let shifted = |c: &Check| c.written.checked_shl(c.displacement.wrapping_sub(low) as u32);

@@ -2,7 +2,7 @@
 //! stubs, return addresses, fixups.
 
 use crate::blocks::NO_LINK;
-use crate::body::{Body, Correction, Counts, Exit, Result};
+use crate::body::{Body, Correction, Counts, Exit, Result, Room};
 use crate::control;
 use crate::links::{self, Link};
 use crate::liveness::{Live, Scanner};
@@ -15,6 +15,7 @@ pub(crate) struct Finished {
     pub code: Vec<u8>,
     pub entries: Vec<Entry>,
     pub links: Vec<Link>,
+    pub room: Room,
 }
 
 impl Body<'_> {
@@ -31,7 +32,8 @@ impl Body<'_> {
             self.emit_slow(&mut slow)?;
         }
         let mut links = Vec::new();
-        for exit in core::mem::take(&mut self.exits) {
+        for k in 0..self.exits.len() {
+            let exit = self.exits[k];
             let rel32 = self.correct(&exit, scanner, readable)?;
             let stub = self.emitter.len();
             // A loop is linked from the start, and left like any other when its code goes away.
@@ -52,24 +54,24 @@ impl Body<'_> {
         }
         self.emit_flushes();
         self.emitter.align(8);
-        for (rel32, value) in core::mem::take(&mut self.literals) {
-            self.fixups.push((rel32, self.emitter.len() as i64));
+        for (rel32, value) in &self.literals {
+            self.fixups.push((*rel32, self.emitter.len() as i64));
             self.emitter.bytes(&value.to_le_bytes());
         }
-        for (rel32, data) in core::mem::take(&mut self.descriptors) {
-            self.fixups.push((rel32, self.emitter.len() as i64));
-            self.emitter.bytes(&data);
+        let first = self.emitter.len();
+        self.fixups
+            .extend(self.descriptors.iter().map(|(rel32, at)| (*rel32, (first + at) as i64)));
+        self.emitter.bytes(&self.descriptor_bytes);
+        for (at, to) in &self.fixups {
+            let displacement = (to - (*at as i64 + 4)) as i32;
+            self.emitter.replace(*at, &displacement.to_le_bytes());
         }
-        let Body { emitter, fixups, short_fixups, .. } = self;
-        let (mut code, entries) = emitter.finish();
-        for (at, to) in fixups {
-            let displacement = (to - (at as i64 + 4)) as i32;
-            code[at..at + 4].copy_from_slice(&displacement.to_le_bytes());
+        for (at, value) in &self.short_fixups {
+            self.emitter.replace(*at, &[*value]);
         }
-        for (at, value) in short_fixups {
-            code[at] = value;
-        }
-        Ok(Finished { code, entries, links })
+        let (emitter, room) = self.into_room();
+        let (code, entries) = emitter.finish();
+        Ok(Finished { code, entries, links, room })
     }
 
     /// Puts the counters right when the block is left here. Returns the

@@ -11,10 +11,10 @@ use crate::cache::Trampolines;
 use crate::control;
 use crate::recovery::Parked;
 use crate::regs::{self, RAX, RSP};
-use alloc::vec::Vec;
 use types::packed;
 
 /// A packed addition that may carry.
+#[derive(Clone, Copy)]
 pub(crate) struct Flush {
     rel32: usize,
     resume: usize,
@@ -109,8 +109,8 @@ impl Body<'_> {
 
     /// The cold part: the way to the agent when a word has carried. %rax tells where to go on.
     pub fn emit_flushes(&mut self) {
-        let flushes: Vec<Flush> = core::mem::take(&mut self.flushes);
-        for flush in flushes {
+        for k in 0..self.flushes.len() {
+            let flush = self.flushes[k];
             self.fixups.push((flush.rel32, self.emitter.len() as i64));
             self.emitter.mark(flush.pc, flush.parked);
             self.emitter.store(RAX, control::FAR_SPILL);

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 /// One access behind a check.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Member {
     /// Index of the instruction in its superblock.
     pub position: usize,

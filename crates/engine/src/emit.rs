@@ -115,6 +115,11 @@ impl Emitter {
         self.bytes(&value.to_le_bytes());
     }
 
+    /// Puts other bytes where there are some already.
+    pub fn replace(&mut self, at: usize, bytes: &[u8]) {
+        self.code[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
     /// Encodes one instruction at the current address.
     pub fn instruction(&mut self, i: &Instruction) -> Result<(), IcedError> {
         let ip = self.ip();

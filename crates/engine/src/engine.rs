@@ -1,6 +1,7 @@
 //! The engine as the agent sees it: asks for code at a program address, gets a cache address.
 
 use crate::blocks::{Block, Blocks};
+use crate::body::Room;
 use crate::cache::{self, Position, Region, Stubs};
 use crate::emit::reaches;
 use crate::indirect::Table;
@@ -66,6 +67,7 @@ pub struct Engine {
     /// Targets of indirect branches that have a pad.
     pads: HashSet<u64, AddressHash>,
     pub(crate) scanner: Scanner,
+    pub(crate) room: Room,
     pub statistics: Statistics,
 }
 
@@ -79,6 +81,7 @@ impl Engine {
             blocks: Blocks::default(),
             pads: HashSet::default(),
             scanner: Scanner::default(),
+            room: Room::default(),
             statistics: Statistics::default(),
         }
     }

@@ -34,6 +34,7 @@ pub mod emit;
 mod encode;
 pub mod engine;
 mod entries;
+mod few;
 mod handing;
 mod heads;
 pub mod indirect;

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: [`checks`](crate::checks) decides what is asked, [`body`](crate::body) where.
 
-use crate::body::{Body, Result, Slow};
+use crate::body::{Body, Branches, Result, Slow};
 use crate::checks::{Check, Crossing};
 use crate::control;
 use crate::descriptor;
@@ -11,7 +11,6 @@ use crate::probe::{Probe, Written, first};
 use crate::recovery::Parked;
 use crate::regs::{self, RSP};
 use crate::track::Key;
-use alloc::vec::Vec;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 /// Registers that an address is made of.
@@ -22,9 +21,9 @@ pub(crate) fn key_registers(key: &Key) -> u16 {
 pub(crate) const JE: [u8; 2] = [0x0f, 0x84];
 pub(crate) const JNE: [u8; 2] = [0x0f, 0x85];
 
-impl Body<'_> {
+impl<'a> Body<'a> {
     /// The checks before instruction `k`.
-    pub fn emit_checks(&mut self, k: usize, checks: &[&Check]) -> Result<()> {
+    pub fn emit_checks(&mut self, k: usize, checks: &'a [Check]) -> Result<()> {
         if checks.is_empty() {
             return Ok(());
         }
@@ -42,7 +41,7 @@ impl Body<'_> {
         Ok(())
     }
 
-    fn emit_check(&mut self, k: usize, check: &Check, flags: bool) -> Result<()> {
+    fn emit_check(&mut self, k: usize, check: &'a Check, flags: bool) -> Result<()> {
         let pc = self.source.instructions[k].ip();
         let displacement = self.plan.snapshots[k].displacement_here(&check.key, check.displacement);
         let used = check.registers() | regs::bit(RSP);
@@ -55,10 +54,10 @@ impl Body<'_> {
         let borrowed = self.spilled.into_iter().flatten().fold(0, |set, r| set | regs::bit(r));
         let free = !self.liveness.live[k].regs | borrowed;
         let mut slow = Slow {
-            failures: Vec::new(),
+            failures: Branches::default(),
             unaligned: None,
             resume: 0,
-            check: check.clone(),
+            check,
             register,
             free: free & !used & !regs::bit(register),
             displacement,
@@ -77,7 +76,7 @@ impl Body<'_> {
 
     /// Asks the word of the window's lowest byte, and that of its highest if it may be another.
     fn emit_words_question(&mut self, slow: &mut Slow) -> Result<()> {
-        let check = &slow.check;
+        let check = slow.check;
         match check.crossing() {
             Crossing::IfUnaligned => {
                 self.emitter.address(regs::full(slow.register), &check.key, slow.displacement)?;
@@ -109,11 +108,11 @@ impl Body<'_> {
         registers: [usize; 2],
         key: &Key,
         probe: &Probe,
-    ) -> Result<Vec<usize>> {
+    ) -> Result<Branches> {
         if probe.written == Written::Any {
             self.emitter.shadow_word(registers[0], key, probe.displacement)?;
             self.emitter.test_word(registers[0], probe.exclusive);
-            return Ok([self.open_word_branch(probe.exclusive)].into());
+            return Ok([self.open_word_branch(probe.exclusive)].into_iter().collect());
         }
         self.emitter.address(regs::full(registers[0]), key, probe.displacement)?;
         let mut failures = self.emit_written(registers, probe.written)?;
@@ -146,11 +145,11 @@ impl Body<'_> {
         &mut self,
         [address, other]: [usize; 2],
         written: Written,
-    ) -> Result<Vec<usize>> {
+    ) -> Result<Branches> {
         let (a, o) = (regs::full(address), regs::full(other));
         self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, o, a)?)?;
         let word = self.emit_written_operand(other)?;
-        let mut failures = Vec::new();
+        let mut failures = Branches::default();
         match written {
             Written::From(bytes) if self.options.bmi2 => {
                 let shifted = Instruction::with3(Code::VEX_Shrx_r64_rm64_r64, o, word, a)?;
@@ -204,7 +203,7 @@ impl Body<'_> {
         &mut self,
         register: usize,
         bits: u64,
-        out: &mut Vec<usize>,
+        out: &mut Branches,
     ) -> Result<()> {
         let r = regs::full(register);
         let contiguous = 64 - bits.leading_zeros();
@@ -280,16 +279,17 @@ impl Body<'_> {
         let failures = self.emit_bytes_question(slow)?;
         self.lead_here(&failures);
         let site = |position: usize| (self.site)(self.source.instructions[position].ip());
-        let mut data = Vec::new();
         let members = &slow.check.members;
+        let begin = self.descriptor_bytes.len();
+        let data = &mut self.descriptor_bytes;
         let first = match &slow.check.elements {
             None => {
-                descriptor::encode(members, slow.check.displacement, &mut |p| site(p), &mut data);
+                descriptor::encode(members, slow.check.displacement, &mut |p| site(p), data);
                 slow.displacement
             }
             Some(elements) => {
                 let m = &members[0];
-                elements.encode(m.reads, m.writes, site(m.position), &mut data);
+                elements.encode(m.reads, m.writes, site(m.position), data);
                 self.emit_sources(slow, elements)?;
                 slow.operand()
             }
@@ -297,7 +297,7 @@ impl Body<'_> {
         self.emitter.address(r, &slow.check.key, first)?;
         self.emitter.store(address, control::ADDRESS);
         let rel32 = self.open_address(address);
-        self.descriptors.push((rel32, data));
+        self.descriptors.push((rel32, begin));
         self.emitter.store(address, control::DESCRIPTOR);
         let rel32 = self.open_address(address);
         self.fixups.push((rel32, slow.resume as i64));

@@ -14,17 +14,17 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 pub struct Key {
     pub fs: bool,
     pub base: Register,
-    pub base_version: u32,
+    pub base_version: u16,
     pub index: Register,
-    pub index_version: u32,
+    pub index_version: u16,
     pub scale: u32,
 }
 
 /// Versions and constant offsets of all registers before one instruction.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Snapshot {
-    version: [u32; 16],
-    delta: [i64; 16],
+    version: [u16; 16],
+    delta: [i32; 16],
 }
 
 impl Snapshot {
@@ -41,11 +41,11 @@ impl Snapshot {
         let mut displacement = a.displacement;
         if let Some(b) = regs::number(a.base) {
             key.base_version = self.version[b];
-            displacement = displacement.wrapping_add(self.delta[b]);
+            displacement = displacement.wrapping_add(self.delta[b].into());
         }
         if let Some(x) = regs::number(a.index) {
             key.index_version = self.version[x];
-            displacement = displacement.wrapping_add(self.delta[x].wrapping_mul(a.scale as i64));
+            displacement = displacement.wrapping_add(i64::from(self.delta[x]) * i64::from(a.scale));
         }
         (key, displacement)
     }
@@ -54,10 +54,10 @@ impl Snapshot {
     pub fn displacement_here(&self, key: &Key, displacement: i64) -> i64 {
         let mut d = displacement;
         if let Some(b) = regs::number(key.base) {
-            d = d.wrapping_sub(self.delta[b]);
+            d = d.wrapping_sub(self.delta[b].into());
         }
         if let Some(x) = regs::number(key.index) {
-            d = d.wrapping_sub(self.delta[x].wrapping_mul(key.scale as i64));
+            d = d.wrapping_sub(i64::from(self.delta[x]) * i64::from(key.scale));
         }
         d
     }
@@ -73,7 +73,7 @@ impl Snapshot {
 #[derive(Default)]
 pub struct Tracker {
     now: Snapshot,
-    versions: u32,
+    versions: u16,
 }
 
 impl Tracker {
@@ -86,15 +86,20 @@ impl Tracker {
     pub fn step(&mut self, i: &Instruction, u: &Use) {
         let mut changed = u.modifies;
         if let Some((register, constant)) = constant_change(i) {
-            self.now.delta[register] = self.now.delta[register].wrapping_add(constant);
-            changed &= !regs::bit(register);
-        }
-        for r in 0..16 {
-            if changed >> r & 1 != 0 {
-                self.versions += 1;
-                self.now.version[r] = self.versions;
-                self.now.delta[r] = 0;
+            let sum = i64::from(self.now.delta[register]).checked_add(constant);
+            // A sum out of bounds makes a new version like any other change.
+            if let Some(sum) = sum.and_then(|sum| i32::try_from(sum).ok()) {
+                self.now.delta[register] = sum;
+                changed &= !regs::bit(register);
             }
+        }
+        while changed != 0 {
+            let r = changed.trailing_zeros() as usize;
+            changed &= changed - 1;
+            // No block has so many instructions that versions run out.
+            self.versions += 1;
+            self.now.version[r] = self.versions;
+            self.now.delta[r] = 0;
         }
     }
 }
@@ -146,7 +151,8 @@ mod tests {
         let mut names = Vec::new();
         for (k, i) in Decoder::new(64, bytes, DecoderOptions::NONE).iter().enumerate() {
             let snapshot = tracker.snapshot();
-            let found = access::collect(&mut factory, &i, k).accesses;
+            let mut found = Vec::new();
+            access::collect(&mut factory, &i, k, &mut found);
             names.extend(found.iter().map(|a| snapshot.name(a)));
             tracker.step(&i, &instruction_use(&mut factory, &i));
         }

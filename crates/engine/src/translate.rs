@@ -71,17 +71,19 @@ unsafe fn emit_block(
     let liveness = unsafe { analyse(engine, source, again, readable) };
     let options = engine.options;
     let plan = checks::survey(&source.instructions, &liveness, options.counts());
-    let (head, accesses) = match again {
-        None => (HeadTests::default(), plan.accesses.clone()),
-        Some(l) => {
-            let version = loops::version(&plan, &liveness, l.body, &options)?;
-            (version.head, version.rest)
-        }
+    let versioned = match again {
+        None => None,
+        Some(l) => Some(loops::version(&plan, &liveness, l.body, &options)?),
     };
+    let (head, accesses) = match versioned {
+        None => (HeadTests::default(), None),
+        Some(version) => (version.head, Some(version.rest)),
+    };
+    let accesses = accesses.as_deref().unwrap_or(&plan.accesses);
     let separate = |a: &Access| {
         again.is_some_and(|l| loops::is_invariant(&plan, a, l.body) && !loops::is_on_stack(a))
     };
-    let checks = checks::plan(&plan, &accesses, &liveness, &options, &separate);
+    let checks = checks::plan(&plan, accesses, &liveness, &options, &separate);
     engine.statistics.blocks += 1;
     engine.statistics.instructions += source.instructions.len() as u64;
     engine.statistics.accesses += plan.accesses.len() as u64;
@@ -92,6 +94,7 @@ unsafe fn emit_block(
         table: engine.table,
         options,
         hook: source.pc == options.thread_start_hook,
+        room: core::mem::take(&mut engine.room),
     };
     let base = engine.regions[region].cursor();
     let emitter = Emitter::new(base, &options);
@@ -100,6 +103,7 @@ unsafe fn emit_block(
     let finished =
         body.finish(entry, &mut engine.scanner, readable, engine.blocks.next_link()).ok()?;
     engine.regions[region].place(&finished.code, &finished.entries);
+    engine.room = finished.room;
     for link in finished.links {
         engine.blocks.add_link(link);
     }
