@@ -72,15 +72,29 @@ static void access_packed(struct thread *t, u64 address, const struct elements *
     access_as(t, e->access, address, count * e->bytes, e->site);
 }
 
+// Whether nothing can be said about an element: what a check would ask, of its first byte and its last.
+static inline int is_known(const struct thread *t, const struct elements *e, u64 first) {
+    u64 last = first + e->bytes - 1;
+    if ((first | last) >> ADDRESS_BITS)
+        return 0;
+    u64 one = __atomic_load_n(word_of(t, first), __ATOMIC_RELAXED), other = one;
+    if ((first ^ last) >> tt_block_shift)
+        other = __atomic_load_n(word_of(t, last), __ATOMIC_RELAXED);
+    if (e->access == READS && tt_mode != UNDIRECTED)
+        return (one & other & t->mask) != 0;
+    return one == t->own_word && other == t->own_word;
+}
+
 static void access_indexed(struct thread *t, u64 base, const struct elements *e) {
-    const u8 *indices = (const u8 *)(t->page + CONTROL_INDICES);
+    const void *indices = (const void *)(t->page + CONTROL_INDICES);
+    u64 scale = e->scale & ~ADDRESS32 & 0xff, limit = e->scale & ADDRESS32 ? ~0u : ~0ull;
+    int is_wide = e->index_bytes == 8, can_ask = tt_mode != TRACE;
     for (u64 set = selected(t, e); set; set &= set - 1) {
         u64 k = (u64)__builtin_ctzll(set);
-        u64 index = signed_at(indices + k * e->index_bytes, e->index_bytes);
-        u64 address = base + index * (e->scale & ~ADDRESS32 & 0xff);
-        if (e->scale & ADDRESS32)
-            address = (u32)address;
-        access_as(t, e->access, address, e->bytes, e->site);
+        u64 index = is_wide ? ((const u64 *)indices)[k] : (u64)(int64_t)((const int32_t *)indices)[k];
+        u64 address = (base + index * scale) & limit;
+        if (!(can_ask && is_known(t, e, address)))
+            access_as(t, e->access, address, e->bytes, e->site);
     }
 }
 
