@@ -1,5 +1,6 @@
 //! The shadow memory: one word per block of the program's memory.
 
+pub mod depart;
 pub mod folding;
 
 use crate::counting;
@@ -201,6 +202,7 @@ fn space_of(bank: usize) -> u64 {
 pub fn renew(near: bool) -> bool {
     let base = base_of(0);
     limits::forked();
+    depart::renew();
     BANKS.store(0, Ordering::Relaxed);
     if map_common(near.then_some(base + WRITTEN_ABOVE)).is_none() {
         return false;
@@ -325,63 +327,4 @@ pub fn copy(from: u64, to: u64, bytes: u64) {
             core::ptr::copy_nonoverlapping(written(from), written(to), bytes);
         }
     }
-}
-
-/// Removes reader slots from a whole bank, so that they can be given to other threads. Returns how
-/// many readings were forgotten.
-///
-/// Only shadow pages in memory are looked at, and only those of memory that is mapped now.
-/// `None` when the program has forbidden what it takes to look.
-pub fn forget_readers(bank: usize, slots: u64) -> Option<u64> {
-    let block = 1 << block_shift();
-    let mut forgotten = 0;
-    let mappings = crate::modules::program_mappings();
-    if mappings.is_empty() {
-        return None;
-    }
-    for (start, end) in mappings {
-        if is_own(start) || end > ADDRESS_SPACE {
-            continue;
-        }
-        let whole = (start & !(block - 1), end.next_multiple_of(block));
-        for (first, last) in words(bank, whole.0, whole.1) {
-            forgotten += forget_in(first & !4095, last.next_multiple_of(4096), slots)?;
-        }
-    }
-    Some(forgotten)
-}
-
-fn forget_in(first: u64, last: u64, slots: u64) -> Option<u64> {
-    /// Pages that are asked for at once: the range may be most of the address space.
-    const CHUNK: u64 = 1 << 18;
-    let mut resident = alloc::vec![0u64; ((last - first) / 4096).min(CHUNK).div_ceil(8) as usize];
-    let mut forgotten = 0;
-    let mut page = first;
-    while page < last {
-        let pages = ((last - page) / 4096).min(CHUNK);
-        let arguments = [page, pages * 4096, resident.as_mut_ptr() as u64, 0, 0, 0];
-        // SAFETY: within the shadow; one byte per page.
-        if unsafe { sys::call(sys::MINCORE, arguments) } != 0 {
-            return None;
-        }
-        let flags = |k: u64| resident[k as usize / 8];
-        for eight in (0..pages).step_by(8).filter(|k| flags(*k) != 0) {
-            let there = (eight..pages.min(eight + 8)).filter(|k| flags(*k) >> (k % 8 * 8) & 1 != 0);
-            forgotten += there.map(|k| forget_in_page(page + k * 4096, slots)).sum::<u64>();
-        }
-        page += pages * 4096;
-    }
-    Some(forgotten)
-}
-
-fn forget_in_page(page: u64, slots: u64) -> u64 {
-    let forget = |address: u64| {
-        // SAFETY: within the shadow.
-        let word = unsafe { AtomicU64::from_ptr(address as *mut u64) };
-        match word.load(Ordering::Relaxed) & slots {
-            0 => 0,
-            _ => u64::from((word.fetch_and(!slots, Ordering::Relaxed) & slots).count_ones()),
-        }
-    };
-    (page..page + 4096).step_by(8).map(forget).sum()
 }

@@ -13,8 +13,9 @@ use engine::control;
 use engine::options::FULL_BIT;
 use wire::session::{MAX_THREADS, ThreadPage, life, mode};
 
-/// Reader slots in a shadow word: threads that share a bank.
-const SLOTS: usize = FULL_BIT as usize;
+/// Reader slots in a shadow word: threads that share a bank. The bit above them stands for threads that
+/// have ended.
+const SLOTS: usize = FULL_BIT as usize - 1;
 const WRITER_SHIFT: u32 = 48;
 /// The agent's stack of a thread, for the dispatcher and slow paths.
 const STACK_BYTES: u64 = 256 << 10;
@@ -235,7 +236,7 @@ impl Registry {
     }
 
     /// Frees the slots that exited threads have left in the first bank that has any. Their readings
-    /// are forgotten: a later write there is not counted as an invalidation of theirs.
+    /// are kept elsewhere, as far as there is room.
     fn reuse_left(&mut self) -> Option<()> {
         let (bank, _) = self.find(Slot::Left)?;
         let slots = &mut self.slots[bank];
@@ -244,7 +245,7 @@ impl Registry {
         // Undirected words hold no slots.
         let forgotten = match counting::mode() {
             mode::UNDIRECTED => 0,
-            _ => shadow::forget_readers(bank, mask)?,
+            _ => shadow::depart::readers(bank, mask)?,
         };
         session::header().readers_forgotten.fetch_add(forgotten, Ordering::Relaxed);
         slots.iter_mut().filter(|s| **s == Slot::Left).for_each(|s| *s = Slot::Free);

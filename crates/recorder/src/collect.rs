@@ -259,9 +259,9 @@ fn limits(header: &Header) -> Vec<String> {
         ),
         (
             &header.mappings_folded,
-            "mapping lies a multiple of 16 TiB away from another, and there were more than 46 threads \
+            "mapping lies a multiple of 16 TiB away from another, and there were more than 45 threads \
              at once",
-            "mappings lie a multiple of 16 TiB away from others, and there were more than 46 threads \
+            "mappings lie a multiple of 16 TiB away from others, and there were more than 45 threads \
              at once",
             "events of some threads in them may be missing or counted against each other",
         ),

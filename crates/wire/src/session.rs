@@ -190,8 +190,8 @@ pub struct Header {
     /// Threads that left the code cache for good because they ran code that is not in a mapped
     /// file (a just-in-time compiler's, a stack trampoline's).
     pub threads_detached: AtomicU64,
-    /// Reads by exited threads that were forgotten when their slots were reused: invalidations of
-    /// those readers are not counted.
+    /// Reads by exited threads that were forgotten when their slots were reused, because too many are kept
+    /// already: invalidations of those readers are not counted.
     pub readers_forgotten: AtomicU64,
     /// Mappings of the program that lie a multiple of 16 TiB away from others while more than one bank
     /// of shadow memory is in use: the banks cannot tell them apart.

@@ -163,6 +163,29 @@ fn ten_thousand_threads_in_one_run() {
     assert!(!recorded.stderr_text().contains("ran unprofiled"), "{recorded}");
 }
 
+#[test]
+fn readers_that_have_ended_are_invalidated_all_the_same() {
+    let binary = program("departed", &["-O2"]);
+    // Fewer threads than slots; more, one after the other and several at once; several banks.
+    for arguments in [["40", "1"], ["150", "1"], ["140", "20"], ["400", "50"]] {
+        for options in [&[][..], &["--matrix"]] {
+            let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+            let profile = scratch.join("departed.tt");
+            let command = [binary.to_str().unwrap(), arguments[0], arguments[1]];
+            let recorded = threadtalk.record(&profile, options, &command).run().expect_code(0);
+            assert!(!recorded.stderr_text().contains("forgotten"), "{recorded}");
+            let truth = e2e::events::expected(&recorded.stdout_text());
+            let counted = threadtalk.matrix(&profile, "invalidation");
+            assert!(truth.len() > 100);
+            for ((_, from, to), least) in truth {
+                let is = counted.get(from, to);
+                let most = least + quiet().of(1, 2);
+                assert!((least..=most).contains(&is), "{arguments:?} {options:?}: T{to} {is}");
+            }
+        }
+    }
+}
+
 /// Programs that wait on eventfds, or on one barrier a step.
 #[track_caller]
 fn own_program(name: &str, arguments: &[&str], noise: Noise) {

@@ -1,6 +1,7 @@
 // What an access means: events against the last writer and the readers, and the shadow's new state.
 #ifndef TT_ACCESS_H
 #define TT_ACCESS_H
+#include "departed.h"
 #include "events.h"
 #include "trace.h"
 
@@ -33,7 +34,9 @@ static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer
     count_event(t, key, bytes_in_line(start, end), m->bytes);
 }
 
-static void count_invalidations(struct thread *t, u64 bank, u64 word, u64 writer) {
+static void count_invalidations(struct thread *t, u64 bank, u64 address, u64 word, u64 writer) {
+    if (word & DEPARTED)
+        count_departed(t, bank, address, writer);
     u64 others = word & READERS & ~(bank == t->bank ? t->mask : 0);
     for (; others; others &= others - 1) {
         u64 reader = tt_slot_owner[bank][__builtin_ctzll(others)];
@@ -51,8 +54,8 @@ static u64 join_readers(struct thread *t, u64 address) {
     u64 *own = word_of(t, address);
     u64 before = *own, truth = *word_in(0, address);
     u64 writer = truth >> WRITER_SHIFT;
-    u64 kept = (before & (FOREIGN | FULL | READERS)) | t->mask;
-    __atomic_store_n(own, (truth & ~(FOREIGN | FULL | READERS)) | kept, __ATOMIC_RELAXED);
+    u64 in_bank = FOREIGN | FULL | DEPARTED | READERS, kept = (before & in_bank) | t->mask;
+    __atomic_store_n(own, (truth & ~in_bank) | kept, __ATOMIC_RELAXED);
     if (writer && tt_bank_of[writer - 1] != t->bank) {
         u64 *writers = word_in(tt_bank_of[writer - 1], address);
         __atomic_store_n(writers, *writers | FOREIGN, __ATOMIC_RELAXED);
@@ -145,13 +148,13 @@ static inline u64 take_block(struct thread *t, u64 address) {
     u64 *own = word_of(t, address), taken = t->own_word & (tt_mode == DETAIL ? ~FULL : ~0ull);
     if (tt_banks == 1) {
         u64 old = __atomic_exchange_n(own, taken, __ATOMIC_RELAXED);
-        count_invalidations(t, t->bank, old, old >> WRITER_SHIFT);
+        count_invalidations(t, t->bank, address, old, old >> WRITER_SHIFT);
         return old;
     }
     u64 old = *word_in(0, address);
     for (u64 bank = 0; bank < tt_banks; bank++) {
         u64 *word = word_in(bank, address);
-        count_invalidations(t, bank, *word, old >> WRITER_SHIFT);
+        count_invalidations(t, bank, address, *word, old >> WRITER_SHIFT);
         u64 mine = bank == t->bank ? taken : taken & ~(FOREIGN | FULL | READERS);
         __atomic_store_n(word, mine, __ATOMIC_RELAXED);
     }

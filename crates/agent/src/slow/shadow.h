@@ -5,9 +5,10 @@
 //   bit  47      threads of other banks have read (only in the last writer's bank)
 //   bit  46      the last writer has written the whole block since it took it (only in its bank; where
 //                sharing is not told apart, always)
-//   bits 0..45   reader slots; a writer's own slot is set by its write
+//   bit  45      threads that have ended have read (departed.h)
+//   bits 0..44   reader slots; a writer's own slot is set by its write
 //
-// 46 threads share a bank, a flat array of words. While one bank suffices, a word changes by
+// 45 threads share a bank, a flat array of words. While one bank suffices, a word changes by
 // compare-and-swap. Further banks are smaller: they fold addresses 16 TiB apart into one word, which
 // `shadow.rs` watches over. With more banks every block has a word in each: the writer stands in all of them,
 // readers only in their own, and slow paths take the block's lock; fast paths never do. The writer in
@@ -34,7 +35,8 @@ typedef uint8_t u8;
 #define WRITER_SHIFT 48
 #define FOREIGN (1ull << 47)
 #define FULL (1ull << 46)
-#define READERS (FULL - 1)
+#define DEPARTED (1ull << 45)
+#define READERS (DEPARTED - 1)
 #define MAX_BANKS 24
 #define ADDRESS_BITS 47 // of a program's addresses
 #define LINE_SHIFT 6

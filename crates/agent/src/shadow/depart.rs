@@ -1,0 +1,119 @@
+//! Taking slots of ended threads back: their readings move from the shadow words of a bank into the
+//! table of `slow/departed.h`, which a later writer of those blocks looks at.
+
+use super::{ADDRESS_SPACE, block_shift, is_own, keep_private, words};
+use crate::modules::program_mappings;
+use crate::sys;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Most readings of ended threads that are kept: 64 MiB of them, as they come.
+const MOST: u64 = 4 << 20;
+/// Bytes of one; mirrors `slow/departed.h`.
+const BYTES: u64 = 16;
+
+unsafe extern "C" {
+    // In `slow/departed.h`.
+    static mut tt_departed: u64;
+    static mut tt_departed_most: u64;
+    fn tt_depart(bank: u64, address: u64, slots: u64) -> u64;
+    fn tt_forget_departed();
+}
+
+/// Removes reader slots from a whole bank, so that they can be given to other threads. Returns how
+/// many readings found no room.
+///
+/// Only shadow pages in memory are looked at, and only those of memory that is mapped now.
+/// `None` when the program has forbidden what it takes to look.
+pub fn readers(bank: usize, slots: u64) -> Option<u64> {
+    let (shift, mappings) = (block_shift(), program_mappings());
+    if mappings.is_empty() {
+        return None;
+    }
+    make_room();
+    let mut lost = 0;
+    for (start, end) in mappings {
+        if is_own(start) || end > ADDRESS_SPACE {
+            continue;
+        }
+        let (start, end) = (start >> shift << shift, end.next_multiple_of(1 << shift));
+        let mut address = start;
+        for (first, last) in words(bank, start, end) {
+            let page = first & !4095;
+            let at = address.wrapping_sub(((first - page) / 8) << shift);
+            let range = Range { bank, page, end: last.next_multiple_of(4096), address: at };
+            lost += range.depart(slots)?;
+            address += ((last - first) / 8) << shift;
+        }
+    }
+    Some(lost)
+}
+
+/// Maps the table. Without it, all readings are lost, and said to be.
+fn make_room() {
+    // SAFETY: called under the registry's lock; slow paths look at the table only once a word says that
+    // something is in it.
+    unsafe {
+        if tt_departed == 0
+            && let Some(table) = sys::anonymous_away(MOST * BYTES)
+        {
+            keep_private(table, MOST * BYTES);
+            tt_departed = table;
+            tt_departed_most = MOST;
+        }
+    }
+}
+
+/// In a fork's child: its shadow is empty, and the table was not copied.
+pub fn renew() {
+    // SAFETY: the only thread.
+    unsafe { tt_forget_departed() };
+}
+
+/// Pages of shadow.
+struct Range {
+    bank: usize,
+    page: u64,
+    end: u64,
+    /// The program's address of the block whose word comes first.
+    address: u64,
+}
+
+impl Range {
+    fn depart(&self, slots: u64) -> Option<u64> {
+        /// Pages that are asked for at once: the range may be most of the address space.
+        const CHUNK: u64 = 1 << 18;
+        let most = ((self.end - self.page) / 4096).min(CHUNK);
+        let mut resident = alloc::vec![0u64; most.div_ceil(8) as usize];
+        let (mut lost, mut page) = (0, self.page);
+        while page < self.end {
+            let pages = ((self.end - page) / 4096).min(CHUNK);
+            let arguments = [page, pages * 4096, resident.as_mut_ptr() as u64, 0, 0, 0];
+            // SAFETY: within the shadow; one byte per page.
+            if unsafe { sys::call(sys::MINCORE, arguments) } != 0 {
+                return None;
+            }
+            let flags = |k: u64| resident[k as usize / 8];
+            for eight in (0..pages).step_by(8).filter(|k| flags(*k) != 0) {
+                let all = eight..pages.min(eight + 8);
+                let there = all.filter(|k| flags(*k) >> (k % 8 * 8) & 1 != 0);
+                lost += there.map(|k| self.depart_page(page + k * 4096, slots)).sum::<u64>();
+            }
+            page += pages * 4096;
+        }
+        Some(lost)
+    }
+
+    fn depart_page(&self, page: u64, slots: u64) -> u64 {
+        let depart = |word: u64| {
+            // SAFETY: within the shadow.
+            let value = unsafe { AtomicU64::from_ptr(word as *mut u64) }.load(Ordering::Relaxed);
+            if value & slots == 0 {
+                return 0;
+            }
+            let block = ((word - self.page) / 8) << block_shift();
+            // SAFETY: the address of a block whose word lies here.
+            unsafe { tt_depart(self.bank as u64, self.address.wrapping_add(block), slots) }
+        };
+        (page..page + 4096).step_by(8).map(depart).sum()
+    }
+}

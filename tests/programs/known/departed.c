@@ -1,0 +1,41 @@
+// Readings of threads that have ended: thread after thread reads LINES lines, more threads than a shadow
+// word has slots for, some of them together with others. Then thread 0 writes the lines: for each thread
+// that has read, that is one invalidation a line, however long it has been gone. What threads have
+// written themselves before they ended must not count.
+//
+// Usage: departed THREADS TOGETHER
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LINES = 256, LINE = 64, MOST = 1000, ROUNDS = 3 };
+
+static _Alignas(4096) volatile char memory[LINES * LINE];
+static _Alignas(4096) volatile char own[MOST * LINE];
+
+static void *look(void *argument) {
+    intptr_t me = (intptr_t)argument;
+    char sum = 0;
+    for (int k = 0; k < LINES; k++) sum += memory[k * LINE];
+    own[me % MOST * LINE] = sum;
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    int threads = argc > 1 ? atoi(argv[1]) : 150, together = argc > 2 ? atoi(argv[2]) : 1;
+    pthread_t ids[64];
+    if (threads > MOST || together > 64) return 2;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int first = 0; first < threads; first += together) {
+            for (int k = 0; k < together; k++)
+                if (pthread_create(&ids[k], NULL, look, (void *)(intptr_t)(first + k))) return 3;
+            for (int k = 0; k < together; k++) pthread_join(ids[k], NULL);
+        }
+        for (int k = 0; k < LINES; k++) memory[k * LINE] = (char)round;
+        for (int k = 0; k < MOST; k++) own[k * LINE] = 1;
+    }
+    for (int t = 1; t <= threads * ROUNDS; t++) printf("expect invalidation 0 %d %d\n", t, LINES);
+    printf("region memory %p %d\n", (void *)memory, LINES * LINE);
+    return 0;
+}
