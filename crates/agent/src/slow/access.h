@@ -162,13 +162,17 @@ static inline u64 take_block(struct thread *t, u64 address) {
 }
 
 // Whether the block is the thread's alone and it has written all these bytes since it took it: what
-// checks ask before they come here.
+// checks ask before they come here. If it has written all of the block by now, the word will say so;
+// should somebody else come just then, it need not.
 static inline int is_written(const struct thread *t, u64 start, u64 end) {
-    u64 word = __atomic_load_n(word_of(t, start), __ATOMIC_RELAXED), missing = 0;
-    if (word == t->own_word || (word | FULL) != t->own_word)
+    u64 *own = word_of(t, start), word = __atomic_load_n(own, __ATOMIC_RELAXED), missing = 0;
+    if (word == t->own_word || (word | FULL) != t->own_word || tt_mode != DETAIL)
         return word == t->own_word;
-    for (u64 a = start; tt_mode == DETAIL && a < end; a = (a | (LINE - 1)) + 1)
+    for (u64 a = start; a < end; a = (a | (LINE - 1)) + 1)
         missing |= __atomic_load_n(written_in_line(a), __ATOMIC_RELAXED) & bytes_in_line(a, end);
+    u64 block = 1ull << tt_block_shift, first = start & ~(block - 1);
+    if (!missing && is_whole(first, first + block))
+        __atomic_compare_exchange_n(own, &word, t->own_word, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return !missing;
 }
 
