@@ -4,8 +4,9 @@
 //! true: of stacks, of objects that have been initialised, of buffers in use. Of other blocks the
 //! bytes are asked about here, in the cold part. A thread that fills a block finds its bytes missing
 //! once for each store, so that stays in the cache, too: they are noted in the shadow, and the store's
-//! code site as the last that added any. Only with the last of them does the slow path run, and
-//! declares the block whole.
+//! code site as the last that added any. The slow path declares a block whole when it is written once
+//! more: many a buffer is filled just once before another thread has it. (Of blocks larger than lines,
+//! when a line has been filled.)
 //!
 //! Neighbours: [`probing`](crate::probing) emits the check and the slow path's call around this.
 
@@ -44,6 +45,9 @@ impl Body<'_> {
             true => Some(self.emit_crossing(slow, registers)?),
             false => None,
         };
+        if self.declares_late() {
+            onward.push(self.emit_whole(registers)?);
+        }
         let missing = self.emit_written(registers, Written::From(slow.check.written))?;
         self.leave(slow, &second);
         // Of what a mask selects, the slow path knows which bytes to note.
@@ -67,6 +71,20 @@ impl Body<'_> {
             self.emitter.mark(slow.pc, slow.parked);
         }
         Ok(onward)
+    }
+
+    /// Whether a block is declared whole by the write after the one that fills it.
+    fn declares_late(&self) -> bool {
+        self.options.bmi2 && self.options.block_shift == LINE_SHIFT
+    }
+
+    /// Whether nothing of the line is missing whose address is in the first register, which keeps it.
+    fn emit_whole(&mut self, [address, other]: [usize; 2]) -> Result<usize> {
+        let (a, o) = (regs::full(address), regs::full(other));
+        self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, o, a)?)?;
+        let word = self.emit_written_operand(other)?;
+        self.emitter.instruction(&Instruction::with2(Code::Cmp_rm64_imm8, word, 0)?)?;
+        Ok(self.emitter.open_branch(&JE))
     }
 
     /// A register that is free here, or a borrowed one.
@@ -140,7 +158,9 @@ impl Body<'_> {
         self.emitter.instruction(&Instruction::with1(Code::Not_rm64, o)?)?;
         let word = self.emit_written_operand(address)?;
         self.emitter.instruction(&Instruction::with2(Code::And_rm64_r64, word, o)?)?;
-        onward.push(self.emitter.open_branch(&JE)); // the line is whole now
+        if !self.declares_late() {
+            onward.push(self.emitter.open_branch(&JE)); // the line is whole now
+        }
         Ok(onward)
     }
 
