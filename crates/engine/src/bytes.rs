@@ -36,9 +36,9 @@ impl Body<'_> {
         self.lead_here(&slow.failures);
         let second = self.borrow_second(slow);
         let registers = [slow.register, second.register];
-        let [a, o] = registers.map(regs::full);
+        let a = regs::full(slow.register);
         self.emitter.address(a, &slow.check.key, slow.displacement)?;
-        self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, o, a)?)?;
+        self.emitter.copy_register(second.register, a);
         let mut onward = Branches::default();
         onward.push(self.emit_taken(second.register)?);
         let crossing = match slow.check.may_cross {
@@ -170,7 +170,7 @@ impl Body<'_> {
         let [address, other] = registers;
         let (a, o) = (regs::full(address), regs::full(other));
         let mut onward = Branches::default();
-        self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, o, a)?)?;
+        self.emitter.copy_register(other, a);
         let word = self.emit_written_operand(other)?;
         self.emitter.instruction(&Instruction::with3(Code::VEX_Shrx_r64_rm64_r64, o, word, a)?)?;
         self.emitter.instruction(&Instruction::with1(Code::Not_rm64, o)?)?;
@@ -183,9 +183,8 @@ impl Body<'_> {
     fn emit_last_site(&mut self, registers: [usize; 2], position: usize) -> Result<usize> {
         let [address, other] = registers;
         let (a, o) = (regs::full(address), regs::full(other));
-        self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, o, a)?)?;
-        let shift = self.options.block_shift as i32;
-        self.emitter.instruction(&Instruction::with2(Code::Shr_rm64_imm8, o, shift)?)?;
+        self.emitter.copy_register(other, a);
+        self.emitter.shift_right(other, self.options.block_shift);
         self.emitter.add_field(other, control::SITES_BASE4);
         let none = iced_x86::Register::None;
         let place = |byte: i64| MemoryOperand::new(none, o, 4, byte, 8, false, none);

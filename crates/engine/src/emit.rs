@@ -115,6 +115,26 @@ impl Emitter {
         self.bytes(&value.to_le_bytes());
     }
 
+    /// `mov to, from` of 64 bits.
+    pub fn copy_register(&mut self, to: usize, from: Register) {
+        encode::copy_register(to, regs::number(from).unwrap_or_default(), &mut self.code);
+    }
+
+    /// `shr r64, bits`
+    pub fn shift_right(&mut self, register: usize, bits: u32) {
+        encode::shift(false, register, bits, &mut self.code);
+    }
+
+    /// `bts r64, bit`
+    pub fn set_bit(&mut self, register: usize, bit: i32) {
+        encode::set_bit(register, bit, &mut self.code);
+    }
+
+    /// `test r32, bits` or its one-byte form.
+    pub fn test_low(&mut self, register: usize, bits: u32) {
+        encode::test_low(register, bits, &mut self.code);
+    }
+
     /// Puts other bytes where there are some already.
     pub fn replace(&mut self, at: usize, bytes: &[u8]) {
         self.code[at..at + bytes.len()].copy_from_slice(bytes);
@@ -251,7 +271,13 @@ impl Emitter {
             )?);
         }
         if key.index == none && displacement == 0 && key.base.is_gpr64() {
-            return self.instruction(&Instruction::with2(Code::Mov_r64_rm64, r, key.base)?);
+            self.copy_register(regs::number(r).unwrap_or_default(), key.base);
+            return Ok(());
+        }
+        let place = (key.base, key.index, key.scale, displacement);
+        let register = regs::number(r).unwrap_or_default();
+        if encode::with_place(false, register, place, &mut self.code) {
+            return Ok(());
         }
         let size = if key.base == none { 8 } else { size(displacement) };
         let m = MemoryOperand::new(key.base, key.index, key.scale, displacement, size, false, none);
@@ -282,14 +308,13 @@ impl Emitter {
 
     /// Replaces the address in a register by its block's shadow word; changes flags.
     pub fn word_of_address(&mut self, register: usize) -> Result<(), IcedError> {
-        let r = regs::full(register);
         let mut shift = self.block_shift;
         if self.shadow == Shadow::Far {
             let folded = u64::BITS - FAR_ADDRESS_BITS;
-            self.instruction(&Instruction::with2(Code::Shl_rm64_imm8, r, folded as i32)?)?;
+            encode::shift(true, register, folded, &mut self.code);
             shift += folded;
         }
-        self.instruction(&Instruction::with2(Code::Shr_rm64_imm8, r, shift as i32)?)?;
+        encode::shift(false, register, shift, &mut self.code);
         self.word_of_block(register)
     }
 
@@ -303,6 +328,10 @@ impl Emitter {
                 0
             }
         };
+        let word = (Register::None, r, 8, base.into());
+        if encode::with_place(true, register, word, &mut self.code) {
+            return Ok(());
+        }
         let word = MemoryOperand::new(Register::None, r, 8, base.into(), 8, false, Register::None);
         self.instruction(&Instruction::with2(Code::Mov_r64_rm64, r, word)?)
     }

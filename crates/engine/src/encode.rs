@@ -79,6 +79,55 @@ fn form(i: &Instruction, ip: u64, b: &mut Bytes) -> Option<()> {
     }
 }
 
+/// `lea r64, [place]`, or a load (`mov`) from there. False, and nothing appended, when it cannot be
+/// encoded: a base that is not one of the 64-bit registers, a displacement of more than 32 bits.
+pub fn with_place(loads: bool, register: usize, at: Place, out: &mut Vec<u8>) -> bool {
+    let mut b = Bytes { bytes: [0; MOST], len: 0 };
+    let opcode = if loads { 0x8b } else { 0x8d };
+    if place(&mut b, WIDE, opcode, register as u8, at).is_none() {
+        return false;
+    }
+    out.extend_from_slice(&b.bytes[..b.len]);
+    true
+}
+
+/// `mov to, from`
+pub fn copy_register(to: usize, from: usize, out: &mut Vec<u8>) {
+    let rex = 0x48 | (to >> 3 << 2 | from >> 3) as u8;
+    out.extend_from_slice(&[rex, 0x8b, 0xc0 | ((to & 7) << 3 | from & 7) as u8]);
+}
+
+/// `shl r64, bits` or `shr r64, bits`
+pub fn shift(left: bool, register: usize, bits: u32, out: &mut Vec<u8>) {
+    let digit = if left { 4 } else { 5 };
+    let modrm = 0xc0 | digit << 3 | (register & 7) as u8;
+    out.extend_from_slice(&[0x48 | (register >> 3) as u8, 0xc1, modrm, bits as u8]);
+}
+
+/// `bts r64, bit`
+pub fn set_bit(register: usize, bit: i32, out: &mut Vec<u8>) {
+    let modrm = 0xe8 | (register & 7) as u8;
+    out.extend_from_slice(&[0x48 | (register >> 3) as u8, 0x0f, 0xba, modrm, bit as u8]);
+}
+
+/// `test r32, bits` or its one-byte form.
+pub fn test_low(register: usize, bits: u32, out: &mut Vec<u8>) {
+    let (high, low) = ((register >> 3) as u8, (register & 7) as u8);
+    if bits < 0x100 {
+        // Without a REX prefix the registers from the fifth on would be %ah and its like.
+        if register >= 4 {
+            out.push(0x40 | high);
+        }
+        out.extend_from_slice(&[0xf6, 0xc0 | low, bits as u8]);
+    } else {
+        if high != 0 {
+            out.push(0x41);
+        }
+        out.extend_from_slice(&[0xf7, 0xc0 | low]);
+        out.extend_from_slice(&bits.to_le_bytes());
+    }
+}
+
 /// Number of a register among the sixteen that start with `first`.
 fn number(register: Register, first: Register) -> Option<u8> {
     let n = (register as usize).wrapping_sub(first as usize);
@@ -160,18 +209,31 @@ fn memory(
     i: &Instruction,
     ip: u64,
 ) -> Option<()> {
-    let (base, index) = (i.memory_base(), i.memory_index());
-    let field = (reg & 7) << 3;
     let displacement = i.memory_displacement64();
-    if base == Register::RIP {
+    if i.memory_base() == Register::RIP {
         opcode_bytes(b, prefix, opcode, reg, 0, 0);
-        b.push(field | 5);
+        b.push((reg & 7) << 3 | 5);
         let end = ip.wrapping_add(b.len as u64 + 4);
         let distance = displacement.wrapping_sub(end) as i64;
         b.extend(&i32::try_from(distance).ok()?.to_le_bytes());
         return Some(());
     }
-    let displacement = i32::try_from(displacement as i64).ok()?;
+    let (index, scale) = (i.memory_index(), i.memory_index_scale());
+    place(b, prefix, opcode, reg, (i.memory_base(), index, scale, displacement as i64))
+}
+
+/// Where an operand lies: base, index, scale and displacement.
+pub type Place = (Register, Register, u32, i64);
+
+fn place(
+    b: &mut Bytes,
+    prefix: Prefix,
+    opcode: u8,
+    reg: u8,
+    (base, index, scale, displacement): Place,
+) -> Option<()> {
+    let field = (reg & 7) << 3;
+    let displacement = i32::try_from(displacement).ok()?;
     let base = if base == Register::None { None } else { Some(number(base, Register::RAX)?) };
     let index = if index == Register::None { None } else { Some(number(index, Register::RAX)?) };
     // %rsp as an index means none.
@@ -181,7 +243,7 @@ fn memory(
     opcode_bytes(b, prefix, opcode, reg, index.unwrap_or(0), base.unwrap_or(0));
     let Some(low) = base.map(|base| base & 7) else {
         b.push(field | 4);
-        b.push(sib(i, index, 5));
+        b.push(sib(scale, index, 5));
         b.extend(&displacement.to_le_bytes());
         return Some(());
     };
@@ -194,7 +256,7 @@ fn memory(
     };
     if index.is_some() || low == 4 {
         b.push(size | field | 4);
-        b.push(sib(i, index, low));
+        b.push(sib(scale, index, low));
     } else {
         b.push(size | field | low);
     }
@@ -206,11 +268,9 @@ fn memory(
     Some(())
 }
 
-fn sib(i: &Instruction, index: Option<u8>, base: u8) -> u8 {
+fn sib(scale: u32, index: Option<u8>, base: u8) -> u8 {
     match index {
-        Some(index) => {
-            (i.memory_index_scale().trailing_zeros() as u8) << 6 | (index & 7) << 3 | base
-        }
+        Some(index) => (scale.trailing_zeros() as u8) << 6 | (index & 7) << 3 | base,
         None => 4 << 3 | base,
     }
 }
@@ -240,7 +300,7 @@ fn opcode_bytes(b: &mut Bytes, prefix: Prefix, opcode: u8, reg: u8, index: u8, b
 mod tests {
     use super::*;
     use crate::regs;
-    use iced_x86::{Decoder, DecoderOptions, IcedError, MemoryOperand};
+    use iced_x86::{Decoder, DecoderOptions, IcedError, MemoryOperand, Mnemonic};
 
     const IP: u64 = 0x7000_0000_1000;
 
@@ -344,6 +404,51 @@ mod tests {
                     false => assert_eq!(back.op_register(1), form.op_register(1)),
                 }
             }
+        }
+    }
+
+    #[test]
+    fn instructions_without_a_description_are_what_they_are_called() {
+        let back = |emit: &dyn Fn(&mut Vec<u8>)| {
+            let mut out = Vec::new();
+            emit(&mut out);
+            let i = Decoder::with_ip(64, &out, IP, DecoderOptions::NONE).decode();
+            assert_eq!(i.len(), out.len());
+            i
+        };
+        for k in 0..16 {
+            let (r, other) = (regs::full(k), regs::full(15 - k));
+            let i = back(&|out| copy_register(k, 15 - k, out));
+            assert_eq!(
+                (i.code(), i.op0_register(), i.op1_register()),
+                (Code::Mov_r64_rm64, r, other)
+            );
+            for (left, code) in [(true, Code::Shl_rm64_imm8), (false, Code::Shr_rm64_imm8)] {
+                let i = back(&|out| shift(left, k, 20, out));
+                assert_eq!((i.code(), i.op0_register(), i.immediate(1)), (code, r, 20));
+            }
+            let i = back(&|out| set_bit(k, 47, out));
+            assert_eq!((i.code(), i.op0_register(), i.immediate(1)), (Code::Bts_rm64_imm8, r, 47));
+            for (bits, bytes) in [(0x40, 1), (0xff, 1), (0x100, 4), (0xffff_fff0, 4)] {
+                let i = back(&|out| test_low(k, bits, out));
+                assert_eq!((i.mnemonic(), i.immediate32() & bits), (Mnemonic::Test, bits));
+                let tested = i.op0_register();
+                let low = [Register::AH, Register::CH, Register::DH, Register::BH];
+                assert_eq!((tested.full_register(), tested.size()), (r, bytes));
+                assert!(!low.contains(&tested));
+            }
+            for loads in [false, true] {
+                let at = (other, Register::R9, 4, -300);
+                let i = back(&|out| assert!(with_place(loads, k, at, out)));
+                let code = if loads { Code::Mov_r64_rm64 } else { Code::Lea_r64_m };
+                assert_eq!((i.code(), i.op0_register()), (code, r));
+                assert_eq!((i.memory_base(), i.memory_index()), (other, Register::R9));
+                assert_eq!((i.memory_index_scale(), i.memory_displacement64() as i64), (4, -300));
+            }
+        }
+        let mut out = Vec::new();
+        for at in [(Register::EAX, Register::None, 1, 0), (Register::RAX, Register::RSP, 1, 0)] {
+            assert!(!with_place(false, 0, at, &mut out) && out.is_empty());
         }
     }
 

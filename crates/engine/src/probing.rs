@@ -134,8 +134,7 @@ impl<'a> Body<'a> {
     /// Whether the address in a register is in a block that is this thread's, written whole or not.
     pub fn emit_taken(&mut self, register: usize) -> Result<usize> {
         self.emitter.word_of_address(register)?;
-        let r = regs::full(register);
-        self.emitter.instruction(&Instruction::with2(Code::Bts_rm64_imm8, r, FULL_BIT)?)?;
+        self.emitter.set_bit(register, FULL_BIT);
         self.emitter.test_word(register, true);
         Ok(self.emitter.open_branch(&JNE))
     }
@@ -147,7 +146,7 @@ impl<'a> Body<'a> {
         written: Written,
     ) -> Result<Branches> {
         let (a, o) = (regs::full(address), regs::full(other));
-        self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, o, a)?)?;
+        self.emitter.copy_register(other, a);
         let word = self.emit_written_operand(other)?;
         let mut failures = Branches::default();
         match written {
@@ -181,12 +180,10 @@ impl<'a> Body<'a> {
     /// Turns the address in a register into the bytes-written word of its line, as an operand.
     pub fn emit_written_operand(&mut self, register: usize) -> Result<MemoryOperand> {
         let r = regs::full(register);
-        let shift = Instruction::with2(Code::Shr_rm64_imm8, r, LINE_SHIFT as i32)?;
-        self.emitter.instruction(&shift)?;
+        self.emitter.shift_right(register, LINE_SHIFT);
         let base = match self.options.shadow {
             Shadow::Near { base } => {
-                let bit = Instruction::with2(Code::Bts_rm64_imm8, r, WRITTEN_INDEX_BIT)?;
-                self.emitter.instruction(&bit)?;
+                self.emitter.set_bit(register, WRITTEN_INDEX_BIT);
                 base
             }
             Shadow::Far => {
@@ -226,17 +223,8 @@ impl<'a> Body<'a> {
 
     /// `test r32, bits` or its one-byte form.
     pub fn emit_test_low(&mut self, register: usize, bits: u32) -> Result<()> {
-        let test = if bits < 0x100 {
-            let low = Register::AL as usize;
-            // iced counts AL CL DL BL AH CH DH BH SPL BPL SIL DIL R8L …
-            let number = if register < 4 { low + register } else { low + register + 4 };
-            let r = Register::try_from(number).expect("one of sixteen");
-            Instruction::with2(Code::Test_rm8_imm8, r, bits as i32)?
-        } else {
-            let r = regs::full(register).full_register32();
-            Instruction::with2(Code::Test_rm32_imm32, r, bits as i32)?
-        };
-        self.emitter.instruction(&test)
+        self.emitter.test_low(register, bits);
+        Ok(())
     }
 
     /// A register for a check before instruction `k`: a borrowed one, a dead one, or the one whose next
