@@ -35,7 +35,8 @@ pub struct Access {
 
 /// The memory operands of `i`, the `position`th of its block. Not for repeated string instructions
 /// ([`Repeat`]) and system calls. Returns how many more there are whose address or size cannot be named:
-/// %gs, which is the engine's, and what only processors of VIA have.
+/// %gs, which is the engine's, what only processors of VIA have, and repeated string instructions with
+/// unusual addresses.
 pub fn collect(
     factory: &mut InstructionInfoFactory,
     i: &Instruction,
@@ -68,7 +69,7 @@ pub fn collect(
     if elements.is_some_and(|e| e.kind == Kind::Line) {
         found.push(line_at_rax(i, position, elements));
     }
-    let mut unseen = 0;
+    let (mut unseen, first) = (0, found.len());
     for m in factory.info_options(i, InstructionInfoOptions::NO_REGISTER_USAGE).used_memory() {
         let (reads, writes) = match m.access() {
             OpAccess::Read | OpAccess::CondRead => (true, false),
@@ -105,6 +106,8 @@ pub fn collect(
             elements,
         });
     }
+    // An instruction reads before it writes, in whatever order its operands are described.
+    found[first..].sort_by_key(|a| !a.reads);
     unseen
 }
 
@@ -206,7 +209,8 @@ pub struct Repeat {
 impl Repeat {
     /// `i` as a repeated string instruction.
     pub fn of(i: &Instruction) -> Option<Self> {
-        if !i.is_string_instruction() || !(i.has_rep_prefix() || i.has_repne_prefix()) {
+        let repeats = i.has_rep_prefix() || i.has_repne_prefix();
+        if !i.is_string_instruction() || !repeats || !has_plain_addresses(i) {
             return None;
         }
         let (element, kind) = match i.mnemonic() {
@@ -253,6 +257,19 @@ impl Repeat {
     }
 }
 
+/// Whether a string instruction's operands are where whole registers say: not relative to %fs or %gs, and
+/// not with short addresses, which nobody writes. Such operands count as not seen.
+fn has_plain_addresses(i: &Instruction) -> bool {
+    use OpKind::{MemoryESDI, MemoryESEDI, MemorySegDI, MemorySegEDI, MemorySegESI, MemorySegSI};
+    let is_short = |kind| {
+        matches!(
+            kind,
+            MemoryESDI | MemoryESEDI | MemorySegDI | MemorySegEDI | MemorySegESI | MemorySegSI
+        )
+    };
+    !matches!(i.segment_prefix(), Register::FS | Register::GS) && !i.op_kinds().any(is_short)
+}
+
 /// Instructions that order memory or wait: accesses after them must not rely on checks before them.
 pub fn is_barrier(i: &Instruction) -> bool {
     let exchanges =
@@ -268,4 +285,35 @@ pub fn is_barrier(i: &Instruction) -> bool {
                 | Mnemonic::Rdtsc
                 | Mnemonic::Rdtscp
         )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Decoder, DecoderOptions};
+
+    fn decoded(bytes: &[u8]) -> Instruction {
+        Decoder::new(64, bytes, DecoderOptions::NONE).decode()
+    }
+
+    #[test]
+    fn an_instruction_reads_before_it_writes() {
+        for bytes in [&[0xa4][..], &[0x8f, 0x07], &[0xff, 0x37], &[0x66, 0x0f, 0x38, 0xf8, 0x07]] {
+            let (mut found, i) = (Vec::new(), decoded(bytes));
+            let unseen = collect(&mut InstructionInfoFactory::new(), &i, 0, &mut found);
+            let order: Vec<_> = found.iter().map(|a| (a.reads, a.writes)).collect();
+            assert_eq!((unseen, order), (0, [(true, false), (false, true)].into()), "{bytes:02x?}");
+        }
+    }
+
+    #[test]
+    fn repeated_instructions_with_unusual_addresses_are_not_mistaken() {
+        assert!(Repeat::of(&decoded(&[0xf3, 0xa4])).is_some(), "rep movsb");
+        for bytes in [[0x64, 0xf3, 0xa4], [0x65, 0xf3, 0xa4], [0x67, 0xf3, 0xa4]] {
+            let (mut found, i) = (Vec::new(), decoded(&bytes));
+            assert_eq!(Repeat::of(&i), None, "{bytes:02x?}");
+            let unseen = collect(&mut InstructionInfoFactory::new(), &i, 0, &mut found);
+            assert!(unseen == 2 && found.is_empty(), "{bytes:02x?}: {found:?}");
+        }
+    }
 }
