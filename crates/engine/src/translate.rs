@@ -39,17 +39,20 @@ pub(crate) unsafe fn translate(
         if !(source.is_loop && engine.options.loops) {
             return Some(plain);
         }
-        let unrolled = source.unrolled(engine.options.unroll);
         let again = Loop { body: source.instructions.len(), plain: plain.entry };
-        let surroundings = (readable, site);
-        let Some(versioned) = emit_block(engine, region, &unrolled, Some(again), surroundings)
-        else {
-            return Some(plain);
-        };
-        // The ordinary body's back edge will lead to the block that stands for the address: it tries
-        // the head again after each iteration.
-        engine.statistics.loops += 1;
-        Some(versioned)
+        for times in [engine.options.unroll, engine.options.unroll / 2] {
+            let unrolled = source.unrolled(times);
+            let surroundings = (readable, site);
+            if let Some(versioned) =
+                emit_block(engine, region, &unrolled, Some(again), surroundings)
+            {
+                // The ordinary body's back edge will lead to the block that stands for the address:
+                // it tries the head again after each iteration.
+                engine.statistics.loops += 1;
+                return Some(versioned);
+            }
+        }
+        Some(plain)
     }
 }
 
