@@ -2,7 +2,7 @@
 
 use crate::counting;
 use crate::lock::{Guard, SpinLock};
-use crate::modules::{Found, Modules};
+use crate::modules::{self, Found, Modules};
 use crate::session;
 use crate::sys;
 use crate::thread;
@@ -73,6 +73,10 @@ impl Host for Modules {
 
     fn code_around(&self, pc: u64) -> (u64, u64) {
         Modules::code_around(self, pc)
+    }
+
+    fn has_breakpoints(&self) -> bool {
+        modules::is_traced()
     }
 
     fn site(&self, pc: u64) -> u32 {

@@ -217,6 +217,14 @@ pub fn program_mappings() -> Vec<(u64, u64)> {
         .collect()
 }
 
+/// Whether another process traces this one: a debugger.
+pub fn is_traced() -> bool {
+    const NAME: &[u8] = b"TracerPid:\t";
+    let text = read_file(b"/proc/self/status\0").unwrap_or_default();
+    let value = text.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(NAME));
+    value.is_some_and(|pid| pid != b"0")
+}
+
 struct Mapping<'a> {
     start: u64,
     end: u64,

@@ -26,6 +26,11 @@ pub trait Host {
         let _ = pc;
         (0, u64::MAX)
     }
+    /// Whether another process may have put breakpoints into this one's code: a debugger expects to
+    /// find a thread at the breakpoint, and puts the instruction back that was there before.
+    fn has_breakpoints(&self) -> bool {
+        false
+    }
     /// A number for the code site at `pc`, by which slow paths know it; 0 = not numbered.
     fn site(&self, pc: u64) -> u32;
     /// Whether `pc` lies in readable code that may change at any time (a just-in-time compiler's, a
@@ -175,8 +180,11 @@ impl Engine {
         }
         let region = self.region_for(pc, host)?;
         let readable = |pc: u64| host.is_translatable(pc);
+        // SAFETY: as below.
+        let decodable =
+            |pc: u64| readable(pc) && !(unsafe { is_trap(pc) } && host.has_breakpoints());
         // SAFETY: the host vouches for every address that is decoded.
-        let source = unsafe { Superblock::decode(pc, &self.options, &readable) };
+        let source = unsafe { Superblock::decode(pc, &self.options, &decodable) };
         if source.instructions.is_empty() {
             return None;
         }
@@ -282,6 +290,15 @@ impl Engine {
         }
         Some(())
     }
+}
+
+/// Whether `int3` is at `pc`.
+///
+/// # Safety
+/// Code must be mapped there.
+unsafe fn is_trap(pc: u64) -> bool {
+    // SAFETY: forwarded.
+    unsafe { *(pc as *const u8) == 0xcc }
 }
 
 impl Engine {

@@ -74,6 +74,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("signal_storm", &[]),
     ("rseq", &[]),
     ("asm_flags", &[]),
+    ("debugger", &[]),
     ("seccomp", &["filter"]),
     ("seccomp", &["narrow"]),
     ("seccomp", &["refuse"]),

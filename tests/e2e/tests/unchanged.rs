@@ -29,7 +29,8 @@ programs!(
     thread_storm: ["8", "256"], timer_signals: [], segv_jump: [], stack_overflow: [],
     children: [], self_exec: [], dlopen_loop: [], exceptions: [], jumps: [], deep_stack: [],
     close_fds: [], large_static: [], signal_context: [], cancel: [],
-    signal_storm: [], rseq: [], fork_storm: ["64", "2"], asm_flags: [], element_faults: [],
+    signal_storm: [], rseq: [], fork_storm: ["64", "2"], asm_flags: [],
+    debugger: [], element_faults: [],
 );
 
 /// A program of several ways to be run.
