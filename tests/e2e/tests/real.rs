@@ -1,4 +1,5 @@
-//! Programs of the distribution, recorded whole: what they produce must not change by a byte.
+//! Programs of the distribution, recorded whole: what they produce must not change by a byte, and no
+//! access is one that the engine cannot follow.
 
 use e2e::{assert_unchanged, native};
 use std::time::Duration;
@@ -35,6 +36,7 @@ fn same_when_recorded(command: &[&str], stdin: &[u8]) -> u64 {
     let record = threadtalk.record(&profile, &[], command).stdin(stdin);
     let recorded = record.timeout(Duration::from_secs(240)).run();
     assert_unchanged(&alone, &recorded);
+    assert!(!recorded.stderr_text().contains("cannot follow"), "{recorded}");
     let json = test_support::threadtalk::profile_json(&profile);
     json["totals"]["threads"].as_u64().expect("totals.threads is a number")
 }
