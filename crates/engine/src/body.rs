@@ -68,6 +68,8 @@ pub(crate) struct Slow<'a> {
     /// rel32 of the jump taken when the window is not aligned, and the offset to go on at once its
     /// highest byte has been asked about.
     pub unaligned: Option<(usize, usize)>,
+    /// rel32 of the jump for addresses that no program has: there is nothing to ask.
+    pub wild: Option<usize>,
     /// Offset after the check.
     pub resume: usize,
     pub check: &'a Check,

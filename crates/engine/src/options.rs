@@ -10,6 +10,8 @@ pub enum Shadow {
     Far,
 }
 
+/// Bits of the addresses that programs have.
+pub const ADDRESS_BITS: u32 = 47;
 /// Bits of an address that tell blocks apart in a far bank: 2 TiB of address space for a bank of
 /// 64-byte blocks, so that there is room for two dozen.
 pub const FAR_ADDRESS_BITS: u32 = 44;

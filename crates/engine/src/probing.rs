@@ -6,7 +6,7 @@ use crate::body::{Body, Branches, Result, Slow};
 use crate::checks::{Check, Crossing};
 use crate::control;
 use crate::descriptor;
-use crate::options::{FULL_BIT, LINE_SHIFT, Mode, Shadow, WRITTEN_INDEX_BIT};
+use crate::options::{ADDRESS_BITS, FULL_BIT, LINE_SHIFT, Mode, Shadow, WRITTEN_INDEX_BIT};
 use crate::probe::{Probe, Written, first};
 use crate::recovery::Parked;
 use crate::regs::{self, RSP};
@@ -56,6 +56,7 @@ impl<'a> Body<'a> {
         let mut slow = Slow {
             failures: Branches::default(),
             unaligned: None,
+            wild: None,
             resume: 0,
             check,
             register,
@@ -67,11 +68,23 @@ impl<'a> Body<'a> {
         if self.options.mode == Mode::Trace || check.is_always_slow() {
             slow.failures.push(self.emitter.open_branch(&[0xe9]));
         } else {
+            if check.elements.is_some() {
+                slow.wild = Some(self.emit_wildness(&slow)?);
+            }
             self.emit_words_question(&mut slow)?;
         }
         slow.resume = self.emitter.len();
         self.slow.push(slow);
         Ok(())
+    }
+
+    /// An operand whose elements are all left out may be anywhere, even where there is no shadow: whether
+    /// it is beyond the addresses that programs have.
+    fn emit_wildness(&mut self, slow: &Slow) -> Result<usize> {
+        let r = regs::full(slow.register);
+        self.emitter.address(r, &slow.check.key, slow.displacement)?;
+        self.emitter.shift_right(slow.register, ADDRESS_BITS);
+        Ok(self.emitter.open_branch(&JNE))
     }
 
     /// Asks the word of the window's lowest byte, and that of its highest if it may be another.
@@ -266,6 +279,7 @@ impl<'a> Body<'a> {
         }
         let failures = self.emit_bytes_question(slow)?;
         self.lead_here(&failures);
+        self.lead_here(slow.wild.as_slice());
         let site = |position: usize| (self.site)(self.source.instructions[position].ip());
         let members = &slow.check.members;
         let begin = self.descriptor_bytes.len();

@@ -113,6 +113,21 @@ GATHERS static void nowhere(void) {
     report("gather from nowhere", sum);
 }
 
+// Where no address can be: all elements are left out, so nothing happens.
+GATHERS static void nothing_at(char *address) {
+    faults = 0;
+    closed = NULL;
+    __m256i none = _mm256_setzero_si256();
+    volatile long sum = 1;
+    if (!sigsetjmp(away, 1)) {
+        __m256i got = _mm256_maskload_epi32((int *)address, none);
+        _mm256_maskstore_epi32((int *)address, none, got);
+        got = _mm256_mask_i32gather_epi32(got, (int *)address, none, none, 4);
+        sum = _mm256_extract_epi64(got, 1);
+    }
+    report("nothing at a wild address", sum);
+}
+
 static void faulting_restore(void) {
     char *area = half_open() + PAGE;
     unsigned plain = 0x1f80;
@@ -152,6 +167,9 @@ WIDE static void wide(void) {
     closed = (char *)end;
     _mm512_mask_i32scatter_epi32(end, 0xffff, at, at, 4);
     if (end[8] != 8 || end[1] != 1 || faults != 1) wrong++;
+    _mm512_mask_storeu_epi8((char *)-40, 0, at);
+    got = _mm512_maskz_add_epi32(0, at, _mm512_maskz_loadu_epi32(0, (char *)(1L << 62)));
+    if (_mm512_reduce_add_epi32(got) || faults != 1) wrong++;
 }
 
 int main(void) {
@@ -166,6 +184,10 @@ int main(void) {
     masked_store();
     faulting_store();
     nowhere();
+    nothing_at((char *)-32);
+    nothing_at((char *)0x7ffffffffff0);
+    nothing_at((char *)(1L << 61));
+    nothing_at(NULL);
     faulting_restore();
     faulting_save();
     bits_beyond();
