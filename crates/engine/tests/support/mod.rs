@@ -101,6 +101,17 @@ fn map(hint: u64, bytes: usize, flags: i32) -> u64 {
     unsafe { libc::mmap(hint as *mut _, bytes, prot, all, -1, 0) as u64 }
 }
 
+/// Memory with nothing on both sides that a program could change by what it knows of its own address.
+fn map_between_guards(bytes: usize) -> u64 {
+    const GUARD: usize = 1 << 20;
+    let start = map(0, bytes + 2 * GUARD, 0);
+    for guard in [start, start + (GUARD + bytes) as u64] {
+        // SAFETY: just mapped, and used by nobody.
+        unsafe { libc::mprotect(guard as *mut _, GUARD, libc::PROT_NONE) };
+    }
+    start + GUARD as u64
+}
+
 struct TestHost {
     code: std::ops::Range<u64>,
     changing: bool,
@@ -133,7 +144,7 @@ impl Machine {
     pub fn new(mode: Mode, disable: u32) -> Self {
         let low = map(0, 8 << 20, libc::MAP_32BIT);
         let options = Options::new(mode, 6, Shadow::Far, disable);
-        let code = map(0, CODE_BYTES, 0);
+        let code = map_between_guards(CODE_BYTES);
         let table = Table::new(low as i32);
         let control = map(0, 8192, 0);
         Machine { code, control, options, changing: false, blocks: Cell::new(0), table }
