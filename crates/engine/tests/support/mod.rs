@@ -77,6 +77,9 @@ pub struct Outcome {
 }
 
 thread_local! {
+    /// Tables of indirect branches of all machines: the only memory of theirs at addresses of 32 bits, which
+    /// programs may hit by chance.
+    static TABLES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
     /// Regions of the cache in use, to be unmapped after the run.
     static REGIONS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
     static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
@@ -90,6 +93,7 @@ const WRITTEN: u64 = 1 << 44;
 const SITES: u64 = 2 << 44;
 const SHADOW_BYTES: usize = 3 << 44;
 const CODE_BYTES: usize = 1 << 16;
+const TABLE_BYTES: usize = 8 << 20;
 const MASK: u64 = 1;
 const OWN: u64 = 1 << 48 | FULL | MASK;
 const FULL: u64 = 1 << FULL_BIT;
@@ -142,7 +146,8 @@ impl Host for TestHost {
 impl Machine {
     /// A machine whose shadow is all unknown.
     pub fn new(mode: Mode, disable: u32) -> Self {
-        let low = map(0, 8 << 20, libc::MAP_32BIT);
+        let low = map(0, TABLE_BYTES, libc::MAP_32BIT);
+        TABLES.with(|t| t.borrow_mut().push(low));
         let options = Options::new(mode, 6, Shadow::Far, disable);
         let code = map_between_guards(CODE_BYTES);
         let table = Table::new(low as i32);

@@ -4,7 +4,7 @@
 //! A fault ends the run. In the code cache its registers are those that the engine rebuilds, as a
 //! signal handler of a recorded program would see them.
 
-use super::{Machine, RUNNING};
+use super::{Machine, RUNNING, TABLE_BYTES};
 use engine::cache::Stubs;
 use engine::control;
 use engine::recovery::Registers;
@@ -156,7 +156,9 @@ impl Machine {
     /// Runs the program natively.
     pub fn sandboxed_native(&self, program: &[u8], state: &mut State) -> End {
         self.load(program);
+        protect_tables(libc::PROT_NONE);
         let end = self.run(self.code, state);
+        protect_tables(libc::PROT_READ | libc::PROT_WRITE);
         state.comparable();
         end
     }
@@ -218,14 +220,23 @@ impl Machine {
     fn is_own(&self, address: u64) -> bool {
         let shadow = super::SHADOW..super::SHADOW + super::SHADOW_BYTES as u64;
         let cache = self.code - (20 << 26)..self.code + super::CODE_BYTES as u64;
-        let table = self.table.base() as u64;
-        [shadow, cache, table..table + (8 << 20)].iter().any(|range| range.contains(&address))
+        let table = |t: &u64| (*t..*t + TABLE_BYTES as u64).contains(&address);
+        let in_table = super::TABLES.with(|t| t.borrow().iter().any(table));
+        in_table || [shadow, cache].iter().any(|range| range.contains(&address))
     }
 
     /// Programs must not change themselves.
     fn protect_code(&self, protection: i32) {
         // SAFETY: the code buffer is ours.
         unsafe { libc::mprotect(self.code as *mut _, super::CODE_BYTES, protection) };
+    }
+}
+
+/// Natively there are no tables: a program that comes across one must find nothing there.
+fn protect_tables(protection: i32) {
+    for table in super::TABLES.with(|t| t.borrow().clone()) {
+        // SAFETY: the tables are ours and unused while a program runs natively.
+        unsafe { libc::mprotect(table as *mut _, TABLE_BYTES, protection) };
     }
 }
 
