@@ -2,7 +2,7 @@
 
 use crate::session;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use wire::session::{MAX_CHUNKS, MAX_SITES, mode};
+use wire::session::{Deaths, MAX_CHUNKS, MAX_SITES, mode};
 
 /// Mirrors `struct session` in `slow/cells.h`.
 #[repr(C)]
@@ -21,6 +21,7 @@ struct Places {
     trace_head: *const AtomicU64,
     trace_tail: *const AtomicU64,
     trace: u64,
+    deaths: *const Deaths,
 }
 
 unsafe extern "C" {
@@ -55,6 +56,7 @@ pub fn prepare() {
         trace_head: &raw const h.trace_head,
         trace_tail: &raw const h.trace_tail,
         trace: session::trace(),
+        deaths: &raw const *session::first().deaths(),
     };
     // SAFETY: no slow path runs yet.
     unsafe {

@@ -149,6 +149,9 @@ pub struct ProcessRow {
     pub threads: u32,
     /// What it exited with; null when it ended otherwise, was still running, or nobody knows.
     pub exit_code: Option<i32>,
+    /// The signal that ended it, if its parent was told of one.
+    #[serde(default)]
+    pub exit_signal: Option<i32>,
     /// Its profile, a folder relative to this one; null when it was not recorded.
     pub profile: Option<String>,
     /// Why it was not recorded, in a phrase.

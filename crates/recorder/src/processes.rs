@@ -58,6 +58,7 @@ impl Processes {
                 rows.push(row);
             }
         }
+        note_deaths(&mut rows, first.deaths().noted());
         let warnings = warnings(first, &unrecorded);
         Ok(Self {
             session: session.clone(),
@@ -111,7 +112,10 @@ impl Processes {
         };
         let duration = |ns: i64| Duration::from_nanos(u64::try_from(ns).unwrap_or(0));
         let ended = Ended {
-            ending: Ending::Exited(row.exit_code.unwrap_or(0)),
+            ending: match row.exit_signal {
+                Some(signal) => Ending::Killed(signal),
+                None => Ending::Exited(row.exit_code.unwrap_or(0)),
+            },
             wall: duration(end_ns - start_ns),
             cpu: Duration::from_nanos(header.cpu_ns.load(Relaxed)),
             interrupted: None,
@@ -125,7 +129,7 @@ impl Processes {
         let run = Circumstances { target, options, topology_xml, started, ended, found };
         let mut profile = collect::profile(&session, header, run)?;
         profile.meta.exit_code = row.exit_code;
-        if row.exit_code.is_none() {
+        if row.exit_code.is_none() && row.exit_signal.is_none() {
             profile.meta.warnings.push(
                 "The process did not end by itself before the recording did, or was killed; the \
                  profile covers the run up to then."
@@ -133,6 +137,18 @@ impl Processes {
             );
         }
         Ok(profile)
+    }
+}
+
+/// Puts each death where it belongs: process ids come again, so to the first that fits.
+fn note_deaths(rows: &mut [ProcessRow], deaths: impl Iterator<Item = (u32, i32)>) {
+    for (pid, signal) in deaths {
+        let fits = |row: &&mut ProcessRow| {
+            row.pid == pid && row.exit_code.is_none() && row.exit_signal.is_none()
+        };
+        if let Some(row) = rows.iter_mut().find(fits) {
+            row.exit_signal = Some(signal);
+        }
     }
 }
 
@@ -152,6 +168,7 @@ fn row(segment: u32, header: &Header) -> ProcessRow {
         pid: header.pid.load(Relaxed),
         threads: if recorded { header.threads.load(Relaxed) } else { 0 },
         exit_code: (status & EXITED != 0).then_some((status & 0xff) as i32),
+        exit_signal: None,
         profile: recorded
             .then(|| format!("{PROCESSES_FOLDER}/{segment}-{}.tt", short_name(&command))),
         command,
@@ -301,6 +318,24 @@ mod tests {
             processes.warnings(),
             ["1 child process not recorded because it is statically linked: ./static."]
         );
+    }
+
+    #[test]
+    fn who_was_killed_is_known_from_the_parent() {
+        let session = session();
+        for (segment, pid) in [(1, 70), (2, 71), (3, 70)] {
+            child(&session, segment, state::RUNNING, 0, b"sleep\0");
+            let mapping = session.of_segment(segment);
+            mapping.header().unwrap().records()[0].pid.store(pid, Relaxed);
+        }
+        let mapping = session.header().unwrap();
+        let deaths = &mapping.records()[0].deaths().each;
+        deaths[0].store(70 << 32 | 9, Relaxed);
+        deaths[1].store(70 << 32 | 15, Relaxed);
+        let processes = found(&session);
+        let signals: Vec<_> = processes.rows().iter().map(|row| row.exit_signal).collect();
+        assert_eq!(signals, [Some(9), None, Some(15)]);
+        assert_eq!(processes.profile(&processes.rows()[0]).unwrap().meta.exit_signal, Some(9));
     }
 
     #[test]

@@ -18,7 +18,7 @@
 //! Untouched pages take no memory; readers must look for data with `SEEK_DATA`, because reading a hole
 //! through a mapping would allocate it.
 
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 /// First eight bytes of a session.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
@@ -238,6 +238,36 @@ pub struct Header {
     pub checks_emitted: AtomicU64,
     pub accesses_seen: AtomicU64,
     pub dispatches: AtomicU64,
+
+    /// Processes that were killed (first segment only).
+    deaths: Deaths,
+}
+
+/// Most deaths that are noted.
+pub const MOST_DEATHS: usize = 64;
+
+/// Processes that a signal has ended, as their parents were told (`wait4`, `waitid`).
+#[repr(C)]
+pub struct Deaths {
+    /// How many there were; those beyond [`MOST_DEATHS`] are only counted.
+    pub count: AtomicU64,
+    /// Process id in the upper half, signal in the lower; 0 while it is being written.
+    pub each: [AtomicU64; MOST_DEATHS],
+}
+
+impl Deaths {
+    /// Process ids and signals, in order.
+    pub fn noted(&self) -> impl Iterator<Item = (u32, i32)> {
+        let each = self.each.iter().map(|death| death.load(Ordering::Relaxed));
+        each.filter(|death| *death != 0).map(|death| ((death >> 32) as u32, death as i32))
+    }
+}
+
+impl Header {
+    /// Processes that were killed; of the first segment.
+    pub fn deaths(&self) -> &Deaths {
+        &self.deaths
+    }
 }
 
 /// In [`Header::exit_status`]: the low byte is an exit code.

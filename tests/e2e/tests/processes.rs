@@ -272,3 +272,34 @@ fn a_program_that_executes_another_right_after_a_fork_leaves_its_child_whole() {
     }
     assert!(talking.len() >= 2, "{talking:#?}\n{recorded}");
 }
+
+#[test]
+fn a_child_that_was_killed_is_told_with_its_signal() {
+    let script = "import os, signal\n\
+        def killed(by):\n\
+        \x20   ready, begun = os.pipe()\n\
+        \x20   child = os.fork()\n\
+        \x20   if child == 0:\n\
+        \x20       os.write(begun, b'.')\n\
+        \x20       while True: signal.pause()\n\
+        \x20   os.read(ready, 1)\n\
+        \x20   os.kill(child, by)\n\
+        \x20   return child\n\
+        os.waitpid(killed(signal.SIGKILL), 0)\n\
+        os.waitid(os.P_PID, killed(signal.SIGTERM), os.WEXITED)\n\
+        child = os.fork()\n\
+        if child == 0: os._exit(5)\n\
+        os.waitpid(child, 0)\n";
+    let python = "/usr/bin/python3";
+    if probe::command(python).is_none() {
+        return probe::skip(python, "not installed");
+    }
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("killed.tt");
+    let recorded = threadtalk.record(&profile, &[], &[python, "-c", script]).run().expect_code(0);
+    let ends: Vec<_> = processes(&profile)
+        .iter()
+        .map(|p| (p["exit_code"].as_i64(), p["exit_signal"].as_i64()))
+        .collect();
+    assert_eq!(ends, [(None, Some(9)), (None, Some(15)), (Some(5), None)], "{recorded}");
+}

@@ -14,6 +14,12 @@ enum { HOLDS_CELLS = 1, HOLDS_EVENTS = 2 };
 enum { RAW, RAW_TRUE, RAW_FALSE, WAW, WAW_TRUE, WAW_FALSE, INVALIDATION, UNDIRECTED_PAIR };
 
 // Mirrors counting.rs: where things are in the session, and how much of it may be used.
+// wire::session::Deaths.
+enum { MOST_DEATHS = 64 };
+struct deaths {
+    u64 count, each[MOST_DEATHS];
+};
+
 struct session {
     u64 pool;
     const u32 *slice;
@@ -23,6 +29,7 @@ struct session {
     u64 *trace_head;
     const u64 *trace_tail;
     u64 trace;
+    struct deaths *deaths;
 };
 
 struct session tt_session;

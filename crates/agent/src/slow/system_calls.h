@@ -167,6 +167,8 @@ static const struct move moves[SYSTEM_CALLS][MOVES] = {
 
 #define FUTEX 202
 #define IOCTL 16
+#define WAIT4 61
+#define WAITID 247
 
 // Whether the call moves data in a way that is known here.
 int tt_moves_data(u64 number) {
@@ -269,6 +271,29 @@ static void move_ioctl(struct thread *t, const struct frame *f, u32 site) {
         write_range(t, f->rdx, bytes, site);
 }
 
+// A child was killed: nobody but its parent is told by which signal.
+static void note_death(u64 pid, u64 signal) {
+    struct deaths *all = tt_session.deaths;
+    u64 number = __atomic_fetch_add(&all->count, 1, __ATOMIC_RELAXED);
+    if (number < MOST_DEATHS)
+        __atomic_store_n(&all->each[number], pid << 32 | signal, __ATOMIC_RELAXED);
+}
+
+static void note_wait(u64 number, const struct frame *f) {
+    enum { STOPPED = 0x7f, CLD_KILLED = 2, CLD_DUMPED = 3 };
+    int64_t result = (int64_t)f->rax;
+    if (number == WAIT4 && result > 0 && f->rsi) {
+        u32 signal = *(u32 *)f->rsi & 0x7f;
+        if (signal && signal != STOPPED)
+            note_death((u64)result, signal);
+    }
+    if (number == WAITID && result == 0 && f->rdx) {
+        const u32 *info = (const u32 *)f->rdx; // siginfo_t: code, pid and status are words 2, 4, 6
+        if (info[2] == CLD_KILLED || info[2] == CLD_DUMPED)
+            note_death(info[4], info[6]);
+    }
+}
+
 // The call has returned: rax = result, arguments as they were.
 void tt_after_syscall(struct thread *t, u64 number, const struct frame *f) {
     const int64_t NO_ENTRY = -2;
@@ -279,6 +304,7 @@ void tt_after_syscall(struct thread *t, u64 number, const struct frame *f) {
         move_futex(t, f, site);
     if (number == IOCTL)
         move_ioctl(t, f, site);
+    note_wait(number, f);
     for (int out = 0; out < 2; out++)
         for (const struct move *m = moves[number]; m < moves[number] + MOVES && m->way; m++) {
             // A path that is not there has been read all the same.

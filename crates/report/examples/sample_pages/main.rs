@@ -165,6 +165,7 @@ fn child() -> ProcessRow {
         command: vec!["./helper".into(), "-v".into()],
         threads: 7,
         exit_code: Some(0),
+        exit_signal: None,
         profile: Some("processes/1-helper.tt".into()),
         unrecorded: None,
     }

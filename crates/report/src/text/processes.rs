@@ -50,6 +50,7 @@ mod tests {
             command: command.split(' ').map(Into::into).collect(),
             threads,
             exit_code: Some(0),
+            exit_signal: None,
             profile: (threads > 0).then(|| format!("processes/{number}-x.tt")),
             unrecorded: (threads == 0).then(|| "it is statically linked".into()),
         }
