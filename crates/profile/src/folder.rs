@@ -3,9 +3,9 @@
 //! Saving never leaves half a profile under the final name: everything is written into a hidden
 //! sibling, which is then renamed. Loading verifies size and checksum of every table before decoding
 //! it, so that a damaged file is named rather than misread. That is also what a machine that crashes
-//! right after a recording may leave: only what takes the place of an older profile waits for the
-//! disk, as that would cost short recordings a good part of their time. Neighbours: `rows` and
-//! `parquet_file` make the tables, `check` the invariants.
+//! right after a recording may leave: nothing waits for the disk, which would cost short recordings a
+//! good part of their time. Neighbours: `rows` and `parquet_file` make the tables, `check` the
+//! invariants.
 
 use crate::check::check;
 use crate::parquet_file::{Data, decode, encode};
@@ -73,9 +73,6 @@ impl Profile {
             let folder = partial.0.join(name);
             fs::create_dir_all(&folder).map_err(io_error("write", path))?;
             child.write_into(&folder, path)?;
-        }
-        if path.exists() {
-            sync_all_below(&partial.0).map_err(io_error("write", path))?;
         }
         partial.publish(path, force)
     }
@@ -312,15 +309,6 @@ fn write_table(
 
 fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::create_new(path)?.write_all(bytes)
-}
-
-/// Makes everything on the file system of `folder` durable; one that cannot do it does not make this
-/// fail.
-fn sync_all_below(folder: &Path) -> io::Result<()> {
-    match rustix::fs::syncfs(File::open(folder)?) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) | Ok(()) => Ok(()),
-        Err(errno) => Err(errno.into()),
-    }
 }
 
 fn read_meta(path: &Path) -> Result<MetaFile, ProfileError> {
