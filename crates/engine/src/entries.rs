@@ -23,11 +23,18 @@ impl Entries {
         scratch.clear();
         let (mut offset, mut pc) = (0, 0);
         for e in entries {
-            number(u64::from(e.offset - offset), scratch);
-            parked_bytes(&e.parked, scratch);
+            let distance = e.offset - offset;
             let change = e.pc.wrapping_sub(pc) as i64;
-            number((change << 1 ^ change >> 63) as u64, scratch);
+            let folded = (change << 1 ^ change >> 63) as u64;
             (offset, pc) = (e.offset, e.pc);
+            if e.parked == Parked::NOTHING && distance < 0x80 && folded < 0x80 {
+                // Most entries: what the calls below make of them.
+                scratch.extend_from_slice(&[distance as u8, 0, folded as u8]);
+                continue;
+            }
+            number(distance.into(), scratch);
+            parked_bytes(&e.parked, scratch);
+            number(folded, scratch);
         }
         Entries(scratch.as_slice().into())
     }
