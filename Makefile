@@ -71,8 +71,9 @@ test-browser: packages-test build ## the report's page in a headless browser
 stress: packages-test build ## the stress mix, 1000 runs, 8 at once
 	THREADTALK_STRESS_RUNS=1000 $(CARGO) test --release -p threadtalk-e2e --test stress -- --nocapture
 
-soak: packages-test build ## 200 mixed runs of the distribution's programs, 4 at once
+soak: packages-test build ## 200 mixed runs of the distribution's programs, 4 at once; then with a cache too small
 	THREADTALK_SOAK_RUNS=200 $(CARGO) test --release -p threadtalk-e2e --test soak -- --nocapture
+	THREADTALK_CACHE_KIB=6144 $(CARGO) test --release -p threadtalk-e2e --test soak -- --nocapture
 
 fuzz: ## random instruction bytes natively and through the engine, FUZZ_SECONDS (600), FUZZ_SEED
 	THREADTALK_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) THREADTALK_FUZZ_SEED=$(or $(FUZZ_SEED),$(shell date +%j%H%M)) \

@@ -1,7 +1,10 @@
 //! Tells the slow paths (C, in `slow/`) where in the session they count.
 
+use crate::lock::SpinLock;
 use crate::session;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use engine::links::AddressHash;
+use hashbrown::HashMap;
 use wire::session::{Deaths, MAX_CHUNKS, MAX_SITES, mode};
 
 /// Mirrors `struct session` in `slow/cells.h`.
@@ -84,6 +87,10 @@ pub fn site(pc: u64) -> u32 {
     if !matches!(mode(), mode::DETAIL | mode::TRACE) {
         return 0;
     }
+    let mut known = KNOWN_SITES.lock();
+    if let Some(site) = known.as_ref().and_then(|known| known.get(&pc)) {
+        return *site;
+    }
     let header = session::header();
     let site = header.sites.load(Ordering::Relaxed) + 1;
     if site as usize >= MAX_SITES {
@@ -92,5 +99,22 @@ pub fn site(pc: u64) -> u32 {
     session::site(site as usize).store(pc, Ordering::Relaxed);
     // Translation holds a lock, so nobody else has taken this number.
     header.sites.store(site, Ordering::Release);
+    if let Some(known) = known.as_mut() {
+        known.insert(pc, site);
+    }
     site
+}
+
+/// Code sites by their addresses, once code is translated again: there are not enough numbers for a new
+/// one each time.
+static KNOWN_SITES: SpinLock<Option<HashMap<u64, u32, AddressHash>>> = SpinLock::new(None);
+
+/// Code that has been translated is about to be translated again.
+pub fn remember_sites() {
+    let mut known = KNOWN_SITES.lock();
+    if known.is_none() {
+        let numbers = 1..=session::header().sites.load(Ordering::Relaxed);
+        let site = |number: u32| (session::site(number as usize).load(Ordering::Relaxed), number);
+        *known = Some(numbers.map(site).collect());
+    }
 }

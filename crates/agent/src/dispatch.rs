@@ -3,11 +3,12 @@
 use crate::counting;
 use crate::lock::{Guard, SpinLock};
 use crate::modules::{self, Found, Modules};
+use crate::presence;
 use crate::session;
 use crate::sys;
 use crate::thread;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use engine::cache::REGION_BYTES;
 use engine::control;
 use engine::recovery::Registers;
 use engine::{Engine, Host, Resolved};
@@ -34,37 +35,54 @@ pub fn runtime() -> Guard<'static, Runtime> {
     RUNTIME.lock()
 }
 
-/// Steps in which a place for a region is sought around the program's code.
-const STEP: u64 = REGION_BYTES as u64;
+/// Shortest steps in which a place for a region is sought around the program's code.
+const STEP: u64 = 1 << 20;
 /// How far away a region may lie: 32-bit displacements must reach the whole module from all of it.
 const FAR: u64 = 0x6000_0000;
 
 impl Host for Modules {
-    fn map_region(&mut self, near: u64) -> Option<u64> {
+    fn map_region(&mut self, near: u64, bytes: u64) -> Option<u64> {
         let protection = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
         let flags =
             sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED_NOREPLACE;
-        let around = near & !(STEP - 1);
+        let step = bytes.max(STEP);
+        let around = near & !(step - 1);
         // Below first: above a program lies its heap, which must be able to grow.
-        let below = (1..FAR / STEP).filter_map(|k| around.checked_sub(k * STEP));
-        let above = (1..FAR / STEP).rev().map(|k| around + k * STEP);
+        let below = (1..FAR / step).filter_map(|k| around.checked_sub(k * step));
+        let above = (1..FAR / step).rev().map(|k| around + k * step);
         for hint in below.chain(above).filter(|h| *h >= 0x1_0000) {
             // SAFETY: does not replace anything.
-            match unsafe { sys::map(hint, REGION_BYTES as u64, protection, flags, -1, 0) } {
+            match unsafe { sys::map(hint, bytes, protection, flags, -1, 0) } {
                 Some(base) if base == hint => {
-                    sys::keep_out_of_dumps(base, REGION_BYTES as u64);
-                    sys::prefer_large_pages(base, REGION_BYTES as u64);
+                    sys::keep_out_of_dumps(base, bytes);
+                    sys::prefer_large_pages(base, bytes);
                     return Some(base);
                 }
                 Some(base) => {
                     // A kernel before 4.17 takes the address as a hint.
                     // SAFETY: just mapped.
-                    unsafe { sys::unmap(base, REGION_BYTES as u64, flags) };
+                    unsafe { sys::unmap(base, bytes, flags) };
                 }
                 None => {}
             }
         }
         None
+    }
+
+    fn discard(&mut self, start: u64, bytes: u64) {
+        const MADV_DONTNEED: u64 = 4;
+        // SAFETY: the engine's own memory, in which nobody is. If the kernel may not be asked, it is
+        // used again as it is.
+        unsafe { sys::call(sys::MADVISE, [start, bytes, MADV_DONTNEED, 0, 0, 0]) };
+    }
+
+    fn entered(&mut self) -> Vec<u64> {
+        presence::entered()
+    }
+
+    fn flushed(&mut self) {
+        session::header().flushes.fetch_add(1, Ordering::Relaxed);
+        counting::remember_sites();
     }
 
     fn is_translatable(&self, pc: u64) -> bool {
@@ -119,10 +137,26 @@ impl Runtime {
     /// translated. If there is none at all, the thread goes there natively, faults, and its handler
     /// is translated again.
     pub fn resolve(&mut self, link: Option<usize>, target: u64, page: u64) -> u64 {
+        presence::leave(page);
+        self.go(link, target, page, control::ENTERED)
+    }
+
+    /// As [`Self::resolve`] for a thread that is about to return from a signal by the system call that
+    /// it is at.
+    pub fn resolve_return(&mut self, target: u64, page: u64) -> u64 {
+        self.go(None, target, page, control::RETURNS)
+    }
+
+    /// Notes in field `way` of the thread's page where it goes.
+    fn go(&mut self, link: Option<usize>, target: u64, page: u64, way: i32) -> u64 {
         // SAFETY: the calling thread's page.
         let bank = unsafe { thread::current(page) }.bank;
         match self.code(link, target, bank) {
-            (_, Some(address)) => address,
+            (_, Some(address)) => {
+                // SAFETY: as above.
+                unsafe { thread::set_field(page, way, address) };
+                address
+            }
             (target, None) => {
                 if self.modules.look(target) != Found::Nothing {
                     detach(page);

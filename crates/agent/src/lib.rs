@@ -23,6 +23,7 @@ mod heap;
 mod limits;
 mod lock;
 mod modules;
+mod presence;
 mod session;
 mod shadow;
 mod signals;

@@ -151,6 +151,7 @@ fn introduce(new: &Header, segment: u32, parent: u32) {
         (&new.version, &first.version),
         (&new.block_shift, &first.block_shift),
         (&new.disable, &first.disable),
+        (&new.cache_kib, &first.cache_kib),
         (&new.mode, &first.mode),
         (&new.follow, &first.follow),
         (&new.event_chunks, &first.event_chunks),

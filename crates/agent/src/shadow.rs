@@ -8,7 +8,7 @@ use crate::limits;
 use crate::session;
 use crate::sys;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use engine::indirect;
+use engine::indirect::{self, Tables};
 use engine::options::{FAR_ADDRESS_BITS, LINE_SHIFT};
 use wire::session::mode;
 
@@ -26,14 +26,17 @@ const FAR_SPACE: u64 = 1 << FAR_ADDRESS_BITS;
 /// programs that have something there; then comes a far shadow.
 const BASES: [u64; 5] = [0x7fe0_0000, 0x7000_0000, 0x6000_0000, 0x5000_0000, 0x4000_0000];
 
-/// Room for one indirect branch table, and for those of both engines.
-const TABLE_BYTES: u64 = 4 << 20;
+/// Tables of indirect branches for one engine: as many generations of its code there can be at once,
+/// and so many threads can at least stay in old code. Then those of both engines.
+const TABLES: usize = 64;
+const TABLE_BYTES: u64 = TABLES as u64 * indirect::BYTES;
 const TABLES_BYTES: u64 = 2 * TABLE_BYTES;
-const _: () = assert!(indirect::BYTES <= TABLE_BYTES);
 
-/// Programs that are not position independent start at 4 MiB: room for one table.
+/// Programs that are not position independent start at 4 MiB: room for a few tables.
 const BELOW_PROGRAMS: u64 = 1 << 20;
-const _: () = assert!(BELOW_PROGRAMS + indirect::BYTES < 4 << 20);
+const FEW_TABLES: usize = 4;
+const FEW_BYTES: u64 = FEW_TABLES as u64 * indirect::BYTES;
+const _: () = assert!(BELOW_PROGRAMS + FEW_BYTES < 4 << 20);
 
 unsafe extern "C" {
     /// In `slow/shadow.h`.
@@ -57,8 +60,8 @@ static BASE: [AtomicU64; MAX_BANKS] = [const { AtomicU64::new(0) }; MAX_BANKS];
 pub struct Placed {
     /// Base of bank 0 if it is in reach of a displacement.
     pub near: Option<i32>,
-    /// Table of the engine for the near bank, and of that for far banks.
-    pub tables: [i32; 2],
+    /// Tables of the engine for the near bank, and of that for far banks.
+    pub tables: [Tables; 2],
 }
 
 fn block_shift() -> u32 {
@@ -87,11 +90,16 @@ pub fn map() -> Option<Placed> {
         }
     }
     // A program that fills the low 2 GiB: all threads use far banks, and only their table must be low.
-    let anywhere = (1..0x7f00_0000 / TABLE_BYTES).rev().map(|k| k * TABLE_BYTES);
-    let table = anywhere.chain([BELOW_PROGRAMS]).find(|s| map_at(*s, indirect::BYTES))?;
+    let anywhere = |count: usize| {
+        let bytes = count as u64 * indirect::BYTES;
+        let mut starts = (1..0x7f00_0000 / bytes).rev().map(|k| k * bytes);
+        starts.find(|start| map_at(*start, bytes)).map(|start| (start, count))
+    };
+    let below = || map_at(BELOW_PROGRAMS, FEW_BYTES).then_some((BELOW_PROGRAMS, FEW_TABLES));
+    let (start, count) = anywhere(TABLES).or_else(|| anywhere(FEW_TABLES)).or_else(below)?;
     map_common(None)?;
     map_bank()?;
-    Some(Placed { near: None, tables: [table as i32; 2] })
+    Some(Placed { near: None, tables: [Tables { base: start as i32, count }; 2] })
 }
 
 /// Maps what describes blocks and lines for all banks together, as far as the mode needs it: the
@@ -143,8 +151,8 @@ fn keep_private(start: u64, bytes: u64) {
     }
 }
 
-fn tables_at(start: u64) -> [i32; 2] {
-    [start as i32, (start + TABLE_BYTES) as i32]
+fn tables_at(start: u64) -> [Tables; 2] {
+    [start, start + TABLE_BYTES].map(|base| Tables { base: base as i32, count: TABLES })
 }
 
 /// Maps zeroed memory exactly there; false when something is in the way.

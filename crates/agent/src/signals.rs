@@ -239,6 +239,7 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
             runtime.recover(&mut registers, &slot_value);
             context.set_registers(&registers);
         }
+        undo_return(&registers, page);
         reset_once(slot, &action);
         let target = runtime.resolve(None, action.handler, page);
         if may_not_set_mask() {
@@ -323,10 +324,32 @@ pub fn sigreturn(page: u64) {
     let mut context = unsafe { Context(thread::field(page, control::APP_RSP) as *mut u64) };
     let mut runtime = runtime();
     let target = context.get(Context::RIP);
-    // A signal between here and the kernel's return makes the program's system call start again, and
-    // the frame then holds the cache's address already.
-    if !runtime.contains(target) {
-        context.set(Context::RIP, runtime.resolve(None, target, page));
+    if runtime.contains(target) {
+        // Not an address that a program has from us; should it have one, it is used as it is.
+        return;
+    }
+    let address = runtime.resolve_return(target, page);
+    context.set(Context::RIP, address);
+    // SAFETY: the calling thread's page.
+    unsafe {
+        thread::set_field(page, control::RETURN_FRAME, context.0 as u64);
+        thread::set_field(page, control::RETURN_PC, target);
+    }
+}
+
+/// A signal between [`sigreturn`] and the kernel's return makes the program's system call start again,
+/// maybe much later: its frame holds what it held.
+fn undo_return(registers: &Registers, page: u64) {
+    const RSP: usize = 4;
+    // SAFETY: the calling thread's page.
+    let slot = |offset| unsafe { thread::field(page, offset) };
+    let returns = slot(control::RETURNS);
+    if returns == 0 || registers.general[RSP] != slot(control::RETURN_FRAME) {
+        return;
+    }
+    let mut frame = Context(registers.general[RSP] as *mut u64);
+    if frame.get(Context::RIP) == returns {
+        frame.set(Context::RIP, slot(control::RETURN_PC));
     }
 }
 

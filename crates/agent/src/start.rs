@@ -17,7 +17,7 @@ use crate::thread;
 use core::arch::global_asm;
 use core::sync::atomic::Ordering;
 use engine::control::{SAVED_RAX, SAVED_RCX};
-use engine::indirect::Table;
+use engine::indirect::Tables;
 use engine::{Engine, Mode, Options, Shadow};
 use wire::session::{failure, mode, state};
 
@@ -104,18 +104,20 @@ fn take_over(header: &wire::session::Header) -> Result<(), u32> {
     syscalls::mark_moves();
     let placed = shadow::map().ok_or(failure::NO_SHADOW)?;
     let shift = header.block_shift.load(Ordering::Relaxed);
-    let engine = |kind: Shadow, table: i32| {
+    let engine = |kind: Shadow, tables: Tables| {
         let disabled = header.disable.load(Ordering::Relaxed);
+        let full = u64::from(header.cache_kib.load(Ordering::Relaxed)) << 10;
         let mut options = Options::new(engine_mode(), shift, kind, disabled);
         // SAFETY: relocated by the loader before constructors run.
         options.thread_start_hook = unsafe { PTHREAD_CREATE };
-        Engine::new(options, stubs::addresses(), Table::new(table))
+        options.set_most_bytes(full);
+        Engine::new(options, stubs::addresses(), tables)
     };
-    let [near_table, far_table] = placed.tables;
+    let [near_tables, far_tables] = placed.tables;
     let mut runtime = dispatch::runtime();
     runtime.modules.read_existing();
-    runtime.near = placed.near.map(|base| engine(Shadow::Near { base }, near_table));
-    runtime.far = Some(engine(Shadow::Far, far_table));
+    runtime.near = placed.near.map(|base| engine(Shadow::Near { base }, near_tables));
+    runtime.far = Some(engine(Shadow::Far, far_tables));
     header.started_ns.store(sys::now_ns(), Ordering::Relaxed);
     let mut initial = thread::prepare(None, 0).ok_or(failure::NO_SHADOW)?;
     // SAFETY: the thread pointer of a glibc program points to itself.

@@ -199,6 +199,8 @@ fn install(thread: Thread) -> Box<Thread> {
         (control::SIGNAL_STACK, signal_top),
         (control::STACK, signal_top + STACK_BYTES),
         (control::DELIVER, DELIVER.load(Ordering::Relaxed)),
+        (control::ENTERED, 0),
+        (control::RETURNS, 0),
     ] {
         // SAFETY: the new thread's page.
         unsafe { set_field(thread.page, offset, value) };

@@ -154,6 +154,7 @@ fn small_profile(path: &Path) {
         warnings: Vec::new(),
         exit_code: Some(0),
         exit_signal: None,
+        cache_flushes: 0,
         processes: Vec::new(),
     };
     Profile::new(meta, threads, comm.to_vec()).save(path, false).unwrap();

@@ -54,6 +54,7 @@ fn saved(scratch: &Scratch, threads: u32) -> PathBuf {
         warnings: vec!["3 child processes ran unprofiled.".into()],
         exit_code: Some(0),
         exit_signal: None,
+        cache_flushes: 0,
         processes: Vec::new(),
     };
     let path = scratch.join("ring.tt");

@@ -2,8 +2,8 @@
 //! running it, and prints the time for an instruction. `cargo run --release -p threadtalk-engine
 //! --example bench_translate [MODE [ROUNDS]]`, MODE translate, matrix or detail.
 
-use engine::cache::{REGION_BYTES, Stubs};
-use engine::indirect::{BYTES, Table};
+use engine::cache::Stubs;
+use engine::indirect::{BYTES, Tables};
 use engine::superblock::Superblock;
 use engine::{Engine, Host, Mode, Options, Shadow};
 use iced_x86::FlowControl;
@@ -17,22 +17,22 @@ const MOST_BLOCKS: usize = 20_000;
 struct Code {
     start: u64,
     end: u64,
-    regions: Vec<u64>,
+    /// With their lengths.
+    regions: Vec<(u64, u64)>,
 }
 
 impl Host for Code {
-    fn map_region(&mut self, _near: u64) -> Option<u64> {
-        let bytes = REGION_BYTES as u64;
+    fn map_region(&mut self, _near: u64, bytes: u64) -> Option<u64> {
         let flags = libc::MAP_PRIVATE
             | libc::MAP_ANONYMOUS
             | libc::MAP_NORESERVE
             | libc::MAP_FIXED_NOREPLACE;
         let around = self.start & !(bytes - 1);
-        (1..16).map(|k| around - k * bytes).find_map(|hint| {
+        (1..99).map(|k| around - k * bytes).find_map(|hint| {
             // SAFETY: replaces nothing.
-            let at = unsafe { libc::mmap(hint as *mut _, REGION_BYTES as _, 7, flags, -1, 0) };
+            let at = unsafe { libc::mmap(hint as *mut _, bytes as _, 7, flags, -1, 0) };
             (at as u64 == hint).then(|| {
-                self.regions.push(hint);
+                self.regions.push((hint, bytes));
                 hint
             })
         })
@@ -49,9 +49,9 @@ impl Host for Code {
 
 impl Drop for Code {
     fn drop(&mut self) {
-        for region in &self.regions {
+        for (region, bytes) in &self.regions {
             // SAFETY: mapped by `map_region`, and nothing runs there.
-            unsafe { libc::munmap(*region as *mut _, REGION_BYTES as _) };
+            unsafe { libc::munmap(*region as *mut _, *bytes as _) };
         }
     }
 }
@@ -124,7 +124,7 @@ fn main() {
     for _ in 0..rounds {
         let mut code = Code { start, end, regions: Vec::new() };
         let list = blocks(&seeds, &code, &options);
-        let mut engine = Engine::new(options, Stubs::default(), Table::new(table));
+        let mut engine = Engine::new(options, Stubs::default(), Tables { base: table, count: 1 });
         let began = cpu_time();
         for pc in list {
             // SAFETY: nothing runs; the code is mapped.

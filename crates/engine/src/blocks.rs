@@ -11,6 +11,11 @@ use hashbrown::HashMap;
 const PAGE_SHIFT: u32 = 12;
 /// No link.
 pub(crate) const NO_LINK: u32 = u32::MAX;
+/// Numbers that the links of one generation of the cache have to themselves; few are as long as to
+/// need them all.
+const MOST_LINKS: usize = 1 << 24;
+/// No block has more links.
+const LINKS_MARGIN: usize = 1 << 12;
 /// Versions of one address that are kept in case its code changes back.
 const MOST_VERSIONS: usize = 8;
 
@@ -46,9 +51,29 @@ pub(crate) struct Blocks {
     /// Translations of code that may change at any time; the last one of an address is the newest.
     versions: HashMap<u64, Vec<Version>, AddressHash>,
     links: Vec<Link>,
+    /// Number of the first link.
+    first: usize,
 }
 
 impl Blocks {
+    /// None yet; their links will have numbers of their own among generations with other `slots`,
+    /// below 256.
+    pub fn in_slot(slot: usize) -> Self {
+        Blocks { first: slot * MOST_LINKS, ..Blocks::default() }
+    }
+
+    /// Whether there are numbers for the links of another block.
+    pub fn has_room(&self) -> bool {
+        self.links.len() < MOST_LINKS - LINKS_MARGIN
+    }
+
+    /// Points all exits to their stubs for good and keeps only where they lead.
+    pub fn retire(&mut self) {
+        self.links.iter().filter(|link| !link.stale).for_each(|link| link.point_to(link.stub));
+        let links = core::mem::take(&mut self.links);
+        *self = Blocks { links, first: self.first, ..Blocks::default() };
+    }
+
     /// The block at `pc`.
     pub fn get(&self, pc: u64) -> Option<Block> {
         self.targets.get(&pc)?.block
@@ -65,12 +90,12 @@ impl Blocks {
 
     /// Number that the next link will have.
     pub fn next_link(&self) -> usize {
-        self.links.len()
+        self.first + self.links.len()
     }
 
-    /// The link with this number.
+    /// The link with this number, if it is one of these.
     pub fn link(&self, number: usize) -> Option<&Link> {
-        self.links.get(number)
+        self.links.get(number.checked_sub(self.first)?)
     }
 
     /// Adds a link; it leads to its target at once if that exists.

@@ -221,6 +221,7 @@ impl<'a> Body<'a> {
         let count = self.options.counts();
         self.emitter.align(16);
         let entry = self.emitter.ip();
+        self.emitter.mark(self.source.pc, Parked::NOTHING);
         self.emit_self_check()?;
         if self.hook {
             self.emitter.store(RDX, control::START_ROUTINE);

@@ -1,17 +1,25 @@
 //! The code cache: regions of executable memory near the program's code, each starting with
 //! trampolines into the agent.
 //!
-//! Regions are never unmapped and blocks never moved, because a thread may be anywhere in them.
+//! Blocks are never moved, and regions given up only when no thread can be in them any more
+//! ([`generation`](crate::generation)).
 
 use crate::control;
 use crate::entries::Entries;
 use crate::recovery::{Entry, Parked};
 use alloc::vec::Vec;
 
-/// Bytes of a region.
-pub const REGION_BYTES: usize = 64 << 20;
+/// Most bytes of a region.
+pub const REGION_BYTES: u64 = 64 << 20;
 /// A region with less room than this counts as full; no block is larger.
 const MARGIN: u64 = 256 << 10;
+/// Bytes of the region that has trampolines only, and stays.
+pub(crate) const ANCHOR_BYTES: u64 = 64 << 10;
+
+/// Bytes of the regions of a cache that is full with `most_bytes` of code.
+pub(crate) fn region_bytes(most_bytes: u64) -> u64 {
+    (most_bytes.min(REGION_BYTES / 2).next_power_of_two().max(MARGIN) * 2).min(REGION_BYTES)
+}
 
 /// Entry points in the agent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,12 +99,12 @@ impl Region {
     /// Takes over fresh memory at `base` and writes the trampolines.
     ///
     /// # Safety
-    /// [`REGION_BYTES`] at `base` must be readable, writable, executable and unused.
-    pub unsafe fn new(base: u64, stubs: &Stubs) -> Self {
+    /// `bytes` at `base` must be readable, writable, executable and unused.
+    pub unsafe fn new(base: u64, bytes: u64, stubs: &Stubs) -> Self {
         let mut region = Region {
             base,
             cursor: base,
-            end: base + REGION_BYTES as u64,
+            end: base + bytes,
             trampolines: Trampolines::default(),
             blocks: Vec::new(),
             scratch: Vec::new(),
@@ -105,6 +113,11 @@ impl Region {
         // SAFETY: forwarded.
         unsafe { region.write(&code) };
         region
+    }
+
+    /// Where it starts.
+    pub fn base(&self) -> u64 {
+        self.base
     }
 
     /// Where the next block will lie.

@@ -45,7 +45,7 @@ impl Engine {
             return Some(block);
         }
         let source = Superblock::decode_copy(pc, &now);
-        if source.instructions.is_empty() || self.is_full() {
+        if source.instructions.is_empty() || !self.make_room(host) {
             return None;
         }
         let region = self.region_for(pc, host)?;

@@ -74,6 +74,13 @@ pub const SITES_BASE4: i32 = 288;
 pub const INDICES: i32 = 640;
 /// What selects elements, or a tile configuration, or words of an area's header. 64 bytes, aligned.
 pub const SELECTED: i32 = 704;
+/// Cache address with which the thread last came from the dispatcher; 0 = it is not in the cache.
+pub const ENTERED: i32 = 304;
+/// While it returns from a signal: the cache address that it will go to, or 0; the frame that holds it,
+/// and what the frame held before.
+pub const RETURNS: i32 = 312;
+pub const RETURN_FRAME: i32 = 320;
+pub const RETURN_PC: i32 = 328;
 
 /// Loads executed.
 pub const LOADS: i32 = 1024;

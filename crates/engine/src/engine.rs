@@ -3,8 +3,8 @@
 use crate::blocks::{Block, Blocks};
 use crate::body::Room;
 use crate::cache::{self, Position, Region, Stubs};
-use crate::emit::reaches;
-use crate::indirect::Table;
+use crate::generation::Generations;
+use crate::indirect::{Table, Tables};
 use crate::links::{AddressHash, Link};
 use crate::liveness::Scanner;
 use crate::options::Options;
@@ -15,9 +15,22 @@ use hashbrown::HashSet;
 
 /// What the engine needs from its surroundings.
 pub trait Host {
-    /// Fresh memory, readable, writable and executable, [`cache::REGION_BYTES`] long, from which
-    /// code at `near` is in reach of 32-bit displacements.
-    fn map_region(&mut self, near: u64) -> Option<u64>;
+    /// Fresh memory, readable, writable and executable, `bytes` long, from which code at `near` is in
+    /// reach of 32-bit displacements.
+    fn map_region(&mut self, near: u64, bytes: u64) -> Option<u64>;
+    /// Nobody uses the code in this memory, which was given by [`Self::map_region`], any more: its
+    /// contents may go, the memory stays the engine's.
+    fn discard(&mut self, start: u64, bytes: u64) {
+        let _ = (start, bytes);
+    }
+    /// Where threads are in the cache: for each the address with which it last came from the
+    /// dispatcher, unless it has left the cache since, and all addresses in the cache to which threads
+    /// will come back from elsewhere.
+    fn entered(&mut self) -> Vec<u64> {
+        Vec::new()
+    }
+    /// All code is about to be translated again.
+    fn flushed(&mut self) {}
     /// Whether `pc` lies in readable code that does not change before [`Engine::invalidate`] is
     /// called: mapped from a file (or the vdso) and not writable.
     fn is_translatable(&self, pc: u64) -> bool;
@@ -60,58 +73,56 @@ pub struct Statistics {
     pub loops: u64,
     pub unseen: u64,
     pub dispatches: u64,
+    pub flushes: u64,
 }
 
 /// Translator, code cache and links for one kind of shadow.
 pub struct Engine {
     pub(crate) options: Options,
     pub(crate) stubs: Stubs,
+    pub(crate) tables: Tables,
+    /// Trampolines that stay when the cache is flushed.
+    pub(crate) anchor: Option<Region>,
+    // The present generation.
     pub(crate) table: Table,
     pub(crate) regions: Vec<Region>,
     pub(crate) blocks: Blocks,
     /// Targets of indirect branches that have a pad.
-    pads: HashSet<u64, AddressHash>,
+    pub(crate) pads: HashSet<u64, AddressHash>,
     pub(crate) scanner: Scanner,
     pub(crate) room: Room,
+    pub(crate) generations: Generations,
     pub statistics: Statistics,
 }
 
 impl Engine {
-    pub fn new(options: Options, stubs: Stubs, table: Table) -> Self {
+    pub fn new(options: Options, stubs: Stubs, tables: Tables) -> Self {
         Self {
             options,
             stubs,
-            table,
+            tables,
+            anchor: None,
+            table: tables.table(0),
             regions: Vec::new(),
             blocks: Blocks::default(),
             pads: HashSet::default(),
             scanner: Scanner::default(),
             room: Room::default(),
+            generations: Generations::default(),
             statistics: Statistics::default(),
         }
     }
 
-    /// Bytes of code emitted.
-    pub fn cache_bytes(&self) -> u64 {
-        self.regions.iter().map(Region::used).sum()
-    }
-
-    /// Whether no more code shall be translated: a program that rewrites its code all the time would
-    /// take all memory.
-    pub(crate) fn is_full(&self) -> bool {
-        self.cache_bytes() >= self.options.most_bytes
-    }
-
     /// Whether the address lies in the code cache.
     pub fn contains(&self, address: u64) -> bool {
-        self.regions.iter().any(|r| r.contains(address))
+        self.all_regions().any(|r| r.contains(address))
     }
 
     /// Makes the first region, near `pc`. Returns the cache address where signals that waited are
     /// delivered; `None` when there is no room.
     pub fn prepare(&mut self, pc: u64, host: &mut dyn Host) -> Option<u64> {
-        let region = self.region_for(pc, host)?;
-        Some(self.regions[region].trampolines.deliver)
+        self.region_for(pc, host)?;
+        self.anchor.as_ref().map(|anchor| anchor.trampolines.deliver)
     }
 
     /// Continues a direct exit: translates its target, to which the exit then leads.
@@ -120,7 +131,7 @@ impl Engine {
     /// The caller holds the engine's lock and is a thread whose exit this is.
     pub unsafe fn follow(&mut self, link: usize, host: &mut dyn Host) -> (u64, Resolved) {
         self.statistics.dispatches += 1;
-        let Some(&Link { target, stale, .. }) = self.blocks.link(link) else {
+        let Some(&Link { target, stale, .. }) = self.link(link) else {
             return (0, Resolved::Native);
         };
         if stale {
@@ -152,7 +163,7 @@ impl Engine {
 
     /// Makes indirect branches find `target` by themselves.
     unsafe fn add_pad(&mut self, target: u64, host: &mut dyn Host) {
-        if self.is_full() || !self.pads.insert(target) {
+        if !self.pads.insert(target) {
             return;
         }
         let Some(k) = self.region_for(target, host) else { return };
@@ -175,7 +186,7 @@ impl Engine {
             // SAFETY: forwarded.
             return unsafe { self.changing_block(pc, host) };
         }
-        if self.is_full() {
+        if !self.make_room(host) {
             return None;
         }
         let region = self.region_for(pc, host)?;
@@ -209,29 +220,6 @@ impl Engine {
         }
     }
 
-    /// Index of a region with room, in reach of `pc` if there can be one. Out of reach, RIP-relative
-    /// operands cost an instruction more and exits to blocks of other regions go by the dispatcher.
-    pub(crate) fn region_for(&mut self, pc: u64, host: &mut dyn Host) -> Option<usize> {
-        let near = |r: &Region| r.has_room() && reaches(r.cursor(), pc);
-        if let Some(k) = self.regions.iter().position(near) {
-            return Some(k);
-        }
-        let elsewhere = self.regions.iter().position(Region::has_room);
-        let base = match host.map_region(pc) {
-            Some(base) => base,
-            None if elsewhere.is_some() => return elsewhere,
-            None => host.map_region(self.regions.last()?.cursor())?,
-        };
-        // SAFETY: the host gives fresh executable memory of a region's size.
-        let region = unsafe { Region::new(base, &self.stubs) };
-        if self.regions.is_empty() {
-            // SAFETY: the table is mapped as long as the engine lives.
-            unsafe { self.table.clear(region.trampolines.indirect) };
-        }
-        self.regions.push(region);
-        Some(self.regions.len() - 1)
-    }
-
     /// Forgets all code from program addresses `start..end`, because they are unmapped or changed.
     /// Threads inside such code finish their block.
     ///
@@ -248,11 +236,11 @@ impl Engine {
     /// Turns the registers of a thread stopped at cache address `r.pc` into the program's own.
     /// `slot` reads a field of the thread's control block. `None` if the address is not in the cache.
     pub fn recover(&self, r: &mut Registers, slot: &dyn Fn(i32) -> u64) -> Option<()> {
-        let region = self.regions.iter().find(|region| region.contains(r.pc))?;
+        let region = self.all_regions().find(|region| region.contains(r.pc))?;
         match region.position(r.pc)? {
             Position::Block(entry) => entry.recover(r, slot),
             Position::DirectExit => {
-                let link = self.blocks.link(r.general[0] as usize & 0xffff_ffff)?;
+                let link = self.link(r.general[0] as usize & 0xffff_ffff)?;
                 r.pc = link.target;
                 r.general[0] = slot(control::SAVED_RAX);
             }

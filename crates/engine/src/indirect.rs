@@ -32,6 +32,26 @@ pub const BYTES: u64 = 8 << BITS;
 /// flags (BMI2): functions start at multiples of 16, and few calls return within 16 bytes.
 const DROPPED: u32 = 4;
 
+/// Memory for tables, one for each generation of the cache that is in use: [`BYTES`] each, one behind
+/// the other, mapped as long as the engine lives.
+#[derive(Clone, Copy, Debug)]
+pub struct Tables {
+    /// Address of the first; all of them fit a 32-bit displacement.
+    pub base: i32,
+    pub count: usize,
+}
+
+impl Tables {
+    /// Most of them: links are numbered by it.
+    pub const MOST: usize = 256;
+
+    /// The table in a slot.
+    pub fn table(&self, slot: usize) -> Table {
+        debug_assert!(slot < self.count);
+        Table::new(self.base + slot as i32 * BYTES as i32)
+    }
+}
+
 /// The table at a fixed address that fits a 32-bit displacement.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {

@@ -7,7 +7,7 @@
 //! versions small loops, and
 //! [`translate`] emits everything through [`emit`]. [`cache`] holds the code, [`links`] connects
 //! blocks, [`recovery`] and [`entries`] remember how to rebuild the program's own registers at any
-//! cache address.
+//! cache address, [`generation`] makes room when the cache is full.
 //!
 //! Rules: `no_std` with `alloc`; no system calls (the embedder maps memory through [`Host`]); the
 //! engine runs under one lock, translated code runs without any.
@@ -35,6 +35,7 @@ mod encode;
 pub mod engine;
 mod entries;
 mod few;
+mod generation;
 mod handing;
 mod heads;
 pub mod indirect;

@@ -62,8 +62,9 @@ impl Link {
     pub fn point_to(&self, entry: u64) {
         let displacement = (entry as i64).wrapping_sub(self.site as i64 + 4);
         if let Ok(displacement) = i32::try_from(displacement) {
-            // SAFETY: `site` lies in the code cache, which is never unmapped; the four bytes lie in
-            // one cache line, so that every fetch sees the old or the new displacement.
+            // SAFETY: `site` lies in the code cache, where regions stay longer than their links; the
+            // four bytes lie in one cache line, so that every fetch sees the old or the new
+            // displacement.
             unsafe { AtomicU32::from_ptr(self.site as *mut u32) }
                 .store(displacement as u32, Ordering::Release);
         }

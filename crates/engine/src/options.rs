@@ -43,6 +43,16 @@ pub const FULL_BIT: i32 = 46;
 /// log2 of the line whose bytes one word of the bytes-written shadow describes.
 pub const LINE_SHIFT: u32 = 6;
 
+/// Code after which the cache is full: more than all but the largest programs have.
+const MOST_BYTES: u64 = 512 << 20;
+
+/// Code in all for a cache that is full with so much.
+const fn in_all(most_bytes: u64) -> u64 {
+    const LEAST: u64 = 64 << 20;
+    let some = most_bytes.saturating_mul(4);
+    if some > LEAST { some } else { LEAST }
+}
+
 /// Optimisations, each of which can be switched off alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -67,8 +77,11 @@ pub struct Options {
     /// Most instructions and conditional branches in a superblock.
     pub max_instructions: usize,
     pub max_branches: usize,
-    /// Most bytes of code in the cache. When it is full, threads that need more run natively.
+    /// Bytes of code after which the cache is full, and flushed.
     pub most_bytes: u64,
+    /// Most bytes of code with what threads have not left yet since it was flushed. Threads that need
+    /// more run natively.
+    pub most_bytes_in_all: u64,
     /// Iterations of an unchecked loop body.
     pub unroll: usize,
     /// Address of `pthread_create`, whose third argument is kept in gs:START_ROUTINE; 0 = none.
@@ -106,10 +119,17 @@ impl Options {
             pack: on(disable::PACK),
             max_instructions: 96,
             max_branches: 4,
-            most_bytes: 1 << 30,
+            most_bytes: MOST_BYTES,
+            most_bytes_in_all: in_all(MOST_BYTES),
             unroll: 8,
             thread_start_hook: 0,
         }
+    }
+
+    /// Lets the cache be full with so many bytes; 0 = as many as by default.
+    pub fn set_most_bytes(&mut self, bytes: u64) {
+        self.most_bytes = if bytes == 0 { MOST_BYTES } else { bytes };
+        self.most_bytes_in_all = in_all(self.most_bytes);
     }
 
     /// Whether anything is counted.

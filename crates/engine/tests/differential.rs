@@ -12,7 +12,7 @@ use iced_x86::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
-use support::{Cpu, Event, Machine, Outcome};
+use support::{Cpu, Event, Held, Machine, Outcome};
 
 /// The harness keeps its state in statics.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -448,19 +448,66 @@ fn code_that_changes_all_the_time_runs_as_it_is() {
     }
 }
 
-#[test]
-fn a_full_cache_lets_the_program_go_on_natively() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+/// A machine with a small cache, and a program that needs far more code than fits.
+fn small_cache() -> (Machine, Vec<u8>, Cpu) {
     let mut machine = Machine::new(Mode::Matrix, 0);
     machine.changing = true;
-    machine.options.most_bytes = 32 << 10;
+    machine.options.set_most_bytes(32 << 10);
     let (program, immediate) = patching_program(&machine);
     let mut cpu = Cpu { flags: 0x202, ..Cpu::default() };
-    // rsi, r9, r15
-    (cpu.general[5], cpu.general[8], cpu.general[14]) = (immediate, u64::MAX, 2000);
+    // rsi, r8, r15
+    (cpu.general[5], cpu.general[8], cpu.general[14]) = (immediate, u64::MAX, 4000);
+    (machine, program, cpu)
+}
+
+#[test]
+fn a_full_cache_is_flushed_and_the_program_stays_in_it() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (machine, program, cpu) = small_cache();
     let native = machine.native(&program, cpu);
     assert_eq!(machine.translated(&program, cpu).cpu, native);
-    assert!((10..500).contains(&machine.blocks.get()), "{} blocks", machine.blocks.get());
+    assert!(machine.blocks.get() >= 4000, "{} blocks", machine.blocks.get());
+    assert!(machine.flushes.get() > 10, "{} flushes", machine.flushes.get());
+    assert!(machine.bytes.get() < 64 << 10, "{} bytes are left", machine.bytes.get());
+}
+
+#[test]
+fn a_thread_that_stays_in_old_code_holds_that_and_no_more() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut machine, program, cpu) = small_cache();
+    let native = machine.native(&program, cpu);
+    machine.held = Held::First;
+    assert_eq!(machine.translated(&program, cpu).cpu, native);
+    assert!(machine.flushes.get() > 10, "{} flushes", machine.flushes.get());
+    assert!(machine.bytes.get() < 96 << 10, "{} bytes are left", machine.bytes.get());
+}
+
+#[test]
+fn a_cache_full_of_code_that_threads_are_in_grows_up_to_its_limit() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for (most_bytes_in_all, blocks) in [(1 << 40, 4000..u64::MAX), (128 << 10, 100..1000)] {
+        let (mut machine, program, cpu) = small_cache();
+        machine.options.most_bytes_in_all = most_bytes_in_all;
+        machine.held = Held::All;
+        let native = machine.native(&program, cpu);
+        assert_eq!(machine.translated(&program, cpu).cpu, native);
+        // There are tables for 16 generations.
+        assert!((2..16).contains(&machine.flushes.get()), "{} flushes", machine.flushes.get());
+        let bytes = machine.bytes.get();
+        assert!(bytes < most_bytes_in_all.saturating_add(4 << 10), "{bytes} bytes");
+        assert!(blocks.contains(&machine.blocks.get()), "{} blocks", machine.blocks.get());
+    }
+}
+
+#[test]
+fn flushes_in_between_change_nothing() {
+    for (every, mode) in [(1, Mode::Detail), (2, Mode::Matrix), (3, Mode::Detail)] {
+        for changing in [false, true] {
+            let mut machine = Machine::new(mode, 0);
+            (machine.flush_every, machine.changing) = (every, changing);
+            compare_on(machine, mode, 0, 60, 200);
+        }
+    }
 }
 
 /// `for (n = r15; n; n--) { load stream; store stream; load invariant }`: the loop is versioned.

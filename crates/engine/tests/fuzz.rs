@@ -21,13 +21,15 @@ use support::sandbox::{self, End, State};
 /// Programs in a run without settings.
 const PROGRAMS: u64 = 4000;
 
-/// How programs are run in the cache: what is counted, and what is switched off.
-const WAYS: [(Mode, u32); 5] = [
-    (Mode::Detail, 0),
-    (Mode::Detail, disable::LIVENESS),
-    (Mode::Matrix, 0),
-    (Mode::Matrix, disable::LIVENESS | disable::MERGE | disable::GROUP | disable::HOIST),
-    (Mode::Translate, 0),
+/// How programs are run in the cache: what is counted, what is switched off, and after how many
+/// dispatches the cache is flushed (0 = never).
+const WAYS: [(Mode, u32, u64); 6] = [
+    (Mode::Detail, 0, 0),
+    (Mode::Detail, disable::LIVENESS, 0),
+    (Mode::Matrix, 0, 0),
+    (Mode::Matrix, disable::LIVENESS | disable::MERGE | disable::GROUP | disable::HOIST, 0),
+    (Mode::Translate, 0, 0),
+    (Mode::Detail, 0, 2),
 ];
 
 /// What a run left.
@@ -102,7 +104,12 @@ struct Fuzzer {
 impl Fuzzer {
     fn new() -> Self {
         sandbox::catch_faults();
-        let machines = WAYS.iter().map(|(mode, disable)| Machine::new(*mode, *disable)).collect();
+        let machine = |&(mode, disable, flush_every): &(Mode, u32, u64)| {
+            let mut machine = Machine::new(mode, disable);
+            machine.flush_every = flush_every;
+            machine
+        };
+        let machines = WAYS.iter().map(machine).collect();
         Self { machines, memory: Memory::map() }
     }
 

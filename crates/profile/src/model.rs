@@ -129,6 +129,10 @@ pub struct Meta {
     pub exit_code: Option<i32>,
     /// The signal that ended the program, if one did.
     pub exit_signal: Option<i32>,
+    /// How often the engine's cache of translated code was full and all code was translated anew. That
+    /// costs time and changes no count.
+    #[serde(default)]
+    pub cache_flushes: u64,
     /// Processes that the program started, in the order in which they came to be; only in the
     /// profile of the program that was started first.
     #[serde(default)]
@@ -270,6 +274,7 @@ pub(crate) mod tests {
             warnings: vec!["2 child processes ran unprofiled".into()],
             exit_code: Some(3),
             exit_signal: None,
+            cache_flushes: 0,
             processes: Vec::new(),
         }
     }

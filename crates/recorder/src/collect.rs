@@ -106,6 +106,7 @@ pub fn profile(
         warnings,
         exit_code,
         exit_signal,
+        cache_flushes: header.flushes.load(Relaxed),
         processes: Vec::new(),
     };
     let Tables { slices, activity, comm, sites, lines, events, .. } = tables;

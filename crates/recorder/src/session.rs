@@ -21,6 +21,8 @@ pub struct SessionOptions {
     pub block_bytes: u64,
     /// Engine optimisations to switch off (bit set, see the engine); 0 = all on.
     pub disable: u32,
+    /// Translated code after which the engine's cache is full and flushed, KiB; 0 = as by default.
+    pub cache_kib: u32,
     pub counted: Counted,
     /// Record child processes, each into a segment of its own; false: they run natively.
     pub follow: bool,
@@ -39,6 +41,7 @@ impl Default for SessionOptions {
         Self {
             block_bytes: 64,
             disable: 0,
+            cache_kib: 0,
             counted: Counted::Detail,
             follow: true,
             children: session::MAX_SEGMENTS - 1,
@@ -118,6 +121,7 @@ impl Session {
             header.version.store(session::VERSION, Relaxed);
             header.block_shift.store(options.block_bytes.trailing_zeros(), Relaxed);
             header.disable.store(options.disable, Relaxed);
+            header.cache_kib.store(options.cache_kib, Relaxed);
             header.mode.store(options.mode(), Relaxed);
             let chunks = |bytes: u64| (bytes / CHUNK_BYTES).min(session::MAX_CHUNKS as u64) as u32;
             header.event_chunks.store(chunks(options.event_bytes), Relaxed);

@@ -139,6 +139,8 @@ pub struct Measured {
     pub cpu_seconds: f64,
     pub loads: u64,
     pub stores: u64,
+    /// How often the engine's code cache was full and all code was translated anew.
+    pub cache_flushes: u64,
     /// The version that recorded.
     pub tool: String,
     pub schema_version: u32,
@@ -203,6 +205,7 @@ impl Findings {
                 cpu_seconds: meta.cpu_seconds,
                 loads: meta.totals.loads,
                 stores: meta.totals.stores,
+                cache_flushes: meta.cache_flushes,
                 tool: meta.tool.clone(),
                 schema_version: meta.schema_version,
             },

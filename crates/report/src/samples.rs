@@ -50,6 +50,7 @@ impl Sample {
             warnings: vec!["2 child processes ran unprofiled.".into()],
             exit_code: Some(0),
             exit_signal: None,
+            cache_flushes: 0,
             processes: Vec::new(),
         };
         Profile::new(meta, threads, comm)

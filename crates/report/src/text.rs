@@ -302,6 +302,12 @@ fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fm
         duration(measured.wall_seconds),
         duration(measured.cpu_seconds)
     ))?;
+    if measured.cache_flushes > 0 {
+        line(format!(
+            "The engine's code cache was full {}: so often all code was translated anew.",
+            times(measured.cache_flushes)
+        ))?;
+    }
     let program = &findings.program;
     let ended = match (program.exit_code, program.exit_signal) {
         (_, Some(signal)) => format!("ended by signal {signal}"),
@@ -315,6 +321,14 @@ fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fm
         printable(&program.started),
         ended
     ))
+}
+
+/// How often something happened.
+fn times(count: u64) -> String {
+    match count {
+        1 => "once".into(),
+        _ => format!("{} times", grouped(count)),
+    }
 }
 
 /// How many events are false sharing, where that was told apart.
@@ -337,6 +351,20 @@ mod tests {
         let profile = sample(3, &[(0, 1, 1900), (1, 0, 40), (2, 0, 60)]).profile();
         let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
         assert_eq!(text, include_str!("text/expected.txt"));
+    }
+
+    #[test]
+    fn a_full_code_cache_is_mentioned() {
+        let mut profile = sample(3, &[(0, 1, 1900)]).profile();
+        let said = |profile: &Profile| {
+            let text = text(&Findings::new(profile, None, 10), profile, PLAIN);
+            text.lines().find(|l| l.contains("code cache")).map(|l| l.trim().to_string())
+        };
+        assert_eq!(said(&profile), None);
+        profile.meta.cache_flushes = 1;
+        assert!(said(&profile).unwrap().contains("was full once: so often"));
+        profile.meta.cache_flushes = 1200;
+        assert!(said(&profile).unwrap().contains("was full 1,200 times"));
     }
 
     #[test]

@@ -128,7 +128,8 @@ pub struct Header {
     pub block_shift: AtomicU32,
     /// Bit set of engine optimisations to switch off (for benchmarks and tests); 0 = all on.
     pub disable: AtomicU32,
-    pub _unused: AtomicU32,
+    /// KiB of code after which the code cache is full; 0 = as by default.
+    pub cache_kib: AtomicU32,
     /// One of [`mode`].
     pub mode: AtomicU32,
     /// 1: child processes get segments of their own; 0: they run natively.
@@ -238,6 +239,8 @@ pub struct Header {
     pub checks_emitted: AtomicU64,
     pub accesses_seen: AtomicU64,
     pub dispatches: AtomicU64,
+    /// How often the code cache was full and all code was translated anew.
+    pub flushes: AtomicU64,
 
     /// Processes that were killed (first segment only).
     deaths: Deaths,

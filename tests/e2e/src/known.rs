@@ -93,3 +93,11 @@ impl Serial {
         }
     }
 }
+
+/// The library that the program `traps` loads.
+pub fn traps_library() -> PathBuf {
+    Target::new(Compiler::Gcc, "tests/programs/known/traps_library.c")
+        .flags(&["-O2", "-shared", "-fPIC"])
+        .build()
+        .unwrap_or_else(|error| panic!("{error}"))
+}

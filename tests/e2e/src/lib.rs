@@ -10,6 +10,7 @@
 //! * `processes.rs`: child processes, followed and not;
 //! * `unchanged.rs`: output and exit status native and recorded;
 //! * `real.rs`: programs of the distribution;
+//! * `flushes.rs`: code caches that are too small, so that code is given up and translated anew;
 //! * `generated.rs`: programs that make code while they run;
 //! * `bad_input.rs`: everything that cannot work must say so in one sentence and leave nothing;
 //! * `workflow.rs`: record, report, export, place, run, tune, one after the other;
@@ -24,6 +25,7 @@ pub mod known;
 pub mod launch;
 pub mod soak;
 pub mod stress;
+pub mod truth;
 
 use test_support::{Outcome, Run};
 

@@ -1,7 +1,8 @@
 //! The soak: mixed runs of the distribution's programs, several at once, compared with native ones.
 //!
 //! `THREADTALK_SOAK_RUNS` sets the number of runs (default: one of each command); `make soak` does
-//! 200, and adds the mix of `stress.rs`.
+//! 200, and adds the mix of `stress.rs`, and runs all once more with `THREADTALK_CACHE_KIB`, which
+//! makes the code cache too small for most of them.
 
 use e2e::soak::{self, Soaked};
 use e2e::{passed_on, stress};

@@ -154,6 +154,7 @@ export interface Findings {
     cpu_seconds: number
     loads: number
     stores: number
+    cache_flushes: number
     tool: string
     schema_version: number
   }

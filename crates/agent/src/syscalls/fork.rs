@@ -10,6 +10,7 @@ use crate::counting;
 use crate::dispatch::runtime;
 use crate::environment::Environment;
 use crate::filter;
+use crate::presence;
 use crate::session;
 use crate::shadow;
 use crate::stubs::Frame;
@@ -198,6 +199,7 @@ fn renew(
         thread::set_field(thread.page, control::RESUME, before.word(control::RESUME));
         thread::set_field(thread.page, control::APP_RSP, before.app_rsp);
     }
+    presence::inherit(thread.page, before.word(control::ENTERED));
     thread::attach(thread);
     header.state.store(state::RUNNING, Ordering::Release);
     Some(thread)

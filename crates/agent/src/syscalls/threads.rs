@@ -4,6 +4,7 @@ use super::Outcome;
 use super::fork;
 use crate::dispatch::runtime;
 use crate::lock::{Guard, SpinLock};
+use crate::presence;
 use crate::session;
 use crate::stubs::{self, Frame};
 use crate::sys;
@@ -22,6 +23,7 @@ pub fn hold_creation() -> Guard<'static, ()> {
 }
 
 const ALL_SIGNALS: u64 = !0;
+const CLONE_NEWPID: u64 = 0x2000_0000;
 
 /// clone, clone3, fork, vfork.
 pub fn create(frame: &mut Frame, page: u64) -> Outcome {
@@ -41,6 +43,10 @@ pub fn create(frame: &mut Frame, page: u64) -> Outcome {
         if session::header().follow.load(Ordering::Relaxed) == 0 {
             count_child();
         }
+        let _runtime = runtime();
+        // SAFETY: the calling thread's page.
+        let resume = unsafe { thread::field(page, control::RESUME) };
+        presence::lend(page, resume, flags & CLONE_NEWPID != 0);
         return Outcome::Native;
     }
     spawn(frame, page)
@@ -130,12 +136,18 @@ fn prepare_child(
     native: u64,
 ) -> Option<(Box<Thread>, u64)> {
     if let Some(child) = thread::prepare(Some(parent.id as u32), start_routine) {
-        if (child.bank == 0) == (parent.bank == 0) {
-            return Some((child, resume));
-        }
-        if let (_, Some(target)) = runtime().code(None, native, child.bank) {
+        let mut runtime = runtime();
+        let same = (child.bank == 0) == (parent.bank == 0);
+        let target = match same {
+            true => Some(resume),
+            false => runtime.code(None, native, child.bank).1,
+        };
+        if let Some(target) = target {
+            // SAFETY: the new thread's page.
+            unsafe { thread::set_field(child.page, control::ENTERED, target) };
             return Some((child, target));
         }
+        drop(runtime);
         child.abandon();
     }
     session::header().threads_unprofiled.fetch_add(1, Ordering::Relaxed);

@@ -110,8 +110,9 @@ pub fn check_output(path: &Path, force: bool) -> anyhow::Result<()> {
 
 /// Records on this machine, in blocks of its cache lines unless told otherwise. The environment may
 /// hold settings for benchmarks and tests of the engine: `THREADTALK_DISABLE` (bit set of
-/// optimisations to switch off), `THREADTALK_COUNT=0` (translate only) and `THREADTALK_CHILDREN` (most
-/// child processes that are recorded).
+/// optimisations to switch off), `THREADTALK_COUNT=0` (translate only), `THREADTALK_CHILDREN` (most
+/// child processes that are recorded) and `THREADTALK_CACHE_KIB` (translated code after which the code
+/// cache is full).
 pub fn record_here(
     target: &Target,
     block: Option<u64>,
@@ -123,6 +124,7 @@ pub fn record_here(
     options.block_bytes = block.unwrap_or(line);
     let setting = |name| std::env::var(name).ok().and_then(|value| value.parse::<u32>().ok());
     options.disable = setting("THREADTALK_DISABLE").unwrap_or(0);
+    options.cache_kib = setting("THREADTALK_CACHE_KIB").unwrap_or(0);
     if let Some(children) = setting("THREADTALK_CHILDREN") {
         options.children = children;
     }

@@ -4,8 +4,9 @@
 //! `shadow+…` (near shadow, its base a displacement), `table+…`, and the trampolines by what they are
 //! for. What is not reached by the block's own flow (descriptors, return addresses) is shown as bytes.
 
-use super::{CODE_BYTES, Machine, REGIONS, TestHost};
-use engine::cache::{REGION_BYTES, Stubs};
+use super::host::{REGIONS, TestHost};
+use super::{CODE_BYTES, Machine};
+use engine::cache::Stubs;
 use engine::options::WRITTEN_INDEX_BIT;
 use engine::{Engine, Host, Mode, Options, Resolved, Shadow, control};
 use iced_x86::{
@@ -34,6 +35,7 @@ const STUBS: [(&str, u64); 8] = [
 struct Names {
     program: u64,
     region: u64,
+    region_bytes: u64,
     block: std::ops::Range<u64>,
     table: u64,
     trampolines: Vec<(&'static str, u64)>,
@@ -45,7 +47,7 @@ impl Names {
         if self.block.contains(&address) {
             return Some(format!("block+{:x}", address - self.block.start));
         }
-        if inside(self.region, REGION_BYTES as u64) {
+        if inside(self.region, self.region_bytes) {
             // The last trampoline that starts before it.
             let before = self.trampolines.iter().filter(|t| t.1 <= address).max_by_key(|t| t.1);
             return Some(before.map_or_else(|| "block-".into(), |t| t.0.to_string()));
@@ -92,25 +94,28 @@ pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> S
         STUBS.map(|stub| stub.1);
     let stubs =
         Stubs { direct, indirect, flush, flush_back, access, repeat, syscall, after_syscall };
-    let mut engine = Engine::new(options, stubs, machine.table);
+    let mut engine = Engine::new(options, stubs, machine.tables);
     let mut host: Box<dyn Host> = Box::new(TestHost {
         code: machine.code..machine.code + CODE_BYTES as u64,
         changing: false,
+        held: Vec::new(),
     });
     engine.prepare(machine.code, &mut *host).expect("room for a region");
     let before = engine.cache_bytes();
     // SAFETY: nothing runs.
     let resolved = unsafe { engine.look_up(machine.code, &mut *host) };
-    let region = REGIONS.with(|regions| regions.borrow()[0]);
+    // The first has trampolines only.
+    let (region, region_bytes) = REGIONS.with(|regions| regions.borrow()[1]);
     let text = match resolved {
         Resolved::Native => "runs where it is\n".into(),
         Resolved::Cache(entry) => {
             let names = Names {
                 program: machine.code,
                 region,
+                region_bytes,
                 // The pad for indirect branches to it lies right behind a block.
-                block: region + before..machine.table.first_pad(machine.code),
-                table: machine.table.base() as u64,
+                block: region + before..machine.tables.table(0).first_pad(machine.code),
+                table: machine.tables.base as u64,
                 trampolines: trampolines(region, before),
             };
             text(&names, entry)

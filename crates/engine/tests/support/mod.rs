@@ -6,16 +6,18 @@
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
+mod host;
 pub mod listing;
 pub mod programs;
 pub mod sandbox;
 pub mod touched;
 
-use engine::cache::{REGION_BYTES, Stubs};
+use engine::cache::Stubs;
 use engine::elements::MARK;
-use engine::indirect::Table;
+use engine::indirect::{self, Tables};
 use engine::options::FULL_BIT;
-use engine::{Engine, Host, Mode, Options, Resolved, Shadow, control};
+use engine::{Engine, Mode, Options, Resolved, Shadow, control};
+use host::{REGIONS, TestHost, map, map_between_guards};
 use std::arch::global_asm;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -41,6 +43,14 @@ pub struct Event {
     pub site: u32,
 }
 
+/// Which code other threads stay in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Held {
+    Nothing,
+    First,
+    All,
+}
+
 /// Code and data memory of the program under test.
 pub struct Machine {
     pub code: u64,
@@ -48,14 +58,28 @@ pub struct Machine {
     pub options: Options,
     /// The program's code may change while it runs.
     pub changing: bool,
-    /// Blocks that the last run translated.
+    /// The thread dispatches this often between flushes; 0 = only a full cache is flushed.
+    pub flush_every: u64,
+    /// Pretend that another thread stays in the block that is entered first, or that some stay in every
+    /// block that is entered.
+    pub held: Held,
+    /// Of the last run: blocks translated, flushes, and bytes in the cache at its end.
     pub blocks: Cell<u64>,
-    table: Table,
+    pub flushes: Cell<u64>,
+    pub bytes: Cell<u64>,
+    tables: Tables,
 }
 
 struct Running {
     engine: Engine,
     changing: bool,
+    flush_every: u64,
+    hold: Held,
+    /// Cache addresses at which other threads are.
+    held: Vec<u64>,
+    /// Where the program has last come from the dispatcher.
+    entered: u64,
+    dispatches: u64,
     events: Vec<Event>,
     code: std::ops::Range<u64>,
     shadow: u64,
@@ -80,8 +104,6 @@ thread_local! {
     /// Tables of indirect branches of all machines: the only memory of theirs at addresses of 32 bits, which
     /// programs may hit by chance.
     static TABLES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    /// Regions of the cache in use, to be unmapped after the run.
-    static REGIONS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
     static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
@@ -98,51 +120,6 @@ const MASK: u64 = 1;
 const OWN: u64 = 1 << 48 | FULL | MASK;
 const FULL: u64 = 1 << FULL_BIT;
 
-fn map(hint: u64, bytes: usize, flags: i32) -> u64 {
-    let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-    let all = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a fresh mapping.
-    unsafe { libc::mmap(hint as *mut _, bytes, prot, all, -1, 0) as u64 }
-}
-
-/// Memory with nothing on both sides that a program could change by what it knows of its own address.
-fn map_between_guards(bytes: usize) -> u64 {
-    const GUARD: usize = 1 << 20;
-    let start = map(0, bytes + 2 * GUARD, 0);
-    for guard in [start, start + (GUARD + bytes) as u64] {
-        // SAFETY: just mapped, and used by nobody.
-        unsafe { libc::mprotect(guard as *mut _, GUARD, libc::PROT_NONE) };
-    }
-    start + GUARD as u64
-}
-
-struct TestHost {
-    code: std::ops::Range<u64>,
-    changing: bool,
-}
-
-impl Host for TestHost {
-    fn map_region(&mut self, near: u64) -> Option<u64> {
-        (1..20).map(|k| near - (k * REGION_BYTES as u64)).find_map(|hint| {
-            let hint = hint & !4095;
-            let ok = map(hint, REGION_BYTES, libc::MAP_FIXED_NOREPLACE) == hint;
-            ok.then(|| REGIONS.with(|r| r.borrow_mut().push(hint))).map(|()| hint)
-        })
-    }
-
-    fn is_translatable(&self, pc: u64) -> bool {
-        !self.changing && self.code.contains(&pc)
-    }
-
-    fn changing_until(&mut self, pc: u64) -> Option<u64> {
-        (self.changing && self.code.contains(&pc)).then_some(self.code.end)
-    }
-
-    fn site(&self, pc: u64) -> u32 {
-        (pc - self.code.start) as u32
-    }
-}
-
 impl Machine {
     /// A machine whose shadow is all unknown.
     pub fn new(mode: Mode, disable: u32) -> Self {
@@ -150,9 +127,24 @@ impl Machine {
         TABLES.with(|t| t.borrow_mut().push(low));
         let options = Options::new(mode, 6, Shadow::Far, disable);
         let code = map_between_guards(CODE_BYTES);
-        let table = Table::new(low as i32);
+        let count = TABLE_BYTES / indirect::BYTES as usize;
+        let tables = Tables { base: low as i32, count };
         let control = map(0, 8192, 0);
-        Machine { code, control, options, changing: false, blocks: Cell::new(0), table }
+        let [blocks, flushes, bytes] = [const { Cell::new(0) }; 3];
+        let (flush_every, held) = (0, Held::Nothing);
+        let changing = false;
+        Machine {
+            code,
+            control,
+            options,
+            changing,
+            flush_every,
+            held,
+            blocks,
+            flushes,
+            bytes,
+            tables,
+        }
     }
 
     /// Where the program goes to end.
@@ -218,9 +210,9 @@ impl Machine {
         // Far from the code, whose surroundings the cache needs.
         let shadow = map(SHADOW, SHADOW_BYTES, 0);
         let code = self.code..self.code + CODE_BYTES as u64;
-        let mut engine = Engine::new(self.options, stubs, self.table);
+        let mut engine = Engine::new(self.options, stubs, self.tables);
         let changing = self.changing;
-        let mut host = TestHost { code: code.clone(), changing };
+        let mut host = TestHost { code: code.clone(), changing, held: Vec::new() };
         // SAFETY: the program is about to run.
         let entry = match unsafe { engine.look_up(self.code, &mut host) } {
             Resolved::Cache(entry) => entry,
@@ -244,10 +236,14 @@ impl Machine {
             libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, self.control);
         }
         let (options, taken) = (self.options, BTreeMap::new());
-        let changing = self.changing;
         let running = Running {
             engine,
-            changing,
+            changing: self.changing,
+            flush_every: self.flush_every,
+            hold: self.held,
+            held: Vec::new(),
+            entered: entry,
+            dispatches: 0,
             events: Vec::new(),
             code,
             shadow,
@@ -263,16 +259,17 @@ impl Machine {
     pub fn translate_only(&self, program: &[u8]) {
         self.load(program);
         let code = self.code..self.code + CODE_BYTES as u64;
-        let mut engine = Engine::new(self.options, Stubs::default(), self.table);
+        let mut engine = Engine::new(self.options, Stubs::default(), self.tables);
+        let mut host = TestHost { code, changing: self.changing, held: Vec::new() };
         // SAFETY: nothing runs.
-        unsafe { engine.look_up(self.code, &mut TestHost { code, changing: self.changing }) };
+        unsafe { engine.look_up(self.code, &mut host) };
         self.unmap_regions();
     }
 
     fn unmap_regions(&self) {
-        for region in REGIONS.with(|r| std::mem::take(&mut *r.borrow_mut())) {
+        for (region, bytes) in REGIONS.with(|r| std::mem::take(&mut *r.borrow_mut())) {
             // SAFETY: nothing uses the code any more.
-            unsafe { libc::munmap(region as *mut _, REGION_BYTES) };
+            unsafe { libc::munmap(region as *mut _, bytes as usize) };
         }
     }
 
@@ -287,6 +284,8 @@ impl Machine {
         let mut running = RUNNING.with(|r| r.borrow_mut().take()).expect("just put there");
         running.taken = running.written();
         self.blocks.set(running.engine.statistics.blocks);
+        self.flushes.set(running.engine.statistics.flushes);
+        self.bytes.set(running.engine.cache_bytes());
         // SAFETY: nothing uses the shadow any more.
         unsafe { libc::munmap(running.shadow as *mut _, SHADOW_BYTES) };
         self.unmap_regions();
@@ -300,7 +299,15 @@ extern "C" fn tt_test_dispatch(link: i64, target: u64) -> u64 {
     RUNNING.with(|r| {
         let mut r = r.borrow_mut();
         let running = r.as_mut().expect("running");
-        let mut host = TestHost { code: running.code.clone(), changing: running.changing };
+        let held = running.held.clone();
+        let mut host = TestHost { code: running.code.clone(), changing: running.changing, held };
+        running.dispatches += 1;
+        if running.flush_every != 0 && running.dispatches % running.flush_every == 0 {
+            // The thread still has the number of a link of the block that it comes from.
+            host.held.push(running.entered);
+            running.engine.flush(&mut host);
+            host.held.pop();
+        }
         // SAFETY: the program is about to execute the target.
         let (target, resolved) = unsafe {
             match usize::try_from(link) {
@@ -309,7 +316,14 @@ extern "C" fn tt_test_dispatch(link: i64, target: u64) -> u64 {
             }
         };
         match resolved {
-            Resolved::Cache(address) => address,
+            Resolved::Cache(address) => {
+                running.entered = address;
+                let first = running.held.is_empty();
+                if running.hold == Held::All || running.hold == Held::First && first {
+                    running.held.push(address);
+                }
+                address
+            }
             Resolved::Native => target,
         }
     })
@@ -481,12 +495,17 @@ global_asm!(
     "push r8; push r9; push r10; push r11; push r12; push r13; push r14; push r15",
     "mov rbx, rsp",
     "and rsp, -64",
-    "sub rsp, 512",
-    "fxsave64 [rsp]",
+    "sub rsp, 4096",
+    "xor eax, eax; xor edx, edx",
+    "mov [rsp + 512], rax; mov [rsp + 520], rax; mov [rsp + 528], rax; mov [rsp + 536], rax",
+    "mov [rsp + 544], rax; mov [rsp + 552], rax; mov [rsp + 560], rax; mov [rsp + 568], rax",
+    "mov eax, 0xe7",
+    "xsave64 [rsp]",
     "cld",
     ".endm",
     ".macro TT_TEST_RESTORE",
-    "fxrstor64 [rsp]",
+    "mov eax, 0xe7; xor edx, edx",
+    "xrstor64 [rsp]",
     "mov rsp, rbx",
     "pop r15; pop r14; pop r13; pop r12; pop r11; pop r10; pop r9; pop r8",
     "pop rdi; pop rsi; pop rbp; pop rbx; pop rdx; pop rcx; pop rax",

@@ -152,6 +152,7 @@ fn profile(
         warnings,
         exit_code: Some(0),
         exit_signal: None,
+        cache_flushes: 0,
         processes: if name == "silent3" { vec![child()] } else { vec![] },
     };
     Ok(Profile::new(meta, threads, comm))

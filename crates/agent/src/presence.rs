@@ -1,0 +1,124 @@
+//! Where threads are in the code cache, so that code which nobody is in any more can be given up.
+//!
+//! A thread's page holds the cache address with which it last came from the dispatcher. When the cache
+//! is flushed, all that leads from old code to new goes by the dispatcher (`engine::generation`), so the
+//! address tells which generation the thread is in. It also holds the address to which the thread is
+//! about to return from a signal, because it goes there without the dispatcher. Signal frames hold
+//! addresses of the program only.
+//!
+//! A process that has called vfork comes back to the cache where it made the call, while its child uses
+//! the same page meanwhile: that address is kept aside until the parent is seen again.
+//!
+//! Everything here is called with the runtime's lock held (`dispatch.rs`).
+
+use crate::lock::SpinLock;
+use crate::session;
+use crate::sys;
+use crate::thread::{field, set_field};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use engine::control::{ENTERED, RETURNS};
+use wire::session::{ThreadPage, life};
+
+/// A thread that will come back to the cache when its process's child has ended or executed a program.
+struct Lent {
+    page: u64,
+    pid: i64,
+    address: u64,
+}
+
+static LENT: SpinLock<Vec<Lent>> = SpinLock::new(Vec::new());
+/// How many there are.
+static ALL_LENT: AtomicUsize = AtomicUsize::new(0);
+
+fn own_pid() -> i64 {
+    // SAFETY: no arguments.
+    unsafe { sys::call(sys::GETPID, [0; 6]) }
+}
+
+/// The calling thread has come to the dispatcher, and nothing of the code that it was in is on its way.
+pub fn leave(page: u64) {
+    // SAFETY: the calling thread's page.
+    unsafe {
+        set_field(page, ENTERED, 0);
+        set_field(page, RETURNS, 0);
+    }
+    if ALL_LENT.load(Ordering::Relaxed) != 0 {
+        take_back(page, own_pid());
+    }
+}
+
+/// The parent is back if it is the one that calls; whatever its children lent is over then, too.
+fn take_back(page: u64, pid: i64) {
+    let mut lent = LENT.lock();
+    let Some(from) = lent.iter().position(|l| (l.page, l.pid) == (page, pid)) else { return };
+    let mut index = 0;
+    lent.retain(|l| {
+        index += 1;
+        l.page != page || index <= from
+    });
+    ALL_LENT.store(lent.len(), Ordering::Relaxed);
+}
+
+/// The calling thread, which will come back to `address`, lends its page to a child. In a `namespace` of
+/// its own a child may have its parent's number: then nobody can tell when the parent is back.
+pub fn lend(page: u64, address: u64, namespace: bool) {
+    let pid = own_pid();
+    take_back(page, pid);
+    let pid = if namespace { i64::MIN } else { pid };
+    let mut lent = LENT.lock();
+    lent.push(Lent { page, pid, address });
+    ALL_LENT.store(lent.len(), Ordering::Relaxed);
+}
+
+/// In a fork's child: its only thread, with the new page `page`, goes on where it was in its parent.
+pub fn inherit(page: u64, entered: u64) {
+    LENT.lock().clear();
+    ALL_LENT.store(0, Ordering::Relaxed);
+    // SAFETY: the only thread's page.
+    unsafe { set_field(page, ENTERED, entered) };
+}
+
+/// All cache addresses in which threads are or to which they will come back.
+pub fn entered() -> Vec<u64> {
+    let threads = session::header().threads.load(Ordering::Relaxed) as usize;
+    let mut all: Vec<u64> = LENT.lock().iter().map(|lent| lent.address).collect();
+    for id in 0..threads {
+        // SAFETY: within the session; all fields are atomic.
+        let page = unsafe { &*session::page(id) };
+        let address = page as *const ThreadPage as u64;
+        // SAFETY: as above.
+        let held = [ENTERED, RETURNS].map(|offset| unsafe { field(address, offset) });
+        let state = page.life.load(Ordering::Acquire);
+        if state == life::UNUSED || held == [0; 2] {
+            continue;
+        }
+        if state == life::EXITED && is_gone(page, threads) {
+            // SAFETY: as above; its thread is not there any more.
+            unsafe {
+                set_field(address, ENTERED, 0);
+                set_field(address, RETURNS, 0);
+            }
+            continue;
+        }
+        all.extend(held.into_iter().filter(|address| *address != 0));
+    }
+    all
+}
+
+/// Whether a thread that has asked to exit has done so: until then it is in the cache, before its last
+/// system call. Its number may be another thread's by now.
+fn is_gone(page: &ThreadPage, threads: usize) -> bool {
+    let tid = page.tid.load(Ordering::Relaxed);
+    let arguments = [sys::pid().into(), tid.into(), 0, 0, 0, 0];
+    // SAFETY: signal 0 only asks.
+    if unsafe { sys::call(sys::TGKILL, arguments) } == sys::ESRCH {
+        return true;
+    }
+    (0..threads).any(|id| {
+        // SAFETY: within the session; all fields are atomic.
+        let other = unsafe { &*session::page(id) };
+        let alive = other.life.load(Ordering::Relaxed) == life::ALIVE;
+        alive && other.tid.load(Ordering::Relaxed) == tid
+    })
+}
