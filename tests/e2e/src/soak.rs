@@ -57,6 +57,15 @@ const SCRIPTS: &[(&str, &str)] = &[
         "cd $(mktemp -d) && printf 'all: a b c d e f\\n%%:\\n\\t@seq 1 2000 | md5sum > $@\\n' > Makefile && make -s -j4 -B all && cat ? | md5sum && rm -r \"$PWD\"",
     ),
     ("bc", "echo 'scale=400; a(1)*4' | bc -l | md5sum"),
+    (
+        "luajit",
+        "luajit -e 'local ffi = require(\"ffi\") ffi.cdef[[int abs(int);]] local t, s = {}, 0 for i = 1, 4e5 do t[i % 99 + 1] = i * 1.5 s = s + ffi.C.abs(-i % 7) end print(s, #t) local c = coroutine.wrap(function() for i = 1, 9 do coroutine.yield(i) end end) print(c() + c(), pcall(error, 5))'",
+    ),
+    // A breakpoint in a child that is recorded, too.
+    (
+        "gdb",
+        "cd $(mktemp -d) && printf 'int f(int x) { return x + 1; }\\nint main(void) { return f(4); }\\n' > a.c && gcc -g a.c -o a && gdb -q -nx -batch -ex 'break f' -ex run -ex bt -ex c ./a 2>&1 | grep -o -e '^#.*' -e 'exited.*'",
+    ),
     ("dd", "dd if=/dev/zero bs=64k count=200 2>/dev/null | tee >(cat >/dev/null) | sha256sum"),
 ];
 
