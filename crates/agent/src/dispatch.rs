@@ -19,13 +19,12 @@ use wire::session::life;
 /// Threads of bank 0 run code with the shadow's address in it (if it could be placed low enough);
 /// all others run code of a second engine that takes the address from the control block.
 pub struct Runtime {
-    pub near: Option<Engine>,
-    pub far: Option<Engine>,
+    pub engine: Option<Engine>,
     pub modules: Modules,
 }
 
 static RUNTIME: SpinLock<Runtime> =
-    SpinLock::new(Runtime { near: None, far: None, modules: Modules::new() });
+    SpinLock::new(Runtime { engine: None, modules: Modules::new() });
 
 // SAFETY: the engine's pointers are to the code cache, which every thread may use under the lock.
 unsafe impl Send for Runtime {}
@@ -107,18 +106,14 @@ impl Host for Modules {
 }
 
 impl Runtime {
-    /// The engine for threads of `bank`, and the modules it reads.
-    pub fn engine_for(&mut self, bank: u64) -> Option<(&mut Engine, &mut Modules)> {
-        let engine = match &mut self.near {
-            Some(near) if bank == 0 => near,
-            _ => self.far.as_mut()?,
-        };
-        Some((engine, &mut self.modules))
+    /// The engine and the modules it reads.
+    pub fn parts(&mut self) -> Option<(&mut Engine, &mut Modules)> {
+        Some((self.engine.as_mut()?, &mut self.modules))
     }
 
-    /// Code for `target` (or behind `link`) for a thread of `bank`; `None` if it must run natively.
-    pub fn code(&mut self, link: Option<usize>, target: u64, bank: u64) -> (u64, Option<u64>) {
-        let Some((engine, modules)) = self.engine_for(bank) else { return (target, None) };
+    /// Code for `target` (or behind `link`); `None` if it must run natively.
+    pub fn code(&mut self, link: Option<usize>, target: u64) -> (u64, Option<u64>) {
+        let Some((engine, modules)) = self.parts() else { return (target, None) };
         // SAFETY: under the lock; the program is about to execute the target.
         let (target, resolved) = unsafe {
             match link {
@@ -149,11 +144,9 @@ impl Runtime {
 
     /// Notes in field `way` of the thread's page where it goes.
     fn go(&mut self, link: Option<usize>, target: u64, page: u64, way: i32) -> u64 {
-        // SAFETY: the calling thread's page.
-        let bank = unsafe { thread::current(page) }.bank;
-        match self.code(link, target, bank) {
+        match self.code(link, target) {
             (_, Some(address)) => {
-                // SAFETY: as above.
+                // SAFETY: the calling thread's page.
                 unsafe { thread::set_field(page, way, address) };
                 address
             }
@@ -167,7 +160,7 @@ impl Runtime {
     }
 
     fn engines(&self) -> impl Iterator<Item = &Engine> {
-        self.near.iter().chain(&self.far)
+        self.engine.iter()
     }
 
     /// Whether the address lies in a code cache.
@@ -185,15 +178,15 @@ impl Runtime {
     /// Makes room for translations near all code that there is, while memory can be had.
     pub fn map_regions(&mut self) {
         for start in self.modules.starts() {
-            for engine in self.near.iter_mut().chain(&mut self.far) {
-                engine.prepare(start, &mut self.modules);
+            if let Some((engine, modules)) = self.parts() {
+                engine.prepare(start, modules);
             }
         }
     }
 
     /// Forgets translations of `start..end`.
     pub fn invalidate(&mut self, start: u64, end: u64) {
-        for engine in self.near.iter_mut().chain(&mut self.far) {
+        if let Some(engine) = &mut self.engine {
             // SAFETY: under the lock.
             unsafe { engine.invalidate(start, end) };
         }

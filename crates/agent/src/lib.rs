@@ -19,6 +19,7 @@ mod counting;
 mod dispatch;
 mod environment;
 mod filter;
+mod grants;
 mod heap;
 mod limits;
 mod lock;

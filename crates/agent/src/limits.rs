@@ -128,6 +128,15 @@ pub fn expose(bare: bool) {
     }
 }
 
+/// Soft limit of the initial thread's stack, bytes.
+pub fn of_stack() -> u64 {
+    const RLIMIT_STACK: u64 = 3;
+    let mut limit = [0u64; 2];
+    // SAFETY: the kernel writes a pair.
+    unsafe { sys::call(sys::PRLIMIT64, [0, RLIMIT_STACK, 0, limit.as_mut_ptr() as u64, 0, 0]) };
+    limit[0]
+}
+
 /// getrlimit, setrlimit and prlimit64.
 pub fn call(number: u64, a: [u64; 6]) -> Outcome {
     let (process, resource, new, old) = match number {

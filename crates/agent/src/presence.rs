@@ -93,7 +93,7 @@ pub fn entered() -> Vec<u64> {
         if state == life::UNUSED || held == [0; 2] {
             continue;
         }
-        if state == life::EXITED && is_gone(page, threads) {
+        if state == life::EXITED && is_gone(page) {
             // SAFETY: as above; its thread is not there any more.
             unsafe {
                 set_field(address, ENTERED, 0);
@@ -108,13 +108,14 @@ pub fn entered() -> Vec<u64> {
 
 /// Whether a thread that has asked to exit has done so: until then it is in the cache, before its last
 /// system call. Its number may be another thread's by now.
-fn is_gone(page: &ThreadPage, threads: usize) -> bool {
+pub fn is_gone(page: &ThreadPage) -> bool {
     let tid = page.tid.load(Ordering::Relaxed);
     let arguments = [sys::pid().into(), tid.into(), 0, 0, 0, 0];
     // SAFETY: signal 0 only asks.
     if unsafe { sys::call(sys::TGKILL, arguments) } == sys::ESRCH {
         return true;
     }
+    let threads = session::header().threads.load(Ordering::Relaxed) as usize;
     (0..threads).any(|id| {
         // SAFETY: within the session; all fields are atomic.
         let other = unsafe { &*session::page(id) };

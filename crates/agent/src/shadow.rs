@@ -4,33 +4,38 @@ pub mod depart;
 pub mod folding;
 
 use crate::counting;
+use crate::grants;
 use crate::limits;
 use crate::session;
 use crate::sys;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use engine::indirect::{self, Tables};
-use engine::options::{FAR_ADDRESS_BITS, LINE_SHIFT};
+use engine::options::LINE_SHIFT;
 use wire::session::mode;
 
 /// Bytes of user address space on x86-64 with four page-table levels.
 const ADDRESS_SPACE: u64 = 1 << 47;
+/// Reader slots in a word: threads that share a bank. The bit above them stands for threads that
+/// have ended, the next one says that a block is whole.
+pub const SLOTS: usize = 45;
 /// Most banks; mirrors `slow/shadow.h`.
 pub const MAX_BANKS: usize = 24;
 /// The bit of a site's word that is the block's lock; mirrors `slow/shadow.h`.
 const LOCKED: u32 = 1 << 24;
-/// Part of it that a far bank tells apart.
+/// Bits of an address that tell blocks apart in the banks after the first: 2 TiB of address space for a
+/// bank of 64-byte blocks, so that there is room for two dozen.
+const FAR_ADDRESS_BITS: u32 = 44;
 const FAR_SPACE: u64 = 1 << FAR_ADDRESS_BITS;
 
-/// Where the near shadow may start: just below 2 GiB, so that its base fits a displacement and the
-/// low addresses stay free for programs that are not position independent. Alternatives follow for
-/// programs that have something there; then comes a far shadow.
+/// Where the first bank may start, with the tables of indirect branches, whose addresses must fit a
+/// displacement, right below it: just below 2 GiB, so that the low addresses stay free for programs
+/// that are not position independent. Alternatives follow for programs that have something there.
 const BASES: [u64; 5] = [0x7fe0_0000, 0x7000_0000, 0x6000_0000, 0x5000_0000, 0x4000_0000];
 
-/// Tables of indirect branches for one engine: as many generations of its code there can be at once,
-/// and so many threads can at least stay in old code. Then those of both engines.
+/// Tables of indirect branches: as many generations of code there can be at once, and so many threads can
+/// at least stay in old code.
 const TABLES: usize = 64;
-const TABLE_BYTES: u64 = TABLES as u64 * indirect::BYTES;
-const TABLES_BYTES: u64 = 2 * TABLE_BYTES;
+const TABLES_BYTES: u64 = TABLES as u64 * indirect::BYTES;
 
 /// Programs that are not position independent start at 4 MiB: room for a few tables.
 const BELOW_PROGRAMS: u64 = 1 << 20;
@@ -49,20 +54,9 @@ unsafe extern "C" {
     static mut tt_last_sites: u64;
 }
 
-/// Distance of the bytes-written shadow from the near words; mirrors `engine::options`.
-const WRITTEN_ABOVE: u64 = 1 << (engine::options::WRITTEN_INDEX_BIT + 3);
-
 /// Banks in use and where they lie, as `slow/shadow.h` has them.
 static BANKS: AtomicU64 = AtomicU64::new(0);
 static BASE: [AtomicU64; MAX_BANKS] = [const { AtomicU64::new(0) }; MAX_BANKS];
-
-/// Where shadow and tables lie.
-pub struct Placed {
-    /// Base of bank 0 if it is in reach of a displacement.
-    pub near: Option<i32>,
-    /// Tables of the engine for the near bank, and of that for far banks.
-    pub tables: [Tables; 2],
-}
 
 fn block_shift() -> u32 {
     session::header().block_shift.load(Ordering::Relaxed)
@@ -73,23 +67,19 @@ fn bank_bytes(space: u64) -> u64 {
     (space >> block_shift()) * 8
 }
 
-/// Maps bank 0, what belongs to all banks, and the tables; `None` when there is no room.
-pub fn map() -> Option<Placed> {
+/// Maps bank 0, what belongs to all banks, and the tables of indirect branches, which it returns;
+/// `None` when there is no room.
+pub fn map() -> Option<Tables> {
     // SAFETY: before any slow path runs.
     unsafe { tt_block_shift = session::header().block_shift.load(Ordering::Relaxed).into() };
-    for base in BASES {
-        let start = base - TABLES_BYTES;
-        let low = TABLES_BYTES + bank_bytes(ADDRESS_SPACE);
-        if map_at(start, low) {
-            if map_common(Some(base + WRITTEN_ABOVE)).is_some() {
-                add_bank(base, ADDRESS_SPACE);
-                return Some(Placed { near: Some(base as i32), tables: tables_at(start) });
-            }
-            // SAFETY: just mapped.
-            unsafe { sys::unmap(start, low, sys::MAP_PRIVATE) };
-        }
+    map_common()?;
+    let bytes = TABLES_BYTES + bank_bytes(ADDRESS_SPACE);
+    let starts = BASES.map(|base| base - TABLES_BYTES);
+    if let Some(start) = starts.into_iter().find(|start| map_at(*start, bytes)) {
+        add_bank(start + TABLES_BYTES, ADDRESS_SPACE);
+        return Some(Tables { base: start as i32, count: TABLES });
     }
-    // A program that fills the low 2 GiB: all threads use far banks, and only their table must be low.
+    // A program that fills the low 2 GiB: only the tables must be there.
     let anywhere = |count: usize| {
         let bytes = count as u64 * indirect::BYTES;
         let mut starts = (1..0x7f00_0000 / bytes).rev().map(|k| k * bytes);
@@ -97,14 +87,17 @@ pub fn map() -> Option<Placed> {
     };
     let below = || map_at(BELOW_PROGRAMS, FEW_BYTES).then_some((BELOW_PROGRAMS, FEW_TABLES));
     let (start, count) = anywhere(TABLES).or_else(|| anywhere(FEW_TABLES)).or_else(below)?;
-    map_common(None)?;
-    map_bank()?;
-    Some(Placed { near: None, tables: [Tables { base: start as i32, count }; 2] })
+    match sys::anonymous_away(bank_bytes(ADDRESS_SPACE)) {
+        Some(base) => add_bank(base, ADDRESS_SPACE),
+        // Small blocks need more than there is.
+        None => map_bank().map(|_| ())?,
+    }
+    Some(Tables { base: start as i32, count })
 }
 
 /// Maps what describes blocks and lines for all banks together, as far as the mode needs it: the
-/// bytes written (or the second accessors) there if that is asked for, and the last sites.
-fn map_common(written_at: Option<u64>) -> Option<()> {
+/// bytes written (or the second accessors), and the last sites.
+fn map_common() -> Option<()> {
     let shift = block_shift();
     let mode = counting::mode();
     if !matches!(mode, mode::DETAIL | mode::UNDIRECTED) {
@@ -112,10 +105,7 @@ fn map_common(written_at: Option<u64>) -> Option<()> {
     }
     let unit = if mode == mode::DETAIL { LINE_SHIFT } else { shift };
     let bytes = (ADDRESS_SPACE >> unit) * 8;
-    let written = match written_at {
-        Some(at) => map_at(at, bytes).then_some(at)?,
-        None => sys::anonymous_away(bytes)?,
-    };
+    let written = sys::anonymous_away(bytes)?;
     keep_private(written, bytes);
     let site_bytes = (ADDRESS_SPACE >> shift.max(LINE_SHIFT)) * 4;
     let sites = sys::anonymous_away(site_bytes)?;
@@ -141,7 +131,7 @@ pub fn last_sites() -> u64 {
 }
 
 /// Keeps the memory out of core dumps and of forked children.
-fn keep_private(start: u64, bytes: u64) {
+pub fn keep_private(start: u64, bytes: u64) {
     const MADV_DONTFORK: u64 = 10;
     limits::not_forked(bytes);
     sys::keep_out_of_dumps(start, bytes);
@@ -149,10 +139,6 @@ fn keep_private(start: u64, bytes: u64) {
     unsafe {
         sys::call(sys::MADVISE, [start, bytes, MADV_DONTFORK, 0, 0, 0]);
     }
-}
-
-fn tables_at(start: u64) -> [Tables; 2] {
-    [start, start + TABLE_BYTES].map(|base| Tables { base: base as i32, count: TABLES })
 }
 
 /// Maps zeroed memory exactly there; false when something is in the way.
@@ -205,22 +191,17 @@ fn space_of(bank: usize) -> u64 {
     unsafe { tt_reach[bank] + 1 }
 }
 
-/// In a fork's child: empty shadow where the parent's was; the parent's was not copied. `near`: code
-/// refers to its address.
-pub fn renew(near: bool) -> bool {
-    let base = base_of(0);
+/// In a fork's child: empty shadow; the parent's was not copied.
+pub fn renew() -> bool {
+    let (base, space) = (base_of(0), space_of(0));
     limits::forked();
     depart::renew();
     BANKS.store(0, Ordering::Relaxed);
-    if map_common(near.then_some(base + WRITTEN_ABOVE)).is_none() {
+    if map_common().is_none() || !map_at(base, bank_bytes(space)) {
         return false;
     }
-    let space = space_of(0);
-    if map_at(base, bank_bytes(space)) {
-        add_bank(base, space);
-        return true;
-    }
-    !near && map_bank().is_some()
+    add_bank(base, space);
+    grants::renew()
 }
 
 /// In a fork's child: threads that held locks of blocks are not here.
@@ -239,12 +220,16 @@ fn banks() -> core::ops::Range<usize> {
 }
 
 /// Whether `address` lies in memory that is the agent's.
-fn is_own(address: u64) -> bool {
+pub fn is_own(address: u64) -> bool {
     let shadow =
         |bank| (base_of(bank)..base_of(bank) + bank_bytes(space_of(bank))).contains(&address);
     let line_bytes = (ADDRESS_SPACE >> LINE_SHIFT) * 8;
     let common = |start: u64| start != 0 && (start..start + line_bytes).contains(&address);
-    session::contains(address) || banks().any(shadow) || common(written()) || common(last_sites())
+    session::contains(address)
+        || grants::contains(address)
+        || banks().any(shadow)
+        || common(written())
+        || common(last_sites())
 }
 
 /// Addresses of the words of the whole blocks in `start..end` in a bank: a range, or several where the
@@ -271,6 +256,7 @@ pub fn clear(start: u64, end: u64) {
     for (first, last) in banks().flat_map(|bank| words(bank, start, end)) {
         clear_words(first, last);
     }
+    grants::clear(start, end);
 }
 
 fn clear_words(first: u64, last: u64) {
@@ -308,6 +294,7 @@ pub fn copy(from: u64, to: u64, bytes: u64) {
     if from.max(to).saturating_add(bytes) > ADDRESS_SPACE {
         return;
     }
+    grants::clear(to, to + bytes);
     for bank in banks() {
         let word = |address: u64| base_of(bank) + ((address & (space_of(bank) - 1)) >> shift) * 8;
         let places = (0..bytes >> shift).map(|k| k << shift);

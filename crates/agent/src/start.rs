@@ -7,6 +7,7 @@
 use crate::counting;
 use crate::dispatch;
 use crate::environment::Environment;
+use crate::grants;
 use crate::limits;
 use crate::session;
 use crate::shadow;
@@ -17,8 +18,7 @@ use crate::thread;
 use core::arch::global_asm;
 use core::sync::atomic::Ordering;
 use engine::control::{SAVED_RAX, SAVED_RCX};
-use engine::indirect::Tables;
-use engine::{Engine, Mode, Options, Shadow};
+use engine::{Engine, Mode, Options};
 use wire::session::{failure, mode, state};
 
 global_asm!(
@@ -102,22 +102,18 @@ fn engine_mode() -> Mode {
 fn take_over(header: &wire::session::Header) -> Result<(), u32> {
     counting::prepare();
     syscalls::mark_moves();
-    let placed = shadow::map().ok_or(failure::NO_SHADOW)?;
+    let tables = shadow::map().ok_or(failure::NO_SHADOW)?;
+    grants::map().ok_or(failure::NO_SHADOW)?;
     let shift = header.block_shift.load(Ordering::Relaxed);
-    let engine = |kind: Shadow, tables: Tables| {
-        let disabled = header.disable.load(Ordering::Relaxed);
-        let full = u64::from(header.cache_kib.load(Ordering::Relaxed)) << 10;
-        let mut options = Options::new(engine_mode(), shift, kind, disabled);
-        // SAFETY: relocated by the loader before constructors run.
-        options.thread_start_hook = unsafe { PTHREAD_CREATE };
-        options.set_most_bytes(full);
-        Engine::new(options, stubs::addresses(), tables)
-    };
-    let [near_tables, far_tables] = placed.tables;
+    let disabled = header.disable.load(Ordering::Relaxed);
+    let full = u64::from(header.cache_kib.load(Ordering::Relaxed)) << 10;
+    let mut options = Options::new(engine_mode(), shift, disabled);
+    // SAFETY: relocated by the loader before constructors run.
+    options.thread_start_hook = unsafe { PTHREAD_CREATE };
+    options.set_most_bytes(full);
     let mut runtime = dispatch::runtime();
     runtime.modules.read_existing();
-    runtime.near = placed.near.map(|base| engine(Shadow::Near { base }, near_tables));
-    runtime.far = Some(engine(Shadow::Far, far_tables));
+    runtime.engine = Some(Engine::new(options, stubs::addresses(), tables));
     header.started_ns.store(sys::now_ns(), Ordering::Relaxed);
     let mut initial = thread::prepare(None, 0).ok_or(failure::NO_SHADOW)?;
     // SAFETY: the thread pointer of a glibc program points to itself.
@@ -130,7 +126,7 @@ fn take_over(header: &wire::session::Header) -> Result<(), u32> {
     if !thread::attach(&mut initial) {
         return Err(failure::NO_GS);
     }
-    let (engine, modules) = runtime.engine_for(0).ok_or(failure::NO_CODE_CACHE)?;
+    let (engine, modules) = runtime.parts().ok_or(failure::NO_CODE_CACHE)?;
     let here = tt_start as *const () as u64;
     let deliver = engine.prepare(here, modules).ok_or(failure::NO_CODE_CACHE)?;
     thread::set_deliver(deliver);

@@ -404,8 +404,8 @@ assembly!(
     // The child, on the stack that the program gave it, with the parent's %gs.
     "4:",
     "mov rax, [rbx + {THREAD_PAGE}]",
-    "mov [rax + {APP_RSP}], rsp",
-    "mov rsp, [rax + {STACK}]",
+    "mov [rax + {APP_RSP_IN_PAGE}], rsp",
+    "mov rsp, [rax + {STACK_IN_PAGE}]",
     "sub rsp, {FRAME_BYTES}",
     "mov rdi, rbx",
     "call tt_child_start",
@@ -441,6 +441,8 @@ assembly!(
     SELF = const SELF,
     TARGET = const TARGET,
     THREAD_PAGE = const core::mem::offset_of!(crate::thread::Thread, page),
+    APP_RSP_IN_PAGE = const APP_RSP - control::PAGE,
+    STACK_IN_PAGE = const STACK - control::PAGE,
     FRAME_BYTES = const size_of::<Frame>(),
 );
 
@@ -507,7 +509,7 @@ assembly!(
     RT_SIGPROCMASK = const crate::sys::RT_SIGPROCMASK,
     RT_SIGRETURN = const crate::sys::RT_SIGRETURN,
     SELF = const SELF,
-    SIGMASK = const SIGMASK,
+    SIGMASK = const SIGMASK - control::PAGE,
     SIGNAL_STACK = const SIGNAL_STACK,
     DELIVER = const DELIVER,
 );

@@ -212,6 +212,12 @@ pub fn pid() -> u32 {
     unsafe { call(GETPID, [0; 6]) as u32 }
 }
 
+/// Lets others run.
+pub fn yield_processor() {
+    // SAFETY: no arguments.
+    unsafe { call(SCHED_YIELD, [0; 6]) };
+}
+
 /// Thread id.
 pub fn tid() -> u32 {
     // SAFETY: no arguments.
@@ -244,7 +250,7 @@ pub unsafe fn read_capabilities(mut envp: *const *const u8) {
     }
 }
 
-/// Sets the base of %gs of the calling thread; false if the kernel refuses.
+/// Sets the base of %gs of the calling thread, the end of its page; false if the kernel refuses.
 ///
 /// # Safety
 /// Translated code relies on %gs.

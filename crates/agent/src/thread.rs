@@ -2,21 +2,20 @@
 
 use crate::counting;
 use crate::filter::Filter;
+use crate::grants;
 use crate::lock::{Guard, SpinLock};
 use crate::session;
-use crate::shadow;
+use crate::shadow::{self, SLOTS};
 use crate::sys;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::control;
-use engine::options::FULL_BIT;
 use wire::session::{MAX_THREADS, ThreadPage, life, mode};
 
-/// Reader slots in a shadow word: threads that share a bank. The bit above them stands for threads that
-/// have ended.
-const SLOTS: usize = FULL_BIT as usize - 1;
 const WRITER_SHIFT: u32 = 48;
+/// Of a block that has been written whole; mirrors `slow/shadow.h`.
+const FULL: u64 = 1 << 46;
 /// The agent's stack of a thread, for the dispatcher and slow paths.
 const STACK_BYTES: u64 = 256 << 10;
 /// A second one for signal handling.
@@ -35,6 +34,8 @@ unsafe extern "C" {
     /// In `slow/shadow.h`: logical id of the thread in each slot of each bank; bank of each logical id.
     static mut tt_slot_owner: [[u32; 64]; shadow::MAX_BANKS];
     static mut tt_bank_of: [u8; 1 << 16];
+    /// In `slow/grants.h`.
+    static mut tt_slot_of: [u8; 1 << 16];
 }
 
 /// The agent's record of a thread. Its first part mirrors `slow/shadow.h`.
@@ -44,8 +45,10 @@ pub struct Thread {
     pub mask: u64,
     pub own_word: u64,
     pub bank: u64,
-    /// Address of the thread's page, which %gs points to.
+    /// Address of the thread's page, which %gs points to the end of.
     pub page: u64,
+    /// Its map of grants, right behind the page; 0 = none.
+    grants: u64,
     /// Its index of cells and its table of events, and their state; see `slow/events.h`.
     cells: u64,
     events: u64,
@@ -107,13 +110,18 @@ pub fn renew(mut registry: Held, old: &Thread) -> Option<Box<Thread>> {
     Some(thread)
 }
 
+/// Address of a field of a control block.
+fn place_of(page: u64, offset: i32) -> *mut u64 {
+    page.wrapping_add_signed((offset - control::PAGE).into()) as *mut u64
+}
+
 /// Reads a field of a control block.
 ///
 /// # Safety
 /// `page` must be a thread's page.
 pub unsafe fn field(page: u64, offset: i32) -> u64 {
     // SAFETY: forwarded; fields are aligned words.
-    unsafe { AtomicU64::from_ptr((page + offset as u64) as *mut u64) }.load(Ordering::Relaxed)
+    unsafe { AtomicU64::from_ptr(place_of(page, offset)) }.load(Ordering::Relaxed)
 }
 
 /// Writes a field of a control block.
@@ -122,8 +130,7 @@ pub unsafe fn field(page: u64, offset: i32) -> u64 {
 /// As [`field`].
 pub unsafe fn set_field(page: u64, offset: i32, value: u64) {
     // SAFETY: as above.
-    unsafe { AtomicU64::from_ptr((page + offset as u64) as *mut u64) }
-        .store(value, Ordering::Relaxed);
+    unsafe { AtomicU64::from_ptr(place_of(page, offset)) }.store(value, Ordering::Relaxed);
 }
 
 /// Prepares a thread created by `parent` (`None`: the initial thread). `None` when there is no id,
@@ -139,18 +146,19 @@ fn prepare_on(stacks: Option<u64>, parent: Option<u32>, start_routine: u64) -> O
     if id >= MAX_THREADS {
         return None;
     }
-    let (bank, slot) = take_slot()?;
-    let Some(stacks) = stacks.or_else(take_stacks) else {
+    let (bank, slot) = take_slot(id)?;
+    let found = stacks.or_else(take_stacks).zip(grants::take(bank, slot, id));
+    let Some((stacks, (page, grants))) = found else {
         REGISTRY.lock().slots[bank][slot] = Slot::Free;
         return None;
     };
     header.threads.store(id as u32 + 1, Ordering::Relaxed);
-    let page = session::page(id);
     // SAFETY: the page is ours alone until the thread runs; the slot is ours.
     unsafe {
         tt_slot_owner[bank][slot] = id as u32;
         tt_bank_of[id] = bank as u8;
-        let p = &*page;
+        tt_slot_of[id] = slot as u8;
+        let p = &*(page as *const ThreadPage);
         p.parent.store(parent.unwrap_or(u32::MAX), Ordering::Relaxed);
         p.start_routine.store(start_routine, Ordering::Relaxed);
         p.started_ns.store(sys::now_ns(), Ordering::Relaxed);
@@ -160,10 +168,11 @@ fn prepare_on(stacks: Option<u64>, parent: Option<u32>, start_routine: u64) -> O
     // Undirected words hold nothing but the thread.
     let own_word = match counting::mode() {
         mode::UNDIRECTED => id as u64 + 1,
-        _ => (id as u64 + 1) << WRITER_SHIFT | 1 << FULL_BIT | mask,
+        _ => (id as u64 + 1) << WRITER_SHIFT | FULL | mask,
     };
-    let mut thread = Thread::new(id as u64, page as u64, stacks);
+    let mut thread = Thread::new(id as u64, page, stacks);
     (thread.mask, thread.own_word, thread.bank) = (mask, own_word, bank as u64);
+    thread.grants = grants;
     thread.slot = Some((bank, slot));
     Some(install(thread))
 }
@@ -189,9 +198,6 @@ fn install(thread: Thread) -> Box<Thread> {
     let signal_top = thread.stacks + XSAVE_BYTES + SIGNAL_STACK_BYTES;
     for (offset, value) in [
         (control::SELF, thread.page),
-        (control::MASK, thread.mask),
-        (control::OWN_WORD, thread.own_word),
-        (control::BANK_BASE8, shadow::base_of(thread.bank as usize) / 8),
         (control::WRITTEN_BASE8, shadow::written() / 8),
         (control::SITES_BASE4, shadow::last_sites() / 4),
         (control::THREAD, &raw const *thread as u64),
@@ -208,13 +214,24 @@ fn install(thread: Thread) -> Box<Thread> {
     thread
 }
 
-/// A slot for a new thread: a free one, one left by exited threads, or the first of a new bank.
-fn take_slot() -> Option<(usize, usize)> {
+/// Makes ready what the next threads need, before the program forbids it.
+pub fn make_ready() {
+    let registry = REGISTRY.lock();
+    let Some(slots) = registry.slots.first() else { return };
+    let free = (0..SLOTS).filter(|slot| slots[*slot] == Slot::Free);
+    grants::make_ready(free, session::header().threads.load(Ordering::Relaxed) as usize);
+}
+
+/// A slot for the thread that gets this id: one that is ready, a free one, one left by exited threads, or the first of a new bank.
+fn take_slot(id: usize) -> Option<(usize, usize)> {
     let mut registry = REGISTRY.lock();
     if registry.slots.is_empty() {
         registry.slots.push([Slot::Free; SLOTS]);
     }
-    let found = registry.find(Slot::Free).or_else(|| {
+    let ready =
+        |slot: &usize| registry.slots[0][*slot] == Slot::Free && grants::is_ready(0, *slot, id);
+    let ready = (0..SLOTS).find(ready).map(|slot| (0, slot));
+    let found = ready.or_else(|| registry.find(Slot::Free)).or_else(|| {
         registry.reuse_left()?;
         registry.find(Slot::Free)
     });
@@ -237,20 +254,42 @@ impl Registry {
         })
     }
 
+    /// Slots of a bank whose threads have left them and are not there any more: until then a thread's page
+    /// lies below the slot's map. One that has said that it exits will be gone soon.
+    fn left(&self, bank: usize) -> u64 {
+        const PATIENCE: usize = 64;
+        let slots = self.slots[bank].iter().enumerate();
+        let gone = || {
+            let left = slots
+                .clone()
+                .filter(|(slot, s)| **s == Slot::Left && grants::is_vacant(bank, *slot));
+            left.fold(0, |mask, (slot, _)| mask | 1 << slot)
+        };
+        let found = (0..PATIENCE).map(|_| gone()).find(|mask| {
+            if *mask == 0 {
+                sys::yield_processor();
+            }
+            *mask != 0
+        });
+        found.unwrap_or(0)
+    }
+
     /// Frees the slots that exited threads have left in the first bank that has any. Their readings
     /// are kept elsewhere, as far as there is room.
     fn reuse_left(&mut self) -> Option<()> {
         let (bank, _) = self.find(Slot::Left)?;
-        let slots = &mut self.slots[bank];
-        let left = slots.iter().enumerate().filter(|(_, s)| **s == Slot::Left);
-        let mask = left.fold(0, |mask, (slot, _)| mask | 1 << slot);
+        let mask = self.left(bank);
+        if mask == 0 {
+            return None;
+        }
         // Undirected words hold no slots.
         let forgotten = match counting::mode() {
             mode::UNDIRECTED => 0,
             _ => shadow::depart::readers(bank, mask)?,
         };
         session::header().readers_forgotten.fetch_add(forgotten, Ordering::Relaxed);
-        slots.iter_mut().filter(|s| **s == Slot::Left).for_each(|s| *s = Slot::Free);
+        let slots = self.slots[bank].iter_mut().enumerate();
+        slots.filter(|(slot, _)| mask >> slot & 1 != 0).for_each(|(_, s)| *s = Slot::Free);
         Some(())
     }
 }
@@ -292,7 +331,7 @@ pub fn set_deliver(address: u64) {
 pub fn attach(thread: &mut Thread) -> bool {
     thread.tid = sys::tid();
     // SAFETY: the page is this thread's; %gs is not used by the program.
-    let ok = unsafe { sys::set_gs(thread.page) };
+    let ok = unsafe { sys::set_gs(thread.page + session_page_bytes()) };
     thread.shared().tid.store(thread.tid, Ordering::Relaxed);
     thread.save_name();
     ok
@@ -308,6 +347,7 @@ impl Thread {
             own_word: 0,
             bank: 0,
             page,
+            grants: 0,
             cells,
             events: cells + CELLS_BYTES,
             cell_chunk: 0,
@@ -352,6 +392,7 @@ impl Thread {
         let mut registry = REGISTRY.lock();
         if let Some((bank, slot)) = self.slot {
             registry.slots[bank][slot] = Slot::Left;
+            grants::leave(bank, slot);
         }
         registry.free_stacks.push((self.tid, self.stacks));
     }
@@ -376,6 +417,7 @@ impl Thread {
             // Still the last id: callers serialise.
             session::header().threads.store(self.id as u32, Ordering::Relaxed);
             registry.slots[bank][slot] = Slot::Free;
+            grants::leave(bank, slot);
         }
         registry.free_stacks.push((NOBODY, self.stacks));
     }
@@ -388,8 +430,10 @@ const NOBODY: u32 = 0x3fff_ffff;
 /// creator's until then.
 pub fn own_page() -> u64 {
     let page: u64;
-    // SAFETY: %gs points to a page whose first word is its address.
-    unsafe { core::arch::asm!("mov {}, gs:[0]", out(reg) page, options(nostack, readonly)) };
+    // SAFETY: %gs points to the end of a page whose first word is its address.
+    unsafe {
+        core::arch::asm!("mov {}, gs:[{}]", out(reg) page, const control::SELF, options(nostack, readonly))
+    };
     page
 }
 

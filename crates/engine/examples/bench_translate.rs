@@ -5,7 +5,7 @@
 use engine::cache::Stubs;
 use engine::indirect::{BYTES, Tables};
 use engine::superblock::Superblock;
-use engine::{Engine, Host, Mode, Options, Shadow};
+use engine::{Engine, Host, Mode, Options};
 use iced_x86::FlowControl;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -118,7 +118,7 @@ fn main() {
     // SAFETY: a fresh mapping.
     let table = unsafe { libc::mmap(std::ptr::null_mut(), BYTES as usize, 3, flags, -1, 0) };
     let table = i32::try_from(table as u64).expect("MAP_32BIT gives low memory");
-    let options = Options::new(mode, 6, Shadow::Near { base: 0x7fe0_0000 }, 0);
+    let options = Options::new(mode, 6, 0);
     let mut best = Duration::MAX;
     let mut told = String::new();
     for _ in 0..rounds {

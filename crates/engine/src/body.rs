@@ -65,11 +65,8 @@ pub(crate) type Branches = Few<usize, 6>;
 pub(crate) struct Slow<'a> {
     /// rel32s of the tests that fail.
     pub failures: Branches,
-    /// rel32 of the jump taken when the window is not aligned, and the offset to go on at once its
-    /// highest byte has been asked about.
-    pub unaligned: Option<(usize, usize)>,
-    /// rel32 of the jump for addresses that no program has: there is nothing to ask.
-    pub wild: Option<usize>,
+    /// rel32 of the look at two blocks, if that was asked first.
+    pub quick: Option<usize>,
     /// Offset after the check.
     pub resume: usize,
     pub check: &'a Check,
@@ -226,7 +223,7 @@ impl<'a> Body<'a> {
         if self.hook {
             self.emitter.store(RDX, control::START_ROUTINE);
         }
-        if !tests.words.is_empty() {
+        if !tests.quick.is_empty() {
             self.emit_head(tests)?;
         }
         let counted_at = count.then(|| self.flags_dead()).flatten();

@@ -1,10 +1,10 @@
-//! What is asked when a write check's words say no: are these bytes all that has been written?
+//! What is asked when a write check finds no grant: are these bytes all that has been written?
 //!
-//! A word says at a glance that its block is this thread's and written whole, which most writes find
-//! true: of stacks, of objects that have been initialised, of buffers in use. Of other blocks the
+//! A grant says that its block is this thread's and written whole, which most writes find true: of
+//! stacks, of objects that have been initialised, of buffers in use. Of other blocks the
 //! bytes are asked about here, in the cold part. A thread that fills a block finds its bytes missing
 //! once for each store, so that stays in the cache, too: they are noted in the shadow, and the store's
-//! code site as the last that added any. The slow path declares a block whole when it is written once
+//! code site as the last that added any. The slow path grants a whole block when it is written once
 //! more: many a buffer is filled just once before another thread has it. (Of blocks larger than lines,
 //! when a line has been filled.)
 //!
@@ -12,7 +12,7 @@
 
 use crate::body::{Body, Branches, Result, SPILLS, Slow};
 use crate::control;
-use crate::options::{LINE_SHIFT, Mode};
+use crate::options::{ADDRESS_BITS, LINE_SHIFT, Mode};
 use crate::probe::{Written, up_to};
 use crate::probing::{JE, JNE, bits};
 use crate::recovery::Parked;
@@ -26,7 +26,7 @@ struct Second {
 }
 
 impl Body<'_> {
-    /// Emits it where the check's tests of words fail. Returns the rel32s that lead on to the slow
+    /// Emits it where the check finds no grant. Returns the rel32s that lead on to the slow
     /// path, whose code must follow.
     pub fn emit_bytes_question(&mut self, slow: &Slow) -> Result<Branches> {
         let check = slow.check;
@@ -38,9 +38,12 @@ impl Body<'_> {
         let registers = [slow.register, second.register];
         let a = regs::full(slow.register);
         self.emitter.address(a, &slow.check.key, slow.displacement)?;
-        self.emitter.copy_register(second.register, a);
         let mut onward = Branches::default();
-        onward.push(self.emit_taken(second.register)?);
+        if check.elements.is_some() {
+            onward.push(self.emit_wildness(registers));
+        }
+        self.emitter.copy_register(second.register, a);
+        onward.push(self.emit_own(second.register)?);
         let crossing = match slow.check.may_cross {
             true => Some(self.emit_crossing(slow, registers)?),
             false => None,
@@ -71,6 +74,14 @@ impl Body<'_> {
             self.emitter.mark(slow.pc, slow.parked);
         }
         Ok(onward)
+    }
+
+    /// An operand whose elements are all left out may be anywhere, even where there is no shadow: whether
+    /// the address in the first register is beyond those that programs have.
+    fn emit_wildness(&mut self, [address, other]: [usize; 2]) -> usize {
+        self.emitter.copy_register(other, regs::full(address));
+        self.emitter.shift_right(other, ADDRESS_BITS);
+        self.emitter.open_branch(&JNE)
     }
 
     /// Whether a block is declared whole by the write after the one that fills it.
@@ -137,7 +148,7 @@ impl Body<'_> {
         self.emitter.address(regs::full(registers[0]), &check.key, last)?;
         let bytes = Written::UpTo(up_to(check.written, check.span));
         failures.extend(self.emit_written(registers, bytes)?);
-        failures.push(self.emit_taken(registers[0])?);
+        failures.push(self.emit_own(registers[0])?);
         Ok(failures)
     }
 

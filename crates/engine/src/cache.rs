@@ -236,7 +236,7 @@ fn deliver() -> (Vec<u8>, Vec<u8>) {
     before.extend([0, 0, 0, 0]);
     before.extend(gs(0x8b, 6, control::SELF)); // mov rsi, gs:[SELF]
     before.extend([0x48, 0x8d, 0xb6]); // lea rsi, [rsi + SIGMASK]
-    before.extend(control::SIGMASK.to_le_bytes());
+    before.extend((control::SIGMASK - control::PAGE).to_le_bytes());
     before.extend([0xb8, 14, 0, 0, 0]); // mov eax, SYS_rt_sigprocmask
     before.extend([0xbf, 2, 0, 0, 0]); // mov edi, SIG_SETMASK
     before.extend([0xba, 0, 0, 0, 0]); // mov edx, 0

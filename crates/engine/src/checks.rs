@@ -1,7 +1,7 @@
 //! Which checks a superblock needs.
 //!
 //! A check covers a *window*: at most one block of bytes at an address known up to a constant. It
-//! asks the shadow at both ends, so it knows both blocks that the window may touch. An access is
+//! asks about the block of its lowest byte and, if it may touch two, the next one. An access is
 //! covered by an earlier check of the same superblock whose window holds it. Checks before a barrier
 //! (atomic, fence, pause) cover nothing after it.
 //!
@@ -50,18 +50,6 @@ impl Check {
         self.displacement.wrapping_add(self.span)
     }
 
-    /// How to find out whether it touches two blocks.
-    pub fn crossing(&self) -> Crossing {
-        let whole = |m: &Member| m.bytes == self.span;
-        if !self.may_cross {
-            Crossing::Impossible
-        } else if matches!(self.span, 2 | 4 | 8) && self.members.iter().all(whole) {
-            Crossing::IfUnaligned
-        } else {
-            Crossing::Possible
-        }
-    }
-
     /// Registers that its address is made of, or that the slow path is told of: they must be in place.
     pub fn registers(&self) -> u16 {
         key_registers(&self.key) | self.elements.as_ref().map_or(0, Elements::registers)
@@ -70,15 +58,6 @@ impl Check {
     /// Whether there is nothing to ask: what is touched is known to the slow path only.
     pub fn is_always_slow(&self) -> bool {
         self.elements.is_some_and(|e| !e.in_one_piece())
-    }
-
-    /// Instructions that it costs when it passes.
-    fn cost(&self) -> usize {
-        match self.crossing() {
-            Crossing::Impossible => 5,
-            Crossing::IfUnaligned => 7,
-            Crossing::Possible => 10,
-        }
     }
 
     /// Whether both may touch the same block at addresses made of the same registers.
@@ -96,15 +75,6 @@ impl Check {
         let bytes = || other.written << at & !self.written == 0;
         inside && strong && (mode != Mode::Detail || !other.exclusive || bytes())
     }
-}
-
-/// Whether a check's window touches two blocks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Crossing {
-    Impossible,
-    /// One variable of a size that compilers align: only if this one is not aligned.
-    IfUnaligned,
-    Possible,
 }
 
 /// The accesses of a superblock and where it may be left.
@@ -294,7 +264,7 @@ fn merge(earlier: &mut [Check], new: &Check, options: &Options) -> bool {
 /// Some of a block's checks.
 type Positions = Few<usize, 8>;
 
-/// Joins checks of one kind and segment that fit into one window, where that saves probes.
+/// Joins checks of one kind and segment that fit into one window.
 fn group(checks: &mut Vec<Check>, options: &Options) {
     if checks.len() < 2 {
         return;
@@ -310,9 +280,6 @@ fn group(checks: &mut Vec<Check>, options: &Options) {
             continue;
         }
         let joined = join(members.iter().map(|&y| &checks[y]), options);
-        if members.iter().map(|&y| checks[y].cost()).sum::<usize>() <= joined.cost() {
-            continue;
-        }
         members.iter().for_each(|&y| dead[y] = true);
         dead[x] = false;
         checks[x] = joined;

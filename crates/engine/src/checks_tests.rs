@@ -1,6 +1,6 @@
 use super::*;
 use crate::liveness::{self, Live};
-use crate::options::{Options, Shadow};
+use crate::options::Options;
 use iced_x86::{Decoder, DecoderOptions};
 
 fn plan_of(bytes: &[u8], disabled: u32) -> Vec<Check> {
@@ -12,7 +12,7 @@ fn plan_as(mode: Mode, bytes: &[u8], disabled: u32) -> Vec<Check> {
     let nothing = Live { regs: 0, flags: 0 };
     let live = liveness::analyse(&all, nothing, &mut |_| Live::ALL, true, false);
     let surveyed = survey(&all, &live, true);
-    let options = Options::new(mode, 6, Shadow::Far, disabled);
+    let options = Options::new(mode, 6, disabled);
     plan(&surveyed, &surveyed.accesses, &live, &options, &|_| false)
 }
 
@@ -57,12 +57,12 @@ fn an_access_larger_than_a_block_has_several_windows() {
         aligned: false,
         elements: None,
     };
-    let options = |shift| Options::new(Mode::Matrix, shift, Shadow::Far, 0);
+    let options = |shift| Options::new(Mode::Matrix, shift, 0);
     let of = |a: &Access, shift| windows(a, &options(shift)).collect::<Vec<_>>();
     assert_eq!(of(&a, 4), [(0, 16, true), (16, 16, true), (32, 16, true), (48, 16, true)]);
     assert_eq!(of(&a, 6), [(0, 64, true)]);
     assert_eq!(of(&Access { aligned: true, ..a }, 6), [(0, 64, false)]);
-    let trace = Options::new(Mode::Trace, 4, Shadow::Far, 0);
+    let trace = Options::new(Mode::Trace, 4, 0);
     assert_eq!(windows(&a, &trace).count(), 1);
 }
 

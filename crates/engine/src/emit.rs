@@ -7,7 +7,7 @@
 use crate::control;
 use crate::encode;
 use crate::liveness;
-use crate::options::{FAR_ADDRESS_BITS, Options, Shadow};
+use crate::options::Options;
 use crate::recovery::{Entry, Parked};
 use crate::regs;
 use crate::track::Key;
@@ -51,8 +51,8 @@ pub struct Emitter {
     encoder: Option<Encoder>,
     base: u64,
     entries: Vec<Entry>,
-    shadow: Shadow,
     block_shift: u32,
+    bmi2: bool,
 }
 
 impl Emitter {
@@ -62,8 +62,8 @@ impl Emitter {
             encoder: None,
             base,
             entries: Vec::with_capacity(ENTRIES),
-            shadow: options.shadow,
             block_shift: options.block_shift,
+            bmi2: options.bmi2,
         }
     }
 
@@ -125,11 +125,6 @@ impl Emitter {
         encode::shift(false, register, bits, &mut self.code);
     }
 
-    /// `bts r64, bit`
-    pub fn set_bit(&mut self, register: usize, bit: i32) {
-        encode::set_bit(register, bit, &mut self.code);
-    }
-
     /// `test r32, bits` or its one-byte form.
     pub fn test_low(&mut self, register: usize, bits: u32) {
         encode::test_low(register, bits, &mut self.code);
@@ -168,15 +163,6 @@ impl Emitter {
     /// `mov r64, gs:[offset]`
     pub fn load(&mut self, register: usize, offset: i32) {
         self.gs_operand(0x8b, register, offset);
-    }
-
-    /// `cmp r64, gs:[OWN_WORD]` or `test gs:[MASK], r64`: the test of a check.
-    pub fn test_word(&mut self, register: usize, exclusive: bool) {
-        if exclusive {
-            self.gs_operand(0x3b, register, control::OWN_WORD);
-        } else {
-            self.gs_operand(0x85, register, control::MASK);
-        }
     }
 
     /// `mov qword gs:[offset], imm32` (sign-extended)
@@ -284,56 +270,50 @@ impl Emitter {
         self.instruction(&Instruction::with2(Code::Lea_r64_m, r, m)?)
     }
 
-    /// Loads the shadow word of the named address into a register; changes flags.
-    pub fn shadow_word(
+    /// Puts the number of the named address's block into a register, of which the low half counts;
+    /// changes flags.
+    pub fn block(
         &mut self,
         register: usize,
         key: &Key,
         displacement: i64,
     ) -> Result<(), IcedError> {
         let r = regs::full(register);
-        if key.base == Register::None && key.index == Register::None && !key.fs {
-            let address = match self.shadow {
-                Shadow::Near { .. } => displacement as u64,
-                Shadow::Far => displacement as u64 & ((1 << FAR_ADDRESS_BITS) - 1),
-            };
-            let block = address >> self.block_shift;
-            self.instruction(&Instruction::with2(Code::Mov_r64_imm64, r, block)?)?;
-        } else {
-            self.address(r, key, displacement)?;
-            return self.word_of_address(register);
+        let none = Register::None;
+        if key.base == none && key.index == none && !key.fs {
+            let block = displacement as u64 >> self.block_shift;
+            let number =
+                Instruction::with2(Code::Mov_r32_imm32, r.full_register32(), block as u32)?;
+            return self.instruction(&number);
         }
-        self.word_of_block(register)
+        let is_plain = !key.fs && key.index == none && displacement == 0 && key.base.is_gpr64();
+        if is_plain && self.bmi2 {
+            let shift = self.block_shift;
+            let rotate = Instruction::with3(Code::VEX_Rorx_r64_rm64_imm8, r, key.base, shift)?;
+            return self.instruction(&rotate);
+        }
+        self.address(r, key, displacement)?;
+        self.block_of_address(register)
     }
 
-    /// Replaces the address in a register by its block's shadow word; changes flags.
-    pub fn word_of_address(&mut self, register: usize) -> Result<(), IcedError> {
-        let mut shift = self.block_shift;
-        if self.shadow == Shadow::Far {
-            let folded = u64::BITS - FAR_ADDRESS_BITS;
-            encode::shift(true, register, folded, &mut self.code);
-            shift += folded;
-        }
-        encode::shift(false, register, shift, &mut self.code);
-        self.word_of_block(register)
+    /// The same for the address in the register itself.
+    pub fn block_of_address(&mut self, register: usize) -> Result<(), IcedError> {
+        encode::shift(false, register, self.block_shift, &mut self.code);
+        Ok(())
     }
 
-    /// Replaces the block number in a register by its shadow word.
-    fn word_of_block(&mut self, register: usize) -> Result<(), IcedError> {
-        let r = regs::full(register);
-        let base = match self.shadow {
-            Shadow::Near { base } => base,
-            Shadow::Far => {
-                self.add_field(register, control::BANK_BASE8);
-                0
-            }
-        };
-        let word = (Register::None, r, 8, base.into());
-        if encode::with_place(true, register, word, &mut self.code) {
-            return Ok(());
+    /// `test byte gs:[r32], bit`: whether the block in a register is granted; zero = no.
+    pub fn test_grant(&mut self, register: usize, bit: u8) {
+        self.bytes(&[0x65, 0x67]);
+        if register >= 8 {
+            self.bytes(&[0x41]);
         }
-        let word = MemoryOperand::new(Register::None, r, 8, base.into(), 8, false, Register::None);
-        self.instruction(&Instruction::with2(Code::Mov_r64_rm64, r, word)?)
+        let rm = (register & 7) as u8;
+        match rm {
+            4 => self.bytes(&[0xf6, 0x04, 0x24, bit]),
+            5 => self.bytes(&[0xf6, 0x45, 0x00, bit]),
+            _ => self.bytes(&[0xf6, rm, bit]),
+        }
     }
 
     /// `add r64, gs:[offset]`

@@ -104,12 +104,6 @@ pub fn shift(left: bool, register: usize, bits: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0x48 | (register >> 3) as u8, 0xc1, modrm, bits as u8]);
 }
 
-/// `bts r64, bit`
-pub fn set_bit(register: usize, bit: i32, out: &mut Vec<u8>) {
-    let modrm = 0xe8 | (register & 7) as u8;
-    out.extend_from_slice(&[0x48 | (register >> 3) as u8, 0x0f, 0xba, modrm, bit as u8]);
-}
-
 /// `test r32, bits` or its one-byte form.
 pub fn test_low(register: usize, bits: u32, out: &mut Vec<u8>) {
     let (high, low) = ((register >> 3) as u8, (register & 7) as u8);
@@ -427,8 +421,6 @@ mod tests {
                 let i = back(&|out| shift(left, k, 20, out));
                 assert_eq!((i.code(), i.op0_register(), i.immediate(1)), (code, r, 20));
             }
-            let i = back(&|out| set_bit(k, 47, out));
-            assert_eq!((i.code(), i.op0_register(), i.immediate(1)), (Code::Bts_rm64_imm8, r, 47));
             for (bits, bytes) in [(0x40, 1), (0xff, 1), (0x100, 4), (0xffff_fff0, 4)] {
                 let i = back(&|out| test_low(k, bits, out));
                 assert_eq!((i.mnemonic(), i.immediate32() & bits), (Mnemonic::Test, bits));

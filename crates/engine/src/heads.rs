@@ -5,17 +5,16 @@
 
 use crate::body::{Body, Result, SPILLS, parked_with};
 use crate::loops::{HeadCheck, HeadTests};
+use crate::probe::Written;
 use crate::probing::{bits, key_registers};
 use crate::regs::{self, RSP};
 use alloc::vec::Vec;
 
 /// A head that has been emitted and lacks its cold part.
 pub(crate) struct Head {
-    /// rel32s of the tests after which the ordinary body runs.
-    failures: Vec<usize>,
-    /// rel32s of the tests after which the bytes are asked about.
+    /// rel32s of the quick tests.
     doubts: Vec<usize>,
-    bytes: Vec<HeadCheck>,
+    exact: Vec<HeadCheck>,
     /// Offset of the loop's body with the borrowed registers not yet restored.
     passed: usize,
     /// Two registers for the tests, and those of them that are borrowed.
@@ -27,9 +26,9 @@ impl Body<'_> {
     /// Tests the ranges of a versioned loop; a failure goes to the ordinary body.
     pub fn emit_head(&mut self, tests: &HeadTests) -> Result<()> {
         let pc = self.source.pc;
-        let all = || tests.words.iter().chain(&tests.bytes);
+        let all = || tests.quick.iter().chain(&tests.exact);
         let used = all().fold(regs::bit(RSP), |set, h| set | key_registers(&h.key));
-        let wanted = if tests.bytes.is_empty() { 1 } else { 2 };
+        let wanted = 1 + usize::from(all().any(|h| h.probe.written != Written::Any));
         let free = !self.liveness.live[0].regs & !used;
         let mut registers = [0; 2];
         let mut candidates = bits(free).chain(bits(!used & !free));
@@ -40,33 +39,30 @@ impl Body<'_> {
             }
         }
         let spilled = self.spilled;
-        let (mut failures, mut doubts) = (Vec::new(), Vec::new());
-        for h in &tests.words {
-            let rel32s = self.emit_probe(registers, &h.key, &h.probe)?;
-            let doubtful = h.probe.exclusive && !tests.bytes.is_empty();
-            if doubtful { &mut doubts } else { &mut failures }.extend(rel32s);
+        let mut doubts = Vec::new();
+        for h in &tests.quick {
+            doubts.extend(self.emit_probe(registers, &h.key, &h.probe)?);
         }
-        let (bytes, passed) = (tests.bytes.clone(), self.emitter.len());
-        self.head = Some(Head { failures, doubts, bytes, passed, registers, spilled });
+        let (exact, passed) = (tests.exact.clone(), self.emitter.len());
+        self.head = Some(Head { doubts, exact, passed, registers, spilled });
         self.release(pc);
         Ok(())
     }
 
-    /// The cold part: blocks that are this thread's, but not written whole, may have been written
-    /// where it matters. When a test fails for good, one iteration of the ordinary body runs.
+    /// The cold part: what is tested exactly. When a test fails for good, one iteration of the ordinary
+    /// body runs.
     pub fn finish_head(&mut self) -> Result<()> {
         let (Some(mut head), Some(again)) = (self.head.take(), self.again) else { return Ok(()) };
         let pc = self.source.pc;
         self.emitter.mark(pc, parked_with(head.spilled));
-        if !head.doubts.is_empty() {
-            self.lead_here(&head.doubts);
-            for h in &head.bytes {
-                head.failures.extend(self.emit_probe(head.registers, &h.key, &h.probe)?);
-            }
-            let rel32 = self.emitter.open_branch(&[0xe9]);
-            self.fixups.push((rel32, head.passed as i64));
+        self.lead_here(&head.doubts);
+        let mut failures = Vec::new();
+        for h in &head.exact {
+            failures.extend(self.emit_probe(head.registers, &h.key, &h.probe)?);
         }
-        self.lead_here(&head.failures);
+        let rel32 = self.emitter.open_branch(&[0xe9]);
+        self.fixups.push((rel32, head.passed as i64));
+        self.lead_here(&failures);
         for (slot, offset) in SPILLS.into_iter().enumerate() {
             if let Some(register) = head.spilled[slot].take() {
                 self.emitter.load(register, offset);

@@ -180,7 +180,7 @@ fn add_to_rcx(e: &mut Emitter, value: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Mode, Shadow};
+    use crate::options::Mode;
     use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 
     /// A table in low memory.
@@ -198,7 +198,7 @@ mod tests {
         let t = table();
         // SAFETY: mapped.
         unsafe { t.clear(77) };
-        let options = Options::new(Mode::Matrix, 6, Shadow::Far, 0);
+        let options = Options::new(Mode::Matrix, 6, 0);
         let target = 0x5555_1234_5678;
         // SAFETY: mapped.
         let pad = unsafe { t.pad(target, 0x10_0000, &options, 3, 0x20_0000) };

@@ -36,6 +36,7 @@ pub mod engine;
 mod entries;
 mod few;
 mod generation;
+pub mod grants;
 mod handing;
 mod heads;
 pub mod indirect;
@@ -53,5 +54,5 @@ pub mod track;
 pub mod translate;
 
 pub use engine::{Engine, Host, Resolved};
-pub use options::{Mode, Options, Shadow};
+pub use options::{Mode, Options};
 pub use translate::SYSCALL_BYTES;

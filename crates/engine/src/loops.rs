@@ -37,11 +37,12 @@ pub struct HeadCheck {
 /// What the head of a versioned loop tests.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct HeadTests {
-    /// The words of all blocks.
-    pub words: Vec<HeadCheck>,
-    /// Where the words say that blocks are not written whole: the bytes. Empty if bytes are not told
-    /// apart.
-    pub bytes: Vec<HeadCheck>,
+    /// Two blocks at a time, perhaps one too many.
+    pub quick: Vec<HeadCheck>,
+    /// Where that fails: each block for itself, and the bytes of those that are not written whole.
+    pub exact: Vec<HeadCheck>,
+    /// Addresses whose blocks are asked about, one way or the other.
+    pub addresses: usize,
 }
 
 /// An access whose addresses are known at the head.
@@ -89,8 +90,7 @@ pub fn version(
         touches.push(Touch { position, key, displacement, bytes, exclusive });
     }
     let head = cover(&touches, options);
-    let tests = head.words.len();
-    if tests == 0 || tests > MOST_HEAD_CHECKS {
+    if !(1..=MOST_HEAD_CHECKS).contains(&head.quick.len()) {
         return None;
     }
     let iterations = plan.snapshots.len() / body;
@@ -98,7 +98,7 @@ pub fn version(
         // Where iterations have blocks of their own, testing many ahead saves nothing, and is in vain
         // when the loop ends before them.
         touches.retain(|t| t.position < body * iterations / 2);
-        if tests * 4 > cover(&touches, options).words.len() * 7 {
+        if head.addresses * 4 > cover(&touches, options).addresses * 7 {
             return None;
         }
     }
@@ -137,11 +137,14 @@ fn cover(touches: &[Touch], options: &Options) -> HeadTests {
         }
         let (key, exclusive) = (touches[x].key, touches[x].exclusive);
         let check = |probe| HeadCheck { key, probe };
-        head.words
-            .extend(cover_blocks(&stream, options.window(), exclusive).into_iter().map(check));
-        if options.mode == Mode::Detail && exclusive {
-            head.bytes.extend(cover_bytes(&stream, options.window()).into_iter().map(check));
-        }
+        let words = cover_blocks(&stream, options.window(), exclusive);
+        head.addresses += words.len();
+        head.quick.extend(in_pairs(&words, options.block_bytes()).map(check));
+        let exact = match options.mode == Mode::Detail && exclusive {
+            true => cover_bytes(&stream, options.window()),
+            false => words,
+        };
+        head.exact.extend(exact.into_iter().map(check));
     }
     head
 }
@@ -177,8 +180,21 @@ fn cover_blocks(stream: &[&Touch], window: i64, exclusive: bool) -> Vec<Probe> {
         chosen.push(points[next]);
         next += 1;
     }
-    let probe = |displacement| Probe { displacement, exclusive, written: Written::Any };
+    let probe =
+        |displacement| Probe { displacement, exclusive, pair: false, written: Written::Any };
     chosen.into_iter().map(probe).collect()
+}
+
+/// The same in fewer probes: where the next one is at most a block away, one for both.
+fn in_pairs(probes: &[Probe], block: i64) -> impl Iterator<Item = Probe> + '_ {
+    let mut rest = probes;
+    core::iter::from_fn(move || {
+        let (first, others) = rest.split_first()?;
+        let near = |next: &Probe| next.displacement.wrapping_sub(first.displacement) <= block;
+        let pair = others.first().is_some_and(near);
+        rest = &others[usize::from(pair)..];
+        Some(Probe { pair, ..*first })
+    })
 }
 
 /// What is asked about written bytes: runs without a gap line by line, other windows by their bytes.
@@ -205,7 +221,7 @@ fn cover_bytes(stream: &[&Touch], window: i64) -> Vec<Probe> {
 }
 
 fn ask(displacement: i64, written: Written) -> Probe {
-    Probe { displacement, exclusive: true, written }
+    Probe { displacement, exclusive: true, pair: false, written }
 }
 
 /// A window: what is written from its lowest byte on, and what up to its highest, should the window lie
@@ -239,7 +255,6 @@ fn cover_run(low: i64, end: i64, probes: &mut Vec<Probe>) {
 mod tests {
     use super::*;
     use crate::liveness::{self, Live};
-    use crate::options::Shadow;
     use crate::superblock::Superblock;
     use iced_x86::{Decoder, DecoderOptions, Instruction};
 
@@ -266,17 +281,17 @@ mod tests {
         let all = source.unrolled(times).instructions;
         let nothing = Live { regs: 0, flags: 0 };
         let live = liveness::analyse(&all, nothing, &mut |_| nothing, true, false);
-        let options = Options::new(mode, 6, Shadow::Far, 0);
+        let options = Options::new(mode, 6, 0);
         version(&checks::survey(&all, &live, true), &live, n, &options)
     }
 
     #[test]
-    fn a_stream_is_tested_at_both_ends_of_its_range() {
+    fn a_stream_is_tested_from_one_end_of_its_range_to_the_other() {
         // mov rax,[rdi]; add rdi,8; cmp rdi,rsi; jne top
         let v = versioned(&[0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 8, 0x48, 0x39, 0xf7, 0x75, 0xf4])
             .unwrap();
-        let at: Vec<i64> = v.head.words.iter().map(|h| h.probe.displacement).collect();
-        assert_eq!(at, [0, 63]);
+        let at: Vec<i64> = v.head.quick.iter().map(|h| h.probe.displacement).collect();
+        assert_eq!(at, [0]);
         assert!(v.rest.is_empty());
     }
 
@@ -286,7 +301,7 @@ mod tests {
         let body = [0x48, 0x8b, 0x07, 0x48, 0x83, 0xef, 0x80, 0x48, 0x39, 0xf7, 0x75, 0xf4];
         assert!(versioned(&body).is_none());
         let v = versioned_times(4, Mode::Matrix, &body).unwrap();
-        assert_eq!(v.head.words.len(), 8);
+        assert_eq!((v.head.quick.len(), v.head.exact.len()), (4, 8));
     }
 
     #[test]
@@ -299,7 +314,7 @@ mod tests {
         let v = versioned(&body).unwrap();
         let reads: Vec<i64> = v
             .head
-            .words
+            .exact
             .iter()
             .filter(|h| !h.probe.exclusive)
             .map(|h| h.probe.displacement)
@@ -317,12 +332,12 @@ mod tests {
         .unwrap();
         let every_other = 0x0f0f_0f0f_0f0f_0f0f;
         let asked: Vec<_> =
-            v.head.bytes.iter().map(|h| (h.probe.displacement, h.probe.written)).collect();
+            v.head.exact.iter().map(|h| (h.probe.displacement, h.probe.written)).collect();
         let upto = Written::UpTo(every_other << 4);
         assert_eq!(asked, [(0, Written::From(every_other)), (59, upto)]);
-        assert!(v.head.bytes.iter().all(|h| h.probe.exclusive));
-        let words: Vec<i64> = v.head.words.iter().map(|h| h.probe.displacement).collect();
-        assert_eq!(words, [0, 59]);
+        assert!(v.head.exact.iter().all(|h| h.probe.exclusive));
+        let quick: Vec<i64> = v.head.quick.iter().map(|h| h.probe.displacement).collect();
+        assert_eq!(quick, [0]);
     }
 
     /// Whether the probes ask for every byte of the run, wherever lines begin, and for nothing else.

@@ -1,20 +1,7 @@
 //! What the engine is asked to do.
 
-/// Where a block's shadow word lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shadow {
-    /// Word of block b at `base + 8·b` with a base that fits a 32-bit displacement: one instruction.
-    Near { base: i32 },
-    /// Word of block b at `8·(b + gs:[BANK_BASE8])`, b being that of the low [`FAR_ADDRESS_BITS`] of
-    /// the address: two instructions more, any base, many banks.
-    Far,
-}
-
 /// Bits of the addresses that programs have.
 pub const ADDRESS_BITS: u32 = 47;
-/// Bits of an address that tell blocks apart in a far bank: 2 TiB of address space for a bank of
-/// 64-byte blocks, so that there is room for two dozen.
-pub const FAR_ADDRESS_BITS: u32 = 44;
 
 /// What translated code counts, and so which checks it has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,12 +21,6 @@ pub enum Mode {
     Trace,
 }
 
-/// Bits of the bytes-written shadow lie this much above the words (near shadow only): bit 46 of the
-/// address, bit 43 of the index.
-pub const WRITTEN_INDEX_BIT: i32 = 43;
-/// Bit of a shadow word that says that the last writer has written the whole block since it took it; set
-/// in [`control::OWN_WORD`](crate::control::OWN_WORD), and clear in a word only where bytes are told apart.
-pub const FULL_BIT: i32 = 46;
 /// log2 of the line whose bytes one word of the bytes-written shadow describes.
 pub const LINE_SHIFT: u32 = 6;
 
@@ -59,7 +40,6 @@ pub struct Options {
     pub mode: Mode,
     /// log2 of the block in which communication is counted.
     pub block_shift: u32,
-    pub shadow: Shadow,
     /// The processor has BMI2 (shifts by any register).
     pub bmi2: bool,
     /// Use liveness of flags and registers to avoid spills.
@@ -102,13 +82,12 @@ pub mod disable {
 
 impl Options {
     /// Everything on but what `disabled` (bits of [`disable`]) names.
-    pub fn new(mode: Mode, block_shift: u32, shadow: Shadow, disabled: u32) -> Self {
+    pub fn new(mode: Mode, block_shift: u32, disabled: u32) -> Self {
         let traces = mode == Mode::Trace;
         let on = |bit| disabled & bit == 0;
         Self {
             mode,
             block_shift,
-            shadow,
             bmi2: has_bmi2() && on(disable::BMI2),
             liveness: on(disable::LIVENESS),
             // An access that repeats another counts again.

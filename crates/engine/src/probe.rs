@@ -1,7 +1,7 @@
 //! What a check asks the shadow memory at one address.
 //!
-//! A probe looks at the word of the block that holds the address, and for writes with bytes told
-//! apart at the bytes-written shadow: 64 bits per 64-byte line, a bit set for each byte that the
+//! A probe looks at the thread's grant for the block that holds the address, and for writes with bytes
+//! told apart at the bytes-written shadow: 64 bits per 64-byte line, a bit set for each byte that the
 //! line's owner has *not* written since it took the block.
 
 /// The bytes that must have been written already, relative to the probe's address.
@@ -22,8 +22,10 @@ pub enum Written {
 pub struct Probe {
     /// Relative to the key's registers at their version's start.
     pub displacement: i64,
-    /// Whether the word must say that the block is this thread's alone, instead of read.
+    /// Whether the block must be this thread's alone, instead of read.
     pub exclusive: bool,
+    /// The next block, too.
+    pub pair: bool,
     pub written: Written,
 }
 

@@ -1,12 +1,13 @@
-//! Emitting checks: the questions to the shadow, hot and cold.
+//! Emitting checks: the looks at the thread's grants and the questions to the shadow, hot and cold.
 //!
 //! Neighbours: [`checks`](crate::checks) decides what is asked, [`body`](crate::body) where.
 
 use crate::body::{Body, Branches, Result, Slow};
-use crate::checks::{Check, Crossing};
+use crate::checks::Check;
 use crate::control;
 use crate::descriptor;
-use crate::options::{ADDRESS_BITS, FULL_BIT, LINE_SHIFT, Mode, Shadow, WRITTEN_INDEX_BIT};
+use crate::grants;
+use crate::options::{LINE_SHIFT, Mode};
 use crate::probe::{Probe, Written, first};
 use crate::recovery::Parked;
 use crate::regs::{self, RSP};
@@ -55,8 +56,7 @@ impl<'a> Body<'a> {
         let free = !self.liveness.live[k].regs | borrowed;
         let mut slow = Slow {
             failures: Branches::default(),
-            unaligned: None,
-            wild: None,
+            quick: None,
             resume: 0,
             check,
             register,
@@ -68,50 +68,39 @@ impl<'a> Body<'a> {
         if self.options.mode == Mode::Trace || check.is_always_slow() {
             slow.failures.push(self.emitter.open_branch(&[0xe9]));
         } else {
-            if check.elements.is_some() {
-                slow.wild = Some(self.emit_wildness(&slow)?);
-            }
-            self.emit_words_question(&mut slow)?;
+            self.emit_look(&mut slow)?;
         }
         slow.resume = self.emitter.len();
         self.slow.push(slow);
         Ok(())
     }
 
-    /// An operand whose elements are all left out may be anywhere, even where there is no shadow: whether
-    /// it is beyond the addresses that programs have.
-    fn emit_wildness(&mut self, slow: &Slow) -> Result<usize> {
-        let r = regs::full(slow.register);
-        self.emitter.address(r, &slow.check.key, slow.displacement)?;
-        self.emitter.shift_right(slow.register, ADDRESS_BITS);
-        Ok(self.emitter.open_branch(&JNE))
-    }
-
-    /// Asks the word of the window's lowest byte, and that of its highest if it may be another.
-    fn emit_words_question(&mut self, slow: &mut Slow) -> Result<()> {
-        let check = slow.check;
-        match check.crossing() {
-            Crossing::IfUnaligned => {
-                self.emitter.address(regs::full(slow.register), &check.key, slow.displacement)?;
-                self.emit_test_low(slow.register, check.span as u32 - 1)?;
-                let rel32 = self.emitter.open_branch(&JNE);
-                slow.unaligned = Some((rel32, self.emitter.len()));
-                slow.failures.push(self.emit_word(slow.register, check.exclusive)?);
-            }
-            crossing => {
-                slow.failures.push(self.emit_word_at(slow, slow.displacement)?);
-                if crossing == Crossing::Possible {
-                    slow.failures.push(self.emit_word_at(slow, slow.last_byte())?);
-                }
-            }
+    /// Looks at the grant for the window's lowest byte, for two blocks if it may touch two.
+    fn emit_look(&mut self, slow: &mut Slow) -> Result<()> {
+        let check = &slow.check;
+        self.emitter.block(slow.register, &check.key, slow.displacement)?;
+        let rel32 = self.emit_test(slow.register, grants::bit(check.exclusive, check.may_cross));
+        match check.may_cross {
+            true => slow.quick = Some(rel32),
+            false => slow.failures.push(rel32),
         }
         Ok(())
     }
 
-    fn emit_word_at(&mut self, slow: &Slow, displacement: i64) -> Result<usize> {
-        self.emitter.shadow_word(slow.register, &slow.check.key, displacement)?;
-        self.emitter.test_word(slow.register, slow.check.exclusive);
-        Ok(self.open_word_branch(slow.check.exclusive))
+    /// Looks at the grants for the window's lowest and highest byte.
+    fn emit_both_looks(&mut self, slow: &Slow) -> Result<[usize; 2]> {
+        let bit = grants::bit(slow.check.exclusive, false);
+        let mut look = |displacement| -> Result<usize> {
+            self.emitter.block(slow.register, &slow.check.key, displacement)?;
+            Ok(self.emit_test(slow.register, bit))
+        };
+        Ok([look(slow.displacement)?, look(slow.last_byte())?])
+    }
+
+    /// Tests the grant of the block in a register; returns the rel32 that is taken if there is none.
+    fn emit_test(&mut self, register: usize, bit: u8) -> usize {
+        self.emitter.test_grant(register, bit);
+        self.emitter.open_branch(&JE)
     }
 
     /// Asks one probe; returns the rel32s that are taken when the answer is no. The second register
@@ -123,33 +112,20 @@ impl<'a> Body<'a> {
         probe: &Probe,
     ) -> Result<Branches> {
         if probe.written == Written::Any {
-            self.emitter.shadow_word(registers[0], key, probe.displacement)?;
-            self.emitter.test_word(registers[0], probe.exclusive);
-            return Ok([self.open_word_branch(probe.exclusive)].into_iter().collect());
+            self.emitter.block(registers[0], key, probe.displacement)?;
+            let bit = grants::bit(probe.exclusive, probe.pair);
+            return Ok([self.emit_test(registers[0], bit)].into_iter().collect());
         }
         self.emitter.address(regs::full(registers[0]), key, probe.displacement)?;
         let mut failures = self.emit_written(registers, probe.written)?;
-        failures.push(self.emit_taken(registers[0])?);
+        failures.push(self.emit_own(registers[0])?);
         Ok(failures)
     }
 
-    fn open_word_branch(&mut self, exclusive: bool) -> usize {
-        self.emitter.open_branch(if exclusive { &JNE } else { &JE })
-    }
-
-    /// Turns the address in a register into its block's word and tests that.
-    pub fn emit_word(&mut self, register: usize, exclusive: bool) -> Result<usize> {
-        self.emitter.word_of_address(register)?;
-        self.emitter.test_word(register, exclusive);
-        Ok(self.open_word_branch(exclusive))
-    }
-
     /// Whether the address in a register is in a block that is this thread's, written whole or not.
-    pub fn emit_taken(&mut self, register: usize) -> Result<usize> {
-        self.emitter.word_of_address(register)?;
-        self.emitter.set_bit(register, FULL_BIT);
-        self.emitter.test_word(register, true);
-        Ok(self.emitter.open_branch(&JNE))
+    pub fn emit_own(&mut self, register: usize) -> Result<usize> {
+        self.emitter.block_of_address(register)?;
+        Ok(self.emit_test(register, grants::OWN))
     }
 
     /// Tests the bytes-written shadow for the address in the first register, which keeps it.
@@ -194,18 +170,9 @@ impl<'a> Body<'a> {
     pub fn emit_written_operand(&mut self, register: usize) -> Result<MemoryOperand> {
         let r = regs::full(register);
         self.emitter.shift_right(register, LINE_SHIFT);
-        let base = match self.options.shadow {
-            Shadow::Near { base } => {
-                self.emitter.set_bit(register, WRITTEN_INDEX_BIT);
-                base
-            }
-            Shadow::Far => {
-                self.emitter.add_field(register, control::WRITTEN_BASE8);
-                0
-            }
-        };
+        self.emitter.add_field(register, control::WRITTEN_BASE8);
         let none = Register::None;
-        Ok(MemoryOperand::new(none, r, 8, base.into(), 8, false, none))
+        Ok(MemoryOperand::new(none, r, 8, 0, 8, false, none))
     }
 
     /// Fails when any of the bits is set; may clobber the register.
@@ -270,16 +237,14 @@ impl<'a> Body<'a> {
         let address = slow.register;
         let r = regs::full(address);
         self.emitter.mark(slow.pc, slow.parked);
-        if let Some((rel32, resume)) = slow.unaligned {
+        if let Some(rel32) = slow.quick {
             self.lead_here(&[rel32]);
-            slow.failures.push(self.emit_word_at(slow, slow.last_byte())?);
-            self.emitter.address(r, &slow.check.key, slow.displacement)?;
+            slow.failures.extend(self.emit_both_looks(slow)?);
             let rel32 = self.emitter.open_branch(&[0xe9]);
-            self.fixups.push((rel32, resume as i64));
+            self.fixups.push((rel32, slow.resume as i64));
         }
         let failures = self.emit_bytes_question(slow)?;
         self.lead_here(&failures);
-        self.lead_here(slow.wild.as_slice());
         let site = |position: usize| (self.site)(self.source.instructions[position].ip());
         let members = &slow.check.members;
         let begin = self.descriptor_bytes.len();

@@ -90,7 +90,7 @@ unsafe fn emit_block(
     engine.statistics.blocks += 1;
     engine.statistics.instructions += source.instructions.len() as u64;
     engine.statistics.accesses += plan.accesses.len() as u64;
-    engine.statistics.checks += (checks.len() + head.words.len()) as u64;
+    engine.statistics.checks += (checks.len() + head.quick.len()) as u64;
     engine.statistics.unseen += u64::from(plan.unseen);
     let target = Target {
         trampolines: engine.trampolines(region),

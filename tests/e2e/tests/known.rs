@@ -186,6 +186,25 @@ fn readers_that_have_ended_are_invalidated_all_the_same() {
     }
 }
 
+#[test]
+fn memory_that_shares_places_in_the_maps_of_grants_is_told_apart() {
+    let binary = program("far_apart", &["-O2"]);
+    for block in ["16", "64", "256"] {
+        for options in [&[][..], &["--matrix"]] {
+            let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+            let profile = scratch.join("apart.tt");
+            let all = [&["--block", block], options].concat();
+            let command = [binary.to_str().unwrap(), block];
+            let recorded = threadtalk.record(&profile, &all, &command).run().expect_code(0);
+            for ((kind, from, to), least) in e2e::events::expected(&recorded.stdout_text()) {
+                let is = threadtalk.matrix(&profile, &kind).get(from, to);
+                let most = least + least / 32;
+                assert!((least..=most).contains(&is), "{block} {options:?}: {kind} {is}");
+            }
+        }
+    }
+}
+
 /// Programs that wait on eventfds, or on one barrier a step.
 #[track_caller]
 fn own_program(name: &str, arguments: &[&str], noise: Noise) {

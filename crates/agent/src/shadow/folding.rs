@@ -4,11 +4,10 @@
 //! and its stacks so that these differ, unless the program maps many terabytes or picks addresses
 //! itself. Mappings that fold onto others are counted, and the recorder says so.
 
-use super::is_own;
+use super::{FAR_ADDRESS_BITS, is_own};
 use crate::modules::program_mappings;
 use crate::session;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use engine::options::FAR_ADDRESS_BITS;
 
 /// Size of the pieces that are told apart here.
 const PIECE_SHIFT: u32 = 32;

@@ -3,6 +3,7 @@
 #define TT_ACCESS_H
 #include "departed.h"
 #include "events.h"
+#include "grants.h"
 #include "trace.h"
 
 // What the last writer of a block has done to it since it took the block, as an access meets it.
@@ -34,15 +35,26 @@ static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer
     count_event(t, key, bytes_in_line(start, end), m->bytes);
 }
 
-static void count_invalidations(struct thread *t, u64 bank, u64 address, u64 word, u64 writer) {
+// The thread has taken a block with this word: its readers have to ask again.
+static void invalidate(struct thread *t, u64 bank, u64 word, u64 writer, u64 address) {
     if (word & DEPARTED)
         count_departed(t, bank, address, writer);
     u64 others = word & READERS & ~(bank == t->bank ? t->mask : 0);
     for (; others; others &= others - 1) {
-        u64 reader = tt_slot_owner[bank][__builtin_ctzll(others)];
+        unsigned slot = (unsigned)__builtin_ctzll(others);
+        take_back(grant_in(tt_grants[bank][slot], address), NOTHING);
+        u64 reader = tt_slot_owner[bank][slot];
         if (reader != writer - 1)
             count_cell(t, INVALIDATION, reader);
     }
+}
+
+// The thread has read a block with this word before: if somebody had it alone, he has to ask before he
+// writes again.
+static inline void share(u64 bank, u64 word, u64 address) {
+    u64 readers = word & READERS;
+    if (readers && !(readers & (readers - 1)))
+        take_back(grant_in(tt_grants[bank][__builtin_ctzll(readers)], address), READING);
 }
 
 // Whether one word is the whole truth and changes in one step.
@@ -57,9 +69,11 @@ static u64 join_readers(struct thread *t, u64 address) {
     u64 in_bank = FOREIGN | FULL | DEPARTED | READERS, kept = (before & in_bank) | t->mask;
     __atomic_store_n(own, (truth & ~in_bank) | kept, __ATOMIC_RELAXED);
     if (writer && tt_bank_of[writer - 1] != t->bank) {
-        u64 *writers = word_in(tt_bank_of[writer - 1], address);
+        u64 bank = tt_bank_of[writer - 1], *writers = word_in(bank, address);
+        share(bank, *writers, address);
         __atomic_store_n(writers, *writers | FOREIGN, __ATOMIC_RELAXED);
     }
+    share(t->bank, before, address);
     return truth;
 }
 
@@ -83,8 +97,9 @@ static inline void read_in_one_step(struct thread *t, u64 *own, u64 start, u64 e
             }
             m = meet(start, end);
         }
-        if (__atomic_compare_exchange_n(own, &word, word | t->mask, 0, __ATOMIC_ACQ_REL,
+        if (__atomic_compare_exchange_n(own, &word, word | t->mask, 0, __ATOMIC_SEQ_CST,
                                         __ATOMIC_ACQUIRE)) {
+            share(t->bank, word, start);
             if (event)
                 count_with_writer(t, RAW, writer - 1, start, end, site, &m);
             return;
@@ -94,9 +109,10 @@ static inline void read_in_one_step(struct thread *t, u64 *own, u64 start, u64 e
 
 // Reads bytes `start` to `end` of one block.
 static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
-    u64 *own = word_of(t, start);
-    if (*own & t->mask)
+    if (*grant_of(t, start) & READ)
         return;
+    grant(t, start, READ);
+    u64 *own = word_of(t, start);
     if (tt_banks == 1) {
         read_in_one_step(t, own, start, end, site);
         return;
@@ -147,45 +163,62 @@ static inline void note_written(struct thread *t, u64 start, u64 end, int taken,
 static inline u64 take_block(struct thread *t, u64 address) {
     u64 *own = word_of(t, address), taken = t->own_word & (tt_mode == DETAIL ? ~FULL : ~0ull);
     if (tt_banks == 1) {
-        u64 old = __atomic_exchange_n(own, taken, __ATOMIC_RELAXED);
-        count_invalidations(t, t->bank, address, old, old >> WRITER_SHIFT);
+        u64 old = __atomic_exchange_n(own, taken, __ATOMIC_SEQ_CST);
+        invalidate(t, t->bank, old, old >> WRITER_SHIFT, address);
         return old;
     }
     u64 old = *word_in(0, address);
     for (u64 bank = 0; bank < tt_banks; bank++) {
         u64 *word = word_in(bank, address);
-        count_invalidations(t, bank, address, *word, old >> WRITER_SHIFT);
+        u64 before = *word;
         u64 mine = bank == t->bank ? taken : taken & ~(FOREIGN | FULL | READERS);
-        __atomic_store_n(word, mine, __ATOMIC_RELAXED);
+        __atomic_store_n(word, mine, __ATOMIC_SEQ_CST);
+        invalidate(t, bank, before, old >> WRITER_SHIFT, address);
     }
     return old;
 }
 
-// Whether the block is the thread's alone and it has written all these bytes since it took it: what
-// checks ask before they come here. If it has written all of the block by now, the word will say so;
-// should somebody else come just then, it need not.
-static inline int is_written(const struct thread *t, u64 start, u64 end) {
-    u64 *own = word_of(t, start), word = __atomic_load_n(own, __ATOMIC_RELAXED), missing = 0;
-    if (word == t->own_word || (word | FULL) != t->own_word || tt_mode != DETAIL)
-        return word == t->own_word;
+// Whether the block is granted for writing these bytes: what checks ask before they come here. Not if
+// it has been written whole by now: then more can be granted.
+static inline int is_granted(const struct thread *t, u64 start, u64 end) {
+    u8 granted = *grant_of(t, start);
+    if (granted & WRITE || !(granted & OWN) || tt_mode != DETAIL)
+        return granted & WRITE;
+    u64 missing = 0;
     for (u64 a = start; a < end; a = (a | (LINE - 1)) + 1)
         missing |= __atomic_load_n(written_in_line(a), __ATOMIC_RELAXED) & bytes_in_line(a, end);
     u64 block = 1ull << tt_block_shift, first = start & ~(block - 1);
     if (!missing && is_whole(first, first + block))
-        __atomic_compare_exchange_n(own, &word, t->own_word, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        return 0;
     return !missing;
+}
+
+// Whether the block is the thread's alone, written whole or not.
+static inline int is_own(const struct thread *t, u64 address) {
+    return (__atomic_load_n(word_of(t, address), __ATOMIC_SEQ_CST) | FULL) == t->own_word;
 }
 
 // Writes where one word is the whole truth.
 static inline void write_in_one_step(struct thread *t, u64 start, u64 end, u32 site) {
+    grant(t, start, READ | WRITE | OWN);
+    if (is_own(t, start))
+        return;
     u64 writer = take_block(t, start) >> WRITER_SHIFT;
     if (is_other(t, writer))
         count_with_writer(t, WAW, writer - 1, start, end, site, 0);
 }
 
+// Grants what the thread may do to the block that it has taken. Readers take no lock: one may have come.
+static inline void grant_taken(struct thread *t, u64 address) {
+    u64 word = __atomic_load_n(word_of(t, address), __ATOMIC_RELAXED);
+    grant(t, address, READ | OWN | (word & FULL ? WRITE : 0));
+    if (!is_own(t, address))
+        take_back(grant_of(t, address), READING);
+}
+
 // Writes bytes `start` to `end` of one block.
 static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
-    if (is_written(t, start, end))
+    if (is_granted(t, start, end))
         return;
     if (lock_free()) {
         write_in_one_step(t, start, end, site);
@@ -194,7 +227,7 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
     struct meeting m = {0};
     u64 writer = 0;
     u32 *lock = lock_block(start);
-    int taken = (__atomic_load_n(word_of(t, start), __ATOMIC_RELAXED) | FULL) != t->own_word;
+    int taken = !is_own(t, start);
     if (taken)
         writer = take_block(t, start) >> WRITER_SHIFT;
     int contended = is_other(t, writer);
@@ -205,6 +238,7 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
         }
         note_written(t, start, end, taken, contended, site);
     }
+    grant_taken(t, start);
     unlock_block(lock);
     if (contended)
         count_with_writer(t, WAW, writer - 1, start, end, site, &m);
@@ -229,6 +263,10 @@ static void touch_part(struct thread *t, u64 start) {
         *before = first;
         __atomic_store_n(recent, t->own_word | (first ? PAIRED : 0), __ATOMIC_RELAXED);
     }
+    if (first && first != t->own_word)
+        take_back(grant_in(tt_grants[tt_bank_of[first - 1]][tt_slot_of[first - 1]], start), NOTHING);
+    else if (!second)
+        grant(t, start, READ | WRITE | OWN);
     unlock_block(lock);
 }
 

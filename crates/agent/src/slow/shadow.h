@@ -8,10 +8,10 @@
 //   bit  45      threads that have ended have read (departed.h)
 //   bits 0..44   reader slots; a writer's own slot is set by its write
 //
-// 45 threads share a bank, a flat array of words. While one bank suffices, a word changes by
-// compare-and-swap. Further banks are smaller: they fold addresses 16 TiB apart into one word, which
+// 45 threads share a bank, a flat array of words. Only slow paths look at them. While one bank suffices, a
+// word changes by compare-and-swap. Further banks are smaller: they fold addresses 16 TiB apart into one word, which
 // `shadow.rs` watches over. With more banks every block has a word in each: the writer stands in all of them,
-// readers only in their own, and slow paths take the block's lock; fast paths never do. The writer in
+// readers only in their own, and slow paths take the block's lock. The writer in
 // bank 0 is the true one: other banks may be younger than the write.
 //
 // With sharing told apart, writers take the block's lock, too: who took a block and which bytes he
@@ -50,7 +50,8 @@ enum { TRANSLATE, MATRIX, DETAIL, UNDIRECTED, TRACE };
 // Mirrors thread.rs.
 struct thread {
     u64 id, mask, own_word, bank; // own_word: of a block that it has written whole
-    u64 page;                    // of the session; %gs
+    u64 page;                    // of the session
+    u64 grants;                  // its map; see grants.h
     struct slot *cells;          // see cells.h
     u32 *events;                 // see events.h
     u32 cell_chunk;              // last chunk of cells + 1; 0 = none yet

@@ -33,6 +33,7 @@ struct __attribute__((packed)) descriptor {
 // from where, and the program's data itself, which the program waits for next.
 static inline void fetch_block(const struct thread *t, u64 address, int writes) {
     fetch_to_change(word_of(t, address));
+    fetch_to_change(grant_of(t, address));
     if (writes)
         fetch_to_change((void *)address);
     else

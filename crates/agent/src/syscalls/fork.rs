@@ -92,7 +92,7 @@ const PAGE: Layout = match Layout::from_size_align(4096, 4096) {
 
 impl Before {
     fn word(&self, offset: i32) -> u64 {
-        self.page[offset as usize / 8]
+        self.page[(offset - control::PAGE) as usize / 8]
     }
 }
 
@@ -169,18 +169,16 @@ fn followed(call: &Call, before: &Before, segment: u32) -> Result<Outcome, i64> 
     // SAFETY: the caller's record, copied with all memory.
     let old = unsafe { &*(before.word(control::THREAD) as *const Thread) };
     Ok(match renew(before, segment, registry, old) {
-        Some(thread) => go_on(before, old, thread),
+        Some(()) => {
+            sys::set_signal_mask(before.mask);
+            Outcome::Done(0)
+        }
         None => become_native(before),
     })
 }
 
 /// Everything of the recording anew.
-fn renew(
-    before: &Before,
-    segment: u32,
-    registry: thread::Held,
-    old: &Thread,
-) -> Option<&'static mut Thread> {
+fn renew(before: &Before, segment: u32, registry: thread::Held, old: &Thread) -> Option<()> {
     let place = Environment::kept()?.place()?;
     session::renew(&place, segment)?;
     counting::prepare();
@@ -188,7 +186,7 @@ fn renew(
     header.pid.store(sys::pid(), Ordering::Relaxed);
     header.started_ns.store(sys::now_ns(), Ordering::Relaxed);
     shadow::release_locks();
-    if !shadow::renew(runtime().near.is_some()) {
+    if !shadow::renew() {
         header.failure.store(wire::session::failure::NO_SHADOW, Ordering::Relaxed);
         header.state.store(state::FAILED, Ordering::Release);
         return None;
@@ -202,17 +200,7 @@ fn renew(
     presence::inherit(thread.page, before.word(control::ENTERED));
     thread::attach(thread);
     header.state.store(state::RUNNING, Ordering::Release);
-    Some(thread)
-}
-
-/// The child continues behind the call, in the code for its bank.
-fn go_on(before: &Before, old: &Thread, thread: &Thread) -> Outcome {
-    sys::set_signal_mask(before.mask);
-    let mut runtime = runtime();
-    if old.bank == thread.bank || runtime.near.is_none() {
-        return Outcome::Done(0);
-    }
-    Outcome::Leave(0, runtime.resolve(None, before.pc, thread.page))
+    Some(())
 }
 
 /// In a fork's child: gives up the parent's recording.
@@ -228,7 +216,7 @@ fn become_native(before: &Before) -> Outcome {
         thread::set_field(page, control::PENDING, 0);
         thread::set_field(page, control::DETACHED, 1);
         thread::set_field(page, control::APP_RSP, before.app_rsp);
-        sys::set_gs(page);
+        sys::set_gs(page + 4096);
         session::detach();
     }
     sys::set_signal_mask(before.mask);

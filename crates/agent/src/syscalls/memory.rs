@@ -2,6 +2,7 @@
 
 use super::Outcome;
 use crate::dispatch::runtime;
+use crate::grants;
 use crate::modules;
 use crate::shadow;
 use crate::sys;
@@ -12,6 +13,12 @@ const PAGE: u64 = 4096;
 fn call(number: u64, a: [u64; 6]) -> i64 {
     // SAFETY: the program's own call; the caller has taken care of what the agent knows.
     unsafe { sys::program_call(number, a) }
+}
+
+/// The program may use the memory in `start..end` from now on.
+fn usable(start: u64, end: u64) {
+    shadow::folding::note(start, end);
+    grants::folding::note(start, end);
 }
 
 /// The memory in `start..end` goes away or is replaced.
@@ -31,8 +38,8 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
         forget(address, address.saturating_add(bytes));
     }
     let result = call(sys::MMAP, a);
-    if result > 0 {
-        shadow::folding::note(result as u64, result as u64 + bytes);
+    if result > 0 && protection != 0 {
+        usable(result as u64, result as u64 + bytes);
     }
     let executable = sys::PROT_READ | sys::PROT_EXEC;
     if result > 0 && protection & executable == executable {
@@ -59,7 +66,7 @@ pub fn mremap(a: [u64; 6]) -> Outcome {
     let result = call(sys::MREMAP, a);
     if result > 0 {
         let new = result as u64;
-        shadow::folding::note(new, new + new_bytes);
+        usable(new, new + new_bytes);
         if new != old {
             shadow::copy(old, new, old_bytes.min(new_bytes));
             forget(old, old + old_bytes);
@@ -75,6 +82,9 @@ pub fn mprotect(number: u64, a: [u64; 6]) -> Outcome {
     let end = start.saturating_add(bytes.next_multiple_of(PAGE));
     let result = call(number, a);
     if result == 0 {
+        if protection != 0 {
+            usable(start, end);
+        }
         let mut runtime = runtime();
         let concerned = protection & sys::PROT_EXEC != 0 || runtime.modules.overlaps(start, end);
         if concerned && runtime.modules.protect(start, end, protection) {
@@ -108,7 +118,7 @@ pub fn brk(a: [u64; 6]) -> Outcome {
     if now < before {
         shadow::clear(now, before);
     } else if before != 0 {
-        shadow::folding::note(before, now);
+        usable(before, now);
     }
     Outcome::Done(result)
 }

@@ -95,6 +95,7 @@ fn share() {
 /// Takes memory for the heap and for translations of all code that there is.
 fn prepare() {
     crate::HEAP.set_aside(HEAP_BYTES);
+    thread::make_ready();
     runtime().map_regions();
 }
 
@@ -109,6 +110,7 @@ pub fn allows_fork() -> bool {
         || filter::allows(&[
             mapped(SHARED_FIXED),
             mapped(PRIVATE | sys::MAP_FIXED_NOREPLACE),
+            mapped(PRIVATE | sys::MAP_FIXED),
             (sys::MREMAP, [4096, 0, 4096, 1, 0, 0]),
             (sys::MUNMAP, [4096, 4096, 0, 0, 0, 0]),
             (sys::GETPID, [0; 6]),

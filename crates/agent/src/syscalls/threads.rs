@@ -127,8 +127,8 @@ fn note_memory(child: &Thread, frame: &Frame) {
     child.shared().thread_pointer.store(tls, Ordering::Relaxed);
 }
 
-/// A record for a new thread and where it starts: at `resume`, where its parent is in the cache, or in
-/// the other engine's cache, or natively if there is no room for it.
+/// A record for a new thread and where it starts: at `resume`, where its parent is in the cache, or natively
+/// if there is no room for it.
 fn prepare_child(
     parent: &Thread,
     start_routine: u64,
@@ -136,19 +136,9 @@ fn prepare_child(
     native: u64,
 ) -> Option<(Box<Thread>, u64)> {
     if let Some(child) = thread::prepare(Some(parent.id as u32), start_routine) {
-        let mut runtime = runtime();
-        let same = (child.bank == 0) == (parent.bank == 0);
-        let target = match same {
-            true => Some(resume),
-            false => runtime.code(None, native, child.bank).1,
-        };
-        if let Some(target) = target {
-            // SAFETY: the new thread's page.
-            unsafe { thread::set_field(child.page, control::ENTERED, target) };
-            return Some((child, target));
-        }
-        drop(runtime);
-        child.abandon();
+        // SAFETY: the new thread's page.
+        unsafe { thread::set_field(child.page, control::ENTERED, resume) };
+        return Some((child, resume));
     }
     session::header().threads_unprofiled.fetch_add(1, Ordering::Relaxed);
     Some((thread::prepare_unprofiled()?, native))

@@ -1,22 +1,18 @@
 //! What the engine makes of a program's bytes, as text: one line for each emitted instruction.
 //!
 //! Addresses are named, so that the text is the same wherever things lie: `program+6`, `block+1b`,
-//! `shadow+…` (near shadow, its base a displacement), `table+…`, and the trampolines by what they are
+//! `table+…`, and the trampolines by what they are
 //! for. What is not reached by the block's own flow (descriptors, return addresses) is shown as bytes.
 
 use super::host::{REGIONS, TestHost};
 use super::{CODE_BYTES, Machine};
 use engine::cache::Stubs;
-use engine::options::WRITTEN_INDEX_BIT;
-use engine::{Engine, Host, Mode, Options, Resolved, Shadow, control};
+use engine::{Engine, Host, Mode, Options, Resolved, control};
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Formatter, Instruction, IntelFormatter, Mnemonic,
-    SymbolResolver, SymbolResult,
+    Register, SymbolResolver, SymbolResult,
 };
 use std::collections::BTreeMap;
-
-/// Base of the near shadow: what the agent prefers.
-const NEAR: i32 = 0x7fe0_0000;
 
 /// Where the agent's entry points would be: addresses by which trampolines are recognised.
 const STUBS: [(&str, u64); 8] = [
@@ -58,14 +54,13 @@ impl Names {
         if inside(self.table, 4 << 20) {
             return Some(format!("table+{:x}", address - self.table));
         }
-        // A line's number, with the bit that leads to the shadow of bytes written or not.
-        for (bit, name) in [(0, "line"), (1 << WRITTEN_INDEX_BIT, "line'")] {
-            let start = (address ^ bit) << 6;
-            if address & (1 << WRITTEN_INDEX_BIT) == bit && inside_of(start, self.program) {
-                return Some(format!("{name} program+{:x}", start - self.program));
-            }
+        // The low half of a line's number.
+        let lines = (address as u32).wrapping_sub((self.program >> 6) as u32);
+        let is_line = address >> 32 == 0 && (lines as usize) < CODE_BYTES >> 6;
+        if is_line {
+            return Some(format!("line program+{:x}", u64::from(lines) << 6));
         }
-        (address == NEAR as u64).then(|| "shadow".into())
+        None
     }
 }
 
@@ -86,10 +81,10 @@ impl SymbolResolver for Names {
     }
 }
 
-/// The text of what is emitted for `program` in a mode with the near shadow.
+/// The text of what is emitted for `program` in a mode.
 pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> String {
     machine.load(program);
-    let options = Options::new(mode, 6, Shadow::Near { base: NEAR }, disable);
+    let options = Options::new(mode, 6, disable);
     let [direct, indirect, flush, flush_back, access, repeat, syscall, after_syscall] =
         STUBS.map(|stub| stub.1);
     let stubs =
@@ -166,6 +161,7 @@ fn text(names: &Names, entry: u64) -> String {
             Some(step) => {
                 let mut line = String::new();
                 formatter.format(step, &mut line);
+                let line = with_page_offset(step, line);
                 text += &format!("{offset:4x}  {line}{mark}\n");
                 at += step.len() as u64;
             }
@@ -177,6 +173,22 @@ fn text(names: &Names, entry: u64) -> String {
         }
     }
     text
+}
+
+/// Fields of the control block by their offset in its page.
+fn with_page_offset(step: &Instruction, line: String) -> String {
+    let displacement = step.memory_displacement64() as i64;
+    let is_field = step.memory_base() == Register::None && displacement < 0;
+    if step.segment_prefix() != Register::GS || !is_field {
+        return line;
+    }
+    let start = line.find("gs:[").expect("the operand") + 4;
+    let end = start + line[start..].find(']').expect("the operand's end");
+    let mut offset = format!("{:X}h", displacement - i64::from(control::PAGE));
+    if displacement - i64::from(control::PAGE) < 10 {
+        offset.pop();
+    }
+    format!("{}{offset}{}", &line[..start], &line[end..])
 }
 
 fn is_nop(reached: &BTreeMap<u64, Instruction>, at: u64) -> bool {

@@ -15,12 +15,12 @@ pub mod touched;
 use engine::cache::Stubs;
 use engine::elements::MARK;
 use engine::indirect::{self, Tables};
-use engine::options::FULL_BIT;
-use engine::{Engine, Mode, Options, Resolved, Shadow, control};
+use engine::{Engine, Mode, Options, Resolved, control, grants};
 use host::{REGIONS, TestHost, map, map_between_guards};
 use std::arch::global_asm;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use touched::{DESCRIPTOR_BYTES, Operand};
 
 /// Registers in the order in which `tt_test_run` loads and stores them, then flags.
@@ -54,7 +54,8 @@ pub enum Held {
 /// Code and data memory of the program under test.
 pub struct Machine {
     pub code: u64,
-    control: u64,
+    /// Where %gs points: the control block lies below, the grants above.
+    gs: u64,
     pub options: Options,
     /// The program's code may change while it runs.
     pub changing: bool,
@@ -84,8 +85,8 @@ struct Running {
     code: std::ops::Range<u64>,
     shadow: u64,
     options: Options,
-    /// The thread's control block.
-    control: u64,
+    /// As the machine's.
+    gs: u64,
     /// Written bytes and last site of all blocks that were taken, once the run is over.
     taken: BTreeMap<u64, (u64, u32)>,
 }
@@ -114,37 +115,29 @@ const WRITTEN: u64 = 1 << 44;
 /// The last sites lie this far above the words.
 const SITES: u64 = 2 << 44;
 const SHADOW_BYTES: usize = 3 << 44;
+/// Where the next machine's grants are asked for, away from its code.
+static GRANTS: AtomicU64 = AtomicU64::new(1 << 46);
 const CODE_BYTES: usize = 1 << 16;
 const TABLE_BYTES: usize = 8 << 20;
 const MASK: u64 = 1;
 const OWN: u64 = 1 << 48 | FULL | MASK;
-const FULL: u64 = 1 << FULL_BIT;
+const FULL: u64 = 2;
 
 impl Machine {
     /// A machine whose shadow is all unknown.
     pub fn new(mode: Mode, disable: u32) -> Self {
         let low = map(0, TABLE_BYTES, libc::MAP_32BIT);
         TABLES.with(|t| t.borrow_mut().push(low));
-        let options = Options::new(mode, 6, Shadow::Far, disable);
+        let options = Options::new(mode, 6, disable);
         let code = map_between_guards(CODE_BYTES);
         let count = TABLE_BYTES / indirect::BYTES as usize;
         let tables = Tables { base: low as i32, count };
-        let control = map(0, 8192, 0);
+        let hint = GRANTS.fetch_add(2 * grants::BYTES, Ordering::Relaxed);
+        let gs = map(hint, 4096 + grants::BYTES as usize, 0) + 4096;
         let [blocks, flushes, bytes] = [const { Cell::new(0) }; 3];
         let (flush_every, held) = (0, Held::Nothing);
         let changing = false;
-        Machine {
-            code,
-            control,
-            options,
-            changing,
-            flush_every,
-            held,
-            blocks,
-            flushes,
-            bytes,
-            tables,
-        }
+        Machine { code, gs, options, changing, flush_every, held, blocks, flushes, bytes, tables }
     }
 
     /// Where the program goes to end.
@@ -221,19 +214,17 @@ impl Machine {
         };
         // SAFETY: the control block is ours.
         unsafe {
-            std::ptr::write_bytes(self.control as *mut u8, 0, 4096);
+            std::ptr::write_bytes((self.gs - 4096) as *mut u8, 0, 4096);
+            libc::madvise(self.gs as *mut _, grants::BYTES as usize, libc::MADV_DONTNEED);
             for (offset, value) in [
-                (control::SELF, self.control),
-                (control::MASK, MASK),
-                (control::OWN_WORD, OWN),
-                (control::BANK_BASE8, shadow / 8),
+                (control::SELF, self.gs - 4096),
                 (control::WRITTEN_BASE8, (shadow + WRITTEN) / 8),
                 (control::SITES_BASE4, (shadow + SITES) / 4),
             ] {
-                *((self.control + offset as u64) as *mut u64) = value;
+                *((self.gs.wrapping_add_signed(offset.into())) as *mut u64) = value;
             }
             const ARCH_SET_GS: i32 = 0x1001;
-            libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, self.control);
+            libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, self.gs);
         }
         let (options, taken) = (self.options, BTreeMap::new());
         let running = Running {
@@ -248,7 +239,7 @@ impl Machine {
             code,
             shadow,
             options,
-            control: self.control,
+            gs: self.gs,
             taken,
         };
         RUNNING.with(|r| *r.borrow_mut() = Some(running));
@@ -276,7 +267,7 @@ impl Machine {
     /// A field of the thread's control block.
     fn slot(&self, offset: i32) -> u64 {
         // SAFETY: the control block is ours.
-        unsafe { *((self.control + offset as u64) as *const u64) }
+        unsafe { *((self.gs.wrapping_add_signed(offset.into())) as *const u64) }
     }
 
     /// What is left of a run; its shadow and its code are gone.
@@ -376,7 +367,9 @@ impl Running {
     /// An operand of which translated code has handed over what decides.
     fn elements(&mut self, address: u64, descriptor: &[u8; DESCRIPTOR_BYTES]) {
         // SAFETY: within the control block.
-        let field = |offset: i32| unsafe { *((self.control + offset as u64) as *const [u8; 64]) };
+        let field = |offset: i32| unsafe {
+            *((self.gs.wrapping_add_signed(offset.into())) as *const [u8; 64])
+        };
         let (indices, mask) = (field(control::INDICES), field(control::SELECTED));
         let operand = Operand::decode(descriptor);
         for (at, bytes) in operand.parts(address, &indices, &mask) {
@@ -429,10 +422,33 @@ impl Running {
         let whole = !told_apart || *written & all == 0;
         let own = if whole { OWN } else { OWN & !FULL };
         *word = if exclusive { own } else { *word | MASK };
+        let granted = match *word {
+            OWN => grants::READ | grants::OWN | grants::WRITE,
+            word if word | FULL == OWN => grants::READ | grants::OWN,
+            _ => grants::READ,
+        };
+        self.grant(block, granted);
         if known {
             return;
         }
         self.events.push(Event { block, kind, from, bytes, site });
+    }
+}
+
+impl Running {
+    /// Grants a block, and pairs where its neighbours allow it.
+    fn grant(&self, block: u64, granted: u8) {
+        let place = |block: u64| (self.gs + block % grants::BYTES) as *mut u8;
+        // SAFETY: within the map of grants.
+        unsafe {
+            place(block).write(granted);
+            for first in [block.wrapping_sub(1), block] {
+                let pair = *place(first) & *place(first.wrapping_add(1));
+                let read = if pair & grants::READ != 0 { grants::READ_PAIR } else { 0 };
+                let write = if pair & grants::WRITE != 0 { grants::WRITE_PAIR } else { 0 };
+                *place(first) |= read | write;
+            }
+        }
     }
 }
 

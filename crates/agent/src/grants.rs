@@ -1,0 +1,206 @@
+//! Where each thread's map of grants lies ([`engine::grants`]): one for each reader slot, with the
+//! thread's page of the session right below it, so that %gs reaches both.
+//!
+//! The page is mapped there a second time, which needs no descriptor. In modes without checks threads
+//! have no map, and their pages stay where the session has them.
+//!
+//! Neighbours: `slow/grants.h` grants and takes back, [`thread`](crate::thread) has the slots.
+
+pub mod folding;
+
+use crate::counting;
+use crate::limits;
+use crate::presence;
+use crate::session;
+use crate::shadow::{self, MAX_BANKS, SLOTS};
+use crate::sys;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use wire::session::{ThreadPage, mode};
+
+const MAPS: usize = MAX_BANKS * SLOTS;
+const PAGE: u64 = size_of::<ThreadPage>() as u64;
+const STRIDE: u64 = PAGE + engine::grants::BYTES;
+const RESERVED: u64 = MAPS as u64 * STRIDE;
+
+unsafe extern "C" {
+    /// In `slow/grants.h`: the map of each slot.
+    static mut tt_grants: [[u64; 64]; MAX_BANKS];
+}
+
+/// Start of the reservation; 0 = threads have no maps.
+static START: AtomicU64 = AtomicU64::new(0);
+/// Logical id + 1 of the thread whose page lies below each map; 0 = none yet.
+static OWNERS: [AtomicU32; MAPS] = [const { AtomicU32::new(0) }; MAPS];
+/// Whether that thread is there.
+static LIVE: [AtomicBool; MAPS] = [const { AtomicBool::new(false) }; MAPS];
+
+/// The maps that anybody uses.
+fn live_maps() -> impl Iterator<Item = u64> {
+    let live = LIVE.iter().enumerate().filter(|(_, live)| live.load(Ordering::Relaxed));
+    live.map(|(index, _)| map_of(index))
+}
+
+fn needed() -> bool {
+    !matches!(counting::mode(), mode::TRANSLATE | mode::TRACE)
+}
+
+/// Reserves the maps; `None` when there is no room.
+pub fn map() -> Option<()> {
+    if needed() {
+        let start = sys::anonymous_away(RESERVED)?;
+        shadow::keep_private(start, RESERVED);
+        START.store(start, Ordering::Relaxed);
+        folding::start();
+    }
+    Some(())
+}
+
+/// In a fork's child: empty maps where the parent's were. Until the calling thread has a page again, it
+/// must not use %gs.
+pub fn renew() -> bool {
+    let start = START.load(Ordering::Relaxed);
+    OWNERS.iter().for_each(|owner| owner.store(0, Ordering::Relaxed));
+    LIVE.iter().for_each(|live| live.store(false, Ordering::Relaxed));
+    if start == 0 {
+        return true;
+    }
+    let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
+    // Unlike other fixed mappings, this one does not replace what counts already.
+    limits::before_mapping(RESERVED, flags);
+    // SAFETY: what is there are pages of the parent's threads.
+    let mapped =
+        unsafe { sys::map(start, RESERVED, sys::PROT_READ | sys::PROT_WRITE, flags, -1, 0) };
+    limits::mapped(RESERVED, flags);
+    shadow::keep_private(start, RESERVED);
+    mapped.is_some()
+}
+
+/// Whether `address` lies in the maps.
+pub fn contains(address: u64) -> bool {
+    let start = START.load(Ordering::Relaxed);
+    start != 0 && (start..start + RESERVED).contains(&address)
+}
+
+fn map_of(index: usize) -> u64 {
+    START.load(Ordering::Relaxed) + index as u64 * STRIDE + PAGE
+}
+
+/// Whether this slot can be had for a thread with that id without asking the kernel.
+pub fn is_ready(bank: usize, slot: usize, id: usize) -> bool {
+    OWNERS[bank * SLOTS + slot].load(Ordering::Relaxed) == id as u32 + 1
+}
+
+/// Whether the slot's last thread is not there any more.
+pub fn is_vacant(bank: usize, slot: usize) -> bool {
+    let owner = OWNERS[bank * SLOTS + slot].load(Ordering::Relaxed);
+    // SAFETY: within the session; all fields are atomic.
+    owner == 0 || presence::is_gone(unsafe { &*session::page(owner as usize - 1) })
+}
+
+/// Gives a slot, with an empty map, to the thread with that id. Returns where its page lies and its
+/// map, which is 0 in modes without.
+pub fn take(bank: usize, slot: usize, id: usize) -> Option<(u64, u64)> {
+    let page = session::page(id) as u64;
+    if START.load(Ordering::Relaxed) == 0 {
+        return Some((page, 0));
+    }
+    let index = bank * SLOTS + slot;
+    let map = map_of(index);
+    if !is_ready(bank, slot, id) {
+        place(index, id)?;
+    }
+    // SAFETY: the slot is ours; slow paths of other threads may look at any time.
+    unsafe { AtomicU64::from_ptr(&raw mut tt_grants[bank][slot]).store(map, Ordering::Relaxed) };
+    LIVE[index].store(true, Ordering::SeqCst);
+    Some((map - PAGE, map))
+}
+
+/// The slot's thread is gone.
+pub fn leave(bank: usize, slot: usize) {
+    LIVE[bank * SLOTS + slot].store(false, Ordering::Relaxed);
+}
+
+/// Lays the page of the thread with that id below a map, which is emptied if it has been used.
+fn place(index: usize, id: usize) -> Option<()> {
+    const MADV_DONTNEED: u64 = 4;
+    const TO_A_PLACE: u64 = 1 | 2; // MREMAP_MAYMOVE | MREMAP_FIXED
+    let map = map_of(index);
+    let used = OWNERS[index].load(Ordering::Relaxed) != 0;
+    let empty = [map, engine::grants::BYTES, MADV_DONTNEED, 0, 0, 0];
+    // SAFETY: nobody uses the map any more.
+    if used && unsafe { sys::call(sys::MADVISE, empty) } != 0 {
+        return None;
+    }
+    // An old size of 0 maps the same shared page once more.
+    let again = [session::page(id) as u64, 0, PAGE, TO_A_PLACE, map - PAGE, 0];
+    // SAFETY: replaces the page of a thread that is gone, or memory of the reservation.
+    if unsafe { sys::call(sys::MREMAP, again) } != (map - PAGE) as i64 {
+        return None;
+    }
+    OWNERS[index].store(id as u32 + 1, Ordering::Relaxed);
+    Some(())
+}
+
+/// Makes slots of the first bank ready for the next threads, before the program forbids what it takes:
+/// `free` of them in the order in which they will be taken, for ids from `first` on.
+pub fn make_ready(free: impl Iterator<Item = usize>, first: usize) {
+    if START.load(Ordering::Relaxed) != 0 {
+        for (slot, id) in free.zip(first..) {
+            if place(slot, id).is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// The program's memory in `start..end` is new: nobody may do anything there without asking.
+pub fn clear(start: u64, end: u64) {
+    if START.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let shift = session::header().block_shift.load(Ordering::Relaxed);
+    let (first, last) = (start >> shift, (end - 1) >> shift);
+    live_maps().for_each(|map| clear_places(map, first, last - first + 1));
+}
+
+/// Clears the places of so many blocks from `first` on, and the pair that the block before makes with
+/// the first.
+fn clear_places(map: u64, first: u64, blocks: u64) {
+    const PLACES: u64 = engine::grants::BYTES;
+    let pairs = engine::grants::READ_PAIR | engine::grants::WRITE_PAIR;
+    clear_bits(map + (first.wrapping_sub(1) & (PLACES - 1)), pairs);
+    if blocks >= PLACES {
+        clear_range(map, map + PLACES);
+        return;
+    }
+    let from = first & (PLACES - 1);
+    let until = from + blocks;
+    clear_range(map + from, map + until.min(PLACES));
+    if until > PLACES {
+        clear_range(map, map + until - PLACES);
+    }
+}
+
+fn clear_bits(at: u64, bits: u8) {
+    // SAFETY: within a map, which is mapped for good.
+    let byte = unsafe { core::sync::atomic::AtomicU8::from_ptr(at as *mut u8) };
+    if byte.load(Ordering::Relaxed) & bits != 0 {
+        byte.fetch_and(!bits, Ordering::SeqCst);
+    }
+}
+
+/// Clears bytes of a map: whole pages by giving them back, others where they are not clear.
+fn clear_range(start: u64, end: u64) {
+    const MADV_DONTNEED: u64 = 4;
+    let (whole, rest) = (start.next_multiple_of(4096).min(end), end & !4095);
+    (start..whole).for_each(|at| clear_bits(at, !0));
+    if whole < rest {
+        // SAFETY: within a map.
+        let given =
+            unsafe { sys::call(sys::MADVISE, [whole, rest - whole, MADV_DONTNEED, 0, 0, 0]) };
+        if given != 0 {
+            (whole..rest).for_each(|at| clear_bits(at, !0));
+        }
+    }
+    (rest.max(whole)..end).for_each(|at| clear_bits(at, !0));
+}
