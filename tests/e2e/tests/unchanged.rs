@@ -50,3 +50,21 @@ ways!(
     odd_processes: [limits, sparse, no_files, locked],
     unload: [turn, call],
 );
+
+/// The engine without its checks, against which the benchmark holds their cost.
+#[test]
+fn translated_only() {
+    for (name, argument) in
+        [("children", None), ("signal_storm", None), ("seccomp", Some("filter"))]
+    {
+        let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+        let command = stress::command(name, argument.as_slice());
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        let recorded = threadtalk
+            .record(&scratch.join("translated.tt"), &[], &words)
+            .env("THREADTALK_COUNT", "0")
+            .run();
+        assert_unchanged(&native(&command), &recorded);
+        assert!(recorded.stderr_text().contains("translate only"), "{recorded}");
+    }
+}

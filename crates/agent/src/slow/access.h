@@ -275,6 +275,8 @@ static void access_range(struct thread *t, u64 start, u64 bytes, int writes, u32
     // Beyond the addresses that programs have, there is no shadow: the access itself will fault.
     if (!bytes || (start | (start + bytes - 1)) >> ADDRESS_BITS)
         return;
+    if (tt_mode == TRANSLATE) // system calls and strings come here all the same
+        return;
     if (tt_mode == TRACE) {
         trace(t->id, writes ? TRACE_WRITE : TRACE_READ, start, bytes, site);
         return;
