@@ -15,9 +15,7 @@ use engine::{Engine, Host, Resolved};
 use wire::session::life;
 
 /// Everything that translation needs, behind one lock.
-///
-/// Threads of bank 0 run code with the shadow's address in it (if it could be placed low enough);
-/// all others run code of a second engine that takes the address from the control block.
+/// All threads run the code of one engine: what is theirs alone, it reaches by %gs.
 pub struct Runtime {
     pub engine: Option<Engine>,
     pub modules: Modules,

@@ -13,7 +13,7 @@ use crate::descriptor::Member;
 use crate::elements::Elements;
 use crate::few::Few;
 use crate::liveness::BlockLiveness;
-use crate::options::{LINE_SHIFT, Mode, Options};
+use crate::options::{Mode, Options};
 use crate::probe;
 use crate::probing::key_registers;
 use crate::track::{Key, Snapshot, Tracker};
@@ -223,10 +223,7 @@ fn check_of(
 
 /// Whether `span` bytes from `low` on may lie in two blocks, or two lines where bytes are told apart.
 fn may_cross(key: &Key, low: i64, span: i64, options: &Options) -> bool {
-    let unit = match options.mode {
-        Mode::Detail => options.block_bytes().min(1 << LINE_SHIFT),
-        _ => options.block_bytes(),
-    };
+    let unit = options.window();
     let inside = (low & (unit - 1)) + span <= unit;
     span > 1 && !(is_absolute(key) && !key.fs && inside)
 }

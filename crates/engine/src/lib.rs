@@ -1,5 +1,5 @@
 //! The exact engine: translates a program's code block by block into a code cache, with a check
-//! before every memory access that asks the shadow memory whether the access could be communication.
+//! before every memory access that looks whether the access could be communication.
 //!
 //! Path of a block: [`superblock`] decodes it, [`liveness`] finds registers and flags that may be
 //! clobbered, [`access`] and [`track`] name its memory accesses by base register, version and

@@ -1,4 +1,4 @@
-//! What a check asks the shadow memory at one address.
+//! What a check asks about one address: the thread's grants, and the shadow of bytes written.
 //!
 //! A probe looks at the thread's grant for the block that holds the address, and for writes with bytes
 //! told apart at the bytes-written shadow: 64 bits per 64-byte line, a bit set for each byte that the
@@ -17,7 +17,7 @@ pub enum Written {
     Line,
 }
 
-/// One question to the shadow.
+/// One question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
     /// Relative to the key's registers at their version's start.
