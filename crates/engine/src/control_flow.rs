@@ -79,9 +79,12 @@ impl Body<'_> {
             if by_ecx {
                 self.emitter.bytes(&[0x67]);
             }
-            // op +2; jmp short over; jmp near target
-            self.emitter.bytes(&[opcode, 2, 0xeb, 0]);
+            // op +2; jmp short over; jmp near target. The count is changed by the first already.
+            self.emitter.bytes(&[opcode, 2]);
+            self.emitter.mark(i.next_ip(), Parked::NOTHING);
+            self.emitter.bytes(&[0xeb, 0]);
             let over = self.emitter.len() - 1;
+            self.emitter.mark(i.near_branch_target(), Parked::NOTHING);
             let rel32 = self.emitter.patchable_branch(&[0xe9]);
             self.short_fixups.push((over, (self.emitter.len() - over - 1) as u8));
             rel32
@@ -105,10 +108,13 @@ impl Body<'_> {
         self.emitter.store(RAX, control::SAVED_RAX);
         let target_known = Parked { rcx: true, pc_in_rcx: true, ..Parked::NOTHING };
         if i.flow_control() == FlowControl::Return {
-            self.emitter.bytes(&[0x59]); // pop rcx
             if i.op_count() > 0 {
-                self.emitter.bytes(&[0x48, 0x8d, 0xa4, 0x24]); // lea rsp, [rsp + imm]
-                self.emitter.bytes(&(i.immediate(0) as i32).to_le_bytes());
+                self.emitter.bytes(&[0x48, 0x8b, 0x0c, 0x24]); // mov rcx, [rsp]
+                self.emitter.mark(i.ip(), Parked { rcx: true, ..Parked::NOTHING });
+                self.emitter.bytes(&[0x48, 0x8d, 0xa4, 0x24]); // lea rsp, [rsp + 8 + imm]
+                self.emitter.bytes(&(8 + i.immediate(0) as i32).to_le_bytes());
+            } else {
+                self.emitter.bytes(&[0x59]); // pop rcx
             }
         } else {
             self.load_target(i)?;

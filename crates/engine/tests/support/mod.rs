@@ -10,6 +10,7 @@ mod host;
 pub mod listing;
 pub mod programs;
 pub mod sandbox;
+pub mod stepping;
 pub mod touched;
 
 use engine::cache::Stubs;

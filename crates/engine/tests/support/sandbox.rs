@@ -4,7 +4,7 @@
 //! A fault ends the run. In the code cache its registers are those that the engine rebuilds, as a
 //! signal handler of a recorded program would see them.
 
-use super::{Machine, RUNNING, TABLE_BYTES};
+use super::{Machine, RUNNING, TABLE_BYTES, stepping};
 use engine::cache::Stubs;
 use engine::control;
 use engine::recovery::Registers;
@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 /// Components of the vector state that are set and compared: x87, SSE, AVX and AVX-512.
 const COMPONENTS: u32 = 0xe7;
 /// Bytes of an xsave area with these.
-const XSAVE_BYTES: usize = 2752;
+pub(super) const XSAVE_BYTES: usize = 2752;
 /// Number of the mask registers among the components.
 const MASKS: u32 = 5;
 /// Offsets in it: the header, upper halves of ymm registers.
-const HEADER: usize = 512;
+pub(super) const HEADER: usize = 512;
 const UPPER: usize = 576;
 /// x87's last opcode, instruction and operand: where code lies shows there.
-const LAST_INSTRUCTION: std::ops::Range<usize> = 6..24;
+pub(super) const LAST_INSTRUCTION: std::ops::Range<usize> = 6..24;
 
 /// All registers of a program.
 #[repr(C, align(64))]
@@ -137,14 +137,34 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         return;
     }
-    // SAFETY: the kernel's context of the interrupted program.
-    let registers = unsafe { &mut (*context).uc_mcontext.gregs };
+    // SAFETY: siginfo and context come from the kernel.
+    let (code, context) = unsafe { ((*info).si_code, &mut *context) };
+    if signal == libc::SIGTRAP && code == libc::TRAP_TRACE {
+        stepping::on_step(context);
+        return;
+    }
+    let registers = &mut context.uc_mcontext.gregs;
     let pc = &mut registers[libc::REG_RIP as usize];
     SIGNAL.store(signal, Ordering::Relaxed);
     // SAFETY: the kernel's.
     ADDRESS.store(unsafe { (*info).si_addr() } as u64, Ordering::Relaxed);
     PC.store(*pc as u64, Ordering::Relaxed);
     *pc = tt_box_end as *const () as i64;
+    stepping::stop(context);
+}
+
+/// Whether the harness's stub starts there that is left by a restored state, not by a plain jump: its code
+/// need not be stepped through.
+pub(super) fn is_entered(pc: u64) -> bool {
+    [tt_box_direct, tt_box_indirect, tt_box_access]
+        .iter()
+        .any(|stub| *stub as *const () as u64 == pc)
+}
+
+/// Whether the harness's own code lies there, in which nothing is looked at.
+pub(super) fn is_harness(pc: u64) -> bool {
+    let mark = |f: unsafe extern "C" fn()| f as *const () as u64;
+    (tt_box_run as *const () as u64..mark(tt_box_last)).contains(&pc)
 }
 
 impl Machine {
@@ -165,20 +185,7 @@ impl Machine {
 
     /// Runs the program in the cache.
     pub fn sandboxed(&self, program: &[u8], state: &mut State) -> End {
-        let name = |f: unsafe extern "C" fn()| f as *const () as u64;
-        let entry = self.begin(
-            program,
-            Stubs {
-                direct: name(tt_box_direct),
-                indirect: name(tt_box_indirect),
-                flush: name(tt_box_flush),
-                flush_back: name(tt_box_flush),
-                access: name(tt_box_access),
-                repeat: name(tt_box_repeat),
-                syscall: 0,
-                after_syscall: 0,
-            },
-        );
+        let entry = self.begin(program, stubs());
         let mut end = self.run(entry, state);
         if let End::Fault { signal, pc, address, own } = end {
             let mut registers = Registers { general: state.general, flags: state.flags, pc };
@@ -197,7 +204,7 @@ impl Machine {
         end
     }
 
-    fn run(&self, entry: u64, state: &mut State) -> End {
+    pub(super) fn run(&self, entry: u64, state: &mut State) -> End {
         self.protect_code(libc::PROT_READ | libc::PROT_EXEC);
         SIGNAL.store(0, Ordering::Relaxed);
         RUNS.store(1, Ordering::Relaxed);
@@ -232,6 +239,21 @@ impl Machine {
     }
 }
 
+/// What the code cache jumps to.
+pub(super) fn stubs() -> Stubs {
+    let name = |f: unsafe extern "C" fn()| f as *const () as u64;
+    Stubs {
+        direct: name(tt_box_direct),
+        indirect: name(tt_box_indirect),
+        flush: name(tt_box_flush),
+        flush_back: name(tt_box_flush),
+        access: name(tt_box_access),
+        repeat: name(tt_box_repeat),
+        syscall: 0,
+        after_syscall: 0,
+    }
+}
+
 /// Natively there are no tables: a program that comes across one must find nothing there.
 fn protect_tables(protection: i32) {
     for table in super::TABLES.with(|t| t.borrow().clone()) {
@@ -248,10 +270,14 @@ unsafe extern "C" {
     fn tt_box_access();
     fn tt_box_flush();
     fn tt_box_repeat();
+    fn tt_box_last();
+    /// 0, or the trap flag while code is stepped through.
+    pub(super) static tt_box_trap: AtomicU64;
 }
 
 global_asm!(
     ".globl tt_box_run, tt_box_end, tt_box_direct, tt_box_indirect, tt_box_access, tt_box_flush, tt_box_repeat",
+    ".globl tt_box_last",
     // tt_box_run(state, entry)
     "tt_box_run:",
     "push rbx; push rbp; push r12; push r13; push r14; push r15",
@@ -304,6 +330,9 @@ global_asm!(
     ".macro TT_BOX_RESTORE",
     "mov eax, {COMPONENTS}; xor edx, edx",
     "xrstor64 [rip + tt_box_xsave]",
+    // With the trap flag while code is stepped through.
+    "mov rax, [rip + tt_box_trap]",
+    "or [rsp + 120], rax",
     "pop r15; pop r14; pop r13; pop r12; pop r11; pop r10; pop r9; pop r8",
     "pop rdi; pop rsi; pop rbp; pop rbx; pop rdx; pop rcx; pop rax",
     "popfq",
@@ -339,6 +368,8 @@ global_asm!(
     "TT_BOX_RESTORE",
     "tt_box_repeat:",
     "jmp gs:[{RESUME}]",
+    "tt_box_last:",
+    ".globl tt_box_trap; .comm tt_box_trap, 8, 8",
     ".local tt_box_state; .comm tt_box_state, 8, 8",
     ".local tt_box_target; .comm tt_box_target, 8, 8",
     ".local tt_box_host_rsp; .comm tt_box_host_rsp, 8, 8",
