@@ -19,10 +19,12 @@ use wire::session::life;
 pub struct Runtime {
     pub engine: Option<Engine>,
     pub modules: Modules,
+    /// Segments of System V shared memory: start and bytes.
+    pub segments: Vec<(u64, u64)>,
 }
 
 static RUNTIME: SpinLock<Runtime> =
-    SpinLock::new(Runtime { engine: None, modules: Modules::new() });
+    SpinLock::new(Runtime { engine: None, modules: Modules::new(), segments: Vec::new() });
 
 // SAFETY: the engine's pointers are to the code cache, which every thread may use under the lock.
 unsafe impl Send for Runtime {}

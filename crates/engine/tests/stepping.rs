@@ -6,6 +6,10 @@
 //! heads of loops, cold parts, exits, trampolines) must be the program's state before or after the
 //! native instruction that it is at, and states must come in the program's order. Registers and flags
 //! that nobody reads before they are overwritten may hold anything, unless liveness is switched off.
+//!
+//! More than in `make test`, from another seed:
+//!
+//!     THREADTALK_STEPPING=1500 THREADTALK_FUZZ_SEED=1000 cargo test --release -p threadtalk-engine --test stepping
 #![cfg(target_arch = "x86_64")]
 
 mod support;

@@ -191,15 +191,18 @@ fn memory_that_shares_places_in_the_maps_of_grants_is_told_apart() {
     let binary = program("far_apart", &["-O2"]);
     for block in ["16", "64", "256"] {
         for options in [&[][..], &["--matrix"]] {
-            let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
-            let profile = scratch.join("apart.tt");
             let all = [&["--block", block], options].concat();
-            let command = [binary.to_str().unwrap(), block];
-            let recorded = threadtalk.record(&profile, &all, &command).run().expect_code(0);
-            for ((kind, from, to), least) in e2e::events::expected(&recorded.stdout_text()) {
-                let is = threadtalk.matrix(&profile, &kind).get(from, to);
-                let most = least + least / 32;
-                assert!((least..=most).contains(&is), "{block} {options:?}: {kind} {is}");
+            for shared in [None, Some("shared")] {
+                let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+                let profile = scratch.join("apart.tt");
+                let command = [binary.to_str().unwrap(), block].into_iter().chain(shared);
+                let command: Vec<&str> = command.collect();
+                let recorded = threadtalk.record(&profile, &all, &command).run().expect_code(0);
+                for ((kind, from, to), least) in e2e::events::expected(&recorded.stdout_text()) {
+                    let is = threadtalk.matrix(&profile, &kind).get(from, to);
+                    let most = least + least / 32;
+                    assert!((least..=most).contains(&is), "{command:?} {options:?}: {kind} {is}");
+                }
             }
         }
     }

@@ -1,13 +1,16 @@
 // Memory whose blocks share a place in the maps of grants: two mappings 2^32 blocks apart, the second one
 // made when the first is in use, the third reserved and made usable later. Thread 0 writes the same lines
-// of each, thread 1 reads them, round by round.
+// of each, thread 1 reads them, round by round. With `shared` the other two are segments of System V
+// shared memory.
 //
-// Usage: far_apart BLOCK
+// Usage: far_apart BLOCK [shared]
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 
 enum { BLOCKS = 512, ROUNDS = 4 };
 
@@ -18,6 +21,13 @@ static pthread_barrier_t barrier;
 static char *map(char *at, size_t bytes, int protection) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
     char *got = mmap(at, bytes, protection, flags, -1, 0);
+    return got == at ? got : NULL;
+}
+
+static char *attach(char *at, size_t bytes) {
+    int id = shmget(IPC_PRIVATE, bytes, IPC_CREAT | 0600);
+    char *got = shmat(id, at, 0);
+    shmctl(id, IPC_RMID, NULL);
     return got == at ? got : NULL;
 }
 
@@ -46,9 +56,13 @@ int main(int argc, char **argv) {
     write_all(0);
     for (int k = 1; k < 3; k++) {
         char *at = NULL;
-        for (size_t n = 1; n < 32 && !at; n++) at = map(start - n * apart, bytes, k == 1 ? PROT_READ | PROT_WRITE : PROT_NONE);
+        for (size_t n = 1; n < 32 && !at; n++) {
+            char *wanted = start - n * apart;
+            at = argc > 2 ? attach(wanted, bytes)
+                                    : map(wanted, bytes, k == 1 ? PROT_READ | PROT_WRITE : PROT_NONE);
+        }
         if (!at) return 77;
-        if (k == 2) mprotect(at, bytes, PROT_READ | PROT_WRITE);
+        if (k == 2 && argc == 2) mprotect(at, bytes, PROT_READ | PROT_WRITE);
         memory[k] = at;
     }
     pthread_create(&thread, NULL, reader, NULL);

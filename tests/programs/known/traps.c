@@ -16,7 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -293,6 +295,22 @@ static void by_new_memory(void) {
     for (int k = 0; k < BLOCKS; k += 2) write_block(k);
 }
 
+// The same with segments of System V shared memory.
+static void *attach(const void *at) {
+    int id = shmget(IPC_PRIVATE, BYTES, IPC_CREAT | 0600);
+    void *got = shmat(id, at, 0);
+    shmctl(id, IPC_RMID, NULL);
+    if (got == (void *)-1) fail("shmat");
+    return got;
+}
+static void by_new_segment(void) {
+    region = attach(NULL);
+    write_all();
+    if (shmdt((void *)region)) fail("shmdt");
+    attach((void *)region);
+    for (int k = 0; k < BLOCKS; k += 2) write_block(k);
+}
+
 static void by_system_call(void) {
     int ends[2];
     if (pipe(ends) || fcntl(ends[1], F_SETPIPE_SZ, BYTES) < 0) fail("pipe");
@@ -325,6 +343,7 @@ static const struct {
              {"coroutine", by_coroutine, BLOCKS},
              {"unloaded-code", by_unloaded_code, BLOCKS},
              {"new-memory", by_new_memory, BLOCKS / 2},
+             {"new-segment", by_new_segment, BLOCKS / 2},
              {"system-call", by_system_call, BLOCKS}};
 enum { MODES = sizeof modes / sizeof *modes };
 

@@ -16,15 +16,16 @@ fn call(number: u64, a: [u64; 6]) -> i64 {
 }
 
 /// The program may use the memory in `start..end` from now on.
-fn usable(start: u64, end: u64) {
+pub(super) fn usable(start: u64, end: u64) {
     shadow::folding::note(start, end);
     grants::folding::note(start, end);
 }
 
 /// The memory in `start..end` goes away or is replaced.
-fn forget(start: u64, end: u64) {
+pub(super) fn forget(start: u64, end: u64) {
     shadow::clear(start, end);
     let mut runtime = runtime();
+    runtime.segments.retain(|segment| !(start..end).contains(&segment.0));
     if runtime.modules.overlaps(start, end) {
         runtime.modules.remove(start, end);
         runtime.invalidate(start, end);

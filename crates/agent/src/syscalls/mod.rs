@@ -7,6 +7,7 @@ pub mod fork;
 pub mod memory;
 pub mod process;
 pub mod seccomp;
+pub mod segments;
 pub mod threads;
 
 use crate::limits;
@@ -38,6 +39,8 @@ static tt_interesting: [AtomicU8; NUMBERS] = {
         sys::RT_SIGRETURN,
         sys::MREMAP,
         sys::MADVISE,
+        sys::SHMAT,
+        sys::SHMDT,
         sys::CLONE,
         sys::FORK,
         sys::VFORK,
@@ -123,6 +126,8 @@ fn handle(frame: &mut Frame, page: u64) -> Outcome {
         sys::MPROTECT | sys::PKEY_MPROTECT => memory::mprotect(frame.rax, a),
         sys::MADVISE => memory::madvise(a),
         sys::BRK => memory::brk(a),
+        sys::SHMAT => segments::attach(a),
+        sys::SHMDT => segments::detach(a),
         sys::CLONE | sys::CLONE3 | sys::FORK | sys::VFORK => threads::create(frame, page),
         sys::EXIT => threads::exit(page),
         sys::EXIT_GROUP => process::exit_group(a[0], page),

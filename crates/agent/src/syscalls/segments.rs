@@ -1,0 +1,65 @@
+//! System V shared memory, which has calls of its own to come and go.
+//!
+//! The call that detaches a segment does not say how long it is, so that is kept from when it was
+//! attached.
+
+use super::Outcome;
+use super::memory::{forget, usable};
+use crate::dispatch::runtime;
+use crate::modules::program_mappings;
+use crate::sys;
+
+const PAGE: u64 = 4096;
+const SHM_REMAP: u64 = 0o40000;
+
+/// Bytes of a segment, as the kernel maps them; 0 = it does not say.
+fn bytes_of(id: u64) -> u64 {
+    const IPC_STAT: u64 = 2;
+    /// Words of the kernel's `struct shmid64_ds`, and the one that holds the size.
+    const WORDS: usize = 14;
+    const SIZE: usize = 6;
+    let mut description = [0u64; WORDS];
+    let to = description.as_mut_ptr() as u64;
+    // SAFETY: the kernel writes a description.
+    match unsafe { sys::call(sys::SHMCTL, [id, IPC_STAT, to, 0, 0, 0]) } {
+        0 => description[SIZE].next_multiple_of(PAGE),
+        _ => 0,
+    }
+}
+
+/// Bytes of the mapping that starts there.
+fn bytes_at(start: u64) -> u64 {
+    program_mappings().into_iter().find(|m| m.0 == start).map_or(0, |m| m.1 - m.0)
+}
+
+pub fn attach(a: [u64; 6]) -> Outcome {
+    let [id, address, flags, ..] = a;
+    let bytes = bytes_of(id);
+    if flags & SHM_REMAP != 0 {
+        forget(address, address.saturating_add(bytes));
+    }
+    // SAFETY: the program's own call.
+    let result = unsafe { sys::program_call(sys::SHMAT, a) };
+    if result > 0 {
+        let start = result as u64;
+        let bytes = if bytes == 0 { bytes_at(start) } else { bytes };
+        usable(start, start + bytes);
+        runtime().segments.push((start, bytes));
+    }
+    Outcome::Done(result)
+}
+
+pub fn detach(a: [u64; 6]) -> Outcome {
+    let known = runtime().segments.iter().find(|s| s.0 == a[0]).copied();
+    // One that has been moved is not known.
+    let bytes = known.map_or_else(|| bytes_at(a[0]), |s| s.1);
+    if known.is_some() {
+        forget(a[0], a[0] + bytes);
+    }
+    // SAFETY: the program's own call.
+    let result = unsafe { sys::program_call(sys::SHMDT, a) };
+    if known.is_none() && result == 0 {
+        forget(a[0], a[0] + bytes);
+    }
+    Outcome::Done(result)
+}
