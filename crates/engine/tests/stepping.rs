@@ -305,11 +305,11 @@ fn start_flags(random: &mut Random) -> u64 {
     0x202 | random.next() & ARITHMETIC
 }
 
+/// A program's name, its code, and how much of that is its own: what ends it follows.
+type Made = (String, Vec<u8>, usize);
+
 /// Steps through `cases` programs that `make` makes for a machine, each in a few of the ways.
-fn step_through(
-    cases: u64,
-    make: &dyn Fn(u64, &mut Random, &Machine) -> Option<(String, Vec<u8>, usize)>,
-) {
+fn step_through(cases: u64, make: &dyn Fn(u64, &mut Random, &Machine) -> Option<Made>) {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stepper = Stepper::new();
     let first = std::env::var("THREADTALK_FUZZ_SEED").map_or(1, |s| s.parse().expect("a number"));
