@@ -347,7 +347,7 @@ fn encoded(program: &Program, machine: &Machine) -> Option<(Vec<u8>, usize)> {
 
 #[test]
 fn random_programs() {
-    step_through(setting(120), &|_, random, machine| {
+    step_through(setting(60), &|_, random, machine| {
         let length = 1 + random.below(30) as usize;
         let program = Program::random(random, length);
         let (code, own) = encoded(&program, machine)?;
@@ -425,7 +425,7 @@ fn all_forms() {
         .filter(|(name, _)| !LEFT_OUT.contains(name))
         .collect();
     assert!(forms.len() >= 80, "only {} forms", forms.len());
-    let rounds = 4;
+    let rounds = 2;
     step_through(forms.len() as u64 * rounds, &|seed, _, _| {
         let (name, bytes) = &forms[seed as usize % forms.len()];
         Some(((*name).into(), bytes.clone(), usize::MAX >> 1))
