@@ -128,6 +128,8 @@ pub(crate) struct Body<'a> {
     hook: bool,
     /// Registers whose values are in gs:SPILL and gs:SECOND_SPILL.
     pub spilled: [Option<usize>; 2],
+    /// The flags are in gs:FLAGS.
+    pub flags_parked: bool,
     /// Number of the code site of an instruction.
     pub site: &'a dyn Fn(u64) -> u32,
     pub exits: Vec<Exit>,
@@ -176,6 +178,7 @@ impl<'a> Body<'a> {
             table: target.table,
             hook: target.hook,
             spilled: [None; 2],
+            flags_parked: false,
             exits: room.exits,
             slow: Vec::new(),
             flushes: room.flushes,
@@ -210,7 +213,7 @@ impl<'a> Body<'a> {
 
     /// How the program's state is parked between checks.
     pub fn parked(&self) -> Parked {
-        parked_with(self.spilled)
+        Parked { flags: self.flags_parked, ..parked_with(self.spilled) }
     }
 
     /// Emits the hot part; returns the entry's address.
@@ -226,7 +229,7 @@ impl<'a> Body<'a> {
         if !tests.quick.is_empty() {
             self.emit_head(tests)?;
         }
-        let counted_at = count.then(|| self.flags_dead()).flatten();
+        let counted_at = count.then(|| self.counting_place(checks)).flatten();
         self.counted_at = counted_at.unwrap_or(0);
         if count && counted_at.is_none() {
             self.count_without_flags()?;
@@ -236,12 +239,14 @@ impl<'a> Body<'a> {
             let i = self.source.instructions[k];
             self.emitter.mark(i.ip(), self.parked());
             if counted_at == Some(k) {
+                self.park_flags(k);
                 self.count_with_flags(self.counts_of_all(), i.ip(), false);
             }
             let count = rest.iter().take_while(|c| c.position == k).count();
             let (here, later) = rest.split_at(count);
             rest = later;
             self.emit_checks(k, here)?;
+            self.settle_flags(k, &i);
             if let Some(repeat) = self.plan.repeats[k] {
                 self.emit_repeat(&i, repeat.descriptor());
             }
@@ -252,6 +257,7 @@ impl<'a> Body<'a> {
             // Where a trap that ends the block leaves the counter.
             self.emitter.mark(self.source.end, self.parked());
         }
+        self.unpark_flags(self.source.instructions.len());
         self.release(self.source.end);
         if !self.source.terminated {
             let rel32 = self.emitter.patchable_branch(&[0xe9]);
@@ -262,24 +268,24 @@ impl<'a> Body<'a> {
     }
 
     /// Parks a register in a free one of the two slots, to be used for checks until it is released.
-    pub fn spill(&mut self, register: usize, pc: u64, flags: bool) {
+    pub fn spill(&mut self, register: usize, pc: u64) {
         let slot = self.spilled.iter().position(Option::is_none).expect("checks use two registers");
         self.emitter.store(register, SPILLS[slot]);
         self.spilled[slot] = Some(register);
-        self.emitter.mark(pc, Parked { flags, ..self.parked() });
+        self.emitter.mark(pc, self.parked());
     }
 
     /// Restores the borrowed register in `slot`, if there is one.
-    pub fn release_slot(&mut self, slot: usize, pc: u64, flags: bool) {
+    pub fn release_slot(&mut self, slot: usize, pc: u64) {
         if let Some(register) = self.spilled[slot].take() {
             self.emitter.load(register, SPILLS[slot]);
-            self.emitter.mark(pc, Parked { flags, ..self.parked() });
+            self.emitter.mark(pc, self.parked());
         }
     }
 
     /// Restores the borrowed registers.
     pub fn release(&mut self, pc: u64) {
-        (0..2).for_each(|slot| self.release_slot(slot, pc, false));
+        (0..2).for_each(|slot| self.release_slot(slot, pc));
     }
 
     /// Restores the borrowed registers if instruction `k` needs them or leaves the block.
@@ -293,33 +299,10 @@ impl<'a> Body<'a> {
                 if overwritten && !leaves && !i.is_ip_rel_memory_operand() {
                     self.spilled[slot] = None;
                 } else {
-                    self.release_slot(slot, i.ip(), false);
+                    self.release_slot(slot, i.ip());
                 }
             }
         }
-    }
-
-    /// Parks the arithmetic flags; keeps all registers.
-    pub fn save_flags(&mut self, pc: u64) {
-        let parked = self.parked();
-        self.emitter.store(RAX, control::FLAGS_RAX);
-        self.emitter.mark(pc, Parked { flags_rax: true, ..parked });
-        self.emitter.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
-        self.emitter.store(RAX, control::FLAGS);
-        self.emitter.load(RAX, control::FLAGS_RAX);
-        self.emitter.mark(pc, Parked { flags: true, ..parked });
-    }
-
-    /// The inverse of [`Self::save_flags`].
-    pub fn restore_flags(&mut self, pc: u64) {
-        let parked = self.parked();
-        self.emitter.store(RAX, control::FLAGS_RAX);
-        self.emitter.mark(pc, Parked { flags: true, flags_rax: true, ..parked });
-        self.emitter.load(RAX, control::FLAGS);
-        self.emitter.bytes(&[0x04, 0x7f, 0x9e]); // add al, 0x7f (sets OF from AL); sahf
-        self.emitter.mark(pc, Parked { flags_rax: true, ..parked });
-        self.emitter.load(RAX, control::FLAGS_RAX);
-        self.emitter.mark(pc, parked);
     }
 
     /// Tells the slow path that a repeated string instruction comes; keeps registers and flags.

@@ -112,13 +112,10 @@ impl Body<'_> {
         let free = !live.regs & !regs::bit(RSP) & !regs::bit(RAX);
         let register = if free != 0 { free.trailing_zeros() as usize } else { regs::RCX };
         if free == 0 {
-            self.spill(register, pc, false);
+            self.spill(register, pc);
         }
-        let keep_flags = live.flags != 0;
-        if keep_flags {
-            self.save_flags(pc);
-        }
-        let (parked, spilled) = (Parked { flags: keep_flags, ..self.parked() }, self.spilled);
+        self.park_flags(0);
+        let (parked, spilled) = (self.parked(), self.spilled);
         let mut differs = Vec::new();
         for word in words(pc, &source.original) {
             load_word(&mut self.emitter, register, word.address)?;
@@ -129,9 +126,7 @@ impl Body<'_> {
             differs.push(self.emitter.open_branch(&[0x0f, 0x85])); // jne
         }
         self.self_check = Some(SelfCheck { differs, parked, spilled });
-        if keep_flags {
-            self.restore_flags(pc);
-        }
+        self.unpark_flags(0);
         self.release(pc);
         Ok(())
     }
@@ -150,11 +145,9 @@ impl Body<'_> {
         let pc = self.source.pc;
         let here = self.emitter.len() as i64;
         self.fixups.extend(check.differs.iter().map(|rel32| (*rel32, here)));
-        self.spilled = check.spilled;
+        (self.spilled, self.flags_parked) = (check.spilled, check.parked.flags);
         self.emitter.mark(pc, check.parked);
-        if check.parked.flags {
-            self.restore_flags(pc);
-        }
+        self.unpark_flags(0);
         self.release(pc);
         let stub = self.emitter.ip();
         self.emit_exit_stub(pc, id);

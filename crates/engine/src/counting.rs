@@ -1,13 +1,14 @@
 //! Emitting the counters: a block counts all that it executes in one place, and a side exit puts right
 //! what that makes of it.
 //!
-//! The place is where the flags are free first. There, one addition to a packed word
+//! The place is where the flags are free first, or parked for a check. There, one addition to a packed word
 //! ([`types::packed`]) counts instructions, loads and stores together; every few hundred instructions it
 //! carries, and the agent unpacks it. Three additions instead cost a sixth of the time of code with
 //! small blocks. What is taken back is added up in the other half of the word, so that nothing borrows.
 
 use crate::body::{Body, Correction, Counts, Result};
 use crate::cache::Trampolines;
+use crate::checks::Check;
 use crate::control;
 use crate::recovery::Parked;
 use crate::regs::{self, RAX, RSP};
@@ -63,9 +64,11 @@ impl Body<'_> {
         Correction { counts: self.counts_of(rest), back: true }
     }
 
-    /// The first instruction at which the flags are dead.
-    pub fn flags_dead(&self) -> Option<usize> {
-        (0..self.source.instructions.len()).find(|&k| self.liveness.live[k].flags == 0)
+    /// The first instruction at which the flags are dead, or parked for a check.
+    pub fn counting_place(&self, checks: &[Check]) -> Option<usize> {
+        let dead = (0..self.source.instructions.len()).find(|&k| self.liveness.live[k].flags == 0);
+        let parked = checks.first().filter(|_| self.options.park).map(|c| c.position);
+        dead.into_iter().chain(parked).min()
     }
 
     /// Adds `counts`, or takes them `back`; changes flags.
@@ -98,7 +101,7 @@ impl Body<'_> {
         let free = !self.liveness.live[0].regs & !regs::bit(RSP);
         let register = if free != 0 { free.trailing_zeros() as usize } else { RAX };
         if free == 0 {
-            self.spill(register, pc, false);
+            self.spill(register, pc);
         }
         for (value, offset) in self.counts_of_all().changes() {
             self.emitter.add_through(register, offset, value)?;

@@ -35,7 +35,7 @@ impl Body<'_> {
         for register in registers.iter_mut().take(wanted) {
             *register = candidates.next().expect("addresses do not use all registers");
             if free >> *register & 1 == 0 {
-                self.spill(*register, pc, false);
+                self.spill(*register, pc);
             }
         }
         let spilled = self.spilled;

@@ -35,6 +35,7 @@ mod encode;
 pub mod engine;
 mod entries;
 mod few;
+mod flags;
 mod generation;
 pub mod grants;
 mod handing;

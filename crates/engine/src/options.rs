@@ -50,6 +50,8 @@ pub struct Options {
     pub group: bool,
     /// Move checks back to where the flags are dead.
     pub hoist: bool,
+    /// Leave parked flags where they are until an instruction needs them.
+    pub park: bool,
     /// Version small loops.
     pub loops: bool,
     /// Count instructions, loads and stores with one addition.
@@ -76,6 +78,7 @@ pub mod disable {
     pub const HOIST: u32 = 8;
     pub const LOOPS: u32 = 16;
     pub const PACK: u32 = 32;
+    pub const PARK: u32 = 1 << 8;
     /// Pretend that the processor lacks BMI2.
     pub const BMI2: u32 = 1 << 16;
 }
@@ -95,6 +98,7 @@ impl Options {
             group: on(disable::GROUP) && !traces,
             hoist: on(disable::HOIST) && !traces,
             loops: on(disable::LOOPS) && !traces && mode != Mode::Translate,
+            park: on(disable::PARK),
             pack: on(disable::PACK),
             max_instructions: 96,
             max_branches: 4,

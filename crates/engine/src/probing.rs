@@ -9,7 +9,6 @@ use crate::descriptor;
 use crate::grants;
 use crate::options::{LINE_SHIFT, Mode};
 use crate::probe::{Probe, Written, first};
-use crate::recovery::Parked;
 use crate::regs::{self, RSP};
 use crate::track::Key;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
@@ -28,30 +27,23 @@ impl<'a> Body<'a> {
         if checks.is_empty() {
             return Ok(());
         }
-        let pc = self.source.instructions[k].ip();
-        let keep_flags = self.liveness.live[k].flags != 0;
-        if keep_flags {
-            self.save_flags(pc);
-        }
+        self.park_flags(k);
         for check in checks {
-            self.emit_check(k, check, keep_flags)?;
-        }
-        if keep_flags {
-            self.restore_flags(pc);
+            self.emit_check(k, check)?;
         }
         Ok(())
     }
 
-    fn emit_check(&mut self, k: usize, check: &'a Check, flags: bool) -> Result<()> {
+    fn emit_check(&mut self, k: usize, check: &'a Check) -> Result<()> {
         let pc = self.source.instructions[k].ip();
         let displacement = self.plan.snapshots[k].displacement_here(&check.key, check.displacement);
         let used = check.registers() | regs::bit(RSP);
         for slot in 0..2 {
             if self.spilled[slot].is_some_and(|r| used >> r & 1 != 0) {
-                self.release_slot(slot, pc, flags);
+                self.release_slot(slot, pc);
             }
         }
-        let register = self.check_register(k, used, pc, flags);
+        let register = self.check_register(k, used, pc);
         let borrowed = self.spilled.into_iter().flatten().fold(0, |set, r| set | regs::bit(r));
         let free = !self.liveness.live[k].regs | borrowed;
         let mut slow = Slow {
@@ -63,7 +55,7 @@ impl<'a> Body<'a> {
             free: free & !used & !regs::bit(register),
             displacement,
             pc,
-            parked: Parked { flags, ..self.parked() },
+            parked: self.parked(),
         };
         if self.options.mode == Mode::Trace || check.is_always_slow() {
             slow.failures.push(self.emitter.open_branch(&[0xe9]));
@@ -209,12 +201,12 @@ impl<'a> Body<'a> {
 
     /// A register for a check before instruction `k`: a borrowed one, a dead one, or the one whose next
     /// use is farthest away, borrowed now.
-    fn check_register(&mut self, k: usize, used: u16, pc: u64, flags: bool) -> usize {
+    fn check_register(&mut self, k: usize, used: u16, pc: u64) -> usize {
         let borrowed = self.spilled.into_iter().flatten().find(|r| used >> r & 1 == 0);
         let dead = || bits(!self.liveness.live[k].regs & !used).next();
         borrowed.or_else(dead).unwrap_or_else(|| {
             let register = self.farthest(k, used);
-            self.spill(register, pc, flags);
+            self.spill(register, pc);
             register
         })
     }
