@@ -19,8 +19,16 @@ pub enum Mode {
 
 /// Optimisations of the engine, with their bits in `THREADTALK_DISABLE` (crate `engine`,
 /// `options.rs`).
-pub const OPTIMISATIONS: &[(&str, u32)] =
-    &[("liveness", 1), ("merge", 2), ("group", 4), ("hoist", 8), ("loops", 16), ("all five", 31)];
+pub const OPTIMISATIONS: &[(&str, u32)] = &[
+    ("liveness", 1),
+    ("merge", 2),
+    ("group", 4),
+    ("hoist", 8),
+    ("loops", 16),
+    ("pack", 32),
+    ("park", 256),
+    ("all of them", 1 | 2 | 4 | 8 | 16 | 32 | 256),
+];
 
 impl Mode {
     /// The command `program ARGUMENTS…` in this mode; `wrapper` goes before everything.
