@@ -133,7 +133,12 @@ fn may_keep_flags(i: &Instruction) -> bool {
     let by_cl = i.op_count() >= 2
         && i.op_kind(last) == OpKind::Register
         && i.op_register(last) == Register::CL;
-    by_cl || i.has_rep_prefix() || i.has_repne_prefix()
+    by_cl && shifts(i.mnemonic()) || i.has_rep_prefix() || i.has_repne_prefix()
+}
+
+fn shifts(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
+    matches!(mnemonic, Rcl | Rcr | Rol | Ror | Sal | Sar | Shl | Shld | Shr | Shrd)
 }
 
 /// Liveness before each instruction of a block, and after the last.
@@ -399,7 +404,11 @@ mod tests {
     #[test]
     fn shifts_by_cl_may_keep_the_flags() {
         assert_eq!(used(&[0x48, 0xd3, 0xe0]).flags_killed, 0, "shl rax, cl");
+        assert_eq!(used(&[0x48, 0x0f, 0xad, 0xd0]).flags_killed, 0, "shrd rax, rdx, cl");
         assert_ne!(used(&[0x48, 0xc1, 0xe0, 3]).flags_killed, 0, "shl rax, 3");
+        for other in [&[0x84, 0xc9][..], &[0x38, 0xc8], &[0x28, 0xc8]] {
+            assert_eq!(used(other).flags_killed, ALL_FLAGS, "test cl, cl; cmp al, cl; sub al, cl");
+        }
         // cmp rax, rcx; shl rdx, cl; then flags are needed: those of cmp if cl is 0.
         let live = before(&[0x48, 0xd3, 0xe2], Live { regs: 0, flags: ALL_FLAGS });
         assert_eq!(live.flags, ALL_FLAGS);
