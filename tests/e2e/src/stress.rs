@@ -75,6 +75,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("rseq", &[]),
     ("asm_flags", &[]),
     ("debugger", &[]),
+    ("injected", &["60", "1"]),
     ("seccomp", &["filter"]),
     ("seccomp", &["narrow"]),
     ("seccomp", &["refuse"]),
