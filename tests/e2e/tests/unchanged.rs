@@ -30,7 +30,7 @@ programs!(
     children: [], self_exec: [], dlopen_loop: [], exceptions: [], jumps: [], deep_stack: [],
     close_fds: [], large_static: [], signal_context: [], cancel: [],
     signal_storm: [], rseq: [], fork_storm: ["64", "2"], asm_flags: [],
-    debugger: [], element_faults: [],
+    debugger: [], element_faults: [], injected: ["100", "2"],
 );
 
 /// A program of several ways to be run.

@@ -149,6 +149,7 @@ int main(int argc, char **argv) {
     int bursts = argc > 1 ? atoi(argv[1]) : 100;
     seed = argc > 2 ? (uint64_t)atoi(argv[2]) : 1;
     pid_t pid = fork();
+    if (pid < 0) return 77;
     if (pid == 0) return child();
     int status;
     waitpid(pid, &status, WUNTRACED);
