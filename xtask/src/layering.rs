@@ -20,6 +20,7 @@ pub const TABLE: &[Row] = &[
     ("profile", &["types"]),
     ("symbols", &["types"]),
     ("topology", &["types"]),
+    ("analysis", &["profile"]),
     ("placement", &["topology"]),
     ("binding", &["topology"]),
     ("reference", &["types"]),

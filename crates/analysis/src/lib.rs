@@ -1,0 +1,30 @@
+//! Numbers that describe how the threads of a program communicate and use pages.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `amounts.rs` | [`Amounts`]: the symmetric matrix that the metrics are defined on |
+//! | `heterogeneity.rs`, `balance.rs`, `volume.rs` | C_H, C_B, C_A and C_R |
+//! | `phases.rs` | when the communication changes; C_D |
+//! | `mse.rs` | how far two matrices are apart |
+//! | `pages.rs` | exclusivity, balance, locality and migration of pages |
+//!
+//! The definitions are those of M. Diener's thesis, "Automatic Task and Data Mapping in Shared Memory
+//! Architectures" (2015), chapters 3 and 4; where it can be read in two ways, the file says which one
+//! was taken. Everything is pure. Neighbours: `profile` has the data, `report` shows the results.
+
+mod amounts;
+mod balance;
+#[cfg(test)]
+mod golden;
+mod heterogeneity;
+mod mse;
+pub mod pages;
+mod phases;
+mod volume;
+
+pub use amounts::Amounts;
+pub use balance::{balance, imbalance};
+pub use heterogeneity::{heterogeneity, unevenness};
+pub use mse::{MAXIMUM, MseError, most, mse};
+pub use phases::{PhaseRule, dynamicity, phases};
+pub use volume::{amount, ratio};

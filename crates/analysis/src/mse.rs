@@ -1,0 +1,111 @@
+//! Mean squared error between two communication matrices: equation 3.1 of Diener's thesis.
+//!
+//! Both are normalised to a maximum of 100, so the shape is compared and not the amount; each cell
+//! counts, directions apart. Neighbour: `amounts` for what has no directions.
+
+use types::CommMatrix;
+
+/// What matrices are normalised to.
+pub const MAXIMUM: f64 = 100.0;
+
+/// Why two matrices cannot be compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MseError {
+    #[error("one matrix has {a} threads and the other {b}; only matrices of one size compare")]
+    Sizes { a: usize, b: usize },
+    #[error("the matrices are empty; nothing can be compared")]
+    Empty,
+}
+
+/// The mean squared difference of the cells, from 0 to [`most`]. A matrix without any event is one
+/// of zeros.
+pub fn mse(a: &CommMatrix, b: &CommMatrix) -> Result<f64, MseError> {
+    let (threads, others) = (a.threads(), b.threads());
+    if threads != others {
+        return Err(MseError::Sizes { a: threads, b: others });
+    }
+    if threads == 0 {
+        return Err(MseError::Empty);
+    }
+    let (in_a, in_b) = (normaliser(a), normaliser(b));
+    // Cells of a, with b's beside them; then those that only b has.
+    let first = a.iter().map(|(from, to, n)| n as f64 * in_a - b.get(from, to) as f64 * in_b);
+    let second = b.iter().filter(|&(from, to, _)| a.get(from, to) == 0);
+    let differences = first.chain(second.map(|(_, _, n)| n as f64 * in_b));
+    Ok(differences.map(|d| d * d).sum::<f64>() / (threads as f64).powi(2))
+}
+
+/// The factor that brings the largest cell to [`MAXIMUM`]; 0 for a matrix of zeros.
+pub(crate) fn normaliser(matrix: &CommMatrix) -> f64 {
+    match matrix.iter().map(|(_, _, n)| n).max() {
+        None | Some(0) => 0.0,
+        Some(most) => MAXIMUM / most as f64,
+    }
+}
+
+/// The largest possible error between matrices of this many threads: one pair communicates in the
+/// one, all others alike in the other.
+pub fn most(threads: usize) -> f64 {
+    let n = threads as f64;
+    if threads == 0 { 0.0 } else { (n * n - n) / (n * n) * MAXIMUM * MAXIMUM }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::{figure_3_3b, matrix, near};
+    use types::ThreadId;
+
+    /// One pair communicates, and everybody but that pair.
+    fn opposites(threads: u32) -> (CommMatrix, CommMatrix) {
+        let (mut pair, mut others) =
+            (CommMatrix::new(threads as usize), CommMatrix::new(threads as usize));
+        for from in 0..threads {
+            for to in (0..threads).filter(|&to| to != from) {
+                let of_pair = from.max(to) == 1;
+                let matrix = if of_pair { &mut pair } else { &mut others };
+                matrix.add(ThreadId(from), ThreadId(to), if of_pair { 3 } else { 17 });
+            }
+        }
+        (pair, others)
+    }
+
+    #[test]
+    fn the_largest_error_is_that_of_opposites() {
+        for (threads, expected) in [(8, 8750.0), (64, 9843.75)] {
+            let (pair, others) = opposites(threads);
+            near(mse(&pair, &others).unwrap(), expected);
+            near(mse(&others, &pair).unwrap(), expected);
+            near(most(threads as usize), expected);
+        }
+        assert_eq!((most(0), most(1)), (0.0, 0.0));
+    }
+
+    #[test]
+    fn multiples_do_not_differ() {
+        let rows: &[&[u64]] = &[
+            &[0, 40, 40, 20, 90],
+            &[40, 0, 70, 90, 20],
+            &[40, 70, 0, 20, 30],
+            &[20, 90, 20, 0, 0],
+            &[90, 20, 30, 0, 0],
+        ];
+        near(mse(&figure_3_3b(), &matrix(rows)).unwrap(), 0.0);
+    }
+
+    #[test]
+    fn directions_are_apart() {
+        // 100 against 0 in two of four cells.
+        let (there, back) = (matrix(&[&[0, 1], &[0, 0]]), matrix(&[&[0, 0], &[1, 0]]));
+        near(mse(&there, &back).unwrap(), 5000.0);
+    }
+
+    #[test]
+    fn what_cannot_be_compared() {
+        let (two, three) = (CommMatrix::new(2), CommMatrix::new(3));
+        assert_eq!(mse(&two, &three), Err(MseError::Sizes { a: 2, b: 3 }));
+        assert_eq!(mse(&CommMatrix::new(0), &CommMatrix::new(0)), Err(MseError::Empty));
+        assert_eq!(mse(&two, &CommMatrix::new(2)), Ok(0.0));
+        near(mse(&two, &matrix(&[&[0, 5], &[0, 0]])).unwrap(), 2500.0);
+    }
+}
