@@ -11,6 +11,7 @@
 //! | `multilevel.rs`, `bisect.rs`, `refine.rs`, `subtree.rs`, `search.rs`, `exact.rs` | the parts of `locality` |
 //! | `balance.rs`, `score.rs`, `place.rs` | even loads, costs and baselines, the entry point |
 //! | `csv.rs`, `plan.rs` | the files: a matrix comes in, a placement goes out |
+//! | `launchers.rs` | a plan for other launchers, one file each |
 //!
 //! Neighbours: `topology` gives machine and costs, the command line and `tune` call [`place`],
 //! `binding` applies a [`Plan`].
@@ -22,6 +23,7 @@ mod complace;
 mod csv;
 mod eagermap;
 mod exact;
+mod launchers;
 mod locality;
 mod multilevel;
 mod place;
@@ -37,6 +39,7 @@ mod subtree;
 mod tasks;
 
 pub use csv::{CsvError, matrix_from_csv};
+pub use launchers::{LauncherError, LauncherKind, OPENMP_RIVALS, openmp_environment};
 pub use place::{PlaceError, Placement, place};
 pub use plan::{Baselines, PLAN_VERSION, Plan, PlanError, PlanIdentity, PlanSlot};
 pub use policy::{PolicyKind, UnknownPolicy};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use test_support::{Compiler, Outcome, Scratch, Target, Threadtalk};
+use test_support::{Compiler, Outcome, Scratch, Target, Threadtalk, probe};
 
 /// A program of the folder; `None` when this machine has no such compiler.
 pub fn program(compiler: Compiler, file: &str, flags: &[&str]) -> Option<PathBuf> {
@@ -12,6 +12,17 @@ pub fn program(compiler: Compiler, file: &str, flags: &[&str]) -> Option<PathBuf
         Err(test_support::target::TargetError::NoCompiler(_)) => None,
         Err(error) => panic!("{error}"),
     }
+}
+
+/// Whether the tests that bind to the CPUs 0 and 1 can run; says so if not.
+pub fn two_cpus(what: &str) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with("Cpus_allowed_list:")).unwrap();
+    let enough = line.contains("0-") && probe::cpus() >= 2;
+    if !enough {
+        probe::skip(what, "needs the CPUs 0 and 1");
+    }
+    enough
 }
 
 /// A folder with the fake agent in the place of the real one.

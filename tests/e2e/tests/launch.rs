@@ -3,20 +3,9 @@
 //! The target programs print from /proc where they are really bound, which nobody stands in front
 //! of, beside what they are shown. CPUs 0 and 1 are used; fewer means skipped.
 
-use e2e::launch::{outcomes, plan, program, run};
+use e2e::launch::{outcomes, plan, program, run, two_cpus};
 use serde_json::{Value, json};
 use test_support::{Compiler, Scratch, Threadtalk, probe};
-
-/// Whether the tests can run: they bind to CPUs 0 and 1.
-fn two_cpus(what: &str) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|l| l.starts_with("Cpus_allowed_list:")).unwrap();
-    let enough = line.contains("0-") && probe::cpus() >= 2;
-    if !enough {
-        probe::skip(what, "needs the CPUs 0 and 1");
-    }
-    enough
-}
 
 /// All CPUs, as /proc writes them.
 fn all_cpus() -> String {
