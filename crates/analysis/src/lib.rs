@@ -6,6 +6,7 @@
 //! | `heterogeneity.rs`, `balance.rs`, `volume.rs` | C_H, C_B, C_A and C_R |
 //! | `phases.rs` | when the communication changes; C_D |
 //! | `mse.rs` | how far two matrices are apart |
+//! | `pattern.rs`, `pattern/` | which of the common patterns a matrix shows |
 //! | `pages.rs` | exclusivity, balance, locality and migration of pages |
 //!
 //! The definitions are those of M. Diener's thesis, "Automatic Task and Data Mapping in Shared Memory
@@ -19,6 +20,7 @@ mod golden;
 mod heterogeneity;
 mod mse;
 pub mod pages;
+mod pattern;
 mod phases;
 mod volume;
 
@@ -26,5 +28,6 @@ pub use amounts::Amounts;
 pub use balance::{balance, imbalance};
 pub use heterogeneity::{heterogeneity, unevenness};
 pub use mse::{MAXIMUM, MseError, most, mse};
+pub use pattern::{Pattern, Recognised, recognise};
 pub use phases::{PhaseRule, dynamicity, phases};
 pub use volume::{amount, ratio};
