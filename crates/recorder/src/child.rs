@@ -67,6 +67,8 @@ pub struct Launch<'a> {
     pub target: &'a Target,
     /// Variables added to the environment.
     pub environment: Vec<(&'static str, OsString)>,
+    /// Variables taken out of it.
+    pub unset: &'static [&'static str],
     pub streams: Streams,
     /// Become the parent of processes that lose theirs, so that they can be counted at the end.
     pub adopt_orphans: bool,
@@ -85,6 +87,9 @@ impl Launch<'_> {
     pub fn start(self) -> Result<Running, RecorderError> {
         let mut command = Command::new(&self.target.path);
         command.arg0(&self.target.argv[0]).args(&self.target.argv[1..]);
+        self.unset.iter().for_each(|name| {
+            command.env_remove(name);
+        });
         command.envs(self.environment);
         if let Streams::Discarded { input_from } = self.streams {
             command.stdin(stdin_again(input_from)).stdout(Stdio::null()).stderr(Stdio::null());

@@ -3,6 +3,9 @@
 //! The launch shim inside the program binds each thread as it appears (crate `shim`). Only the
 //! initial thread may be bound from here: a moment after the start, if the program has not started
 //! another thread before. Our own mask is never narrowed, so runtimes see the whole machine.
+//!
+//! Or an OpenMP runtime is told by its environment and binds its team itself ([`Via::OpenMp`]); then
+//! the shim only reads back.
 
 use crate::child::{Ended, Launch, Running, Streams};
 use crate::error::RecorderError;
@@ -10,7 +13,7 @@ use crate::inject::{self, SHIM};
 use crate::memory::{Mapping, SharedMemory};
 use crate::session::text;
 use crate::target::Target;
-use placement::{Plan, PlanSlot};
+use placement::{OPENMP_RIVALS, Plan, PlanSlot, openmp_environment};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::time::Duration;
@@ -24,6 +27,15 @@ use wire::launch::{
 /// How long a program may look at the machine before its initial thread is bound.
 const MOMENT: Duration = Duration::from_millis(150);
 
+/// Who binds the threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Via {
+    /// The launch shim.
+    Shim,
+    /// The program's OpenMP runtime, by `OMP_PLACES` and `OMP_PROC_BIND`.
+    OpenMp,
+}
+
 /// What became of one planned thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
@@ -35,6 +47,10 @@ pub enum Outcome {
     Moved,
     /// The kernel refused; why.
     Refused(String),
+    /// Who was to bind it left it elsewhere.
+    Elsewhere,
+    /// It ended before its binding could be read back.
+    Unread,
     /// No thread of the program matched.
     NotSeen,
 }
@@ -72,6 +88,8 @@ pub struct LaunchReport {
     pub unplanned: Vec<Unplanned>,
     /// How many there were in all.
     pub unplanned_count: u32,
+    /// Who was to bind them.
+    pub via: Via,
     /// Why nothing at all was bound; `None` when the shim worked.
     pub inactive: Option<String>,
 }
@@ -132,17 +150,24 @@ pub fn check_plan(plan: &Plan, here: &Topology) -> Result<(), RecorderError> {
 pub fn launch(
     target: &Target,
     plan: &Plan,
+    via: Via,
     streams: Streams,
 ) -> Result<LaunchReport, RecorderError> {
     let shim = inject::find_library(SHIM)?;
-    let memory = PlanMemory::create(plan)?;
+    let memory = PlanMemory::create(plan, via)?;
     let existing = std::env::var_os("LD_PRELOAD");
-    let environment =
+    let mut environment =
         vec![("LD_PRELOAD", inject::preload(&shim, existing.as_deref())), (ENV, memory.path())];
-    let running = Launch { target, environment, streams, adopt_orphans: false }.start()?;
+    let mut unset: &'static [&'static str] = &[];
+    if via == Via::OpenMp {
+        let told = openmp_environment(plan).map_err(|e| RecorderError::Plan(e.to_string()))?;
+        environment.extend(told.map(|(name, value)| (name, value.into())));
+        unset = &OPENMP_RIVALS;
+    }
+    let running = Launch { target, environment, unset, streams, adopt_orphans: false }.start()?;
     let header = memory.header()?;
     let slots = memory.slots()?;
-    if !running.ends_within(MOMENT) {
+    if via == Via::Shim && !running.ends_within(MOMENT) {
         bind_initial(&running, slots.records());
     }
     let pid = running.pid();
@@ -159,6 +184,7 @@ pub fn launch(
             .map(unplanned)
             .collect(),
         unplanned_count: header.strangers.load(Relaxed) - header.recognised.load(Relaxed),
+        via,
         inactive: inactive(header, &ended),
     })
 }
@@ -242,6 +268,7 @@ fn binding_of((planned, slot): (&PlanSlot, &Slot)) -> Binding {
             let error = std::io::Error::from_raw_os_error(slot.error.load(Relaxed) as i32);
             (Outcome::Refused(error.to_string()), Some(in_force))
         }
+        life::WATCHED => watched(as_planned, cpus(&slot.first), cpus(&slot.last)),
         // Matched, but it or the program ended before it could be bound.
         life::TAKEN => (Outcome::AsPlanned, None),
         _ => (Outcome::NotSeen, None),
@@ -255,6 +282,18 @@ fn binding_of((planned, slot): (&PlanSlot, &Slot)) -> Binding {
         tid: slot.tid.load(Relaxed),
         name: if seen.is_empty() { planned_name } else { seen },
         outcome,
+    }
+}
+
+/// What became of a thread that somebody else was to bind: its mask when it started, and when it or
+/// the program ended.
+fn watched(as_planned: CpuSet, first: CpuSet, last: CpuSet) -> (Outcome, Option<CpuSet>) {
+    match last.is_empty() {
+        false if last == as_planned => (Outcome::AsPlanned, Some(last)),
+        false => (Outcome::Elsewhere, Some(last)),
+        true if first == as_planned => (Outcome::AsPlanned, Some(first)),
+        // Some runtimes bind a thread a moment after its start.
+        true => (Outcome::Unread, None),
     }
 }
 
@@ -290,7 +329,7 @@ struct PlanMemory {
 }
 
 impl PlanMemory {
-    fn create(plan: &Plan) -> Result<Self, RecorderError> {
+    fn create(plan: &Plan, via: Via) -> Result<Self, RecorderError> {
         let slots = plan.slots.len();
         let memory = SharedMemory::create("plan", c"threadtalk-plan", bytes(slots))?;
         let created = Self { memory, slots };
@@ -309,6 +348,7 @@ impl PlanMemory {
             let header = &header.records()[0];
             header.version.store(VERSION, Relaxed);
             header.slots.store(slots as u32, Relaxed);
+            header.watch.store(u32::from(via == Via::OpenMp), Relaxed);
             header.magic.store(MAGIC, Relaxed);
         }
         Ok(created)

@@ -56,7 +56,7 @@ fn slots_carry_identities_or_an_order() {
     };
     plan.slots[0].identity = identity("", None, 0, "app");
     plan.slots[1].identity = identity("lib+0x1.so+0x1f40", Some(0), 3, "worker");
-    let memory = PlanMemory::create(&plan).unwrap();
+    let memory = PlanMemory::create(&plan, Via::Shim).unwrap();
     let mapping = memory.slots().unwrap();
     let slot = &mapping.records()[1];
     assert_eq!(text(&slot.module), "lib+0x1.so");
@@ -70,7 +70,7 @@ fn slots_carry_identities_or_an_order() {
 #[test]
 fn outcomes_follow_from_what_was_read_back() {
     let plan = plan(&[(0, 1, 1)]);
-    let memory = PlanMemory::create(&plan).unwrap();
+    let memory = PlanMemory::create(&plan, Via::Shim).unwrap();
     let mapping = memory.slots().unwrap();
     let slot = &mapping.records()[0];
     let outcome = || bindings(&plan, mapping.records()).remove(0).outcome;
@@ -86,4 +86,15 @@ fn outcomes_follow_from_what_was_read_back() {
     assert!(matches!(outcome(), Outcome::Refused(why) if why.contains("not permitted")));
     slot.life.store(life::PROGRAMS_OWN, Relaxed);
     assert_eq!(outcome(), Outcome::ProgramsOwn);
+}
+
+#[test]
+fn a_watched_thread_is_judged_by_what_was_read_last() {
+    let set = |text: &str| CpuSet::parse_list(text).unwrap();
+    let judge = |first: &str, last: &str| watched(set("2"), set(first), set(last));
+    assert_eq!(judge("0-3", "2"), (Outcome::AsPlanned, Some(set("2"))));
+    assert_eq!(judge("2", ""), (Outcome::AsPlanned, Some(set("2"))));
+    assert_eq!(judge("2", "0-3"), (Outcome::Elsewhere, Some(set("0-3"))));
+    assert_eq!(judge("0-3", "1"), (Outcome::Elsewhere, Some(set("1"))));
+    assert_eq!(judge("0-3", ""), (Outcome::Unread, None));
 }

@@ -69,7 +69,8 @@ pub unsafe extern "C" fn pthread_setaffinity_np(
     mask: *mut c_void,
 ) -> c_int {
     let Some(next) = next!(c"pthread_setaffinity_np": PthreadCall) else { return libc::ENOSYS };
-    let target = plan::get().and_then(|plan| Some((plan, plan::slot_of_handle(plan, thread)?)));
+    let plan = plan::get().filter(|&plan| !plan::watches(plan));
+    let target = plan.and_then(|plan| Some((plan, plan::slot_of_handle(plan, thread)?)));
     // SAFETY: the program's own call.
     unsafe { with_wish(target, mask, size, 0, || next(thread, size, mask)) }
 }
@@ -94,11 +95,11 @@ pub unsafe fn raw_affinity_call(number: i64, pid: pid_t, size: usize, mask: *mut
     }
 }
 
-/// A planned thread of this process.
+/// A planned thread of this process that is ours to bind.
 type Target = (Plan, &'static Slot);
 
 fn by_tid(pid: pid_t) -> Option<Target> {
-    let plan = plan::get()?;
+    let plan = plan::get().filter(|&plan| !plan::watches(plan))?;
     Some((plan, plan::slot_of_tid(plan, pid as u32)?))
 }
 
@@ -184,7 +185,7 @@ fn withdrawn(plan: Plan, slot: &Slot, anywhere: &Mask) -> bool {
         // Still too early for it.
         return false;
     }
-    bind::bind(slot, slot.tid.load(Relaxed), anywhere);
+    bind::bind(plan, slot, slot.tid.load(Relaxed), anywhere);
     is_bound(slot)
 }
 

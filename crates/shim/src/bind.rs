@@ -6,10 +6,14 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use wire::launch::{MASK_WORDS, NONE, Slot, life};
 
-/// Puts a claimed thread where the plan says. `wished` is the mask that it would have without us:
+/// Puts a claimed thread where the plan says, unless somebody else does. `wished` is the mask that it would have without us:
 /// a plan outside that would go against the program's own wish, so the wish is kept and reported.
-pub fn bind(slot: &Slot, tid: u32, wished: &Mask) {
+pub fn bind(plan: Plan, slot: &Slot, tid: u32, wished: &Mask) {
     sys::store(&slot.wished, wished);
+    if plan::watches(plan) {
+        read_back(tid, &slot.first);
+        return slot.life.store(life::WATCHED, Release);
+    }
     let Some(planned) = sys::only(slot.pu_os.load(Relaxed)) else { return };
     if !sys::contains(wished, &planned) {
         slot.life.store(life::PROGRAMS_OWN, Release);
@@ -32,7 +36,7 @@ pub fn bind(slot: &Slot, tid: u32, wished: &Mask) {
 pub fn bind_initial(plan: Plan) {
     let Some(slot) = plan::initial_slot(plan).map(|i| &plan.slots[i as usize]) else { return };
     if slot.life.load(Acquire) == life::TAKEN {
-        bind(slot, sys::pid(), &sys::load(&slot.wished));
+        bind(plan, slot, sys::pid(), &sys::load(&slot.wished));
     }
 }
 
@@ -41,7 +45,7 @@ pub fn bind_initial(plan: Plan) {
 pub fn inherited(plan: Plan, creator: u32) -> Option<Mask> {
     let slot = plan.slots.get(creator as usize)?;
     match slot.life.load(Acquire) {
-        life::PROGRAMS_OWN => None,
+        life::PROGRAMS_OWN | life::WATCHED => None,
         _ => Some(sys::load(&slot.wished)),
     }
 }

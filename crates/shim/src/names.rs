@@ -83,7 +83,7 @@ unsafe fn named(name: *const c_char) {
     bind::note_own_name(&slot.seen_name);
     let wished = sys::affinity(0).unwrap_or([u64::MAX; MASK_WORDS]);
     debug_assert!(slot.life.load(Relaxed) == life::TAKEN);
-    bind::bind(slot, 0, &wished);
+    bind::bind(plan, slot, 0, &wished);
     bind::watch_end(index);
 }
 

@@ -133,7 +133,7 @@ fn begin() {
         // SAFETY: no arguments.
         slot.handle.store(unsafe { libc::pthread_self() }, Relaxed);
         slot.matched_ns.store(sys::now_ns(), Relaxed);
-        slot.life.store(life::TAKEN, Release);
+        slot.life.store(if watches(plan) { life::WATCHED } else { life::TAKEN }, Release);
     }
     // SAFETY: a handler that only touches our own state.
     unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
@@ -164,6 +164,11 @@ unsafe extern "C" fn in_forked_child() {
         let _ = sys::set_affinity(0, &sys::load(&slot.wished));
     }
     STATUS.store(INACTIVE, Release);
+}
+
+/// Whether somebody else binds the threads, and we only read back what came of it.
+pub fn watches(plan: Plan) -> bool {
+    plan.header.watch.load(Relaxed) != 0
 }
 
 /// Slot of the program's initial thread.

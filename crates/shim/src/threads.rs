@@ -128,7 +128,7 @@ fn arrive(start: Start) {
         sys::store(&slot.wished, &wished);
         slot.life.store(life::PROGRAMS_OWN, Release);
     } else {
-        bind::bind(slot, 0, &wished);
+        bind::bind(plan, slot, 0, &wished);
         let unbound = slot.life.load(Relaxed) != life::BOUND;
         if let Some(mask) = inherited.filter(|_| unbound) {
             let _ = sys::set_affinity(0, &mask);
@@ -144,7 +144,7 @@ fn arrive(start: Start) {
 unsafe fn has_own_mask(plan: Plan, attributes: *const pthread_attr_t, creator: u32) -> bool {
     type Get = unsafe extern "C" fn(*const pthread_attr_t, usize, *mut Mask) -> c_int;
     let Some(get) = next!(c"pthread_attr_getaffinity_np": Get) else { return false };
-    if attributes.is_null() {
+    if attributes.is_null() || plan::watches(plan) {
         return false;
     }
     let mut mask = [0u64; MASK_WORDS];

@@ -16,8 +16,8 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// First eight bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTLAUNCH");
-/// Changes with every change of this layout. 1: first version.
-pub const VERSION: u32 = 1;
+/// Changes with every change of this layout. 1: first version. 2: [`Header::watch`], [`life::WATCHED`].
+pub const VERSION: u32 = 2;
 /// Environment variable that tells the shim where the plan is: a path to open.
 pub const ENV: &str = "THREADTALK_LAUNCH";
 
@@ -59,6 +59,8 @@ pub struct Header {
     pub version: AtomicU32,
     /// Number of slots.
     pub slots: AtomicU32,
+    /// 1: somebody else binds the threads; the shim binds none and only reads back.
+    pub watch: AtomicU32,
 
     // Written by the shim.
     pub state: AtomicU32,
@@ -88,6 +90,8 @@ pub mod life {
     pub const PROGRAMS_OWN: u32 = 3;
     /// The kernel refused; [`super::Slot::error`] says why.
     pub const FAILED: u32 = 4;
+    /// A thread has matched, and somebody else binds it ([`super::Header::watch`]).
+    pub const WATCHED: u32 = 5;
 }
 
 /// One planned thread.

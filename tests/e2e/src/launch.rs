@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use test_support::{Compiler, Outcome, Scratch, Target, Threadtalk, probe};
+use test_support::{Compiler, Outcome, Run, Scratch, Target, Threadtalk, probe};
 
 /// A program of the folder; `None` when this machine has no such compiler.
 pub fn program(compiler: Compiler, file: &str, flags: &[&str]) -> Option<PathBuf> {
@@ -71,8 +71,13 @@ fn logical_of(plan: &Value) -> impl Fn(u64) -> u64 + use<> {
 
 /// `threadtalk run --plan PLAN -- COMMAND` and the bindings it wrote as JSON.
 pub fn run(scratch: &Scratch, plan: &Path, command: &[&str]) -> (Outcome, Value) {
+    run_with(Threadtalk::built().verb("run"), scratch, plan, command)
+}
+
+/// The same with options, and with the environment that `verb` has.
+pub fn run_with(verb: Run, scratch: &Scratch, plan: &Path, command: &[&str]) -> (Outcome, Value) {
     let file = scratch.join("bindings.json");
-    let run = Threadtalk::built().verb("run").arg("--plan").arg(plan).arg("--json").arg(&file);
+    let run = verb.arg("--plan").arg(plan).arg("--json").arg(&file);
     let outcome = run.arg("--").args(command).run();
     let text = std::fs::read_to_string(&file)
         .unwrap_or_else(|error| panic!("no bindings written: {error}\n{outcome}"));

@@ -3,7 +3,7 @@
 //!
 //! The CPUs 0 and 1 are used; fewer, or a launcher that is not installed, means skipped.
 
-use e2e::launch::{plan, program, two_cpus};
+use e2e::launch::{outcomes, plan, program, run_with, two_cpus};
 use std::path::{Path, PathBuf};
 use test_support::{Compiler, Outcome, Run, Scratch, Threadtalk, probe};
 
@@ -199,4 +199,56 @@ fn what_does_not_fit_is_refused() {
     assert!(text.contains("the plan does not place thread 1, but likwid-pin counts"), "{text}");
     // A mask is still one.
     threadtalk.verb("export").arg(&planned).arg("taskset").run().expect_code(0);
+}
+
+/// `run --via omp`, with variables set that would lead LLVM's runtime elsewhere.
+fn via_omp(scratch: &Scratch, binary: &Path, pus: &[u64]) -> (Outcome, serde_json::Value) {
+    let planned = scratch.join("plan.json");
+    plan(&planned, pus);
+    let verb = Threadtalk::built().verb("run").arg("--via").arg("omp");
+    let verb = verb.env("KMP_AFFINITY", "disabled").env("GOMP_CPU_AFFINITY", "0 0 0 0");
+    run_with(verb, scratch, &planned, &[binary.to_str().unwrap()])
+}
+
+#[test]
+fn openmp_runtimes_are_told_by_run_and_what_they_did_is_read_back() {
+    if !two_cpus("run --via omp") {
+        return;
+    }
+    for compiler in [Compiler::Gcc, Compiler::Clang] {
+        let Some(binary) = program(compiler, "openmp.c", &["-O2", "-fopenmp"]) else {
+            probe::skip("OpenMP", "this compiler is not installed");
+            continue;
+        };
+        let scratch = Scratch::new();
+        let (outcome, bindings) = via_omp(&scratch, &binary, &PLANNED);
+        // The program is shown what is true: nobody of ours stands in between.
+        assert!(outcome.stdout_text().contains("thread 2: real 0, shown 1\n"), "{outcome}");
+        assert_eq!(bound(&outcome), ["1", "0", "0", "1"], "{outcome}");
+        assert_eq!(outcomes(&bindings), ["as planned"; 4], "{outcome}");
+        assert_eq!((&bindings["as_planned"], &bindings["via"]), (&true.into(), &"omp".into()));
+        let bound_pus: Vec<u64> = bindings["bindings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|b| b["bound_pus_os"][0].as_u64().unwrap())
+            .collect();
+        assert_eq!(bound_pus, PLANNED);
+        assert!(outcome.stderr_text().contains("4 of 4 planned threads ran where"), "{outcome}");
+    }
+}
+
+#[test]
+fn a_program_without_openmp_is_not_said_to_run_as_planned() {
+    if !two_cpus("run --via omp without OpenMP") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (outcome, bindings) = via_omp(&scratch, &ordered(), &[1, 0]);
+    let all = bound(&outcome);
+    assert!(all[0].contains("0-"), "{outcome}");
+    assert_eq!(outcomes(&bindings), ["elsewhere"; 2], "{outcome}");
+    assert_eq!(bindings["as_planned"], false, "{outcome}");
+    let said = format!("T1 ran on CPUs {} instead of P#0: the OpenMP runtime did not", all[1]);
+    assert!(outcome.stderr_text().contains(&said), "{outcome}");
 }

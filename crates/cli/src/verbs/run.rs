@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::said::{refuse, say, say_more, several};
 use anyhow::Context;
 use placement::Plan;
-use recorder::launch::{Binding, LaunchReport, Outcome, check_plan, launch};
+use recorder::launch::{Binding, LaunchReport, Outcome, Via, check_plan, launch};
 use recorder::{Streams, Target};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -22,6 +22,9 @@ pub struct Args {
     /// The plan, from 'threadtalk place -o PLAN' or 'threadtalk tune -o PLAN'
     #[arg(long, value_name = "PLAN")]
     plan: PathBuf,
+    /// Who binds the threads
+    #[arg(long, value_enum, default_value = "threadtalk", value_name = "WHO")]
+    via: Who,
     /// Say nothing unless a thread ran elsewhere than planned
     #[arg(short, long)]
     quiet: bool,
@@ -33,6 +36,15 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+/// Who binds the threads.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Who {
+    /// Threadtalk, each thread as it appears
+    Threadtalk,
+    /// The program's OpenMP runtime, told by OMP_PLACES and OMP_PROC_BIND; only its team is bound
+    Omp,
+}
+
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let plan = Plan::read(&args.plan)?;
@@ -41,8 +53,12 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         Err(error) => return Ok(refuse(&error)),
     };
     let machine = topo::machine(None)?;
+    let via = match args.via {
+        Who::Threadtalk => Via::Shim,
+        Who::Omp => Via::OpenMp,
+    };
     let launched =
-        check_plan(&plan, &machine).and_then(|()| launch(&target, &plan, Streams::Inherited));
+        check_plan(&plan, &machine).and_then(|()| launch(&target, &plan, via, Streams::Inherited));
     let report = match launched {
         Ok(report) => report,
         Err(error) => return Ok(refuse(&error)),
@@ -105,6 +121,13 @@ fn differences(report: &LaunchReport) -> Vec<String> {
             Outcome::Refused(why) => {
                 lines.push(format!("T{thread} could not be bound to P#{planned}: {why}"));
             }
+            Outcome::Elsewhere => lines.push(format!(
+                "T{thread} ran on CPUs {at} instead of P#{planned}: the OpenMP runtime did not bind \
+                 it there; does the program use one, and no thread but its team?"
+            )),
+            Outcome::Unread => lines.push(format!(
+                "T{thread} ended before its binding could be read back (planned: P#{planned})"
+            )),
             Outcome::AsPlanned | Outcome::NotSeen => {}
         }
     }
@@ -172,6 +195,8 @@ fn json(report: &LaunchReport) -> serde_json::Value {
         Outcome::ProgramsOwn => "program's own",
         Outcome::Moved => "moved",
         Outcome::Refused(_) => "refused",
+        Outcome::Elsewhere => "elsewhere",
+        Outcome::Unread => "not read back",
         Outcome::NotSeen => "not seen",
     };
     let bindings: Vec<_> = report
@@ -198,6 +223,10 @@ fn json(report: &LaunchReport) -> serde_json::Value {
         "wall_seconds": report.ended.wall.as_secs_f64(),
         "cpu_seconds": report.ended.cpu.as_secs_f64(),
         "as_planned": report.as_planned(),
+        "via": match report.via {
+            Via::Shim => "threadtalk",
+            Via::OpenMp => "omp",
+        },
         "not_bound_because": report.inactive,
         "bindings": bindings,
         "unplanned_threads": report.unplanned_count,
@@ -231,6 +260,7 @@ mod tests {
             bindings,
             unplanned: Vec::new(),
             unplanned_count: 0,
+            via: Via::Shim,
             inactive: None,
         }
     }

@@ -5,7 +5,7 @@ use crate::said::say;
 use anyhow::anyhow;
 use placement::Plan;
 use recorder::child::{Ended, Launch};
-use recorder::launch::launch;
+use recorder::launch::{Via, launch};
 use recorder::{Ending, RecorderError, Streams, Target};
 
 /// Runs per candidate when the fastest is chosen.
@@ -62,6 +62,7 @@ impl Runner<'_> {
         let launch = Launch {
             target: self.target,
             environment: Vec::new(),
+            unset: &[],
             streams: self.streams,
             adopt_orphans: false,
         };
@@ -70,7 +71,7 @@ impl Runner<'_> {
 
     /// One run under a plan.
     pub fn placed(&self, plan: &Plan) -> Result<Times, Stop> {
-        let report = launch(self.target, plan, self.streams)?;
+        let report = launch(self.target, plan, Via::Shim, self.streams)?;
         let times = self.checked(report.ended)?;
         match report.inactive {
             None => Ok(times),
