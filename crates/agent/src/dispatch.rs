@@ -168,6 +168,11 @@ impl Runtime {
         self.engines().any(|e| e.contains(address))
     }
 
+    /// Whether a thread stopped there is on its way to what it does next, by way of gs:DELIVER.
+    pub fn is_delivering(&self, address: u64) -> bool {
+        self.engines().any(|e| e.is_delivering(address))
+    }
+
     /// Turns the registers of a thread stopped in a code cache into the program's own.
     pub fn recover(&self, registers: &mut Registers, slot: &dyn Fn(i32) -> u64) {
         if let Some(engine) = self.engines().find(|e| e.contains(registers.pc)) {

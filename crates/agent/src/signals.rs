@@ -255,24 +255,27 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
     Decision::CONTINUE
 }
 
-/// A signal that ends a system call, or comes right behind it, finds the thread at gs:RESUME, before
-/// the block has asked to count what the call moved; the thread goes on elsewhere, so that is done here.
+/// A signal that ends a system call, or comes right behind it, finds the thread before the stub that
+/// counts what the call moved; the thread goes on elsewhere, so that is done here.
 fn count_returned_call(r: &Registers, page: u64) {
     // SAFETY: the calling thread's page.
     let slot = |offset| unsafe { thread::field(page, offset) };
     let number = slot(control::MOVES_DATA);
-    if number == 0 || r.pc != slot(control::RESUME) {
+    if number == 0 {
         return;
     }
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    // SAFETY: in the code cache, behind other code: a check may end at gs:RESUME as well.
-    if unsafe { *((r.pc - SYSCALL_BYTES) as *const [u8; 2]) } != SYSCALL {
-        return;
-    }
-    // SAFETY: as the stub calls it, with the registers as the kernel left them.
-    unsafe {
-        thread::set_field(page, control::MOVES_DATA, 0);
-        tt_after_syscall(slot(control::THREAD), number - 1, &Frame::of(r));
+    // A call that is still to be made is made anew after the handler.
+    // SAFETY: the calling thread's page.
+    unsafe { thread::set_field(page, control::MOVES_DATA, 0) };
+    let is_made = {
+        let runtime = runtime();
+        runtime.contains(r.pc)
+            && r.pc != slot(control::RESUME) - SYSCALL_BYTES
+            && !runtime.is_delivering(r.pc)
+    };
+    if is_made {
+        // SAFETY: as the stub calls it, with the registers as the kernel left them.
+        unsafe { tt_after_syscall(slot(control::THREAD), number - 1, &Frame::of(r)) };
     }
 }
 

@@ -47,6 +47,8 @@ impl Frame {
 /// State components saved around Rust code: x87, SSE, AVX and AVX-512. Not more: nothing else is
 /// used here, and larger ones (AMX) would not fit the area.
 const XSAVE_MASK: u32 = 0xe7;
+/// In the flags: a trap after each instruction.
+pub const TRAP_FLAG: i32 = 0x100;
 
 unsafe extern "C" {
     fn tt_stub_direct();
@@ -97,8 +99,10 @@ macro_rules! assembly {
         global_asm!(
             ".ifndef tt_macros",
             ".set tt_macros, 1",
+            // The trap flag is a debugger's that steps through here, and shall not come back later.
             ".macro TT_PUSH_ALL",
             "pushfq",
+            "and dword ptr [rsp], {NO_TRAP}",
             "push rax",
             "push rcx",
             "push rdx",
@@ -155,6 +159,7 @@ macro_rules! assembly {
             $($code)*
             XSAVE = const XSAVE,
             XSAVE_MASK = const XSAVE_MASK,
+            NO_TRAP = const !TRAP_FLAG,
         );
     };
 }
@@ -421,6 +426,8 @@ assembly!(
     "TT_PLAIN_FLAGS",
     "mov rdi, gs:[{THREAD}]",
     "mov rsi, gs:[{MOVES_DATA}]",
+    // From here on the call counts as counted; a signal that comes earlier waits for it.
+    "mov qword ptr gs:[{MOVES_DATA}], 0",
     "dec rsi",
     "mov rdx, rsp",
     "call tt_after_syscall",

@@ -233,6 +233,13 @@ impl Engine {
         }
     }
 
+    /// Whether a thread stopped at this cache address is delivering a deferred signal.
+    pub fn is_delivering(&self, address: u64) -> bool {
+        let position = |region: &Region| region.position(address);
+        let at = self.all_regions().find(|region| region.contains(address)).and_then(position);
+        matches!(at, Some(Position::Deliver { .. }))
+    }
+
     /// Turns the registers of a thread stopped at cache address `r.pc` into the program's own.
     /// `slot` reads a field of the thread's control block. `None` if the address is not in the cache.
     pub fn recover(&self, r: &mut Registers, slot: &dyn Fn(i32) -> u64) -> Option<()> {

@@ -46,3 +46,16 @@ fn as_many_threads_at_once_as_fit() {
     let command = [binary.to_str().unwrap(), "900", "300"];
     truth(&command, Some(48), &[]).unwrap_or_else(|error| panic!("{error}"));
 }
+
+#[test]
+fn signals_around_a_system_call() {
+    const UNTRACED: i32 = 77;
+    let binary = known::program("stepped", &["-O2"]);
+    let alone = Run::new(&binary).run();
+    if alone.exit_code == Some(UNTRACED) {
+        println!("SKIPPED: no process may trace another one here");
+        return;
+    }
+    alone.expect_code(0);
+    truth(&[binary.to_str().unwrap()], None, &[]).unwrap_or_else(|error| panic!("{error}"));
+}
