@@ -163,12 +163,10 @@ pub fn clear(start: u64, end: u64) {
     live_maps().for_each(|map| clear_places(map, first, last - first + 1));
 }
 
-/// Clears the places of so many blocks from `first` on, and the pair that the block before makes with
-/// the first.
+/// Clears the places of so many blocks from `first` on, and then the pair that the block behind makes
+/// with the last.
 fn clear_places(map: u64, first: u64, blocks: u64) {
     const PLACES: u64 = engine::grants::BYTES;
-    let pairs = engine::grants::READ_PAIR | engine::grants::WRITE_PAIR;
-    clear_bits(map + (first.wrapping_sub(1) & (PLACES - 1)), pairs);
     if blocks >= PLACES {
         clear_range(map, map + PLACES);
         return;
@@ -179,6 +177,8 @@ fn clear_places(map: u64, first: u64, blocks: u64) {
     if until > PLACES {
         clear_range(map, map + until - PLACES);
     }
+    let pairs = engine::grants::READ_PAIR | engine::grants::WRITE_PAIR;
+    clear_bits(map + (until & (PLACES - 1)), pairs);
 }
 
 fn clear_bits(at: u64, bits: u8) {

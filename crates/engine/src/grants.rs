@@ -6,7 +6,9 @@
 //! accesses end; translated code only looks.
 //!
 //! Most accesses cannot be proved to stay in one block. For them there are grants for a block and the
-//! next one together, so that one look is enough.
+//! one before together, so that one look, at the highest byte, is enough. (Not the one after: whoever
+//! goes through memory has mostly been to the block before, and who writes there for the first time since
+//! others read it would find no grant for two until he is done with the first.)
 //!
 //! Neighbours: [`probing`](crate::probing) emits the looks; the agent's `slow/grants.h` mirrors the bits.
 
@@ -14,9 +16,9 @@
 pub const READ: u8 = 1;
 /// Nor does writing it: it is this thread's alone, and where bytes are told apart, written whole.
 pub const WRITE: u8 = 2;
-/// [`READ`], for this block and the next.
+/// [`READ`], for this block and the one before.
 pub const READ_PAIR: u8 = 4;
-/// [`WRITE`], for this block and the next.
+/// [`WRITE`], for this block and the one before.
 pub const WRITE_PAIR: u8 = 8;
 /// The block is this thread's alone, but not all of it may be written yet.
 pub const OWN: u8 = 16;

@@ -24,7 +24,7 @@ pub struct Probe {
     pub displacement: i64,
     /// Whether the block must be this thread's alone, instead of read.
     pub exclusive: bool,
-    /// The next block, too.
+    /// The block before, too.
     pub pair: bool,
     pub written: Written,
 }

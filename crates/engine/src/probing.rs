@@ -67,10 +67,11 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// Looks at the grant for the window's lowest byte, for two blocks if it may touch two.
+    /// Looks at the grant for the window's highest byte, for two blocks if it may touch two.
     fn emit_look(&mut self, slow: &mut Slow) -> Result<()> {
         let check = &slow.check;
-        self.emitter.block(slow.register, &check.key, slow.displacement)?;
+        let highest = if check.may_cross { slow.last_byte() } else { slow.displacement };
+        self.emitter.block(slow.register, &check.key, highest)?;
         let rel32 = self.emit_test(slow.register, grants::bit(check.exclusive, check.may_cross));
         match check.may_cross {
             true => slow.quick = Some(rel32),

@@ -80,9 +80,21 @@ static u64 join_readers(struct thread *t, u64 address) {
 // Whether `writer` (+ 1, 0 = nobody) is another thread.
 static inline int is_other(const struct thread *t, u64 writer) { return writer && writer - 1 != t->id; }
 
+// Whether the thread has read the block, so that it only lacks the grant, which it gets.
+static int has_read(struct thread *t, const u64 *own, u64 address) {
+    if (!(__atomic_load_n(own, __ATOMIC_RELAXED) & t->mask))
+        return 0;
+    grant(t, address, READ);
+    return (__atomic_load_n(own, __ATOMIC_ACQUIRE) & t->mask) != 0;
+}
+
 // Reads where one word is the whole truth: no lock. What the writer did is looked at first; if somebody
 // takes the block meanwhile, the word is not the same any more.
-static inline void read_in_one_step(struct thread *t, u64 *own, u64 start, u64 end, u32 site) {
+static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 site) {
+    u64 *own = word_of(t, start);
+    if (has_read(t, own, start))
+        return;
+    u8 *offered = offer(t, start, READ);
     u64 word = __atomic_load_n(own, __ATOMIC_ACQUIRE);
     struct meeting m = {0};
     for (unsigned spins = 1; !(word & t->mask);) {
@@ -99,6 +111,7 @@ static inline void read_in_one_step(struct thread *t, u64 *own, u64 start, u64 e
         }
         if (__atomic_compare_exchange_n(own, &word, word | t->mask, 0, __ATOMIC_SEQ_CST,
                                         __ATOMIC_ACQUIRE)) {
+            settle(start, offered);
             share(t->bank, word, start);
             if (event)
                 count_with_writer(t, RAW, writer - 1, start, end, site, &m);
@@ -111,14 +124,13 @@ static inline void read_in_one_step(struct thread *t, u64 *own, u64 start, u64 e
 static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
     if (*grant_of(t, start) & READ)
         return;
-    grant(t, start, READ);
-    u64 *own = word_of(t, start);
     if (tt_banks == 1) {
-        read_in_one_step(t, own, start, end, site);
+        read_in_one_step(t, start, end, site);
         return;
     }
     u32 *lock = lock_block(start);
-    if (!(*own & t->mask)) {
+    grant(t, start, READ);
+    if (!(*word_of(t, start) & t->mask)) {
         u64 writer = join_readers(t, start) >> WRITER_SHIFT;
         if (is_other(t, writer)) {
             struct meeting m = {0};
@@ -138,9 +150,9 @@ static inline int is_whole(u64 first, u64 end) {
     return !missing;
 }
 
-// Notes which bytes of the thread's block have been written since it was taken, and from where. Under
-// the lock.
-static inline void note_written(struct thread *t, u64 start, u64 end, int taken, int contended,
+// Notes which bytes of the thread's block have been written since it was taken, and from where; whether
+// that is all of them now. Under the lock.
+static inline int note_written(struct thread *t, u64 start, u64 end, int taken, int contended,
                                 u32 site) {
     u64 added = 0, block = 1ull << tt_block_shift, first = start & ~(block - 1);
     if (taken) {
@@ -155,8 +167,7 @@ static inline void note_written(struct thread *t, u64 start, u64 end, int taken,
     u32 *last = last_site(start);
     if (added)
         *last = site | (contended ? CONTENDED : *last & CONTENDED) | LOCKED;
-    if (is_whole(first, first + block))
-        __atomic_fetch_or(word_of(t, start), FULL, __ATOMIC_RELAXED);
+    return is_whole(first, first + block);
 }
 
 // The thread takes the block; the word before, which is not its own.
@@ -200,20 +211,26 @@ static inline int is_own(const struct thread *t, u64 address) {
 
 // Writes where one word is the whole truth.
 static inline void write_in_one_step(struct thread *t, u64 start, u64 end, u32 site) {
-    grant(t, start, READ | WRITE | OWN);
-    if (is_own(t, start))
-        return;
+    if (is_own(t, start)) {
+        grant(t, start, READ | WRITE | OWN);
+        if (is_own(t, start))
+            return;
+    }
+    u8 *offered = offer(t, start, READ | WRITE | OWN);
     u64 writer = take_block(t, start) >> WRITER_SHIFT;
+    settle(start, offered);
     if (is_other(t, writer))
         count_with_writer(t, WAW, writer - 1, start, end, site, 0);
 }
 
-// Grants what the thread may do to the block that it has taken. Readers take no lock: one may have come.
-static inline void grant_taken(struct thread *t, u64 address) {
-    u64 word = __atomic_load_n(word_of(t, address), __ATOMIC_RELAXED);
-    grant(t, address, READ | OWN | (word & FULL ? WRITE : 0));
+// Grants what the thread may do to a block that it has taken before. Readers take no lock: one may have
+// come.
+static inline void grant_own(struct thread *t, u64 address, int whole) {
+    u8 *offered = offer(t, address, READ | OWN | (whole ? WRITE : 0));
+    __atomic_fetch_or(word_of(t, address), whole ? FULL : 0, __ATOMIC_SEQ_CST);
+    settle(address, offered);
     if (!is_own(t, address))
-        take_back(grant_of(t, address), READING);
+        take_back(offered, READING);
 }
 
 // Writes bytes `start` to `end` of one block.
@@ -227,18 +244,22 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
     struct meeting m = {0};
     u64 writer = 0;
     u32 *lock = lock_block(start);
-    int taken = !is_own(t, start);
-    if (taken)
+    int taken = !is_own(t, start), whole = tt_mode != DETAIL;
+    if (taken) {
+        u8 *offered = offer(t, start, READ | OWN);
         writer = take_block(t, start) >> WRITER_SHIFT;
+        settle(start, offered);
+    }
     int contended = is_other(t, writer);
     if (tt_mode == DETAIL) {
         if (contended) {
             fetch_place(t, start & ~(LINE - 1), site);
             m = meet(start, end);
         }
-        note_written(t, start, end, taken, contended, site);
+        whole = note_written(t, start, end, taken, contended, site);
     }
-    grant_taken(t, start);
+    if (!taken || whole)
+        grant_own(t, start, whole);
     unlock_block(lock);
     if (contended)
         count_with_writer(t, WAW, writer - 1, start, end, site, &m);

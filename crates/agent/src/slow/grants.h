@@ -6,6 +6,10 @@
 // those that it finds in it. So whoever comes second sees the other, and a byte that is cleared in vain
 // costs a slow path, nothing else.
 //
+// Atomic instructions are most of what a slow path costs, so the thread stores its byte plainly, and
+// the change of the word makes it known. A pair that was made of a neighbour just being cleared is found
+// afterwards (`settle`): the thread uses no grant before that.
+//
 // Neighbours: `grants.rs` maps the maps and watches over blocks that share a place in them.
 #ifndef TT_GRANTS_H
 #define TT_GRANTS_H
@@ -33,53 +37,67 @@ static inline int is_folded(u64 address) {
            tt_folded[page >> 3] >> (page & 7) & 1;
 }
 
-// Neighbouring bytes change in one step, unless they are in two lines of the cache: that would stop all
-// processors, so pairs that lie so are not granted.
+// Bits of two neighbours are taken in one step, unless they are in two lines of the cache: that would stop
+// all processors, so pairs that lie so are not granted.
 static inline int is_first_in_line(const u8 *at) { return ((u64)at & 63) == 0; }
 static inline int is_last_in_line(const u8 *at) { return ((u64)at & 63) == 63; }
 
-// The pairs that two neighbours make, as bits of the first.
-static inline u8 pairs(unsigned first, unsigned second) {
-    unsigned both = first & second;
-    return (u8)((both & READ ? READ_PAIR : 0) | (both & WRITE ? WRITE_PAIR : 0));
-}
+// The pairs that two neighbours make, as bits of the upper one.
+static inline unsigned pairs(unsigned lower, unsigned upper) { return (lower & upper & (READ | WRITE)) << 2; }
 
-static inline void change_both(u16 *at, unsigned keep, unsigned set) {
-    u16 old = __atomic_load_n(at, __ATOMIC_RELAXED), new;
-    do {
-        new = (u16)((old & keep) | set);
-        new |= pairs(new & 0xff, new >> 8);
-        if (new == old)
-            return;
-    } while (!__atomic_compare_exchange_n(at, &old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
-}
+enum { PAIRS = READ_PAIR | WRITE_PAIR, NOTHING = 0, READING = READ | READ_PAIR };
+
+static inline u8 look(const u8 *at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
 
 // Takes from a thread what is not in `kept`: all, or all but reading.
 static inline void take_back(u8 *at, unsigned kept) {
-    if (!(__atomic_load_n(at, __ATOMIC_RELAXED) & ~kept))
-        return;
-    unsigned before = kept & READ ? ~WRITE_PAIR : ~(READ_PAIR | WRITE_PAIR);
-    if (is_first_in_line(at))
+    unsigned kept_above = kept & READ ? ~WRITE_PAIR : ~PAIRS;
+    if (is_last_in_line(at))
         __atomic_fetch_and(at, (u8)kept, __ATOMIC_SEQ_CST);
     else
-        __atomic_fetch_and((u16 *)(at - 1), (u16)(kept << 8 | (before & 0xff)), __ATOMIC_SEQ_CST);
+        __atomic_fetch_and((u16 *)at, (u16)(kept_above << 8 | kept), __ATOMIC_SEQ_CST);
 }
 
-enum { NOTHING = 0, READING = READ | READ_PAIR };
-
-// Grants the calling thread these bits of the block, and pairs with its neighbours.
-static inline void grant(struct thread *t, u64 address, unsigned bits) {
+// Sets what the calling thread may do to the block; returns where. Until it has made this known to all,
+// by an atomic change of memory, and then settled it, it may have come too late.
+static inline u8 *offer(const struct thread *t, u64 address, unsigned bits) {
     u8 *at = grant_of(t, address);
     if (is_folded(address))
-        return;
-    if (is_last_in_line(at))
-        __atomic_exchange_n(at, (u8)bits, __ATOMIC_SEQ_CST);
-    else
-        change_both((u16 *)at, 0xff00, bits);
+        return at;
     if (!is_first_in_line(at))
-        change_both((u16 *)(at - 1), 0xffff, 0);
+        bits |= pairs(look(at - 1), bits);
+    __atomic_store_n(at, (u8)bits, __ATOMIC_RELAXED);
+    if (is_last_in_line(at))
+        return at;
+    unsigned above = look(at + 1), with_above = pairs(bits, above);
+    if (with_above & ~above)
+        __atomic_fetch_or(at + 1, (u8)with_above, __ATOMIC_RELAXED);
+    return at;
+}
+
+// A pair may have been offered when one of the two had just been taken back.
+static inline void drop_false_pairs(u8 *upper) {
+    unsigned wrong = look(upper) & PAIRS & ~pairs(look(upper - 1), look(upper));
+    if (wrong)
+        __atomic_fetch_and(upper, (u8)~wrong, __ATOMIC_SEQ_CST);
+}
+
+// After an offer has been made known.
+static inline void settle(u64 address, u8 *at) {
+    if (!is_first_in_line(at))
+        drop_false_pairs(at);
+    if (!is_last_in_line(at))
+        drop_false_pairs(at + 1);
     if (is_folded(address))
         take_back(at, NOTHING);
+}
+
+// Grants the calling thread these bits of the block, and pairs with its neighbours; the word can be looked
+// at then.
+static inline void grant(const struct thread *t, u64 address, unsigned bits) {
+    u8 *at = offer(t, address, bits);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    settle(address, at);
 }
 
 #endif

@@ -443,11 +443,11 @@ impl Running {
         // SAFETY: within the map of grants.
         unsafe {
             place(block).write(granted);
-            for first in [block.wrapping_sub(1), block] {
-                let pair = *place(first) & *place(first.wrapping_add(1));
+            for upper in [block, block.wrapping_add(1)] {
+                let pair = *place(upper.wrapping_sub(1)) & *place(upper);
                 let read = if pair & grants::READ != 0 { grants::READ_PAIR } else { 0 };
                 let write = if pair & grants::WRITE != 0 { grants::WRITE_PAIR } else { 0 };
-                *place(first) |= read | write;
+                *place(upper) |= read | write;
             }
         }
     }
