@@ -153,7 +153,7 @@ static inline int is_whole(u64 first, u64 end) {
 // Notes which bytes of the thread's block have been written since it was taken, and from where; whether
 // that is all of them now. Under the lock.
 static inline int note_written(struct thread *t, u64 start, u64 end, int taken, int contended,
-                                u32 site) {
+                               u32 site) {
     u64 added = 0, block = 1ull << tt_block_shift, first = start & ~(block - 1);
     if (taken) {
         for (u64 a = first; a < first + block; a += LINE)
