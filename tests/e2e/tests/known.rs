@@ -347,3 +347,24 @@ mod system_calls {
         moved("signal");
     }
 }
+
+#[test]
+fn neighbours_that_are_taken_at_the_same_time_lose_nothing() {
+    let binary = program("storm", &["-O2"]);
+    for block in ["16", "64", "256"] {
+        for options in [&[][..], &["--matrix"]] {
+            let all = [&["--block", block], options].concat();
+            let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+            let profile = scratch.join("storm.tt");
+            let command = [binary.to_str().unwrap(), block, "2000"];
+            let recorded = threadtalk.record(&profile, &all, &command).run().expect_code(0);
+            let counted = e2e::events::cells(&profile);
+            for (cell, least) in e2e::events::expected(&recorded.stdout_text()) {
+                let is = counted.get(&cell).copied().unwrap_or(0);
+                let most = least + quiet().of(1, 2);
+                let what = format!("{cell:?} of blocks of {block} {options:?}");
+                assert!((least..=most).contains(&is), "{what}: {is} instead of {least}");
+            }
+        }
+    }
+}
