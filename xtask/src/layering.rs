@@ -25,7 +25,7 @@ pub const TABLE: &[Row] = &[
     ("binding", &["topology"]),
     ("reference", &["types"]),
     ("recorder", &["wire", "profile", "symbols", "placement", "binding", "reference"]),
-    ("report", &["profile", "placement"]),
+    ("report", &["analysis", "placement"]),
     ("cli", &["recorder", "report"]),
     ("test-support", &[]),
     ("e2e", &["test-support"]),

@@ -2,6 +2,8 @@
 //!
 //! | file | holds |
 //! | --- | --- |
+//! | `communication.rs` | [`Communication`]: all of it for a recorded run |
+//! | `suitability.rs` | whether placing the threads can gain |
 //! | `amounts.rs` | [`Amounts`]: the symmetric matrix that the metrics are defined on |
 //! | `heterogeneity.rs`, `balance.rs`, `volume.rs` | C_H, C_B, C_A and C_R |
 //! | `phases.rs` | when the communication changes; C_D |
@@ -15,6 +17,7 @@
 
 mod amounts;
 mod balance;
+mod communication;
 #[cfg(test)]
 mod golden;
 mod heterogeneity;
@@ -22,12 +25,17 @@ mod mse;
 pub mod pages;
 mod pattern;
 mod phases;
+mod suitability;
 mod volume;
 
 pub use amounts::Amounts;
 pub use balance::{balance, imbalance};
+pub use communication::{
+    Communication, Metrics, Phase, SliceMetrics, Working, averaged, talk_kind,
+};
 pub use heterogeneity::{heterogeneity, unevenness};
 pub use mse::{MAXIMUM, MseError, most, mse};
 pub use pattern::{Pattern, Recognised, recognise};
 pub use phases::{PhaseRule, dynamicity, phases};
+pub use suitability::{Judgement, Suitability, Suited};
 pub use volume::{amount, ratio};

@@ -21,6 +21,7 @@ mod tests;
 
 use net::Net;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use types::{CommMatrix, ThreadId};
 
 /// A pattern of communication.
@@ -84,7 +85,7 @@ pub struct Recognised {
     /// Threads that hardly take part, and were left out.
     pub quiet: Vec<u32>,
     /// Share of all events that were taken for the initial thread's setting up or collecting, and
-    /// left out.
+    /// left out; the thread itself is in no part when all of its events were.
     pub set_up: f64,
     /// What the others do among themselves where one thread stands out.
     pub beneath: Option<Box<Recognised>>,
@@ -111,21 +112,26 @@ const LEAST_CONFIDENCE: f64 = 0.4;
 const SPECIFIC: f64 = 0.05;
 /// Most confidence that is lost by what is left out as set-up.
 const SET_UP_COSTS: f64 = 0.5;
+/// Share of the others with whom a thread communicates that sets up data for them.
+const SET_UP_PARTNERS: f64 = 0.6;
 /// What the others do is told from this confidence on.
 const BENEATH: f64 = 0.6;
 
 /// The pattern of `talk`. `directed` says whether its directions mean anything; `initial` is the
 /// thread that may have set up data for the others, if there is such a thread.
 pub fn recognise(talk: &CommMatrix, directed: bool, initial: Option<ThreadId>) -> Recognised {
-    let whole = Net::new(talk, directed);
-    let Some(raw) = attempt(&whole, 0.0) else { return silent(whole.len()) };
+    let (whole, left_out) = Net::new(talk, directed);
+    let Some(raw) = attempt(&whole, 0.0) else { return silent(talk.threads()) };
     let initial = initial.and_then(|id| whole.place_of(id.0));
     let mut best = raw;
     let mut without = None;
     if let Some(initial) = initial.filter(|_| whole.len() > 3) {
         let levelled = whole.levelled(initial);
         let dropped = whole.without(initial);
-        without = attempt(&dropped, whole.lost(&dropped));
+        // Who has something with a few only does not set up.
+        if whole.share_of_partners(initial) >= SET_UP_PARTNERS {
+            without = attempt(&dropped, whole.lost(&dropped));
+        }
         let others = [attempt(&levelled, whole.lost(&levelled)), without.clone()];
         for other in others.into_iter().flatten() {
             let named = other.pattern != Pattern::Irregular && other.pattern != Pattern::Pair;
@@ -146,7 +152,11 @@ pub fn recognise(talk: &CommMatrix, directed: bool, initial: Option<ThreadId>) -
             Box::new(Recognised { confidence: (w.confidence / share).min(1.0), set_up: 0.0, ..w })
         });
     }
-    best.quiet = whole.ids_not_in(&best.parts);
+    best.confidence *= 1.0 - left_out;
+    let taking_part: BTreeSet<u32> = best.parts.iter().flatten().copied().collect();
+    let left_out = |id: &u32| best.set_up > 0.0 && initial.is_some_and(|i| whole.id(i) == *id);
+    let quiet = |id: &u32| !taking_part.contains(id) && !left_out(id);
+    best.quiet = (0..talk.threads() as u32).filter(quiet).collect();
     best
 }
 

@@ -7,9 +7,11 @@
 
 use crate::advice::{self, Advice};
 use crate::code::{self, Code};
+use crate::describe;
 use crate::layouts::Placement;
 use crate::lines::{self, Lines};
 use crate::verdict::{self, Verdict};
+use analysis::{Communication, talk_kind};
 use profile::{Counted, Mode, ProcessRow, Profile};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -32,6 +34,10 @@ pub struct Findings {
     pub verdict: Verdict,
     pub program: Program,
     pub talk: Talk,
+    /// Metrics, pattern and phases of the talk, and what they suit.
+    pub communication: Communication,
+    /// The same in sentences; empty when nobody talks.
+    pub communication_text: Vec<String>,
     /// What to change in the program, weightiest first; the verdict tells it, too.
     pub advice: Vec<Advice>,
     /// Lines of memory on which threads meet; `None` when the profile was recorded without.
@@ -154,6 +160,7 @@ impl Findings {
         let talk = talk(profile);
         let pairs = pairs(profile);
         let threads = threads(profile);
+        let communication = Communication::of(profile);
         let mut lines = lines::lines(profile, most_lines.max(LINES_FOR_ADVICE));
         let mut code = code::code(profile, most_lines.max(FLOWS_FOR_ADVICE));
         let accesses = meta.totals.loads.saturating_add(meta.totals.stores);
@@ -186,6 +193,8 @@ impl Findings {
                 exit_signal: meta.exit_signal,
             },
             talk,
+            communication_text: describe::sentences(&communication, threads.len()),
+            communication,
             advice,
             lines,
             code,
@@ -210,14 +219,6 @@ impl Findings {
                 schema_version: meta.schema_version,
             },
         }
-    }
-}
-
-/// The kind of event that is a profile's talk.
-pub(crate) fn talk_kind(profile: &Profile) -> CommKind {
-    match profile.meta.parameters.counted {
-        Counted::Undirected => CommKind::Undirected,
-        _ => CommKind::Raw,
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `verdict.rs`, `advice.rs` | the first sentences; what to change in the program |
 //! | `lines.rs`, `lines/` | hot lines: who does what to which bytes from where |
 //! | `code.rs` | hot code: which code hands what to which, over all lines |
+//! | `describe.rs` | how the threads communicate, in sentences |
 //! | `compare.rs` | computes the placements that are compared |
 //! | `layouts.rs`, `levels.rs` | the machine, placements on it, where the talk meets |
 //! | `export.rs`, `export/` | matrices as CSV, NumPy, GraphML, DOT, and as numalize writes them; tables as CSV, JSON |
@@ -13,11 +14,12 @@
 //! | `page.rs` | the report as one HTML file; its looks are in `web/` |
 //! | `numbers.rs` | numbers for people |
 //!
-//! Neighbours: `cli` calls this; `profile`, `placement` and `topology` supply what is shown.
+//! Neighbours: `cli` calls this; `profile`, `analysis`, `placement` and `topology` supply what is shown.
 
 mod advice;
 mod code;
 mod compare;
+mod describe;
 mod export;
 mod findings;
 mod layouts;

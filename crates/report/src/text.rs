@@ -47,6 +47,12 @@ fn write(
         write_pairs(out, style, findings)?;
         write_matrix(out, style, findings, profile)?;
     }
+    if !findings.communication_text.is_empty() {
+        heading(out, style, "How they talk")?;
+        for sentence in &findings.communication_text {
+            writeln!(out, "{}", style.wrap(&format!("  {sentence}"), "  "))?;
+        }
+    }
     if let Some(lines) = &findings.lines {
         lines::write_lines(out, style, lines)?;
     }

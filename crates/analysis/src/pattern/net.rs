@@ -1,8 +1,12 @@
 //! The matrix as patterns look at it: dense, with the threads numbered by their place in it.
 
+use crate::Amounts;
 use crate::heterogeneity::evenness;
+use std::collections::HashMap;
 use types::CommMatrix;
 
+/// Most threads that are looked at: the matrix is dense.
+const MOST: usize = 2048;
 /// Threads whose talk together is at most this share of all…
 const QUIET_TOGETHER: f64 = 0.05;
 /// …and each less than this share of what the median of the others has, hardly take part.
@@ -20,13 +24,28 @@ pub(super) struct Net {
 }
 
 impl Net {
-    pub(super) fn new(talk: &CommMatrix, directed: bool) -> Self {
-        let n = talk.threads();
-        let mut cells = vec![0.0; n * n];
-        talk.iter().for_each(|(from, to, count)| {
-            cells[from.index() * n + to.index()] = count as f64;
-        });
-        Self { ids: (0..n as u32).collect(), cells, directed }
+    /// The threads that communicate; of more than [`MOST`] those that do so most, and the share
+    /// of all events that is left out with the others.
+    pub(super) fn new(talk: &CommMatrix, directed: bool) -> (Self, f64) {
+        let of_each = Amounts::from(talk).of_tasks();
+        let mut ids: Vec<u32> = (0..of_each.len() as u32).collect();
+        ids.retain(|&id| of_each[id as usize] > 0.0);
+        ids.sort_by(|&a, &b| of_each[b as usize].total_cmp(&of_each[a as usize]));
+        ids.truncate(MOST);
+        ids.sort_unstable();
+        let n = ids.len();
+        let place: HashMap<u32, usize> = ids.iter().copied().zip(0..).collect();
+        let (mut cells, mut left_out, mut all) = (vec![0.0; n * n], 0.0, 0.0);
+        for (from, to, count) in talk.iter() {
+            let count = count as f64;
+            all += count;
+            match (place.get(&from.0), place.get(&to.0)) {
+                (Some(from), Some(to)) => cells[from * n + to] = count,
+                _ => left_out += count,
+            }
+        }
+        let lost = if all > 0.0 { left_out / all } else { 0.0 };
+        (Self { ids, cells, directed }, lost)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -39,14 +58,6 @@ impl Net {
 
     pub(super) fn place_of(&self, id: u32) -> Option<usize> {
         self.ids.iter().position(|&other| other == id)
-    }
-
-    pub(super) fn ids_not_in(&self, parts: &[Vec<u32>]) -> Vec<u32> {
-        let mut quiet = self.ids.clone();
-        let taking_part: std::collections::BTreeSet<u32> =
-            parts.iter().flatten().copied().collect();
-        quiet.retain(|id| !taking_part.contains(id));
-        quiet
     }
 
     /// Events from `from` to `to`.
@@ -71,6 +82,12 @@ impl Net {
     /// Whether what `a` and `b` have goes from `a` to `b` for the most part.
     pub(super) fn one_way(&self, a: usize, b: usize) -> bool {
         self.directed && self.to(a, b) >= 3.0 * self.to(b, a)
+    }
+
+    /// The share of the others with whom a thread communicates.
+    pub(super) fn share_of_partners(&self, thread: usize) -> f64 {
+        let partners = (0..self.len()).filter(|&other| self.between(thread, other) > 0.0).count();
+        partners as f64 / (self.len() as f64 - 1.0).max(1.0)
     }
 
     /// What each has with all others.

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use types::{CommKind, Sharing};
 
 /// Most bins of the run.
-const MOST_BINS: usize = 240;
+pub(super) const MOST_BINS: usize = 240;
 /// Most numbers of cells by bin: about 1.5 MB in the page.
 const MOST_CELLS: usize = 300_000;
 /// Most rows of the activity.

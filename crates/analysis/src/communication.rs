@@ -1,0 +1,370 @@
+//! Everything that describes the communication of a recorded run: the metrics over the whole run and
+//! in each time slice, the phases, the pattern, and what they mean for placing the threads.
+//!
+//! Communication is what the profile counts as talk: RAW events (a write, then the first read by
+//! another thread that sees it), or, in a profile recorded so, undirected pairs. Times are those of the
+//! recorded run, which is slower than the program alone. Neighbours: the files of the metrics,
+//! `suitability`; `report` shows this.
+
+use crate::pattern::{Pattern, Recognised, recognise};
+use crate::suitability::{Suitability, suitability};
+use crate::{
+    Amounts, PhaseRule, amount, balance, dynamicity, heterogeneity, phases, ratio, unevenness,
+};
+use profile::{ActivityRow, CommRow, Counted, Profile};
+use serde::Serialize;
+use types::{CommKind, CommMatrix, ThreadId};
+
+/// How the threads of a run communicate.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Communication {
+    /// Over the whole run and all threads.
+    pub metrics: Metrics,
+    /// Over the whole run, without threads that neither communicate nor do anything to speak of.
+    pub working: Working,
+    pub pattern: Recognised,
+    /// At least one, one after the other.
+    pub phases: Vec<Phase>,
+    /// For each time slice, if there is more than one.
+    pub slices: Vec<SliceMetrics>,
+    pub suitability: Suitability,
+}
+
+/// The metrics of the thesis' chapter 3.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Metrics {
+    /// C_H (3.3).
+    pub heterogeneity: f64,
+    /// 0 when all pairs communicate alike, towards 1 the fewer carry it all; `None` without pairs.
+    pub unevenness: Option<f64>,
+    /// C_B (3.6) in percent.
+    pub balance: f64,
+    /// C_A (3.7) in events per pair of threads and second of the recorded run.
+    pub amount: Option<f64>,
+    /// C_R (3.8), events per load or store.
+    pub ratio: Option<f64>,
+    /// C_D (3.10), changes per second of the recorded run; `None` for a run of one slice.
+    pub dynamicity: Option<f64>,
+}
+
+/// The structure among the threads that do something.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Working {
+    pub threads: usize,
+    pub heterogeneity: f64,
+    pub unevenness: Option<f64>,
+    pub balance: f64,
+}
+
+/// A stretch of the run with a steady heterogeneity.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Phase {
+    /// Seconds after the start of the recording.
+    pub start: f64,
+    pub end: f64,
+    pub events: u64,
+    /// C_H of what was communicated in it.
+    pub heterogeneity: f64,
+    /// `None` where there are too many phases and threads to look at each.
+    pub pattern: Option<Pattern>,
+    pub confidence: Option<f64>,
+}
+
+/// The metrics of a time slice.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct SliceMetrics {
+    pub heterogeneity: f64,
+    pub balance: f64,
+    /// `None` for a slice without duration, or without accesses.
+    pub amount: Option<f64>,
+    pub ratio: Option<f64>,
+}
+
+/// Threads with less than this share of the median's accesses do nothing to speak of.
+const IDLE: f64 = 0.1;
+/// Cells of matrices that are looked at for patterns of phases.
+const MOST_CELLS: usize = 20_000_000;
+
+/// The kind of event that is the talk of this profile.
+pub fn talk_kind(profile: &Profile) -> CommKind {
+    match profile.meta.parameters.counted {
+        Counted::Undirected => CommKind::Undirected,
+        _ => CommKind::Raw,
+    }
+}
+
+impl Communication {
+    /// What `profile` says.
+    pub fn of(profile: &Profile) -> Self {
+        let kind = talk_kind(profile);
+        let directed = kind != CommKind::Undirected;
+        let talk = profile.matrix(kind);
+        let slices = slices(profile, kind);
+        let starts = match slices.len() {
+            0..2 => vec![],
+            _ => {
+                let values: Vec<f64> = slices.iter().map(|slice| slice.heterogeneity).collect();
+                phases(&values, PhaseRule::for_slices_of(profile.meta.parameters.slice_ns))
+            }
+        };
+        let pattern = recognise(&talk, directed, Some(ThreadId(0)));
+        let metrics = metrics(profile, &talk, starts.len());
+        let working = working(profile, &talk, &pattern);
+        let suitability = suitability(&metrics, &working, &pattern);
+        let phases = list_phases(profile, kind, &starts);
+        let slices = if slices.len() > 1 { slices } else { vec![] };
+        Self { metrics, working, pattern, phases, slices, suitability }
+    }
+}
+
+fn metrics(profile: &Profile, talk: &CommMatrix, changes: usize) -> Metrics {
+    let (amounts, seconds) = (Amounts::from(talk), profile.meta.wall_seconds);
+    let accesses = profile.threads.iter().map(|t| t.loads as f64 + t.stores as f64).sum();
+    Metrics {
+        heterogeneity: heterogeneity(&amounts),
+        unevenness: unevenness(&amounts),
+        balance: balance(&amounts),
+        amount: amount(amounts.total(), amounts.tasks(), seconds),
+        ratio: ratio(amounts.total(), accesses),
+        dynamicity: match profile.slices.len() {
+            0..2 => None,
+            _ => dynamicity(changes, seconds),
+        },
+    }
+}
+
+/// The structure without the threads that are quiet and idle: an initial thread that waits for the
+/// others is no imbalance; a thread that computes without communicating is.
+fn working(profile: &Profile, talk: &CommMatrix, pattern: &Recognised) -> Working {
+    let accesses =
+        |id: usize| profile.threads.get(id).map_or(0, |t| t.loads.saturating_add(t.stores));
+    let quiet = |id: &usize| pattern.quiet.binary_search(&(*id as u32)).is_ok();
+    let mut of_others: Vec<u64> =
+        (0..talk.threads()).filter(|id| !quiet(id)).map(accesses).collect();
+    of_others.sort_unstable();
+    let median = of_others.get(of_others.len() / 2).copied().unwrap_or(0) as f64;
+    let works = |id: &usize| !quiet(id) || accesses(*id) as f64 > IDLE * median;
+    let kept: Vec<usize> = (0..talk.threads()).filter(works).collect();
+    let amounts = Amounts::from(talk).between(&kept);
+    Working {
+        threads: kept.len(),
+        heterogeneity: heterogeneity(&amounts),
+        unevenness: unevenness(&amounts),
+        balance: balance(&amounts),
+    }
+}
+
+/// Metrics of every slice; silent ones have zeros.
+fn slices(profile: &Profile, kind: CommKind) -> Vec<SliceMetrics> {
+    let threads = profile.threads.len();
+    let mut rows = profile.comm.iter().filter(|row| row.kind == kind).peekable();
+    let mut active = profile.activity.iter().peekable();
+    let bounds = profile.slices.iter().enumerate();
+    bounds
+        .map(|(number, slice)| {
+            // Both tables are ordered by slice.
+            let number = number as u32;
+            let of_slice = std::iter::from_fn(|| rows.next_if(|row| row.slice <= number));
+            let cell = |row: &CommRow| (row.from.index(), row.to.index(), row.count as f64);
+            let amounts = Amounts::new(threads, of_slice.map(cell));
+            let mut accesses = 0.0;
+            while let Some(row) = active.next_if(|row: &&ActivityRow| row.slice <= number) {
+                accesses += row.loads as f64 + row.stores as f64;
+            }
+            let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
+            SliceMetrics {
+                heterogeneity: heterogeneity(&amounts),
+                balance: balance(&amounts),
+                amount: amount(amounts.total(), threads, seconds),
+                ratio: ratio(amounts.total(), accesses),
+            }
+        })
+        .collect()
+}
+
+/// The averages of neighbouring slices, so that at most `most` are left; each stands for as many but
+/// the last.
+pub fn averaged(slices: &[SliceMetrics], most: usize) -> Vec<SliceMetrics> {
+    let together = slices.len().div_ceil(most.max(1)).max(1);
+    let average = |stretch: &[SliceMetrics]| {
+        let mean = |value: &dyn Fn(&SliceMetrics) -> Option<f64>| {
+            let known: Vec<f64> = stretch.iter().filter_map(value).collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+        };
+        SliceMetrics {
+            heterogeneity: mean(&|slice| Some(slice.heterogeneity)).unwrap_or(0.0),
+            balance: mean(&|slice| Some(slice.balance)).unwrap_or(0.0),
+            amount: mean(&|slice| slice.amount),
+            ratio: mean(&|slice| slice.ratio),
+        }
+    };
+    slices.chunks(together).map(average).collect()
+}
+
+fn list_phases(profile: &Profile, kind: CommKind, starts: &[usize]) -> Vec<Phase> {
+    let slices = profile.slices.len().max(1);
+    let bounds: Vec<usize> =
+        [0].into_iter().chain(starts.iter().copied()).chain([slices]).collect();
+    let threads = profile.threads.len();
+    let look = (bounds.len() - 1).saturating_mul(threads).saturating_mul(threads) <= MOST_CELLS;
+    let time = |slice: usize| match profile.slices.get(slice) {
+        Some(slice) => slice.start_ns as f64 / 1e9,
+        None => profile.slices.last().map_or(0.0, |slice| slice.end_ns as f64 / 1e9),
+    };
+    let phase = |range: &[usize]| {
+        let within = range[0]..range[1];
+        let talk = profile.matrix_where(|r| r.kind == kind && within.contains(&(r.slice as usize)));
+        let directed = kind != CommKind::Undirected;
+        let found = look.then(|| recognise(&talk, directed, Some(ThreadId(0))));
+        Phase {
+            start: time(range[0]),
+            end: time(range[1]),
+            events: talk.total(),
+            heterogeneity: heterogeneity(&Amounts::from(&talk)),
+            pattern: found.as_ref().map(|found| found.pattern),
+            confidence: found.as_ref().map(|found| found.confidence),
+        }
+    };
+    bounds.windows(2).map(phase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::near;
+    use profile::{Meta, Mode, Parameters, SCHEMA_VERSION, SliceRow, ThreadRow, Totals};
+    use types::{Sharing, ThreadIdentity};
+
+    const SLICE_NS: u64 = 10_000_000;
+
+    /// A run of slices of 10 ms; `cells` says what 8 threads do in each slice. Every thread makes
+    /// 100 loads and 100 stores in each.
+    fn run(slices: u32, cells: impl Fn(u32) -> Vec<(u32, u32, u64)>) -> Profile {
+        let end_ns = u64::from(slices) * SLICE_NS;
+        let thread = |id| ThreadRow {
+            id: ThreadId(id),
+            identity: ThreadIdentity::default(),
+            start_symbol: String::new(),
+            os_tid: id,
+            started_ns: 0,
+            ended_ns: end_ns,
+            instructions: 0,
+            loads: 100 * u64::from(slices),
+            stores: 100 * u64::from(slices),
+        };
+        let threads: Vec<ThreadRow> = (0..8).map(thread).collect();
+        let row = |slice, (from, to, count)| CommRow {
+            slice,
+            from: ThreadId(from),
+            to: ThreadId(to),
+            kind: CommKind::Raw,
+            sharing: Sharing::Any,
+            count,
+        };
+        let of_slice = |slice| cells(slice).into_iter().map(move |cell| row(slice, cell));
+        let comm: Vec<CommRow> = (0..slices).flat_map(of_slice).collect();
+        let meta = Meta {
+            schema_version: SCHEMA_VERSION,
+            tool: String::new(),
+            command: vec![],
+            directory: String::new(),
+            started: String::new(),
+            wall_seconds: end_ns as f64 / 1e9,
+            cpu_seconds: 0.0,
+            host: String::new(),
+            topology_xml: String::new(),
+            mode: Mode::Exact,
+            parameters: Parameters { slice_ns: SLICE_NS, ..Parameters::matrix(64) },
+            totals: Totals::of(&threads, &comm),
+            warnings: vec![],
+            exit_code: Some(0),
+            exit_signal: None,
+            cache_flushes: 0,
+            processes: vec![],
+        };
+        let mut profile = Profile::new(meta, threads, comm);
+        let bounds =
+            |slice: u64| SliceRow { start_ns: slice * SLICE_NS, end_ns: (slice + 1) * SLICE_NS };
+        profile.slices = (0..u64::from(slices)).map(bounds).collect();
+        let active = |slice| {
+            (0..8).map(move |id| ActivityRow {
+                slice,
+                thread: ThreadId(id),
+                instructions: 0,
+                loads: 100,
+                stores: 100,
+            })
+        };
+        profile.activity = (0..slices).flat_map(active).collect();
+        profile
+    }
+
+    /// A line, whose cells are ordered by writer and reader.
+    fn line() -> Vec<(u32, u32, u64)> {
+        let mut cells: Vec<_> = (0..7).flat_map(|t| [(t, t + 1, 4), (t + 1, t, 4)]).collect();
+        cells.sort();
+        cells
+    }
+
+    #[test]
+    fn a_run_of_two_phases() {
+        let groups = || vec![(0, 1, 40), (2, 3, 40), (4, 5, 40), (6, 7, 40)];
+        let found = Communication::of(&run(200, |s| if s < 80 { line() } else { groups() }));
+        let phases: Vec<_> = found.phases.iter().map(|p| (p.start, p.end, p.pattern)).collect();
+        let expected =
+            [(0.0, 0.8, Some(Pattern::NearestNeighbour)), (0.8, 2.0, Some(Pattern::Groups))];
+        assert_eq!(phases, expected);
+        assert_eq!(found.phases[0].events, 80 * 56);
+        assert_eq!(found.metrics.dynamicity, Some(0.5));
+        let events = (80 * 56 + 120 * 160) as f64;
+        near(found.metrics.amount.unwrap(), events / (64.0 * 2.0));
+        near(found.metrics.ratio.unwrap(), events / (200.0 * 8.0 * 200.0));
+    }
+
+    #[test]
+    fn slices_have_their_own_metrics() {
+        let found = Communication::of(&run(3, |slice| if slice == 1 { line() } else { vec![] }));
+        assert_eq!(found.slices.len(), 3);
+        let (silent, busy) = (found.slices[0], found.slices[1]);
+        assert_eq!((silent.heterogeneity, silent.balance), (0.0, 0.0));
+        assert_eq!((silent.amount, silent.ratio), (Some(0.0), Some(0.0)));
+        // Seven of eight rows have one 100 of eight; the ends have half of what others have.
+        near(busy.heterogeneity, 1e4 * (1.0 / 8.0 - 1.0 / 64.0) * 7.0 / 8.0);
+        near(busy.balance, (16.0 * 8.0 / 112.0 - 1.0) * 100.0);
+        near(busy.amount.unwrap(), 56.0 / (64.0 * 0.01));
+        near(busy.ratio.unwrap(), 56.0 / 1600.0);
+        let halves = averaged(&found.slices, 2);
+        assert_eq!(halves.len(), 2);
+        near(halves[0].heterogeneity, busy.heterogeneity / 2.0);
+        assert_eq!(halves[1], found.slices[2]);
+    }
+
+    #[test]
+    fn a_waiting_thread_is_no_imbalance_but_a_silent_worker_is() {
+        let all = |first: u32| {
+            let mut cells = Vec::new();
+            (first..8).for_each(|a| (first..8).for_each(|b| cells.push((a, b, 4))));
+            cells.retain(|(a, b, _)| a != b);
+            cells
+        };
+        let mut waiting = run(1, |_| all(1));
+        (waiting.threads[0].loads, waiting.threads[0].stores) = (5, 5);
+        let found = Communication::of(&waiting);
+        assert_eq!(found.working.threads, 7);
+        near(found.working.balance, 0.0);
+        near(found.metrics.balance, (8.0 / 7.0 - 1.0) * 100.0);
+        let found = Communication::of(&run(1, |_| all(4)));
+        assert_eq!((found.working.threads, found.pattern.pattern), (8, Pattern::AllToAll));
+        near(found.working.balance, 100.0);
+        assert_eq!((found.slices.len(), found.metrics.dynamicity), (0, None));
+    }
+
+    #[test]
+    fn nothing_recorded() {
+        let mut empty = run(0, |_| vec![]);
+        empty.threads.clear();
+        let found = Communication::of(&empty);
+        assert_eq!((found.pattern.pattern, found.metrics.ratio), (Pattern::Silent, None));
+        assert_eq!((found.metrics.amount, found.phases.len()), (None, 1));
+    }
+}

@@ -1,0 +1,203 @@
+//! How the threads communicate, in sentences: pattern, metrics, and what they suit.
+//!
+//! Text, JSON and the page show the same ones. Neighbours: `analysis` supplies the facts.
+
+use crate::numbers::{duration, grouped, percent, short};
+use crate::verdict::list;
+use analysis::{Communication, Judgement, Metrics, Pattern, Phase, Recognised, Suited};
+
+/// Threads that are named one by one.
+const NAMED: usize = 6;
+/// Phases that are told one by one.
+const PHASES: usize = 5;
+
+/// The sentences, most important first; empty when there is nobody to communicate with.
+pub(crate) fn sentences(found: &Communication, threads: usize) -> Vec<String> {
+    if threads < 2 || found.pattern.pattern == Pattern::Silent {
+        return vec![];
+    }
+    let mut said = vec![pattern(&found.pattern)];
+    said.extend(left_out(&found.pattern));
+    said.push(judgement("Placing for locality", &found.suitability.locality));
+    said.push(judgement("Placing for balance", &found.suitability.balance));
+    said.extend(phases(&found.phases));
+    said.push(metrics(&found.metrics));
+    said
+}
+
+/// `Pattern: nearest neighbour, a line of 8 threads (97 % sure).`
+fn pattern(found: &Recognised) -> String {
+    let mut text = format!("Pattern: {}", shape(found));
+    text.push_str(&format!(" ({} sure).", percent(found.confidence)));
+    if let Some(beneath) = &found.beneath {
+        let sure = percent(beneath.confidence);
+        text.push_str(&format!(" Among the others: {} ({sure} sure).", shape(beneath)));
+    }
+    text
+}
+
+fn shape(found: &Recognised) -> String {
+    let parts = &found.parts;
+    let threads: usize = parts.iter().map(Vec::len).sum();
+    let name = found.pattern.name();
+    let first = || parts.first().and_then(|part| part.first()).copied().unwrap_or(0);
+    match found.pattern {
+        Pattern::Initialisation => format!("{name}, T{} gives to {} others", first(), threads - 1),
+        Pattern::Reduction => format!("{name}, T{} takes from {} others", first(), threads - 1),
+        Pattern::Hub => format!("{name}, T{} with {} others", first(), threads - 1),
+        Pattern::NearestNeighbour => {
+            format!("{name}, a {} of {threads} threads", if found.closed { "ring" } else { "line" })
+        }
+        Pattern::Matrix => {
+            let columns = parts.iter().map(Vec::len).max().unwrap_or(0);
+            let torus = if found.closed { ", closed to a torus" } else { "" };
+            format!("{name} of {} × {columns} threads{torus}", parts.len())
+        }
+        Pattern::Pipeline => {
+            let stages: Vec<String> = parts.iter().map(|part| part.len().to_string()).collect();
+            match parts.iter().all(|part| part.len() == 1) {
+                true => format!("{name} of {} stages", parts.len()),
+                false => format!("{name} of stages with {} threads", list(&stages)),
+            }
+        }
+        Pattern::Groups => {
+            let (least, most) =
+                (parts.iter().map(Vec::len).min(), parts.iter().map(Vec::len).max());
+            let (least, most) = (least.unwrap_or(0), most.unwrap_or(0));
+            match least == most {
+                true => format!("{} {name} of {most} threads", parts.len()),
+                false => format!("{} {name} of {least} to {most} threads", parts.len()),
+            }
+        }
+        Pattern::Pair => format!("{name}, {}", named(&parts[0])),
+        Pattern::AllToAll | Pattern::Irregular | Pattern::Silent => {
+            format!("{name}, {threads} threads")
+        }
+    }
+}
+
+/// Who and what was left out of the pattern.
+fn left_out(found: &Recognised) -> Option<String> {
+    let quiet = match found.quiet.as_slice() {
+        [] => None,
+        [one] => Some(format!("T{one} hardly takes part")),
+        several => Some(format!("{} hardly take part", named(several))),
+    };
+    let set_up = (found.set_up >= 0.01).then(|| {
+        format!("{} of it, T0's setting up or collecting, is left out", percent(found.set_up))
+    });
+    match (quiet, set_up) {
+        (None, None) => None,
+        (Some(one), None) | (None, Some(one)) => Some(format!("{one}.")),
+        (Some(quiet), Some(set_up)) => Some(format!("{quiet}; {set_up}.")),
+    }
+}
+
+fn named(threads: &[u32]) -> String {
+    if threads.len() > NAMED {
+        return format!("{} threads", grouped(threads.len() as u64));
+    }
+    list(&threads.iter().map(|id| format!("T{id}")).collect::<Vec<_>>())
+}
+
+fn judgement(what: &str, judgement: &Judgement) -> String {
+    let verdict = match judgement.suited {
+        Suited::Yes => "suits it",
+        Suited::Partly => "suits it in part",
+        Suited::No => "gains little",
+    };
+    format!("{what} {verdict}: {}.", judgement.why)
+}
+
+fn phases(phases: &[Phase]) -> Option<String> {
+    if phases.len() < 2 {
+        return None;
+    }
+    let told: Vec<String> = phases
+        .iter()
+        .take(PHASES)
+        .map(|phase| {
+            let name = phase.pattern.map_or("not looked at", Pattern::name);
+            format!("{name} until {}", duration(phase.end))
+        })
+        .collect();
+    let more = match phases.len().saturating_sub(PHASES) {
+        0 => String::new(),
+        rest => format!(", and {} more", grouped(rest as u64)),
+    };
+    Some(format!("It has {} phases: {}{more}.", phases.len(), list(&told)))
+}
+
+fn metrics(metrics: &Metrics) -> String {
+    let mut parts = vec![
+        format!("heterogeneity C_H {:.0}", metrics.heterogeneity),
+        format!("balance C_B {:.0} %", metrics.balance),
+    ];
+    if let Some(unevenness) = metrics.unevenness {
+        parts.insert(1, format!("unevenness of the pairs {unevenness:.2}"));
+    }
+    if let Some(amount) = metrics.amount {
+        parts.push(format!("amount C_A {} events per pair and second", short(amount)));
+    }
+    if let Some(ratio) = metrics.ratio {
+        parts.push(format!("ratio C_R {} events per thousand accesses", short(ratio * 1e3)));
+    }
+    if let Some(changes) = metrics.dynamicity {
+        parts.push(format!("dynamicity C_D {changes:.1} changes per second"));
+    }
+    format!("Metrics of the recorded run: {}.", parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::sample;
+
+    fn said(threads: u32, talk: &[(u32, u32, u64)]) -> Vec<String> {
+        sentences(&Communication::of(&sample(threads, talk).profile()), threads as usize)
+    }
+
+    #[test]
+    fn a_line_in_sentences() {
+        let line: Vec<_> = (1..8).flat_map(|t| [(t, t + 1, 90), (t + 1, t, 90)]).collect();
+        let said = said(9, &line[..14]);
+        assert_eq!(said[0], "Pattern: nearest neighbour, a line of 8 threads (100 % sure).");
+        assert_eq!(said[1], "T0 hardly takes part.");
+        assert_eq!(
+            said[2],
+            "Placing for locality suits it: neighbours can share caches, so that little is left \
+             between groups."
+        );
+        assert_eq!(
+            said[3],
+            "Placing for balance gains little: the threads communicate about equally much (C_B \
+             is 29 %)."
+        );
+        // 7 pairs of 180: C_A 1260 / (81 · 2 s), C_R 1260 / (9 · 1500).
+        assert_eq!(
+            said[4],
+            "Metrics of the recorded run: heterogeneity C_H 768, unevenness of the pairs 0.81, \
+             balance C_B 29 %, amount C_A 7.8 events per pair and second, ratio C_R 93 events per \
+             thousand accesses."
+        );
+        assert_eq!(said.len(), 5);
+    }
+
+    #[test]
+    fn shapes_have_words() {
+        let shape = |threads: u32, talk: &[(u32, u32, u64)]| said(threads, talk)[0].clone();
+        let gather: Vec<_> = (1..6).map(|t| (t, 0, 50)).collect();
+        assert_eq!(shape(6, &gather), "Pattern: reduction, T0 takes from 5 others (100 % sure).");
+        let chain: Vec<_> = (0..5).map(|t| (t, t + 1, 50)).collect();
+        assert_eq!(shape(6, &chain), "Pattern: pipeline of 6 stages (100 % sure).");
+        let pairs = [(0, 1, 50), (2, 3, 50), (5, 4, 50)];
+        assert_eq!(shape(6, &pairs), "Pattern: 3 groups of 2 threads (100 % sure).");
+        assert_eq!(shape(4, &[(3, 1, 5)]), "Pattern: pair, T3 and T1 (100 % sure).");
+    }
+
+    #[test]
+    fn nobody_to_communicate_with() {
+        assert_eq!(said(1, &[]), [""; 0]);
+        assert_eq!(said(3, &[]), [""; 0]);
+    }
+}
