@@ -89,8 +89,10 @@ bench: packages-test build ## CPU time and memory of recorded against native run
 bench-pairs: packages-test build ## is the computed placement of the example the best there is?
 	$(CARGO) run --release --quiet -p threadtalk-benches --bin pairs -- $(BENCH_ARGS)
 
-bench-placement: packages ## time and quality of the placement policies
-	$(CARGO) run --release --quiet -p threadtalk-placement --example bench_placement -- $(BENCH_ARGS)
+bench-placement: packages ## time and quality of the placement policies, with Scotch if it can be installed (BENCH_ARGS=--help)
+	@make/packages.sh $(STAMPS)/packages-bench-placement bench-placement || echo "going on without Scotch" >&2
+	$(CARGO) run --release --quiet -p threadtalk-bench-placement \
+		$$(ls /usr/include/scotch/scotch.h >/dev/null 2>&1 && echo --features scotch) -- $(BENCH_ARGS)
 
 install: build ## install under PREFIX (default /usr/local), DESTDIR honoured
 	install -D -m 755 $(OUT)/threadtalk $(DESTDIR)$(PREFIX)/bin/threadtalk

@@ -1,7 +1,7 @@
 #!/bin/sh
 # shellcheck disable=SC2086  # lists of package names are split on purpose
 # Finds and installs the Debian packages that packages.txt lists for the given groups; those of the
-# group `bench` are in packages-bench.txt.
+# groups `bench` and `bench-placement` are in packages-bench.txt.
 #
 #   make/packages.sh STAMP GROUP…
 #
@@ -13,7 +13,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 stamp=$1
 shift
 case " $* " in
-*' bench '*) list=$root/packages-bench.txt ;;
+*' bench'*) list=$root/packages-bench.txt ;;
 *) list=$root/packages.txt ;;
 esac
 

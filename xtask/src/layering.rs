@@ -30,6 +30,7 @@ pub const TABLE: &[Row] = &[
     ("test-support", &[]),
     ("e2e", &["test-support"]),
     ("benches", &["test-support"]),
+    ("bench-placement", &["placement"]),
     ("xtask", &[]),
 ];
 

@@ -2,7 +2,7 @@
 //!
 //! Used on the greedy policies, whose papers do not say what to do when threads outnumber cores.
 
-use crate::refine::State;
+use crate::refine::{Reach, State};
 use crate::slots::SlotTree;
 use crate::tasks::Tasks;
 
@@ -18,7 +18,9 @@ pub fn even_out(tasks: &Tasks, tree: &SlotTree, slots: &mut Vec<usize>) {
         for task in 0..tasks.len() {
             let here = state.slot[task];
             // A swap that evens out comes before all that only make communication cheaper.
-            if let Some((there, _)) = state.best_swap(here).filter(|(_, d)| d.unevenness < 0) {
+            if let Some((there, _)) =
+                state.best_swap(here, Reach::All).filter(|(_, d)| d.unevenness < 0)
+            {
                 state.swap(here, there);
                 changed = true;
             }

@@ -1,149 +1,281 @@
-//! Branch and bound for small problems: proves a placement optimal or finds a better one.
+//! The optimum for small problems: dynamic programming over sets of threads.
 //!
-//! Threads are placed one after another, the most connected first. Of equal empty subtrees only the
-//! first is tried. The bound adds, for each thread still to come, the cheapest free slot seen from
-//! those already placed, and for pairs still to come the cheapest level.
+//! What the threads below a node cost among themselves depends on which they are and on nothing
+//! else. So for every level, from the slots up, and for every set of threads that fits below a node
+//! of that level, the cheapest way to divide it among the node's children is computed once: on a
+//! tree of up to 16 slots that is quick (2¹⁶ sets). Free slots take part as threads that neither
+//! talk nor compute. Evenness of loads comes first, as everywhere (`score.rs`).
 
-use crate::score::{Score, loads};
+use crate::score::Score;
 use crate::slots::SlotTree;
 use crate::subtree::shapes;
 use crate::tasks::Tasks;
 
-/// Largest tree that is searched, slots.
-const LARGEST: usize = 16;
-/// Most partial placements looked at; beyond that the search gives up without a proof.
-const LIMIT: usize = 30_000;
+/// Largest tree, slots.
+pub const LARGEST: usize = 16;
 
-/// Improves `slots` to an optimum where the problem is small enough; leaves them otherwise.
-pub fn improve(tasks: &Tasks, tree: &SlotTree, slots: &mut Vec<usize>) {
-    if tree.len() > LARGEST || tasks.len() < 3 {
-        return;
+type Set = u32;
+
+/// An optimal assignment, or `None` where the problem is too large or its loads do not follow the
+/// tree (hybrid machines with more threads than cores).
+pub fn solve(tasks: &Tasks, tree: &SlotTree) -> Option<Vec<usize>> {
+    if tree.len() > LARGEST || tasks.len() > tree.len() {
+        return None;
     }
-    let shape = (0..=tree.depth()).map(|level| shapes(tree, level)).collect();
-    let mut search = Search {
-        tasks,
-        tree,
-        shape,
-        order: order(tasks),
-        slot: vec![usize::MAX; tasks.len()],
-        free: vec![true; tree.len()],
-        best: Score::of(tasks, tree, slots),
-        found: None,
-        left: LIMIT,
+    let even = even_levels(tree)?;
+    let mut tables = Tables { tree, talk: talk(tasks, tree.len()), levels: Vec::new() };
+    for level in (0..tree.depth()).rev() {
+        tables.add_level(tasks, level, &even);
+    }
+    let everyone = full(tree.len());
+    let mut slots = vec![0; tree.len()];
+    tables.place(0, 0, everyone, &mut slots);
+    slots.truncate(tasks.len());
+    Some(slots)
+}
+
+fn full(members: usize) -> Set {
+    ((1u64 << members) - 1) as Set
+}
+
+/// For each of the tree's groupings the level whose nodes are its groups; the depth for groups of
+/// one slot each, which cannot be uneven.
+fn even_levels(tree: &SlotTree) -> Option<Vec<(usize, i64)>> {
+    let level_of = |group: &Vec<usize>| {
+        let same = |level: &usize| {
+            let nodes = &tree.node[*level];
+            (0..tree.len())
+                .all(|s| (0..s).all(|t| (nodes[s] == nodes[t]) == (group[s] == group[t])))
+        };
+        (0..tree.depth()).find(same)
     };
-    search.place(0, 0.0);
-    if let Some(better) = search.found {
-        *slots = better;
-    }
+    tree.even.iter().map(|even| Some((level_of(&even.group)?, even.weight))).collect()
 }
 
-/// Each next thread the one most tied to those before it.
-fn order(tasks: &Tasks) -> Vec<usize> {
-    let sum = |t: usize| tasks.neighbours(t).iter().map(|e| e.1).sum::<f64>();
-    let mut tie: Vec<f64> = (0..tasks.len()).map(|t| sum(t) * 1e-9).collect();
-    let mut rest: Vec<usize> = (0..tasks.len()).collect();
-    let mut order = Vec::new();
-    while let Some(next) = rest.iter().copied().max_by(|&a, &b| tie[a].total_cmp(&tie[b])) {
-        rest.retain(|&t| t != next);
-        tasks.neighbours(next).iter().for_each(|&(other, w)| tie[other] += w);
-        order.push(next);
+/// Events within every set of threads.
+fn talk(tasks: &Tasks, members: usize) -> Vec<f64> {
+    let mut talk = vec![0.0; 1 << members];
+    for set in 1..talk.len() {
+        let first = set.trailing_zeros() as usize;
+        let rest = set & (set - 1);
+        let mut sum = talk[rest];
+        if first < tasks.len() {
+            let inside = tasks.neighbours(first).iter().filter(|e| rest >> e.0 & 1 == 1);
+            sum += inside.map(|e| e.1).sum::<f64>();
+        }
+        talk[set] = sum;
     }
-    order
+    talk
 }
 
-struct Search<'a> {
-    tasks: &'a Tasks,
+/// Cheapest ways to place sets below the nodes of one level, by shape of node.
+struct Level {
+    shape: Vec<usize>,
+    /// `best[shape][set]`: unevenness and cost; only sets of the node's size are filled in.
+    best: Vec<Vec<Score>>,
+}
+
+struct Tables<'a> {
     tree: &'a SlotTree,
-    /// Per level (the slots' own last), the shape of each node.
-    shape: Vec<Vec<usize>>,
-    order: Vec<usize>,
-    slot: Vec<usize>,
-    free: Vec<bool>,
-    best: Score,
-    found: Option<Vec<usize>>,
-    left: usize,
+    talk: Vec<f64>,
+    /// From the last level of nodes up.
+    levels: Vec<Level>,
 }
 
-impl Search<'_> {
-    fn place(&mut self, at: usize, cost: f64) {
-        if at == self.order.len() {
-            let score = Score::of(self.tasks, self.tree, &self.slot);
-            if score.beats(&self.best) {
-                (self.best, self.found) = (score, Some(self.slot.clone()));
+const NONE: Score = Score { unevenness: i64::MAX, cost: f64::INFINITY };
+
+impl Tables<'_> {
+    fn level(&self, level: usize) -> &Level {
+        &self.levels[self.tree.depth() - 1 - level]
+    }
+
+    fn add_level(&mut self, tasks: &Tasks, level: usize, even: &[(usize, i64)]) {
+        let shape = shapes(self.tree, level);
+        let ranges = self.tree.ranges(level);
+        let count = shape.iter().max().map_or(0, |most| most + 1);
+        let weight: i64 = even.iter().filter(|e| e.0 == level).map(|e| e.1).sum();
+        let mut best = Vec::new();
+        for wanted in 0..count {
+            let node = shape.iter().position(|&s| s == wanted).expect("a node of each shape");
+            let mut table = self.divide(level, node, ranges[node].len()).pop().expect("one child");
+            for (set, score) in table.iter_mut().enumerate().filter(|(_, s)| **s != NONE) {
+                let load: i64 =
+                    (0..tasks.len()).filter(|t| set >> t & 1 == 1).map(|t| tasks.load(t)).sum();
+                score.unevenness += weight * load * load;
             }
+            best.push(table);
+        }
+        self.levels.push(Level { shape, best });
+    }
+
+    /// `[i][set]`: the cheapest way to place a set below the first i + 1 children of a node.
+    fn divide(&self, level: usize, node: usize, size: usize) -> Vec<Vec<Score>> {
+        let members = self.tree.len();
+        let empty = vec![NONE; 1 << members];
+        if level + 1 == self.tree.depth() {
+            // Slots of one node are all alike.
+            let mut table = empty;
+            for set in sets(members, size) {
+                let cost = self.tree.cost[level] * self.talk[set as usize];
+                table[set as usize] = Score { unevenness: 0, cost };
+            }
+            return vec![table];
+        }
+        let mut tables: Vec<Vec<Score>> = Vec::new();
+        let mut before = 0;
+        for (child, size) in self.children(level, node) {
+            let below = &self.level(level + 1).best[self.level(level + 1).shape[child]];
+            let mut table = empty.clone();
+            for set in sets(members, before + size) {
+                table[set as usize] = match tables.last() {
+                    None => below[set as usize],
+                    Some(left) => self.best_part(level, set, size, left, below).0,
+                };
+            }
+            tables.push(table);
+            before += size;
+        }
+        tables
+    }
+
+    /// Children of a node and how many slots they have.
+    fn children(&self, level: usize, node: usize) -> Vec<(usize, usize)> {
+        let within = self.tree.ranges(level)[node].clone();
+        let below = self.tree.ranges(level + 1);
+        let inside = below.iter().enumerate().filter(|(_, r)| within.contains(&r.start));
+        inside.map(|(child, range)| (child, range.len())).collect()
+    }
+
+    /// The best part of `set` for the last child, and what that makes.
+    fn best_part(
+        &self,
+        level: usize,
+        set: Set,
+        size: usize,
+        left: &[Score],
+        below: &[Score],
+    ) -> (Score, Set) {
+        let mut best = (NONE, 0);
+        let members: Vec<Set> = (0..32).map(|t| 1 << t).filter(|bit| set & bit != 0).collect();
+        for chosen in sets(members.len(), size) {
+            let chosen = (0..members.len()).filter(|i| chosen >> i & 1 == 1);
+            let part: Set = chosen.map(|i| members[i]).sum();
+            let rest = set & !part;
+            let [whole, a, b] = [set, part, rest].map(|s| self.talk[s as usize]);
+            let score = Score {
+                unevenness: left[rest as usize].unevenness + below[part as usize].unevenness,
+                cost: left[rest as usize].cost
+                    + below[part as usize].cost
+                    + self.tree.cost[level] * (whole - a - b),
+            };
+            if (score.unevenness, score.cost) < (best.0.unevenness, best.0.cost) {
+                best = (score, part);
+            }
+        }
+        best
+    }
+
+    /// Puts `set` below a node as cheaply as the tables say.
+    fn place(&self, level: usize, node: usize, set: Set, slots: &mut [usize]) {
+        if level + 1 == self.tree.depth() {
+            let members = (0..slots.len()).filter(|t| set >> t & 1 == 1);
+            members
+                .zip(self.tree.ranges(level)[node].clone())
+                .for_each(|(t, slot)| slots[t] = slot);
             return;
         }
-        let task = self.order[at];
-        let mut options: Vec<(f64, usize)> = (0..self.tree.len())
-            .filter(|&slot| self.free[slot] && self.first_of_its_kind(slot))
-            .map(|slot| (self.price(task, slot), slot))
-            .collect();
-        options.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        for (price, slot) in options {
-            if self.left == 0 {
-                return;
+        let children = self.children(level, node);
+        let size = children.iter().map(|c| c.1).sum();
+        let tables = self.divide(level, node, size);
+        let mut rest = set;
+        for (at, &(child, size)) in children.iter().enumerate().rev() {
+            let below = &self.level(level + 1).best[self.level(level + 1).shape[child]];
+            let part = match at {
+                0 => rest,
+                _ => self.best_part(level, rest, size, &tables[at - 1], below).1,
+            };
+            self.place(level + 1, child, part, slots);
+            rest &= !part;
+        }
+    }
+}
+
+/// All sets of `size` out of `members`, ascending (Gosper's hack).
+fn sets(members: usize, size: usize) -> impl Iterator<Item = Set> {
+    let end = 1u64 << members;
+    let first = (1u64 << size) - 1;
+    let next = |&set: &u64| {
+        let lowest = set & set.wrapping_neg();
+        let carried = set + lowest;
+        if set == 0 { None } else { Some((((set ^ carried) >> 2) / lowest) | carried) }
+    };
+    std::iter::successors(Some(first), next)
+        .take_while(move |&set| set < end || set == 0)
+        .map(|set| set as Set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use topology::{Hierarchy, Topology};
+
+    #[test]
+    fn sets_of_a_size_are_all_listed() {
+        assert_eq!(sets(4, 2).collect::<Vec<_>>(), [3, 5, 6, 9, 10, 12]);
+        assert_eq!(sets(16, 8).count(), 12870);
+        assert_eq!(sets(3, 0).collect::<Vec<_>>(), [0]);
+        assert_eq!(sets(3, 3).collect::<Vec<_>>(), [7]);
+    }
+
+    /// Against every assignment there is, with and without idle threads and shared cores.
+    #[test]
+    fn no_assignment_is_better() {
+        let mut rng = Rng::new(3, 0);
+        for (machine, costs, threads) in [
+            ("pack:2 core:2 pu:2", vec![100.0, 30.0, 10.0], 4),
+            ("pack:2 core:2 pu:2", vec![100.0, 30.0, 10.0], 6),
+            ("pack:2 core:3 pu:1", vec![7.0, 3.0], 5),
+            ("core:3 pu:1", vec![5.0], 7),
+        ] {
+            let hierarchy = Hierarchy::new(&Topology::from_synthetic(machine).unwrap());
+            let tree = SlotTree::new(&hierarchy, &costs, threads);
+            for _ in 0..4 {
+                let mut weight = vec![0.0; threads * threads];
+                for (a, b) in (0..threads).flat_map(|a| (0..a).map(move |b| (a, b))) {
+                    let events = rng.below(20) as f64;
+                    (weight[a * threads + b], weight[b * threads + a]) = (events, events);
+                }
+                let load = (0..threads).map(|t| i64::from(t % 4 != 1)).collect();
+                let tasks = Tasks::from_weights(threads, weight).with_load(load);
+                let found = Score::of(&tasks, &tree, &solve(&tasks, &tree).unwrap());
+                let mut best = NONE;
+                every_assignment(threads, tree.len(), &mut Vec::new(), &mut |slots| {
+                    let score = Score::of(&tasks, &tree, slots);
+                    if (score.unevenness, score.cost) < (best.unevenness, best.cost) {
+                        best = score;
+                    }
+                });
+                assert_eq!(found, best, "{threads} threads on {machine}");
             }
-            self.left -= 1;
-            self.slot[task] = slot;
-            self.free[slot] = false;
-            if self.may_win(at + 1, cost + price) {
-                self.place(at + 1, cost + price);
+        }
+    }
+
+    fn every_assignment(
+        threads: usize,
+        slots: usize,
+        chosen: &mut Vec<usize>,
+        f: &mut impl FnMut(&[usize]),
+    ) {
+        if chosen.len() == threads {
+            return f(chosen);
+        }
+        for slot in 0..slots {
+            if !chosen.contains(&slot) {
+                chosen.push(slot);
+                every_assignment(threads, slots, chosen, f);
+                chosen.pop();
             }
-            self.slot[task] = usize::MAX;
-            self.free[slot] = true;
         }
-    }
-
-    /// Cost of `task` in `slot` with the threads placed so far.
-    fn price(&self, task: usize, slot: usize) -> f64 {
-        let placed = self.tasks.neighbours(task).iter().filter(|e| self.slot[e.0] != usize::MAX);
-        placed.map(|&(other, w)| w * self.tree.cost_between(slot, self.slot[other])).sum()
-    }
-
-    fn may_win(&self, at: usize, cost: f64) -> bool {
-        let unevenness: i64 =
-            self.tree.even.iter().map(|even| even.weight * self.squares(&even.group)).sum();
-        if unevenness != self.best.unevenness {
-            return unevenness < self.best.unevenness;
-        }
-        let free: Vec<usize> = (0..self.tree.len()).filter(|&s| self.free[s]).collect();
-        let cheapest = self.tree.cost.iter().copied().fold(f64::INFINITY, f64::min);
-        let mut bound = cost;
-        for &task in &self.order[at..] {
-            let prices = free.iter().map(|&slot| self.price(task, slot));
-            bound += prices.fold(f64::INFINITY, f64::min);
-            let open = self.tasks.neighbours(task).iter();
-            let open = open.filter(|e| self.slot[e.0] == usize::MAX && e.0 > task);
-            bound += cheapest * open.map(|e| e.1).sum::<f64>();
-        }
-        bound < self.best.cost - self.best.cost.abs() * 1e-12
-    }
-
-    fn squares(&self, group: &[usize]) -> i64 {
-        let mut load = vec![0; loads(self.tasks, group, &[]).len()];
-        for (task, &slot) in self.slot.iter().enumerate().filter(|(_, slot)| **slot != usize::MAX) {
-            load[group[slot]] += self.tasks.load(task);
-        }
-        load.iter().map(|l| l * l).sum()
-    }
-
-    /// Whether no equal empty subtree comes before the one that `slot` would open.
-    fn first_of_its_kind(&self, slot: usize) -> bool {
-        (1..=self.tree.depth()).all(|level| {
-            let node = |s: usize| self.node(level, s);
-            let mine = node(slot);
-            let empty = |n: usize| (0..self.tree.len()).all(|s| node(s) != n || self.free[s]);
-            if !empty(mine) {
-                return true;
-            }
-            let parent = self.tree.node[level - 1][slot];
-            let sibling = |s: usize| self.tree.node[level - 1][s] == parent && node(s) < mine;
-            let equal = |n: usize| self.shape[level][n] == self.shape[level][mine];
-            !(0..self.tree.len()).any(|s| sibling(s) && equal(node(s)) && empty(node(s)))
-        })
-    }
-
-    fn node(&self, level: usize, slot: usize) -> usize {
-        self.tree.node.get(level).map_or(slot, |nodes| nodes[slot])
     }
 }

@@ -22,8 +22,13 @@ mod compact;
 mod complace;
 mod csv;
 mod eagermap;
+mod effort;
 mod exact;
+<<<<<<< HEAD
 mod launchers;
+=======
+mod grouping;
+>>>>>>> 744c471 (Solve small problems exactly, give the solver tiers of effort and measure all policies beside Scotch)
 mod locality;
 mod multilevel;
 mod place;
@@ -33,14 +38,22 @@ mod refine;
 mod rng;
 mod scatter;
 mod score;
+#[cfg(feature = "scotch")]
+mod scotch;
 mod search;
 mod slots;
 mod subtree;
 mod tasks;
+mod treematch;
 
 pub use csv::{CsvError, matrix_from_csv};
+<<<<<<< HEAD
 pub use launchers::{LauncherError, LauncherKind, OPENMP_RIVALS, openmp_environment};
 pub use place::{PlaceError, Placement, place};
+=======
+pub use effort::{Effort, UnknownEffort};
+pub use place::{PlaceError, Placement, Request, place};
+>>>>>>> 744c471 (Solve small problems exactly, give the solver tiers of effort and measure all policies beside Scotch)
 pub use plan::{Baselines, PLAN_VERSION, Plan, PlanError, PlanIdentity, PlanSlot};
 pub use policy::{PolicyKind, UnknownPolicy};
 pub use tasks::Tasks;

@@ -1,29 +1,26 @@
-//! `locality`: our solver, the default policy.
+//! `locality`: our solver, the default.
 //!
-//! 1. *Construct*: recursive multisection along the tree (`multilevel.rs`), several times; and the
-//!    answers of the other policies, so that it is never worse than the best of them that keeps
-//!    the same constraints.
-//! 2. *Refine*: swaps of threads (`refine.rs`) and of whole subtrees (`subtree.rs`) until none helps.
-//! 3. *Search*: iterated local search from the best (`search.rs`); branch and bound where the problem
-//!    is small (`exact.rs`).
+//! 1. *Exact* for up to 16 slots (`exact.rs`).
+//! 2. *Construct*: multilevel recursive multisection along the tree (`multilevel.rs`), started
+//!    several times, and what the greedy policies make.
+//! 3. *Refine*: swaps of threads (`refine.rs`) and of whole subtrees (`subtree.rs`).
+//! 4. *Search*: kicks and repairs on the best of these (`search.rs`), under a budget of moves.
 //!
-//! Everything is counted in moves, nothing in time: a seed gives the same plan everywhere.
+//! Starts are independent of each other, so they run on several processors; which of them wins does
+//! not depend on how many.
 
+use crate::effort::Budget;
 use crate::policy::{Input, Policy, PolicyKind};
-use crate::refine::State;
+use crate::refine::{Reach, State};
 use crate::rng::Rng;
 use crate::score::Score;
 use crate::{exact, multilevel, search, subtree};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rounds of thread swaps and subtree swaps.
 const ROUNDS: usize = 6;
-/// Passes over all threads in one round.
-const PASSES: usize = 30;
-/// Swaps evaluated by the search.
-const SEARCH_BUDGET: usize = 2_500_000;
-/// Starts by multisection: more for small problems, where they are cheap.
-const MOST_STARTS: usize = 16;
-const FEWEST_STARTS: usize = 4;
+/// Fewest slots for which starts are given to several processors.
+const WORTH_SHARING: usize = 64;
 
 pub struct Locality;
 
@@ -40,51 +37,82 @@ impl Policy for Locality {
 }
 
 /// The best slots found.
-fn solve(input: &Input<'_>) -> Vec<usize> {
-    let mut best: Option<(Score, Vec<usize>)> = None;
-    let mut offer = |slots: Vec<usize>| {
-        let score = Score::of(input.tasks, input.tree, &slots);
-        if best.as_ref().is_none_or(|(found, _)| score.beats(found)) {
-            best = Some((score, slots));
-        }
-    };
-    let starts = (1500 / input.tasks.len().max(1)).clamp(FEWEST_STARTS, MOST_STARTS);
-    for (stream, start) in greedy_starts(input).into_iter().enumerate() {
-        offer(refined(input, start, &mut Rng::new(input.seed, stream as u64)));
+pub(crate) fn solve(input: &Input<'_>) -> Vec<usize> {
+    if let Some(optimum) = exact::solve(input.tasks, input.tree) {
+        return optimum;
     }
-    for stream in 0..starts {
-        let mut rng = Rng::new(input.seed, 100 + stream as u64);
-        let start = multilevel::construct(input.tasks, input.tree, &mut rng);
-        offer(refined(input, start, &mut rng));
+    let budget = input.effort.budget(input.tree.len());
+    let slots = best_start(input, budget);
+    if budget.search == 0 || slots.is_empty() {
+        return slots;
     }
-    let mut slots = best.map(|(_, slots)| slots).unwrap_or_default();
-    exact::improve(input.tasks, input.tree, &mut slots);
     let mut state = State::new(input.tasks, input.tree, &slots);
-    search::improve(&mut state, SEARCH_BUDGET, &mut Rng::new(input.seed, 99));
-    let searched = refined(input, state.slot, &mut Rng::new(input.seed, 98));
-    let better = Score::of(input.tasks, input.tree, &searched).beats(&Score::of(
-        input.tasks,
-        input.tree,
-        &slots,
-    ));
-    if better { searched } else { slots }
+    search::improve(&mut state, budget.search, &mut Rng::new(input.seed, 99));
+    let searched = refined(input, state.slot, budget, &mut Rng::new(input.seed, 98));
+    let score = |slots: &[usize]| Score::of(input.tasks, input.tree, slots);
+    if score(&searched).beats(&score(&slots)) { searched } else { slots }
 }
 
-/// The other policies' answers, as far as the slots allow them, and the slots in order.
+/// The best of all starts, refined.
+fn best_start(input: &Input<'_>, budget: Budget) -> Vec<usize> {
+    let greedy = greedy_starts(input);
+    let count = greedy.len() + budget.starts;
+    let start = |number: usize| {
+        let mut rng = Rng::new(input.seed, 100 + number as u64);
+        let slots = match greedy.get(number) {
+            Some(slots) => slots.clone(),
+            None => multilevel::construct(input.tasks, input.tree, &mut rng),
+        };
+        let slots = refined(input, slots, budget, &mut rng);
+        (Score::of(input.tasks, input.tree, &slots), number, slots)
+    };
+    let found = match input.jobs.min(count) {
+        jobs if jobs > 1 && input.tree.len() >= WORTH_SHARING => shared(count, jobs, &start),
+        _ => (0..count).map(start).collect(),
+    };
+    let better = |a: &(Score, usize, Vec<usize>), b: &(Score, usize, Vec<usize>)| {
+        let key = |s: &(Score, usize, Vec<usize>)| (s.0.unevenness, s.0.cost, s.1);
+        key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    found.into_iter().min_by(better).map(|(_, _, slots)| slots).unwrap_or_default()
+}
+
+/// Results of all starts, computed by `jobs` threads.
+fn shared<T: Send>(count: usize, jobs: usize, start: &(impl Fn(usize) -> T + Sync)) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut mine = Vec::new();
+        loop {
+            match next.fetch_add(1, Ordering::Relaxed) {
+                number if number < count => mine.push(start(number)),
+                _ => return mine,
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        let join = |w: std::thread::ScopedJoinHandle<'_, Vec<T>>| w.join().expect("no panic");
+        workers.into_iter().flat_map(join).collect()
+    })
+}
+
+/// The greedy policies' answers, as far as the slots allow them, and the slots in order.
 fn greedy_starts(input: &Input<'_>) -> Vec<Vec<usize>> {
-    let others = PolicyKind::ALL.into_iter().filter(|&kind| kind != PolicyKind::Locality);
-    let answers = others.map(|kind| kind.policy().place(input));
+    let greedy = [PolicyKind::Compact, PolicyKind::Complace, PolicyKind::Eagermap];
+    let answers = greedy.map(|kind| kind.policy().place(input));
     let mut starts: Vec<Vec<usize>> =
-        answers.filter_map(|pus| input.tree.slots_for(&pus, input.hierarchy)).collect();
+        answers.iter().filter_map(|pus| input.tree.slots_for(pus, input.hierarchy)).collect();
     starts.push((0..input.tasks.len()).collect());
+    starts.dedup();
     starts
 }
 
 /// Alternates swaps of threads and of subtrees until neither helps.
-fn refined(input: &Input<'_>, mut slots: Vec<usize>, rng: &mut Rng) -> Vec<usize> {
-    for round in 0..ROUNDS {
+fn refined(input: &Input<'_>, mut slots: Vec<usize>, budget: Budget, rng: &mut Rng) -> Vec<usize> {
+    let reach = if budget.thorough { Reach::All } else { Reach::Near };
+    for _ in 0..ROUNDS {
         let mut state = State::new(input.tasks, input.tree, &slots);
-        state.descend(&rng.order(input.tasks.len()), PASSES, round == 0);
+        state.descend(&rng.order(input.tasks.len()), reach);
         slots = state.slot;
         if !subtree::refine(input.tasks, input.tree, &mut slots, rng) {
             break;

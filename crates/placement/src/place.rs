@@ -1,11 +1,29 @@
 //! The entry point: threads, machine, costs, policy and seed in; placement with its price out.
 
+use crate::effort::Effort;
 use crate::plan::Baselines;
 use crate::policy::{Input, PolicyKind};
 use crate::score::{cost, random_expectation};
 use crate::slots::SlotTree;
 use crate::tasks::Tasks;
 use topology::{Costs, Hierarchy, Topology};
+
+/// How to place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    pub policy: PolicyKind,
+    pub seed: u64,
+    pub effort: Effort,
+    /// Threads that the solver may use; the placement does not depend on it.
+    pub jobs: usize,
+}
+
+impl Request {
+    /// A policy with the default seed and effort, on one processor.
+    pub fn new(policy: PolicyKind) -> Self {
+        Self { policy, seed: 0, effort: Effort::Default, jobs: 1 }
+    }
+}
 
 /// Why nothing could be placed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -47,8 +65,7 @@ pub fn place(
     tasks: &Tasks,
     topology: &Topology,
     costs: &Costs,
-    policy: PolicyKind,
-    seed: u64,
+    request: &Request,
 ) -> Result<Placement, PlaceError> {
     if tasks.is_empty() {
         return Err(PlaceError::NoThreads);
@@ -59,7 +76,8 @@ pub fn place(
         return Err(PlaceError::Costs { given, needed });
     }
     let tree = SlotTree::new(&hierarchy, &costs.per_level, tasks.len());
-    let input = Input { tasks, hierarchy: &hierarchy, tree: &tree, seed };
+    let Request { policy, seed, effort, jobs } = *request;
+    let input = Input { tasks, hierarchy: &hierarchy, tree: &tree, seed, effort, jobs };
     let pus = policy.policy().place(&input);
     let compact = PolicyKind::Compact.policy().place(&input);
     let scatter = PolicyKind::Scatter.policy().place(&input);

@@ -1,8 +1,11 @@
 //! The policies: a trait, their names, and what they may look at. One file per policy.
 
+use crate::effort::Effort;
+#[cfg(feature = "scotch")]
+use crate::scotch;
 use crate::slots::SlotTree;
 use crate::tasks::Tasks;
-use crate::{compact, complace, eagermap, locality, scatter};
+use crate::{compact, complace, eagermap, locality, scatter, treematch};
 use std::fmt;
 use std::str::FromStr;
 use topology::Hierarchy;
@@ -14,6 +17,9 @@ pub struct Input<'a> {
     /// The slots the solver may use for this many threads.
     pub tree: &'a SlotTree,
     pub seed: u64,
+    pub effort: Effort,
+    /// Threads that the solver may use; the answer does not depend on it.
+    pub jobs: usize,
 }
 
 /// A way to place threads.
@@ -34,16 +40,21 @@ pub enum PolicyKind {
     Complace,
     /// The greedy grouping of EagerMap (Cruz et al., 2015).
     Eagermap,
+    /// Grouping by the heaviest edges, as TreeMatch does it (Jeannot et al., 2014).
+    Treematch,
     /// Our solver.
     #[default]
     Locality,
+    /// The Scotch library, a reference to compare with.
+    #[cfg(feature = "scotch")]
+    Scotch,
 }
 
 /// No such policy.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no policy '{name}'; did you mean '{nearest}'? There are: {}",
-    PolicyKind::ALL.map(PolicyKind::name).join(", ")
+    PolicyKind::names().join(", ")
 )]
 pub struct UnknownPolicy {
     pub name: String,
@@ -52,13 +63,21 @@ pub struct UnknownPolicy {
 
 impl PolicyKind {
     /// All policies.
-    pub const ALL: [PolicyKind; 5] = [
+    pub const ALL: &[PolicyKind] = &[
         PolicyKind::Compact,
         PolicyKind::Scatter,
         PolicyKind::Complace,
         PolicyKind::Eagermap,
+        PolicyKind::Treematch,
         PolicyKind::Locality,
+        #[cfg(feature = "scotch")]
+        PolicyKind::Scotch,
     ];
+
+    /// All names.
+    pub fn names() -> Vec<&'static str> {
+        Self::ALL.iter().map(|kind| kind.name()).collect()
+    }
 
     /// The name on the command line and in plans.
     pub fn name(self) -> &'static str {
@@ -67,7 +86,10 @@ impl PolicyKind {
             PolicyKind::Scatter => "scatter",
             PolicyKind::Complace => "complace",
             PolicyKind::Eagermap => "eagermap",
+            PolicyKind::Treematch => "treematch",
             PolicyKind::Locality => "locality",
+            #[cfg(feature = "scotch")]
+            PolicyKind::Scotch => "scotch",
         }
     }
 
@@ -77,7 +99,10 @@ impl PolicyKind {
             PolicyKind::Scatter => &scatter::Scatter,
             PolicyKind::Complace => &complace::Complace,
             PolicyKind::Eagermap => &eagermap::Eagermap,
+            PolicyKind::Treematch => &treematch::Treematch,
             PolicyKind::Locality => &locality::Locality,
+            #[cfg(feature = "scotch")]
+            PolicyKind::Scotch => &scotch::Scotch,
         }
     }
 }
@@ -92,12 +117,16 @@ impl FromStr for PolicyKind {
     type Err = UnknownPolicy;
 
     fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
-        if let Some(kind) = Self::ALL.into_iter().find(|kind| kind.name() == text) {
+        if let Some(kind) = Self::ALL.iter().copied().find(|kind| kind.name() == text) {
             return Ok(kind);
         }
-        let nearest = Self::ALL.into_iter().min_by_key(|kind| distance(kind.name(), text));
-        Err(UnknownPolicy { name: text.into(), nearest: nearest.unwrap_or_default().name() })
+        Err(UnknownPolicy { name: text.into(), nearest: nearest(text, &Self::names()) })
     }
+}
+
+/// The name most like `text`.
+pub(crate) fn nearest(text: &str, names: &[&'static str]) -> &'static str {
+    names.iter().copied().min_by_key(|name| distance(name, text)).unwrap_or_default()
 }
 
 /// Levenshtein distance.
@@ -122,7 +151,7 @@ mod tests {
 
     #[test]
     fn names_round_trip_and_misspellings_get_a_suggestion() {
-        for kind in PolicyKind::ALL {
+        for &kind in PolicyKind::ALL {
             assert_eq!(kind.name().parse(), Ok(kind));
         }
         let suggest = |text: &str| text.parse::<PolicyKind>().unwrap_err().nearest;

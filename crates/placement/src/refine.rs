@@ -7,14 +7,16 @@
 
 use crate::slots::{Even, SlotTree};
 use crate::tasks::Tasks;
+use std::collections::VecDeque;
 
-/// Largest tree on which every slot is tried for every task.
-const ALL_TRIED: usize = 320;
-/// On larger ones: how many of the heaviest neighbours are looked at, for how many of these the
-/// node above theirs as well, and how many slots to either side of them.
+/// How many of a task's heaviest neighbours say where it might go, and for how many of these the
+/// node above theirs counts as well.
 const NEAR: usize = 12;
 const NEAREST: usize = 4;
+/// Most slots of one node that are looked at on either side of a neighbour.
 const REACH: usize = 16;
+/// How many of a moved task's heaviest neighbours are looked at again.
+const AGAIN: usize = 8;
 
 /// An empty slot.
 pub const EMPTY: usize = usize::MAX;
@@ -38,6 +40,15 @@ impl Delta {
     }
 }
 
+/// Which slots a task may be exchanged with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// Those around its heaviest neighbours.
+    Near,
+    /// All.
+    All,
+}
+
 /// An assignment under refinement.
 pub struct State<'a> {
     pub tasks: &'a Tasks,
@@ -48,14 +59,17 @@ pub struct State<'a> {
     pub held: Vec<usize>,
     /// Changes smaller than this are rounding.
     pub rounding: f64,
-    depth: usize,
-    /// `above[s * depth + d]`: the node at level d above slot s, numbered over all levels.
-    above: Vec<usize>,
+    /// Levels below the root; what all slots have in common changes no price.
+    levels: usize,
+    /// `above[s * levels + d]`: the node at level d + 1 above slot s, numbered over all levels.
+    above: Vec<u32>,
     nodes: usize,
     /// `talk[t * nodes + n]`: events between task t and all tasks below node n.
     talk: Vec<f64>,
-    /// Cost of a level minus that of the level above.
+    /// Cost of level d + 1 minus that of level d.
     step: Vec<f64>,
+    /// For each task its price where it is.
+    here: Vec<f64>,
     /// Load of each group, for each of the tree's groupings.
     load: Vec<Vec<i64>>,
 }
@@ -63,62 +77,87 @@ pub struct State<'a> {
 impl<'a> State<'a> {
     /// Starts from tasks in slots.
     pub fn new(tasks: &'a Tasks, tree: &'a SlotTree, slots: &[usize]) -> Self {
-        let depth = tree.depth();
-        let mut above = vec![0; tree.len() * depth];
+        let levels = tree.depth() - 1;
+        let mut above = vec![0; tree.len() * levels];
         let mut nodes = 0;
-        for (level, node) in tree.node.iter().enumerate() {
-            node.iter().enumerate().for_each(|(s, n)| above[s * depth + level] = nodes + n);
-            nodes += node.last().map_or(0, |last| last + 1);
+        for (level, node) in tree.node[1..].iter().enumerate() {
+            node.iter()
+                .enumerate()
+                .for_each(|(s, n)| above[s * levels + level] = nodes + *n as u32);
+            nodes += node.last().map_or(0, |last| *last as u32 + 1);
         }
+        let nodes = nodes as usize;
         let mut held = vec![EMPTY; tree.len()];
         slots.iter().enumerate().for_each(|(task, &slot)| held[slot] = task);
         let mut talk = vec![0.0; tasks.len() * nodes];
         for task in 0..tasks.len() {
+            let row = &mut talk[task * nodes..(task + 1) * nodes];
             for &(other, weight) in tasks.neighbours(task) {
-                for &node in &above[slots[other] * depth..(slots[other] + 1) * depth] {
-                    talk[task * nodes + node] += weight;
-                }
+                let at = slots[other] * levels;
+                above[at..at + levels].iter().for_each(|&node| row[node as usize] += weight);
             }
         }
-        let step = (0..depth).map(|d| tree.cost[d] - if d > 0 { tree.cost[d - 1] } else { 0.0 });
-        let step: Vec<f64> = step.collect();
+        let step = tree.cost.windows(2).map(|c| c[1] - c[0]).collect();
         let loads = |even: &Even| crate::score::loads(tasks, &even.group, slots);
         let load = tree.even.iter().map(loads).collect();
         let largest = tree.cost.iter().fold(0.0, |a: f64, &b| a.max(b));
         let rounding = tasks.total() * largest * 1e-12;
-        let slot = slots.to_vec();
-        Self { tasks, tree, slot, held, rounding, depth, above, nodes, talk, step, load }
+        let (slot, here) = (slots.to_vec(), vec![0.0; tasks.len()]);
+        let mut state = Self {
+            tasks,
+            tree,
+            slot,
+            held,
+            rounding,
+            levels,
+            above,
+            nodes,
+            talk,
+            step,
+            here,
+            load,
+        };
+        (0..tasks.len()).for_each(|task| state.here[task] = state.price(task, state.slot[task]));
+        state
     }
 
-    /// Cost of `task` with all others if it were in `slot`; tasks in `slot` count as beside it.
-    pub fn price(&self, task: usize, slot: usize) -> f64 {
+    fn above(&self, slot: usize) -> &[u32] {
+        &self.above[slot * self.levels..(slot + 1) * self.levels]
+    }
+
+    /// What `task` would cost in `slot`, less what it costs anywhere: each level's price as far as
+    /// it differs from the level above. Tasks in `slot` count as beside it.
+    fn price(&self, task: usize, slot: usize) -> f64 {
         let talk = &self.talk[task * self.nodes..(task + 1) * self.nodes];
-        let above = &self.above[slot * self.depth..(slot + 1) * self.depth];
-        above.iter().zip(&self.step).map(|(&node, step)| step * talk[node]).sum()
+        self.above(slot)
+            .iter()
+            .zip(&self.step)
+            .map(|(&node, step)| step * talk[node as usize])
+            .sum()
     }
 
     /// Whether two slots differ in nothing that matters.
     fn equivalent(&self, a: usize, b: usize) -> bool {
-        let last = self.depth - 1;
-        self.above[a * self.depth + last] == self.above[b * self.depth + last]
+        self.above(a).last() == self.above(b).last()
             && self.tree.even.iter().all(|even| even.group[a] == even.group[b])
     }
 
-    /// Change when slots `a` and `b` exchange what they hold. `price_here` is the price of the task
-    /// in `a` where it is.
-    fn delta_from(&self, a: usize, b: usize, price_here: f64) -> Delta {
+    /// Change when slots `a` and `b` exchange what they hold; `there` is the price that the task in
+    /// `a` would have in `b`.
+    fn delta_from(&self, a: usize, b: usize, there: f64) -> Delta {
         let (t, u) = (self.held[a], self.held[b]);
         let mut cost = 0.0;
         if t != EMPTY {
-            cost += self.price(t, b) - price_here;
+            cost += there - self.here[t];
         }
         if u != EMPTY {
-            cost += self.price(u, a) - self.price(u, b);
-        }
-        if t != EMPTY && u != EMPTY {
-            // Their own pair counts as beside each other above, but stays as far apart.
-            let beside = self.tree.cost[self.depth - 1];
-            cost += 2.0 * self.tasks.weight(t, u) * (self.tree.cost_between(a, b) - beside);
+            cost += self.price(u, a) - self.here[u];
+            let weight = if t == EMPTY { 0.0 } else { self.tasks.weight(t, u) };
+            if weight > 0.0 {
+                // Their own pair counts as beside each other above, but stays as far apart.
+                let beside = self.tree.cost[self.levels];
+                cost += 2.0 * weight * (self.tree.cost_between(a, b) - beside);
+            }
         }
         Delta { unevenness: self.unevenness_delta(a, b), cost }
     }
@@ -128,6 +167,9 @@ impl<'a> State<'a> {
     }
 
     fn unevenness_delta(&self, a: usize, b: usize) -> i64 {
+        if self.load.is_empty() {
+            return 0;
+        }
         let moved = self.load_of(self.held[a]) - self.load_of(self.held[b]);
         let change = |(even, load): (&Even, &Vec<i64>)| {
             let (from, to) = (even.group[a], even.group[b]);
@@ -141,8 +183,8 @@ impl<'a> State<'a> {
 
     /// Change when slots `a` and `b` exchange what they hold.
     pub fn delta(&self, a: usize, b: usize) -> Delta {
-        let here = if self.held[a] == EMPTY { 0.0 } else { self.price(self.held[a], a) };
-        self.delta_from(a, b, here)
+        let there = if self.held[a] == EMPTY { 0.0 } else { self.price(self.held[a], b) };
+        self.delta_from(a, b, there)
     }
 
     /// Whether the slots may exchange and that would change anything.
@@ -150,42 +192,51 @@ impl<'a> State<'a> {
         self.tree.shape[a] == self.tree.shape[b] && !self.equivalent(a, b)
     }
 
-    /// The best slot for the task in `a` to exchange with, if that improves; all slots are tried.
-    pub fn best_swap(&self, a: usize) -> Option<(usize, Delta)> {
-        self.best_of(a, 0..self.tree.len())
+    /// The best slot for the task in `a` to exchange with, if that improves.
+    pub fn best_swap(&self, a: usize, reach: Reach) -> Option<(usize, Delta)> {
+        match reach {
+            Reach::All => self.best_of(a, 0..self.tree.len()),
+            Reach::Near => self.best_of(a, self.near(a).into_iter()),
+        }
     }
 
-    /// The same, but on large trees only slots close to the task's heaviest neighbours are tried.
-    pub fn best_swap_near(&self, a: usize) -> Option<(usize, Delta)> {
+    /// Slots close to the heaviest neighbours of the task in `a`, ascending.
+    fn near(&self, a: usize) -> Vec<usize> {
         let task = self.held[a];
-        if self.tree.len() <= ALL_TRIED || task == EMPTY {
-            return self.best_swap(a);
-        }
         let mut near: Vec<usize> = Vec::new();
+        if task == EMPTY {
+            return near;
+        }
         for (rank, &(other, _)) in self.tasks.neighbours(task).iter().take(NEAR).enumerate() {
             let at = self.slot[other];
-            let level = self.depth - if rank < NEAREST { 2.min(self.depth) } else { 1 };
-            let node = &self.tree.node[level];
+            let up = if rank < NEAREST { 2.min(self.levels + 1) } else { 1 };
+            let node = &self.tree.node[self.levels + 1 - up];
             let before = (0..at).rev().take(REACH).take_while(|&s| node[s] == node[at]);
             let after = (at..self.tree.len()).take(REACH).take_while(|&s| node[s] == node[at]);
             near.extend(before.chain(after));
         }
         near.sort_unstable();
         near.dedup();
-        self.best_of(a, near.into_iter())
+        near
     }
 
+    /// `slots` ascending, so that those below one node follow each other and share a price.
     fn best_of(&self, a: usize, slots: impl Iterator<Item = usize>) -> Option<(usize, Delta)> {
-        if self.held[a] == EMPTY {
+        let task = self.held[a];
+        if task == EMPTY {
             return None;
         }
-        let here = self.price(self.held[a], a);
         let mut best: Option<(usize, Delta)> = None;
+        let mut known = (None, 0.0);
         for b in slots {
-            if b == a || !self.may_swap(a, b) {
+            if !self.may_swap(a, b) {
                 continue;
             }
-            let delta = self.delta_from(a, b, here);
+            let leaf = self.above(b).last();
+            if known.0 != leaf || leaf.is_none() {
+                known = (leaf, self.price(task, b));
+            }
+            let delta = self.delta_from(a, b, known.1);
             let better = best.as_ref().is_none_or(|(_, found)| delta.beats(found));
             if better && delta.improves(self.rounding) {
                 best = Some((b, delta));
@@ -205,6 +256,9 @@ impl<'a> State<'a> {
         self.relocate(t, a, b);
         self.relocate(u, b, a);
         self.held.swap(a, b);
+        for task in [t, u].into_iter().filter(|&task| task != EMPTY) {
+            self.here[task] = self.price(task, self.slot[task]);
+        }
     }
 
     fn relocate(&mut self, task: usize, from: usize, to: usize) {
@@ -212,38 +266,55 @@ impl<'a> State<'a> {
             return;
         }
         let tasks = self.tasks;
-        let (depth, nodes) = (self.depth, self.nodes);
-        for level in (1..depth).rev() {
-            let (old, new) = (self.above[from * depth + level], self.above[to * depth + level]);
+        for level in (0..self.levels).rev() {
+            let at = |slot: usize| self.above[slot * self.levels + level] as usize;
+            let (old, new) = (at(from), at(to));
             if old == new {
                 break;
             }
             for &(other, weight) in tasks.neighbours(task) {
-                self.talk[other * nodes + old] -= weight;
-                self.talk[other * nodes + new] += weight;
+                self.talk[other * self.nodes + old] -= weight;
+                self.talk[other * self.nodes + new] += weight;
+                let above = self.above[self.slot[other] * self.levels + level] as usize;
+                // A task's price follows those of its neighbours that come below its nodes or leave.
+                if above == old {
+                    self.here[other] -= self.step[level] * weight;
+                } else if above == new {
+                    self.here[other] += self.step[level] * weight;
+                }
             }
         }
         self.slot[task] = to;
     }
 
-    /// Best swap of each task in turn, in the given order, until none improves or after `passes`.
-    /// With `thorough` the first pass tries all slots also on large trees.
-    pub fn descend(&mut self, order: &[usize], passes: usize, thorough: bool) -> bool {
+    /// Best swap of each task in turn, beginning in the given order, until none improves: near slots
+    /// only or, with [`Reach::All`], all of them once nothing near helps. Tells whether it changed
+    /// anything.
+    pub fn descend(&mut self, order: &[usize], reach: Reach) -> bool {
+        let mut improved = self.descend_queue(order, Reach::Near);
+        while reach == Reach::All && self.descend_queue(order, Reach::All) {
+            improved = true;
+        }
+        improved
+    }
+
+    fn descend_queue(&mut self, order: &[usize], reach: Reach) -> bool {
+        let mut queue: VecDeque<usize> = order.iter().copied().collect();
+        let mut queued = vec![true; self.tasks.len()];
         let mut improved = false;
-        for pass in 0..passes {
-            let mut changed = false;
-            for &task in order {
-                let here = self.slot[task];
-                let all = thorough && pass == 0;
-                let best = if all { self.best_swap(here) } else { self.best_swap_near(here) };
-                if let Some((slot, _)) = best {
-                    self.swap(here, slot);
-                    changed = true;
+        while let Some(task) = queue.pop_front() {
+            queued[task] = false;
+            let here = self.slot[task];
+            let Some((there, _)) = self.best_swap(here, reach) else { continue };
+            self.swap(here, there);
+            improved = true;
+            for moved in [task, self.held[here]].into_iter().filter(|&t| t != EMPTY) {
+                let again = self.tasks.neighbours(moved).iter().take(AGAIN).map(|e| e.0);
+                for other in again.chain([moved]) {
+                    if !std::mem::replace(&mut queued[other], true) {
+                        queue.push_back(other);
+                    }
                 }
-            }
-            improved |= changed;
-            if !changed {
-                break;
             }
         }
         improved

@@ -4,7 +4,7 @@
 //! are looked at again, and a kick that does not pay is undone. The budget counts evaluated swaps,
 //! never time, so that a seed gives the same plan on every machine.
 
-use crate::refine::{Delta, EMPTY, State};
+use crate::refine::{Delta, EMPTY, Reach, State};
 use crate::rng::Rng;
 
 /// Neighbours of a moved task that are looked at again.
@@ -82,7 +82,7 @@ impl Search {
             }
             spent += state.tree.len();
             let here = state.slot[task];
-            let Some((there, _)) = state.best_swap_near(here) else { continue };
+            let Some((there, _)) = state.best_swap(here, Reach::Near) else { continue };
             self.swap(state, here, there, change);
             for &(near, _) in state.tasks.neighbours(task).iter().take(NEAR) {
                 self.look_at(near);

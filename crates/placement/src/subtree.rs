@@ -3,7 +3,7 @@
 //! A swap of single threads cannot exchange two well-packed cores or sockets without passing
 //! through worse states; this can. Only subtrees of the same shape are exchanged.
 
-use crate::refine::State;
+use crate::refine::{Reach, State};
 use crate::rng::Rng;
 use crate::score::Score;
 use crate::slots::{Even, SlotTree};
@@ -41,7 +41,7 @@ pub fn refine(tasks: &Tasks, tree: &SlotTree, slots: &mut Vec<usize>, rng: &mut 
         let coarse_tasks = tasks_of_nodes(tasks, tree, level, slots);
         let start: Vec<usize> = (0..coarse_tree.len()).collect();
         let mut state = State::new(&coarse_tasks, &coarse_tree, &start);
-        if !state.descend(&rng.order(coarse_tree.len()), 50, false) {
+        if !state.descend(&rng.order(coarse_tree.len()), Reach::All) {
             continue;
         }
         let ranges = tree.ranges(level);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use placement::{PolicyKind, Tasks, place};
+use placement::{PolicyKind, Request, Tasks, place};
 use support::{Machine, Random, lattice, random_matrix, unit_graph};
 use topology::{CostModel, Costs, ObjectKind, Topology};
 use types::{CommMatrix, ThreadId};
@@ -118,8 +118,8 @@ fn an_idle_thread_does_not_count_as_load() {
     let mut matrix = CommMatrix::new(3);
     matrix.add(ThreadId(0), ThreadId(1), 2);
     matrix.add(ThreadId(1), ThreadId(2), 5000);
-    let policy = PolicyKind::Locality;
-    let place = |tasks: Tasks| place(&tasks, &machine.topology, &machine.costs, policy, 0).unwrap();
+    let request = Request::new(PolicyKind::Locality);
+    let place = |tasks: Tasks| place(&tasks, &machine.topology, &machine.costs, &request).unwrap();
     let unknown = place(Tasks::from(&matrix));
     assert_eq!(unknown.pu_logical[1], unknown.pu_logical[2]);
     let known = place(Tasks::from(&matrix).with_work(&[100, 90_000, 90_000]));
@@ -174,12 +174,12 @@ fn costs_of_another_machine_are_refused() {
     let other = Topology::from_synthetic("pack:2 core:4 pu:1").unwrap();
     let costs = Costs::new(&CostModel::Latency, &other).unwrap();
     let tasks = Tasks::from(&CommMatrix::new(2));
-    let error = place(&tasks, &machine, &costs, PolicyKind::Locality, 0).unwrap_err();
+    let error = place(&tasks, &machine, &costs, &Request::new(PolicyKind::Locality)).unwrap_err();
     assert_eq!(
         error.to_string(),
         "there are 2 costs for 1 branching levels; make them for this machine"
     );
     let none = Tasks::from(&CommMatrix::new(0));
     let costs = Costs::new(&CostModel::Latency, &machine).unwrap();
-    assert!(place(&none, &machine, &costs, PolicyKind::Locality, 0).is_err());
+    assert!(place(&none, &machine, &costs, &Request::new(PolicyKind::Locality)).is_err());
 }

@@ -9,7 +9,7 @@
 
 use crate::findings::talk_matrix;
 use crate::layouts::{Layout, Machine, Placement, machine_tree};
-use placement::{Plan, PolicyKind, Tasks, place};
+use placement::{Plan, PolicyKind, Request, Tasks, place};
 use profile::Profile;
 use topology::{CostModel, Costs, Topology};
 
@@ -60,7 +60,8 @@ pub fn compare(profile: &Profile, plan: Option<&Plan>) -> Result<Option<Placemen
     let costs = Costs::new(&CostModel::default(), &topology)?;
     let work: Vec<u64> = profile.threads.iter().map(|t| t.loads + t.stores).collect();
     let tasks = Tasks::from(&talk).with_work(&work);
-    let solve = |policy| place(&tasks, &topology, &costs, policy, SEED);
+    let solve =
+        |policy| place(&tasks, &topology, &costs, &Request { seed: SEED, ..Request::new(policy) });
     let best = solve(PolicyKind::Locality)?;
     let (compact, scatter) = (solve(PolicyKind::Compact)?, solve(PolicyKind::Scatter)?);
     let fair = compact.shared_cores <= best.shared_cores;
@@ -167,7 +168,7 @@ mod tests {
         assert!((placement.chance.cost / expected - 1.0).abs() < 1e-12);
         // The solver's own expectation, over the same slots.
         let tasks = Tasks::from(&profile.matrix(CommKind::Raw));
-        let placed = place(&tasks, &topology, &costs, PolicyKind::Scatter, 1).unwrap();
+        let placed = place(&tasks, &topology, &costs, &Request::new(PolicyKind::Scatter)).unwrap();
         assert!((placement.chance.cost / placed.baselines.random - 1.0).abs() < 1e-12);
     }
 
@@ -196,7 +197,7 @@ mod tests {
         let topology = Topology::from_xml_str(&profile.meta.topology_xml).unwrap();
         let costs = Costs::new(&CostModel::default(), &topology).unwrap();
         let tasks = Tasks::from(&profile.matrix(CommKind::Raw));
-        let placed = place(&tasks, &topology, &costs, PolicyKind::Scatter, 1).unwrap();
+        let placed = place(&tasks, &topology, &costs, &Request::new(PolicyKind::Scatter)).unwrap();
         let mut plan = Plan::new(&placed, &topology, &[]);
         plan.cost = 1.0;
         let placement = compare(&profile, Some(&plan)).unwrap().unwrap();

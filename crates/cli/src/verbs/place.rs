@@ -2,7 +2,7 @@
 
 use super::topo;
 use anyhow::Context;
-use placement::{Placement, Plan, PolicyKind, Tasks, matrix_from_csv, place};
+use placement::{Effort, Placement, Plan, PolicyKind, Request, Tasks, matrix_from_csv, place};
 use profile::Profile;
 use std::fmt::Write as _;
 use std::io::Read;
@@ -19,12 +19,15 @@ pub struct Args {
     /// [default: this machine]
     #[arg(long, value_name = "MACHINE")]
     on: Option<String>,
-    /// compact, scatter, complace, eagermap or locality
+    /// compact, scatter, complace, eagermap, treematch or locality
     #[arg(long, default_value = "locality", value_name = "P")]
     policy: String,
     /// latency, complace, or numbers from the root of the tree down over the levels that branch
     #[arg(long, default_value = "latency", value_name = "COSTS", allow_hyphen_values = true)]
     costs: String,
+    /// How hard the solver tries: fast, default or max
+    #[arg(long, default_value = "default", value_name = "EFFORT")]
+    effort: String,
     /// Seed of the solver's random choices; the same seed gives the same plan
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
@@ -42,10 +45,13 @@ pub struct Args {
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let policy: PolicyKind = args.policy.parse().context("--policy")?;
+    let effort: Effort = args.effort.parse().context("--effort")?;
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let request = Request { policy, seed: args.seed, effort, jobs };
     let threads = read_input(&args.input)?;
     let machine = topo::machine(args.on.as_deref())?;
     let costs = topo::costs(&args.costs, &machine)?;
-    let placement = place(&threads.tasks, &machine, &costs, policy, args.seed)
+    let placement = place(&threads.tasks, &machine, &costs, &request)
         .with_context(|| format!("cannot place '{}'", args.input.display()))?;
     let plan = Plan::new(&placement, &machine, &threads.identities);
     if let Some(path) = &args.output {

@@ -1,7 +1,7 @@
 //! Graphs, machines and prices for the tests of placement.
 #![allow(dead_code)] // Each test program uses its own part.
 
-use placement::{Placement, PolicyKind, Tasks, place};
+use placement::{Placement, PolicyKind, Request, Tasks, place};
 use std::path::Path;
 use topology::{CostModel, Costs, ObjectKind, Topology};
 use types::{CommMatrix, ThreadId};
@@ -81,7 +81,8 @@ impl Machine {
     }
 
     pub fn place(&self, matrix: &CommMatrix, policy: PolicyKind, seed: u64) -> Placement {
-        place(&Tasks::from(matrix), &self.topology, &self.costs, policy, seed).unwrap()
+        let request = Request { seed, ..Request::new(policy) };
+        place(&Tasks::from(matrix), &self.topology, &self.costs, &request).unwrap()
     }
 
     /// Threads per object of a kind; objects without threads left out.

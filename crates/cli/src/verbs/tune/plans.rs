@@ -1,6 +1,6 @@
 //! The plans that are worth trying for a profile, and when none is.
 
-use placement::{Plan, PolicyKind, Tasks, place};
+use placement::{Plan, PolicyKind, Request, Tasks, place};
 use profile::Profile;
 use topology::{CostModel, Costs, Topology};
 use types::{CommKind, ThreadIdentity};
@@ -40,7 +40,7 @@ pub fn candidates(
     };
     let mut plans: Vec<Plan> = Vec::new();
     for policy in policies {
-        let placement = place(&tasks, machine, &costs, *policy, 0)?;
+        let placement = place(&tasks, machine, &costs, &Request::new(*policy))?;
         let plan = Plan::new(&placement, machine, &identities);
         if plans.iter().all(|known| known.slots != plan.slots) {
             plans.push(plan);

@@ -1,0 +1,82 @@
+//! How hard the solver tries. Budgets count starts and moves, never time, so that a seed gives the
+//! same plan on every machine; CPU times in the table are what they took where they were tuned.
+
+use crate::policy::nearest;
+use std::fmt;
+use std::str::FromStr;
+
+/// How hard the solver tries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Effort {
+    /// A tenth of the default's time: for online use and for very many threads.
+    Fast,
+    #[default]
+    Default,
+    /// Ten times the default's.
+    Max,
+}
+
+/// No such effort.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no effort '{name}'; did you mean '{nearest}'? There are: fast, default, max")]
+pub struct UnknownEffort {
+    pub name: String,
+    pub nearest: &'static str,
+}
+
+/// What the solver may spend.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Budget {
+    /// Independent starts by multisection.
+    pub starts: usize,
+    /// Whether swaps with every slot are tried, not only with those near a thread's neighbours.
+    pub thorough: bool,
+    /// Swaps that the search evaluates.
+    pub search: usize,
+}
+
+impl Effort {
+    /// All efforts.
+    pub const ALL: [Effort; 3] = [Effort::Fast, Effort::Default, Effort::Max];
+
+    /// The name on the command line and in plans.
+    pub fn name(self) -> &'static str {
+        match self {
+            Effort::Fast => "fast",
+            Effort::Default => "default",
+            Effort::Max => "max",
+        }
+    }
+
+    /// What may be spent on so many slots. Small problems get more starts, where they are cheap.
+    pub(crate) fn budget(self, slots: usize) -> Budget {
+        let starts = |most: usize, fewest: usize| (most * 64 / slots.max(1)).clamp(fewest, most);
+        match self {
+            Effort::Fast => Budget { starts: starts(4, 1), thorough: false, search: 0 },
+            Effort::Default => {
+                Budget { starts: starts(8, 4), thorough: true, search: slots * 4_000 }
+            }
+            Effort::Max => {
+                Budget { starts: starts(64, 16), thorough: true, search: slots * 100_000 }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Effort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Effort {
+    type Err = UnknownEffort;
+
+    fn from_str(text: &str) -> Result<Self, UnknownEffort> {
+        let found = Self::ALL.into_iter().find(|effort| effort.name() == text);
+        found.ok_or_else(|| UnknownEffort {
+            name: text.into(),
+            nearest: nearest(text, &Self::ALL.map(Effort::name)),
+        })
+    }
+}
