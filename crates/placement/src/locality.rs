@@ -55,7 +55,13 @@ pub(crate) fn solve(input: &Input<'_>) -> Vec<usize> {
 
 /// The best of all starts, refined.
 fn best_start(input: &Input<'_>, budget: Budget) -> Vec<usize> {
-    let greedy = greedy_starts(input);
+    let mut greedy = greedy_starts(input);
+    if !budget.thorough {
+        let score = |slots: &Vec<usize>| Score::of(input.tasks, input.tree, slots);
+        let cheaper =
+            |a: Vec<usize>, b: Vec<usize>| if score(&b).beats(&score(&a)) { b } else { a };
+        greedy = greedy.into_iter().reduce(cheaper).into_iter().collect();
+    }
     let count = greedy.len() + budget.starts;
     let start = |number: usize| {
         let mut rng = Rng::new(input.seed, 100 + number as u64);

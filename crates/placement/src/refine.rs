@@ -63,6 +63,8 @@ pub struct State<'a> {
     levels: usize,
     /// `above[s * levels + d]`: the node at level d + 1 above slot s, numbered over all levels.
     above: Vec<u32>,
+    /// For each slot the slots of the node above it, and of the node above that.
+    span: [Vec<(usize, usize)>; 2],
     nodes: usize,
     /// `talk[t * nodes + n]`: events between task t and all tasks below node n.
     talk: Vec<f64>,
@@ -87,6 +89,7 @@ impl<'a> State<'a> {
             nodes += node.last().map_or(0, |last| *last as u32 + 1);
         }
         let nodes = nodes as usize;
+        let span = [levels, levels.saturating_sub(1)].map(|level| spans(tree, level));
         let mut held = vec![EMPTY; tree.len()];
         slots.iter().enumerate().for_each(|(task, &slot)| held[slot] = task);
         let mut talk = vec![0.0; tasks.len() * nodes];
@@ -111,6 +114,7 @@ impl<'a> State<'a> {
             rounding,
             levels,
             above,
+            span,
             nodes,
             talk,
             step,
@@ -196,28 +200,28 @@ impl<'a> State<'a> {
     pub fn best_swap(&self, a: usize, reach: Reach) -> Option<(usize, Delta)> {
         match reach {
             Reach::All => self.best_of(a, 0..self.tree.len()),
-            Reach::Near => self.best_of(a, self.near(a).into_iter()),
+            Reach::Near => self.best_of(a, self.near(a)),
         }
     }
 
     /// Slots close to the heaviest neighbours of the task in `a`, ascending.
-    fn near(&self, a: usize) -> Vec<usize> {
+    fn near(&self, a: usize) -> impl Iterator<Item = usize> + use<> {
         let task = self.held[a];
-        let mut near: Vec<usize> = Vec::new();
-        if task == EMPTY {
-            return near;
-        }
-        for (rank, &(other, _)) in self.tasks.neighbours(task).iter().take(NEAR).enumerate() {
+        let known = if task == EMPTY { &[] } else { self.tasks.neighbours(task) };
+        let mut spans: Vec<(usize, usize)> = Vec::new();
+        for (rank, &(other, _)) in known.iter().take(NEAR).enumerate() {
             let at = self.slot[other];
-            let up = if rank < NEAREST { 2.min(self.levels + 1) } else { 1 };
-            let node = &self.tree.node[self.levels + 1 - up];
-            let before = (0..at).rev().take(REACH).take_while(|&s| node[s] == node[at]);
-            let after = (at..self.tree.len()).take(REACH).take_while(|&s| node[s] == node[at]);
-            near.extend(before.chain(after));
+            let wide = rank < NEAREST && self.levels > 0;
+            let (start, end) = self.span[usize::from(wide)][at];
+            spans.push((start.max(at.saturating_sub(REACH)), end.min(at + REACH)));
         }
-        near.sort_unstable();
-        near.dedup();
-        near
+        spans.sort_unstable();
+        let mut next = 0;
+        spans.into_iter().flat_map(move |(start, end)| {
+            let rest = start.max(next)..end;
+            next = next.max(end);
+            rest
+        })
     }
 
     /// `slots` ascending, so that those below one node follow each other and share a price.
@@ -227,14 +231,16 @@ impl<'a> State<'a> {
             return None;
         }
         let mut best: Option<(usize, Delta)> = None;
-        let mut known = (None, 0.0);
+        let mut known = (u32::MAX, 0.0);
         for b in slots {
-            if !self.may_swap(a, b) {
-                continue;
-            }
-            let leaf = self.above(b).last();
-            if known.0 != leaf || leaf.is_none() {
+            let leaf = self.above(b).last().copied().unwrap_or(0);
+            if known.0 != leaf {
                 known = (leaf, self.price(task, b));
+            }
+            // An exchange from which only the other one gains is found from its side.
+            let gains = known.1 < self.here[task] || self.unevenness_delta(a, b) < 0;
+            if !gains || !self.may_swap(a, b) {
+                continue;
             }
             let delta = self.delta_from(a, b, known.1);
             let better = best.as_ref().is_none_or(|(_, found)| delta.beats(found));
@@ -319,6 +325,12 @@ impl<'a> State<'a> {
         }
         improved
     }
+}
+
+/// For each slot the first slot of its node at `level`, and the one behind the last.
+fn spans(tree: &SlotTree, level: usize) -> Vec<(usize, usize)> {
+    let ranges = tree.ranges(level);
+    tree.node[level].iter().map(|&node| (ranges[node].start, ranges[node].end)).collect()
 }
 
 #[cfg(test)]
