@@ -7,8 +7,9 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `tasks.rs`, `slots.rs` | what is placed, and where it may go: [`Tasks`], `SlotTree` |
-//! | `policy.rs` | the trait and the list of policies; one file each: `compact.rs`, `scatter.rs`, `complace.rs`, `eagermap.rs`, `locality.rs` |
-//! | `multilevel.rs`, `bisect.rs`, `refine.rs`, `subtree.rs`, `search.rs`, `exact.rs` | the parts of `locality` |
+//! | `policy.rs` | the trait and the list of policies; one file each: `compact.rs`, `scatter.rs`, `complace.rs`, `eagermap.rs`, `treematch.rs`, `locality.rs`, and `scotch.rs` to compare with |
+//! | `exact.rs`, `multilevel.rs`, `bisect.rs`, `linear.rs`, `refine.rs`, `subtree.rs`, `search.rs`, `effort.rs` | the parts of `locality` |
+//! | `grouping.rs` | what `eagermap` and `treematch` have in common |
 //! | `balance.rs`, `score.rs`, `place.rs` | even loads, costs and baselines, the entry point |
 //! | `csv.rs`, `plan.rs` | the files: a matrix comes in, a placement goes out |
 //! | `launchers.rs` | a plan for other launchers, one file each |
@@ -24,11 +25,9 @@ mod csv;
 mod eagermap;
 mod effort;
 mod exact;
-<<<<<<< HEAD
-mod launchers;
-=======
 mod grouping;
->>>>>>> 744c471 (Solve small problems exactly, give the solver tiers of effort and measure all policies beside Scotch)
+mod launchers;
+mod linear;
 mod locality;
 mod multilevel;
 mod place;
@@ -47,13 +46,9 @@ mod tasks;
 mod treematch;
 
 pub use csv::{CsvError, matrix_from_csv};
-<<<<<<< HEAD
-pub use launchers::{LauncherError, LauncherKind, OPENMP_RIVALS, openmp_environment};
-pub use place::{PlaceError, Placement, place};
-=======
 pub use effort::{Effort, UnknownEffort};
+pub use launchers::{LauncherError, LauncherKind, OPENMP_RIVALS, openmp_environment};
 pub use place::{PlaceError, Placement, Request, place};
->>>>>>> 744c471 (Solve small problems exactly, give the solver tiers of effort and measure all policies beside Scotch)
 pub use plan::{Baselines, PLAN_VERSION, Plan, PlanError, PlanIdentity, PlanSlot};
 pub use policy::{PolicyKind, UnknownPolicy};
 pub use tasks::Tasks;

@@ -14,7 +14,7 @@ use crate::policy::{Input, Policy, PolicyKind};
 use crate::refine::{Reach, State};
 use crate::rng::Rng;
 use crate::score::Score;
-use crate::{exact, multilevel, search, subtree};
+use crate::{exact, linear, multilevel, search, subtree};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rounds of thread swaps and subtree swaps.
@@ -109,6 +109,7 @@ fn greedy_starts(input: &Input<'_>) -> Vec<Vec<usize>> {
     let mut starts: Vec<Vec<usize>> =
         answers.iter().filter_map(|pus| input.tree.slots_for(pus, input.hierarchy)).collect();
     starts.push((0..input.tasks.len()).collect());
+    starts.push(linear::construct(input.tasks, input.tree));
     starts.dedup();
     starts
 }
