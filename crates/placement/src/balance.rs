@@ -2,8 +2,8 @@
 //!
 //! Used on the greedy policies, whose papers do not say what to do when threads outnumber cores.
 
-use crate::refine::{Reach, State};
 use crate::slots::SlotTree;
+use crate::solver::{Reach, State};
 use crate::tasks::Tasks;
 
 /// Changes `slots` until no move or swap makes the loads of the tree's groups more even.

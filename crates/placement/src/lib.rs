@@ -7,9 +7,8 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `tasks.rs`, `slots.rs` | what is placed, and where it may go: [`Tasks`], `SlotTree` |
-//! | `policy.rs` | the trait and the list of policies; one file each: `compact.rs`, `scatter.rs`, `complace.rs`, `eagermap.rs`, `treematch.rs`, `locality.rs`, and `scotch.rs` to compare with |
-//! | `exact.rs`, `multilevel.rs`, `bisect.rs`, `linear.rs`, `refine.rs`, `subtree.rs`, `search.rs`, `effort.rs` | the parts of `locality` |
-//! | `grouping.rs` | what `eagermap` and `treematch` have in common |
+//! | `policies.rs` | the trait and the list of policies; one file each in `policies/` |
+//! | `solver.rs` | the solver behind `locality` and its kin; its parts in `solver/` |
 //! | `balance.rs`, `score.rs`, `place.rs` | even loads, costs and baselines, the entry point |
 //! | `csv.rs`, `plan.rs` | the files: a matrix comes in, a placement goes out |
 //! | `launchers.rs` | a plan for other launchers, one file each |
@@ -18,37 +17,21 @@
 //! `binding` applies a [`Plan`].
 
 mod balance;
-mod bisect;
-mod compact;
-mod complace;
 mod csv;
-mod eagermap;
-mod effort;
-mod exact;
-mod grouping;
 mod launchers;
-mod linear;
-mod locality;
-mod multilevel;
 mod place;
 mod plan;
-mod policy;
-mod refine;
+mod policies;
 mod rng;
-mod scatter;
 mod score;
-#[cfg(feature = "scotch")]
-mod scotch;
-mod search;
 mod slots;
-mod subtree;
+mod solver;
 mod tasks;
-mod treematch;
 
 pub use csv::{CsvError, matrix_from_csv};
-pub use effort::{Effort, UnknownEffort};
 pub use launchers::{LauncherError, LauncherKind, OPENMP_RIVALS, openmp_environment};
 pub use place::{PlaceError, Placement, Request, place};
 pub use plan::{Baselines, PLAN_VERSION, Plan, PlanError, PlanIdentity, PlanSlot};
-pub use policy::{PolicyKind, UnknownPolicy};
+pub use policies::{PolicyKind, UnknownPolicy};
+pub use solver::{Effort, UnknownEffort};
 pub use tasks::Tasks;

@@ -1,10 +1,10 @@
 //! The entry point: threads, machine, costs, policy and seed in; placement with its price out.
 
-use crate::effort::Effort;
 use crate::plan::Baselines;
-use crate::policy::{Input, PolicyKind};
+use crate::policies::{Input, PolicyKind};
 use crate::score::{cost, random_expectation};
 use crate::slots::SlotTree;
+use crate::solver::Effort;
 use crate::tasks::Tasks;
 use topology::{Costs, Hierarchy, Topology};
 

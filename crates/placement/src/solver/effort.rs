@@ -1,7 +1,7 @@
 //! How hard the solver tries. Budgets count starts and moves, never time, so that a seed gives the
 //! same plan on every machine; CPU times in the table are what they took where they were tuned.
 
-use crate::policy::nearest;
+use crate::policies::nearest;
 use std::fmt;
 use std::str::FromStr;
 

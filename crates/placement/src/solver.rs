@@ -1,4 +1,4 @@
-//! `locality`: our solver, the default.
+//! The solver: threads into slots, so that threads that talk are close.
 //!
 //! 1. *Exact* for up to 16 slots (`exact.rs`).
 //! 2. *Construct*: multilevel recursive multisection along the tree (`multilevel.rs`), started
@@ -9,32 +9,30 @@
 //! Starts are independent of each other, so they run on several processors; which of them wins does
 //! not depend on how many.
 
-use crate::effort::Budget;
-use crate::policy::{Input, Policy, PolicyKind};
-use crate::refine::{Reach, State};
+mod bisect;
+mod effort;
+mod exact;
+mod linear;
+mod multilevel;
+mod refine;
+mod search;
+mod subtree;
+
+pub(crate) use refine::{Reach, State};
+pub(crate) use subtree::shapes;
+
+pub use effort::{Effort, UnknownEffort};
+
+use crate::policies::{Input, PolicyKind};
 use crate::rng::Rng;
 use crate::score::Score;
-use crate::{exact, linear, multilevel, search, subtree};
+use effort::Budget;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rounds of thread swaps and subtree swaps.
 const ROUNDS: usize = 6;
 /// Fewest slots for which starts are given to several processors.
 const WORTH_SHARING: usize = 64;
-
-pub struct Locality;
-
-impl Policy for Locality {
-    fn place(&self, input: &Input<'_>) -> Vec<usize> {
-        let tasks = input.tasks;
-        if tasks.total() == 0.0 && tasks.len() <= input.hierarchy.pus.len() {
-            // Nobody talks: spread out, so that caches and memory controllers are shared least.
-            return PolicyKind::Scatter.policy().place(input);
-        }
-        let slots = solve(input);
-        slots.iter().map(|&slot| input.tree.pu[slot]).collect()
-    }
-}
 
 /// The best slots found.
 pub(crate) fn solve(input: &Input<'_>) -> Vec<usize> {

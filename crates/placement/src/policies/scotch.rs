@@ -6,7 +6,7 @@
 //! the nearest free slot.
 
 use crate::balance;
-use crate::policy::{Input, Policy};
+use crate::policies::{Input, Policy};
 use crate::slots::SlotTree;
 use crate::tasks::Tasks;
 use std::ffi::{c_double, c_int, c_void};

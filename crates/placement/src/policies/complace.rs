@@ -7,7 +7,7 @@
 //! than cores open; the slots and `balance.rs` extend it.
 
 use crate::balance;
-use crate::policy::{Input, Policy};
+use crate::policies::{Input, Policy};
 use crate::slots::SlotTree;
 use crate::tasks::Tasks;
 

@@ -3,7 +3,7 @@
 //! A swap of single threads cannot exchange two well-packed cores or sockets without passing
 //! through worse states; this can. Only subtrees of the same shape are exchanged.
 
-use crate::refine::{Reach, State};
+use super::refine::{Reach, State};
 use crate::rng::Rng;
 use crate::score::Score;
 use crate::slots::{Even, SlotTree};

@@ -4,7 +4,7 @@
 //! each child getting what fits, or what is its even share where loads must be even. Refinement
 //! (`refine.rs`) then works on the small scale.
 
-use crate::bisect::{Bounds, Graph, bisect};
+use super::bisect::{Bounds, Graph, bisect};
 use crate::rng::Rng;
 use crate::slots::SlotTree;
 use crate::tasks::Tasks;

@@ -7,9 +7,9 @@
 //! prime factors of the number), as TreeMatch does to keep its groupings small. The library's
 //! exhaustive grouping, which it uses where there are few possible groups, is left out.
 
+use super::grouping::{Children, Groups, bottom_up};
 use crate::balance;
-use crate::grouping::{Children, Groups, bottom_up};
-use crate::policy::{Input, Policy};
+use crate::policies::{Input, Policy};
 
 pub struct Treematch;
 

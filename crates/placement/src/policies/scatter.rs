@@ -1,7 +1,7 @@
 //! `scatter`: neighbouring threads as far apart as possible (Diener, 3.3.1.3): round-robin over the
 //! parts of the top level, within each of them over those of the next, SMT siblings last.
 
-use crate::policy::{Input, Policy};
+use crate::policies::{Input, Policy};
 use topology::Hierarchy;
 
 pub struct Scatter;

@@ -4,9 +4,9 @@
 //! At each level groups are filled one after another, starting with the lowest free member and
 //! adding the one that communicates most with the group so far.
 
+use super::grouping::{Children, Groups, bottom_up};
 use crate::balance;
-use crate::grouping::{Children, Groups, bottom_up};
-use crate::policy::{Input, Policy};
+use crate::policies::{Input, Policy};
 
 pub struct Eagermap;
 

@@ -4,7 +4,7 @@
 //! are looked at again, and a kick that does not pay is undone. The budget counts evaluated swaps,
 //! never time, so that a seed gives the same plan on every machine.
 
-use crate::refine::{Delta, EMPTY, Reach, State};
+use super::refine::{Delta, EMPTY, Reach, State};
 use crate::rng::Rng;
 
 /// Neighbours of a moved task that are looked at again.

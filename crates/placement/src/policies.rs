@@ -1,11 +1,18 @@
 //! The policies: a trait, their names, and what they may look at. One file per policy.
 
-use crate::effort::Effort;
+mod compact;
+mod complace;
+mod eagermap;
+mod grouping;
+mod locality;
+mod scatter;
 #[cfg(feature = "scotch")]
-use crate::scotch;
+mod scotch;
+mod treematch;
+
 use crate::slots::SlotTree;
+use crate::solver::Effort;
 use crate::tasks::Tasks;
-use crate::{compact, complace, eagermap, locality, scatter, treematch};
 use std::fmt;
 use std::str::FromStr;
 use topology::Hierarchy;

@@ -6,9 +6,9 @@
 //! tree of up to 16 slots that is quick (2¹⁶ sets). Free slots take part as threads that neither
 //! talk nor compute. Evenness of loads comes first, as everywhere (`score.rs`).
 
+use super::subtree::shapes;
 use crate::score::Score;
 use crate::slots::SlotTree;
-use crate::subtree::shapes;
 use crate::tasks::Tasks;
 
 /// Largest tree, slots.

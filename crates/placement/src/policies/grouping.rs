@@ -6,7 +6,7 @@
 //! goes where it fits.
 
 use crate::slots::SlotTree;
-use crate::subtree::shapes;
+use crate::solver::shapes;
 use crate::tasks::Tasks;
 
 /// Groups of one level and how much they talk.

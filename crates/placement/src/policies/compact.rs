@@ -1,7 +1,7 @@
 //! `compact`: thread i on the i-th PU in logical order, SMT siblings included, starting over when
 //! the PUs are used up (Diener, 3.3.1.2; Intel's KMP_AFFINITY=compact does the same).
 
-use crate::policy::{Input, Policy};
+use crate::policies::{Input, Policy};
 
 pub struct Compact;
 
