@@ -1,5 +1,6 @@
 //! The `threadtalk` binary: arguments, wiring, exit codes. One file per verb in `verbs/`.
 
+mod family;
 mod output;
 mod said;
 mod verbs;

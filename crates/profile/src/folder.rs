@@ -135,6 +135,16 @@ impl Profile {
     }
 }
 
+impl Meta {
+    /// Reads the `profile.json` of the profile folder `path`, and none of its tables.
+    ///
+    /// # Errors
+    /// As [`Profile::load`].
+    pub fn load(path: &Path) -> Result<Meta, ProfileError> {
+        Ok(read_meta(path)?.meta)
+    }
+}
+
 /// A folder whose `profile.json` has been read.
 struct Folder<'a> {
     path: &'a Path,

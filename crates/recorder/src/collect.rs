@@ -21,6 +21,9 @@ use symbols::Resolver;
 use types::{ThreadId, ThreadIdentity};
 use wire::session::{Header, life};
 
+/// What is said about a process that nobody can talk to.
+pub(crate) const ONE_THREAD: &str = "The program had one thread: there is nothing to place.";
+
 /// What is known about a run besides the session.
 pub struct Circumstances<'a> {
     pub target: &'a Target,
@@ -195,7 +198,7 @@ fn warnings(
     if run.options.counted == Counted::Translate {
         list.push("Nothing was counted: the engine was told to translate only.".into());
     } else if threads.len() <= 1 {
-        list.push("The program had one thread: there is nothing to place.".into());
+        list.push(ONE_THREAD.into());
     } else if comm.is_empty() {
         list.push(
             "No thread read or overwrote what another one wrote: placement cannot matter.".into(),

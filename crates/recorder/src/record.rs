@@ -54,6 +54,10 @@ pub fn record(
     let circumstances = Circumstances { target, options, topology_xml, started, ended, found };
     let mut profile = collect::profile(&session, &header.records()[0], circumstances)?;
     profile.meta.processes = processes.rows().to_vec();
+    if processes.rows().iter().any(|row| row.threads > 1) {
+        // A launcher: the program are its children.
+        profile.meta.warnings.retain(|warning| warning != collect::ONE_THREAD);
+    }
     profile.meta.warnings.extend_from_slice(processes.warnings());
     Ok(Recording { profile, processes, ended })
 }

@@ -114,6 +114,31 @@ fn the_report_names_child_processes() {
 }
 
 #[test]
+fn the_report_is_about_the_process_that_talks_most() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("sh.tt");
+    let ring = Runtime::Pthreads.target(&["-O2"]).build().unwrap_or_else(|error| panic!("{error}"));
+    let script = "\"$0\" ring 2 4 64 64; \"$0\" ring 4 4 256 64; \"$0\" ring 3 4 64 64; true";
+    let command = ["sh", "-c", script, ring.to_str().unwrap()];
+    let said = threadtalk.record(&profile, &[], &command).run().expect_code(0).stderr_text();
+    assert!(said.contains("processes/2-") && said.contains(" talks most: 5 threads, "), "{said}");
+    assert!(!said.contains("nothing to place"), "{said}");
+    let report = |arguments: &[&str]| {
+        let run = threadtalk.verb("report").arg(&profile).args(arguments).run();
+        run.expect_code(0).stdout_text()
+    };
+    let most = report(&[]);
+    assert!(most.contains("\n5 threads exchange "), "{most}");
+    assert!(most.contains("This is process 2, which talks most of the program's 4"), "{most}");
+    assert!(most.contains("Child processes"), "{most}");
+    assert!(report(&["--process", "0"]).contains("a single thread"));
+    assert!(report(&["--process", "3"]).contains("\n4 threads exchange "));
+    let beyond = threadtalk.verb("report").arg(&profile).args(["--process", "9"]).run();
+    let said = beyond.expect_code(125).stderr_text();
+    assert!(said.contains("has no process 9; its report lists the processes"), "{said}");
+}
+
+#[test]
 fn the_environment_is_the_users_in_every_process() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
     let tunables = ["", "glibc.malloc.check=0", "glibc.pthread.rseq=1:glibc.malloc.check=0"];

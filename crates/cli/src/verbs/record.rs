@@ -1,5 +1,6 @@
 //! `threadtalk record`: run a program under the exact engine and keep its profile.
 
+use crate::family;
 use crate::said::{grouped, refuse, say, several};
 use anyhow::Context;
 use profile::schema::PROCESSES_FOLDER;
@@ -189,6 +190,14 @@ pub fn tell(profile: &Profile, path: &Path) {
             "followed {followed} child process{}; profiles in {}",
             if followed == 1 { "" } else { "es" },
             path.join(PROCESSES_FOLDER).display()
+        ));
+    }
+    if let Some(leader) = family::leader(path, &profile.meta) {
+        say(&format!(
+            "{} talks most: {} threads, {} events",
+            leader.folder,
+            leader.threads,
+            grouped(leader.talk)
         ));
     }
     for warning in &profile.meta.warnings {

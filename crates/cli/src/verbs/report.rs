@@ -1,5 +1,6 @@
 //! `threadtalk report`: what a profile says, in the terminal, as JSON or as a page.
 
+use crate::family;
 use crate::output::Output;
 use anyhow::{Context, anyhow};
 use placement::Plan;
@@ -13,8 +14,8 @@ use std::path::PathBuf;
 /// Without options the findings are printed, best first: who talks to whom, the hot lines of memory
 /// with their bytes and the code that meets on them (as perf c2c report, but counted), the hot code
 /// over all lines, and placements computed for the machine that the profile was recorded on. Profiles
-/// recorded with --matrix or --undirected hold no lines and code. The text fits the terminal, or 80
-/// columns in a pipe.
+/// recorded with --matrix or --undirected hold no lines and code. Of a program of several processes
+/// the one that talks most is shown. The text fits the terminal, or 80 columns in a pipe.
 #[derive(clap::Args)]
 pub struct Args {
     /// Profile folder (NAME.tt)
@@ -32,6 +33,10 @@ pub struct Args {
     /// carry at least 1 %; with --json 100, with --html 200]
     #[arg(long, value_name = "N")]
     lines: Option<usize>,
+    /// Show this process: 0 is the first one, the others have the numbers of their profiles' names
+    /// [default: the one that talks most]
+    #[arg(long, value_name = "NUMBER")]
+    process: Option<u32>,
     /// Replace the HTML file if it exists
     #[arg(long, requires = "html")]
     force: bool,
@@ -39,14 +44,17 @@ pub struct Args {
 
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
-    let profile = Profile::load(&args.profile)?;
+    let family::Shown { profile, number } = family::load(&args.profile, args.process)?;
     let plan = args.plan.as_deref().map(Plan::read).transpose()?;
     let lines = args.lines.unwrap_or(match (&args.html, args.json) {
         (Some(_), _) => 200,
         (_, true) => 100,
         _ => 10,
     });
-    let findings = findings(&profile, plan.as_ref(), lines)?;
+    let mut findings = findings(&profile, plan.as_ref(), lines)?;
+    if args.process.is_none() && number != 0 {
+        findings.verdict.details.insert(0, which_process(&profile, number));
+    }
     let mut out = match &args.html {
         Some(path) => Output::file(path, args.force)?,
         None => Output::stdout(),
@@ -70,6 +78,15 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         eprintln!("threadtalk: the report is in {}; open it in a browser", path.display());
     }
     Ok(0)
+}
+
+/// That the report is not about the first process.
+fn which_process(profile: &Profile, number: u32) -> String {
+    format!(
+        "This is process {number}, which talks most of the program's {}; --process 0 shows the first \
+         one.",
+        1 + profile.meta.processes.len()
+    )
 }
 
 /// The findings; that no placement could be computed is one of them, unless the plan that the user
