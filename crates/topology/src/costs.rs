@@ -1,12 +1,16 @@
 //! What it costs to communicate across each branching level of a machine.
 //!
-//! Three models: published latencies (default), COMPLACE's decades, and numbers given by the user.
+//! Four models: published latencies (default), measured ones, COMPLACE's decades, and numbers given
+//! by the user.
 //! Placement minimises Σ events · cost, so every model is brought into that form.
 
+use crate::compared::measured_costs;
 use crate::error::CostError;
 use crate::hierarchy::{Hierarchy, Level};
 use crate::latencies::LATENCIES;
+use crate::measured::Measured;
 use crate::model::{ObjectKind, Topology};
+use std::path::Path;
 use std::str::FromStr;
 
 /// Largest factor by which a NUMA distance may stretch or shrink a latency: firmware tables are
@@ -28,7 +32,12 @@ pub enum CostModel {
     Complace,
     /// One cost per branching level, from the root of the tree down.
     Explicit(Vec<f64>),
+    /// Latencies in ns as measured on this very machine.
+    Measured(Measured),
 }
+
+/// What stands before the name of a file of measured latencies.
+const MEASURED: &str = "measured:";
 
 impl FromStr for CostModel {
     type Err = CostError;
@@ -37,6 +46,10 @@ impl FromStr for CostModel {
         match text.trim() {
             "latency" => Ok(CostModel::Latency),
             "complace" => Ok(CostModel::Complace),
+            measured if measured.starts_with(MEASURED) => {
+                let read = Measured::read(Path::new(&measured[MEASURED.len()..]));
+                read.map(Self::Measured).map_err(|error| CostError::Measured(error.to_string()))
+            }
             numbers => {
                 numbers.split(',').map(parse_cost).collect::<Result<_, _>>().map(Self::Explicit)
             }
@@ -55,7 +68,7 @@ pub struct Costs {
     /// One per branching level of the [`Hierarchy`], from the root down. Two threads on the same PU
     /// cost nothing: the line stays in that PU's own cache.
     pub per_level: Vec<f64>,
-    /// `latency`, `complace` or the numbers given.
+    /// `latency`, `measured`, `complace` or the numbers given.
     pub name: String,
     /// `ns`, or empty for costs without a unit.
     pub unit: &'static str,
@@ -65,15 +78,21 @@ impl Costs {
     /// The costs of `model` for the allowed part of `topology`.
     ///
     /// # Errors
-    /// When explicit costs are not exactly one per branching level.
+    /// When explicit costs are not exactly one per branching level, or measured ones are of another
+    /// machine.
     pub fn new(model: &CostModel, topology: &Topology) -> Result<Self, CostError> {
         let hierarchy = Hierarchy::new(topology);
         let levels = &hierarchy.levels;
         match model {
             CostModel::Latency => {
-                let found = levels.iter().map(|level| latency_ns(level, &hierarchy, topology));
-                let per_level = never_cheaper_outside(found.collect());
+                let per_level = never_cheaper_outside(latencies(&hierarchy, topology));
                 Ok(Self { per_level, name: "latency".into(), unit: "ns" })
+            }
+            CostModel::Measured(measured) => {
+                let usual = never_cheaper_outside(latencies(&hierarchy, topology));
+                let found = measured_costs(measured, topology, &usual)?;
+                let per_level = never_cheaper_outside(found);
+                Ok(Self { per_level, name: "measured".into(), unit: "ns" })
             }
             CostModel::Complace => {
                 let per_level = levels.iter().map(|level| decade(level.shared)).collect();
@@ -100,6 +119,10 @@ fn decade(shared: ObjectKind) -> f64 {
         ObjectKind::Group | ObjectKind::Die | ObjectKind::Package => 1000.0,
         ObjectKind::Machine => 10000.0,
     }
+}
+
+fn latencies(hierarchy: &Hierarchy, topology: &Topology) -> Vec<f64> {
+    hierarchy.levels.iter().map(|level| latency_ns(level, hierarchy, topology)).collect()
 }
 
 fn latency_ns(level: &Level, hierarchy: &Hierarchy, topology: &Topology) -> f64 {

@@ -53,7 +53,23 @@ pub enum CostError {
     },
     /// Not a number, negative, or not finite.
     #[error(
-        "'{part}' is not a cost; write 'latency', 'complace' or non-negative numbers like 180,50,10"
+        "'{part}' is not a cost; write 'latency', 'measured:FILE', 'complace' or non-negative numbers \
+         like 180,50,10"
     )]
     Number { part: String },
+    /// Measured latencies that could not be read; the whole sentence.
+    #[error("{0}")]
+    Measured(String),
+    /// Latencies of a machine with other PUs.
+    #[error(
+        "the latencies were measured on another machine ({machine}); measure this one with 'threadtalk \
+         topo --measure -o FILE'"
+    )]
+    OtherMachine { machine: String },
+    /// A file of latencies without any between PUs that may be used.
+    #[error(
+        "no latency between PUs that may be used here was measured; measure again with 'threadtalk topo \
+         --measure -o FILE'"
+    )]
+    NothingMeasured,
 }

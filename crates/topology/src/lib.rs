@@ -7,23 +7,33 @@
 //! | `sysfs.rs`, `xml.rs` | fills it from `/sys` when hwloc finds nothing, and exports that as XML |
 //! | `hierarchy.rs` | [`Hierarchy`]: the levels at which the allowed part of the tree branches |
 //! | `costs.rs`, `latencies.rs` | [`Costs`]: what it costs to communicate across each of them |
+//! | `measured.rs`, `clusters.rs`, `compared.rs` | [`Measured`] latencies: their file, levels in them, what the firmware says otherwise |
 //!
 //! Neighbours: `placement` puts threads on a [`Hierarchy`], `binding` uses the OS numbers, the
 //! recorder stores [`Topology::to_xml`] in a profile.
 
 mod affinity;
+mod clusters;
+mod compared;
 mod costs;
 mod error;
 mod hierarchy;
 mod hwloc;
 mod latencies;
+mod measured;
 mod model;
 mod sysfs;
 mod xml;
 
 pub use affinity::inherited_mask;
+pub use clusters::{LatencyLevel, latency_levels};
+pub use compared::{Comparison, Disagreement, LevelLatency, compare};
 pub use costs::{CostModel, Costs};
 pub use error::{CostError, TopologyError};
 pub use hierarchy::{Hierarchy, Level};
 pub use latencies::{LATENCIES, Latency};
+pub use measured::{
+    LatencyMatrix, MEASURED_VERSION, Measured, MeasuredError, MeasuredPair, MeasuredPu, Unmeasured,
+    median, quantile,
+};
 pub use model::{NumaNode, Object, ObjectId, ObjectKind, Pu, Source, Topology};

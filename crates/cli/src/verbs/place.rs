@@ -22,7 +22,8 @@ pub struct Args {
     /// compact, scatter, complace, eagermap, treematch or locality
     #[arg(long, default_value = "locality", value_name = "P")]
     policy: String,
-    /// latency, complace, or numbers from the root of the tree down over the levels that branch
+    /// latency, measured:FILE (from 'topo --measure -o FILE'), complace, or numbers from the root of
+    /// the tree down over the levels that branch
     #[arg(long, default_value = "latency", value_name = "COSTS", allow_hyphen_values = true)]
     costs: String,
     /// How hard the solver tries: fast, default or max

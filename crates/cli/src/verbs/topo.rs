@@ -1,9 +1,13 @@
-//! `threadtalk topo`: the machine as the tool sees it.
+//! `threadtalk topo`: the machine as the tool sees it; `measure.rs` measures it.
 
+mod measure;
+
+use crate::output::Output;
 use anyhow::Context;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::PathBuf;
 use topology::{CostModel, Costs, Hierarchy, ObjectId, ObjectKind, Source, Topology};
 
 /// Show the machine as threadtalk sees it
@@ -13,9 +17,24 @@ pub struct Args {
     /// [default: this machine]
     #[arg(long, value_name = "MACHINE")]
     on: Option<String>,
-    /// latency, complace, or numbers from the root of the tree down over the levels that branch
+    /// latency, measured:FILE (from 'topo --measure -o FILE'), complace, or numbers from the root of
+    /// the tree down over the levels that branch
     #[arg(long, default_value = "latency", value_name = "COSTS", allow_hyphen_values = true)]
     costs: String,
+    /// Measure how long a line of memory takes between PUs, and say where that differs from what the
+    /// firmware says; the machine should be idle
+    #[arg(long, conflicts_with = "on")]
+    measure: bool,
+    /// Measure at most this many pairs of PUs, all pairs of a choice of PUs [default: 8128, all of 128
+    /// PUs]
+    #[arg(long, requires = "measure", value_name = "N")]
+    pairs: Option<usize>,
+    /// Write the measured latencies to this file, for --costs measured:FILE
+    #[arg(short, long, requires = "measure", value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace an existing FILE
+    #[arg(long, requires = "output")]
+    force: bool,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -25,12 +44,36 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let machine = machine(args.on.as_deref())?;
     let costs = costs(&args.costs, &machine)?;
+    let measured = match args.measure {
+        true => Some(measured(&args, &machine)?),
+        false => None,
+    };
+    let mut json = as_json(&machine, &costs);
+    if let Some(measured) = &measured {
+        json["measured"] = measured.json();
+    }
     let text = match args.json {
-        true => format!("{:#}\n", as_json(&machine, &costs)),
-        false => as_text(&machine, &costs),
+        true => format!("{json:#}\n"),
+        false => as_text(&machine, &costs) + &measured.map_or(String::new(), |m| m.text()),
     };
     print(&text)?;
+    if let Some(path) = args.output.as_ref().filter(|_| !args.json) {
+        print(&format!("\nlatencies written to {}\n", path.display()))?;
+    }
     Ok(0)
+}
+
+/// Measures, and writes the file if one is wanted. That it exists is noticed before.
+fn measured(args: &Args, machine: &Topology) -> anyhow::Result<measure::Measurement> {
+    let file = args.output.as_ref().map(|path| Output::file(path, args.force)).transpose()?;
+    let measurement = measure::measure(machine, args.pairs)?;
+    if let Some(mut file) = file {
+        let name = file.name();
+        file.write_all(measurement.measured.to_json().as_bytes())
+            .with_context(|| format!("cannot write {name}"))?;
+        file.finish()?;
+    }
+    Ok(measurement)
 }
 
 /// The machine that `--on` names, or this one.
