@@ -110,6 +110,7 @@ pub(crate) struct Room {
     flushes: Vec<Flush>,
     descriptors: Vec<(usize, usize)>,
     descriptor_bytes: Vec<u8>,
+    descriptor_sites: Vec<(usize, u32, u64)>,
     literals: Vec<(usize, u64)>,
     fixups: Vec<(usize, i64)>,
     short_fixups: Vec<(usize, u8)>,
@@ -140,6 +141,8 @@ pub(crate) struct Body<'a> {
     /// Descriptors of checks: offset of the rel32 that refers to one, and where its bytes begin.
     pub descriptors: Vec<(usize, usize)>,
     pub descriptor_bytes: Vec<u8>,
+    /// Code sites in these bytes: where, their numbers and addresses.
+    pub descriptor_sites: Vec<(usize, u32, u64)>,
     /// Return addresses: offset of the rel32 that refers to one, and its value.
     pub literals: Vec<(usize, u64)>,
     /// rel32s to be filled in: where, and the offset they shall reach.
@@ -185,6 +188,7 @@ impl<'a> Body<'a> {
             counted_at: 0,
             descriptors: room.descriptors,
             descriptor_bytes: room.descriptor_bytes,
+            descriptor_sites: room.descriptor_sites,
             literals: room.literals,
             fixups: room.fixups,
             short_fixups: room.short_fixups,
@@ -204,6 +208,7 @@ impl<'a> Body<'a> {
             flushes: emptied(self.flushes),
             descriptors: emptied(self.descriptors),
             descriptor_bytes: emptied(self.descriptor_bytes),
+            descriptor_sites: emptied(self.descriptor_sites),
             literals: emptied(self.literals),
             fixups: emptied(self.fixups),
             short_fixups: emptied(self.short_fixups),
@@ -305,11 +310,18 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// Tells the agent the code site at `pc`.
+    pub fn emit_site(&mut self, pc: u64) {
+        let site = (self.site)(pc);
+        self.emitter.store_immediate(site as i32, control::SITE);
+        self.emitter.note_site(site, pc);
+    }
+
     /// Tells the slow path that a repeated string instruction comes; keeps registers and flags.
     fn emit_repeat(&mut self, i: &Instruction, descriptor: u32) {
         self.release(i.ip());
         self.emitter.store_immediate(descriptor as i32, control::ADDRESS);
-        self.emitter.store_immediate((self.site)(i.ip()) as i32, control::SITE);
+        self.emit_site(i.ip());
         self.emitter.store(RAX, control::FAR_SPILL);
         self.emitter.mark(i.ip(), Parked { far: RAX as u8, ..Parked::NOTHING });
         let rel32 = self.emitter.open_branch(&[0x48, 0x8d, 0x05]); // lea rax, [rip + resume]

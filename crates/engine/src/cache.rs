@@ -63,6 +63,8 @@ pub struct Trampolines {
 /// A block's place.
 struct Placed {
     offset: u32,
+    /// Of its first instruction, in the program.
+    pc: u64,
     entries: Entries,
 }
 
@@ -73,7 +75,6 @@ pub struct Region {
     end: u64,
     pub trampolines: Trampolines,
     blocks: Vec<Placed>,
-    scratch: Vec<u8>,
 }
 
 /// What a thread stopped at a cache address is doing.
@@ -107,7 +108,6 @@ impl Region {
             end: base + bytes,
             trampolines: Trampolines::default(),
             blocks: Vec::new(),
-            scratch: Vec::new(),
         };
         let code = trampolines(base, stubs, &mut region.trampolines);
         // SAFETY: forwarded.
@@ -140,13 +140,17 @@ impl Region {
         (self.base..self.end).contains(&address)
     }
 
-    /// Places a block at the cursor.
-    pub fn place(&mut self, code: &[u8], entries: &[Entry]) {
+    /// Places the block of the program's code at `pc` at the cursor.
+    pub fn place(&mut self, code: &[u8], pc: u64, entries: Entries) {
         let offset = (self.cursor - self.base) as u32;
-        let entries = Entries::new(entries, &mut self.scratch);
-        self.blocks.push(Placed { offset, entries });
+        self.blocks.push(Placed { offset, pc, entries });
         // SAFETY: `has_room` is checked before translation, and a block is smaller than the margin.
         unsafe { self.write(code) };
+    }
+
+    /// Leaves room, so that the next block lies in a line of the processor's cache as `like` does.
+    pub fn skip_to(&mut self, like: u64) {
+        self.cursor += like.wrapping_sub(self.cursor) % 64;
     }
 
     unsafe fn write(&mut self, code: &[u8]) {
@@ -165,7 +169,7 @@ impl Region {
         let next = self.blocks.partition_point(|b| b.offset <= offset);
         if let Some(k) = next.checked_sub(1) {
             let block = &self.blocks[k];
-            return block.entries.at(offset - block.offset).map(Position::Block);
+            return block.entries.at(offset - block.offset, block.pc).map(Position::Block);
         }
         // Trampolines are laid out in the order of the struct's fields.
         Some(match address {

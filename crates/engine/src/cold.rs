@@ -6,6 +6,7 @@ use crate::body::{Body, Correction, Counts, Exit, Result, Room};
 use crate::control;
 use crate::links::{self, Link};
 use crate::liveness::{Live, Scanner};
+use crate::moves::{Kind, Moves};
 use crate::recovery::{Entry, Parked};
 use crate::regs::RAX;
 use alloc::vec::Vec;
@@ -15,6 +16,7 @@ pub(crate) struct Finished {
     pub code: Vec<u8>,
     pub entries: Vec<Entry>,
     pub links: Vec<Link>,
+    pub moves: Moves,
     pub room: Room,
 }
 
@@ -56,12 +58,16 @@ impl Body<'_> {
         self.emitter.align(8);
         for (rel32, value) in &self.literals {
             self.fixups.push((*rel32, self.emitter.len() as i64));
+            self.emitter.moves.note(self.emitter.len(), Kind::Absolute);
             self.emitter.bytes(&value.to_le_bytes());
         }
         let first = self.emitter.len();
         self.fixups
             .extend(self.descriptors.iter().map(|(rel32, at)| (*rel32, (first + at) as i64)));
         self.emitter.bytes(&self.descriptor_bytes);
+        for (at, number, pc) in &self.descriptor_sites {
+            self.emitter.moves.note_site(first + at, *number, *pc);
+        }
         for (at, to) in &self.fixups {
             let displacement = (to - (*at as i64 + 4)) as i32;
             self.emitter.replace(*at, &displacement.to_le_bytes());
@@ -70,8 +76,8 @@ impl Body<'_> {
             self.emitter.replace(*at, &[*value]);
         }
         let (emitter, room) = self.into_room();
-        let (code, entries) = emitter.finish();
-        Ok(Finished { code, entries, links, room })
+        let (code, entries, moves) = emitter.finish();
+        Ok(Finished { code, entries, links, moves, room })
     }
 
     /// Puts the counters right when the block is left here. Returns the

@@ -141,17 +141,15 @@ impl Body<'_> {
         if i.is_ip_rel_memory_operand() {
             let address = i.ip_rel_memory_address();
             if !reaches(self.emitter.ip(), address) {
+                self.emitter.moves.fixed = true;
                 let far = Instruction::with2(Code::Mov_r64_imm64, Register::RCX, address)?;
                 self.emitter.instruction(&far)?;
                 self.emitter.bytes(&[0x48, 0x8b, 0x09]); // mov rcx, [rcx]
                 return Ok(());
             }
             let m = MemoryOperand::with_base_displ(Register::RIP, address as i64);
-            return self.emitter.instruction(&Instruction::with2(
-                Code::Mov_r64_rm64,
-                Register::RCX,
-                m,
-            )?);
+            let load = Instruction::with2(Code::Mov_r64_rm64, Register::RCX, m)?;
+            return self.emitter.relative(&load);
         }
         let segment = match i.segment_prefix() {
             s @ (Register::FS | Register::GS) => s,
@@ -179,7 +177,7 @@ impl Body<'_> {
     fn emit_syscall(&mut self, i: &Instruction) {
         let rel32 = self.emitter.open_branch(&[0x48, 0x8d, 0x0d]); // lea rcx, [rip + after]
         self.emitter.store(RCX, control::RESUME);
-        self.emitter.store_immediate((self.site)(i.ip()) as i32, control::SITE);
+        self.emit_site(i.ip());
         self.emitter.jump(self.trampolines.syscall);
         self.emitter.bytes(&[0x0f, 0x05]);
         self.emitter.mark(i.next_ip(), Parked::NOTHING);

@@ -23,6 +23,11 @@ pub fn bytes(members: usize) -> usize {
     4 + 12 * members
 }
 
+/// Where in a descriptor the code site of its `k`th access is.
+pub fn site_offset(k: usize) -> usize {
+    bytes(k) + 8
+}
+
 /// Writes a descriptor; `site` names the code site of an instruction by its position.
 pub fn encode(
     members: &[Member],
@@ -49,6 +54,7 @@ mod tests {
         let mut out = Vec::new();
         encode(&[m, m], 16, &mut |position| position as u32 + 100, &mut out);
         assert_eq!(out.len(), bytes(2));
+        assert_eq!(out[site_offset(1)], 103);
         assert_eq!(out[..16], [2, 0, 0, 0, 8, 0, 0, 0, 8, 0, 0, 1, 103, 0, 0, 0]);
     }
 }

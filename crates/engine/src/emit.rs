@@ -7,6 +7,7 @@
 use crate::control;
 use crate::encode;
 use crate::liveness;
+use crate::moves::{Kind, Moves};
 use crate::options::Options;
 use crate::recovery::{Entry, Parked};
 use crate::regs;
@@ -53,6 +54,7 @@ pub struct Emitter {
     entries: Vec<Entry>,
     block_shift: u32,
     bmi2: bool,
+    pub(crate) moves: Moves,
 }
 
 impl Emitter {
@@ -64,6 +66,7 @@ impl Emitter {
             entries: Vec::with_capacity(ENTRIES),
             block_shift: options.block_shift,
             bmi2: options.bmi2,
+            moves: Moves::unnoted(),
         }
     }
 
@@ -87,9 +90,9 @@ impl Emitter {
         self.base + self.code.len() as u64
     }
 
-    /// The code and its recovery entries.
-    pub fn finish(self) -> (Vec<u8>, Vec<Entry>) {
-        (self.code, self.entries)
+    /// The code, its recovery entries, and what in it depends on places.
+    pub(crate) fn finish(self) -> (Vec<u8>, Vec<Entry>, Moves) {
+        (self.code, self.entries, self.moves)
     }
 
     /// From here on the program's state is parked like this, its counter at `pc`.
@@ -200,11 +203,17 @@ impl Emitter {
         Ok(())
     }
 
-    /// `jmp rel32` to a fixed address.
+    /// `jmp rel32` to a trampoline of the region, or another address that keeps its distance from it.
     pub fn jump(&mut self, target: u64) {
         let displacement = (target as i64).wrapping_sub(self.ip() as i64 + 5);
         self.bytes(&[0xe9]);
+        self.moves.note(self.code.len(), Kind::Trampoline);
         self.dword(displacement as i32);
+    }
+
+    /// The four bytes that were emitted last are the number of the code site at `pc`.
+    pub fn note_site(&mut self, number: u32, pc: u64) {
+        self.moves.note_site(self.code.len() - 4, number, pc);
     }
 
     /// An opcode followed by a rel32 of 0; returns the offset of the rel32.
@@ -250,11 +259,13 @@ impl Emitter {
             return Ok(());
         }
         if key.base == none && key.index == none {
-            return self.instruction(&Instruction::with2(
-                Code::Mov_r64_imm64,
-                r,
-                displacement as u64,
-            )?);
+            let start = self.code.len();
+            let address = displacement as u64;
+            self.instruction(&Instruction::with2(Code::Mov_r64_imm64, r, address)?)?;
+            if self.code.len() - start == 10 {
+                self.moves.note_address(start + 2, Kind::Absolute, address);
+            }
+            return Ok(());
         }
         if key.index == none && displacement == 0 && key.base.is_gpr64() {
             self.copy_register(regs::number(r).unwrap_or_default(), key.base);
@@ -284,7 +295,9 @@ impl Emitter {
             let block = displacement as u64 >> self.block_shift;
             let number =
                 Instruction::with2(Code::Mov_r32_imm32, r.full_register32(), block as u32)?;
-            return self.instruction(&number);
+            self.instruction(&number)?;
+            self.moves.note_address(self.code.len() - 4, Kind::Block, displacement as u64);
+            return Ok(());
         }
         let is_plain = !key.fs && key.index == none && displacement == 0 && key.base.is_gpr64();
         if is_plain && self.bmi2 {
@@ -338,7 +351,20 @@ impl Emitter {
         let (start, end) = (self.code.len(), self.ip() + bytes.len() as u64);
         self.bytes(bytes);
         self.code[start + at..start + at + 4].copy_from_slice(&distance(end));
+        self.moves.note(start + at, Kind::Relative);
         true
+    }
+
+    /// Encodes an instruction with a RIP-relative operand in reach.
+    pub fn relative(&mut self, i: &Instruction) -> Result<(), IcedError> {
+        self.instruction(i)?;
+        let constants: usize = (0..i.op_count()).map(|k| constant_bytes(i.op_kind(k))).sum();
+        let distance = (i.memory_displacement64().wrapping_sub(self.ip()) as i32).to_le_bytes();
+        match self.code.len().checked_sub(4 + constants) {
+            Some(at) if self.code[at..at + 4] == distance => self.moves.note(at, Kind::Relative),
+            _ => self.moves.fixed = true,
+        }
+        Ok(())
     }
 
     /// Copies one of the program's instructions that does not branch and consists of `bytes`.
@@ -355,8 +381,9 @@ impl Emitter {
                 return Ok(());
             }
             copy.set_memory_base(Register::RIP);
-            return self.instruction(&copy);
+            return self.relative(&copy);
         }
+        self.moves.fixed = true;
         if i.mnemonic() == Mnemonic::Lea && i.op0_register().is_gpr64() {
             return self.instruction(&Instruction::with2(
                 Code::Mov_r64_imm64,

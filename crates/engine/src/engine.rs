@@ -3,6 +3,7 @@
 use crate::blocks::{Block, Blocks};
 use crate::body::Room;
 use crate::cache::{self, Position, Region, Stubs};
+use crate::entries::Entries;
 use crate::generation::Generations;
 use crate::indirect::{Table, Tables};
 use crate::links::{AddressHash, Link};
@@ -46,6 +47,16 @@ pub trait Host {
     }
     /// A number for the code site at `pc`, by which slow paths know it; 0 = not numbered.
     fn site(&self, pc: u64) -> u32;
+    /// A block that [`Self::store`] was given in this or an earlier run for the same code, in the same
+    /// file, by an engine with the same options and processor.
+    fn stored(&mut self, pc: u64) -> Option<&'static [u8]> {
+        let _ = pc;
+        None
+    }
+    /// Keeps a block of the code at `pc` for later runs.
+    fn store(&mut self, pc: u64, block: &[u8]) {
+        let _ = (pc, block);
+    }
     /// Whether `pc` lies in readable code that may change at any time (a just-in-time compiler's, a
     /// trampoline on the stack), and if so, where it ends. Code that is neither runs natively.
     fn changing_until(&mut self, pc: u64) -> Option<u64> {
@@ -74,6 +85,8 @@ pub struct Statistics {
     pub unseen: u64,
     pub dispatches: u64,
     pub flushes: u64,
+    /// Blocks that came from the store.
+    pub stored: u64,
 }
 
 /// Translator, code cache and links for one kind of shadow.
@@ -92,6 +105,10 @@ pub struct Engine {
     pub(crate) scanner: Scanner,
     pub(crate) room: Room,
     pub(crate) generations: Generations,
+    /// The last block as it can be used again, if it can.
+    pub(crate) record: Vec<u8>,
+    /// Room for what is copied on its way.
+    pub(crate) scratch: Vec<u8>,
     pub statistics: Statistics,
 }
 
@@ -109,6 +126,8 @@ impl Engine {
             scanner: Scanner::default(),
             room: Room::default(),
             generations: Generations::default(),
+            record: Vec::new(),
+            scratch: Vec::new(),
             statistics: Statistics::default(),
         }
     }
@@ -172,7 +191,8 @@ impl Engine {
         // SAFETY: forwarded; the pad is entered when it is complete.
         unsafe {
             let pad = self.table.pad(target, base, &self.options, id, region.trampolines.direct);
-            region.place(&pad.code, &pad.entries);
+            let entries = Entries::new(&pad.entries, target, &mut self.scratch);
+            region.place(&pad.code, target, entries);
             self.blocks.add_link(pad.link);
             self.table.enter(target, base);
         }
@@ -190,6 +210,14 @@ impl Engine {
             return None;
         }
         let region = self.region_for(pc, host)?;
+        if self.may_store(pc) {
+            let stored = host.stored(pc);
+            // SAFETY: the code is readable, the lock held, and the region has room.
+            if let Some(block) = stored.and_then(|s| unsafe { self.load(s, pc, region, host) }) {
+                self.blocks.insert(pc, block);
+                return Some(block);
+            }
+        }
         let readable = |pc: u64| host.is_translatable(pc);
         // SAFETY: as below.
         let decodable =
@@ -207,6 +235,9 @@ impl Engine {
         let site = |pc: u64| host.site(pc);
         // SAFETY: as above.
         let block = unsafe { translate::translate(self, region, &source, &readable, &site) }?;
+        if !self.record.is_empty() && self.may_store(pc) {
+            host.store(pc, &self.record);
+        }
         self.blocks.insert(pc, block);
         Some(block)
     }

@@ -1,6 +1,8 @@
 //! Recovery entries of a block in few bytes: there are two or three for each instruction of the
 //! program, and they are looked at only when a signal comes.
 //!
+//! Addresses count from that of the block's first instruction, so entries hold wherever its code lies.
+//!
 //! Each entry is its distance in the cache, a byte that says what is parked, the registers of what
 //! is, and its distance in the program; distances from the entry before, as variable-length numbers
 //! (LEB128, those in the program folded so that small negative ones are small).
@@ -18,15 +20,16 @@ pub struct Entries(Box<[u8]>);
 const NONE: u8 = 16;
 
 impl Entries {
-    /// `scratch` is any buffer, to save making one.
-    pub fn new(entries: &[Entry], scratch: &mut Vec<u8>) -> Self {
+    /// Those of the block at `start`. `scratch` is any buffer, to save making one.
+    pub fn new(entries: &[Entry], start: u64, scratch: &mut Vec<u8>) -> Self {
         scratch.clear();
         let (mut offset, mut pc) = (0, 0);
         for e in entries {
             let distance = e.offset - offset;
-            let change = e.pc.wrapping_sub(pc) as i64;
+            let counted = e.pc.wrapping_sub(origin(&e.parked, start));
+            let change = counted.wrapping_sub(pc) as i64;
             let folded = (change << 1 ^ change >> 63) as u64;
-            (offset, pc) = (e.offset, e.pc);
+            (offset, pc) = (e.offset, counted);
             if e.parked == Parked::NOTHING && distance < 0x80 && folded < 0x80 {
                 // Most entries: what the calls below make of them.
                 scratch.extend_from_slice(&[distance as u8, 0, folded as u8]);
@@ -39,12 +42,22 @@ impl Entries {
         Entries(scratch.as_slice().into())
     }
 
-    /// The entry that holds at `offset`.
-    pub fn at(&self, offset: u32) -> Option<Entry> {
-        self.iter().take_while(|e| e.offset <= offset).last()
+    /// Entries that have been packed before.
+    pub fn packed(bytes: &[u8]) -> Self {
+        Entries(bytes.into())
     }
 
-    fn iter(&self) -> impl Iterator<Item = Entry> + '_ {
+    /// As they are kept.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The entry that holds at `offset` of the block at `start`.
+    pub fn at(&self, offset: u32, start: u64) -> Option<Entry> {
+        self.iter(start).take_while(|e| e.offset <= offset).last()
+    }
+
+    fn iter(&self, start: u64) -> impl Iterator<Item = Entry> + '_ {
         let mut rest = self.0.iter().copied();
         let (mut offset, mut pc) = (0u32, 0u64);
         core::iter::from_fn(move || {
@@ -52,9 +65,16 @@ impl Entries {
             let parked = read_parked(&mut rest)?;
             let folded = read_number(&mut rest)?;
             pc = pc.wrapping_add(folded >> 1 ^ (folded & 1).wrapping_neg());
+            let pc = pc.wrapping_add(origin(&parked, start));
             Some(Entry { offset, parked, pc })
         })
     }
+}
+
+/// What an entry's address is counted from in the block at `start`: what is added to a register is
+/// not counted from anything.
+fn origin(parked: &Parked, start: u64) -> u64 {
+    if parked.pc_in_rcx { 0 } else { start }
 }
 
 fn number(mut value: u64, out: &mut Vec<u8>) {
@@ -125,16 +145,21 @@ mod tests {
                 pc: pcs[k as usize % pcs.len()],
             })
             .collect();
-        let kept = Entries::new(&all, &mut Vec::new());
-        assert!(kept.iter().eq(all.iter().copied()));
-        assert!(kept.0.len() < all.len() * 12);
+        for start in [0, 0x5555_0000_0000, u64::MAX] {
+            let kept = Entries::new(&all, start, &mut Vec::new());
+            assert!(kept.iter(start).eq(all.iter().copied()));
+            assert!(kept.0.len() < all.len() * 12);
+            let again = Entries::packed(kept.bytes());
+            let moved = |e: &Entry| Entry { pc: e.pc.wrapping_add(origin(&e.parked, 16)), ..*e };
+            assert!(again.iter(start.wrapping_add(16)).eq(all.iter().map(moved)));
+        }
     }
 
     #[test]
     fn an_entry_holds_until_the_next() {
         let e = |offset, pc| Entry { offset, parked: Parked::NOTHING, pc };
-        let kept = Entries::new(&[e(3, 1), e(10, 2)], &mut Vec::new());
-        assert_eq!(kept.at(2), None);
-        assert_eq!([3, 9, 10, 99].map(|offset| kept.at(offset).unwrap().pc), [1, 1, 2, 2]);
+        let kept = Entries::new(&[e(3, 1), e(10, 2)], 1, &mut Vec::new());
+        assert_eq!(kept.at(2, 1), None);
+        assert_eq!([3, 9, 10, 99].map(|offset| kept.at(offset, 1).unwrap().pc), [1, 1, 2, 2]);
     }
 }

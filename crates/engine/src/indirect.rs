@@ -18,6 +18,7 @@ use crate::blocks::NO_LINK;
 use crate::control;
 use crate::emit::Emitter;
 use crate::links::{self, Link};
+use crate::moves::Kind;
 use crate::options::Options;
 use crate::recovery::{Entry, Parked};
 use crate::regs::{RAX, RCX};
@@ -107,6 +108,7 @@ impl Table {
             emitter.bytes(&[0x0f, 0xb7, 0xc1]); // movzx eax, cx
         }
         emitter.bytes(&[0xff, 0x24, 0xc5]); // jmp [rax * 8 + table]
+        emitter.moves.note(emitter.len(), Kind::Table);
         emitter.bytes(&self.base.to_le_bytes());
     }
 }
@@ -153,7 +155,7 @@ impl Table {
         e.align(8);
         let literal = e.len();
         e.bytes(&self.word(target).load(Ordering::Relaxed).to_le_bytes());
-        let (mut code, entries) = e.finish();
+        let (mut code, entries, _) = e.finish();
         code[next..next + 4].copy_from_slice(&((literal - (next + 4)) as u32).to_le_bytes());
         let site = base + rel32 as u64;
         let displacement = (stub - (site + 4)) as u32;

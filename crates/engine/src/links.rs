@@ -71,12 +71,17 @@ impl Link {
     }
 }
 
+/// Where in a stub the link's number is.
+pub(crate) const STUB_ID: usize = 10;
+
 /// Asks the dispatcher for `target`, that of link `id`; `direct` is the trampoline for direct exits.
 pub(crate) fn emit_exit_stub(emitter: &mut Emitter, target: u64, id: usize, direct: u64) {
     emitter.mark(target, Parked::NOTHING);
     emitter.store(RAX, control::SAVED_RAX);
     emitter.mark(target, Parked { rax: true, ..Parked::NOTHING });
+    let start = emitter.len() - (STUB_ID - 1);
     emitter.bytes(&[0xb8]); // mov eax, id
+    debug_assert_eq!(emitter.len(), start + STUB_ID);
     emitter.bytes(&(id as u32).to_le_bytes());
     emitter.jump(direct);
 }

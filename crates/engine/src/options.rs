@@ -66,6 +66,8 @@ pub struct Options {
     pub most_bytes_in_all: u64,
     /// Iterations of an unchecked loop body.
     pub unroll: usize,
+    /// Keep blocks for later runs, and use what earlier ones have kept, if the host has a store.
+    pub stores: bool,
     /// Address of `pthread_create`, whose third argument is kept in gs:START_ROUTINE; 0 = none.
     pub thread_start_hook: u64,
 }
@@ -105,6 +107,7 @@ impl Options {
             most_bytes: MOST_BYTES,
             most_bytes_in_all: in_all(MOST_BYTES),
             unroll: 8,
+            stores: false,
             thread_start_hook: 0,
         }
     }

@@ -245,11 +245,19 @@ impl<'a> Body<'a> {
         let first = match &slow.check.elements {
             None => {
                 descriptor::encode(members, slow.check.displacement, &mut |p| site(p), data);
+                for (k, m) in members.iter().enumerate() {
+                    let at = begin + descriptor::site_offset(k);
+                    let number =
+                        u32::from_le_bytes(data[at..at + 4].try_into().unwrap_or_default());
+                    let pc = self.source.instructions[m.position].ip();
+                    self.descriptor_sites.push((at, number, pc));
+                }
                 slow.displacement
             }
             Some(elements) => {
                 let m = &members[0];
                 elements.encode(m.reads, m.writes, site(m.position), data);
+                self.emitter.moves.fixed = true;
                 self.emit_sources(slow, elements)?;
                 slow.operand()
             }

@@ -13,8 +13,11 @@ use crate::body::{Body, Target};
 use crate::checks;
 use crate::emit::Emitter;
 use crate::engine::Engine;
+use crate::entries::Entries;
 use crate::liveness::{self, BlockLiveness, Live, Scanner};
 use crate::loops::{self, HeadTests};
+use crate::moves::Moves;
+use crate::stored::{self, Place};
 use crate::superblock::Superblock;
 use iced_x86::{FlowControl, Instruction, Mnemonic};
 
@@ -100,12 +103,18 @@ unsafe fn emit_block(
         room: core::mem::take(&mut engine.room),
     };
     let base = engine.regions[region].cursor();
-    let emitter = Emitter::new(base, &options);
+    let mut emitter = Emitter::new(base, &options);
+    if stored::is_wanted(&options, source) && again.is_none() {
+        emitter.moves = Moves::of(source.pc);
+    }
     let mut body = Body::new(emitter, source, again, &liveness, &plan, target, site);
     let entry = body.emit(&head, &checks).ok()?;
     let finished =
         body.finish(entry, &mut engine.scanner, readable, engine.blocks.next_link()).ok()?;
-    engine.regions[region].place(&finished.code, &finished.entries);
+    let entries = Entries::new(&finished.entries, source.pc, &mut engine.scratch);
+    let place = Place { base, region: engine.regions[region].base(), entry };
+    engine.write_record(source, &finished, &entries, &place, &plan, checks.len());
+    engine.regions[region].place(&finished.code, source.pc, entries);
     engine.room = finished.room;
     for link in finished.links {
         engine.blocks.add_link(link);

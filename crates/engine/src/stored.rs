@@ -1,0 +1,426 @@
+//! Blocks that are used again in later runs: as a record that says what in them depends on places, and
+//! back from there.
+//!
+//! Problem: a short-lived program costs little but its translation, which is the same in each run.
+//! Approach: a record holds a finished block with everything that belongs to it, and the program's code
+//! that it was made from. When the same code comes to be executed in another run, the record is copied
+//! into the cache instead, [moved](crate::moves) to where things are now. From then on the block is
+//! like any other: linked, invalidated, recovered from, flushed.
+//!
+//! What a block looks like depends on more than its own code: liveness looks at where it leads to. So
+//! the host keeps records by the file that the code is mapped from, and by what else decides
+//! ([`fingerprint`]); the block's own code is compared all the same. Left out, because they are few or
+//! depend on more: versioned loops, code that changes, operands of which only the run tells what they
+//! touch, the hook of thread starts, and modules whose functions return flags.
+//!
+//! Layout of a record, little-endian: [`Head`], places to change (u32: offset, kind, argument), links
+//! (u16 rel32, u16 stub, i32 distance of the target from the block's first instruction), the program's
+//! code, the block's code, packed recovery entries.
+//!
+//! Neighbours: [`engine`](crate::engine) asks before it translates, the host keeps records.
+
+use crate::blocks::{Block, NO_LINK};
+use crate::checks::Plan;
+use crate::cold::Finished;
+use crate::engine::{Engine, Host};
+use crate::entries::Entries;
+use crate::links::{Link, STUB_ID};
+use crate::moves::{Kind, MOVABLE_FROM, Place as Moved};
+use crate::options::Options;
+use crate::superblock::Superblock;
+use alloc::vec::Vec;
+
+/// Code is mapped in steps of so many bytes (log2).
+const PAGE_SHIFT: u32 = 12;
+/// Bits of a place's offset, kind and argument.
+const OFFSET_BITS: u32 = 16;
+const KIND_BITS: u32 = 3;
+
+/// Where a block lies: its first byte, its region, its entry.
+pub(crate) struct Place {
+    pub base: u64,
+    pub region: u64,
+    pub entry: u64,
+}
+
+/// A number for everything but the program's code that decides how it is translated.
+pub fn fingerprint(options: &Options, rotates: bool) -> u64 {
+    let o = options;
+    let flags = [o.bmi2, o.liveness, o.merge, o.group, o.hoist, o.loops, o.pack, rotates];
+    let flags = flags.iter().fold(1, |all, flag| all << 1 | u64::from(*flag));
+    let numbers =
+        [o.mode as u64, o.block_shift.into(), o.max_instructions as u64, o.max_branches as u64];
+    numbers
+        .into_iter()
+        .fold(flags, |all, n| (all.rotate_left(13) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// Whether blocks like this are kept.
+pub(crate) fn is_wanted(options: &Options, source: &Superblock) -> bool {
+    let is_plain = !source.is_loop && source.original.is_empty();
+    options.stores && is_plain && source.pc != options.thread_start_hook
+}
+
+/// The fixed part of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Head {
+    /// Where the program's code, the block and its region were.
+    pc: u64,
+    base: u64,
+    region: u64,
+    /// Bytes of the block and of its recovery entries.
+    code: u32,
+    entries: u32,
+    /// Bytes of the program's code; numbers of places and links; offset of the entry.
+    original: u16,
+    places: u16,
+    links: u16,
+    entry: u16,
+    /// What the engine counts about it: instructions, accesses, checks, operands not seen.
+    counts: [u16; 4],
+}
+
+impl Head {
+    const BYTES: usize = 48;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        for word in [self.pc, self.base, self.region] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        for word in [self.code, self.entries] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        let [a, b, c, d] = self.counts;
+        for word in [self.original, self.places, self.links, self.entry, a, b, c, d] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::BYTES] = bytes.get(..Self::BYTES)?.try_into().ok()?;
+        let long = |at: usize| u64::from_le_bytes(core::array::from_fn(|k| bytes[at + k]));
+        let word = |at: usize| u32::from_le_bytes(core::array::from_fn(|k| bytes[at + k]));
+        let short = |k: usize| u16::from_le_bytes([bytes[32 + 2 * k], bytes[33 + 2 * k]]);
+        Some(Head {
+            pc: long(0),
+            base: long(8),
+            region: long(16),
+            code: word(24),
+            entries: word(28),
+            original: short(0),
+            places: short(1),
+            links: short(2),
+            entry: short(3),
+            counts: [short(4), short(5), short(6), short(7)],
+        })
+    }
+}
+
+fn packed_place(place: &Moved) -> Option<u32> {
+    let offset = u32::from(u16::try_from(place.offset).ok()?);
+    let argument = u32::from(place.argument);
+    let fits = argument < 1 << (32 - OFFSET_BITS - KIND_BITS);
+    let kind = place.kind as u32;
+    fits.then_some(offset | kind << OFFSET_BITS | argument << (OFFSET_BITS + KIND_BITS))
+}
+
+fn unpacked_place(word: u32) -> Option<Moved> {
+    let kind = word >> OFFSET_BITS & ((1 << KIND_BITS) - 1);
+    Some(Moved {
+        offset: (word & 0xffff) as usize,
+        kind: *Kind::ALL.get(kind as usize)?,
+        argument: (word >> (OFFSET_BITS + KIND_BITS)) as u16,
+    })
+}
+
+/// A record taken apart.
+struct Stored<'a> {
+    head: Head,
+    places: &'a [u8],
+    links: &'a [u8],
+    original: &'a [u8],
+    code: &'a [u8],
+    entries: &'a [u8],
+}
+
+impl<'a> Stored<'a> {
+    fn parse(record: &'a [u8]) -> Option<Self> {
+        let head = Head::read(record)?;
+        let mut rest = &record[Head::BYTES..];
+        let mut take = |bytes: usize| {
+            let (part, others) = rest.split_at_checked(bytes)?;
+            rest = others;
+            Some(part)
+        };
+        Some(Stored {
+            head,
+            places: take(4 * usize::from(head.places))?,
+            links: take(8 * usize::from(head.links))?,
+            original: take(head.original.into())?,
+            code: take(head.code as usize)?,
+            entries: take(head.entries as usize)?,
+        })
+    }
+
+    fn places(&self) -> impl Iterator<Item = Option<Moved>> {
+        let words = self.places.chunks_exact(4);
+        words.map(|w| unpacked_place(u32::from_le_bytes([w[0], w[1], w[2], w[3]])))
+    }
+
+    /// Offsets of rel32 and stub, and distance of the target.
+    fn links(&self) -> impl Iterator<Item = (u16, u16, i32)> {
+        self.links.chunks_exact(8).map(|w| {
+            let short = |k: usize| u16::from_le_bytes([w[k], w[k + 1]]);
+            (short(0), short(2), i32::from_le_bytes([w[4], w[5], w[6], w[7]]))
+        })
+    }
+}
+
+impl Engine {
+    /// Whether blocks at `pc` may be kept, or come from the store.
+    pub(crate) fn may_store(&self, pc: u64) -> bool {
+        self.options.stores
+            && pc != self.options.thread_start_hook
+            && !self.scanner.conventions.returns_flags(pc)
+    }
+
+    /// Writes the record of a finished block; leaves it empty if the block cannot be used again.
+    pub(crate) fn write_record(
+        &mut self,
+        source: &Superblock,
+        finished: &Finished,
+        entries: &Entries,
+        place: &Place,
+        plan: &Plan,
+        checks: usize,
+    ) {
+        self.record.clear();
+        if !finished.moves.fixed {
+            let out = &mut self.record;
+            if record(
+                source,
+                finished,
+                entries,
+                place,
+                [plan.accesses.len(), checks, plan.unseen as usize],
+                out,
+            )
+            .is_none()
+            {
+                out.clear();
+            }
+        }
+    }
+
+    /// Copies a stored block of the code at `pc` into a region; `None` if it is of other code, or does
+    /// not fit here.
+    ///
+    /// # Safety
+    /// As [`Engine::follow`](crate::Engine::follow); code at `pc` is readable, the region has room.
+    pub(crate) unsafe fn load(
+        &mut self,
+        record: &[u8],
+        pc: u64,
+        region: usize,
+        host: &mut dyn Host,
+    ) -> Option<Block> {
+        let stored = Stored::parse(record)?;
+        let end = pc + stored.original.len() as u64;
+        if stored.original.is_empty() || !host.is_translatable(end - 1) {
+            return None;
+        }
+        // SAFETY: no block is as long as a page, and both of its ends are readable code.
+        let now = unsafe { core::slice::from_raw_parts(pc as *const u8, stored.original.len()) };
+        let distance = distance(stored.head.pc, pc, self.options.block_shift)?;
+        if now != stored.original {
+            return None;
+        }
+        self.regions[region].skip_to(stored.head.base);
+        let base = self.regions[region].cursor();
+        self.move_code(&stored, pc, distance, region, host)?;
+        self.regions[region].place(&self.scratch, pc, Entries::packed(stored.entries));
+        for (site, stub, target) in stored.links() {
+            self.blocks.add_link(Link {
+                site: base + u64::from(site),
+                target: pc.wrapping_add_signed(target.into()),
+                stub: base + u64::from(stub),
+                next: NO_LINK,
+                stale: false,
+            });
+        }
+        let [instructions, accesses, checks, unseen] = stored.head.counts.map(u64::from);
+        let statistics = &mut self.statistics;
+        statistics.blocks += 1;
+        statistics.stored += 1;
+        statistics.instructions += instructions;
+        statistics.accesses += accesses;
+        statistics.checks += checks;
+        statistics.unseen += unseen;
+        Some(Block { entry: base + u64::from(stored.head.entry), end })
+    }
+
+    /// Makes of a stored block what it is at the region's cursor; leaves it in `self.scratch`.
+    fn move_code(
+        &mut self,
+        stored: &Stored,
+        pc: u64,
+        distance: i64,
+        region: usize,
+        host: &mut dyn Host,
+    ) -> Option<()> {
+        let code = &mut self.scratch;
+        code.clear();
+        code.extend_from_slice(stored.code);
+        let region = &self.regions[region];
+        let moved = region.cursor().wrapping_sub(stored.head.base) as i64;
+        let region_moved = region.base().wrapping_sub(stored.head.region) as i64;
+        for place in stored.places() {
+            let Moved { offset, kind, argument } = place?;
+            let bytes = code.get_mut(offset..offset + kind.bytes())?;
+            let old = u32::from_le_bytes(bytes[..4].try_into().ok()?);
+            let relative = |by: i64| Some(i32::try_from(i64::from(old as i32) + by).ok()? as u32);
+            let new = match kind {
+                Kind::Relative => relative(distance.wrapping_sub(moved))?,
+                Kind::Trampoline => relative(region_moved.wrapping_sub(moved))?,
+                Kind::Block => old.wrapping_add((distance >> self.options.block_shift) as u32),
+                Kind::Table => self.table.base() as u32,
+                Kind::Site => host.site(pc + u64::from(argument)),
+                Kind::Absolute => {
+                    let address = u64::from_le_bytes((*bytes).try_into().ok()?);
+                    bytes.copy_from_slice(&address.wrapping_add_signed(distance).to_le_bytes());
+                    continue;
+                }
+            };
+            bytes.copy_from_slice(&new.to_le_bytes());
+        }
+        let first = self.blocks.next_link();
+        for (k, (site, stub, _)) in stored.links().enumerate() {
+            code.get(usize::from(site)..usize::from(site) + 4)?;
+            let id = usize::from(stub) + STUB_ID;
+            code.get_mut(id..id + 4)?.copy_from_slice(&((first + k) as u32).to_le_bytes());
+        }
+        Some(())
+    }
+}
+
+/// How far code has moved from `old` to `new`; `None` if a block of it would not be the same there.
+fn distance(old: u64, new: u64, block_shift: u32) -> Option<i64> {
+    let distance = new.wrapping_sub(old) as i64;
+    let movable = old >= MOVABLE_FROM && new >= MOVABLE_FROM && block_shift <= PAGE_SHIFT;
+    let whole = distance & ((1 << PAGE_SHIFT) - 1) == 0;
+    (distance == 0 || movable && whole).then_some(distance)
+}
+
+/// `None` if something does not fit.
+fn record(
+    source: &Superblock,
+    finished: &Finished,
+    entries: &Entries,
+    place: &Place,
+    counts: [usize; 3],
+    out: &mut Vec<u8>,
+) -> Option<()> {
+    let short = |n: usize| u16::try_from(n).ok();
+    let Finished { code, links, moves, .. } = finished;
+    let [accesses, checks, unseen] = counts;
+    // Offsets in the code must fit, too.
+    short(code.len())?;
+    let head = Head {
+        pc: source.pc,
+        base: place.base,
+        region: place.region,
+        code: code.len() as u32,
+        entries: entries.bytes().len() as u32,
+        original: short((source.end - source.pc) as usize)?,
+        places: short(moves.places.len())?,
+        links: short(links.len())?,
+        entry: short((place.entry - place.base) as usize)?,
+        counts: [
+            short(source.instructions.len())?,
+            short(accesses)?,
+            short(checks)?,
+            short(unseen)?,
+        ],
+    };
+    head.write(out);
+    for p in &moves.places {
+        out.extend_from_slice(&packed_place(p)?.to_le_bytes());
+    }
+    for link in links {
+        let offsets = [link.site, link.stub].map(|at| (at - place.base) as u16);
+        offsets.iter().for_each(|offset| out.extend_from_slice(&offset.to_le_bytes()));
+        let distance = link.target.wrapping_sub(source.pc) as i64;
+        out.extend_from_slice(&i32::try_from(distance).ok()?.to_le_bytes());
+    }
+    for i in &source.instructions {
+        out.extend_from_slice(source.bytes_of(i));
+    }
+    out.extend_from_slice(code);
+    out.extend_from_slice(entries.bytes());
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Mode, disable};
+
+    #[test]
+    fn heads_and_places_come_back() {
+        let head = Head {
+            pc: 1 << 40,
+            base: 2,
+            region: 3,
+            code: 70_000,
+            entries: 5,
+            original: 6,
+            places: 7,
+            links: 8,
+            entry: 9,
+            counts: [10, 11, 12, 13],
+        };
+        let mut out = Vec::new();
+        head.write(&mut out);
+        assert_eq!((out.len(), Head::read(&out)), (Head::BYTES, Some(head)));
+        assert_eq!(Head::read(&out[1..]), None);
+        for kind in Kind::ALL {
+            let place = Moved { offset: 0xfffe, kind, argument: 8191 };
+            assert_eq!(unpacked_place(packed_place(&place).unwrap()), Some(place));
+        }
+        let far = |offset, argument| Moved { offset, kind: Kind::Site, argument };
+        assert_eq!(packed_place(&far(0x1_0000, 0)).or(packed_place(&far(0, 8192))), None);
+        assert_eq!(unpacked_place(7 << OFFSET_BITS), None);
+    }
+
+    #[test]
+    fn code_moves_by_whole_pages_and_not_from_fixed_addresses() {
+        let (low, high) = (0x40_1000, 0x5555_5555_5000);
+        assert_eq!(distance(low, low, 6), Some(0));
+        assert_eq!(distance(low, low + 0x1000, 6), None);
+        assert_eq!(distance(low, high, 6).or(distance(high, low, 6)), None);
+        assert_eq!(distance(high, high - 0x3000, 12), Some(-0x3000));
+        assert_eq!(distance(high, high + 0x3040, 6), None);
+        assert_eq!(distance(high, high + 0x4000, 14), None, "blocks larger than pages");
+        assert_eq!(distance(high + 8, high + 8, 14), Some(0));
+    }
+
+    #[test]
+    fn whatever_changes_code_changes_the_fingerprint() {
+        let base = Options::new(Mode::Detail, 6, 0);
+        let of = |options: &Options| fingerprint(options, false);
+        let mut all = alloc::vec![of(&base), fingerprint(&base, true)];
+        all.extend([Mode::Matrix, Mode::Undirected].map(|mode| of(&Options::new(mode, 6, 0))));
+        all.push(of(&Options::new(Mode::Detail, 7, 0)));
+        use disable::*;
+        all.push(of(&Options { bmi2: !base.bmi2, ..base }));
+        for bit in [LIVENESS, MERGE, GROUP, HOIST, LOOPS, PACK] {
+            all.push(of(&Options::new(Mode::Detail, 6, bit)));
+        }
+        all.push(of(&Options { max_branches: 3, ..base }));
+        all.push(of(&Options { max_instructions: 3, ..base }));
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+}
