@@ -1,5 +1,6 @@
 //! The dispatcher: which code comes next.
 
+use crate::code_store;
 use crate::counting;
 use crate::lock::{Guard, SpinLock};
 use crate::modules::{self, Found, Modules};
@@ -98,6 +99,17 @@ impl Host for Modules {
 
     fn site(&self, pc: u64) -> u32 {
         counting::site(pc)
+    }
+
+    fn stored(&mut self, pc: u64) -> Option<&'static [u8]> {
+        let (file, offset) = self.in_file(pc)?;
+        code_store::find(file, offset)
+    }
+
+    fn store(&mut self, pc: u64, block: &[u8]) {
+        if let Some((file, offset)) = self.in_file(pc) {
+            code_store::keep(file, offset, block);
+        }
     }
 
     fn changing_until(&mut self, pc: u64) -> Option<u64> {
@@ -208,6 +220,7 @@ impl Runtime {
         set(&header.loops_versioned, sum(&|e| e.statistics.loops));
         set(&header.sites_unseen, sum(&|e| e.statistics.unseen));
         set(&header.dispatches, sum(&|e| e.statistics.dispatches));
+        set(&header.blocks_stored, sum(&|e| e.statistics.stored));
         set(&header.cache_bytes, sum(&Engine::cache_bytes));
     }
 }

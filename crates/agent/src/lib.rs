@@ -15,6 +15,7 @@
 #![no_std]
 extern crate alloc;
 
+mod code_store;
 mod counting;
 mod dispatch;
 mod environment;

@@ -12,6 +12,7 @@ use crate::sys;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
+use wire::code::mix;
 use wire::session::{MAX_MODULES, Module};
 
 /// A mapping with code.
@@ -23,6 +24,34 @@ struct Range {
     runs: bool,
     /// May change without a system call: writable, shared, or has been.
     changes: bool,
+    /// The file that it is mapped from and which part of that, as one number; 0 = unknown.
+    file: u64,
+    /// Where the file's first byte would be.
+    origin: u64,
+}
+
+impl Range {
+    /// Memory that is no file's.
+    fn anonymous(start: u64, end: u64, changes: bool) -> Self {
+        Range { start, end, runs: true, changes, file: 0, origin: start }
+    }
+
+    fn is_like(&self, other: &Range) -> bool {
+        (self.runs, self.changes, self.file, self.origin)
+            == (other.runs, other.changes, other.file, other.origin)
+            || (self.file, other.file) == (0, 0)
+                && (self.runs, self.changes) == (other.runs, other.changes)
+    }
+}
+
+/// A number for code mapped from a file: another one when the file has changed, or another part of it is
+/// mapped.
+pub fn number_of(stat: &sys::Stat, offset: u64, bytes: u64) -> u64 {
+    if !stat.is_regular() {
+        return 0;
+    }
+    let words = stat.identity().into_iter().chain(stat.changed());
+    words.chain([stat.size(), offset, bytes]).fold(1, |all, word| mix(all.rotate_left(7) ^ word))
 }
 
 /// What lies at an address that is to be executed.
@@ -99,7 +128,7 @@ impl Modules {
         match maps.find(|m| m.start <= pc && pc < m.end) {
             Some(m) if m.executable && m.readable => {
                 let changes = m.writable || m.shared || !m.is_module();
-                self.set(Range { start: m.start, end: m.end, runs: true, changes });
+                self.set(Range::anonymous(m.start, m.end, changes));
                 Found::Code
             }
             Some(m) if m.executable => Found::Unreadable,
@@ -118,15 +147,29 @@ impl Modules {
         self.ranges.get(after).is_some_and(|r| r.start < end)
     }
 
-    /// Adds a mapping of a file and describes it in the session.
-    pub fn add(&mut self, start: u64, end: u64, file_offset: u64, path: &[u8], writable: bool) {
-        self.set(Range { start, end, runs: true, changes: writable });
+    /// Adds a mapping of the file with that [number](number_of) and describes it in the session.
+    pub fn add(
+        &mut self,
+        (start, end): (u64, u64),
+        file_offset: u64,
+        path: &[u8],
+        writable: bool,
+        file: u64,
+    ) {
+        let origin = start.wrapping_sub(file_offset);
+        self.set(Range { start, end, runs: true, changes: writable, file, origin });
         describe(start, end, file_offset, path);
+    }
+
+    /// The file that the code at `pc` is mapped from, if that is known, and where in it the code is.
+    pub fn in_file(&self, pc: u64) -> Option<(u64, u64)> {
+        let range = &self.ranges[self.range_at(pc)?];
+        (range.file != 0).then(|| (range.file, pc.wrapping_sub(range.origin)))
     }
 
     /// Adds code that may change at any time.
     pub fn add_changing(&mut self, start: u64, end: u64) {
-        self.set(Range { start, end, runs: true, changes: true });
+        self.set(Range::anonymous(start, end, true));
     }
 
     /// Removes `start..end`, which is no longer mapped.
@@ -177,7 +220,7 @@ impl Modules {
     /// Makes one of neighbours that are alike.
     fn join(&mut self) {
         self.ranges.dedup_by(|next, r| {
-            let same = r.end == next.start && (r.runs, r.changes) == (next.runs, next.changes);
+            let same = r.end == next.start && r.is_like(next);
             if same {
                 r.end = next.end;
             }
@@ -201,10 +244,19 @@ impl Modules {
         let Some(text) = read_file(b"/proc/self/maps\0") else { return };
         for m in text.split(|b| *b == b'\n').filter_map(parse) {
             if m.executable && m.readable && !m.shared && m.is_module() {
-                self.add(m.start, m.end, m.offset, m.path, m.writable);
+                let file = file_of(&m).unwrap_or(0);
+                self.add((m.start, m.end), m.offset, m.path, m.writable, file);
             }
         }
     }
+}
+
+/// The number of the file that is mapped, if it is still the one with that path.
+fn file_of(m: &Mapping<'_>) -> Option<u64> {
+    let mut path = [0; 512];
+    path.get_mut(..m.path.len())?.copy_from_slice(m.path);
+    let stat = sys::stat_at(path.get(..m.path.len() + 1)?)?;
+    (stat.identity()[1] == m.inode).then(|| number_of(&stat, m.offset, m.end - m.start))
 }
 
 /// Readable mappings of the process.
@@ -233,6 +285,7 @@ struct Mapping<'a> {
     executable: bool,
     writable: bool,
     shared: bool,
+    inode: u64,
     path: &'a [u8],
 }
 
@@ -251,7 +304,8 @@ fn parse(line: &[u8]) -> Option<Mapping<'_>> {
     let end = hex(addresses.next()?)?;
     let permissions = fields.next()?;
     let offset = hex(fields.next()?)?;
-    let rest = fields.nth(2)?;
+    let inode = fields.nth(1)?;
+    let rest = fields.next()?;
     let blanks = rest.iter().take_while(|b| **b == b' ').count();
     Some(Mapping {
         start,
@@ -261,6 +315,7 @@ fn parse(line: &[u8]) -> Option<Mapping<'_>> {
         writable: permissions.get(1) == Some(&b'w'),
         executable: permissions.get(2) == Some(&b'x'),
         shared: permissions.get(3) == Some(&b's'),
+        inode: core::str::from_utf8(inode).ok()?.parse().ok()?,
         path: &rest[blanks..],
     })
 }

@@ -47,12 +47,15 @@ impl<'a> Place<'a> {
 
     fn open(&self) -> Option<u64> {
         const O_RDWR_CLOEXEC: u64 = 0o2000002;
-        let mut path = [0; 256];
-        let length = self.path.len().min(path.len() - 1);
-        path[..length].copy_from_slice(&self.path[..length]);
-        let open = [path.as_ptr() as u64, O_RDWR_CLOEXEC, 0, 0, 0, 0];
-        // SAFETY: NUL-terminated.
-        u64::try_from(unsafe { sys::call(sys::OPEN, open) }).ok()
+        open_path(&[self.path], O_RDWR_CLOEXEC)
+    }
+
+    /// Opens another descriptor of the recorder's to read.
+    pub fn open_beside(&self, descriptor: u32) -> Option<u64> {
+        const O_CLOEXEC: u64 = 0o2000000;
+        let folder = self.path.iter().rposition(|b| *b == b'/')? + 1;
+        let name = alloc::format!("{descriptor}");
+        open_path(&[&self.path[..folder], name.as_bytes()], O_CLOEXEC)
     }
 
     /// Whether the recording can be opened here and is the one that this process knows.
@@ -64,17 +67,27 @@ impl<'a> Place<'a> {
     }
 }
 
-fn close(fd: u64) {
+/// Opens the path that the parts make.
+fn open_path(parts: &[&[u8]], flags: u64) -> Option<u64> {
+    let mut path = [0; 256];
+    let mut length = 0;
+    for part in parts {
+        let end = (length + part.len()).min(path.len() - 1);
+        path[length..end].copy_from_slice(&part[..end - length]);
+        length = end;
+    }
+    // SAFETY: NUL-terminated.
+    u64::try_from(unsafe { sys::call(sys::OPEN, [path.as_ptr() as u64, flags, 0, 0, 0, 0]) }).ok()
+}
+
+pub fn close(fd: u64) {
     // SAFETY: our own descriptor.
     unsafe { sys::call(sys::CLOSE, [fd, 0, 0, 0, 0, 0]) };
 }
 
 /// Device and inode.
 fn identity(fd: u64) -> Option<[u64; 2]> {
-    let mut stat = [0u64; 18];
-    // SAFETY: struct stat has 144 bytes and starts with these two.
-    let ok = unsafe { sys::call(sys::FSTAT, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) == 0 };
-    ok.then_some([stat[0], stat[1]])
+    sys::stat_of(fd).map(|stat| stat.identity())
 }
 
 fn offset_of_segment(segment: u32) -> u64 {
@@ -157,6 +170,7 @@ fn introduce(new: &Header, segment: u32, parent: u32) {
         (&new.event_chunks, &first.event_chunks),
         (&new.cell_chunks, &first.cell_chunks),
         (&new.slice, &first.slice),
+        (&new.code_store, &first.code_store),
     ] {
         to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -228,6 +242,13 @@ pub fn trace() -> u64 {
     BASE.load(Ordering::Relaxed) + session::TRACE_OFFSET
 }
 
+/// Address of `bytes` at `offset` among the translated code to be kept, if there is room.
+pub fn code(offset: u64, bytes: u64) -> Option<u64> {
+    let end = offset.checked_add(bytes)?;
+    (end <= session::CODE_BYTES)
+        .then(|| BASE.load(Ordering::Relaxed) + session::CODE_OFFSET + offset)
+}
+
 /// The program address of a code site.
 pub fn site(number: usize) -> &'static AtomicU64 {
     let address = BASE.load(Ordering::Relaxed) + session::SITES_OFFSET + number as u64 * 8;
@@ -245,7 +266,8 @@ pub fn module(index: usize) -> *mut Module {
 pub fn reset() {
     const MADV_REMOVE: u64 = 9;
     let start = BASE.load(Ordering::Relaxed) + session::MODULES_OFFSET;
-    let bytes = session::SESSION_BYTES - session::MODULES_OFFSET;
+    // Code that has been translated may be kept whoever executed it.
+    let bytes = session::CODE_OFFSET - session::MODULES_OFFSET;
     // SAFETY: punches a hole into our own file; nothing refers to its contents yet.
     unsafe { sys::call(sys::MADVISE, [start, bytes, MADV_REMOVE, 0, 0, 0]) };
     let h = header();

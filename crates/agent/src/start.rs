@@ -4,12 +4,13 @@
 //! constructor continues at its return address inside the code cache. From there on everything is
 //! translated: the loader's remaining work, other constructors, `main`, exit.
 
+use crate::code_store;
 use crate::counting;
 use crate::dispatch;
 use crate::environment::Environment;
 use crate::grants;
 use crate::limits;
-use crate::session;
+use crate::session::{self, Place};
 use crate::shadow;
 use crate::stubs;
 use crate::sys;
@@ -18,8 +19,8 @@ use crate::thread;
 use core::arch::global_asm;
 use core::sync::atomic::Ordering;
 use engine::control::{SAVED_RAX, SAVED_RCX};
-use engine::{Engine, Mode, Options};
-use wire::session::{failure, mode, state};
+use engine::{Engine, Mode, Options, stored};
+use wire::session::{Header, failure, mode, state};
 
 global_asm!(
     ".section .init_array, \"aw\"",
@@ -74,7 +75,7 @@ unsafe extern "C" fn tt_start(_argc: i32, argv: *const *const u8, envp: *mut *co
     // SAFETY: the loader passes the program's arguments.
     unsafe { session::set_command(argv) };
     let limits = Environment::kept().and_then(Environment::limits);
-    match take_over(header) {
+    match take_over(header, &place) {
         Ok(()) => {
             limits.into_iter().for_each(limits::take_over);
             header.state.store(state::RUNNING, Ordering::Release);
@@ -99,7 +100,7 @@ fn engine_mode() -> Mode {
     }
 }
 
-fn take_over(header: &wire::session::Header) -> Result<(), u32> {
+fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
     counting::prepare();
     syscalls::mark_moves();
     let tables = shadow::map().ok_or(failure::NO_SHADOW)?;
@@ -111,6 +112,7 @@ fn take_over(header: &wire::session::Header) -> Result<(), u32> {
     // SAFETY: relocated by the loader before constructors run.
     options.thread_start_hook = unsafe { PTHREAD_CREATE };
     options.set_most_bytes(full);
+    options.stores = code_store::open(place, stored::fingerprint(&options));
     let mut runtime = dispatch::runtime();
     runtime.modules.read_existing();
     runtime.engine = Some(Engine::new(options, stubs::addresses(), tables));

@@ -9,6 +9,7 @@ pub const READ: u64 = 0;
 pub const WRITE: u64 = 1;
 pub const OPEN: u64 = 2;
 pub const CLOSE: u64 = 3;
+pub const STAT: u64 = 4;
 pub const FSTAT: u64 = 5;
 pub const MMAP: u64 = 9;
 pub const MPROTECT: u64 = 10;
@@ -141,6 +142,52 @@ pub unsafe fn unmap(start: u64, bytes: u64, flags: u64) {
     // SAFETY: forwarded.
     unsafe { call(MUNMAP, [start, bytes, 0, 0, 0, 0]) };
     limits::unmapped(bytes, flags);
+}
+
+/// What the kernel says about a file: `struct stat` of x86-64 in words.
+pub struct Stat([u64; 18]);
+
+impl Stat {
+    /// Device and inode.
+    pub fn identity(&self) -> [u64; 2] {
+        [self.0[0], self.0[1]]
+    }
+
+    pub fn size(&self) -> u64 {
+        self.0[6]
+    }
+
+    /// When its contents, and when anything of it, were changed last: seconds and nanoseconds.
+    pub fn changed(&self) -> [u64; 4] {
+        [self.0[11], self.0[12], self.0[13], self.0[14]]
+    }
+
+    /// Whether it is a file in the narrow sense.
+    pub fn is_regular(&self) -> bool {
+        const S_IFMT: u64 = 0o170000;
+        const S_IFREG: u64 = 0o100000;
+        self.0[3] & S_IFMT == S_IFREG
+    }
+}
+
+/// About an open file.
+pub fn stat_of(fd: u64) -> Option<Stat> {
+    let mut stat = Stat([0; 18]);
+    // SAFETY: struct stat has 144 bytes.
+    let result = unsafe { call(FSTAT, [fd, stat.0.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+    (result == 0).then_some(stat)
+}
+
+/// About the file with this NUL-terminated path.
+pub fn stat_at(path: &[u8]) -> Option<Stat> {
+    let mut stat = Stat([0; 18]);
+    if path.last() != Some(&0) {
+        return None;
+    }
+    // SAFETY: as above; the path is NUL-terminated.
+    let result =
+        unsafe { call(STAT, [path.as_ptr() as u64, stat.0.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+    (result == 0).then_some(stat)
 }
 
 /// Anonymous zeroed memory.

@@ -60,13 +60,17 @@ pub struct Table {
     rotates: bool,
 }
 
+/// Whether the processor rotates without touching flags.
+pub(crate) fn rotates() -> bool {
+    const BMI2: u32 = 1 << 8;
+    let leaves = core::arch::x86_64::__cpuid(0).eax;
+    leaves >= 7 && core::arch::x86_64::__cpuid_count(7, 0).ebx & BMI2 != 0
+}
+
 impl Table {
     /// A table in [`BYTES`] of mapped memory at `base`.
     pub fn new(base: i32) -> Self {
-        const BMI2: u32 = 1 << 8;
-        let leaves = core::arch::x86_64::__cpuid(0).eax;
-        let rotates = leaves >= 7 && core::arch::x86_64::__cpuid_count(7, 0).ebx & BMI2 != 0;
-        Table { base, rotates }
+        Table { base, rotates: rotates() }
     }
 
     /// Where it lies.

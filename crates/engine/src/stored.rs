@@ -24,6 +24,7 @@ use crate::checks::Plan;
 use crate::cold::Finished;
 use crate::engine::{Engine, Host};
 use crate::entries::Entries;
+use crate::indirect;
 use crate::links::{Link, STUB_ID};
 use crate::moves::{Kind, MOVABLE_FROM, Place as Moved};
 use crate::options::Options;
@@ -44,8 +45,11 @@ pub(crate) struct Place {
 }
 
 /// A number for everything but the program's code that decides how it is translated.
-pub fn fingerprint(options: &Options, rotates: bool) -> u64 {
-    let o = options;
+pub fn fingerprint(options: &Options) -> u64 {
+    of_processor(options, indirect::rotates())
+}
+
+fn of_processor(o: &Options, rotates: bool) -> u64 {
     let flags = [o.bmi2, o.liveness, o.merge, o.group, o.hoist, o.loops, o.pack, rotates];
     let flags = flags.iter().fold(1, |all, flag| all << 1 | u64::from(*flag));
     let numbers =
@@ -407,8 +411,8 @@ mod tests {
     #[test]
     fn whatever_changes_code_changes_the_fingerprint() {
         let base = Options::new(Mode::Detail, 6, 0);
-        let of = |options: &Options| fingerprint(options, false);
-        let mut all = alloc::vec![of(&base), fingerprint(&base, true)];
+        let of = |options: &Options| of_processor(options, false);
+        let mut all = alloc::vec![of(&base), of_processor(&base, true)];
         all.extend([Mode::Matrix, Mode::Undirected].map(|mode| of(&Options::new(mode, 6, 0))));
         all.push(of(&Options::new(Mode::Detail, 7, 0)));
         use disable::*;

@@ -5,7 +5,7 @@
 //!
 //! Below them: [`target`] finds and checks the program, [`inject`] finds the library, [`child`]
 //! starts it and passes signals on, [`memory`] is the memory shared with it, [`session`] reads a
-//! recording, [`reference`] replays a traced one. `watch` looks at a program while it runs
+//! recording, `code_store` keeps what was translated, [`reference`] replays a traced one. `watch` looks at a program while it runs
 //! (`timeline`: its time slices, `regions`: its memory). At the end `counts` sums what was counted,
 //! `places` says what lies at addresses of code and data
 //! (`thread_memory`: whose stack), `tables` joins these, `collect` makes a
@@ -13,6 +13,7 @@
 //! the injected libraries, `cli` holds the verbs.
 
 pub mod child;
+mod code_store;
 mod collect;
 mod counts;
 pub mod error;

@@ -1,6 +1,7 @@
 //! Recording a program with the exact engine.
 
 use crate::child::{Ended, Ending, Launch, Running, Streams};
+use crate::code_store::CodeStore;
 use crate::collect::{self, Circumstances, Found};
 use crate::error::RecorderError;
 use crate::inject::{self, AGENT, TUNABLES};
@@ -15,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::SystemTime;
-use wire::session::{ENV, Header, failure, state};
+use wire::session::{ENV, Header, MAX_SEGMENTS, failure, state};
 
 /// A finished recording.
 pub struct Recording {
@@ -38,6 +39,10 @@ pub fn record(
 ) -> Result<Recording, RecorderError> {
     let agent = inject::find_library(AGENT)?;
     let session = Session::create(options)?;
+    let store = options.code_cache.then(|| CodeStore::open(&agent)).flatten();
+    if let Some(store) = &store {
+        session.offer_code(store.descriptor())?;
+    }
     let existing = std::env::var_os("LD_PRELOAD");
     let environment = vec![
         ("LD_PRELOAD", inject::preload(&agent, existing.as_deref())),
@@ -49,6 +54,11 @@ pub fn record(
     let (ended, found) = follow(&session, options, launch.start()?)?;
     let header = session.header()?;
     check_recorded(&header.records()[0], &ended)?;
+    if let Some(store) = &store {
+        // Without it the next recording takes longer, that is all.
+        let segments = header.records()[0].segments.load(Relaxed).min(MAX_SEGMENTS);
+        let _ = store.add(&session, segments);
+    }
     let processes = Processes::find(&session, options, &topology_xml, started, found)?;
     let found = processes.found();
     let circumstances = Circumstances { target, options, topology_xml, started, ended, found };

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 use std::{io, mem};
 use types::ThreadId;
@@ -34,6 +34,8 @@ pub struct SessionOptions {
     /// on coarser beyond. Of each process.
     pub event_bytes: u64,
     pub cell_bytes: u64,
+    /// Use translated code of earlier recordings, and keep what is translated now.
+    pub code_cache: bool,
 }
 
 impl Default for SessionOptions {
@@ -48,6 +50,7 @@ impl Default for SessionOptions {
             slice: Duration::from_millis(10),
             event_bytes: 64 << 20,
             cell_bytes: 512 << 20,
+            code_cache: true,
         }
     }
 }
@@ -216,6 +219,22 @@ impl Session {
             data.chunks_exact(CHUNK_BYTES as usize).for_each(&mut found);
         })
         .map_err(RecorderError::ReadBack)
+    }
+
+    /// Tells the processes where they find the store of code.
+    pub fn offer_code(&self, descriptor: u32) -> Result<(), RecorderError> {
+        let header = self.header()?;
+        header.records()[0].code_store.store(descriptor + 1, Relaxed);
+        Ok(())
+    }
+
+    /// What the process has translated and is to be kept, one record behind the other.
+    pub fn code(&self) -> Result<Vec<u8>, RecorderError> {
+        let used = self.header()?.records()[0].code_used.load(Acquire).min(session::CODE_BYTES);
+        let mut bytes = vec![0; used as usize];
+        let at = self.at(session::CODE_OFFSET);
+        self.memory.file().read_exact_at(&mut bytes, at).map_err(RecorderError::ReadBack)?;
+        Ok(bytes)
     }
 
     /// Writes as the agent would.

@@ -5,12 +5,14 @@
 //! * [`session`]: the exact engine's recording, owned by the recorder (a memfd), so that whatever
 //!   the program does, what was counted so far is kept.
 //! * [`detail`]: the part of it that threads fill with what they count.
+//! * [`code`]: the store of translated code, and the part that carries what comes into it.
 //! * [`trace`]: the part of it that carries single accesses, for the reference recorder.
 //! * [`launch`]: a plan handed to the launch shim, and the bindings it read back.
 //!
 //! Neighbours: `agent` and `shim` write, `recorder` creates and reads.
 #![no_std]
 
+pub mod code;
 pub mod detail;
 pub mod launch;
 pub mod session;

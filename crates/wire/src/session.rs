@@ -10,6 +10,7 @@
 //! | [`SITES_OFFSET`] | [`MAX_SITES`] × u64: program address of each code site, index = site |
 //! | [`TRACE_OFFSET`] | [`trace::RECORDS`](crate::trace::RECORDS) × [`Access`](crate::trace::Access), the reference's ring |
 //! | [`POOL_OFFSET`] | [`MAX_CHUNKS`] × [`Chunk`](crate::detail::Chunk): cells and events |
+//! | [`CODE_OFFSET`] | translated code to be kept, [`Header::code_used`] bytes |
 //!
 //! Each process that is recorded has a session of its own, a *segment* of one memory file: segment
 //! k starts at `k * SEGMENT_BYTES`. Segment 0 belongs to the process that the recorder started; a
@@ -54,7 +55,11 @@ pub const FILE_BYTES: u64 = MAX_SEGMENTS as u64 * SEGMENT_BYTES;
 /// Most bytes of a command line that are kept.
 pub const COMMAND_BYTES: usize = 2048;
 /// Size of the whole (sparse) session, bytes.
-pub const SESSION_BYTES: u64 = POOL_OFFSET + MAX_CHUNKS as u64 * crate::detail::CHUNK_BYTES;
+pub const SESSION_BYTES: u64 = CODE_OFFSET + CODE_BYTES;
+/// Where translated code lies that is to be kept; see [`code`](crate::code).
+pub const CODE_OFFSET: u64 = POOL_OFFSET + MAX_CHUNKS as u64 * crate::detail::CHUNK_BYTES;
+/// Most bytes of it. What a process translates beyond is not kept.
+pub const CODE_BYTES: u64 = 64 << 20;
 
 /// Offset of the page of `thread`.
 pub const fn thread_offset(thread: usize) -> u64 {
@@ -241,6 +246,14 @@ pub struct Header {
     pub dispatches: AtomicU64,
     /// How often the code cache was full and all code was translated anew.
     pub flushes: AtomicU64,
+    /// Blocks that were not translated but came from the store of code.
+    pub blocks_stored: AtomicU64,
+    /// Bytes of translated code to be kept, whatever programs the process has executed.
+    pub code_used: AtomicU64,
+    /// Number of the recorder's descriptor for the store of code, plus one; 0 = none. Beside the path
+    /// of the recording's own.
+    pub code_store: AtomicU32,
+    pub _reserved_too: AtomicU32,
 
     /// Processes that were killed (first segment only).
     deaths: Deaths,

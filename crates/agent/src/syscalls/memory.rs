@@ -49,7 +49,9 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
             let mut path = [0; 488];
             let length = modules::path_of(fd & 0xffff_ffff, &mut path);
             let writable = protection & sys::PROT_WRITE != 0;
-            runtime().modules.add(start, end, offset, &path[..length], writable);
+            let stat = sys::stat_of(fd & 0xffff_ffff);
+            let file = stat.map_or(0, |stat| modules::number_of(&stat, offset, bytes));
+            runtime().modules.add((start, end), offset, &path[..length], writable, file);
         } else {
             runtime().modules.add_changing(start, end);
         }

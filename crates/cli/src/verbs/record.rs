@@ -43,6 +43,9 @@ pub struct Args {
     /// Run child processes natively instead of recording each into a profile of its own
     #[arg(long)]
     no_follow: bool,
+    /// Translate all code anew, and keep none of it for later recordings
+    #[arg(long)]
+    no_code_cache: bool,
     /// Replace an existing profile
     #[arg(long)]
     force: bool,
@@ -81,6 +84,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let options = SessionOptions {
         counted: args.counted(),
         follow: !args.no_follow,
+        code_cache: !args.no_code_cache,
         slice: args.slice,
         ..SessionOptions::default()
     };
