@@ -32,7 +32,8 @@ pub fn open(place: &session::Place<'_>, fingerprint: u64) -> bool {
     let bytes = sys::stat_of(fd).map_or(0, |stat| stat.size());
     let mut mapped = None;
     if bytes >= code::RECORDS_OFFSET {
-        let flags = sys::MAP_PRIVATE | sys::MAP_NORESERVE;
+        // Shared, although nobody writes: what is private counts as data where that is limited.
+        let flags = sys::MAP_SHARED | sys::MAP_NORESERVE;
         mapped = sys::map_away(bytes, sys::PROT_READ, flags, fd as i64, 0);
     }
     session::close(fd);
