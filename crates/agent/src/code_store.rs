@@ -9,7 +9,9 @@
 
 use crate::session;
 use crate::sys;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use engine::stored::Kind;
 use wire::code::{self, FileHeader, Slot};
 
 /// The mapped file: address and bytes; 0 = none.
@@ -49,20 +51,18 @@ pub fn open(place: &session::Place<'_>, fingerprint: u64) -> bool {
 }
 
 /// What the code of this file is known by.
-fn module(file: u64) -> u64 {
-    code::mix(file ^ FINGERPRINT.load(Ordering::Relaxed))
+fn module(file: u64, kind: Kind) -> u64 {
+    code::mix(code::mix(file ^ FINGERPRINT.load(Ordering::Relaxed)) ^ kind as u64)
 }
 
-/// The stored block for the code at `offset` of a file.
-pub fn find(file: u64, offset: u64) -> Option<&'static [u8]> {
+/// Appends the stored block for the code at `offset` of a file to `to`, which is empty.
+pub fn find(file: u64, kind: Kind, offset: u64, to: &mut Vec<u8>) -> Option<()> {
     let [start, bytes] = STORE.each_ref().map(|word| word.load(Ordering::Relaxed));
     if start == 0 {
         return None;
     }
-    // SAFETY: mapped as long as the process lives, and only ever added to.
-    let store = unsafe { core::slice::from_raw_parts(start as *const u8, bytes as usize) };
-    let index = (start + code::INDEX_OFFSET) as *const Slot;
-    let (module, wanted) = (module(file), code::key(module(file), offset));
+    let (module, index) = (module(file, kind), (start + code::INDEX_OFFSET) as *const Slot);
+    let wanted = code::key(module, offset);
     for k in code::slots(wanted) {
         // SAFETY: the whole index is mapped; all fields are atomic.
         let slot = unsafe { &*index.add(k) };
@@ -70,10 +70,12 @@ pub fn find(file: u64, offset: u64) -> Option<&'static [u8]> {
             0 => return None,
             found if found == wanted => {
                 let at = slot.place.load(Ordering::Relaxed);
-                let (head, body) = code::record(store.get(usize::try_from(at).ok()?..)?)?;
+                copy_record(start, bytes, at, to)?;
+                let (head, _) = code::record(to)?;
                 let is_it = (head.module, head.offset) == (module, offset);
+                to.drain(..code::HEAD_BYTES as usize);
                 touch(0, head.bytes, start, bytes);
-                return is_it.then_some(body);
+                return is_it.then_some(());
             }
             _ => {}
         }
@@ -81,13 +83,34 @@ pub fn find(file: u64, offset: u64) -> Option<&'static [u8]> {
     None
 }
 
+/// Copies the record at `at` of the mapped file: what others could still change is not looked at twice.
+fn copy_record(start: u64, bytes: u64, at: u64, to: &mut Vec<u8>) -> Option<()> {
+    let left = bytes.checked_sub(at)?.checked_sub(code::HEAD_BYTES)?;
+    if at % code::ALIGNMENT != 0 {
+        return None;
+    }
+    // SAFETY: a whole head lies there, aligned, mapped as long as the process lives.
+    let length = unsafe { &*((start + at) as *const [AtomicU64; 4]) }[3].load(Ordering::Relaxed);
+    if length > left {
+        return None;
+    }
+    let length = (code::HEAD_BYTES + length) as usize;
+    to.reserve(length);
+    // SAFETY: as above, and so is all that follows; there is room for it.
+    unsafe {
+        core::ptr::copy_nonoverlapping((start + at) as *const u8, to.as_mut_ptr(), length);
+        to.set_len(length);
+    }
+    Some(())
+}
+
 /// Keeps a block for later runs.
-pub fn keep(file: u64, offset: u64, block: &[u8]) {
+pub fn keep(file: u64, kind: Kind, offset: u64, block: &[u8]) {
     let used = &session::header().code_used;
     let at = used.load(Ordering::Relaxed);
     let bytes = block.len() as u64;
     let Some(to) = session::code(at, code::padded(code::HEAD_BYTES + bytes)) else { return };
-    let words = [module(file), offset, bytes];
+    let words = [module(file, kind), offset, bytes];
     // SAFETY: within the part of the recording that is for this, which only we write, under the
     // runtime's lock.
     unsafe {

@@ -105,6 +105,11 @@ pub fn site(pc: u64) -> u32 {
     site
 }
 
+/// Whether there are numbers left for code sites. (Where nobody asks for them, they do not run out.)
+pub fn has_sites() -> bool {
+    session::header().sites.load(Ordering::Relaxed) as usize + 1 < MAX_SITES
+}
+
 /// Code sites by their addresses, once code is translated again: there are not enough numbers for a new
 /// one each time.
 static KNOWN_SITES: SpinLock<Option<HashMap<u64, u32, AddressHash>>> = SpinLock::new(None);

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::control;
 use engine::recovery::Registers;
+use engine::stored::Kind;
 use engine::{Engine, Host, Resolved};
 use wire::session::life;
 
@@ -101,14 +102,16 @@ impl Host for Modules {
         counting::site(pc)
     }
 
-    fn stored(&mut self, pc: u64) -> Option<&'static [u8]> {
-        let (file, offset) = self.in_file(pc)?;
-        code_store::find(file, offset)
+    fn stored(&mut self, pc: u64, kind: Kind, block: &mut Vec<u8>) -> bool {
+        let place = self.in_file(pc);
+        place.and_then(|(file, offset)| code_store::find(file, kind, offset, block)).is_some()
     }
 
-    fn store(&mut self, pc: u64, block: &[u8]) {
-        if let Some((file, offset)) = self.in_file(pc) {
-            code_store::keep(file, offset, block);
+    fn store(&mut self, pc: u64, kind: Kind, block: &[u8]) {
+        // Without numbers for its sites a block is not what others need.
+        let place = self.in_file(pc).filter(|_| counting::has_sites());
+        if let Some((file, offset)) = place {
+            code_store::keep(file, kind, offset, block);
         }
     }
 

@@ -185,6 +185,9 @@ impl Modules {
         let runs = has(sys::PROT_EXEC) && has(sys::PROT_READ);
         let mut forget = false;
         self.split(start, end);
+        if has(sys::PROT_WRITE) {
+            self.forget_files(start, end);
+        }
         let mut at = start;
         let mut gaps = Vec::new();
         for r in self.ranges.iter_mut().filter(|r| r.start >= start && r.end <= end) {
@@ -207,6 +210,15 @@ impl Modules {
         }
         self.join();
         forget
+    }
+
+    /// What lies in `start..end` may be rewritten: code of the same files no longer does what files say.
+    fn forget_files(&mut self, start: u64, end: u64) {
+        let inside = self.ranges.iter().filter(|r| r.start >= start && r.end <= end);
+        let files: Vec<u64> = inside.map(|r| r.file).filter(|file| *file != 0).collect();
+        for r in self.ranges.iter_mut().filter(|r| files.contains(&r.file)) {
+            r.file = 0;
+        }
     }
 
     /// Puts a range in, in place of what was there.

@@ -155,6 +155,8 @@ fn small_profile(path: &Path) {
         exit_code: Some(0),
         exit_signal: None,
         cache_flushes: 0,
+        blocks: 0,
+        blocks_stored: 0,
         processes: Vec::new(),
     };
     Profile::new(meta, threads, comm.to_vec()).save(path, false).unwrap();

@@ -55,6 +55,8 @@ fn saved(scratch: &Scratch, threads: u32) -> PathBuf {
         exit_code: Some(0),
         exit_signal: None,
         cache_flushes: 0,
+        blocks: 0,
+        blocks_stored: 0,
         processes: Vec::new(),
     };
     let path = scratch.join("ring.tt");

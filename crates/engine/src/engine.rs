@@ -10,6 +10,7 @@ use crate::links::{AddressHash, Link};
 use crate::liveness::Scanner;
 use crate::options::Options;
 use crate::recovery::Registers;
+use crate::stored::Kind;
 use crate::{control, superblock::Superblock, translate};
 use alloc::vec::Vec;
 use hashbrown::HashSet;
@@ -47,15 +48,16 @@ pub trait Host {
     }
     /// A number for the code site at `pc`, by which slow paths know it; 0 = not numbered.
     fn site(&self, pc: u64) -> u32;
-    /// A block that [`Self::store`] was given in this or an earlier run for the same code, in the same
-    /// file, by an engine with the same options and processor.
-    fn stored(&mut self, pc: u64) -> Option<&'static [u8]> {
-        let _ = pc;
-        None
+    /// Puts into `block`, which is empty, what [`Self::store`] was given in this or an earlier run for
+    /// the same code of the same kind, in the same file, by an engine with the same options and
+    /// processor. Nobody else can change what is there then. False if there is nothing.
+    fn stored(&mut self, pc: u64, kind: Kind, block: &mut Vec<u8>) -> bool {
+        let _ = (pc, kind, block);
+        false
     }
     /// Keeps a block of the code at `pc` for later runs.
-    fn store(&mut self, pc: u64, block: &[u8]) {
-        let _ = (pc, block);
+    fn store(&mut self, pc: u64, kind: Kind, block: &[u8]) {
+        let _ = (pc, kind, block);
     }
     /// Whether `pc` lies in readable code that may change at any time (a just-in-time compiler's, a
     /// trampoline on the stack), and if so, where it ends. Code that is neither runs natively.
@@ -211,9 +213,8 @@ impl Engine {
         }
         let region = self.region_for(pc, host)?;
         if self.may_store(pc) {
-            let stored = host.stored(pc);
             // SAFETY: the code is readable, the lock held, and the region has room.
-            if let Some(block) = stored.and_then(|s| unsafe { self.load(s, pc, region, host) }) {
+            if let Some(block) = unsafe { self.stored_block(pc, region, host) } {
                 self.blocks.insert(pc, block);
                 return Some(block);
             }
@@ -236,7 +237,7 @@ impl Engine {
         // SAFETY: as above.
         let block = unsafe { translate::translate(self, region, &source, &readable, &site) }?;
         if !self.record.is_empty() && self.may_store(pc) {
-            host.store(pc, &self.record);
+            host.store(pc, self.kind_at(pc), &self.record);
         }
         self.blocks.insert(pc, block);
         Some(block)

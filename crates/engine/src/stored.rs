@@ -11,7 +11,7 @@
 //! the host keeps records by the file that the code is mapped from, and by what else decides
 //! ([`fingerprint`]); the block's own code is compared all the same. Left out, because they are few or
 //! depend on more: versioned loops, code that changes, operands of which only the run tells what they
-//! touch, the hook of thread starts, and modules whose functions return flags.
+//! touch, and the hook of thread starts.
 //!
 //! Layout of a record, little-endian: [`Head`], places to change (u32: offset, kind, argument), links
 //! (u16 rel32, u16 stub, i32 distance of the target from the block's first instruction), the program's
@@ -26,7 +26,7 @@ use crate::engine::{Engine, Host};
 use crate::entries::Entries;
 use crate::indirect;
 use crate::links::{Link, STUB_ID};
-use crate::moves::{Kind, MOVABLE_FROM, Place as Moved};
+use crate::moves::{self, MOVABLE_FROM, Place as Moved};
 use crate::options::Options;
 use crate::superblock::Superblock;
 use alloc::vec::Vec;
@@ -36,6 +36,14 @@ const PAGE_SHIFT: u32 = 12;
 /// Bits of a place's offset, kind and argument.
 const OFFSET_BITS: u32 = 16;
 const KIND_BITS: u32 = 3;
+
+/// What decides how code is translated and is known only when some of it has been.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    Usual,
+    /// Of a module whose functions return flags.
+    ReturnsFlags,
+}
 
 /// Where a block lies: its first byte, its region, its entry.
 pub(crate) struct Place {
@@ -49,14 +57,33 @@ pub fn fingerprint(options: &Options) -> u64 {
     of_processor(options, indirect::rotates())
 }
 
-fn of_processor(o: &Options, rotates: bool) -> u64 {
-    let flags = [o.bmi2, o.liveness, o.merge, o.group, o.hoist, o.loops, o.pack, rotates];
+fn of_processor(options: &Options, rotates: bool) -> u64 {
+    // Whoever adds an option decides here whether code depends on it.
+    let Options {
+        mode,
+        block_shift,
+        bmi2,
+        liveness,
+        merge,
+        group,
+        hoist,
+        park,
+        loops,
+        pack,
+        max_instructions,
+        max_branches,
+        unroll,
+        most_bytes: _,
+        most_bytes_in_all: _,
+        stores: _,
+        thread_start_hook: _,
+    } = *options;
+    let flags = [bmi2, liveness, merge, group, hoist, park, loops, pack, rotates];
     let flags = flags.iter().fold(1, |all, flag| all << 1 | u64::from(*flag));
-    let numbers =
-        [o.mode as u64, o.block_shift.into(), o.max_instructions as u64, o.max_branches as u64];
+    let numbers = [mode as usize, block_shift as usize, max_instructions, max_branches, unroll];
     numbers
         .into_iter()
-        .fold(flags, |all, n| (all.rotate_left(13) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .fold(flags, |all, n| (all.rotate_left(13) ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// Whether blocks like this are kept.
@@ -132,7 +159,7 @@ fn unpacked_place(word: u32) -> Option<Moved> {
     let kind = word >> OFFSET_BITS & ((1 << KIND_BITS) - 1);
     Some(Moved {
         offset: (word & 0xffff) as usize,
-        kind: *Kind::ALL.get(kind as usize)?,
+        kind: *moves::Kind::ALL.get(kind as usize)?,
         argument: (word >> (OFFSET_BITS + KIND_BITS)) as u16,
     })
 }
@@ -183,9 +210,16 @@ impl<'a> Stored<'a> {
 impl Engine {
     /// Whether blocks at `pc` may be kept, or come from the store.
     pub(crate) fn may_store(&self, pc: u64) -> bool {
-        self.options.stores
-            && pc != self.options.thread_start_hook
-            && !self.scanner.conventions.returns_flags(pc)
+        self.options.stores && pc != self.options.thread_start_hook
+    }
+
+    /// Which of its kinds the code at `pc` is of, as far as is known by now. The block that makes it
+    /// known is kept as of the other kind only, so that it makes it known in each run.
+    pub(crate) fn kind_at(&self, pc: u64) -> Kind {
+        match self.scanner.conventions.returns_flags(pc) {
+            false => Kind::Usual,
+            true => Kind::ReturnsFlags,
+        }
     }
 
     /// Writes the record of a finished block; leaves it empty if the block cannot be used again.
@@ -216,12 +250,31 @@ impl Engine {
         }
     }
 
+    /// The block for the code at `pc` from the store, if it is there.
+    ///
+    /// # Safety
+    /// As [`Engine::load`].
+    pub(crate) unsafe fn stored_block(
+        &mut self,
+        pc: u64,
+        region: usize,
+        host: &mut dyn Host,
+    ) -> Option<Block> {
+        let mut record = core::mem::take(&mut self.record);
+        record.clear();
+        let found = host.stored(pc, self.kind_at(pc), &mut record);
+        // SAFETY: forwarded.
+        let block = if found { unsafe { self.load(&record, pc, region, host) } } else { None };
+        self.record = record;
+        block
+    }
+
     /// Copies a stored block of the code at `pc` into a region; `None` if it is of other code, or does
     /// not fit here.
     ///
     /// # Safety
     /// As [`Engine::follow`](crate::Engine::follow); code at `pc` is readable, the region has room.
-    pub(crate) unsafe fn load(
+    unsafe fn load(
         &mut self,
         record: &[u8],
         pc: u64,
@@ -284,12 +337,14 @@ impl Engine {
             let old = u32::from_le_bytes(bytes[..4].try_into().ok()?);
             let relative = |by: i64| Some(i32::try_from(i64::from(old as i32) + by).ok()? as u32);
             let new = match kind {
-                Kind::Relative => relative(distance.wrapping_sub(moved))?,
-                Kind::Trampoline => relative(region_moved.wrapping_sub(moved))?,
-                Kind::Block => old.wrapping_add((distance >> self.options.block_shift) as u32),
-                Kind::Table => self.table.base() as u32,
-                Kind::Site => host.site(pc + u64::from(argument)),
-                Kind::Absolute => {
+                moves::Kind::Relative => relative(distance.wrapping_sub(moved))?,
+                moves::Kind::Trampoline => relative(region_moved.wrapping_sub(moved))?,
+                moves::Kind::Block => {
+                    old.wrapping_add((distance >> self.options.block_shift) as u32)
+                }
+                moves::Kind::Table => self.table.base() as u32,
+                moves::Kind::Site => host.site(pc + u64::from(argument)),
+                moves::Kind::Absolute => {
                     let address = u64::from_le_bytes((*bytes).try_into().ok()?);
                     bytes.copy_from_slice(&address.wrapping_add_signed(distance).to_le_bytes());
                     continue;
@@ -387,11 +442,11 @@ mod tests {
         head.write(&mut out);
         assert_eq!((out.len(), Head::read(&out)), (Head::BYTES, Some(head)));
         assert_eq!(Head::read(&out[1..]), None);
-        for kind in Kind::ALL {
+        for kind in moves::Kind::ALL {
             let place = Moved { offset: 0xfffe, kind, argument: 8191 };
             assert_eq!(unpacked_place(packed_place(&place).unwrap()), Some(place));
         }
-        let far = |offset, argument| Moved { offset, kind: Kind::Site, argument };
+        let far = |offset, argument| Moved { offset, kind: moves::Kind::Site, argument };
         assert_eq!(packed_place(&far(0x1_0000, 0)).or(packed_place(&far(0, 8192))), None);
         assert_eq!(unpacked_place(7 << OFFSET_BITS), None);
     }
@@ -417,11 +472,12 @@ mod tests {
         all.push(of(&Options::new(Mode::Detail, 7, 0)));
         use disable::*;
         all.push(of(&Options { bmi2: !base.bmi2, ..base }));
-        for bit in [LIVENESS, MERGE, GROUP, HOIST, LOOPS, PACK] {
+        for bit in [LIVENESS, MERGE, GROUP, HOIST, LOOPS, PACK, PARK] {
             all.push(of(&Options::new(Mode::Detail, 6, bit)));
         }
         all.push(of(&Options { max_branches: 3, ..base }));
         all.push(of(&Options { max_instructions: 3, ..base }));
+        all.push(of(&Options { unroll: 3, ..base }));
         let count = all.len();
         all.sort_unstable();
         all.dedup();

@@ -5,6 +5,7 @@
 use engine::cache::Stubs;
 use engine::engine::Statistics;
 use engine::indirect::{BYTES, Tables};
+use engine::stored::Kind;
 use engine::superblock::Superblock;
 use engine::{Engine, Host, Mode, Options};
 use iced_x86::FlowControl;
@@ -14,8 +15,8 @@ use std::collections::{HashMap, HashSet};
 const MOST_BLOCKS: usize = 6000;
 const GIB: u64 = 1 << 30;
 
-/// Records by the distance of their code from the module's beginning.
-type Store = HashMap<u64, &'static [u8]>;
+/// Records by the distance of their code from the module's beginning, and its kind.
+type Store = HashMap<(u64, Kind), &'static [u8]>;
 
 /// A copy of a module's code somewhere, and the place for the engine's memory.
 struct Place {
@@ -40,21 +41,22 @@ impl Host for Place {
         self.code.contains(&pc)
     }
 
-    /// Behind some calls that do not return it looks as if flags were expected: of little code, then.
-    fn code_around(&self, pc: u64) -> (u64, u64) {
-        (pc & !0xff, (pc & !0xff) + 0x100)
+    fn code_around(&self, _pc: u64) -> (u64, u64) {
+        (self.code.start, self.code.end)
     }
 
     fn site(&self, pc: u64) -> u32 {
         (pc - self.code.start) as u32 + self.salt
     }
 
-    fn stored(&mut self, pc: u64) -> Option<&'static [u8]> {
-        self.store.get(&(pc - self.code.start)).copied().filter(|_| self.uses)
+    fn stored(&mut self, pc: u64, kind: Kind, block: &mut Vec<u8>) -> bool {
+        let found = self.store.get(&(pc - self.code.start, kind)).filter(|_| self.uses);
+        block.extend_from_slice(found.copied().unwrap_or_default());
+        found.is_some()
     }
 
-    fn store(&mut self, pc: u64, block: &[u8]) {
-        self.store.insert(pc - self.code.start, block.to_vec().leak());
+    fn store(&mut self, pc: u64, kind: Kind, block: &[u8]) {
+        self.store.insert((pc - self.code.start, kind), block.to_vec().leak());
     }
 }
 
@@ -234,10 +236,10 @@ fn other_code_and_damaged_records_are_translated() {
     };
     let mut first = place(false, Store::new());
     run(&mut first, &[], options, tables, functions[0]);
-    let record = first.store[&functions[0]];
+    let record = first.store[&(functions[0], Kind::Usual)];
     drop(first);
     let stored = |record: &[u8]| {
-        let store = Store::from([(functions[0], &*record.to_vec().leak())]);
+        let store = Store::from([((functions[0], Kind::Usual), &*record.to_vec().leak())]);
         run(&mut place(true, store), &[], options, tables, functions[0]).1.stored
     };
     assert_eq!(stored(record), 1);

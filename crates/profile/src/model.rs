@@ -133,6 +133,12 @@ pub struct Meta {
     /// costs time and changes no count.
     #[serde(default)]
     pub cache_flushes: u64,
+    /// Blocks of code in the engine's cache, and how many of them came translated from earlier
+    /// recordings.
+    #[serde(default)]
+    pub blocks: u64,
+    #[serde(default)]
+    pub blocks_stored: u64,
     /// Processes that the program started, in the order in which they came to be; only in the
     /// profile of the program that was started first.
     #[serde(default)]
@@ -275,6 +281,8 @@ pub(crate) mod tests {
             exit_code: Some(3),
             exit_signal: None,
             cache_flushes: 0,
+            blocks: 0,
+            blocks_stored: 0,
             processes: Vec::new(),
         }
     }

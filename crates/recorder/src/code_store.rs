@@ -10,13 +10,14 @@
 //!
 //! Neighbours: [`record`](crate::record) opens it before and adds to it after a run.
 
+use crate::memory::without_size_signal;
 use crate::session::Session;
+use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, SystemTime};
 use wire::code::{self, FileHeader, RecordHead, Slot};
 
@@ -24,6 +25,30 @@ use wire::code::{self, FileHeader, RecordHead, Slot};
 const PREFIX: &str = "code-";
 /// Files of other builds are removed when they have not been used for so long.
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Most bytes of all files; those that have not been used for longest go first.
+const MOST_IN_ALL: u64 = 2 * code::MOST_BYTES;
+/// A store's time of use is written down again after so long.
+const USE_NOTED: Duration = Duration::from_secs(3600);
+
+const HEADER_BYTES: usize = size_of::<FileHeader>();
+const SLOT_BYTES: usize = size_of::<Slot>();
+/// Slots that are read at once.
+const SLOTS_READ: usize = 8;
+
+/// Why there is no store to be used.
+#[derive(Debug)]
+pub enum NoStore {
+    /// It would not be safe: why, and what to do, as a sentence.
+    Unsafe(String),
+    /// It cannot be there, or not be read.
+    Unusable,
+}
+
+impl From<io::Error> for NoStore {
+    fn from(_: io::Error) -> Self {
+        NoStore::Unusable
+    }
+}
 
 /// An open store.
 pub struct CodeStore {
@@ -31,40 +56,71 @@ pub struct CodeStore {
     path: PathBuf,
 }
 
+/// What the first page says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Header {
+    end: u64,
+    records: u64,
+}
+
+impl Header {
+    /// Of a store without records.
+    const EMPTY: Header = Header { end: code::RECORDS_OFFSET, records: 0 };
+
+    /// `None` for one that is not ours, or of another version.
+    fn parse(bytes: [u8; HEADER_BYTES]) -> Option<Self> {
+        let word = |k: usize| u64::from_le_bytes(std::array::from_fn(|b| bytes[8 * k + b]));
+        let is_known = word(0) == code::MAGIC && word(1) == u64::from(code::VERSION);
+        is_known.then(|| Header { end: word(2).max(code::RECORDS_OFFSET), records: word(3) })
+    }
+
+    fn bytes(self) -> Vec<u8> {
+        let words = [code::MAGIC, code::VERSION.into(), self.end, self.records];
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+}
+
+/// What is about to be added.
+#[derive(Default)]
+struct Addition {
+    records: Vec<u8>,
+    /// Taken slots of the index, with key and place of what belongs there.
+    slots: HashMap<usize, [u64; 2]>,
+}
+
 impl CodeStore {
     /// Opens the user's store for this build of the engine, whose library is `agent`; makes it if
     /// need be.
-    pub fn open(agent: &Path) -> Option<Self> {
+    pub fn open(agent: &Path) -> Result<Self, NoStore> {
         let folder = match std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from) {
             Some(folder) if folder.is_absolute() => folder,
-            _ => PathBuf::from(std::env::var_os("HOME").filter(|home| !home.is_empty())?)
-                .join(".cache"),
+            _ => {
+                let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+                let home = home.ok_or(io::Error::from(io::ErrorKind::NotFound))?;
+                PathBuf::from(home).join(".cache")
+            }
         };
-        Self::open_in(&folder.join("threadtalk"), agent).ok()
+        Self::open_in(&folder.join("threadtalk"), agent)
     }
 
-    fn open_in(folder: &Path, agent: &Path) -> io::Result<Self> {
+    fn open_in(folder: &Path, agent: &Path) -> Result<Self, NoStore> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        check_owner(&fs::metadata(folder)?)?;
-        let build = fs::metadata(agent)?;
-        let words = [build.dev(), build.ino(), build.size()].into_iter();
-        let times = [build.mtime(), build.mtime_nsec(), build.ctime(), build.ctime_nsec()];
-        let words = words.chain(times.map(|time| time as u64));
-        let number = words.fold(0, |all: u64, word| code::mix(all.rotate_left(9) ^ word));
-        let path = folder.join(format!("{PREFIX}{number:016x}"));
+        check_owner(folder, &fs::metadata(folder)?)?;
+        let path = folder.join(format!("{PREFIX}{:016x}", number_of(agent)?));
         let is_new = !path.exists();
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
+            .truncate(false)
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
             .open(&path)?;
-        check_owner(&file.metadata()?)?;
+        check_owner(&path, &file.metadata()?)?;
         let store = CodeStore { file, path };
         store.prepare()?;
         if is_new {
-            store.remove_unused(folder);
+            store.remove_others(folder);
         }
         Ok(store)
     }
@@ -76,36 +132,74 @@ impl CodeStore {
 
     /// Makes an empty store of an empty file; refuses one that is something else.
     fn prepare(&self) -> io::Result<()> {
-        if self.file.metadata()?.len() == 0 {
+        if !self.is_ready() {
+            // It may be in the making.
             let _lock = Lock::take(&self.file)?;
             if self.file.metadata()?.len() == 0 {
-                self.file.set_len(code::RECORDS_OFFSET)?;
-                let view = View::of(&self.file)?;
-                view.header().end.store(code::RECORDS_OFFSET, Relaxed);
-                view.header().version.store(code::VERSION, Relaxed);
-                view.header().magic.store(code::MAGIC, Release);
+                self.make()?;
+            } else if !self.is_ready() {
+                // Damaged: the next recording makes a new one.
+                fs::remove_file(&self.path)?;
+                return Err(io::ErrorKind::InvalidData.into());
             }
         }
-        let fits = self.file.metadata()?.len() >= code::RECORDS_OFFSET;
-        if !fits || !View::of(&self.file)?.header().is_known() {
-            // Damaged: the next recording makes a new one.
-            fs::remove_file(&self.path)?;
-            return Err(io::ErrorKind::InvalidData.into());
+        let used = self.file.metadata()?.modified()?;
+        let ago = SystemTime::now().duration_since(used).unwrap_or_default();
+        if ago > USE_NOTED {
+            self.file.set_modified(SystemTime::now())?;
         }
         Ok(())
     }
 
-    /// Removes what other builds have left long ago.
-    fn remove_unused(&self, folder: &Path) {
+    /// An empty index takes its room on the disk at once: reading a mapped hole may need some, too, and
+    /// there is no way to say then that there is none.
+    fn make(&self) -> io::Result<()> {
+        let bytes = code::RECORDS_OFFSET as libc::off_t;
+        let fd = self.file.as_raw_fd();
+        // SAFETY: our own descriptor.
+        match without_size_signal(|| unsafe { libc::posix_fallocate(fd, 0, bytes) }) {
+            0 => self.file.write_all_at(&Header::EMPTY.bytes(), 0),
+            error => {
+                // Not to be found half made.
+                let _ = fs::remove_file(&self.path);
+                Err(io::Error::from_raw_os_error(error))
+            }
+        }
+    }
+
+    /// Whether it has an index, and is one that we know.
+    fn is_ready(&self) -> bool {
+        let is_large_enough =
+            self.file.metadata().is_ok_and(|data| data.len() >= code::RECORDS_OFFSET);
+        is_large_enough && matches!(self.header(), Ok(Some(_)))
+    }
+
+    fn header(&self) -> io::Result<Option<Header>> {
+        let mut bytes = [0; HEADER_BYTES];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        Ok(Header::parse(bytes))
+    }
+
+    /// Removes what other builds have left long ago, and more of it if all is too much.
+    fn remove_others(&self, folder: &Path) {
         let Ok(entries) = fs::read_dir(folder) else { return };
-        for entry in entries.flatten() {
-            let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
-            let used = entry.metadata().and_then(|data| Ok(data.accessed()?.max(data.modified()?)));
-            let is_old = used.is_ok_and(|used| {
-                SystemTime::now().duration_since(used).is_ok_and(|ago| ago > UNUSED)
-            });
-            if is_ours && is_old && entry.path() != self.path {
-                let _ = fs::remove_file(entry.path());
+        let mut others: Vec<(Duration, u64, PathBuf)> = entries
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX))
+            .filter_map(|entry| {
+                let data = entry.metadata().ok()?;
+                let ago = SystemTime::now().duration_since(data.modified().ok()?);
+                Some((ago.unwrap_or_default(), data.len(), entry.path()))
+            })
+            .filter(|(.., path)| *path != self.path)
+            .collect();
+        others.sort();
+        // What this one may grow to.
+        let mut bytes = code::MOST_BYTES;
+        for (ago, length, path) in others {
+            bytes += length;
+            if ago > UNUSED || bytes > MOST_IN_ALL {
+                let _ = fs::remove_file(path);
             }
         }
     }
@@ -114,7 +208,7 @@ impl CodeStore {
     pub fn add(&self, session: &Session, segments: u32) -> io::Result<()> {
         for segment in 0..segments {
             let bytes = session.of_segment(segment).code().map_err(io::Error::other)?;
-            if !bytes.is_empty() && !self.add_records(&bytes)? {
+            if !bytes.is_empty() && !without_size_signal(|| self.add_records(&bytes))? {
                 break;
             }
         }
@@ -124,54 +218,62 @@ impl CodeStore {
     /// False if the store is full, and was given up.
     fn add_records(&self, bytes: &[u8]) -> io::Result<bool> {
         let _lock = Lock::take(&self.file)?;
-        let view = View::of(&self.file)?;
-        let header = view.header();
-        let start = header.end.load(Relaxed).max(code::RECORDS_OFFSET);
-        let mut end = start;
-        let mut new = Vec::new();
+        let header = self.header()?.ok_or(io::Error::from(io::ErrorKind::InvalidData))?;
+        let mut new = Addition::default();
         for (head, whole) in records(bytes) {
             let key = code::key(head.module, head.offset);
-            let Some(slot) = self.slot_for(&view, key, &head, start) else { continue };
-            let length = whole.len() as u64;
-            let taken = header.records.fetch_add(1, Relaxed);
-            if end + length > code::MOST_BYTES || taken >= code::MOST_RECORDS {
-                // Whoever reads it now keeps it; the next recording begins a new one.
-                fs::remove_file(&self.path)?;
-                return Ok(false);
+            if let Some(slot) = self.slot_for(&new, key, &head)? {
+                new.slots.insert(slot, [key, header.end.saturating_add(new.records.len() as u64)]);
+                new.records.extend_from_slice(whole);
             }
-            // Until the record is there, its checksum is not.
-            slot.place.store(end, Relaxed);
-            slot.key.store(key, Release);
-            new.extend_from_slice(whole);
-            end += length;
         }
-        self.file.write_all_at(&new, start)?;
-        header.end.store(end, Relaxed);
+        let end = header.end.saturating_add(new.records.len() as u64);
+        let records = header.records.saturating_add(new.slots.len() as u64);
+        if end > code::MOST_BYTES || records > code::MOST_RECORDS {
+            // Whoever reads it now keeps it; the next recording begins a new one.
+            fs::remove_file(&self.path)?;
+            return Ok(false);
+        }
+        // What ends here half done leaves records that nobody finds, or that the next ones overwrite.
+        self.file.write_all_at(&new.records, header.end)?;
+        for (slot, words) in new.slots {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            self.file.write_all_at(&bytes, slot_offset(slot))?;
+        }
+        self.file.write_all_at(&Header { end, records }.bytes(), 0)?;
         Ok(true)
     }
 
-    /// Where in the index a record belongs; `None` if it is there, or about to be (from `coming` on), or
-    /// if there is no room.
-    fn slot_for<'a>(
-        &self,
-        view: &'a View,
-        key: u64,
-        head: &RecordHead,
-        coming: u64,
-    ) -> Option<&'a Slot> {
+    /// Where in the index a record belongs; `None` if it is there, or about to be, or if there is no
+    /// room.
+    fn slot_for(&self, new: &Addition, key: u64, head: &RecordHead) -> io::Result<Option<usize>> {
+        let mut read = [0; SLOTS_READ * SLOT_BYTES];
+        let mut known = 0..0;
         for slot in code::slots(key) {
-            let slot = &view.index()[slot];
-            match slot.key.load(Acquire) {
-                0 => return Some(slot),
+            if let Some([taken, _]) = new.slots.get(&slot) {
+                if *taken == key {
+                    return Ok(None);
+                }
+                continue;
+            }
+            if !known.contains(&slot) {
+                known = slot..(slot + SLOTS_READ).min(code::SLOTS);
+                let bytes = &mut read[..known.len() * SLOT_BYTES];
+                self.file.read_exact_at(bytes, slot_offset(slot))?;
+            }
+            let word = |k: usize| {
+                let at = (slot - known.start) * SLOT_BYTES + 8 * k;
+                u64::from_le_bytes(std::array::from_fn(|b| read[at + b]))
+            };
+            match word(0) {
+                0 => return Ok(Some(slot)),
                 found if found == key => {
-                    let place = slot.place.load(Relaxed);
-                    let is_there = place >= coming || self.is_whole(place, head);
-                    return (!is_there).then_some(slot);
+                    return Ok((!self.is_whole(word(1), head)).then_some(slot));
                 }
                 _ => {}
             }
         }
-        None
+        Ok(None)
     }
 
     /// Whether the record at `place` is one for the same code, undamaged.
@@ -203,14 +305,32 @@ fn records(mut bytes: &[u8]) -> impl Iterator<Item = (RecordHead, &[u8])> {
     })
 }
 
+/// A number for the build of the engine in that file.
+fn number_of(agent: &Path) -> io::Result<u64> {
+    let build = fs::metadata(agent)?;
+    let words = [build.dev(), build.ino(), build.size()].into_iter();
+    let times = [build.mtime(), build.mtime_nsec(), build.ctime(), build.ctime_nsec()];
+    let words = words.chain(times.map(|time| time as u64));
+    Ok(words.fold(0, |all: u64, word| code::mix(all.rotate_left(9) ^ word)))
+}
+
+fn slot_offset(slot: usize) -> u64 {
+    code::INDEX_OFFSET + (slot * SLOT_BYTES) as u64
+}
+
 /// Neither somebody else's nor for others to write into.
-fn check_owner(data: &fs::Metadata) -> io::Result<()> {
+fn check_owner(path: &Path, data: &fs::Metadata) -> Result<(), NoStore> {
     // SAFETY: no arguments, cannot fail.
     let is_ours = data.uid() == unsafe { libc::geteuid() };
-    match is_ours && data.mode() & 0o022 == 0 {
-        true => Ok(()),
-        false => Err(io::ErrorKind::PermissionDenied.into()),
-    }
+    let reason = match (is_ours, data.mode() & 0o022) {
+        (true, 0) => return Ok(()),
+        (true, _) => "can be written by others; run 'chmod go-w' on it",
+        (false, _) => "belongs to another user; set XDG_CACHE_HOME to a folder of your own",
+    };
+    Err(NoStore::Unsafe(format!(
+        "all code was translated anew, because {} {reason}, or silence this with --no-code-cache",
+        path.display()
+    )))
 }
 
 /// Keeps other recorders from adding at the same time.
@@ -230,45 +350,6 @@ impl Drop for Lock<'_> {
     fn drop(&mut self) {
         // SAFETY: as above.
         unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
-    }
-}
-
-/// Header and index, mapped.
-struct View(*mut libc::c_void);
-
-impl View {
-    /// The file must be large enough for both.
-    fn of(file: &File) -> io::Result<Self> {
-        let (protection, bytes) = (libc::PROT_READ | libc::PROT_WRITE, code::RECORDS_OFFSET);
-        // SAFETY: a new mapping at a place that the kernel chooses.
-        let at = unsafe {
-            let none = std::ptr::null_mut();
-            libc::mmap(none, bytes as usize, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(View(at))
-    }
-
-    fn header(&self) -> &FileHeader {
-        // SAFETY: mapped as long as self lives; all fields are atomic.
-        unsafe { &*self.0.cast() }
-    }
-
-    fn index(&self) -> &[Slot] {
-        // SAFETY: as above; the index lies behind the header.
-        unsafe {
-            let at = self.0.cast::<u8>().add(code::INDEX_OFFSET as usize);
-            std::slice::from_raw_parts(at.cast(), code::SLOTS)
-        }
-    }
-}
-
-impl Drop for View {
-    fn drop(&mut self) {
-        // SAFETY: exactly what was mapped.
-        unsafe { libc::munmap(self.0, code::RECORDS_OFFSET as usize) };
     }
 }
 

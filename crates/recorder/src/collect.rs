@@ -110,6 +110,8 @@ pub fn profile(
         exit_code,
         exit_signal,
         cache_flushes: header.flushes.load(Relaxed),
+        blocks: header.blocks.load(Relaxed),
+        blocks_stored: header.blocks_stored.load(Relaxed),
         processes: Vec::new(),
     };
     let Tables { slices, activity, comm, sites, lines, events, .. } = tables;

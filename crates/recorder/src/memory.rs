@@ -64,7 +64,7 @@ impl SharedMemory {
 }
 
 /// Reaching RLIMIT_FSIZE raises SIGXFSZ, whose default is to kill; we want the error instead.
-fn without_size_signal<R>(action: impl FnOnce() -> R) -> R {
+pub(crate) fn without_size_signal<R>(action: impl FnOnce() -> R) -> R {
     // SAFETY: SIG_IGN and the previous disposition are both valid.
     let previous = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let result = action();

@@ -1,7 +1,7 @@
 //! Recording a program with the exact engine.
 
 use crate::child::{Ended, Ending, Launch, Running, Streams};
-use crate::code_store::CodeStore;
+use crate::code_store::{CodeStore, NoStore};
 use crate::collect::{self, Circumstances, Found};
 use crate::error::RecorderError;
 use crate::inject::{self, AGENT, TUNABLES};
@@ -25,6 +25,8 @@ pub struct Recording {
     pub processes: Processes,
     /// How the program ended; its status is for the caller to pass on.
     pub ended: Ended,
+    /// Something that does not concern the profile, as a sentence.
+    pub note: Option<String>,
 }
 
 /// Runs `target` under the exact engine until it ends, and returns its profile.
@@ -39,7 +41,11 @@ pub fn record(
 ) -> Result<Recording, RecorderError> {
     let agent = inject::find_library(AGENT)?;
     let session = Session::create(options)?;
-    let store = options.code_cache.then(|| CodeStore::open(&agent)).flatten();
+    let (store, note) = match options.code_cache.then(|| CodeStore::open(&agent)) {
+        Some(Ok(store)) => (Some(store), None),
+        Some(Err(NoStore::Unsafe(reason))) => (None, Some(reason)),
+        Some(Err(NoStore::Unusable)) | None => (None, None),
+    };
     if let Some(store) = &store {
         session.offer_code(store.descriptor())?;
     }
@@ -69,7 +75,7 @@ pub fn record(
         profile.meta.warnings.retain(|warning| warning != collect::ONE_THREAD);
     }
     profile.meta.warnings.extend_from_slice(processes.warnings());
-    Ok(Recording { profile, processes, ended })
+    Ok(Recording { profile, processes, ended, note })
 }
 
 /// Waits for the program, watches it meanwhile, and replays its trace in that mode.

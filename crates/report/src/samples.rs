@@ -51,6 +51,8 @@ impl Sample {
             exit_code: Some(0),
             exit_signal: None,
             cache_flushes: 0,
+            blocks: 0,
+            blocks_stored: 0,
             processes: Vec::new(),
         };
         Profile::new(meta, threads, comm)

@@ -3,6 +3,7 @@
 //! When the time is up, or when the command has ended and left processes of its group behind, the
 //! whole group is killed, so that no test leaves anything running.
 
+use crate::paths;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -85,7 +86,9 @@ fn tail(bytes: &[u8]) -> String {
 impl Run {
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         let line = program.as_ref().to_string_lossy().into_owned();
-        let command = Command::new(program);
+        let mut command = Command::new(program);
+        // Nothing of tests is kept for the user's own runs, and nothing of those is used.
+        command.env("XDG_CACHE_HOME", paths::cache());
         Self { command, line, stdin: Vec::new(), stdout: None, timeout: Duration::from_secs(120) }
     }
 

@@ -78,8 +78,11 @@ pub const HEAD_BYTES: u64 = size_of::<RecordHead>() as u64;
 
 /// Bytes that a record of so many bytes takes.
 pub const fn padded(bytes: u64) -> u64 {
-    bytes.next_multiple_of(16)
+    bytes.next_multiple_of(ALIGNMENT)
 }
+
+/// Records begin at multiples of so many bytes.
+pub const ALIGNMENT: u64 = 16;
 
 /// What a record is found by; never 0.
 pub fn key(module: u64, offset: u64) -> u64 {

@@ -25,7 +25,7 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// Changes with every change of this layout. 1: first version;
 /// 2: segments, modes, sites, cells and events by time slice, trace.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 

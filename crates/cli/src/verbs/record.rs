@@ -99,6 +99,9 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     }
     save(&recording, &path, args.force)?;
     tell(&recording.profile, &path);
+    if let Some(note) = &recording.note {
+        say(&format!("note: {note}"));
+    }
     Ok(recording.ended.ending.shell_code())
 }
 

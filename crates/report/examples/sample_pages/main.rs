@@ -153,6 +153,8 @@ fn profile(
         exit_code: Some(0),
         exit_signal: None,
         cache_flushes: 0,
+        blocks: 0,
+        blocks_stored: 0,
         processes: if name == "silent3" { vec![child()] } else { vec![] },
     };
     Ok(Profile::new(meta, threads, comm))
