@@ -11,6 +11,7 @@
 //! * `unchanged.rs`: output and exit status native and recorded;
 //! * `real.rs`: programs of the distribution;
 //! * `flushes.rs`: code caches that are too small, so that code is given up and translated anew;
+//! * `store.rs`: translated code that earlier recordings have kept;
 //! * `generated.rs`: programs that make code while they run;
 //! * `bad_input.rs`: everything that cannot work must say so in one sentence and leave nothing;
 //! * `workflow.rs`: record, report, export, place, run, tune, one after the other;

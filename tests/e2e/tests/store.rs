@@ -4,7 +4,7 @@
 use e2e::truth::truth;
 use e2e::{assert_unchanged, known, native, stress};
 use std::fs::{self, OpenOptions, Permissions};
-use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use test_support::threadtalk::{own_sentence, profile_json};
@@ -184,14 +184,11 @@ fn processes_and_recorders_share_it() {
     assert!(now < bytes + bytes / 10, "grew from {bytes} to {now}");
 }
 
-/// Writes something into every so manieth byte, from an offset on.
-fn damage(path: &Path, from: u64, step: u64) {
-    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
-    let mut byte = [0];
-    for at in (from..file.metadata().unwrap().len()).step_by(step as usize) {
-        file.read_exact_at(&mut byte, at).unwrap();
-        file.write_all_at(&[!byte[0]], at).unwrap();
-    }
+/// Changes every so manieth byte, from an offset on.
+fn damage(path: &Path, from: usize, step: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes.iter_mut().skip(from).step_by(step).for_each(|byte| *byte = !*byte);
+    fs::write(path, bytes).unwrap();
 }
 
 #[test]
@@ -219,9 +216,9 @@ fn damage_costs_time_and_nothing_else() {
     damage(&restore(), 4096 + 8, 3);
     ring_is_right(&place, &[]);
     // Cut off: among the records, in the index, in the header.
-    for length in [records + (whole.len() as u64 - records) / 2 + 5, records, records / 2, 20, 1] {
+    for length in [records + (whole.len() - records) / 2 + 5, records, records / 2, 20, 1] {
         let file = OpenOptions::new().write(true).open(restore()).unwrap();
-        file.set_len(length).unwrap();
+        file.set_len(length as u64).unwrap();
         let (part, _) = ring_is_right(&place, &[]);
         assert!(part < 0.9, "{part} of {length} bytes");
         ring_is_right(&place, &[]);
@@ -234,11 +231,11 @@ fn damage_costs_time_and_nothing_else() {
 }
 
 /// Where records begin: the index, which starts at the second page, leads nowhere before that.
-fn offset_of_records(whole: &[u8]) -> u64 {
+fn offset_of_records(whole: &[u8]) -> usize {
     let word = |at: usize| u64::from_le_bytes(whole[at..at + 8].try_into().unwrap());
     let slots = (4096..4096 + (4 << 20)).step_by(16);
     let places = slots.filter(|at| word(*at) != 0);
-    places.map(|at| word(at + 8)).min().expect("it holds a record")
+    places.map(|at| word(at + 8)).min().expect("it holds a record") as usize
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub struct Args {
     /// Run child processes natively instead of recording each into a profile of its own
     #[arg(long)]
     no_follow: bool,
-    /// Translate all code anew, and keep none of it for later recordings
+    /// Translate all code anew, and keep none of it for later recordings (for untrusted programs)
     #[arg(long)]
     no_code_cache: bool,
     /// Replace an existing profile
