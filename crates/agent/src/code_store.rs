@@ -86,7 +86,7 @@ pub fn find(file: u64, kind: Kind, offset: u64, to: &mut Vec<u8>) -> Option<()> 
 /// Copies the record at `at` of the mapped file: what others could still change is not looked at twice.
 fn copy_record(start: u64, bytes: u64, at: u64, to: &mut Vec<u8>) -> Option<()> {
     let left = bytes.checked_sub(at)?.checked_sub(code::HEAD_BYTES)?;
-    if at % code::ALIGNMENT != 0 {
+    if !at.is_multiple_of(code::ALIGNMENT) {
         return None;
     }
     // SAFETY: a whole head lies there, aligned, mapped as long as the process lives.
