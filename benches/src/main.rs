@@ -132,8 +132,10 @@ fn heading(which: Which, options: &Options) -> (&'static str, Vec<Column>) {
         Which::Kernels => ("kernel", columns),
         Which::Programs => ("program", columns),
         Which::ShortLived => {
+            let stores = [("no store", Mode::NoStore), ("first time", Mode::FirstTime)];
+            let stores = stores.map(|(name, mode)| Column::new(name, mode));
             let modes = columns.into_iter().map(|column| column.target(10.0, None));
-            ("short-lived", modes.collect())
+            ("short-lived", stores.into_iter().chain(modes).collect())
         }
         Which::Optimisations => {
             let without = OPTIMISATIONS

@@ -11,8 +11,13 @@ pub enum Mode {
     Translate,
     /// The communication matrices.
     Matrix,
-    /// Matrices, sharing, lines and code sites: what `threadtalk record` does by default.
+    /// Matrices, sharing, lines and code sites: what `threadtalk record` does by default, with code that
+    /// earlier runs of the benchmark have translated.
     Detail,
+    /// As `Detail`, with all code translated anew.
+    NoStore,
+    /// As `Detail`, with an empty store of translated code: all code is translated, and kept.
+    FirstTime,
     /// As `Detail`, with these engine optimisations switched off.
     Without(u32),
 }
@@ -53,11 +58,20 @@ impl Mode {
         for (name, value) in self.environment() {
             run = run.env(name, value);
         }
+        if self == Mode::FirstTime {
+            let cache = profile.with_file_name("empty-cache");
+            let _ = std::fs::remove_dir_all(&cache);
+            run = run.env("XDG_CACHE_HOME", cache);
+        }
         run
     }
 
     fn options(self) -> &'static [&'static str] {
-        if self == Mode::Matrix { &["--matrix"] } else { &[] }
+        match self {
+            Mode::Matrix => &["--matrix"],
+            Mode::NoStore => &["--no-code-cache"],
+            _ => &[],
+        }
     }
 
     fn environment(self) -> Vec<(&'static str, String)> {

@@ -83,7 +83,8 @@ impl Row {
         Ok(total)
     }
 
-    fn run(&self, mode: Mode, scratch: &Path) -> anyhow::Result<Sample> {
+    /// A single run.
+    pub fn run(&self, mode: Mode, scratch: &Path) -> anyhow::Result<Sample> {
         let (profile, output) = (scratch.join("bench.tt"), scratch.join("output"));
         let (outcome, compare) = match &self.work {
             Work::Plain(input) => {

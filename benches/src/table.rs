@@ -82,6 +82,12 @@ impl Table {
         let modes: Vec<Mode> =
             [Mode::Native].into_iter().chain(self.columns.iter().map(|c| c.mode)).collect();
         let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); modes.len()];
+        if row.repeat > 1 {
+            // What is over at once is nearly all translation, which later runs do not have.
+            for mode in &modes {
+                row.run(*mode, scratch)?;
+            }
+        }
         for turn in 0..self.pairs {
             // Whoever runs first may find the machine warmer or colder: begin elsewhere each time.
             for k in 0..modes.len() {
