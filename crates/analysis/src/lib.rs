@@ -3,6 +3,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `communication.rs` | [`Communication`]: all of it for a recorded run |
+//! | `difference.rs`, `difference/` | what differs between two runs |
 //! | `suitability.rs` | whether placing the threads can gain |
 //! | `amounts.rs` | [`Amounts`]: the symmetric matrix that the metrics are defined on |
 //! | `heterogeneity.rs`, `balance.rs`, `volume.rs` | C_H, C_B, C_A and C_R |
@@ -18,6 +19,7 @@
 mod amounts;
 mod balance;
 mod communication;
+mod difference;
 #[cfg(test)]
 mod golden;
 mod heterogeneity;
@@ -33,6 +35,7 @@ pub use balance::{balance, imbalance};
 pub use communication::{
     Communication, Metrics, Phase, SliceMetrics, Working, averaged, talk_kind,
 };
+pub use difference::{CellChange, Difference, DifferenceError, LineChange, Run, Side, difference};
 pub use heterogeneity::{heterogeneity, unevenness};
 pub use mse::{MAXIMUM, MseError, most, mse};
 pub use pattern::{Pattern, Recognised, recognise};

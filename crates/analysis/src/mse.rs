@@ -1,7 +1,7 @@
 //! Mean squared error between two communication matrices: equation 3.1 of Diener's thesis.
 //!
 //! Both are normalised to a maximum of 100, so the shape is compared and not the amount; each cell
-//! counts, directions apart. Neighbour: `amounts` for what has no directions.
+//! counts, directions apart. Neighbour: `difference` says which cells make it.
 
 use types::CommMatrix;
 

@@ -1,6 +1,7 @@
 //! The `threadtalk` binary: arguments, wiring, exit codes. One file per verb in `verbs/`.
 
 mod family;
+mod input;
 mod output;
 mod said;
 mod verbs;
@@ -24,6 +25,7 @@ enum Verb {
     Export(verbs::export::Args),
     Place(verbs::place::Args),
     Run(verbs::run::Args),
+    Diff(verbs::diff::Args),
     Tune(verbs::tune::Args),
     Topo(verbs::topo::Args),
 }
@@ -40,6 +42,7 @@ fn main() {
         Verb::Export(args) => verbs::export::run(args),
         Verb::Place(args) => verbs::place::run(args),
         Verb::Run(args) => verbs::run::run(args),
+        Verb::Diff(args) => verbs::diff::run(args),
         Verb::Tune(args) => verbs::tune::run(args),
         Verb::Topo(args) => verbs::topo::run(args),
     };

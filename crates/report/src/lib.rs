@@ -48,5 +48,5 @@ pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use levels::LevelShare;
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
 pub use page::page;
-pub use text::{TextStyle, text};
+pub use text::{TextStyle, difference_text, text};
 pub use verdict::{Shape, Verdict};

@@ -3,6 +3,7 @@
 //! Plain text with optional ANSI colours; no cursor movement, so that it can be piped. Long lists
 //! are cut and say so. Neighbours: `findings` supplies everything, `table` lays out columns.
 
+mod difference;
 mod lines;
 mod processes;
 mod style;
@@ -16,6 +17,7 @@ use profile::Profile;
 use std::fmt::{self, Write};
 use style::printable;
 
+pub use difference::difference_text;
 pub use style::TextStyle;
 
 /// Most threads, pairs that are listed.

@@ -1,11 +1,11 @@
 //! `threadtalk place`: matrix or profile and machine in, plan out.
 
 use super::topo;
+use crate::input;
 use anyhow::Context;
-use placement::{Effort, Placement, Plan, PolicyKind, Request, Tasks, matrix_from_csv, place};
+use placement::{Effort, Placement, Plan, PolicyKind, Request, Tasks, place};
 use profile::Profile;
 use std::fmt::Write as _;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use topology::{Costs, Hierarchy, Topology};
 use types::{CommMatrix, ThreadIdentity};
@@ -82,19 +82,7 @@ fn read_input(path: &Path) -> anyhow::Result<Threads> {
     if path.is_dir() {
         return Ok(from_profile(&Profile::load(path)?));
     }
-    let from_stdin = path.as_os_str() == "-";
-    let name = if from_stdin { "stdin".into() } else { format!("'{}'", path.display()) };
-    let mut text = Vec::new();
-    let read = match from_stdin {
-        true => std::io::stdin().read_to_end(&mut text),
-        false => std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut text)),
-    };
-    read.with_context(|| {
-        format!("cannot read {name}; name a profile folder (NAME.tt) or a CSV matrix")
-    })?;
-    let matrix = matrix_from_csv(&String::from_utf8_lossy(&text))
-        .with_context(|| format!("{name} is not a communication matrix"))?;
-    Ok(from_matrix(&matrix))
+    Ok(from_matrix(&input::matrix(path)?))
 }
 
 fn from_matrix(matrix: &CommMatrix) -> Threads {

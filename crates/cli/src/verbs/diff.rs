@@ -1,0 +1,97 @@
+//! `threadtalk diff`: what differs between two runs.
+
+use crate::input;
+use crate::output::Output;
+use analysis::{Difference, Run, difference};
+use anyhow::{Context, anyhow, bail};
+use profile::Profile;
+use report::{TextStyle, difference_text};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use types::CommMatrix;
+
+/// Compare two profiles or matrices: who talks differently, and on which lines of memory
+///
+/// Both matrices are brought to a maximum of 100 and compared cell by cell: the mean squared error is
+/// 0 when they have the same shape, whatever their amounts, and at most 8750 with 8 threads, 9844 with
+/// 64. Threads of two profiles are matched by start routine and creator, so that a helper thread more
+/// or a new build does no harm; those of CSV matrices by number.
+///
+/// With --threshold the exit code is 1 when the error is larger.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A profile folder (NAME.tt), a square CSV matrix of non-negative integers, or - for one on stdin
+    a: PathBuf,
+    /// What to compare it with
+    b: PathBuf,
+    /// Exit with 1 when the mean squared error is larger than this
+    #[arg(long, value_name = "MSE", value_parser = threshold)]
+    threshold: Option<f64>,
+    /// Print the difference as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Exit code of a difference beyond the threshold.
+const BEYOND: i32 = 1;
+
+fn threshold(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
+        _ => Err("write a mean squared error, a number from 0 to 10000".into()),
+    }
+}
+
+/// One of the inputs.
+enum Input {
+    Profile(Box<Profile>),
+    Matrix(CommMatrix),
+}
+
+impl Input {
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        match path.is_dir() {
+            true => Ok(Input::Profile(Box::new(Profile::load(path)?))),
+            false => Ok(Input::Matrix(input::matrix(path)?)),
+        }
+    }
+
+    fn run(&self) -> Run<'_> {
+        match self {
+            Input::Profile(profile) => Run::Profile(profile),
+            Input::Matrix(matrix) => Run::Matrix(matrix),
+        }
+    }
+}
+
+/// Runs the verb; returns the process's exit code.
+pub fn run(args: Args) -> anyhow::Result<i32> {
+    if args.a.as_os_str() == "-" && args.b.as_os_str() == "-" {
+        bail!("only one of the two can be read from stdin; name a file for the other");
+    }
+    let (a, b) = (Input::read(&args.a)?, Input::read(&args.b)?);
+    let names = [args.a.display().to_string(), args.b.display().to_string()];
+    let found = difference(&a.run(), &b.run())
+        .with_context(|| format!("cannot compare '{}' with '{}'", names[0], names[1]))?;
+    print(&found, &names, args.json)?;
+    let beyond = args.threshold.is_some_and(|threshold| found.mse > threshold);
+    Ok(if beyond { BEYOND } else { 0 })
+}
+
+fn print(found: &Difference, names: &[String; 2], json: bool) -> anyhow::Result<()> {
+    let mut out = Output::stdout();
+    let (colour, width) = (out.wants_colour(), out.width());
+    let text = match json {
+        true => serde_json::to_string_pretty(found)? + "\n",
+        false => {
+            let style = TextStyle { colour, width, lines: None };
+            difference_text(found, [&names[0], &names[1]], style)
+        }
+    };
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(anyhow!(error)).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,185 @@
+//! What differs between two runs, in the terminal.
+
+use super::heading;
+use super::style::{TextStyle, printable};
+use crate::numbers::{grouped, percent, short};
+use crate::table::{Align, Table};
+use analysis::{CellChange, Difference, LineChange, Side};
+use std::fmt::{self, Write};
+
+/// Most cells and lines that are listed.
+const SHOWN: usize = 10;
+/// Cells that differ by less than this share of the largest are not worth a row.
+const WORTH: f64 = 1.0;
+
+/// The difference as text; `names` are those of A and of B.
+pub fn difference_text(found: &Difference, names: [&str; 2], style: TextStyle) -> String {
+    let mut out = String::new();
+    write(&mut out, found, names, style).expect("writing to a String cannot fail");
+    out
+}
+
+fn write(out: &mut String, found: &Difference, names: [&str; 2], style: TextStyle) -> fmt::Result {
+    let share = if found.mse_most > 0.0 { found.mse / found.mse_most } else { 0.0 };
+    let headline = match found.mse == 0.0 {
+        true => format!("The matrices of {} have the same shape.", threads(found.threads)),
+        false => format!(
+            "The matrices of {} differ by a mean squared error of {}, {} of the largest possible.",
+            threads(found.threads),
+            error(found.mse),
+            percent(share)
+        ),
+    };
+    writeln!(out, "{}\n", style.bold(&style.wrap(&headline, "")))?;
+    for (letter, name) in ["A", "B"].iter().zip(names) {
+        writeln!(out, "  {letter}: {}", printable(name))?;
+    }
+    write!(out, "{}", sides(found, style))?;
+    write_cells(out, found, style)?;
+    if let Some(lines) = &found.lines {
+        write_lines(out, lines, style)?;
+    }
+    for (letter, side) in [("A", &found.a), ("B", &found.b)] {
+        if !side.left_out.is_empty() {
+            let ids: Vec<String> = side.left_out.iter().take(8).map(|t| format!("T{t}")).collect();
+            let text = format!(
+                "Left out, hardly communicating and without a counterpart: {} of {letter}{}.",
+                ids.join(", "),
+                if side.left_out.len() > 8 { " and others" } else { "" }
+            );
+            writeln!(out, "\n{}", style.wrap(&text, ""))?;
+        }
+    }
+    for note in &found.notes {
+        writeln!(out, "\n{}", style.wrap(note, ""))?;
+    }
+    Ok(())
+}
+
+/// An error, with decimals where it is small.
+fn error(mse: f64) -> String {
+    match mse {
+        large if large >= 10.0 => grouped(large.round() as u64),
+        small if small >= 0.01 => format!("{small:.2}"),
+        _ => "less than 0.01".into(),
+    }
+}
+
+fn threads(count: usize) -> String {
+    if count == 1 { "1 thread".into() } else { format!("{} threads", grouped(count as u64)) }
+}
+
+fn sides(found: &Difference, style: TextStyle) -> Table {
+    let columns = [("", Align::Left), ("A", Align::Right), ("B", Align::Right)];
+    let mut table = Table::new(&columns).within(style.width);
+    let mut row = |name: &str, value: &dyn Fn(&Side) -> String| {
+        table.row(vec![name.into(), value(&found.a), value(&found.b)]);
+    };
+    row("events", &|side| grouped(side.events));
+    if found.a.ratio.is_some() || found.b.ratio.is_some() {
+        let ratio = |side: &Side| side.ratio.map_or("unknown".into(), |r| short(r * 1e3));
+        row("events per thousand accesses", &ratio);
+    }
+    row("heterogeneity C_H", &|side| format!("{:.0}", side.heterogeneity));
+    row("balance C_B", &|side| format!("{:.0} %", side.balance));
+    row("pattern", &|side| format!("{} ({})", side.pattern.name(), percent(side.confidence)));
+    table
+}
+
+fn write_cells(out: &mut String, found: &Difference, style: TextStyle) -> fmt::Result {
+    let worth = |cell: &&CellChange| (cell.normalised[0] - cell.normalised[1]).abs() >= WORTH;
+    let cells: Vec<&CellChange> = found.cells.iter().filter(worth).collect();
+    if cells.is_empty() {
+        return Ok(());
+    }
+    heading(out, style, "Who talks differently")?;
+    let mut table = Table::new(&[
+        ("from → to", Align::Left),
+        ("events in A", Align::Right),
+        ("in B", Align::Right),
+        ("of the largest in A", Align::Right),
+        ("in B", Align::Right),
+    ])
+    .within(style.width);
+    for cell in cells.iter().take(SHOWN) {
+        table.row(vec![
+            pair(cell),
+            grouped(cell.events[0]),
+            grouped(cell.events[1]),
+            percent(cell.normalised[0] / 100.0),
+            percent(cell.normalised[1] / 100.0),
+        ]);
+    }
+    write!(out, "{table}")?;
+    super::more(out, cells.len(), SHOWN, "cells", "--json")
+}
+
+/// `T1 → T2`; where threads have other numbers in B, those in brackets.
+fn pair(cell: &CellChange) -> String {
+    let ([from, from_b], [to, to_b]) = (cell.from, cell.to);
+    match (from, to) == (from_b, to_b) {
+        true => format!("T{from} → T{to}"),
+        false => format!("T{from} → T{to} (in B T{from_b} → T{to_b})"),
+    }
+}
+
+fn write_lines(out: &mut String, lines: &[LineChange], style: TextStyle) -> fmt::Result {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    heading(out, style, "Lines of memory that changed")?;
+    let mut table = Table::new(&[
+        ("memory", Align::Left),
+        ("events in A", Align::Right),
+        ("in B", Align::Right),
+        ("false sharing in A", Align::Right),
+        ("in B", Align::Right),
+    ])
+    .within(style.width);
+    for line in lines.iter().take(SHOWN) {
+        let object = match line.object.as_str() {
+            "" => format!("{} without a name", line.region),
+            object => object.into(),
+        };
+        table.row(vec![
+            printable(&object),
+            grouped(line.events[0]),
+            grouped(line.events[1]),
+            grouped(line.false_sharing[0]),
+            grouped(line.false_sharing[1]),
+        ]);
+    }
+    write!(out, "{table}")?;
+    super::more(out, lines.len(), SHOWN, "lines", "--json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::shared;
+    use analysis::{Run, difference};
+
+    const PLAIN: TextStyle = TextStyle { colour: false, width: 80, lines: None };
+
+    #[test]
+    fn false_sharing_that_was_removed_word_for_word() {
+        let before = shared();
+        let mut after = before.clone();
+        // The counters have lines of their own now.
+        after.comm.retain(|row| row.sharing != types::Sharing::False);
+        after.lines.retain(|line| line.raw_false == 0);
+        let found = difference(&Run::Profile(&before), &Run::Profile(&after)).unwrap();
+        let text = difference_text(&found, ["before.tt", "after.tt"], PLAIN);
+        assert_eq!(text, include_str!("expected_difference.txt"));
+        assert!(text.lines().all(|line| line.chars().count() <= 80));
+    }
+
+    #[test]
+    fn no_difference_is_one_sentence_and_the_numbers() {
+        let profile = shared();
+        let found = difference(&Run::Profile(&profile), &Run::Profile(&profile)).unwrap();
+        let text = difference_text(&found, ["a.tt", "b.tt"], PLAIN);
+        assert!(text.starts_with("The matrices of 5 threads have the same shape.\n"), "{text}");
+        assert!(!text.contains("differently") && !text.contains("changed"), "{text}");
+    }
+}
