@@ -1,8 +1,8 @@
 //! Which process of a recording a verb looks at: a profile holds the first process, which is often a
 //! shell or a launcher, and in folders below it those that were started by it.
 //!
-//! Neighbours: `profile::ProcessRow` lists the processes; `verbs/report.rs` shows the one that talks
-//! most, `verbs/record.rs` names it.
+//! Neighbours: `profile::ProcessRow` lists the processes; `verbs/report.rs` shows and
+//! `verbs/diff.rs` compares the one that talks most, `verbs/record.rs` names it.
 
 use anyhow::{anyhow, bail};
 use profile::{Counted, Meta, Profile};

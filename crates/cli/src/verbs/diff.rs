@@ -1,7 +1,7 @@
 //! `threadtalk diff`: what differs between two runs.
 
-use crate::input;
 use crate::output::Output;
+use crate::{family, input};
 use analysis::{Difference, Run, difference};
 use anyhow::{Context, anyhow, bail};
 use profile::Profile;
@@ -16,6 +16,9 @@ use types::CommMatrix;
 /// 0 when they have the same shape, whatever their amounts, and at most 8750 with 8 threads, 9844 with
 /// 64. Threads of two profiles are matched by start routine and creator, so that a helper thread more
 /// or a new build does no harm; those of CSV matrices by number.
+///
+/// Of a profile with several processes the one that talks most is compared; name a folder in its
+/// processes/ for another one.
 ///
 /// With --threshold the exit code is 1 when the error is larger.
 #[derive(clap::Args)]
@@ -51,7 +54,7 @@ enum Input {
 impl Input {
     fn read(path: &Path) -> anyhow::Result<Self> {
         match path.is_dir() {
-            true => Ok(Input::Profile(Box::new(Profile::load(path)?))),
+            true => Ok(Input::Profile(Box::new(family::load(path, None)?.profile))),
             false => Ok(Input::Matrix(input::matrix(path)?)),
         }
     }
