@@ -135,10 +135,6 @@ fn latency_ns(level: &Level, hierarchy: &Hierarchy, topology: &Topology) -> f64 
 
 /// Mean NUMA distance between CPUs that `level` splits and the levels above do not.
 fn mean_distance(level: &Level, hierarchy: &Hierarchy, topology: &Topology) -> Option<f64> {
-    let nodes = topology.numa_nodes.len();
-    if topology.numa_distances.len() != nodes * nodes || nodes < 2 {
-        return None;
-    }
     let at = hierarchy.levels.iter().position(|l| l == level)?;
     let node: Vec<Option<usize>> = hierarchy.pus.iter().map(|&pu| node_of(topology, pu)).collect();
     let (mut sum, mut pairs) = (0.0, 0.0);
@@ -147,13 +143,25 @@ fn mean_distance(level: &Level, hierarchy: &Hierarchy, topology: &Topology) -> O
     for &a in &firsts {
         for &b in firsts.iter().filter(|&&b| b != a && hierarchy.common(a, b) == at) {
             let (Some(from), Some(to)) = (node[a], node[b]) else { continue };
-            if from != to {
-                sum += topology.numa_distances[from * nodes + to] as f64;
+            if let Some(distance) = distance(topology, from, to).filter(|_| from != to) {
+                sum += distance;
                 pairs += 1.0;
             }
         }
     }
     (pairs > 0.0 && sum > 0.0).then(|| sum / pairs)
+}
+
+/// Distance from the processors of a node to another's memory, 10 being local: by the firmware's
+/// latencies where it gives both, else as it gives distances.
+fn distance(topology: &Topology, from: usize, to: usize) -> Option<f64> {
+    let at = from * topology.numa_nodes.len() + to;
+    let own = from * topology.numa_nodes.len() + from;
+    let latency = |at: usize| topology.numa_latencies.get(at).copied().filter(|ns| *ns > 0);
+    if let (Some(local), Some(remote)) = (latency(own), latency(at)) {
+        return Some(10.0 * remote as f64 / local as f64);
+    }
+    topology.numa_distances.get(at).map(|distance| *distance as f64)
 }
 
 /// The first NUMA node at or above a PU.

@@ -4,7 +4,7 @@
 //! with the cpuset) and marked. Neighbours: `model.rs` owns the result, `sysfs.rs` is the fallback.
 
 use crate::model::{NumaNode, Object, ObjectId, ObjectKind, Pu, Source, Topology};
-use crate::{TopologyError, xml};
+use crate::{TopologyError, memory, xml};
 use hwlocality::cpu::cpuset::CpuSet as HwlocSet;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
@@ -109,11 +109,13 @@ fn convert(loaded: &Loaded, source: Source) -> Option<Topology> {
         pus: Vec::new(),
         numa_nodes: Vec::new(),
         numa_distances: Vec::new(),
+        numa_latencies: Vec::new(),
         source,
         model: String::new(),
         xml: loaded.export_xml(XMLExportFlags::empty()).ok()?.to_string(),
     };
     add_numa_nodes(&mut topology, loaded);
+    memory::add(&mut topology, loaded);
     add_object(&mut topology, loaded.root_object(), None, loaded)?;
     for (index, pu) in topology.pus.iter().enumerate() {
         if pu.logical as usize != index {
@@ -208,7 +210,7 @@ fn add_numa_nodes(topology: &mut Topology, loaded: &Loaded) {
         };
         let logical = node.logical_index() as u32;
         let os = node.os_index().map_or(logical, |os| os as u32);
-        topology.numa_nodes.push(NumaNode { logical, os, bytes });
+        topology.numa_nodes.push(NumaNode { logical, os, bytes, ..NumaNode::default() });
     }
     let nodes = topology.numa_nodes.len();
     let kind = Some(DistancesKind::MEANS_LATENCY);

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `model.rs` | [`Topology`]: plain data, a tree of objects with logical (L#) and OS (P#) numbers |
 //! | `hwloc.rs` | fills the model from libhwloc: this machine, XML, synthetic strings |
+//! | `memory.rs` | latency and bandwidth of memory, where the firmware gives them |
 //! | `sysfs.rs`, `xml.rs` | fills it from `/sys` when hwloc finds nothing, and exports that as XML |
 //! | `hierarchy.rs` | [`Hierarchy`]: the levels at which the allowed part of the tree branches |
 //! | `costs.rs`, `latencies.rs` | [`Costs`]: what it costs to communicate across each of them |
@@ -21,6 +22,7 @@ mod hierarchy;
 mod hwloc;
 mod latencies;
 mod measured;
+mod memory;
 mod model;
 mod sysfs;
 mod xml;

@@ -92,12 +92,16 @@ pub struct Pu {
 }
 
 /// Memory local to some CPUs.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NumaNode {
     pub logical: u32,
     pub os: u32,
     /// Local memory, bytes; 0 when unknown.
     pub bytes: u64,
+    /// Latency of an access from its own processors, ns, as the firmware gives it.
+    pub latency_ns: Option<u64>,
+    /// Bandwidth for its own processors, MiB/s, as the firmware gives it.
+    pub bandwidth_mib: Option<u64>,
 }
 
 /// Where a topology comes from.
@@ -125,6 +129,9 @@ pub struct Topology {
     /// Relative distances between NUMA nodes as the firmware gives them (10 = local), row-major by
     /// logical number; empty when unknown.
     pub numa_distances: Vec<u64>,
+    /// Latencies of memory as the firmware gives them, ns: from the processors of a node (row) to the
+    /// memory of another, row-major by logical number; 0 for an unknown one, empty when all are.
+    pub numa_latencies: Vec<u64>,
     pub source: Source,
     /// Processor model; may be empty.
     pub model: String,

@@ -41,6 +41,7 @@ pub fn read(root: &Path, mask: &CpuSet) -> Result<Topology, TopologyError> {
         pus: Vec::new(),
         numa_nodes,
         numa_distances: Vec::new(),
+        numa_latencies: Vec::new(),
         source: Source::Sysfs,
         model: String::new(),
         xml: String::new(),
@@ -50,7 +51,7 @@ pub fn read(root: &Path, mask: &CpuSet) -> Result<Topology, TopologyError> {
     nest(&mut groups);
     add(&mut topology, machine, groups, None, mask);
     if topology.objects.iter().all(|o| o.numa.is_empty()) {
-        topology.numa_nodes = vec![NumaNode { logical: 0, os: 0, bytes: 0 }];
+        topology.numa_nodes = vec![NumaNode::default()];
         topology.objects[0].numa = vec![0];
     }
     number(&mut topology);
@@ -91,7 +92,12 @@ fn numa(system: &Path, online: &CpuSet) -> (Vec<NumaNode>, Vec<Group>) {
         let kib = total.split_whitespace().rev().nth(1).and_then(|n| n.parse::<u64>().ok());
         let logical = nodes.len();
         let bytes = kib.unwrap_or(0) * 1024;
-        nodes.push(NumaNode { logical: logical as u32, os: os as u32, bytes });
+        nodes.push(NumaNode {
+            logical: logical as u32,
+            os: os as u32,
+            bytes,
+            ..NumaNode::default()
+        });
         let mut group = Group::new(ObjectKind::Group, None, cpus);
         group.numa.push(logical);
         groups.push(group);

@@ -149,8 +149,15 @@ fn tree(out: &mut String, machine: &Topology, id: ObjectId, indent: usize) {
     let _ = writeln!(out, "{:indent$}{}", "", words.join(" + "));
     for &node in &at.numa {
         let node = &machine.numa_nodes[node];
-        let size = if node.bytes > 0 { format!(" ({})", size(node.bytes)) } else { String::new() };
-        let _ = writeln!(out, "{:indent$}  NUMA node L#{} P#{}{size}", "", node.logical, node.os);
+        let known = [
+            (node.bytes > 0).then(|| size(node.bytes)),
+            node.latency_ns.map(|ns| format!("{ns} ns")),
+            node.bandwidth_mib.map(|mib| format!("{}/s", size(mib << 20))),
+        ];
+        let known: Vec<String> = known.into_iter().flatten().collect();
+        let known =
+            if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) };
+        let _ = writeln!(out, "{:indent$}  NUMA node L#{} P#{}{known}", "", node.logical, node.os);
     }
     for &child in &at.children {
         tree(out, machine, child, indent + 2);
@@ -210,7 +217,15 @@ fn as_json(machine: &Topology, costs: &Costs) -> Value {
     let nodes: Vec<Value> = machine
         .numa_nodes
         .iter()
-        .map(|n| json!({ "logical": n.logical, "os": n.os, "bytes": n.bytes }))
+        .map(|n| {
+            json!({
+                "logical": n.logical,
+                "os": n.os,
+                "bytes": n.bytes,
+                "latency_ns": n.latency_ns,
+                "bandwidth_mib": n.bandwidth_mib,
+            })
+        })
         .collect();
     json!({
         "machine": machine.describe(),
