@@ -157,6 +157,8 @@ fn saved(scratch: &Scratch, name: &str, workers: u32, helpers: u32) -> String {
         exit_code: Some(0),
         exit_signal: None,
         cache_flushes: 0,
+        blocks: 0,
+        blocks_stored: 0,
         processes: Vec::new(),
     };
     let path: PathBuf = scratch.join(&format!("{name}.tt"));
