@@ -280,6 +280,8 @@ mod tests {
             exit_code: Some(0),
             exit_signal: None,
             cache_flushes: 0,
+            blocks: 0,
+            blocks_stored: 0,
             processes: vec![],
         };
         let mut profile = Profile::new(meta, threads, comm);
