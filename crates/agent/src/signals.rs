@@ -9,6 +9,8 @@
 //! Neighbours: `stubs.rs` (`tt_signal_entry`), `engine::recovery`, the deliver trampoline of
 //! `engine::cache`.
 
+mod alternate;
+
 use crate::dispatch::runtime;
 use crate::filter::{self, Answer};
 use crate::stubs::{self, Frame};
@@ -106,7 +108,12 @@ impl Context {
     const GENERAL: [usize; 16] = [18, 19, 17, 16, 20, 15, 14, 13, 5, 6, 7, 8, 9, 10, 11, 12];
     const RIP: usize = 21;
     const FLAGS: usize = 22;
+    const FLOATING_POINT: usize = 28;
     const MASK: usize = 37;
+    /// The program's stack for handlers, as it was when the signal came.
+    const STACK: usize = 2;
+    const STACK_FLAGS: usize = 3;
+    const STACK_BYTES: usize = 4;
 
     fn get(&self, word: usize) -> u64 {
         // SAFETY: within the kernel's frame.
@@ -169,7 +176,6 @@ fn frame_for(
     page: u64,
 ) -> *mut u64 {
     const WORDS: usize = Context::MASK + 1;
-    const FLOATING_POINT: usize = 28;
     const RESUME_DIRECTION_TRAP: u64 = 0x1_0500;
     // SAFETY: the calling thread's page; the room is larger than the frame and in no other use.
     let frame = unsafe {
@@ -189,7 +195,7 @@ fn frame_for(
     new.set(Context::RIP, target);
     new.set(Context::MASK, mask);
     // As at the start of a handler.
-    new.set(FLOATING_POINT, 0);
+    new.set(Context::FLOATING_POINT, 0);
     frame
 }
 
@@ -233,6 +239,11 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
         } else if is_agent_code(registers.pc) {
             return defer(signal, info, &mut context, page);
         }
+        const RSP: usize = 4;
+        let moved = alternate::make_room(&mut context, registers.general[RSP]);
+        let info = info as u64 - moved;
+        // SAFETY: the calling thread's page.
+        unsafe { thread::set_field(page, control::FRAME_MOVED, moved) };
         count_returned_call(&registers, page);
         let mut runtime = runtime();
         if runtime.contains(registers.pc) {
@@ -243,7 +254,7 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
         reset_once(slot, &action);
         let target = runtime.resolve(None, action.handler, page);
         if may_not_set_mask() {
-            let call = (signal, info as u64);
+            let call = (signal, info);
             return Decision::sigreturn(frame_for(&context, call, target, mask, page));
         }
         // SAFETY: as above.

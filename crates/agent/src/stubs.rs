@@ -456,7 +456,7 @@ assembly!(
 // Signals: rdi = number, rsi = siginfo, rdx = ucontext, the return address is the program's restorer.
 // All signals are blocked. tt_signal decides: 0 = back to what was interrupted, 1 = run the handler
 // natively (address in rdx), 2 = go on at gs:TARGET in the cache, by way of gs:DELIVER, 3 = go on as the
-// frame in rdx says.
+// frame in rdx says. In case 2 the frame has been moved down by gs:FRAME_MOVED bytes.
 assembly!(
     ".globl tt_signal_entry",
     ".hidden tt_signal_entry",
@@ -505,6 +505,10 @@ assembly!(
     "3:",
     "cmp eax, 3",
     "je 4f",
+    "mov rax, gs:[{FRAME_MOVED}]",
+    "sub rsp, rax",
+    "sub rsi, rax",
+    "sub rdx, rax",
     "xor eax, eax",
     "jmp gs:[{DELIVER}]",
     "4:",
@@ -518,5 +522,6 @@ assembly!(
     SELF = const SELF,
     SIGMASK = const SIGMASK - control::PAGE,
     SIGNAL_STACK = const SIGNAL_STACK,
+    FRAME_MOVED = const control::FRAME_MOVED,
     DELIVER = const DELIVER,
 );

@@ -79,6 +79,8 @@ pub const ENTERED: i32 = PAGE + 304;
 pub const RETURNS: i32 = PAGE + 312;
 pub const RETURN_FRAME: i32 = PAGE + 320;
 pub const RETURN_PC: i32 = PAGE + 328;
+/// By how many bytes the frame of the signal that is being delivered has been moved down.
+pub const FRAME_MOVED: i32 = PAGE + 336;
 
 /// Loads executed.
 pub const LOADS: i32 = PAGE + 1024;

@@ -72,6 +72,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("element_faults", &[]),
     ("cancel", &[]),
     ("signal_storm", &[]),
+    ("alternate_stack", &[]),
     ("rseq", &[]),
     ("asm_flags", &[]),
     ("debugger", &[]),
