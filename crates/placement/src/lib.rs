@@ -34,4 +34,4 @@ pub use place::{PlaceError, Placement, Request, place};
 pub use plan::{Baselines, PLAN_VERSION, Plan, PlanError, PlanIdentity, PlanSlot};
 pub use policies::{PolicyKind, UnknownPolicy};
 pub use solver::{Effort, UnknownEffort};
-pub use tasks::Tasks;
+pub use tasks::{Moment, Tasks};

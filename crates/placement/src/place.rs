@@ -39,7 +39,7 @@ pub enum PlaceError {
 pub struct Placement {
     pub policy: PolicyKind,
     pub seed: u64,
-    /// For each thread the logical number of its PU.
+    /// For each thread the logical number of its PU; empty when nothing is bound (`os`).
     pub pu_logical: Vec<u32>,
     /// For each thread the OS number of its PU.
     pub pu_os: Vec<u32>,
@@ -89,7 +89,7 @@ pub fn place(
         seed,
         pu_logical: pus.iter().map(|&pu| hierarchy.pus[pu]).collect(),
         pu_os: pus.iter().map(|&pu| hierarchy.os[pu]).collect(),
-        cost: price(&pus),
+        cost: if pus.is_empty() { random_expectation(tasks, &tree) } else { price(&pus) },
         baselines: Baselines {
             compact: price(&compact),
             scatter: price(&scatter),

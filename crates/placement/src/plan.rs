@@ -5,6 +5,7 @@
 //! newer version is refused. Neighbours: `place.rs` computes what stands here, `binding` applies it.
 
 use crate::place::Placement;
+use crate::policies::PolicyKind;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::Write;
@@ -143,7 +144,7 @@ impl Plan {
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.slots.is_empty() {
+        if self.slots.is_empty() && self.policy != PolicyKind::Os.name() {
             return Err("it places no thread".into());
         }
         let mut threads: Vec<u32> = self.slots.iter().map(|slot| slot.thread).collect();

@@ -1,10 +1,16 @@
 //! The policies: a trait, their names, and what they may look at. One file per policy.
 
+mod balance;
+mod balanced_locality;
+mod clusters;
 mod compact;
 mod complace;
+mod detloc;
+mod distance;
 mod eagermap;
 mod grouping;
 mod locality;
+mod os;
 mod scatter;
 #[cfg(feature = "scotch")]
 mod scotch;
@@ -32,7 +38,7 @@ pub struct Input<'a> {
 /// A way to place threads.
 pub trait Policy {
     /// For each thread the PU it goes to, as an index into [`Hierarchy::pus`]. The same input
-    /// always gives the same answer.
+    /// always gives the same answer. Empty when nothing is to be bound.
     fn place(&self, input: &Input<'_>) -> Vec<usize>;
 }
 
@@ -52,6 +58,18 @@ pub enum PolicyKind {
     /// Our solver.
     #[default]
     Locality,
+    /// The opposite of `locality` (Diener, 3.3.1.5).
+    Distance,
+    /// Communication spread evenly (Diener, 3.3.1.6).
+    Balance,
+    /// `locality` with a price on crowded memory nodes.
+    BalancedLocality,
+    /// Executed work spread evenly.
+    LoadBalance,
+    /// DeTLoc: pairs that talk at the same time on different nodes.
+    Detloc,
+    /// No binding at all: what the operating system does.
+    Os,
     /// The Scotch library, a reference to compare with.
     #[cfg(feature = "scotch")]
     Scotch,
@@ -77,6 +95,12 @@ impl PolicyKind {
         PolicyKind::Eagermap,
         PolicyKind::Treematch,
         PolicyKind::Locality,
+        PolicyKind::Distance,
+        PolicyKind::Balance,
+        PolicyKind::BalancedLocality,
+        PolicyKind::LoadBalance,
+        PolicyKind::Detloc,
+        PolicyKind::Os,
         #[cfg(feature = "scotch")]
         PolicyKind::Scotch,
     ];
@@ -95,6 +119,12 @@ impl PolicyKind {
             PolicyKind::Eagermap => "eagermap",
             PolicyKind::Treematch => "treematch",
             PolicyKind::Locality => "locality",
+            PolicyKind::Distance => "distance",
+            PolicyKind::Balance => "balance",
+            PolicyKind::BalancedLocality => "balanced-locality",
+            PolicyKind::LoadBalance => "load-balance",
+            PolicyKind::Detloc => "detloc",
+            PolicyKind::Os => "os",
             #[cfg(feature = "scotch")]
             PolicyKind::Scotch => "scotch",
         }
@@ -108,6 +138,12 @@ impl PolicyKind {
             PolicyKind::Eagermap => &eagermap::Eagermap,
             PolicyKind::Treematch => &treematch::Treematch,
             PolicyKind::Locality => &locality::Locality,
+            PolicyKind::Distance => &distance::Distance,
+            PolicyKind::Balance => &balance::Balance,
+            PolicyKind::BalancedLocality => &balanced_locality::BalancedLocality,
+            PolicyKind::LoadBalance => &balance::LoadBalance,
+            PolicyKind::Detloc => &detloc::Detloc,
+            PolicyKind::Os => &os::Os,
             #[cfg(feature = "scotch")]
             PolicyKind::Scotch => &scotch::Scotch,
         }

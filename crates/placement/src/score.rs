@@ -13,14 +13,15 @@ use std::cmp::Ordering;
 pub struct Score {
     /// Weighted sum over the groups that should be even of load².
     pub unevenness: i64,
-    /// Sum over unordered pairs of events · cost.
+    /// Sum over unordered pairs of events · cost, and what the tree asks for load² of its nodes.
     pub cost: f64,
 }
 
 impl Score {
     /// Of threads in slots.
     pub fn of(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> Self {
-        Self { unevenness: unevenness(tasks, tree, slots), cost: cost(tasks, tree, slots) }
+        let cost = cost(tasks, tree, slots) + crowding(tasks, tree, slots);
+        Self { unevenness: unevenness(tasks, tree, slots), cost }
     }
 
     /// Whether this is better than `other` by more than rounding.
@@ -42,6 +43,18 @@ pub fn cost(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> f64 {
         }
     }
     sum
+}
+
+/// Sum over the nodes of load² · price, where the tree has such prices.
+fn crowding(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> f64 {
+    let at_level = |(level, price): (usize, &f64)| {
+        let mut load = vec![0.0; tree.ranges(level).len()];
+        for (task, &slot) in slots.iter().enumerate() {
+            load[tree.node[level][slot]] += tasks.volume(task);
+        }
+        price * load.iter().map(|l| l * l).sum::<f64>()
+    };
+    tree.apart.iter().enumerate().filter(|e| *e.1 > 0.0).map(at_level).sum()
 }
 
 fn unevenness(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> i64 {

@@ -29,6 +29,11 @@ pub struct SlotTree {
     pub cost: Vec<f64>,
     /// What should be loaded evenly.
     pub even: Vec<Even>,
+    /// `apart[d]`: price of load² of each node at level d, added to the cost; empty for none. The load
+    /// of a node is the sum of its tasks' volumes.
+    pub apart: Vec<f64>,
+    /// The level whose nodes are the memory nodes; 0 when there is only one.
+    pub memory: usize,
     /// Only slots of the same shape may exchange what they hold; all 0 in a machine's own tree.
     pub shape: Vec<usize>,
 }
@@ -65,11 +70,15 @@ impl SlotTree {
         let pu: Vec<usize> = pus.iter().flat_map(|&pu| std::iter::repeat_n(pu, copies)).collect();
         let mut node = vec![vec![0; pu.len()]];
         let mut cost = Vec::new();
+        let mut memory = 0;
         for (level, &price) in hierarchy.levels.iter().zip(costs) {
             let part = renumber(pu.iter().map(|&pu| level.part[pu] as usize));
             if part != node[node.len() - 1] {
                 cost.push(price);
                 node.push(part);
+            }
+            if ["packages", "NUMA nodes"].contains(&level.between) {
+                memory = node.len() - 1;
             }
         }
         if copies > 1 {
@@ -82,7 +91,8 @@ impl SlotTree {
             cost.push(0.0);
         }
         let shape = vec![0; pu.len()];
-        Self { pu, node, cost, even: Vec::new(), shape }
+        let memory = memory.min(node.len() - 1);
+        Self { pu, node, cost, even: Vec::new(), apart: Vec::new(), memory, shape }
     }
 
     /// Number of slots.
@@ -93,6 +103,11 @@ impl SlotTree {
     /// Number of levels with nodes, the root's included.
     pub fn depth(&self) -> usize {
         self.node.len()
+    }
+
+    /// Number of nodes at a level.
+    pub fn parts(&self, level: usize) -> usize {
+        self.node[level].last().map_or(0, |last| last + 1)
     }
 
     /// Level of the closest common node of two different slots.

@@ -17,6 +17,21 @@ pub struct Tasks {
     neighbours: Vec<Vec<(usize, f64)>>,
     /// Whether a thread counts as load: 1 or 0.
     load: Vec<i64>,
+    /// Events of all pairs that a thread is part of.
+    volume: Vec<f64>,
+    /// How much each thread computes, in any unit.
+    work: Vec<f64>,
+    /// When which pair communicated.
+    moments: Vec<Moment>,
+}
+
+/// Communication of a pair of threads in a slice of time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Moment {
+    /// Middle of the slice, in any unit.
+    pub time: f64,
+    pub pair: (usize, usize),
+    pub events: f64,
 }
 
 impl From<&CommMatrix> for Tasks {
@@ -31,7 +46,7 @@ impl Tasks {
     pub(crate) fn from_weights(threads: usize, mut weight: Vec<f64>) -> Self {
         assert_eq!(weight.len(), threads * threads, "a square matrix");
         (0..threads).for_each(|i| weight[i * threads + i] = 0.0);
-        let neighbours = (0..threads)
+        let neighbours: Vec<Vec<(usize, f64)>> = (0..threads)
             .map(|i| {
                 let row = &weight[i * threads..(i + 1) * threads];
                 let mut list: Vec<(usize, f64)> =
@@ -40,7 +55,17 @@ impl Tasks {
                 list
             })
             .collect();
-        Self { threads, weight, neighbours, load: vec![1; threads] }
+        let sum = |list: &Vec<(usize, f64)>| list.iter().map(|e| e.1).sum();
+        let volume = neighbours.iter().map(sum).collect();
+        Self {
+            threads,
+            weight,
+            volume,
+            neighbours,
+            load: vec![1; threads],
+            work: vec![1.0; threads],
+            moments: Vec::new(),
+        }
     }
 
     /// Tells how much each thread computes, in any unit (loads plus stores, say). A thread that
@@ -51,11 +76,23 @@ impl Tasks {
         for (load, &work) in self.load.iter_mut().zip(work) {
             *load = i64::from(work as f64 >= most * IDLE_FRACTION);
         }
+        self.work = work.iter().map(|&work| work as f64).collect();
+        self
+    }
+
+    /// Tells when which pair communicated; for policies that look at time.
+    pub fn with_moments(mut self, moments: Vec<Moment>) -> Self {
+        self.moments = moments;
         self
     }
 
     pub(crate) fn with_load(mut self, load: Vec<i64>) -> Self {
         self.load = load;
+        self
+    }
+
+    pub(crate) fn with_volume(mut self, volume: Vec<f64>) -> Self {
+        self.volume = volume;
         self
     }
 
@@ -87,5 +124,28 @@ impl Tasks {
     /// Events of all unordered pairs.
     pub fn total(&self) -> f64 {
         self.weight.iter().sum::<f64>() / 2.0
+    }
+
+    /// Events of all pairs that `a` is part of: its entry in the communication vector of Diener's
+    /// thesis (3.3.1.6).
+    pub fn volume(&self, a: usize) -> f64 {
+        self.volume[a]
+    }
+
+    /// How much `a` computes; 1 for all when nothing is known.
+    pub fn work(&self, a: usize) -> f64 {
+        self.work[a]
+    }
+
+    /// When which pair communicated; empty when nothing is known.
+    pub fn moments(&self) -> &[Moment] {
+        &self.moments
+    }
+
+    /// The same threads with every pair's weight taken from the largest: who talked most talks least.
+    pub(crate) fn inverted(&self) -> Self {
+        let most = self.weight.iter().copied().fold(0.0, f64::max);
+        let weight = self.weight.iter().map(|w| most - w).collect();
+        Self { load: self.load.clone(), ..Self::from_weights(self.threads, weight) }
     }
 }

@@ -102,6 +102,11 @@ impl Tables<'_> {
                 let load: i64 =
                     (0..tasks.len()).filter(|t| set >> t & 1 == 1).map(|t| tasks.load(t)).sum();
                 score.unevenness += weight * load * load;
+                if let Some(price) = self.tree.apart.get(level) {
+                    let members = (0..tasks.len()).filter(|t| set >> t & 1 == 1);
+                    let volume: f64 = members.map(|t| tasks.volume(t)).sum();
+                    score.cost += price * volume * volume;
+                }
             }
             best.push(table);
         }

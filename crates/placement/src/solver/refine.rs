@@ -74,6 +74,9 @@ pub struct State<'a> {
     here: Vec<f64>,
     /// Load of each group, for each of the tree's groupings.
     load: Vec<Vec<i64>>,
+    /// Volume below each node and of each task; empty where the tree has no price for it.
+    crowd: Vec<f64>,
+    volume: Vec<f64>,
 }
 
 impl<'a> State<'a> {
@@ -103,6 +106,7 @@ impl<'a> State<'a> {
         let step = tree.cost.windows(2).map(|c| c[1] - c[0]).collect();
         let loads = |even: &Even| crate::score::loads(tasks, &even.group, slots);
         let load = tree.even.iter().map(loads).collect();
+        let (crowd, volume) = crowds(tasks, tree, slots, &above, nodes);
         let largest = tree.cost.iter().fold(0.0, |a: f64, &b| a.max(b));
         let rounding = tasks.total() * largest * 1e-12;
         let (slot, here) = (slots.to_vec(), vec![0.0; tasks.len()]);
@@ -120,6 +124,8 @@ impl<'a> State<'a> {
             step,
             here,
             load,
+            crowd,
+            volume,
         };
         (0..tasks.len()).for_each(|task| state.here[task] = state.price(task, state.slot[task]));
         state
@@ -163,7 +169,7 @@ impl<'a> State<'a> {
                 cost += 2.0 * weight * (self.tree.cost_between(a, b) - beside);
             }
         }
-        Delta { unevenness: self.unevenness_delta(a, b), cost }
+        Delta { unevenness: self.unevenness_delta(a, b), cost: cost + self.crowding_delta(a, b) }
     }
 
     fn load_of(&self, task: usize) -> i64 {
@@ -183,6 +189,27 @@ impl<'a> State<'a> {
             }
         };
         self.tree.even.iter().zip(&self.load).map(change).sum()
+    }
+
+    fn volume_of(&self, task: usize) -> f64 {
+        if task == EMPTY { 0.0 } else { self.volume[task] }
+    }
+
+    /// Change of Σ price · load² when slots `a` and `b` exchange what they hold.
+    fn crowding_delta(&self, a: usize, b: usize) -> f64 {
+        if self.crowd.is_empty() {
+            return 0.0;
+        }
+        let moved = self.volume_of(self.held[a]) - self.volume_of(self.held[b]);
+        let nodes = self.above(a).iter().zip(self.above(b)).zip(&self.tree.apart[1..]);
+        let change = |((&from, &to), price): ((&u32, &u32), &f64)| match from == to {
+            true => 0.0,
+            false => {
+                let (from, to) = (self.crowd[from as usize], self.crowd[to as usize]);
+                price * 2.0 * moved * (to - from + moved)
+            }
+        };
+        nodes.map(change).sum()
     }
 
     /// Change when slots `a` and `b` exchange what they hold.
@@ -238,7 +265,9 @@ impl<'a> State<'a> {
                 known = (leaf, self.price(task, b));
             }
             // An exchange from which only the other one gains is found from its side.
-            let gains = known.1 < self.here[task] || self.unevenness_delta(a, b) < 0;
+            let gains = known.1 < self.here[task]
+                || self.unevenness_delta(a, b) < 0
+                || self.crowding_delta(a, b) < 0.0;
             if !gains || !self.may_swap(a, b) {
                 continue;
             }
@@ -258,6 +287,13 @@ impl<'a> State<'a> {
         for (Even { group, .. }, load) in self.tree.even.iter().zip(&mut self.load) {
             load[group[a]] -= moved;
             load[group[b]] += moved;
+        }
+        if !self.crowd.is_empty() {
+            let moved = self.volume_of(t) - self.volume_of(u);
+            for level in 0..self.levels {
+                self.crowd[self.above[a * self.levels + level] as usize] -= moved;
+                self.crowd[self.above[b * self.levels + level] as usize] += moved;
+            }
         }
         self.relocate(t, a, b);
         self.relocate(u, b, a);
@@ -325,6 +361,27 @@ impl<'a> State<'a> {
         }
         improved
     }
+}
+
+/// Volume below each node and of each task; empty where the tree has no price for it.
+fn crowds(
+    tasks: &Tasks,
+    tree: &SlotTree,
+    slots: &[usize],
+    above: &[u32],
+    nodes: usize,
+) -> (Vec<f64>, Vec<f64>) {
+    if tree.apart.is_empty() {
+        return (Vec::new(), Vec::new());
+    }
+    let volume: Vec<f64> = (0..tasks.len()).map(|task| tasks.volume(task)).collect();
+    let mut crowd = vec![0.0; nodes];
+    let levels = tree.depth() - 1;
+    for (task, &slot) in slots.iter().enumerate() {
+        let nodes = &above[slot * levels..(slot + 1) * levels];
+        nodes.iter().for_each(|&node| crowd[node as usize] += volume[task]);
+    }
+    (crowd, volume)
 }
 
 /// For each slot the first slot of its node at `level`, and the one behind the last.

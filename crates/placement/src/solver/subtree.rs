@@ -73,6 +73,8 @@ fn tree_above(tree: &SlotTree, level: usize) -> SlotTree {
         node: tree.node[..level].iter().map(at_nodes).collect(),
         cost: tree.cost[..level].to_vec(),
         even: tree.even.iter().filter(within_one).map(coarse).collect(),
+        apart: tree.apart.iter().take(level).copied().collect(),
+        memory: tree.memory.min(level - 1),
         shape: shapes(tree, level),
     }
 }
@@ -83,11 +85,13 @@ fn tasks_of_nodes(tasks: &Tasks, tree: &SlotTree, level: usize, slots: &[usize])
     let count = tree.ranges(level).len();
     let mut weight = vec![0.0; count * count];
     let mut load = vec![0; count];
+    let mut volume = vec![0.0; count];
     for a in 0..tasks.len() {
         load[node[a]] += tasks.load(a);
+        volume[node[a]] += tasks.volume(a);
         for &(b, w) in tasks.neighbours(a).iter().filter(|&&(b, _)| node[b] != node[a]) {
             weight[node[a] * count + node[b]] += w;
         }
     }
-    Tasks::from_weights(count, weight).with_load(load)
+    Tasks::from_weights(count, weight).with_load(load).with_volume(volume)
 }
