@@ -9,7 +9,8 @@
 
 use crate::findings::talk_matrix;
 use crate::layouts::{Layout, Machine, Placement, machine_tree};
-use placement::{Plan, PolicyKind, Request, Tasks, place};
+use crate::tasks::tasks;
+use placement::{Plan, PolicyKind, Request, place};
 use profile::Profile;
 use topology::{CostModel, Costs, Topology};
 
@@ -58,8 +59,7 @@ pub fn compare(profile: &Profile, plan: Option<&Plan>) -> Result<Option<Placemen
     let topology = Topology::from_xml_str(&profile.meta.topology_xml)?;
     let machine = Machine::new(&topology);
     let costs = Costs::new(&CostModel::default(), &topology)?;
-    let work: Vec<u64> = profile.threads.iter().map(|t| t.loads + t.stores).collect();
-    let tasks = Tasks::from(&talk).with_work(&work);
+    let tasks = tasks(profile);
     let solve =
         |policy| place(&tasks, &topology, &costs, &Request { seed: SEED, ..Request::new(policy) });
     let best = solve(PolicyKind::Locality)?;
@@ -118,6 +118,7 @@ mod tests {
     use super::*;
     use crate::Findings;
     use crate::samples::{Sample, sample};
+    use placement::Tasks;
     use types::CommKind;
 
     fn on(machine: &str, sample: Sample) -> Profile {

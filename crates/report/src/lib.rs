@@ -28,6 +28,7 @@ mod lines;
 mod numbers;
 mod page;
 mod table;
+mod tasks;
 mod text;
 mod verdict;
 
@@ -48,5 +49,7 @@ pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use levels::LevelShare;
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
 pub use page::page;
+pub use tasks::tasks;
 pub use text::{TextStyle, difference_text, text};
+pub use text::{TextStyle, text};
 pub use verdict::{Shape, Verdict};

@@ -19,7 +19,8 @@ pub struct Args {
     /// [default: this machine]
     #[arg(long, value_name = "MACHINE")]
     on: Option<String>,
-    /// compact, scatter, complace, eagermap, treematch or locality
+    /// locality, or another one of: compact, scatter, complace, eagermap, treematch, distance, balance,
+    /// balanced-locality, load-balance, detloc, os
     #[arg(long, default_value = "locality", value_name = "P")]
     policy: String,
     /// latency, measured:FILE (from 'topo --measure -o FILE'), complace, or numbers from the root of
@@ -91,13 +92,12 @@ fn from_matrix(matrix: &CommMatrix) -> Threads {
 
 /// The profile's talk, with its threads' work and identities.
 fn from_profile(profile: &Profile) -> Threads {
-    let work: Vec<u64> = profile.threads.iter().map(|t| t.loads + t.stores).collect();
     let name = |thread: &profile::ThreadRow| match thread.start_symbol.is_empty() {
         true => thread.identity.name.clone(),
         false => thread.start_symbol.clone(),
     };
     Threads {
-        tasks: Tasks::from(&report::talk_matrix(profile)).with_work(&work),
+        tasks: report::tasks(profile),
         identities: profile.threads.iter().map(|t| t.identity.clone()).collect(),
         names: profile.threads.iter().map(name).collect(),
     }
@@ -106,7 +106,7 @@ fn from_profile(profile: &Profile) -> Threads {
 /// The placement for people.
 fn table(placement: &Placement, machine: &Topology, costs: &Costs, threads: &Threads) -> String {
     let mut out = String::new();
-    let count = placement.pu_logical.len();
+    let count = threads.tasks.len();
     let _ = writeln!(
         out,
         "{count} thread{} on {} by {} (seed {})\n",
@@ -115,6 +115,18 @@ fn table(placement: &Placement, machine: &Topology, costs: &Costs, threads: &Thr
         placement.policy,
         placement.seed
     );
+    if placement.pu_logical.is_empty() {
+        out.push_str("No thread is bound: the operating system decides.\n\n");
+    } else {
+        out.push_str(&places(placement, machine, threads));
+    }
+    out.push_str(&prediction(placement, machine, costs));
+    out
+}
+
+/// A line per thread.
+fn places(placement: &Placement, machine: &Topology, threads: &Threads) -> String {
+    let mut out = String::new();
     let places: Vec<String> = placement.pu_logical.iter().map(|&pu| machine.place_of(pu)).collect();
     let width = places.iter().map(String::len).max().unwrap_or(0).max("place".len());
     let heading = format!("{:>6}  {:>5}  {:>5}  {:<width$}", "thread", "PU L#", "PU P#", "place");
@@ -130,7 +142,6 @@ fn table(placement: &Placement, machine: &Topology, costs: &Costs, threads: &Thr
         let _ = writeln!(out, "{}", line.trim_end());
     }
     out.push('\n');
-    out.push_str(&prediction(placement, machine, costs));
     out
 }
 

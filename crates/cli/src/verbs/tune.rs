@@ -29,7 +29,7 @@ pub struct Args {
     /// Pairs of an unplaced and a placed run [default: 5, up to 15 where runs are short]
     #[arg(long, value_name = "N")]
     runs: Option<usize>,
-    /// compact, scatter, complace, eagermap or locality
+    /// One of those of 'threadtalk place --help'
     /// [default: locality, and where runs are short the fastest of locality, compact and scatter]
     #[arg(long, value_name = "P")]
     policy: Option<String>,

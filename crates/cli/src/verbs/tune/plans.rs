@@ -1,9 +1,9 @@
 //! The plans that are worth trying for a profile, and when none is.
 
-use placement::{Plan, PolicyKind, Request, Tasks, place};
+use placement::{Plan, PolicyKind, Request, place};
 use profile::Profile;
 use topology::{CostModel, Costs, Topology};
-use types::{CommKind, ThreadIdentity};
+use types::ThreadIdentity;
 
 /// Tried when the user names no policy, best prediction first.
 const DEFAULT_POLICIES: [PolicyKind; 3] =
@@ -29,8 +29,7 @@ pub fn candidates(
     machine: &Topology,
     policy: Option<PolicyKind>,
 ) -> anyhow::Result<Vec<Plan>> {
-    let work: Vec<u64> = profile.threads.iter().map(|t| t.loads + t.stores).collect();
-    let tasks = Tasks::from(&profile.matrix(CommKind::Raw)).with_work(&work);
+    let tasks = report::tasks(profile);
     let identities: Vec<ThreadIdentity> =
         profile.threads.iter().map(|t| t.identity.clone()).collect();
     let costs = Costs::new(&CostModel::Latency, machine)?;

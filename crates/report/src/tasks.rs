@@ -1,0 +1,49 @@
+//! A profile as the placement problem that it poses: who talks to whom, when, and who computes how
+//! much. All that places threads by a profile starts here.
+
+use crate::findings::talk_matrix;
+use analysis::talk_kind;
+use placement::{Moment, Tasks};
+use profile::Profile;
+
+/// The threads of a profile, to be placed.
+pub fn tasks(profile: &Profile) -> Tasks {
+    let counted = profile.threads.iter().any(|thread| thread.instructions > 0);
+    let work = |thread: &profile::ThreadRow| match counted {
+        true => thread.instructions,
+        false => thread.loads + thread.stores,
+    };
+    let work: Vec<u64> = profile.threads.iter().map(work).collect();
+    Tasks::from(&talk_matrix(profile)).with_work(&work).with_moments(moments(profile))
+}
+
+/// Which pair talked in which slice; times in nanoseconds after the start of the recording.
+fn moments(profile: &Profile) -> Vec<Moment> {
+    let kind = talk_kind(profile);
+    let middle = |slice: u32| {
+        let bounds = &profile.slices[slice as usize];
+        (bounds.start_ns + bounds.end_ns) as f64 / 2.0
+    };
+    let talk = profile.comm.iter().filter(|row| row.kind == kind);
+    talk.map(|row| Moment {
+        time: middle(row.slice),
+        pair: (row.from.index(), row.to.index()),
+        events: row.count as f64,
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn moments_add_up_to_the_matrix() {
+        let profile = samples::shared();
+        let tasks = tasks(&profile);
+        let sum: f64 = tasks.moments().iter().map(|moment| moment.events).sum();
+        assert!(sum > 0.0);
+        assert_eq!(sum, tasks.total());
+    }
+}
