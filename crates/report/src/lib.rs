@@ -51,5 +51,4 @@ pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split
 pub use page::page;
 pub use tasks::tasks;
 pub use text::{TextStyle, difference_text, text};
-pub use text::{TextStyle, text};
 pub use verdict::{Shape, Verdict};
