@@ -5,18 +5,17 @@
 //! they are gone what they have translated anew is added. It can be removed at any time, and costs
 //! nothing but time when it cannot be used: all errors here mean doing without.
 //!
-//! Whoever can write into the file can have code run by whatever is recorded next, so folder and file
-//! must belong to the user, and nobody else may write into them.
-//!
-//! Neighbours: [`record`](crate::record) opens it before and adds to it after a run.
+//! Neighbours: [`user_cache`](crate::user_cache) says where it lies and whether it is safe,
+//! [`record`](crate::record) opens it before and adds to it after a run.
 
 use crate::memory::without_size_signal;
 use crate::session::Session;
+use crate::user_cache::{self, NoCache};
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use wire::code::{self, FileHeader, RecordHead, Slot};
@@ -34,21 +33,6 @@ const HEADER_BYTES: usize = size_of::<FileHeader>();
 const SLOT_BYTES: usize = size_of::<Slot>();
 /// Slots that are read at once.
 const SLOTS_READ: usize = 8;
-
-/// Why there is no store to be used.
-#[derive(Debug)]
-pub enum NoStore {
-    /// It would not be safe: why, and what to do, as a sentence.
-    Unsafe(String),
-    /// It cannot be there, or not be read.
-    Unusable,
-}
-
-impl From<io::Error> for NoStore {
-    fn from(_: io::Error) -> Self {
-        NoStore::Unusable
-    }
-}
 
 /// An open store.
 pub struct CodeStore {
@@ -91,32 +75,15 @@ struct Addition {
 impl CodeStore {
     /// Opens the user's store for this build of the engine, whose library is `agent`; makes it if
     /// need be.
-    pub fn open(agent: &Path) -> Result<Self, NoStore> {
-        let folder = match std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from) {
-            Some(folder) if folder.is_absolute() => folder,
-            _ => {
-                let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-                let home = home.ok_or(io::Error::from(io::ErrorKind::NotFound))?;
-                PathBuf::from(home).join(".cache")
-            }
-        };
-        Self::open_in(&folder.join("threadtalk"), agent)
+    pub fn open(agent: &Path) -> Result<Self, NoCache> {
+        Self::open_in(&user_cache::folder()?, agent)
     }
 
-    fn open_in(folder: &Path, agent: &Path) -> Result<Self, NoStore> {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        check_owner(folder, &fs::metadata(folder)?)?;
+    fn open_in(folder: &Path, agent: &Path) -> Result<Self, NoCache> {
+        user_cache::prepare(folder)?;
         let path = folder.join(format!("{PREFIX}{:016x}", number_of(agent)?));
         let is_new = !path.exists();
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-            .open(&path)?;
-        check_owner(&path, &file.metadata()?)?;
+        let file = user_cache::open(&path, true)?;
         let store = CodeStore { file, path };
         store.prepare()?;
         if is_new {
@@ -316,21 +283,6 @@ fn number_of(agent: &Path) -> io::Result<u64> {
 
 fn slot_offset(slot: usize) -> u64 {
     code::INDEX_OFFSET + (slot * SLOT_BYTES) as u64
-}
-
-/// Neither somebody else's nor for others to write into.
-fn check_owner(path: &Path, data: &fs::Metadata) -> Result<(), NoStore> {
-    // SAFETY: no arguments, cannot fail.
-    let is_ours = data.uid() == unsafe { libc::geteuid() };
-    let reason = match (is_ours, data.mode() & 0o022) {
-        (true, 0) => return Ok(()),
-        (true, _) => "can be written by others; run 'chmod go-w' on it",
-        (false, _) => "belongs to another user; set XDG_CACHE_HOME to a folder of your own",
-    };
-    Err(NoStore::Unsafe(format!(
-        "all code was translated anew, because {} {reason}, or silence this with --no-code-cache",
-        path.display()
-    )))
 }
 
 /// Keeps other recorders from adding at the same time.

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::session::SessionOptions;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A folder of its own that goes away again.
@@ -18,7 +19,7 @@ impl Folder {
     }
 
     /// A store for the engine in the file of that name.
-    fn open(&self, agent: &str) -> Result<CodeStore, NoStore> {
+    fn open(&self, agent: &str) -> Result<CodeStore, NoCache> {
         let agent = self.0.join(agent);
         if !agent.exists() {
             fs::write(&agent, "engine").unwrap();
@@ -61,8 +62,8 @@ fn set_header(store: &CodeStore, header: Header) {
     store.file.write_all_at(&header.bytes(), 0).unwrap();
 }
 
-fn is_unsafe(opened: Result<CodeStore, NoStore>) -> bool {
-    matches!(opened, Err(NoStore::Unsafe(reason)) if reason.contains("chmod"))
+fn is_unsafe(opened: Result<CodeStore, NoCache>) -> bool {
+    matches!(opened, Err(NoCache::Unsafe(reason)) if reason.contains("chmod"))
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //!
 //! Below them: [`target`] finds and checks the program, [`inject`] finds the library, [`child`]
 //! starts it and passes signals on, [`memory`] is the memory shared with it, [`session`] reads a
-//! recording, `code_store` keeps what was translated, [`reference`] replays a traced one. `watch` looks at a program while it runs
+//! recording, `code_store` keeps what was translated, [`machine`] what hwloc said
+//! (`user_cache`: where), [`reference`] replays a traced one. `watch` looks at a program while it runs
 //! (`timeline`: its time slices, `regions`: its memory). At the end `counts` sums what was counted,
 //! `places` says what lies at addresses of code and data
 //! (`thread_memory`: whose stack), `tables` joins these, `collect` makes a
@@ -19,6 +20,7 @@ mod counts;
 pub mod error;
 pub mod inject;
 pub mod launch;
+pub mod machine;
 pub mod memory;
 mod places;
 pub mod processes;
@@ -31,6 +33,7 @@ mod tables;
 pub mod target;
 mod thread_memory;
 mod timeline;
+mod user_cache;
 mod watch;
 
 pub use child::{Ended, Ending, Streams};

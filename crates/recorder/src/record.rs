@@ -1,7 +1,7 @@
 //! Recording a program with the exact engine.
 
 use crate::child::{Ended, Ending, Launch, Running, Streams};
-use crate::code_store::{CodeStore, NoStore};
+use crate::code_store::CodeStore;
 use crate::collect::{self, Circumstances, Found};
 use crate::error::RecorderError;
 use crate::inject::{self, AGENT, TUNABLES};
@@ -10,6 +10,7 @@ use crate::reference;
 use crate::session::{Session, SessionOptions};
 use crate::signals::signal_name;
 use crate::target::Target;
+use crate::user_cache::NoCache;
 use crate::watch;
 use profile::{Counted, Profile};
 use std::sync::atomic::AtomicBool;
@@ -43,8 +44,8 @@ pub fn record(
     let session = Session::create(options)?;
     let (store, note) = match options.code_cache.then(|| CodeStore::open(&agent)) {
         Some(Ok(store)) => (Some(store), None),
-        Some(Err(NoStore::Unsafe(reason))) => (None, Some(reason)),
-        Some(Err(NoStore::Unusable)) | None => (None, None),
+        Some(Err(NoCache::Unsafe(reason))) => (None, Some(reason)),
+        Some(Err(NoCache::Unusable)) | None => (None, None),
     };
     if let Some(store) = &store {
         session.offer_code(store.descriptor())?;

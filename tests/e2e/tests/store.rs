@@ -35,7 +35,9 @@ impl Place {
 
     fn files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.cache().join("threadtalk")).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect()
+        let is_store = |name: &str| name.starts_with("code-");
+        let stores = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_store));
+        stores.map(|entry| entry.path()).collect()
     }
 
     fn record(&self, options: &[&str], command: &[&str]) -> Run {
@@ -90,7 +92,7 @@ fn ring_is_right(place: &Place, options: &[&str]) -> (f64, Outcome) {
 fn the_second_recording_takes_code_from_the_store() {
     let place = Place::new();
     assert_eq!(ring_is_right(&place, &["--no-code-cache"]).0, 0.0);
-    assert!(place.files().is_empty(), "without it nothing is kept");
+    assert!(!place.cache().exists(), "without it nothing is kept");
     assert_eq!(ring_is_right(&place, &[]).0, 0.0);
     let bytes = place.file().metadata().unwrap().len();
     assert!(ring_is_right(&place, &[]).0 > 0.9);
@@ -106,6 +108,28 @@ fn the_second_recording_takes_code_from_the_store() {
     }
     let other = place.part_stored(&["--no-follow"], &["/bin/true"]);
     assert!(other > 0.3, "the loader's and the C library's code is known: {other}");
+}
+
+#[test]
+fn the_machine_is_what_it_is_however_it_is_known() {
+    let place = Place::new();
+    let machine = |options: &[&str]| {
+        place.record(options, &["/bin/true"]).run().expect_code(0);
+        let json = profile_json(&place.profile());
+        json["topology_xml"].as_str().unwrap().to_string()
+    };
+    let looked = machine(&["--no-code-cache"]);
+    assert_eq!([machine(&[]), machine(&[])], [looked.clone(), looked.clone()]);
+    // Of another machine, or another time.
+    let file = place.cache().join("threadtalk").join("machine");
+    let kept = fs::read_to_string(&file).unwrap();
+    assert!(kept.ends_with(&looked));
+    fs::write(&file, kept.replacen("<topology", "<topologie", 1)).unwrap();
+    assert_eq!(machine(&[]), looked);
+    let made_up = place.record(&[], &["/bin/true"]).env("HWLOC_SYNTHETIC", "pack:3 core:2 pu:1");
+    made_up.run().expect_code(0);
+    let json = profile_json(&place.profile());
+    assert!(json["topology_xml"] != looked.as_str(), "settings of hwloc are respected");
 }
 
 /// With everything at the same address, a program without threads does the same in each run.

@@ -5,13 +5,13 @@ use crate::said::{grouped, refuse, say, several};
 use anyhow::Context;
 use profile::schema::PROCESSES_FOLDER;
 use profile::{Counted, Profile};
+use recorder::machine::Machine;
 use recorder::record::{Recording, record};
 use recorder::session::SessionOptions;
 use recorder::{RecorderError, Streams, Target};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use topology::Topology;
 
 /// Run a program and record which of its threads talk to each other
 #[derive(clap::Args)]
@@ -43,7 +43,8 @@ pub struct Args {
     /// Run child processes natively instead of recording each into a profile of its own
     #[arg(long)]
     no_follow: bool,
-    /// Translate all code anew, and keep none of it for later recordings (for untrusted programs)
+    /// Use nothing that earlier recordings have kept, translated code above all, and keep nothing
+    /// (for untrusted programs)
     #[arg(long)]
     no_code_cache: bool,
     /// Replace an existing profile
@@ -127,9 +128,9 @@ pub fn record_here(
     mut options: SessionOptions,
     streams: Streams,
 ) -> Result<Recording, RecorderError> {
-    let machine = Topology::discover();
-    let line = machine.as_ref().map_or(64, |machine| u64::from(machine.line_bytes()));
-    options.block_bytes = block.unwrap_or(line);
+    // A machine that hwloc and /sys say nothing about can still be recorded on.
+    let machine = Machine::here(options.code_cache);
+    options.block_bytes = block.unwrap_or(machine.line_bytes);
     let setting = |name| std::env::var(name).ok().and_then(|value| value.parse::<u32>().ok());
     options.disable = setting("THREADTALK_DISABLE").unwrap_or(0);
     options.cache_kib = setting("THREADTALK_CACHE_KIB").unwrap_or(0);
@@ -139,9 +140,7 @@ pub fn record_here(
     if setting("THREADTALK_COUNT") == Some(0) {
         options.counted = Counted::Translate;
     }
-    // A machine that hwloc and /sys say nothing about can still be recorded on.
-    let xml = machine.map(|machine| machine.to_xml().to_string()).unwrap_or_default();
-    record(target, options, xml, streams)
+    record(target, options, machine.xml, streams)
 }
 
 /// Saves the profile with those of child processes; a failure names the program's status, which is

@@ -1,0 +1,68 @@
+//! The user's cache folder: what is kept there saves time, and can be removed at any time.
+//!
+//! Whoever can write there can have code run by whatever is recorded next, so folder and files must
+//! belong to the user, and nobody else may write into them.
+//!
+//! Neighbours: `code_store` and `machine` keep their files there.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Why nothing is kept there or used from there.
+#[derive(Debug)]
+pub(crate) enum NoCache {
+    /// It would not be safe: why, and what to do, as a sentence.
+    Unsafe(String),
+    /// It cannot be there, or not be read.
+    Unusable,
+}
+
+impl From<io::Error> for NoCache {
+    fn from(_: io::Error) -> Self {
+        NoCache::Unusable
+    }
+}
+
+/// `$XDG_CACHE_HOME/threadtalk`, which may not be there yet.
+pub(crate) fn folder() -> Result<PathBuf, NoCache> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+    base.map(|base| base.join("threadtalk")).ok_or(NoCache::Unusable)
+}
+
+/// Makes the folder if need be.
+pub(crate) fn prepare(folder: &Path) -> Result<(), NoCache> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    check_owner(folder, &fs::metadata(folder)?)
+}
+
+/// Opens a file in the folder, which is made if it may be written.
+pub(crate) fn open(path: &Path, write: bool) -> Result<File, NoCache> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(write)
+        .create(write)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(path)?;
+    check_owner(path, &file.metadata()?)?;
+    Ok(file)
+}
+
+/// Neither somebody else's nor for others to write into.
+fn check_owner(path: &Path, data: &fs::Metadata) -> Result<(), NoCache> {
+    // SAFETY: no arguments, cannot fail.
+    let is_ours = data.uid() == unsafe { libc::geteuid() };
+    let reason = match (is_ours, data.mode() & 0o022) {
+        (true, 0) => return Ok(()),
+        (true, _) => "can be written by others; run 'chmod go-w' on it",
+        (false, _) => "belongs to another user; set XDG_CACHE_HOME to a folder of your own",
+    };
+    Err(NoCache::Unsafe(format!(
+        "all code was translated anew, because {} {reason}, or silence this with --no-code-cache",
+        path.display()
+    )))
+}
