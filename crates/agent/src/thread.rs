@@ -59,6 +59,7 @@ pub struct Thread {
     event_gone: u32,
     hand: u32,
     refused: u32,
+    waiting_chunk: u32,
     /// Its signal mask.
     pub signal_mask: u64,
     /// Bank and slot.
@@ -357,6 +358,7 @@ impl Thread {
             event_gone: 0,
             hand: 0,
             refused: 0,
+            waiting_chunk: 0,
             signal_mask: 0,
             slot: None,
             stacks,

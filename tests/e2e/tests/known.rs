@@ -4,6 +4,8 @@
 //! little that starting threads and waiting for each other may add (`Runtime::noise`).
 
 use e2e::known::{Noise, Runtime, program};
+use std::collections::BTreeMap;
+use std::path::Path;
 use test_support::matrix::Expected;
 use test_support::threadtalk::profile_json;
 use test_support::{Run, Scratch, Threadtalk};
@@ -365,6 +367,24 @@ fn neighbours_that_are_taken_at_the_same_time_lose_nothing() {
                 let what = format!("{cell:?} of blocks of {block} {options:?}");
                 assert!((least..=most).contains(&is), "{what}: {is} instead of {least}");
             }
+            if options.is_empty() {
+                assert_lines_add_up(&profile, &counted);
+            }
         }
     }
+}
+
+/// Asserts that the events of lines and code sites are those of the matrices, of which invalidations have
+/// no line.
+#[track_caller]
+fn assert_lines_add_up(profile: &Path, matrices: &BTreeMap<(String, usize, usize), u64>) {
+    let mut events = BTreeMap::new();
+    for row in e2e::events::table(profile, "events") {
+        let thread = |column: &str| row[column].parse::<usize>().expect("a thread's number");
+        let cell = (row["kind"].clone(), thread("from"), thread("to"));
+        *events.entry(cell).or_insert(0) += row["count"].parse::<u64>().expect("a count");
+    }
+    let mut cells = matrices.clone();
+    cells.retain(|(kind, _, _), _| kind != "invalidation");
+    assert_eq!(events, cells);
 }

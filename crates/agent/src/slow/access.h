@@ -101,7 +101,6 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
         u64 writer = word >> WRITER_SHIFT;
         int event = is_other(t, writer);
         if (event && tt_mode == DETAIL) {
-            fetch_place(t, start & ~(LINE - 1), site);
             if (__atomic_load_n(last_site(start), __ATOMIC_ACQUIRE) & LOCKED) {
                 wait(spins++);
                 word = __atomic_load_n(own, __ATOMIC_ACQUIRE);
@@ -152,8 +151,7 @@ static inline int is_whole(u64 first, u64 end) {
 
 // Notes which bytes of the thread's block have been written since it was taken, and from where; whether
 // that is all of them now. Under the lock.
-static inline int note_written(struct thread *t, u64 start, u64 end, int taken, int contended,
-                               u32 site) {
+static inline int note_written(u64 start, u64 end, int taken, int contended, u32 site) {
     u64 added = 0, block = 1ull << tt_block_shift, first = start & ~(block - 1);
     if (taken) {
         for (u64 a = first; a < first + block; a += LINE)
@@ -253,10 +251,9 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
     int contended = is_other(t, writer);
     if (tt_mode == DETAIL) {
         if (contended) {
-            fetch_place(t, start & ~(LINE - 1), site);
             m = meet(start, end);
         }
-        whole = note_written(t, start, end, taken, contended, site);
+        whole = note_written(start, end, taken, contended, site);
     }
     if (!taken || whole)
         grant_own(t, start, whole);

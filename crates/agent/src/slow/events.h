@@ -2,14 +2,16 @@
 // pool.
 //
 // Each thread has a hash table of its own, from keys to events; the table grows by moving to the next
-// larger one, for which address space is reserved. Where a key's search starts is known from the thread's
-// own access, before anything is known about the other thread, so that the place is in the cache when it
-// is asked for. The table stays small enough for the caches: when a thread
-// has MOST_EVENTS, or the pool has no more room, events on lines that it does not know yet are kept by
-// code site alone, under line 0. One in ADMITTED_OF takes the place of a line with few events, so that
-// lines that get hot later are found, too. The largest table has a filter of lines in front of it, which
-// fits the innermost cache: programs that communicate all over their memory would push their data and
-// shadow out of the caches with vain looks at the table.
+// larger one, for which address space is reserved. Once the innermost cache cannot hold the table, events
+// wait in a chunk of their own until it is full: what all of them need of the table is fetched at the same
+// time then. The recorder sums up entries with equal keys, so whatever waits when the process ends is
+// counted, too.
+//
+// The table stays small enough for the caches: when a thread has MOST_EVENTS, or the pool has no more room,
+// events on lines that it does not know yet are kept by code site alone, under line 0. One in ADMITTED_OF
+// takes the place of a line with few events, so that lines that get hot later are found, too. The largest
+// table has a filter of lines in front of it, which fits the innermost cache: programs that communicate all
+// over their memory would push their data and shadow out of the caches with vain looks at the table.
 #ifndef TT_EVENTS_H
 #define TT_EVENTS_H
 #include "cells.h"
@@ -20,6 +22,7 @@
 #define ADMITTED_OF 64
 #define FILTER_BITS 16
 #define CANDIDATES 8
+#define MANY_CHUNKS 16 // of events: with more, they wait
 
 // What is told apart: in whole words, which the processor can pass on and compare at once.
 struct key {
@@ -76,9 +79,7 @@ static inline u64 mixed(u64 x) {
     return x ^ x >> 32;
 }
 
-static inline u64 hash_of_own_side(u64 line, u32 site) { return mixed(line ^ (u64)site << 42); }
-
-static inline u64 own_side(struct key key) { return hash_of_own_side(key.line, (u32)key.sites); }
+static inline u64 own_side(struct key key) { return mixed(key.line ^ (key.sites & 0xffffffff) << 42); }
 
 // Bits of the tag in their place; the lowest of them also say where in its group a search starts.
 static inline u32 tag_of(struct key key, u64 own_side) {
@@ -89,11 +90,6 @@ static inline u32 tag_of(struct key key, u64 own_side) {
 static inline u32 *group_of(const struct thread *t, u64 own_side) {
     u64 groups = (1ull << t->event_bits) / GROUP;
     return places(t) + (own_side & (groups - 1)) * GROUP;
-}
-
-static inline void fetch_place(const struct thread *t, u64 line, u32 own_site) {
-    if (!is_unknown_line(t, line))
-        fetch_to_change(group_of(t, hash_of_own_side(line, own_site)));
 }
 
 static inline int is_same(struct key a, struct key b) {
@@ -259,10 +255,9 @@ static void count_new_event(struct thread *t, struct key key, u64 own_bytes, u64
         count_without_line(t, key);
 }
 
-// Bytes that the thread has accessed, and that the other thread had written, in the event's line.
-static inline void count_event(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
-    u32 *place = is_unknown_line(t, key.line) ? 0 : find(t, key);
-    if (!place || !holds_event(*place)) {
+static void count_known(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
+    u32 *place = find(t, key);
+    if (!holds_event(*place)) {
         count_new_event(t, key, own_bytes, other_bytes);
         return;
     }
@@ -270,6 +265,63 @@ static inline void count_event(struct thread *t, struct key key, u64 own_bytes, 
     e->count++;
     e->own_bytes |= own_bytes;
     e->other_bytes |= other_bytes;
+}
+
+static inline void fetch_group(const struct thread *t, struct key key) {
+    fetch_to_change(group_of(t, own_side(key)));
+}
+
+// Fetches the event that is most likely the one with this key, whose place is in the cache.
+static inline void fetch_event(const struct thread *t, struct key key) {
+    u64 hash = own_side(key);
+    u32 tag = tag_of(key, hash), place = group_of(t, hash)[(tag >> NAME_BITS) % GROUP];
+    if (holds_event(place) && (place & ~NAME) == tag) {
+        struct event *e = event_at(t, name_in(place));
+        fetch_to_change(e);
+        fetch_to_change(&e->other_bytes);
+    }
+}
+
+// Counts the waiting events. Each leaves the chunk before it is counted, so that the recorder never finds
+// it twice.
+static void count_waiting(struct thread *t, struct head *waiting) {
+    const struct event *events = (const struct event *)(waiting + 1);
+    for (u32 k = 0; k < waiting->used; k++)
+        fetch_group(t, events[k].key);
+    for (u32 k = 0; k < waiting->used; k++)
+        fetch_event(t, events[k].key);
+    for (u32 k = waiting->used; k-- > 0;) {
+        struct event e = events[k];
+        __atomic_store_n(&waiting->used, k, __ATOMIC_RELEASE);
+        count_known(t, e.key, e.own_bytes, e.other_bytes);
+    }
+}
+
+// Where the thread's events wait until there are enough of them; 0 = they need not, or cannot.
+static struct head *waiting_room(struct thread *t) {
+    if (t->event_chunks < MANY_CHUNKS)
+        return 0;
+    if (!t->waiting_chunk)
+        t->waiting_chunk = take_chunk(t, HOLDS_EVENTS);
+    return t->waiting_chunk ? chunk_at(t->waiting_chunk - 1) : 0;
+}
+
+// Bytes that the thread has accessed, and that the other thread had written, in the event's line.
+static inline void count_event(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
+    if (is_unknown_line(t, key.line)) {
+        count_new_event(t, key, own_bytes, other_bytes);
+        return;
+    }
+    struct head *waiting = waiting_room(t);
+    if (!waiting) {
+        count_known(t, key, own_bytes, other_bytes);
+        return;
+    }
+    u32 used = waiting->used;
+    ((struct event *)(waiting + 1))[used] = (struct event){key, 1, own_bytes, other_bytes};
+    __atomic_store_n(&waiting->used, used + 1, __ATOMIC_RELEASE);
+    if (used + 1 == EVENTS_PER_CHUNK)
+        count_waiting(t, waiting);
 }
 
 #endif
