@@ -58,6 +58,8 @@ impl Row {
     pub fn prepare(&mut self) -> anyhow::Result<Result<(), String>> {
         match &mut self.work {
             Work::Plain(input) => {
+                // It runs there, whether or not it has inputs.
+                std::fs::create_dir_all(inputs::folder())?;
                 let name = input.command.to_string_lossy().into_owned();
                 let found = if input.command.is_absolute() {
                     input.command.exists().then(|| input.command.clone())
