@@ -3,6 +3,7 @@ import './style.css'
 import { type Data, parseData } from './model/data'
 import type { Theme } from './model/scale'
 import { Store } from './state'
+import { communication } from './view/communication'
 import { choice, el } from './view/dom'
 import { filters } from './view/filters'
 import { graph } from './view/graph'
@@ -39,7 +40,7 @@ function arrange(data: Data, store: Store): HTMLElement[] {
   const about = column(processes(findings), warnings(findings), measured(data))
   if (drawing && placement && placement.pus.length > WIDE_MACHINE) {
     return [
-      column(heatmap(data, store)),
+      column(heatmap(data, store), communication(data)),
       column(graph(data, store)),
       ...across,
       drawing,
@@ -50,7 +51,7 @@ function arrange(data: Data, store: Store): HTMLElement[] {
   if (across.length > 0) {
     const [first, second] = drawing ? [drawing, graph(data, store)] : [graph(data, store), null]
     return [
-      column(heatmap(data, store)),
+      column(heatmap(data, store), communication(data)),
       column(first),
       ...across,
       column(threads(findings, store)),
@@ -58,7 +59,7 @@ function arrange(data: Data, store: Store): HTMLElement[] {
     ]
   }
   return [
-    column(heatmap(data, store), threads(findings, store), measured(data)),
+    column(heatmap(data, store), communication(data), threads(findings, store), measured(data)),
     column(drawing, graph(data, store), processes(findings), warnings(findings)),
   ]
 }

@@ -107,7 +107,7 @@ impl Fit {
 }
 
 /// Fits below this are none.
-const LEAST_CONFIDENCE: f64 = 0.4;
+const LEAST_CONFIDENCE: f64 = 0.5;
 /// A more specific pattern is preferred when it fits worse by no more than this.
 const SPECIFIC: f64 = 0.05;
 /// Most confidence that is lost by what is left out as set-up.

@@ -16,6 +16,7 @@
 //! * `bad_input.rs`: everything that cannot work must say so in one sentence and leave nothing;
 //! * `workflow.rs`: record, report, export, place, run, tune, one after the other;
 //! * `recorder.rs`: the recorder apart from the engine, with a fake agent;
+//! * `patterns.rs`: which pattern the report recognises, and what differs between runs;
 //! * `launch.rs`: threads under a plan;
 //! * `tune.rs`: recording, placing and comparing in one;
 //! * `stress.rs`: a mix of programs, many runs, eight at once;

@@ -48,11 +48,15 @@ static int writer(const Setup *s, int round, int region) {
 // Whether the writer reads the region before it writes it.
 static int reads_first(const Setup *s) { return !strcmp(s->name, "migrate"); }
 
+// Whether two places of a grid with rows of `side` are neighbours.
+static int in_grid(int a, int b, int side) {
+    return abs(a % side - b % side) + abs(a / side - b / side) == 1;
+}
+
 // Whether participant `p` reads `region` after it was written.
 static int reads(const Setup *s, int p, int region) {
     const char *name = s->name;
     int n = s->participants, side = grid_side(s);
-    int dx = abs(p % side - region % side), dy = abs(p / side - region / side);
     if (!strcmp(name, "pairs")) return p % 2 == 1 && region == p - 1;
     if (!strcmp(name, "ring")) return region == (p + n - 1) % n;
     if (!strcmp(name, "pipeline")) return region == p - 1;
@@ -60,7 +64,12 @@ static int reads(const Setup *s, int p, int region) {
     if (!strcmp(name, "reduction")) return p == 0 && region != 0;
     if (!strcmp(name, "initialisation")) return region == p;
     if (!strcmp(name, "neighbours")) return abs(p - region) == 1;
-    if (!strcmp(name, "grid")) return dx + dy == 1;
+    if (!strcmp(name, "grid")) return in_grid(p, region, side);
+    if (!strcmp(name, "groups")) return p / 4 == region / 4 && p != region;
+    // The grid under other numbers, and pairs without any order.
+    if (!strcmp(name, "scattered")) return in_grid((p * 5 + 3) % n, (region * 5 + 3) % n, side);
+    if (!strcmp(name, "irregular"))
+        return p != region && (p * 31 + region * 17) * (p + 3 * region + 7) % 101 % 10 < 3;
     if (!strcmp(name, "private")) return region == p;
     if (!strcmp(name, "migrate")) return 0;
     fprintf(stderr, "unknown pattern '%s'\n", name);

@@ -112,6 +112,22 @@ export interface ChildProcess {
   unrecorded: string | null
 }
 
+/** Metrics of a stretch of the run; of the page's bins, averages over their slices. */
+export interface SliceMetrics {
+  heterogeneity: number
+  balance: number
+  amount: number | null
+  ratio: number | null
+}
+
+/** A stretch of the run with a steady heterogeneity. */
+export interface Phase {
+  start: number
+  end: number
+  events: number
+  pattern: string | null
+}
+
 export interface Findings {
   version: number
   verdict: { shape: string; headline: string; details: string[] }
@@ -137,6 +153,13 @@ export interface Findings {
     waw_true: number
     waw_false: number
   }
+  communication: {
+    pattern: { pattern: string; confidence: number }
+    phases: Phase[]
+    slices: SliceMetrics[]
+  }
+  /** The same in sentences, the pattern first; empty when nobody talks. */
+  communication_text: string[]
   advice: Advice[]
   lines: Lines | null
   code: { all: number; events: number } | null

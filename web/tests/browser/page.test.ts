@@ -112,6 +112,9 @@ describe.skipIf(!browser)('report page', () => {
     expect(await page.locator('#machine .box.pu').count()).toBe(4)
     expect(await page.locator('#machine .node').count()).toBe(4)
     expect(await page.locator('.threads tbody tr').count()).toBe(4)
+    expect(await page.innerText('.communication .pattern')).toBe('Pattern: 2 groups of 2 threads (99 % sure).')
+    // A run of one slice has nothing over time.
+    expect(await page.locator('.communication svg').count()).toBe(0)
     await page.screenshot({ path: join(FOLDER, 'pairs4-light.png'), fullPage: true })
   })
 
@@ -248,6 +251,7 @@ describe.skipIf(!browser)('report page', () => {
 
   test('hot lines: bytes, code and shares', async () => {
     const page = await open('shared16')
+    expect(await page.locator('.communication svg polyline').count()).toBe(2)
     const advice = await page.innerText('.detail.advice')
     expect(advice).toContain('false sharing')
     expect(advice).toContain('88 % of the communication is false sharing on one line, counters+0x0..0x40 (app)')
