@@ -10,6 +10,7 @@
 //! | `policies.rs` | the trait and the list of policies; one file each in `policies/` |
 //! | `solver.rs` | the solver behind `locality` and its kin; its parts in `solver/` |
 //! | `balance.rs`, `score.rs`, `place.rs` | even loads, costs and baselines, the entry point |
+//! | `bound.rs` | what no placement can cost less than |
 //! | `csv.rs`, `plan.rs` | the files: a matrix comes in, a placement goes out |
 //! | `launchers.rs` | a plan for other launchers, one file each |
 //!
@@ -17,6 +18,7 @@
 //! `binding` applies a [`Plan`].
 
 mod balance;
+mod bound;
 mod csv;
 mod launchers;
 mod place;
@@ -28,6 +30,7 @@ mod slots;
 mod solver;
 mod tasks;
 
+pub use bound::lower_bound;
 pub use csv::{CsvError, matrix_from_csv};
 pub use launchers::{LauncherError, LauncherKind, OPENMP_RIVALS, openmp_environment};
 pub use place::{PlaceError, Placement, Request, place};

@@ -67,14 +67,8 @@ pub fn place(
     costs: &Costs,
     request: &Request,
 ) -> Result<Placement, PlaceError> {
-    if tasks.is_empty() {
-        return Err(PlaceError::NoThreads);
-    }
     let hierarchy = Hierarchy::new(topology);
-    let (given, needed) = (costs.per_level.len(), hierarchy.levels.len());
-    if given != needed {
-        return Err(PlaceError::Costs { given, needed });
-    }
+    check(tasks, &hierarchy, costs)?;
     let tree = SlotTree::new(&hierarchy, &costs.per_level, tasks.len());
     let Request { policy, seed, effort, jobs } = *request;
     let input = Input { tasks, hierarchy: &hierarchy, tree: &tree, seed, effort, jobs };
@@ -83,21 +77,33 @@ pub fn place(
     let scatter = PolicyKind::Scatter.policy().place(&input);
     let copies = tasks.len().div_ceil(hierarchy.pus.len());
     let everywhere = SlotTree::all_pus(&hierarchy, &costs.per_level, copies);
+    let os = random_expectation(tasks, &tree);
     let price = |pus: &[usize]| price(tasks, &hierarchy, &costs.per_level, pus);
     Ok(Placement {
         policy,
         seed,
         pu_logical: pus.iter().map(|&pu| hierarchy.pus[pu]).collect(),
         pu_os: pus.iter().map(|&pu| hierarchy.os[pu]).collect(),
-        cost: if pus.is_empty() { random_expectation(tasks, &tree) } else { price(&pus) },
+        cost: if pus.is_empty() { os } else { price(&pus) },
         baselines: Baselines {
             compact: price(&compact),
             scatter: price(&scatter),
             random: random_expectation(tasks, &everywhere),
+            os,
         },
         shared_cores: shared_cores(&hierarchy, &pus),
         compact_shared_cores: shared_cores(&hierarchy, &compact),
     })
+}
+
+/// Whether there is something to place, and the costs are this machine's.
+pub(crate) fn check(tasks: &Tasks, hierarchy: &Hierarchy, costs: &Costs) -> Result<(), PlaceError> {
+    let (given, needed) = (costs.per_level.len(), hierarchy.levels.len());
+    match given == needed {
+        _ if tasks.is_empty() => Err(PlaceError::NoThreads),
+        true => Ok(()),
+        false => Err(PlaceError::Costs { given, needed }),
+    }
 }
 
 /// Cost of threads on PUs, however many share one.

@@ -58,6 +58,10 @@ pub struct Baselines {
     pub scatter: f64,
     /// Expectation over uniformly random placements, closed form.
     pub random: f64,
+    /// The same over those that use every core before any core is shared, as schedulers do. 0 in
+    /// plans made before this was computed.
+    #[serde(default)]
+    pub os: f64,
 }
 
 /// A placement of threads on one machine.
@@ -69,6 +73,9 @@ pub struct Plan {
     /// Σ over unordered thread pairs of events × level cost.
     pub cost: f64,
     pub baselines: Baselines,
+    /// What no placement can cost less than; absent where it was not computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower_bound: Option<f64>,
     pub slots: Vec<PlanSlot>,
     /// Description and PU count of the machine the plan is for.
     pub machine: String,
@@ -111,6 +118,7 @@ impl Plan {
             seed: placement.seed,
             cost: placement.cost,
             baselines: placement.baselines.clone(),
+            lower_bound: None,
             slots,
             machine: topology.describe(),
             machine_pus: topology.pus.len() as u32,

@@ -55,13 +55,15 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let costs = topo::costs(&args.costs, &machine)?;
     let placement = place(&threads.tasks, &machine, &costs, &request)
         .with_context(|| format!("cannot place '{}'", args.input.display()))?;
-    let plan = Plan::new(&placement, &machine, &threads.identities);
+    let bound = lower_bound(&threads.tasks, &machine, &costs)?;
+    let plan =
+        Plan { lower_bound: Some(bound), ..Plan::new(&placement, &machine, &threads.identities) };
     if let Some(path) = &args.output {
         plan.write(path, args.force)?;
     }
     let text = match args.json {
         true => plan.to_json(),
-        false => table(&placement, &machine, &costs, &threads),
+        false => table(&placement, bound, &machine, &costs, &threads),
     };
     topo::print(&text)?;
     if let Some(path) = args.output.as_ref().filter(|_| !args.json) {
@@ -104,7 +106,13 @@ fn from_profile(profile: &Profile) -> Threads {
 }
 
 /// The placement for people.
-fn table(placement: &Placement, machine: &Topology, costs: &Costs, threads: &Threads) -> String {
+fn table(
+    placement: &Placement,
+    bound: f64,
+    machine: &Topology,
+    costs: &Costs,
+    threads: &Threads,
+) -> String {
     let mut out = String::new();
     let count = threads.tasks.len();
     let _ = writeln!(
@@ -120,7 +128,7 @@ fn table(placement: &Placement, machine: &Topology, costs: &Costs, threads: &Thr
     } else {
         out.push_str(&places(placement, machine, threads));
     }
-    out.push_str(&prediction(placement, machine, costs));
+    out.push_str(&prediction(placement, bound, machine, costs));
     out
 }
 
@@ -146,7 +154,7 @@ fn places(placement: &Placement, machine: &Topology, threads: &Threads) -> Strin
 }
 
 /// The predicted cost beside the baselines'.
-fn prediction(placement: &Placement, machine: &Topology, costs: &Costs) -> String {
+fn prediction(placement: &Placement, bound: f64, machine: &Topology, costs: &Costs) -> String {
     let mut out = String::new();
     let levels = Hierarchy::new(machine).levels;
     let prices: Vec<String> = levels
@@ -181,7 +189,37 @@ fn prediction(placement: &Placement, machine: &Topology, costs: &Costs) -> Strin
     line(&mut out, "scatter", baselines.scatter, ratio(baselines.scatter));
     let expected = format!("{} (expected)", ratio(baselines.random));
     line(&mut out, "random", baselines.random, expected.trim().into());
+    line(&mut out, "bound", bound, "no placement costs less".into());
+    out.push_str(&standing(placement.cost, baselines.os, bound));
     out
+}
+
+/// Less than this part of the operating system's expected cost is not worth a plan.
+const WORTH: f64 = 0.03;
+
+/// Where the plan stands between chance and what is possible at all. Chance uses every core before it
+/// shares one, as the operating system does.
+fn standing(cost: f64, chance: f64, bound: f64) -> String {
+    if chance <= 0.0 {
+        return "Nobody talks, so placement makes no difference to communication.\n".into();
+    }
+    if chance - bound < WORTH * chance {
+        let most = (1.0 - bound / chance) * 100.0;
+        return format!(
+            "Placement hardly matters here: no placement saves more than {most:.1} % of what the \
+             operating system's costs on average.\n"
+        );
+    }
+    let part = (chance - cost) / (chance - bound) * 100.0;
+    match part {
+        ..0.0 => "It costs more than what the operating system does is expected to.\n".into(),
+        99.95.. => "It is the best there is: it reaches the bound.\n".into(),
+        _ => format!(
+            "It saves {:.0} % of what the operating system's placement costs on average: at least \
+             {part:.0} % of what can be saved.\n",
+            (1.0 - cost / chance) * 100.0
+        ),
+    }
 }
 
 fn shared(cores: usize) -> String {
