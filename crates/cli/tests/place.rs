@@ -219,3 +219,36 @@ fn topo_shows_this_machine_and_others() {
     let empty = refusal(threadtalk(&["topo", "--on", ""]).run());
     assert!(empty.contains("neither a file nor"), "{empty}");
 }
+
+/// How good the plan is, in words and in the plan file: a chain over two packages crosses once, and
+/// all-to-all leaves nothing to gain.
+#[test]
+fn place_says_how_far_from_the_best_it_is() {
+    let scratch = Scratch::new();
+    let machine = ["--on", "pack:2 core:4 pu:1", "--costs", "100,10"];
+    let matrix = |talk: fn(usize, usize) -> usize| -> String {
+        let row = |a: usize| (0..8).map(|b| talk(a, b).to_string()).collect::<Vec<_>>().join(",");
+        (0..8).map(row).collect::<Vec<_>>().join("\n")
+    };
+    let chain = matrix(|a, b| usize::from(b == (a + 3) % 8) * 50);
+    let plan = json(place(&scratch, &chain, &[&machine[..], &["--json"]].concat()));
+    // A ring in steps of three is a ring: two of its eight edges cross.
+    assert_eq!(plan["cost"], 2.0 * 50.0 * 100.0 + 6.0 * 50.0 * 10.0);
+    let bound = plan["lower_bound"].as_f64().unwrap();
+    assert!(bound > 0.7 * 13_000.0 && bound <= 13_000.0, "{bound}");
+    // 12 of the 28 pairs of PUs lie within a package.
+    let chance = plan["baselines"]["os"].as_f64().unwrap();
+    assert!((chance - 400.0 * (12.0 * 10.0 + 16.0 * 100.0) / 28.0).abs() < 1e-6, "{chance}");
+    let said = place(&scratch, &chain, &machine).expect_code(0).stdout_text();
+    assert!(said.contains("It saves 47 % of what the operating system's"), "{said}");
+
+    let all = matrix(|a, b| usize::from(a != b));
+    let said = place(&scratch, &all, &machine).expect_code(0).stdout_text();
+    assert!(said.contains("Placement hardly matters here"), "{said}");
+    let worse = [&machine[..], &["--policy", "distance"]].concat();
+    let said = place(&scratch, &chain, &worse).expect_code(0).stdout_text();
+    assert!(said.contains("It costs more than what the operating system does"), "{said}");
+    let os = [&machine[..], &["--policy", "os"]].concat();
+    let said = place(&scratch, &chain, &os).expect_code(0).stdout_text();
+    assert!(said.contains("No thread is bound"), "{said}");
+}

@@ -3,7 +3,7 @@
 use super::topo;
 use crate::input;
 use anyhow::Context;
-use placement::{Effort, Placement, Plan, PolicyKind, Request, Tasks, place};
+use placement::{Effort, Placement, Plan, PolicyKind, Request, Tasks, lower_bound, place};
 use profile::Profile;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -213,7 +213,7 @@ fn standing(cost: f64, chance: f64, bound: f64) -> String {
     let part = (chance - cost) / (chance - bound) * 100.0;
     match part {
         ..0.0 => "It costs more than what the operating system does is expected to.\n".into(),
-        99.95.. => "It is the best there is: it reaches the bound.\n".into(),
+        99.95.. => "No placement is noticeably better: it reaches the bound.\n".into(),
         _ => format!(
             "It saves {:.0} % of what the operating system's placement costs on average: at least \
              {part:.0} % of what can be saved.\n",
