@@ -57,6 +57,17 @@ static inline void share(u64 bank, u64 word, u64 address) {
         take_back(grant_in(tt_grants[bank][__builtin_ctzll(readers)], address), READING);
 }
 
+// The first reader may have been stopped before it told the writer, who would not ask before he writes
+// what this reader waits for: so each later one makes sure.
+static inline void share_late(u64 bank, u64 word, u64 address) {
+    u64 readers = word & READERS, writer = word >> WRITER_SHIFT;
+    if (!writer || !(readers & (readers - 1)))
+        return;
+    u8 *at = grant_in(tt_grants[bank][tt_slot_of[writer - 1]], address);
+    if (look(at) & (WRITE | OWN))
+        take_back(at, READING);
+}
+
 // Whether one word is the whole truth and changes in one step.
 static inline int lock_free(void) { return tt_banks == 1 && tt_mode != DETAIL; }
 
@@ -112,6 +123,7 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
                                         __ATOMIC_ACQUIRE)) {
             settle(start, offered);
             share(t->bank, word, start);
+            share_late(t->bank, word, start);
             if (event)
                 count_with_writer(t, RAW, writer - 1, start, end, site, &m);
             return;
