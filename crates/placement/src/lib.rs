@@ -11,6 +11,7 @@
 //! | `solver.rs` | the solver behind `locality` and its kin; its parts in `solver/` |
 //! | `balance.rs`, `score.rs`, `place.rs` | even loads, costs and baselines, the entry point |
 //! | `bound.rs` | what no placement can cost less than |
+//! | `remap.rs` | placing again while the program runs |
 //! | `csv.rs`, `plan.rs` | the files: a matrix comes in, a placement goes out |
 //! | `launchers.rs` | a plan for other launchers, one file each |
 //!
@@ -24,6 +25,7 @@ mod launchers;
 mod place;
 mod plan;
 mod policies;
+mod remap;
 mod rng;
 mod score;
 mod slots;
@@ -36,5 +38,6 @@ pub use launchers::{LauncherError, LauncherKind, OPENMP_RIVALS, openmp_environme
 pub use place::{PlaceError, Placement, Request, place};
 pub use plan::{Baselines, PLAN_VERSION, Plan, PlanError, PlanIdentity, PlanSlot};
 pub use policies::{PolicyKind, UnknownPolicy};
+pub use remap::{Remapping, Terms, remap};
 pub use solver::{Effort, UnknownEffort};
 pub use tasks::{Moment, Tasks};
