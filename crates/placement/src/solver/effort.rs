@@ -52,7 +52,7 @@ impl Effort {
     pub(crate) fn budget(self, slots: usize) -> Budget {
         let starts = |most: usize, fewest: usize| (most * 64 / slots.max(1)).clamp(fewest, most);
         match self {
-            Effort::Fast => Budget { starts: starts(4, 1), thorough: false, search: 0 },
+            Effort::Fast => Budget { starts: starts(2, 1), thorough: false, search: 0 },
             Effort::Default => {
                 Budget { starts: starts(8, 4), thorough: true, search: slots * 4_000 }
             }

@@ -226,8 +226,8 @@ impl<'a> State<'a> {
     /// The best slot for the task in `a` to exchange with, if that improves.
     pub fn best_swap(&self, a: usize, reach: Reach) -> Option<(usize, Delta)> {
         match reach {
-            Reach::All => self.best_of(a, 0..self.tree.len()),
-            Reach::Near => self.best_of(a, self.near(a)),
+            Reach::All => self.best_of(a, 0..self.tree.len(), true),
+            Reach::Near => self.best_of(a, self.near(a), false),
         }
     }
 
@@ -251,8 +251,14 @@ impl<'a> State<'a> {
         })
     }
 
-    /// `slots` ascending, so that those below one node follow each other and share a price.
-    fn best_of(&self, a: usize, slots: impl Iterator<Item = usize>) -> Option<(usize, Delta)> {
+    /// `slots` ascending, so that those below one node follow each other and share a price. With
+    /// `evening`, exchanges that only make loads more even are looked for, too.
+    fn best_of(
+        &self,
+        a: usize,
+        slots: impl Iterator<Item = usize>,
+        evening: bool,
+    ) -> Option<(usize, Delta)> {
         let task = self.held[a];
         if task == EMPTY {
             return None;
@@ -266,7 +272,7 @@ impl<'a> State<'a> {
             }
             // An exchange from which only the other one gains is found from its side.
             let gains = known.1 < self.here[task]
-                || self.unevenness_delta(a, b) < 0
+                || evening && self.unevenness_delta(a, b) < 0
                 || self.crowding_delta(a, b) < 0.0;
             if !gains || !self.may_swap(a, b) {
                 continue;
