@@ -21,20 +21,11 @@ fn matrices(scratch: &Scratch, a: &str, b: &str) -> [String; 2] {
     })
 }
 
-/// The failure's sentence; checks that nothing was printed besides.
-fn refusal(outcome: Outcome) -> String {
-    let outcome = outcome.expect_code(125);
-    assert_eq!(outcome.stdout_text(), "");
-    let text = outcome.stderr_text();
-    assert_eq!(text.lines().count(), 1, "{text}");
-    text.strip_prefix("threadtalk: ").expect("our prefix").trim_end().to_string()
-}
-
 #[track_caller]
 fn refused(a: &str, b: &str, because: &str) {
     let scratch = Scratch::new();
     let [a, b] = matrices(&scratch, a, b);
-    let sentence = refusal(diff(&[&a, &b]));
+    let sentence = diff(&[&a, &b]).refusal();
     assert!(sentence.contains(because), "{sentence}");
 }
 
@@ -101,8 +92,8 @@ fn what_is_no_matrix_is_refused() {
     refused("0,inf\n1,0", "0,1\n1,0", "'inf' is not a non-negative integer");
     refused("0,1\n1,0", "0,nan\n1,0", "'nan' is not a non-negative integer");
     refused("0,1\n1,0", "0,1,1\n1,0,1\n1,1,0", "one matrix has 2 threads and the other 3");
-    assert!(refusal(diff(&["/nowhere", "/nowhere"])).contains("cannot read '/nowhere'"));
-    assert!(refusal(diff(&["-", "-"])).contains("only one of the two"));
+    assert!(diff(&["/nowhere", "/nowhere"]).refusal().contains("cannot read '/nowhere'"));
+    assert!(diff(&["-", "-"]).refusal().contains("only one of the two"));
 }
 
 #[test]
@@ -182,7 +173,7 @@ fn threads_are_matched_by_what_they_are() {
 fn other_numbers_of_workers_are_refused() {
     let scratch = Scratch::new();
     let (a, b) = (saved(&scratch, "100", 4, 0), saved(&scratch, "2f0", 6, 0));
-    let sentence = refusal(diff(&[&a, &b]));
+    let sentence = diff(&[&a, &b]).refusal();
     assert!(
         sentence.ends_with(
             "T5, T6 of B have no counterpart in A and have 40 % of its communication; record both \

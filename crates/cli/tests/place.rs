@@ -23,15 +23,6 @@ fn json(outcome: Outcome) -> Value {
     serde_json::from_str(&outcome.stdout_text()).unwrap()
 }
 
-/// The failure's sentence; checks that nothing was printed besides.
-fn refusal(outcome: Outcome) -> String {
-    let outcome = outcome.expect_code(125);
-    assert_eq!(outcome.stdout_text(), "");
-    let text = outcome.stderr_text();
-    assert_eq!(text.lines().count(), 1, "{text}");
-    text.strip_prefix("threadtalk: ").expect("our prefix").trim_end().to_string()
-}
-
 const PAIRS: &str = "0,1,900,0\n2,0,0,800\n850,0,0,1\n0,700,0,0\n";
 
 #[test]
@@ -65,7 +56,7 @@ fn a_plan_is_written_once_and_replaced_only_by_force() {
     let first = place(&scratch, PAIRS, &on).expect_code(0);
     assert!(first.stdout_text().contains(&format!("plan written to {path}")));
     let written = std::fs::read(&plan).unwrap();
-    let refused = refusal(place(&scratch, "0,1\n1,0\n", &on));
+    let refused = place(&scratch, "0,1\n1,0\n", &on).refusal();
     assert_eq!(
         refused,
         format!("'{path}' exists already; use --force to replace it, or another name")
@@ -97,9 +88,9 @@ fn bad_input_gets_one_sentence_and_125() {
         ("0,x\n1,0\n", "line 1, column 2: 'x' is not a non-negative integer"),
     ];
     for (text, reason) in cases {
-        assert_eq!(refusal(place(&scratch, text, &[])), format!("{name}{reason}"));
+        assert_eq!(place(&scratch, text, &[]).refusal(), format!("{name}{reason}"));
     }
-    let refused = |args: &[&str]| refusal(place(&scratch, PAIRS, args));
+    let refused = |args: &[&str]| place(&scratch, PAIRS, args).refusal();
     assert!(refused(&["--policy", "localty"]).contains("did you mean 'locality'?"));
     assert!(refused(&["--on", "nonsense"]).contains("neither a file nor an hwloc synthetic"));
     assert!(refused(&["--on", "none.xml"]).starts_with("cannot read the machine description"));
@@ -108,9 +99,9 @@ fn bad_input_gets_one_sentence_and_125() {
     assert!(refused(&["--on", bad.to_str().unwrap()]).contains("is not an hwloc XML topology"));
     let costs = refused(&["--on", "pack:2 core:2 pu:2", "--costs", "9,5"]);
     assert!(costs.contains("(between packages, between cores, between PUs)"), "{costs}");
-    let missing = refusal(threadtalk(&["place", "/nonexistent/m.csv"]).run());
+    let missing = threadtalk(&["place", "/nonexistent/m.csv"]).run().refusal();
     assert!(missing.contains("name a profile folder (NAME.tt) or a CSV matrix"), "{missing}");
-    let folder = refusal(threadtalk(&["place", scratch.path().to_str().unwrap()]).run());
+    let folder = threadtalk(&["place", scratch.path().to_str().unwrap()]).run().refusal();
     assert!(folder.contains(scratch.path().to_str().unwrap()), "{folder}");
     let full = ["-o", "/nonexistent/folder/p.json"];
     assert!(refused(&full).starts_with("cannot write the plan"));
@@ -216,7 +207,7 @@ fn topo_shows_this_machine_and_others() {
     ] {
         assert!(text.lines().any(|l| l == line), "{line}\n{text}");
     }
-    let empty = refusal(threadtalk(&["topo", "--on", ""]).run());
+    let empty = threadtalk(&["topo", "--on", ""]).run().refusal();
     assert!(empty.contains("neither a file nor"), "{empty}");
 }
 
@@ -251,4 +242,10 @@ fn place_says_how_far_from_the_best_it_is() {
     let os = [&machine[..], &["--policy", "os"]].concat();
     let said = place(&scratch, &chain, &os).expect_code(0).stdout_text();
     assert!(said.contains("No thread is bound"), "{said}");
+}
+
+#[test]
+fn there_is_nothing_to_tune_when_nothing_is_bound() {
+    let said = threadtalk(&["tune", "--policy", "os", "--", "/bin/true"]).run().refusal();
+    assert!(said.starts_with("--policy os binds no thread"), "{said}");
 }

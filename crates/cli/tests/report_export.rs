@@ -9,21 +9,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use test_support::{Outcome, Run, Scratch};
+use test_support::{Run, Scratch};
 use topology::Topology;
 use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
 
 fn threadtalk(args: &[&str]) -> Run {
     Run::new(env!("CARGO_BIN_EXE_threadtalk")).args(args).timeout(Duration::from_secs(30))
-}
-
-/// The failure's sentence; checks that nothing was printed besides.
-fn refusal(outcome: Outcome) -> String {
-    let outcome = outcome.expect_code(125);
-    assert_eq!(outcome.stdout_text(), "");
-    let text = outcome.stderr_text();
-    assert_eq!(text.lines().count(), 1, "{text}");
-    text.strip_prefix("threadtalk: ").expect("our prefix").trim_end().to_string()
 }
 
 /// A ring of `threads` with one strong pair, on a machine of two packages.
@@ -141,7 +132,7 @@ fn a_page_is_written_once_and_replaced_only_by_force() {
     assert!(fs::read_to_string(&page).unwrap().contains("\"./ring\""));
     fs::write(&page, "mine").unwrap();
     assert_eq!(
-        refusal(write(&[])),
+        write(&[]).refusal(),
         format!(
             "{} exists already; choose another name, or replace it with --force",
             page.display()
@@ -234,15 +225,15 @@ fn matrices_by_kind_sharing_and_slice() {
     assert_eq!(csv(&["--kind", "total", "--slice", "1"]), "0,0,0\n0,0,400\n0,400,0\n");
     assert_eq!(csv(&["--slice", "all", "--format", "numalize"]), "0,1600,0\n0,0,1600\n0,0,0\n\n");
     assert_eq!(
-        refusal(export(&["--slice", "2"])),
+        export(&["--slice", "2"]).refusal(),
         "the profile has 2 time slices, numbered from 0; there is no slice 2"
     );
     assert_eq!(
-        refusal(export(&["--kind", "undirected"])),
+        export(&["--kind", "undirected"]).refusal(),
         "the profile holds directed events; choose another --kind, or record again with \
          --undirected"
     );
-    assert!(refusal(export(&["--format", "json"])).starts_with("a matrix is not written as json"));
+    assert!(export(&["--format", "json"]).refusal().starts_with("a matrix is not written as json"));
 }
 
 #[test]
@@ -271,11 +262,11 @@ fn tables_as_csv_and_json() {
         assert!(csv.lines().count() >= 2, "{table}: {csv}");
     }
     assert_eq!(
-        refusal(export(&["lines", "--format", "npy"])),
+        export(&["lines", "--format", "npy"]).refusal(),
         "that format is for matrices; tables are written as csv or json"
     );
     assert_eq!(
-        refusal(export(&["sites", "--slice", "0"])),
+        export(&["sites", "--slice", "0"]).refusal(),
         "--kind and --slice choose what a matrix counts; export the table whole"
     );
 }
@@ -335,16 +326,16 @@ fn a_full_disk_and_missing_folders_are_said() {
     let profile = saved(&scratch, 4);
     let profile = text(&profile);
     let full = "cannot write /dev/full: No space left on device (os error 28)";
-    assert_eq!(refusal(threadtalk(&["export", profile, "matrix", "-o", "/dev/full"]).run()), full);
-    assert_eq!(refusal(threadtalk(&["report", profile, "--html", "/dev/full"]).run()), full);
+    assert_eq!(threadtalk(&["export", profile, "matrix", "-o", "/dev/full"]).run().refusal(), full);
+    assert_eq!(threadtalk(&["report", profile, "--html", "/dev/full"]).run().refusal(), full);
     let nowhere = scratch.join("none/x.csv");
     assert_eq!(
-        refusal(threadtalk(&["export", profile, "matrix", "-o", text(&nowhere)]).run()),
+        threadtalk(&["export", profile, "matrix", "-o", text(&nowhere)]).run().refusal(),
         format!("cannot write {}: No such file or directory (os error 2)", nowhere.display())
     );
-    let folder = refusal(threadtalk(&["export", profile, "matrix", "-o", profile]).run());
+    let folder = threadtalk(&["export", profile, "matrix", "-o", profile]).run().refusal();
     assert_eq!(folder, format!("{profile} is a folder; choose another name"));
-    let missing = refusal(threadtalk(&["report", text(&scratch.join("no.tt"))]).run());
+    let missing = threadtalk(&["report", text(&scratch.join("no.tt"))]).run().refusal();
     assert!(missing.starts_with("there is no profile "), "{missing}");
 }
 
@@ -358,7 +349,7 @@ fn a_plan_for_another_machine_is_refused() {
         threadtalk(&args).run().expect_code(0);
         threadtalk(&["report", text(&profile), "--plan", text(&plan)]).run()
     };
-    let refused = refusal(place("pack:2 core:8 pu:1"));
+    let refused = place("pack:2 core:8 pu:1").refusal();
     assert!(refused.starts_with("the plan is for another machine (2 packages"), "{refused}");
     let shown = place("pack:2 core:2 pu:1").expect_code(0).stdout_text();
     assert!(shown.contains("plan (locality)"), "{shown}");

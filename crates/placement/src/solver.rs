@@ -2,7 +2,7 @@
 //!
 //! 1. *Exact* for up to 16 slots (`exact.rs`).
 //! 2. *Construct*: multilevel recursive multisection along the tree (`multilevel.rs`), started
-//!    several times, and what the greedy policies make.
+//!    several times, what the greedy policies make, and threads in a line (`linear.rs`).
 //! 3. *Refine*: swaps of threads (`refine.rs`) and of whole subtrees (`subtree.rs`).
 //! 4. *Search*: kicks and repairs on the best of these (`search.rs`), under a budget of moves.
 //!

@@ -59,6 +59,17 @@ impl Outcome {
         assert!(self.exit_code == Some(code) && !self.timed_out, "expected exit {code}\n{self}");
         self
     }
+
+    /// The one sentence with which Threadtalk refused, without its name in front. Panics unless it
+    /// exited with 125 and said nothing else.
+    #[track_caller]
+    pub fn refusal(self) -> String {
+        let outcome = self.expect_code(125);
+        assert_eq!(outcome.stdout_text(), "");
+        let text = outcome.stderr_text();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        text.strip_prefix("threadtalk: ").expect("our prefix").trim_end().to_string()
+    }
 }
 
 impl std::fmt::Display for Outcome {

@@ -53,6 +53,10 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     anyhow::ensure!(args.runs != Some(0) && args.runs != Some(1), "--runs needs 2 pairs or more");
     let policy: Option<PolicyKind> =
         args.policy.as_deref().map(str::parse).transpose().context("--policy")?;
+    anyhow::ensure!(
+        policy != Some(PolicyKind::Os),
+        "--policy os binds no thread, so there is nothing to compare; name another policy"
+    );
     let target = match Target::resolve(&args.command) {
         Ok(target) => target,
         Err(error) => return Ok(refuse(&error)),
@@ -67,13 +71,10 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let timed = Streams::Discarded { input_from: input_from.unwrap_or(0) };
     let streams = if args.json { timed } else { Streams::Inherited };
     say("recording (the program's output follows; that of the timed runs is discarded)");
-    // A placement needs the matrix of the program alone.
-    let options = SessionOptions {
-        counted: Counted::Matrix,
-        follow: false,
-        slice: Duration::ZERO,
-        ..SessionOptions::default()
-    };
+    // A placement needs the matrix of the program alone; detloc asks when threads talk, too.
+    let usual = SessionOptions::default();
+    let slice = if policy == Some(PolicyKind::Detloc) { usual.slice } else { Duration::ZERO };
+    let options = SessionOptions { counted: Counted::Matrix, follow: false, slice, ..usual };
     let recording = match record::record_here(&target, None, options, streams) {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),

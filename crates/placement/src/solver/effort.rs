@@ -1,5 +1,5 @@
 //! How hard the solver tries. Budgets count starts and moves, never time, so that a seed gives the
-//! same plan on every machine; CPU times in the table are what they took where they were tuned.
+//! same plan on every machine. `make bench-placement` shows what each takes and reaches.
 
 use crate::policies::nearest;
 use std::fmt;
@@ -8,11 +8,11 @@ use std::str::FromStr;
 /// How hard the solver tries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Effort {
-    /// A tenth of the default's time: for online use and for very many threads.
+    /// About a sixth of the default's time: for online use and for very many threads.
     Fast,
     #[default]
     Default,
-    /// Ten times the default's.
+    /// Many times the default's.
     Max,
 }
 
