@@ -3,7 +3,7 @@
 //! Used on the greedy policies, whose papers do not say what to do when threads outnumber cores.
 
 use crate::slots::SlotTree;
-use crate::solver::{Reach, State};
+use crate::solver::State;
 use crate::tasks::Tasks;
 
 /// Changes `slots` until no move or swap makes the loads of the tree's groups more even.
@@ -17,10 +17,7 @@ pub fn even_out(tasks: &Tasks, tree: &SlotTree, slots: &mut Vec<usize>) {
         changed = false;
         for task in 0..tasks.len() {
             let here = state.slot[task];
-            // A swap that evens out comes before all that only make communication cheaper.
-            if let Some((there, _)) =
-                state.best_swap(here, Reach::All).filter(|(_, d)| d.unevenness < 0)
-            {
+            if let Some((there, _)) = state.best_evening(here) {
                 state.swap(here, there);
                 changed = true;
             }

@@ -1,6 +1,6 @@
 //! What a placement costs, how evenly it loads, and what a random one would cost.
 
-use crate::slots::{Even, SlotTree};
+use crate::slots::{Distances, Even, SlotTree};
 use crate::tasks::Tasks;
 use std::cmp::Ordering;
 
@@ -37,9 +37,10 @@ impl Score {
 /// Sum over unordered pairs of events · cost between their slots.
 pub fn cost(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> f64 {
     let mut sum = 0.0;
+    let distances = Distances::new(tree);
     for a in 0..tasks.len() {
         for &(b, weight) in tasks.neighbours(a).iter().filter(|&&(b, _)| b > a) {
-            sum += weight * tree.cost_between(slots[a], slots[b]);
+            sum += weight * distances.between(slots[a], slots[b]);
         }
     }
     sum

@@ -119,11 +119,6 @@ impl SlotTree {
         level
     }
 
-    /// Cost between two different slots.
-    pub fn cost_between(&self, a: usize, b: usize) -> f64 {
-        self.cost[self.common(a, b)]
-    }
-
     /// The slots below each node of a level, or each slot alone when `level` is the depth.
     pub fn ranges(&self, level: usize) -> Vec<std::ops::Range<usize>> {
         if level == self.depth() {
@@ -154,6 +149,43 @@ impl SlotTree {
                 Some(slot)
             })
             .collect()
+    }
+}
+
+/// Costs between slots at hand: the closest common level of two slots is the least one between
+/// neighbouring slots from one to the other, and the least of any stretch is that of two stretches
+/// whose lengths are powers of two.
+pub struct Distances<'a> {
+    cost: &'a [f64],
+    slots: usize,
+    /// `least[k * slots + s]`: closest common level of the slots s to s + 2^k.
+    least: Vec<u8>,
+}
+
+impl<'a> Distances<'a> {
+    pub fn new(tree: &'a SlotTree) -> Self {
+        let slots = tree.len();
+        let mut least: Vec<u8> =
+            (0..slots).map(|s| tree.common(s, (s + 1).min(slots - 1)) as u8).collect();
+        let mut length = 1;
+        while 2 * length < slots {
+            let from = least.len() - slots;
+            for s in 0..slots {
+                let beyond = (s + length).min(slots - 1);
+                least.push(least[from + s].min(least[from + beyond]));
+            }
+            length *= 2;
+        }
+        Self { cost: &tree.cost, slots, least }
+    }
+
+    /// Cost between two different slots.
+    pub fn between(&self, a: usize, b: usize) -> f64 {
+        let (low, high) = (a.min(b), a.max(b));
+        let power = (high - low).ilog2();
+        let row = power as usize * self.slots;
+        let level = self.least[row + low].min(self.least[row + high - (1 << power)]);
+        self.cost[level as usize]
     }
 }
 

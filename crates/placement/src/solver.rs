@@ -18,7 +18,9 @@ mod refine;
 mod search;
 mod subtree;
 
-pub(crate) use refine::{Reach, State};
+use refine::Reach;
+pub(crate) use refine::State;
+use subtree::Levels;
 pub(crate) use subtree::shapes;
 
 pub use effort::{Effort, UnknownEffort};
@@ -40,25 +42,25 @@ pub(crate) fn solve(input: &Input<'_>) -> Vec<usize> {
         return optimum;
     }
     let budget = input.effort.budget(input.tree.len());
-    let slots = best_start(input, budget);
+    let levels = Levels::of(input.tree);
+    let slots = best_start(input, &levels, budget);
     if budget.search == 0 || slots.is_empty() {
         return slots;
     }
     let mut state = State::new(input.tasks, input.tree, &slots);
     search::improve(&mut state, budget.search, &mut Rng::new(input.seed, 99));
-    let searched = refined(input, state.slot, budget, &mut Rng::new(input.seed, 98));
+    let searched = refined(input, &levels, state.slot, budget, &mut Rng::new(input.seed, 98));
     let score = |slots: &[usize]| Score::of(input.tasks, input.tree, slots);
     if score(&searched).beats(&score(&slots)) { searched } else { slots }
 }
 
 /// The best of all starts, refined.
-fn best_start(input: &Input<'_>, budget: Budget) -> Vec<usize> {
+fn best_start(input: &Input<'_>, levels: &Levels, budget: Budget) -> Vec<usize> {
     let mut greedy = greedy_starts(input);
     if !budget.thorough {
-        let score = |slots: &Vec<usize>| Score::of(input.tasks, input.tree, slots);
-        let cheaper =
-            |a: Vec<usize>, b: Vec<usize>| if score(&b).beats(&score(&a)) { b } else { a };
-        greedy = greedy.into_iter().reduce(cheaper).into_iter().collect();
+        let scored = greedy.into_iter().map(|s| (Score::of(input.tasks, input.tree, &s), s));
+        let cheapest = scored.reduce(|best, next| if next.0.beats(&best.0) { next } else { best });
+        greedy = cheapest.into_iter().map(|(_, slots)| slots).collect();
     }
     let count = greedy.len() + budget.starts;
     let start = |number: usize| {
@@ -67,7 +69,7 @@ fn best_start(input: &Input<'_>, budget: Budget) -> Vec<usize> {
             Some(slots) => slots.clone(),
             None => multilevel::construct(input.tasks, input.tree, &mut rng),
         };
-        let slots = refined(input, slots, budget, &mut rng);
+        let slots = refined(input, levels, slots, budget, &mut rng);
         (Score::of(input.tasks, input.tree, &slots), number, slots)
     };
     let found = match input.jobs.min(count) {
@@ -113,13 +115,19 @@ fn greedy_starts(input: &Input<'_>) -> Vec<Vec<usize>> {
 }
 
 /// Alternates swaps of threads and of subtrees until neither helps.
-fn refined(input: &Input<'_>, mut slots: Vec<usize>, budget: Budget, rng: &mut Rng) -> Vec<usize> {
+fn refined(
+    input: &Input<'_>,
+    levels: &Levels,
+    mut slots: Vec<usize>,
+    budget: Budget,
+    rng: &mut Rng,
+) -> Vec<usize> {
     let reach = if budget.thorough { Reach::All } else { Reach::Near };
     for _ in 0..ROUNDS {
         let mut state = State::new(input.tasks, input.tree, &slots);
         state.descend(&rng.order(input.tasks.len()), reach);
         slots = state.slot;
-        if !subtree::refine(input.tasks, input.tree, &mut slots, rng) {
+        if !subtree::refine(input.tasks, input.tree, levels, &mut slots, rng) {
             break;
         }
     }

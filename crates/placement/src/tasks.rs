@@ -51,7 +51,7 @@ impl Tasks {
                 let row = &weight[i * threads..(i + 1) * threads];
                 let mut list: Vec<(usize, f64)> =
                     row.iter().copied().enumerate().filter(|&(_, w)| w > 0.0).collect();
-                list.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+                list.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
                 list
             })
             .collect();

@@ -187,12 +187,9 @@ fn cut(graph: &Graph, side: &[bool]) -> f64 {
 fn pass(graph: &Graph, side: &mut [bool], bounds: Bounds) -> bool {
     let vertices = side.len();
     let slack = graph.size.iter().copied().max().unwrap_or(1);
-    let mut gain: Vec<f64> = (0..vertices)
-        .map(|v| {
-            let signed = |&(u, w): &(usize, f64)| if side[u] != side[v] { w } else { -w };
-            graph.edges[v].iter().map(signed).sum()
-        })
-        .collect();
+    let sign: Vec<f64> = side.iter().map(|left| if *left { 1.0 } else { -1.0 }).collect();
+    let gain = |v: usize| -sign[v] * graph.edges[v].iter().map(|&(u, w)| sign[u] * w).sum::<f64>();
+    let mut gain: Vec<f64> = (0..vertices).map(gain).collect();
     let mut locked = vec![false; vertices];
     let mut size = left_size(graph, side);
     let start_miss = bounds.miss(size);

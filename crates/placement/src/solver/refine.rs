@@ -5,7 +5,7 @@
 //! first, communication second (see `score.rs`). Neighbours: `subtree.rs` uses the same on whole
 //! subtrees, `search.rs` adds kicks, `balance.rs` only evens out.
 
-use crate::slots::{Even, SlotTree};
+use crate::slots::{Distances, Even, SlotTree};
 use crate::tasks::Tasks;
 use std::collections::VecDeque;
 
@@ -59,6 +59,7 @@ pub struct State<'a> {
     pub held: Vec<usize>,
     /// Changes smaller than this are rounding.
     pub rounding: f64,
+    distances: Distances<'a>,
     /// Levels below the root; what all slots have in common changes no price.
     levels: usize,
     /// `above[s * levels + d]`: the node at level d + 1 above slot s, numbered over all levels.
@@ -95,14 +96,7 @@ impl<'a> State<'a> {
         let span = [levels, levels.saturating_sub(1)].map(|level| spans(tree, level));
         let mut held = vec![EMPTY; tree.len()];
         slots.iter().enumerate().for_each(|(task, &slot)| held[slot] = task);
-        let mut talk = vec![0.0; tasks.len() * nodes];
-        for task in 0..tasks.len() {
-            let row = &mut talk[task * nodes..(task + 1) * nodes];
-            for &(other, weight) in tasks.neighbours(task) {
-                let at = slots[other] * levels;
-                above[at..at + levels].iter().for_each(|&node| row[node as usize] += weight);
-            }
-        }
+        let talk = talk(tasks, slots, &above, levels, nodes);
         let step = tree.cost.windows(2).map(|c| c[1] - c[0]).collect();
         let loads = |even: &Even| crate::score::loads(tasks, &even.group, slots);
         let load = tree.even.iter().map(loads).collect();
@@ -116,6 +110,7 @@ impl<'a> State<'a> {
             slot,
             held,
             rounding,
+            distances: Distances::new(tree),
             levels,
             above,
             span,
@@ -166,7 +161,7 @@ impl<'a> State<'a> {
             if weight > 0.0 {
                 // Their own pair counts as beside each other above, but stays as far apart.
                 let beside = self.tree.cost[self.levels];
-                cost += 2.0 * weight * (self.tree.cost_between(a, b) - beside);
+                cost += 2.0 * weight * (self.distances.between(a, b) - beside);
             }
         }
         Delta { unevenness: self.unevenness_delta(a, b), cost: cost + self.crowding_delta(a, b) }
@@ -231,16 +226,37 @@ impl<'a> State<'a> {
         }
     }
 
+    /// The exchange of the task in `a` that makes loads most even, the cheapest of these, if any makes
+    /// them more even.
+    pub fn best_evening(&self, a: usize) -> Option<(usize, Delta)> {
+        if !self.crowded_or_idle(a) {
+            return None;
+        }
+        let evens = |b: &usize| self.unevenness_delta(a, *b) < 0 && self.may_swap(a, *b);
+        let deltas = (0..self.tree.len()).filter(evens).map(|b| (b, self.delta(a, b)));
+        deltas.reduce(|best, next| if next.1.beats(&best.1) { next } else { best })
+    }
+
+    /// Whether the load of one of the groups around `a` differs from another one by more than 1; if
+    /// not, no exchange makes loads more even.
+    fn crowded_or_idle(&self, a: usize) -> bool {
+        let differs = |(even, load): (&Even, &Vec<i64>)| {
+            let own = load[even.group[a]];
+            load.iter().any(|other| (other - own).abs() > 1)
+        };
+        self.tree.even.iter().zip(&self.load).any(differs)
+    }
+
     /// Slots close to the heaviest neighbours of the task in `a`, ascending.
     fn near(&self, a: usize) -> impl Iterator<Item = usize> + use<> {
         let task = self.held[a];
         let known = if task == EMPTY { &[] } else { self.tasks.neighbours(task) };
-        let mut spans: Vec<(usize, usize)> = Vec::new();
+        let mut spans = [(0, 0); NEAR];
         for (rank, &(other, _)) in known.iter().take(NEAR).enumerate() {
             let at = self.slot[other];
             let wide = rank < NEAREST && self.levels > 0;
             let (start, end) = self.span[usize::from(wide)][at];
-            spans.push((start.max(at.saturating_sub(REACH)), end.min(at + REACH)));
+            spans[rank] = (start.max(at.saturating_sub(REACH)), end.min(at + REACH));
         }
         spans.sort_unstable();
         let mut next = 0;
@@ -367,6 +383,35 @@ impl<'a> State<'a> {
         }
         improved
     }
+}
+
+/// Events between each task and all below each node.
+fn talk(tasks: &Tasks, slots: &[usize], above: &[u32], levels: usize, nodes: usize) -> Vec<f64> {
+    let mut talk = vec![0.0; tasks.len() * nodes];
+    if levels == 0 {
+        return talk;
+    }
+    let mut parent = vec![None; nodes];
+    for pair in above.chunks_exact(levels).flat_map(|way| way.windows(2)) {
+        parent[pair[1] as usize] = Some(pair[0] as usize);
+    }
+    for task in 0..tasks.len() {
+        let row = &mut talk[task * nodes..(task + 1) * nodes];
+        let known = tasks.neighbours(task);
+        // Whoever talks to many is added up by the lowest nodes, and these to those above them.
+        let by_nodes = known.len() * (levels - 1) > nodes;
+        for &(other, weight) in known {
+            let way = &above[slots[other] * levels..][..levels];
+            let way = if by_nodes { &way[levels - 1..] } else { way };
+            way.iter().for_each(|&node| row[node as usize] += weight);
+        }
+        if by_nodes {
+            for node in (0..nodes).rev() {
+                parent[node].into_iter().for_each(|above| row[above] += row[node]);
+            }
+        }
+    }
+    talk
 }
 
 /// Volume below each node and of each task; empty where the tree has no price for it.

@@ -9,59 +9,104 @@ use crate::score::Score;
 use crate::slots::{Even, SlotTree};
 use crate::tasks::Tasks;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A number for each node of a level (or each slot); nodes with equal numbers look the same below.
 pub fn shapes(tree: &SlotTree, level: usize) -> Vec<usize> {
     if level == tree.depth() {
         return tree.shape.clone();
     }
-    let below = shapes(tree, level + 1);
+    shapes_above(tree, level, &shapes(tree, level + 1))
+}
+
+/// The shapes of a level, from those of the one below.
+fn shapes_above(tree: &SlotTree, level: usize, below: &[usize]) -> Vec<usize> {
     let children = tree.ranges(level + 1);
-    let mut known: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
-    tree.ranges(level)
-        .iter()
-        .map(|node| {
-            let inside = (0..children.len()).filter(|&c| node.contains(&children[c].start));
-            let key: Vec<usize> = inside.map(|c| below[c]).collect();
-            let next = known.len();
-            *known.entry(key).or_insert(next)
-        })
-        .collect()
+    let mut known: BTreeMap<&[usize], usize> = BTreeMap::new();
+    let mut child = 0;
+    let shape = |node: &Range<usize>| {
+        let first = child;
+        child += children[first..].iter().take_while(|c| c.start < node.end).count();
+        let next = known.len();
+        *known.entry(&below[first..child]).or_insert(next)
+    };
+    tree.ranges(level).iter().map(shape).collect()
+}
+
+/// The levels of a tree at which subtrees are exchanged.
+pub struct Levels {
+    /// From the smallest subtrees to the largest.
+    levels: Vec<Level>,
+}
+
+struct Level {
+    level: usize,
+    /// The tree whose slots are the nodes of the level.
+    tree: SlotTree,
+    /// The slots below each node.
+    ranges: Vec<Range<usize>>,
+}
+
+impl Levels {
+    pub fn of(tree: &SlotTree) -> Self {
+        let mut below = tree.shape.clone();
+        let mut levels = Vec::new();
+        for level in (1..tree.depth()).rev() {
+            below = shapes_above(tree, level, &below);
+            let ranges = tree.ranges(level);
+            if ranges.len() > 2 {
+                levels.push(Level { level, tree: tree_above(tree, level, &below), ranges });
+            }
+        }
+        Self { levels }
+    }
 }
 
 /// Refines by swapping subtrees at every level, the smallest first. Never makes `slots` worse;
 /// tells whether it made them better.
-pub fn refine(tasks: &Tasks, tree: &SlotTree, slots: &mut Vec<usize>, rng: &mut Rng) -> bool {
+pub fn refine(
+    tasks: &Tasks,
+    tree: &SlotTree,
+    levels: &Levels,
+    slots: &mut Vec<usize>,
+    rng: &mut Rng,
+) -> bool {
+    let mut best = None;
     let mut improved = false;
-    for level in (1..tree.depth()).rev() {
-        let coarse_tree = tree_above(tree, level);
-        if coarse_tree.len() < 3 {
-            continue;
+    // What is below the nodes of the level before, and the first slot of each.
+    let mut below: Option<Tasks> = None;
+    let mut first = slots.clone();
+    for Level { level, tree: coarse, ranges } in &levels.levels {
+        let node: Vec<usize> = first.iter().map(|&slot| tree.node[*level][slot]).collect();
+        let together = merged(below.as_ref().unwrap_or(tasks), &node, coarse.len());
+        let start: Vec<usize> = (0..coarse.len()).collect();
+        let mut state = State::new(&together, coarse, &start);
+        let better = state.descend(&rng.order(coarse.len()), Reach::All);
+        let mut at = start;
+        if better {
+            let moved: Vec<usize> = slots
+                .iter()
+                .map(|&slot| {
+                    let node = tree.node[*level][slot];
+                    ranges[state.slot[node]].start + slot - ranges[node].start
+                })
+                .collect();
+            let before = best.unwrap_or_else(|| Score::of(tasks, tree, slots));
+            let after = Score::of(tasks, tree, &moved);
+            best = Some(before);
+            if after.beats(&before) {
+                (*slots, best, at) = (moved, Some(after), state.slot);
+                improved = true;
+            }
         }
-        let coarse_tasks = tasks_of_nodes(tasks, tree, level, slots);
-        let start: Vec<usize> = (0..coarse_tree.len()).collect();
-        let mut state = State::new(&coarse_tasks, &coarse_tree, &start);
-        if !state.descend(&rng.order(coarse_tree.len()), Reach::All) {
-            continue;
-        }
-        let ranges = tree.ranges(level);
-        let moved: Vec<usize> = slots
-            .iter()
-            .map(|&slot| {
-                let node = tree.node[level][slot];
-                ranges[state.slot[node]].start + slot - ranges[node].start
-            })
-            .collect();
-        if Score::of(tasks, tree, &moved).beats(&Score::of(tasks, tree, slots)) {
-            *slots = moved;
-            improved = true;
-        }
+        first = at.iter().map(|&node| ranges[node].start).collect();
+        below = Some(together);
     }
     improved
 }
 
 /// The tree whose slots are the nodes of `level`.
-fn tree_above(tree: &SlotTree, level: usize) -> SlotTree {
+fn tree_above(tree: &SlotTree, level: usize, shape: &[usize]) -> SlotTree {
     let ranges = tree.ranges(level);
     let at_nodes = |of: &Vec<usize>| ranges.iter().map(|r| of[r.start]).collect::<Vec<usize>>();
     let within_one = |even: &&Even| {
@@ -75,23 +120,20 @@ fn tree_above(tree: &SlotTree, level: usize) -> SlotTree {
         even: tree.even.iter().filter(within_one).map(coarse).collect(),
         apart: tree.apart.iter().take(level).copied().collect(),
         memory: tree.memory.min(level - 1),
-        shape: shapes(tree, level),
+        shape: shape.to_vec(),
     }
 }
 
-/// The tasks below each node of `level` taken as one.
-fn tasks_of_nodes(tasks: &Tasks, tree: &SlotTree, level: usize, slots: &[usize]) -> Tasks {
-    let node: Vec<usize> = slots.iter().map(|&slot| tree.node[level][slot]).collect();
-    let count = tree.ranges(level).len();
+/// The tasks of each of `count` nodes taken as one; `node` tells the node of each.
+fn merged(tasks: &Tasks, node: &[usize], count: usize) -> Tasks {
     let mut weight = vec![0.0; count * count];
     let mut load = vec![0; count];
     let mut volume = vec![0.0; count];
     for a in 0..tasks.len() {
         load[node[a]] += tasks.load(a);
         volume[node[a]] += tasks.volume(a);
-        for &(b, w) in tasks.neighbours(a).iter().filter(|&&(b, _)| node[b] != node[a]) {
-            weight[node[a] * count + node[b]] += w;
-        }
+        let row = &mut weight[node[a] * count..(node[a] + 1) * count];
+        tasks.neighbours(a).iter().for_each(|&(b, w)| row[node[b]] += w);
     }
     Tasks::from_weights(count, weight).with_load(load).with_volume(volume)
 }
