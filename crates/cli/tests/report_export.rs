@@ -354,3 +354,29 @@ fn a_plan_for_another_machine_is_refused() {
     let shown = place("pack:2 core:2 pu:1").expect_code(0).stdout_text();
     assert!(shown.contains("plan (locality)"), "{shown}");
 }
+
+#[test]
+fn a_profile_is_shown_on_another_machine() {
+    let scratch = Scratch::new();
+    let profile = saved(&scratch, 4);
+    let report = |args: &[&str]| threadtalk(&[&["report", text(&profile)], args].concat()).run();
+    let server = scratch.join("server.xml");
+    fs::write(&server, Topology::from_synthetic("pack:4 core:8 pu:2").unwrap().to_xml()).unwrap();
+    let shown = report(&["--on", text(&server)]).expect_code(0).stdout_text();
+    assert!(shown.contains("4 packages, 32 cores, 64 PUs; not where the profile was recorded"));
+    assert!(shown.contains("lower bound"), "{shown}");
+    let json = report(&["--json", "--on", "core:4 pu:1", "--costs", "7"]).expect_code(0);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout_text()).unwrap();
+    let placement = &json["placement"];
+    assert_eq!(placement["elsewhere"], true);
+    assert_eq!(placement["level_costs"], serde_json::json!([7.0]));
+    // All four cores are alike: every event costs 7, wherever threads are.
+    for row in placement["policies"]["list"].as_array().unwrap() {
+        assert_eq!(row["cost"], 7.0 * 1_000_030.0, "{row}");
+        assert_eq!(row["to_bound"], 1.0, "{row}");
+    }
+    assert_eq!(placement["policies"]["lower_bound"], 7.0 * 1_000_030.0);
+    let costs = report(&["--costs", "1,2,3"]).refusal();
+    assert!(costs.starts_with("--costs: "), "{costs}");
+    assert!(report(&["--on", "no.xml"]).refusal().starts_with("--on: "));
+}

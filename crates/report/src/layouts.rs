@@ -5,6 +5,7 @@
 //! draws [`MachineNode`] as nested boxes (COMPROF, figure 5).
 
 use crate::levels::{self, LevelShare};
+use crate::policies::Policies;
 use serde::Serialize;
 use topology::{Costs, Hierarchy, Object, ObjectId, ObjectKind, Topology};
 use types::{CommMatrix, ThreadId};
@@ -14,15 +15,20 @@ use types::{CommMatrix, ThreadId};
 pub struct Placement {
     /// One line about the machine.
     pub machine: String,
+    /// Whether this is another machine than the one the profile was recorded on.
+    pub elsewhere: bool,
     pub tree: MachineNode,
     /// Logical numbers of the PUs that may be used, ascending.
     pub pus: Vec<u32>,
     /// The levels at which the machine branches, from the whole machine down.
     pub levels: Vec<MachineLevel>,
+    /// For each of them what one event costs there, in [`Placement::cost_unit`].
+    pub level_costs: Vec<f64>,
     /// The first is what launchers do ("before"), the last the recommendation ("after").
     pub layouts: Vec<Layout>,
     /// What to expect when nobody places the threads.
     pub chance: Chance,
+    pub policies: Policies,
     /// Unit of one event's cost, `ns`, or empty.
     pub cost_unit: String,
 }

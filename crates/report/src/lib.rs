@@ -7,7 +7,7 @@
 //! | `lines.rs`, `lines/` | hot lines: who does what to which bytes from where |
 //! | `code.rs` | hot code: which code hands what to which, over all lines |
 //! | `describe.rs` | how the threads communicate, in sentences |
-//! | `compare.rs` | computes the placements that are compared |
+//! | `compare.rs`, `policies.rs` | computes the placements that are compared; what every policy's costs |
 //! | `layouts.rs`, `levels.rs` | the machine, placements on it, where the talk meets |
 //! | `export.rs`, `export/` | matrices as CSV, NumPy, GraphML, DOT, and as numalize writes them; tables as CSV, JSON |
 //! | `text.rs`, `text/`, `table.rs` | the report in the terminal |
@@ -27,6 +27,7 @@ mod levels;
 mod lines;
 mod numbers;
 mod page;
+mod policies;
 mod table;
 mod tasks;
 mod text;
@@ -37,7 +38,7 @@ mod samples;
 
 pub use advice::{Advice, AdviceKind};
 pub use code::{Code, Flow};
-pub use compare::{CompareError, compare};
+pub use compare::{CompareError, Setting, compare};
 pub use export::{
     Choice, ChoiceError, MatrixFormat, MatrixKind, ProfileTable, TableFormat, write_matrix,
     write_table,
@@ -49,6 +50,7 @@ pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use levels::LevelShare;
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
 pub use page::page;
+pub use policies::{LeftOut, Policies, PolicyCost};
 pub use tasks::tasks;
 pub use text::{TextStyle, difference_text, text};
 pub use verdict::{Shape, Verdict};

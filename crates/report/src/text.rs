@@ -5,11 +5,11 @@
 
 mod difference;
 mod lines;
+mod placement;
 mod processes;
 mod style;
 
 use crate::findings::{Findings, Pair, Thread, talk_matrix};
-use crate::layouts::{Layout, Placement};
 use crate::numbers::{duration, grouped, percent, short};
 use crate::table::{Align, Table};
 use crate::verdict::blocks;
@@ -65,7 +65,7 @@ fn write(
     write_threads(out, style, findings)?;
     if let Some(placement) = &findings.placement {
         heading(out, style, "Where they could run")?;
-        write_placement(out, style, placement)?;
+        placement::write_placement(out, style, placement)?;
     }
     if !profile.meta.processes.is_empty() {
         heading(out, style, "Child processes")?;
@@ -214,67 +214,6 @@ fn start(thread: &Thread) -> String {
         ("", routine) => routine.into(),
         (symbol, _) => symbol.into(),
     }
-}
-
-fn write_placement(out: &mut String, style: TextStyle, placement: &Placement) -> fmt::Result {
-    writeln!(out, "  {}", printable(&placement.machine))?;
-    let mut columns = vec![("placement", Align::Left), ("predicted cost", Align::Right)];
-    let levels: Vec<&str> = level_names(placement);
-    columns.extend(levels.iter().map(|&level| (level, Align::Right)));
-    let mut table = Table::new(&columns).within(style.width);
-    let chance = ("by chance", placement.chance.cost, &placement.chance.shares);
-    let layouts = placement.layouts.iter().map(|l| (l.policy.as_str(), l.cost, &l.shares));
-    for (policy, cost, shares) in [chance].into_iter().chain(layouts) {
-        let share = |level: &&str| match shares.iter().find(|s| s.level == **level) {
-            Some(share) => percent(share.share),
-            None => String::new(),
-        };
-        let mut row = vec![policy.to_owned(), relative(cost, placement.chance.cost)];
-        row.extend(levels.iter().map(share));
-        table.row(row);
-    }
-    write!(out, "{table}")?;
-    let note = "  By chance: the average of all placements, what an unplaced run can look like.";
-    writeln!(out, "{}", style.wrap(note, "  "))?;
-    write_places(out, style, placement)
-}
-
-/// Levels of all layouts, nearest first.
-fn level_names(placement: &Placement) -> Vec<&str> {
-    let layouts = placement.layouts.iter().map(|layout| &layout.shares);
-    let longest = layouts.chain([&placement.chance.shares]).max_by_key(|shares| shares.len());
-    longest.map_or_else(Vec::new, |shares| shares.iter().map(|s| s.level.as_str()).collect())
-}
-
-/// A cost against the cost by chance.
-fn relative(cost: f64, chance: f64) -> String {
-    match cost / chance {
-        share if share > 0.0 && share < 0.01 => "<1 %".into(),
-        share if share.is_finite() => format!("{:.0} %", share * 100.0),
-        _ => short(cost),
-    }
-}
-
-fn write_places(out: &mut String, style: TextStyle, placement: &Placement) -> fmt::Result {
-    let (before, after) = (placement.before(), placement.after());
-    let place = |layout: &Layout, thread: usize| match layout.pu_os[thread] {
-        None => "not placed".into(),
-        Some(os) if layout.place[thread].is_empty() => format!("P#{os}"),
-        Some(os) => format!("P#{os} ({})", layout.place[thread]),
-    };
-    writeln!(out)?;
-    let mut table = Table::new(&[
-        ("thread", Align::Left),
-        (&before.policy, Align::Left),
-        (&after.policy, Align::Left),
-    ])
-    .within(style.width);
-    let threads = after.pu_os.len();
-    for thread in 0..threads.min(THREADS_SHOWN) {
-        table.row(vec![format!("T{thread}"), place(before, thread), place(after, thread)]);
-    }
-    write!(out, "{table}")?;
-    more(out, threads, THREADS_SHOWN, "threads", "--json")
 }
 
 fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::Result {

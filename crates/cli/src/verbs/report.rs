@@ -5,9 +5,10 @@ use crate::output::Output;
 use anyhow::{Context, anyhow};
 use placement::Plan;
 use profile::Profile;
-use report::{CompareError, Findings, TextStyle};
+use report::{CompareError, Findings, Setting, TextStyle};
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
+use topology::{CostModel, Topology};
 
 /// Show which threads talk, how much, through which memory and code, and where they could run
 ///
@@ -29,6 +30,14 @@ pub struct Args {
     /// Also show this plan's placement, as the one recommended
     #[arg(long)]
     plan: Option<PathBuf>,
+    /// Place on this machine: an hwloc XML file or a synthetic description ('pack:2 core:8 pu:2')
+    /// [default: the one that the profile was recorded on]
+    #[arg(long, value_name = "MACHINE")]
+    on: Option<String>,
+    /// Costs of communication: latency, measured:FILE (from 'topo --measure -o FILE'), complace, or
+    /// numbers from the root of the tree down over the levels that branch
+    #[arg(long, default_value = "latency", value_name = "COSTS", allow_hyphen_values = true)]
+    costs: String,
     /// How many of the hottest lines of memory to show [default: 10, with the details of those that
     /// carry at least 1 %; with --json 100, with --html 200]
     #[arg(long, value_name = "N")]
@@ -46,12 +55,15 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let family::Shown { profile, number } = family::load(&args.profile, args.process)?;
     let plan = args.plan.as_deref().map(Plan::read).transpose()?;
+    let machine = args.on.as_deref().map(Topology::from_spec).transpose().context("--on")?;
+    let costs: CostModel = args.costs.parse().context("--costs")?;
+    let setting = Setting { plan: plan.as_ref(), machine: machine.as_ref(), costs };
     let lines = args.lines.unwrap_or(match (&args.html, args.json) {
         (Some(_), _) => 200,
         (_, true) => 100,
         _ => 10,
     });
-    let mut findings = findings(&profile, plan.as_ref(), lines)?;
+    let mut findings = findings(&profile, &setting, lines)?;
     if args.process.is_none() && number != 0 {
         findings.verdict.details.insert(0, which_process(&profile, number));
     }
@@ -89,12 +101,15 @@ fn which_process(profile: &Profile, number: u32) -> String {
     )
 }
 
-/// The findings; that no placement could be computed is one of them, unless the plan that the user
-/// gave is to blame.
-fn findings(profile: &Profile, plan: Option<&Plan>, lines: usize) -> anyhow::Result<Findings> {
-    match report::compare(profile, plan) {
+/// The findings; that no placement could be computed is one of them, unless the plan, machine or costs
+/// that the user gave are to blame.
+fn findings(profile: &Profile, setting: &Setting<'_>, lines: usize) -> anyhow::Result<Findings> {
+    match report::compare(profile, setting) {
         Ok(placement) => Ok(Findings::new(profile, placement, lines)),
         Err(error @ CompareError::OtherMachine { .. }) => Err(error.into()),
+        Err(CompareError::Costs(error)) if setting.costs != CostModel::default() => {
+            Err(error).context("--costs")
+        }
         Err(error) => {
             let mut findings = Findings::new(profile, None, lines);
             findings.warnings.push(format!("No placement is shown: {error}."));

@@ -18,7 +18,7 @@ use profile::{
     CommRow, Counted, Meta, Mode, Parameters, ProcessRow, Profile, SCHEMA_VERSION, ThreadRow,
     Totals,
 };
-use report::{Findings, compare, page};
+use report::{Findings, Setting, compare, page};
 use std::path::Path;
 use topology::Topology;
 use types::{CommKind, ThreadId, ThreadIdentity};
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn write(folder: &Path, name: &str, profile: &Profile) -> Result<(), Box<dyn std::error::Error>> {
     let machine = !profile.meta.topology_xml.is_empty();
-    let placement = if machine { compare(profile, None)? } else { None };
+    let placement = if machine { compare(profile, &Setting::default())? } else { None };
     let page = page(&Findings::new(profile, placement, LINES), profile);
     std::fs::write(folder.join(format!("{name}.html")), page)?;
     Ok(())
