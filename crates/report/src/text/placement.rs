@@ -9,6 +9,9 @@ use crate::table::{Align, Table};
 use crate::verdict::list;
 use std::fmt::{self, Write};
 
+/// How the names of most levels start.
+const BETWEEN: &str = "between ";
+
 pub(super) fn write_placement(
     out: &mut String,
     style: TextStyle,
@@ -16,9 +19,12 @@ pub(super) fn write_placement(
 ) -> fmt::Result {
     let elsewhere = if placement.elsewhere { "; not where the profile was recorded" } else { "" };
     writeln!(out, "  {}{elsewhere}", printable(&placement.machine))?;
-    let mut columns = vec![("placement", Align::Left), ("predicted cost", Align::Right)];
+    writeln!(out, "  Predicted cost, and how much of the talk goes between:")?;
+    let mut columns = vec![("placement", Align::Left), ("cost", Align::Right)];
     let levels: Vec<&str> = level_names(placement);
-    columns.extend(levels.iter().map(|&level| (level, Align::Right)));
+    // The word stands once, above the table: there is no room for it in every column.
+    let between = |level| str::strip_prefix(level, BETWEEN).unwrap_or(level);
+    columns.extend(levels.iter().map(|&level| (between(level), Align::Right)));
     let mut table = Table::new(&columns).within(style.width);
     let chance = ("by chance", placement.chance.cost, &placement.chance.shares);
     let layouts = placement.layouts.iter().map(|l| (l.policy.as_str(), l.cost, &l.shares));
