@@ -18,7 +18,7 @@ use crate::syscalls;
 use crate::thread;
 use core::arch::global_asm;
 use core::sync::atomic::Ordering;
-use engine::control::{SAVED_RAX, SAVED_RCX};
+use engine::control::{SAVED_R11, SAVED_RCX};
 use engine::{Engine, Mode, Options, stored};
 use wire::session::{Header, failure, mode, state};
 
@@ -35,7 +35,7 @@ global_asm!(
     "jz 2f",
     "pop rcx",
     "mov gs:[{SAVED_RCX}], rcx",
-    "mov gs:[{SAVED_RAX}], rax",
+    "mov gs:[{SAVED_R11}], r11",
     "jmp tt_stub_indirect",
     "2:",
     "ret",
@@ -47,7 +47,7 @@ global_asm!(
     ".quad pthread_create",
     ".text",
     SAVED_RCX = const SAVED_RCX,
-    SAVED_RAX = const SAVED_RAX,
+    SAVED_R11 = const SAVED_R11,
 );
 
 unsafe extern "C" {

@@ -26,7 +26,7 @@ pub(crate) fn region_bytes(most_bytes: u64) -> u64 {
 pub struct Stubs {
     /// A direct exit: %eax = link id, %rax parked.
     pub direct: u64,
-    /// An indirect branch to a target without a pad: %rcx = target, %rcx and %rax parked.
+    /// An indirect branch to a target without a pad: %rcx = target, %rcx and %r11 parked.
     pub indirect: u64,
     /// A packed counter has carried: %rax = where to go on, %rax parked in gs:FAR_SPILL.
     pub flush: u64,

@@ -9,9 +9,10 @@ pub const PAGE: i32 = -4096;
 
 /// Linear address of the page.
 pub const SELF: i32 = PAGE;
-/// %rcx during an indirect branch.
+/// %rcx and %r11 during an indirect branch. Not %rax: results of functions would wait for it.
 pub const SAVED_RCX: i32 = PAGE + 32;
-/// %rax during an indirect branch and in exit stubs.
+pub const SAVED_R11: i32 = PAGE + 16;
+/// %rax in exit stubs.
 pub const SAVED_RAX: i32 = PAGE + 40;
 /// The register borrowed for checks.
 pub const SPILL: i32 = PAGE + 48;

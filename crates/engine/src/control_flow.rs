@@ -8,7 +8,7 @@ use crate::body::{Body, Correction, Exit, Result};
 use crate::control;
 use crate::emit::reaches;
 use crate::recovery::Parked;
-use crate::regs::{RAX, RCX};
+use crate::regs::{R11, RCX};
 use crate::translate::is_inverted;
 use iced_x86::{
     Code, ConditionCode, FlowControl, Instruction, MemoryOperand, Mnemonic, OpKind, Register,
@@ -105,7 +105,7 @@ impl Body<'_> {
     /// [`indirect`]: crate::indirect
     fn emit_indirect(&mut self, i: &Instruction) -> Result<()> {
         self.emitter.store(RCX, control::SAVED_RCX);
-        self.emitter.store(RAX, control::SAVED_RAX);
+        self.emitter.store(R11, control::SAVED_R11);
         let target_known = Parked { rcx: true, pc_in_rcx: true, ..Parked::NOTHING };
         if i.flow_control() == FlowControl::Return {
             if i.op_count() > 0 {
@@ -124,7 +124,7 @@ impl Body<'_> {
                 self.push_return_address(i);
             }
         }
-        self.emitter.mark(0, Parked { rax: true, ..target_known });
+        self.emitter.mark(0, Parked { r11: true, ..target_known });
         self.table.emit_jump(&mut self.emitter);
         Ok(())
     }

@@ -286,7 +286,7 @@ impl Engine {
             Position::Lookup => {
                 r.pc = r.general[1];
                 r.general[1] = slot(control::SAVED_RCX);
-                r.general[0] = slot(control::SAVED_RAX);
+                r.general[11] = slot(control::SAVED_R11);
             }
             Position::Flush => {
                 r.pc = r.general[0];

@@ -3,7 +3,7 @@
 //!
 //! Addresses count from that of the block's first instruction, so entries hold wherever its code lies.
 //!
-//! Each entry is its distance in the cache, a byte that says what is parked, the registers of what
+//! Each entry is its distance in the cache, a number that says what is parked, the registers of what
 //! is, and its distance in the program; distances from the entry before, as variable-length numbers
 //! (LEB128, those in the program folded so that small negative ones are small).
 //!
@@ -98,27 +98,28 @@ fn read_number(bytes: &mut impl Iterator<Item = u8>) -> Option<u64> {
 }
 
 fn parked_bytes(p: &Parked, out: &mut Vec<u8>) {
-    let Parked { spill, second, far, flags, flags_rax, rcx, rax, pc_in_rcx } = *p;
-    let registers = [spill, second, far];
-    let bools = [flags, flags_rax, rcx, rax, pc_in_rcx];
-    let bits = bools.into_iter().chain(registers.map(|r| r != NONE));
-    out.push(bits.enumerate().fold(0, |byte, (k, bit)| byte | u8::from(bit) << k));
-    out.extend(registers.into_iter().filter(|r| *r != NONE));
+    let Parked { spill, second, far, flags, flags_rax, rcx, rax, r11, pc_in_rcx } = *p;
+    let [has_spill, has_second, has_far] = [spill, second, far].map(|r| r != NONE);
+    // What is frequent comes first: seven bits fit a byte.
+    let bits = [has_spill, has_second, flags, rcx, r11, pc_in_rcx, rax, flags_rax, has_far];
+    number(bits.into_iter().rev().fold(0, |all, bit| all << 1 | u64::from(bit)), out);
+    out.extend([spill, second, far].into_iter().filter(|r| *r != NONE));
 }
 
 fn read_parked(bytes: &mut impl Iterator<Item = u8>) -> Option<Parked> {
-    let byte = bytes.next()?;
-    let bit = |k: u32| byte >> k & 1 != 0;
+    let bits = read_number(bytes)?;
+    let bit = |k: u32| bits >> k & 1 != 0;
     let mut register = |k: u32| if bit(k) { bytes.next() } else { Some(NONE) };
     Some(Parked {
-        spill: register(5)?,
-        second: register(6)?,
-        far: register(7)?,
-        flags: bit(0),
-        flags_rax: bit(1),
-        rcx: bit(2),
-        rax: bit(3),
-        pc_in_rcx: bit(4),
+        spill: register(0)?,
+        second: register(1)?,
+        far: register(8)?,
+        flags: bit(2),
+        flags_rax: bit(7),
+        rcx: bit(3),
+        rax: bit(6),
+        r11: bit(4),
+        pc_in_rcx: bit(5),
     })
 }
 
@@ -140,6 +141,7 @@ mod tests {
                     flags_rax: k & 2 != 0,
                     rcx: k & 4 != 0,
                     rax: k & 8 != 0,
+                    r11: k & 32 != 0,
                     pc_in_rcx: k & 16 != 0,
                 },
                 pc: pcs[k as usize % pcs.len()],

@@ -21,7 +21,7 @@ use crate::links::{self, Link};
 use crate::moves::Kind;
 use crate::options::Options;
 use crate::recovery::{Entry, Parked};
-use crate::regs::{RAX, RCX};
+use crate::regs::{R11, RCX};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -103,15 +103,15 @@ impl Table {
         }
     }
 
-    /// Jumps by the table to the pads for the target in %rcx; %rax is free.
+    /// Jumps by the table to the pads for the target in %rcx; %r11 is free.
     pub(crate) fn emit_jump(&self, emitter: &mut Emitter) {
         if self.rotates {
-            emitter.bytes(&[0xc4, 0xe3, 0x7b, 0xf0, 0xc1, DROPPED as u8]); // rorx eax, ecx, 4
-            emitter.bytes(&[0x0f, 0xb7, 0xc0]); // movzx eax, ax
+            emitter.bytes(&[0xc4, 0x63, 0x7b, 0xf0, 0xd9, DROPPED as u8]); // rorx r11d, ecx, 4
+            emitter.bytes(&[0x45, 0x0f, 0xb7, 0xdb]); // movzx r11d, r11w
         } else {
-            emitter.bytes(&[0x0f, 0xb7, 0xc1]); // movzx eax, cx
+            emitter.bytes(&[0x44, 0x0f, 0xb7, 0xd9]); // movzx r11d, cx
         }
-        emitter.bytes(&[0xff, 0x24, 0xc5]); // jmp [rax * 8 + table]
+        emitter.bytes(&[0x42, 0xff, 0x24, 0xdd]); // jmp [r11 * 8 + table]
         emitter.moves.note(emitter.len(), Kind::Table);
         emitter.bytes(&self.base.to_le_bytes());
     }
@@ -139,7 +139,7 @@ impl Table {
         direct: u64,
     ) -> Pad {
         let mut e = Emitter::new(base, options);
-        let waiting = Parked { rcx: true, rax: true, ..Parked::NOTHING };
+        let waiting = Parked { rcx: true, r11: true, ..Parked::NOTHING };
         let unknown = Parked { pc_in_rcx: true, ..waiting };
         e.mark(0, unknown);
         add_to_rcx(&mut e, target.wrapping_neg());
@@ -150,8 +150,8 @@ impl Table {
         let next = e.open_branch(&[0xff, 0x25]); // jmp [rip + next]
         e.mark(target, waiting);
         e.load(RCX, control::SAVED_RCX);
-        e.mark(target, Parked { rax: true, ..Parked::NOTHING });
-        e.load(RAX, control::SAVED_RAX);
+        e.mark(target, Parked { r11: true, ..Parked::NOTHING });
+        e.load(R11, control::SAVED_R11);
         e.mark(target, Parked::NOTHING);
         let rel32 = e.patchable_branch(&[0xe9]);
         let stub = e.ip();
@@ -176,11 +176,11 @@ impl Table {
     }
 }
 
-/// `mov rax, value; lea rcx, [rcx + rax]`: 14 bytes, no flags.
+/// `mov r11, value; lea rcx, [rcx + r11]`: 14 bytes, no flags.
 fn add_to_rcx(e: &mut Emitter, value: u64) {
-    e.bytes(&[0x48, 0xb8]);
+    e.bytes(&[0x49, 0xbb]);
     e.bytes(&value.to_le_bytes());
-    e.bytes(&[0x48, 0x8d, 0x0c, 0x01]);
+    e.bytes(&[0x4a, 0x8d, 0x0c, 0x19]);
 }
 
 #[cfg(test)]

@@ -23,6 +23,8 @@ pub struct Parked {
     pub rcx: bool,
     /// %rax is in [`control::SAVED_RAX`].
     pub rax: bool,
+    /// %r11 is in [`control::SAVED_R11`].
+    pub r11: bool,
     /// The program counter is %rcx (before that is restored) plus the entry's.
     pub pc_in_rcx: bool,
 }
@@ -37,6 +39,7 @@ impl Parked {
         flags_rax: false,
         rcx: false,
         rax: false,
+        r11: false,
         pc_in_rcx: false,
     };
 }
@@ -81,6 +84,9 @@ impl Entry {
         if p.rax {
             r.general[0] = slot(control::SAVED_RAX);
         }
+        if p.r11 {
+            r.general[11] = slot(control::SAVED_R11);
+        }
         if p.spill < 16 {
             r.general[p.spill as usize] = slot(control::SPILL);
         }
@@ -104,6 +110,7 @@ mod tests {
             control::SECOND_SPILL => 16,
             control::SAVED_RCX => 12,
             control::SAVED_RAX => 13,
+            control::SAVED_R11 => 17,
             control::FAR_SPILL => 14,
             control::FLAGS_RAX => 15,
             _ => unreachable!(),
@@ -129,6 +136,7 @@ mod tests {
         assert_eq!(recovered(Parked { second: 7, ..Parked::NOTHING }).general[7], 16);
         assert_eq!(recovered(Parked { far: 8, ..Parked::NOTHING }).general[8], 14);
         assert_eq!(recovered(Parked { rax: true, ..Parked::NOTHING }).general[0], 13);
+        assert_eq!(recovered(Parked { r11: true, ..Parked::NOTHING }).general[11], 17);
         assert_eq!(recovered(Parked { flags_rax: true, ..Parked::NOTHING }).general[0], 15);
         let flags = recovered(Parked { flags: true, ..Parked::NOTHING }).flags;
         assert_eq!(flags, 0x202 | 0xd5 | OVERFLOW);

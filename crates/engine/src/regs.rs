@@ -6,6 +6,7 @@ pub const RAX: usize = 0;
 pub const RCX: usize = 1;
 pub const RDX: usize = 2;
 pub const RSP: usize = 4;
+pub const R11: usize = 11;
 
 const ALL: [Register; 16] = [
     Register::RAX,

@@ -3,9 +3,8 @@
 //! This file decides what to emit; [`body`](crate::body), [`control_flow`](crate::control_flow) and
 //! [`cold`](crate::cold) emit it.
 //!
-//! Layout of a block: the entry for indirect branches (restores %rcx and %rax), the entry proper,
-//! counters, instructions with their checks, then the cold part: failed checks, corrections of the
-//! counters at side exits, exit stubs, and return addresses as literals.
+//! Layout of a block: the entry, counters, instructions with their checks, then the cold part: failed
+//! checks, corrections of the counters at side exits, exit stubs, and return addresses as literals.
 
 use crate::access::Access;
 use crate::blocks::Block;
