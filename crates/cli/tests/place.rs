@@ -230,7 +230,19 @@ fn place_says_how_far_from_the_best_it_is() {
     // 12 of the 28 pairs of PUs lie within a package.
     let chance = plan["baselines"]["os"].as_f64().unwrap();
     assert!((chance - 400.0 * (12.0 * 10.0 + 16.0 * 100.0) / 28.0).abs() < 1e-6, "{chance}");
+    // Shares of the talk by level, before and after: the same in the plan and for people.
+    let levels = plan["levels"].as_array().unwrap();
+    let share = |level: usize, when: &str| levels[level][when].as_f64().unwrap();
+    assert_eq!((levels[0]["level"].as_str(), levels.len()), (Some("between cores"), 2));
+    assert_eq!((share(0, "after"), share(1, "after")), (0.75, 0.25));
+    assert!((share(1, "before") - 16.0 / 28.0).abs() < 1e-9, "{plan}");
     let said = place(&scratch, &chain, &machine).expect_code(0).stdout_text();
+    let table = "
+share of communication          by chance  this plan
+  between cores (same package)     42.9 %     75.0 %
+  between packages                 57.1 %     25.0 %
+";
+    assert!(said.ends_with(table), "{said}");
     assert!(said.contains("It saves 47 % of what the operating system's"), "{said}");
 
     let all = matrix(|a, b| usize::from(a != b));

@@ -10,8 +10,10 @@
 //! | `policies.rs` | the trait and the list of policies; one file each in `policies/` |
 //! | `solver.rs` | the solver behind `locality` and its kin; its parts in `solver/` |
 //! | `balance.rs`, `score.rs`, `place.rs` | even loads, costs and baselines, the entry point |
+//! | `levels.rs` | how much of the talk meets at which level of the machine |
 //! | `bound.rs` | what no placement can cost less than |
 //! | `remap.rs` | placing again while the program runs |
+//! | `pages.rs` | pages onto NUMA nodes; one file for each policy in `pages/` |
 //! | `csv.rs`, `plan.rs` | the files: a matrix comes in, a placement goes out |
 //! | `launchers.rs` | a plan for other launchers, one file each |
 //!
@@ -22,6 +24,8 @@ mod balance;
 mod bound;
 mod csv;
 mod launchers;
+mod levels;
+mod pages;
 mod place;
 mod plan;
 mod policies;
@@ -35,8 +39,15 @@ mod tasks;
 pub use bound::lower_bound;
 pub use csv::{CsvError, matrix_from_csv};
 pub use launchers::{LauncherError, LauncherKind, OPENMP_RIVALS, openmp_environment};
+pub use levels::{LevelShare, level_name, level_shares, shares_by_chance};
+pub use pages::{
+    KmafAction, KmafLimits, KmafPage, KmafPolicy, MIN_EXCLUSIVITY, Page, PagePolicyKind, PageUse,
+    PageUseError, UnknownPagePolicy, map_pages,
+};
 pub use place::{PlaceError, Placement, Request, place};
-pub use plan::{Baselines, PLAN_VERSION, Plan, PlanError, PlanIdentity, PlanSlot};
+pub use plan::{
+    Baselines, PLAN_VERSION, Plan, PlanError, PlanIdentity, PlanLevel, PlanSlot, WORTH_A_PLAN,
+};
 pub use policies::{PolicyKind, UnknownPolicy};
 pub use remap::{Remapping, Terms, remap};
 pub use solver::{Effort, UnknownEffort};

@@ -1,6 +1,7 @@
 //! The entry point: threads, machine, costs, policy and seed in; placement with its price out.
 
-use crate::plan::Baselines;
+use crate::levels::{level_shares, shares_by_chance};
+use crate::plan::{Baselines, PlanLevel};
 use crate::policies::{Input, PolicyKind};
 use crate::score::{cost, random_expectation};
 use crate::slots::SlotTree;
@@ -46,6 +47,8 @@ pub struct Placement {
     /// Sum over unordered pairs of events · cost of the level between them.
     pub cost: f64,
     pub baselines: Baselines,
+    /// Share of the communication that meets at each level, nearest first.
+    pub levels: Vec<PlanLevel>,
     /// Cores that hold more than one thread.
     pub shared_cores: usize,
     /// The same for `compact`, which fills SMT siblings while cores are free and so may look
@@ -91,6 +94,7 @@ pub fn place(
             random: random_expectation(tasks, &everywhere),
             os,
         },
+        levels: levels(tasks, &hierarchy, &costs.per_level, &pus),
         shared_cores: shared_cores(&hierarchy, &pus),
         compact_shared_cores: shared_cores(&hierarchy, &compact),
     })
@@ -104,6 +108,37 @@ pub(crate) fn check(tasks: &Tasks, hierarchy: &Hierarchy, costs: &Costs) -> Resu
         true => Ok(()),
         false => Err(PlaceError::Costs { given, needed }),
     }
+}
+
+/// Where communication meets: before, threads left to chance, which is what `os` costs; after, on `pus`.
+fn levels(tasks: &Tasks, hierarchy: &Hierarchy, costs: &[f64], pus: &[usize]) -> Vec<PlanLevel> {
+    let total = tasks.total() as u64;
+    let before = shares_by_chance(hierarchy, tasks.len(), total);
+    let after = match pus.is_empty() {
+        true => before.clone(),
+        false => {
+            let pus: Vec<Option<usize>> = pus.iter().map(|&pu| Some(pu)).collect();
+            let pair = |a: usize, (b, events): (usize, f64)| (a, b, events as u64);
+            let pairs = (0..tasks.len()).flat_map(|a| {
+                tasks.neighbours(a).iter().filter(move |e| e.0 > a).map(move |&e| pair(a, e))
+            });
+            level_shares(hierarchy, pairs, &pus)
+        }
+    };
+    // The same levels, but only one of them may say that threads share a PU.
+    let longest = if before.len() > after.len() { &before } else { &after };
+    let nearest = longest.len() - hierarchy.levels.len();
+    let of = |shares: &[crate::LevelShare], level: &str| {
+        shares.iter().find(|share| share.level == level).map_or(0.0, |share| share.share)
+    };
+    let level = |(index, share): (usize, &crate::LevelShare)| PlanLevel {
+        level: share.level.clone(),
+        within: share.within.clone(),
+        cost: if index < nearest { 0.0 } else { costs[longest.len() - 1 - index] },
+        before: of(&before, &share.level),
+        after: of(&after, &share.level),
+    };
+    longest.iter().enumerate().map(level).collect()
 }
 
 /// Cost of threads on PUs, however many share one.

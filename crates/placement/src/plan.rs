@@ -16,6 +16,10 @@ use types::ThreadIdentity;
 /// Version of the file that this program writes and the newest it reads.
 pub const PLAN_VERSION: u32 = 1;
 
+/// Less than this part of what communication costs by chance is not worth a plan: costs are not known
+/// any better.
+pub const WORTH_A_PLAN: f64 = 0.03;
+
 /// Where one thread goes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PlanSlot {
@@ -64,6 +68,21 @@ pub struct Baselines {
     pub os: f64,
 }
 
+/// How much of the communication meets at one level of the machine.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PlanLevel {
+    /// What the level separates: `between packages`, `between SMT siblings`, `on one PU`, …
+    pub level: String,
+    /// The closest object that those who meet here still share: `core`, `L3`, `package`, `machine`, …
+    pub within: String,
+    /// Cost of one event.
+    pub cost: f64,
+    /// Expected share of all events, 0 to 1, when threads are left to chance (see [`Baselines::os`]).
+    pub before: f64,
+    /// Predicted share under the plan.
+    pub after: f64,
+}
+
 /// A placement of threads on one machine.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Plan {
@@ -76,6 +95,9 @@ pub struct Plan {
     /// What no placement can cost less than; absent where it was not computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_bound: Option<f64>,
+    /// Nearest first. Empty in plans made before this was computed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<PlanLevel>,
     pub slots: Vec<PlanSlot>,
     /// Description and PU count of the machine the plan is for.
     pub machine: String,
@@ -119,6 +141,7 @@ impl Plan {
             cost: placement.cost,
             baselines: placement.baselines.clone(),
             lower_bound: None,
+            levels: placement.levels.clone(),
             slots,
             machine: topology.describe(),
             machine_pus: topology.pus.len() as u32,

@@ -29,6 +29,19 @@ fn baselines_of_the_chain_are_exact() {
     // Compact: 32 edges within cores, 28 within sockets, 3 between.
     assert_eq!(placement.cost, 32.0 * 10.0 + 28.0 * 50.0 + 3.0 * 180.0);
     assert_eq!(placement.baselines.compact, 2260.0);
+    let levels: Vec<_> =
+        placement.levels.iter().map(|l| (l.level.as_str(), l.within.as_str(), l.after)).collect();
+    assert_eq!(
+        levels,
+        [
+            ("between SMT siblings", "core", 32.0 / 63.0),
+            ("between cores", "package", 28.0 / 63.0),
+            ("between packages", "machine", 3.0 / 63.0)
+        ]
+    );
+    let before: Vec<f64> = placement.levels.iter().map(|l| l.before).collect();
+    let expected = [1.0 / 63.0, 14.0 / 63.0, 48.0 / 63.0];
+    before.iter().zip(expected).for_each(|(a, b)| assert!((a - b).abs() < 1e-12, "{before:?}"));
     // Scatter: neighbours are always in different sockets.
     assert_eq!(placement.baselines.scatter, 63.0 * 180.0);
     // Of the 63 others on the machine 1 shares the core, 14 the socket, 48 neither.

@@ -2,7 +2,7 @@
 
 mod support;
 
-use placement::{Placement, PolicyKind};
+use placement::{Placement, PlanLevel, PolicyKind};
 use support::{Machine, lattice, random_matrix, unit_graph};
 use topology::{Hierarchy, ObjectKind};
 use types::{CommMatrix, ThreadId};
@@ -64,6 +64,27 @@ fn cost(machine: &Machine, matrix: &CommMatrix, placement: &Placement) -> f64 {
     events.sum()
 }
 
+/// What meets at each level, before and after, costs what the placements cost, and is all there is.
+fn assert_levels(matrix: &CommMatrix, placement: &Placement, what: &str) {
+    let events = (matrix.total() - diagonal(matrix)) as f64;
+    let cost = |share: fn(&PlanLevel) -> f64| -> f64 {
+        placement.levels.iter().map(|level| events * share(level) * level.cost).sum()
+    };
+    let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs().max(1.0);
+    assert!(close(cost(|level| level.after), placement.cost), "{what}: {placement:?}");
+    if matrix.threads() > 1 {
+        assert!(close(cost(|level| level.before), placement.baselines.os), "{what}: {placement:?}");
+        let all: f64 = placement.levels.iter().map(|level| level.before).sum();
+        assert!(placement.levels.is_empty() || close(all, 1.0), "{what}: {placement:?}");
+    }
+    let all: f64 = placement.levels.iter().map(|level| level.after).sum();
+    assert!(placement.levels.is_empty() || events == 0.0 || close(all, 1.0), "{what}");
+}
+
+fn diagonal(matrix: &CommMatrix) -> u64 {
+    matrix.iter().filter(|(from, to, _)| from == to).map(|(_, _, count)| count).sum()
+}
+
 fn thread_counts(machine: &Machine) -> Vec<usize> {
     let pus = machine.topology.allowed_pus();
     let cores = Hierarchy::new(&machine.topology).cores();
@@ -97,6 +118,7 @@ fn costs_constraints_and_the_order_of_policies_hold_everywhere() {
                 let expected = cost(&machine, &matrix, placement);
                 let tolerance = 1e-9 * expected;
                 assert!((placement.cost - expected).abs() <= tolerance, "{what}: {placement:?}");
+                assert_levels(&matrix, placement, &what);
                 for (&logical, &os) in placement.pu_logical.iter().zip(&placement.pu_os) {
                     assert_eq!(machine.topology.pus[logical as usize].os, os);
                     assert!(machine.topology.pus[logical as usize].allowed, "{what}");

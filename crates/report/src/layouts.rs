@@ -1,11 +1,11 @@
 //! The machine and the placements compared on it, ready to be drawn.
 //!
 //! A [`Layout`] is one placement: where each thread is, what it is predicted to cost, and how much of
-//! the talk meets at which level. Neighbours: `placement` computes them, `levels` the shares, the page
+//! the talk meets at which level. Neighbours: `placement` computes them and the shares, the page
 //! draws [`MachineNode`] as nested boxes (COMPROF, figure 5).
 
-use crate::levels::{self, LevelShare};
 use crate::policies::Policies;
+use placement::{LevelShare, level_name, level_shares, shares_by_chance};
 use serde::Serialize;
 use topology::{Costs, Hierarchy, Object, ObjectId, ObjectKind, Topology};
 use types::{CommMatrix, ThreadId};
@@ -77,7 +77,7 @@ impl<'a> Machine<'a> {
     /// The levels, from the whole machine down.
     pub(crate) fn levels(&self) -> Vec<MachineLevel> {
         let levels = self.hierarchy.levels.iter();
-        levels.map(|l| MachineLevel { name: levels::name(l), part: l.part.clone() }).collect()
+        levels.map(|l| MachineLevel { name: level_name(l), part: l.part.clone() }).collect()
     }
 
     /// Predicted cost of a layout: Σ events × cost of the level between the threads.
@@ -94,7 +94,7 @@ impl<'a> Machine<'a> {
     /// What to expect of the threads of `talk` when nobody places them.
     pub(crate) fn chance(&self, costs: &Costs, talk: &CommMatrix) -> Chance {
         let total = talk.total();
-        let shares = levels::by_chance(&self.hierarchy, talk.threads(), total);
+        let shares = shares_by_chance(&self.hierarchy, talk.threads(), total);
         // Shares go from the nearest level out, costs from the machine down; on one PU costs nothing.
         let priced = shares.iter().rev().zip(&costs.per_level);
         let cost = priced.map(|(share, cost)| share.share * total as f64 * cost).sum();
@@ -145,6 +145,7 @@ impl Layout {
         talk: &CommMatrix,
     ) -> Self {
         let hierarchy = &machine.hierarchy;
+        let events = talk.iter().map(|(from, to, n)| (from.index(), to.index(), n));
         let index: Vec<Option<usize>> = pus.iter().map(|&pu| machine.index(pu)).collect();
         let pu_logical: Vec<_> = index.iter().map(|i| Some(hierarchy.pus[(*i)?])).collect();
         Self {
@@ -156,7 +157,7 @@ impl Layout {
                 .iter()
                 .map(|pu| pu.map_or_else(String::new, |pu| machine.topology.place_of(pu)))
                 .collect(),
-            shares: levels::shares(hierarchy, talk, &index),
+            shares: level_shares(hierarchy, events, &index),
             pu_logical,
         }
     }

@@ -8,7 +8,7 @@
 //! | `code.rs` | hot code: which code hands what to which, over all lines |
 //! | `describe.rs` | how the threads communicate, in sentences |
 //! | `compare.rs`, `policies.rs` | computes the placements that are compared; what every policy's costs |
-//! | `layouts.rs`, `levels.rs` | the machine, placements on it, where the talk meets |
+//! | `layouts.rs` | the machine, placements on it, where the talk meets |
 //! | `export.rs`, `export/` | matrices as CSV, NumPy, GraphML, DOT, and as numalize writes them; tables as CSV, JSON |
 //! | `text.rs`, `text/`, `table.rs` | the report in the terminal |
 //! | `page.rs` | the report as one HTML file; its looks are in `web/` |
@@ -23,7 +23,6 @@ mod describe;
 mod export;
 mod findings;
 mod layouts;
-mod levels;
 mod lines;
 mod numbers;
 mod page;
@@ -47,9 +46,9 @@ pub use findings::{
     FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread, talk_matrix,
 };
 pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
-pub use levels::LevelShare;
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
 pub use page::page;
+pub use placement::LevelShare;
 pub use policies::{LeftOut, Policies, PolicyCost};
 pub use tasks::tasks;
 pub use text::{TextStyle, difference_text, text};

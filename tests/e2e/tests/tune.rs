@@ -71,6 +71,76 @@ fn a_program_with_nothing_to_place_is_not_timed() {
     assert!(!plan.exists());
 }
 
+/// Two threads that talk on CPUs that are all equally far apart; sixteen that all talk alike.
+#[test]
+fn a_program_that_no_placement_helps_is_left_alone() {
+    if one_cpu() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (source, ran) = (scratch.join("alike.c"), scratch.join("ran"));
+    std::fs::write(&source, ALIKE).unwrap();
+    let target = Target::new(Compiler::Gcc, source.to_str().unwrap()).flags(&["-O2", "-pthread"]);
+    let binary = target.build().unwrap_or_else(|error| panic!("{error}"));
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let mut cases = vec![("16", "saves")];
+    // With one level and a core for each, every placement costs the same.
+    let topo = Threadtalk::built().verb("topo").arg("--json").run().expect_code(0);
+    let machine: Value = serde_json::from_slice(&topo.stdout).unwrap();
+    if machine["costs"]["levels"].as_array().unwrap().len() == 1 {
+        cases.push(("2", "all placements of its 2 threads cost the same"));
+    } else {
+        probe::skip("tune on one level", "the CPUs here are not all equally far apart");
+    }
+    for (threads, reason) in cases {
+        let plan = scratch.join(&format!("{threads}.json"));
+        let command = [&path(&binary), threads, &path(&ran)].map(|s: &str| s.to_owned());
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        let outcome = tune(&plan, &["--json"], &command).run().expect_code(0);
+        let json: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+        assert_eq!(json["verdict"], "does not matter", "{outcome}");
+        assert!(json["reason"].as_str().unwrap().contains(reason), "{outcome}");
+        let number = |name: &str| json["numbers"][name].as_f64().unwrap();
+        assert!(number("expected_cost") > 0.0 && number("lines_taken") > 0.0, "{outcome}");
+        assert!(number("lower_bound") <= number("plan_cost"), "{outcome}");
+        assert!(!plan.exists(), "{outcome}");
+        assert_eq!(std::fs::read_to_string(&ran).unwrap(), "x", "it ran more than once");
+        std::fs::remove_file(&ran).unwrap();
+    }
+}
+
+/// All threads write a line of their own and read everybody's, in rounds. The initial thread is one of
+/// them.
+const ALIKE: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static struct { _Alignas(64) volatile long value; } cell[64];
+static pthread_barrier_t barrier;
+static int threads;
+static void *work(void *argument) {
+    long me = (long)argument, sum = 0;
+    for (int round = 0; round < 300; round++) {
+        cell[me].value = round;
+        pthread_barrier_wait(&barrier);
+        for (int other = 0; other < threads; other++) sum += cell[other].value;
+        pthread_barrier_wait(&barrier);
+    }
+    return (void *)sum;
+}
+int main(int argc, char **argv) {
+    pthread_t thread[64];
+    threads = atoi(argv[1]);
+    pthread_barrier_init(&barrier, 0, threads);
+    for (long t = 1; t < threads; t++) pthread_create(&thread[t], 0, work, (void *)t);
+    work(0);
+    for (int t = 1; t < threads; t++) pthread_join(thread[t], 0);
+    FILE *file = fopen(argv[2], "a");
+    fputc('x', file);
+    return fclose(file);
+}
+"#;
+
 #[test]
 fn a_program_that_fails_stops_it_with_its_status() {
     let scratch = Scratch::new();

@@ -1,12 +1,13 @@
 //! `threadtalk tune`: record a program, place it, and measure whether that helps.
 //!
-//! `plans.rs` computes the candidates, `measure.rs` runs the program unplaced and placed in turn,
+//! `plans.rs` computes the candidates, `worth.rs` says when none is worth timing, `measure.rs` runs the program unplaced and placed in turn,
 //! `statistics.rs` says what the times mean, `summary.rs` prints it.
 
 mod measure;
 mod plans;
 mod statistics;
 mod summary;
+mod worth;
 
 use super::{record, topo};
 use crate::said::{refuse, say};
@@ -24,6 +25,9 @@ use std::time::Duration;
 use summary::Summary;
 
 /// Record a program, place it, and measure placed against unplaced runs
+///
+/// Where placement does not matter (threads that hardly talk, all of them alike, or on CPUs that are
+/// all alike), it says so and times nothing, unless --policy asks for a comparison.
 #[derive(clap::Args)]
 pub struct Args {
     /// Pairs of an unplaced and a placed run [default: 5, up to 15 where runs are short]
@@ -33,6 +37,10 @@ pub struct Args {
     /// [default: locality, and where runs are short the fastest of locality, compact and scatter]
     #[arg(long, value_name = "P")]
     policy: Option<String>,
+    /// What communication costs: latency, measured:FILE (from 'topo --measure -o FILE'), complace, or
+    /// numbers from the root of the tree down over the levels that branch
+    #[arg(long, default_value = "latency", value_name = "COSTS", allow_hyphen_values = true)]
+    costs: String,
     /// File for the plan, which is kept only if it wins [default: the program's name with
     /// .plan.json]; the profile goes beside it, with .tt
     #[arg(short, long, value_name = "PLAN")]
@@ -57,6 +65,8 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         policy != Some(PolicyKind::Os),
         "--policy os binds no thread, so there is nothing to compare; name another policy"
     );
+    let machine = topo::machine(None)?;
+    let costs = topo::costs(&args.costs, &machine)?;
     let target = match Target::resolve(&args.command) {
         Ok(target) => target,
         Err(error) => return Ok(refuse(&error)),
@@ -87,13 +97,20 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         return Ok(code_after(ended.interrupted, ended.ending));
     }
 
-    let machine = topo::machine(None)?;
     let mut summary = Summary::new(&args.command, &recording.profile, &profile_path);
     if let Some(reason) = plans::why_not(&recording.profile, &machine) {
-        summary.does_not_matter(reason);
+        summary.does_not_matter(&reason);
         return summary.print(args.json);
     }
-    let candidates = plans::candidates(&recording.profile, &machine, policy)?;
+    let candidates = plans::candidates(&recording.profile, &machine, &costs, policy)?;
+    // Who names a policy wants to see it compared.
+    let promised = policy.is_none().then_some(&candidates[0]);
+    let not_worth =
+        promised.and_then(|plan| worth::not_worth(&recording.profile, plan, &machine, &costs));
+    if let Some(not_worth) = not_worth {
+        summary.not_worth(&not_worth);
+        return summary.print(args.json);
+    }
     let runner = Runner { target: &target, streams: timed, own_input: input_from.is_some() };
     match compare(&runner, &candidates, args.runs) {
         Ok((plan, verdict)) => {

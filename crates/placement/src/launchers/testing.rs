@@ -12,6 +12,7 @@ pub fn plan_of(pus: &[u32]) -> Plan {
         cost: 1.0,
         baselines: Baselines { compact: 1.0, scatter: 1.0, random: 1.0, os: 1.0 },
         lower_bound: None,
+        levels: Vec::new(),
         slots: (0..).zip(pus).map(slot).collect(),
         machine: "a\nmachine".into(),
         machine_pus: 1000,

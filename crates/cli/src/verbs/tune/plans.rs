@@ -1,8 +1,9 @@
-//! The plans that are worth trying for a profile, and when none is.
+//! The plans that are worth trying for a profile, and when there cannot be any. Neighbour: `worth.rs`
+//! looks at what they promise.
 
-use placement::{Plan, PolicyKind, Request, place};
+use placement::{Plan, PolicyKind, Request, lower_bound, place};
 use profile::Profile;
-use topology::{CostModel, Costs, Topology};
+use topology::{Costs, Topology};
 use types::ThreadIdentity;
 
 /// Tried when the user names no policy, best prediction first.
@@ -27,20 +28,21 @@ pub fn why_not(profile: &Profile, machine: &Topology) -> Option<String> {
 pub fn candidates(
     profile: &Profile,
     machine: &Topology,
+    costs: &Costs,
     policy: Option<PolicyKind>,
 ) -> anyhow::Result<Vec<Plan>> {
     let tasks = report::tasks(profile);
     let identities: Vec<ThreadIdentity> =
         profile.threads.iter().map(|t| t.identity.clone()).collect();
-    let costs = Costs::new(&CostModel::Latency, machine)?;
     let policies = match &policy {
         Some(one) => std::slice::from_ref(one),
         None => &DEFAULT_POLICIES,
     };
+    let bound = lower_bound(&tasks, machine, costs)?;
     let mut plans: Vec<Plan> = Vec::new();
     for policy in policies {
-        let placement = place(&tasks, machine, &costs, &Request::new(*policy))?;
-        let plan = Plan::new(&placement, machine, &identities);
+        let placement = place(&tasks, machine, costs, &Request::new(*policy))?;
+        let plan = Plan { lower_bound: Some(bound), ..Plan::new(&placement, machine, &identities) };
         if plans.iter().all(|known| known.slots != plan.slots) {
             plans.push(plan);
         }

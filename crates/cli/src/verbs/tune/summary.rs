@@ -1,6 +1,7 @@
 //! The result of a tuning, for people and as JSON.
 
 use super::statistics::{Ratio, Verdict, Winner};
+use super::worth::NotWorth;
 use crate::said::{grouped, several};
 use crate::verbs::topo;
 use placement::Plan;
@@ -39,11 +40,18 @@ impl Summary {
     }
 
     /// Placement cannot matter, and why.
-    pub fn does_not_matter(&mut self, reason: String) {
+    pub fn does_not_matter(&mut self, reason: &str) {
         let _ =
             writeln!(self.text, "  Placement does not matter here: {reason}. Nothing was timed.");
         self.json["verdict"] = json!("does not matter");
         self.json["reason"] = json!(reason);
+    }
+
+    /// No placement promises anything, with the numbers that say so.
+    pub fn not_worth(&mut self, found: &NotWorth) {
+        self.does_not_matter(&found.reason);
+        self.text.push_str("  To compare all the same, name a policy: --policy locality.\n");
+        self.json["numbers"] = found.numbers.clone();
     }
 
     /// The outcome of a comparison; `kept` is where the plan is, if it won.

@@ -1,17 +1,19 @@
 //! At which level of the machine two PUs meet, and how much talk meets where.
 //!
 //! A level is named by what it separates: talk "between packages" crosses the whole machine, talk
-//! "between SMT siblings" stays in a core. Pure. Neighbours: `layouts` uses it for its shares.
+//! "between SMT siblings" stays in a core. Pure. Neighbours: `place.rs` computes both ends of a plan,
+//! the report shows them.
 
 use serde::Serialize;
 use topology::{Hierarchy, Level, ObjectKind};
-use types::CommMatrix;
 
 /// Talk that meets at one level.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LevelShare {
     /// `between packages`, `between cores`, `on one PU`, …
     pub level: String,
+    /// The closest object that all who meet here still share: `core`, `L3`, `package`, `machine`, …
+    pub within: String,
     pub events: u64,
     /// Of all events between placed threads, 0 to 1.
     pub share: f64,
@@ -21,17 +23,18 @@ pub struct LevelShare {
 const SAME_PU: &str = "on one PU";
 
 /// The events of `talk` by the level at which the threads' PUs meet, nearest first; every level of
-/// the machine is listed, the PU only when threads share one. `pus` are indexes into
-/// [`Hierarchy::pus`]; threads without one are left out.
-pub(crate) fn shares(
+/// the machine is listed, the PU only when threads share one. `talk` gives two threads and their
+/// events, in any direction; `pus` are indexes into [`Hierarchy::pus`], and threads without one are
+/// left out.
+pub fn level_shares(
     hierarchy: &Hierarchy,
-    talk: &CommMatrix,
+    talk: impl IntoIterator<Item = (usize, usize, u64)>,
     pus: &[Option<usize>],
 ) -> Vec<LevelShare> {
     let mut events = vec![0_u64; hierarchy.levels.len() + 1];
-    for (from, to, count) in talk.iter() {
+    for (from, to, count) in talk {
         let pu_of = |index: usize| pus.get(index).copied().flatten();
-        if let (Some(a), Some(b)) = (pu_of(from.index()), pu_of(to.index())) {
+        if let (Some(a), Some(b)) = (pu_of(from), pu_of(to)) {
             events[hierarchy.common(a, b)] += count;
         }
     }
@@ -39,10 +42,14 @@ pub(crate) fn shares(
     let mut placed: Vec<usize> = pus.iter().flatten().copied().collect();
     placed.sort_unstable();
     let shared_pu = placed.windows(2).any(|pair| pair[0] == pair[1]);
-    let names = hierarchy.levels.iter().map(name).chain([SAME_PU.to_owned()]);
-    let mut shares: Vec<LevelShare> = names
+    let mut shares: Vec<LevelShare> = names(hierarchy)
         .zip(events)
-        .map(|(level, events)| LevelShare { level, events, share: events as f64 / total })
+        .map(|((level, within), events)| LevelShare {
+            level,
+            within,
+            events,
+            share: events as f64 / total,
+        })
         .filter(|share| share.level != SAME_PU || shared_pu)
         .collect();
     shares.reverse();
@@ -55,7 +62,7 @@ pub(crate) fn shares(
 ///
 /// Closed form: all pairs of slots are equally likely, so a level's share is the number of pairs
 /// that it splits over the number of all pairs.
-pub(crate) fn by_chance(hierarchy: &Hierarchy, threads: usize, events: u64) -> Vec<LevelShare> {
+pub fn shares_by_chance(hierarchy: &Hierarchy, threads: usize, events: u64) -> Vec<LevelShare> {
     let pus = hierarchy.pus.len();
     let own_core = threads <= hierarchy.cores();
     let first_of_core = |&pu: &usize| pu == 0 || hierarchy.core[pu] != hierarchy.core[pu - 1];
@@ -67,21 +74,25 @@ pub(crate) fn by_chance(hierarchy: &Hierarchy, threads: usize, events: u64) -> V
         slots.iter().for_each(|&pu| *sizes.entry(level.part[pu]).or_insert(0) += copies);
         together.push(sizes.into_values().map(pairs).sum());
     }
-    let share = |level: String, split: f64| {
-        let share = if together[0] > 0.0 { split / together[0] } else { 0.0 };
-        LevelShare { level, events: (events as f64 * share).round() as u64, share }
-    };
-    let mut shares: Vec<LevelShare> = hierarchy
-        .levels
-        .iter()
+    // What the last level keeps together is on one PU, which is nothing where each has one slot.
+    together.push(0.0);
+    let mut shares: Vec<LevelShare> = names(hierarchy)
         .zip(together.windows(2))
-        .map(|(level, step)| share(name(level), step[0] - step[1]))
+        .filter(|((level, _), _)| level != SAME_PU || copies > 1)
+        .map(|((level, within), step)| {
+            let share = if together[0] > 0.0 { (step[0] - step[1]) / together[0] } else { 0.0 };
+            let events = (events as f64 * share).round() as u64;
+            LevelShare { level, within, events, share }
+        })
         .collect();
-    if copies > 1 {
-        shares.push(share(SAME_PU.into(), together[hierarchy.levels.len()]));
-    }
     shares.reverse();
     shares
+}
+
+/// What each level separates and what holds it together, from the machine down; last the PU.
+fn names(hierarchy: &Hierarchy) -> impl Iterator<Item = (String, String)> {
+    let level = |level: &Level| (level_name(level), level.shared.to_string());
+    hierarchy.levels.iter().map(level).chain([(SAME_PU.to_owned(), "PU".to_owned())])
 }
 
 /// Unordered pairs of `n` things.
@@ -90,7 +101,7 @@ fn pairs(n: usize) -> f64 {
 }
 
 /// What a level separates, for people.
-pub(crate) fn name(level: &Level) -> String {
+pub fn level_name(level: &Level) -> String {
     match (level.between, level.shared) {
         ("PUs", ObjectKind::Core) => "between SMT siblings".into(),
         (between, _) => format!("between {between}"),
@@ -101,14 +112,13 @@ pub(crate) fn name(level: &Level) -> String {
 mod tests {
     use super::*;
     use topology::Topology;
-    use types::ThreadId;
 
     fn machine(text: &str) -> Hierarchy {
         Hierarchy::new(&Topology::from_synthetic(text).unwrap())
     }
 
     fn levels(text: &str) -> Vec<String> {
-        let shares = shares(&machine(text), &CommMatrix::new(0), &[]);
+        let shares = level_shares(&machine(text), [], &[]);
         shares.into_iter().map(|share| share.level).collect()
     }
 
@@ -130,14 +140,10 @@ mod tests {
     #[test]
     fn talk_is_shared_out_by_meeting_level() {
         let machine = machine("pack:2 core:2 pu:2");
-        let mut talk = CommMatrix::new(6);
-        for (from, to, count) in [(0, 1, 10), (1, 0, 30), (0, 2, 20), (0, 3, 35), (4, 0, 5)] {
-            talk.add(ThreadId(from), ThreadId(to), count);
-        }
-        talk.add(ThreadId(5), ThreadId(0), 1000);
+        let talk = [(0, 1, 10), (1, 0, 30), (0, 2, 20), (0, 3, 35), (4, 0, 5), (5, 0, 1000)];
         // Threads 0 and 4 on one PU, 1 its sibling, 2 the next core, 3 the other package, 5 nowhere.
         let pus = [Some(0), Some(1), Some(2), Some(4), Some(0), None];
-        let shares = shares(&machine, &talk, &pus);
+        let shares = level_shares(&machine, talk, &pus);
         let found: Vec<_> = shares.iter().map(|s| (s.level.as_str(), s.events, s.share)).collect();
         assert_eq!(
             found,
@@ -154,7 +160,7 @@ mod tests {
     fn chance_is_uniform_over_slots() {
         let found = |machine: &str, threads| -> Vec<(String, f64)> {
             let hierarchy = Hierarchy::new(&Topology::from_synthetic(machine).unwrap());
-            let shares = by_chance(&hierarchy, threads, 1000);
+            let shares = shares_by_chance(&hierarchy, threads, 1000);
             shares.into_iter().map(|s| (s.level, s.share)).collect()
         };
         let expected = |pairs: &[(&str, f64)]| -> Vec<(String, f64)> {
@@ -188,7 +194,7 @@ mod tests {
 
     #[test]
     fn no_talk_has_no_shares() {
-        let shares = shares(&machine("core:2 pu:1"), &CommMatrix::new(2), &[Some(0), Some(1)]);
+        let shares = level_shares(&machine("core:2 pu:1"), [], &[Some(0), Some(1)]);
         assert_eq!(shares.len(), 1);
         assert_eq!((shares[0].events, shares[0].share), (0, 0.0));
     }

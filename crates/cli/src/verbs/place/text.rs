@@ -1,0 +1,166 @@
+//! A placement for people: where each thread goes, what that costs, and where talk meets.
+
+use super::Threads;
+use placement::{Placement, PlanLevel, WORTH_A_PLAN};
+use std::fmt::Write as _;
+use topology::{Costs, Hierarchy, Topology};
+
+/// The placement for people.
+pub fn table(
+    placement: &Placement,
+    bound: f64,
+    machine: &Topology,
+    costs: &Costs,
+    threads: &Threads,
+) -> String {
+    let mut out = String::new();
+    let count = threads.tasks.len();
+    let _ = writeln!(
+        out,
+        "{count} thread{} on {} by {} (seed {})\n",
+        if count == 1 { "" } else { "s" },
+        machine.describe(),
+        placement.policy,
+        placement.seed
+    );
+    if placement.pu_logical.is_empty() {
+        out.push_str("No thread is bound: the operating system decides.\n\n");
+    } else {
+        out.push_str(&places(placement, machine, threads));
+    }
+    out.push_str(&prediction(placement, bound, machine, costs));
+    out
+}
+
+/// A line per thread.
+fn places(placement: &Placement, machine: &Topology, threads: &Threads) -> String {
+    let mut out = String::new();
+    let places: Vec<String> = placement.pu_logical.iter().map(|&pu| machine.place_of(pu)).collect();
+    let width = places.iter().map(String::len).max().unwrap_or(0).max("place".len());
+    let heading = format!("{:>6}  {:>5}  {:>5}  {:<width$}", "thread", "PU L#", "PU P#", "place");
+    let named = !threads.names.is_empty();
+    let _ = writeln!(out, "{}", if named { heading + "  name" } else { heading.trim_end().into() });
+    for (thread, place) in places.iter().enumerate() {
+        let (logical, os) = (placement.pu_logical[thread], placement.pu_os[thread]);
+        let line = format!(
+            "{:>6}  {logical:>5}  {os:>5}  {place:<width$}  {}",
+            format!("T{thread}"),
+            threads.names.get(thread).map_or("", String::as_str)
+        );
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out.push('\n');
+    out
+}
+
+/// The predicted cost beside the baselines'.
+fn prediction(placement: &Placement, bound: f64, machine: &Topology, costs: &Costs) -> String {
+    let mut out = String::new();
+    let levels = Hierarchy::new(machine).levels;
+    let prices: Vec<String> = levels
+        .iter()
+        .zip(&costs.per_level)
+        .map(|(level, cost)| format!("between {} {}", level.between, number(*cost, costs.unit)))
+        .collect();
+    if prices.is_empty() {
+        out.push_str("There is only one PU, so placement makes no difference.\n");
+        return out;
+    }
+    let _ = writeln!(out, "cost of one event: {}", prices.join(", "));
+    let _ = writeln!(out, "predicted cost, sum over pairs of threads of events x cost:");
+    let line = |out: &mut String, name: &str, cost: f64, note: String| {
+        let cost = number(cost, costs.unit);
+        let _ = writeln!(out, "{}", format!("  {name:<10} {cost:>18}  {note}").trim_end());
+    };
+    line(&mut out, "this plan", placement.cost, shared(placement.shared_cores));
+    let baselines = &placement.baselines;
+    let ratio = |other: f64| match placement.cost > 0.0 {
+        true if other > 100.0 * placement.cost => "over 100 times this plan".into(),
+        true => format!("{:.2} times this plan", other / placement.cost),
+        false => String::new(),
+    };
+    let compact = match placement.compact_shared_cores > placement.shared_cores {
+        true => {
+            format!("{}, but {}", ratio(baselines.compact), shared(placement.compact_shared_cores))
+        }
+        false => ratio(baselines.compact),
+    };
+    line(&mut out, "compact", baselines.compact, compact);
+    line(&mut out, "scatter", baselines.scatter, ratio(baselines.scatter));
+    let expected = format!("{} (expected)", ratio(baselines.random));
+    line(&mut out, "random", baselines.random, expected.trim().into());
+    line(&mut out, "bound", bound, "no placement costs less".into());
+    out.push_str(&standing(placement.cost, baselines.os, bound));
+    if baselines.os > 0.0 {
+        out.push_str(&meeting(&placement.levels));
+    }
+    out
+}
+
+/// Shares of the communication by level, left to chance and under the plan.
+fn meeting(levels: &[PlanLevel]) -> String {
+    let name = |level: &PlanLevel| match level.within.as_str() {
+        "PU" | "machine" => level.level.clone(),
+        within => format!("{} (same {within})", level.level),
+    };
+    let width = levels.iter().map(|level| name(level).len()).max().unwrap_or(0);
+    let title = "share of communication";
+    let width = width.max(title.len() - 2);
+    let mut out = format!("\n{title:<0$}  by chance  this plan\n", width + 2);
+    for level in levels {
+        let (before, after) = (percent(level.before), percent(level.after));
+        let _ = writeln!(out, "  {:<width$}  {before:>9}  {after:>9}", name(level));
+    }
+    out
+}
+
+/// A share with one decimal; never 0 of something, never all of less.
+fn percent(share: f64) -> String {
+    match share {
+        share if share > 0.0 && share < 0.0005 => "<0.1 %".into(),
+        share if share < 1.0 && share > 0.9995 => ">99.9 %".into(),
+        share => format!("{:.1} %", share * 100.0),
+    }
+}
+
+/// Where the plan stands between chance and what is possible at all. Chance uses every core before it
+/// shares one, as the operating system does.
+fn standing(cost: f64, chance: f64, bound: f64) -> String {
+    if chance <= 0.0 {
+        return "Nobody talks, so placement makes no difference to communication.\n".into();
+    }
+    if chance - bound < WORTH_A_PLAN * chance {
+        let most = (1.0 - bound / chance) * 100.0;
+        return format!(
+            "Placement hardly matters here: no placement saves more than {most:.1} % of what the \
+             operating system's costs on average.\n"
+        );
+    }
+    let part = (chance - cost) / (chance - bound) * 100.0;
+    match part {
+        ..0.0 => "It costs more than what the operating system does is expected to.\n".into(),
+        99.95.. => "No placement is noticeably better: it reaches the bound.\n".into(),
+        _ => format!(
+            "It saves {:.0} % of what the operating system's placement costs on average: at least \
+             {part:.0} % of what can be saved.\n",
+            (1.0 - cost / chance) * 100.0
+        ),
+    }
+}
+
+fn shared(cores: usize) -> String {
+    match cores {
+        0 => String::new(),
+        1 => "1 core holds more than one thread".into(),
+        n => format!("{n} cores hold more than one thread"),
+    }
+}
+
+/// A cost with its unit, with a decimal where it is small and has one.
+fn number(cost: f64, unit: &str) -> String {
+    let text = match cost >= 1000.0 || (cost - cost.round()).abs() < 0.05 {
+        true => format!("{cost:.0}"),
+        false => format!("{cost:.1}"),
+    };
+    if unit.is_empty() { text } else { format!("{text} {unit}") }
+}
