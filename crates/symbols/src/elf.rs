@@ -1,9 +1,11 @@
 //! Reading one ELF file: where it is mapped, its symbols, and how to find its debug file.
 
+use crate::pieces::Pieces;
 use crate::plt;
-use crate::table::Symbols;
-use object::read::{ReadCache, ReadRef};
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbolTable, SectionKind, SymbolKind};
+use crate::table::Tables;
+use object::read::ReadRef;
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbolTable, SectionKind};
+use std::cell::OnceCell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -12,8 +14,6 @@ use std::sync::Arc;
 
 /// Page size by which files are mapped.
 const PAGE: u64 = 4096;
-/// Files up to this size are read as a whole for their symbols.
-const MOST_AT_ONCE: u64 = 64 << 20;
 /// Larger sections are not read: a hundred times the largest that are known.
 const MOST_BYTES: u64 = 8 << 30;
 
@@ -48,16 +48,20 @@ pub(crate) struct DebugLink {
     pub alternative: Option<(String, Vec<u8>)>,
 }
 
-/// An ELF file's headers and symbols.
+/// What the file's symbols name.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    pub tables: Tables,
+    /// Address and name of the stubs of calls to other libraries.
+    pub stubs: Vec<(u64, String)>,
+}
+
+/// An ELF file's headers, and its symbols when they are asked for.
 #[derive(Debug)]
 pub(crate) struct Elf {
     pub path: PathBuf,
     pub segments: Vec<Segment>,
-    pub functions: Symbols,
-    pub data: Symbols,
-    pub thread_local: Symbols,
-    /// Address and name of the stubs of calls to other libraries.
-    pub stubs: Vec<(u64, String)>,
+    names: OnceCell<Names>,
     /// Link-time addresses and name of each section that is mapped, ascending.
     pub sections: Vec<(std::ops::Range<u64>, String)>,
     /// Bytes of the thread-local block and its alignment; 0 without one.
@@ -69,40 +73,32 @@ pub(crate) struct Elf {
 }
 
 impl Elf {
-    /// Reads headers and symbols of the file at `path`: those of `.symtab` and of `.dynsym`.
+    /// Reads the headers of the file at `path`.
     pub fn open(path: &Path) -> Result<Self, SymbolError> {
         let unreadable = |error| SymbolError::Unreadable { path: path.to_path_buf(), error };
-        let file = File::open(path).map_err(unreadable)?;
-        let bytes = file.metadata().map_err(unreadable)?.len();
-        let read = if bytes <= MOST_AT_ONCE {
-            // Names lie all over the file: many small reads cost more than one of everything.
-            let mut data = vec![0; bytes as usize];
-            file.read_exact_at(&mut data, 0).map_err(unreadable)?;
-            Self::parse(path, &data[..])
-        } else {
-            Self::parse(path, &ReadCache::new(file))
-        };
-        read.map_err(|error| SymbolError::NotAnObject { path: path.to_path_buf(), error })
+        let pieces = File::open(path).and_then(Pieces::of).map_err(unreadable)?;
+        Self::parse(path, &pieces)
+            .map_err(|error| SymbolError::NotAnObject { path: path.to_path_buf(), error })
     }
 
-    fn parse<'data>(path: &Path, data: impl ReadRef<'data>) -> object::Result<Self> {
+    fn parse(path: &Path, data: &Pieces) -> object::Result<Self> {
         let object = object::File::parse(data)?;
-        let symbols =
-            |kind| Symbols::of_kind(kind, object.symbols().chain(object.dynamic_symbols()));
         let has_symtab = object.symbol_table().is_some_and(|t| t.symbols().next().is_some());
         Ok(Self {
             path: path.to_path_buf(),
             segments: object.segments().map(|segment| segment_of(&segment)).collect(),
-            functions: symbols(SymbolKind::Text),
-            data: symbols(SymbolKind::Data),
-            thread_local: symbols(SymbolKind::Tls),
-            stubs: plt::stubs(&object),
+            names: OnceCell::new(),
             sections: sections_of(&object),
             thread_local_block: thread_local_block(data),
             has_symtab,
             has_dwarf: object.section_by_name(".debug_info").is_some(),
             link: link_of(&object),
         })
+    }
+
+    /// Its symbols, read when they are first asked for; none where they cannot be read any more.
+    pub fn names(&self) -> &Names {
+        self.names.get_or_init(|| Names::read(&self.path).unwrap_or_default())
     }
 
     /// Link-time address of byte `offset` of the file where it is mapped as code; mappings begin with
@@ -128,6 +124,18 @@ impl Elf {
     pub fn contains(&self, address: u64) -> bool {
         let inside = |s: &Segment| address >= s.address && address - s.address < s.memory_bytes;
         self.segments.iter().any(inside)
+    }
+}
+
+impl Names {
+    fn read(path: &Path) -> Option<Self> {
+        let pieces = Pieces::of(File::open(path).ok()?).ok()?;
+        let object = object::File::parse(&pieces).ok()?;
+        // The names as a whole: symbols refer to them in no order.
+        for section in [".strtab", ".dynstr"].iter().filter_map(|s| object.section_by_name(s)) {
+            let _ = section.data();
+        }
+        Some(Self { tables: Tables::read(&object), stubs: plt::stubs(&object) })
     }
 }
 
@@ -183,9 +191,9 @@ fn link_of<'data>(object: &impl Object<'data>) -> DebugLink {
 
 /// The sections named in `names`, uncompressed; empty where the file has none.
 pub(crate) fn sections(path: &Path, names: &[&str]) -> Option<Vec<Arc<[u8]>>> {
-    let cache = ReadCache::new(File::open(path).ok()?);
-    let object = object::File::parse(&cache).ok()?;
-    // The contents past the cache, which would keep them.
+    let pieces = Pieces::of(File::open(path).ok()?).ok()?;
+    let object = object::File::parse(&pieces).ok()?;
+    // The contents past the pieces, which would keep them.
     let file = File::open(path).ok()?;
     let section = |name: &&str| match object.section_by_name(name) {
         Some(section) => read_section(&file, &section),
@@ -231,10 +239,7 @@ mod tests {
                 segment(0x1718, 0x900, 0x5718, 0x900),
                 segment(0x2a00, 0x100, 0x8a00, 0x4000),
             ],
-            functions: Symbols::default(),
-            data: Symbols::default(),
-            thread_local: Symbols::default(),
-            stubs: Vec::new(),
+            names: OnceCell::new(),
             sections: Vec::new(),
             thread_local_block: (0, 1),
             has_symtab: true,

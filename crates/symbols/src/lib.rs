@@ -8,7 +8,7 @@
 //! names; that is never a reason to lose a profile. Neighbours: `recorder` names start routines,
 //! code sites and lines of memory.
 //!
-//! Inside: `module` is one file, `elf` reads it, `table` holds its symbols, `plt` names stubs, `debug_file` finds the
+//! Inside: `module` is one file, `elf` reads it by `pieces`, `table` holds its symbols, `plt` names stubs, `debug_file` finds the
 //! file with its DWARF, `dwarf` reads that, `variables` and `fields` find types of data in it.
 
 mod debug_file;
@@ -17,6 +17,7 @@ mod dwarf;
 mod elf;
 mod fields;
 mod module;
+mod pieces;
 mod plt;
 mod table;
 mod variables;

@@ -5,7 +5,7 @@ use crate::demangle::demangle;
 use crate::dwarf::Dwarf;
 use crate::elf::{Elf, SymbolError};
 use crate::plt;
-use crate::table::{Symbol, Symbols};
+use crate::table::{Symbol, Symbols, Tables};
 use crate::variables::Variables;
 use std::cell::OnceCell;
 use std::path::Path;
@@ -46,7 +46,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// Reads headers and symbols of the file at `path`.
+    /// Reads the headers of the file at `path`.
     ///
     /// # Errors
     /// A file that cannot be read or is not ELF.
@@ -75,9 +75,9 @@ impl Module {
     /// Demangled name of the function that contains byte `file_offset` of the file.
     pub fn function(&self, file_offset: u64) -> Option<String> {
         let address = self.elf.address_of_code(file_offset)?;
-        let symbol = self.symbol_at(|elf| &elf.functions, address);
-        let stub = || plt::name(&self.elf.stubs, address).map(str::to_owned);
-        symbol.map(|symbol| demangle(&symbol.name)).or_else(stub)
+        let symbol = self.symbol_at(|tables| &tables.functions, address);
+        let stub = || plt::name(&self.elf.names().stubs, address).map(str::to_owned);
+        symbol.map(|symbol| demangle(symbol.name)).or_else(stub)
     }
 
     /// What the instruction at byte `file_offset` of the file belongs to; empty where unknown.
@@ -94,7 +94,7 @@ impl Module {
 
     /// The static objects with bytes in `bytes` bytes from link-time address `address`.
     pub fn data(&self, address: u64, bytes: u64) -> Vec<Data> {
-        self.parts(|elf| &elf.data, address, bytes)
+        self.parts(|tables| &tables.data, address, bytes)
     }
 
     /// The section with link-time address `address`: its addresses and name.
@@ -105,7 +105,7 @@ impl Module {
     /// The thread-local objects with bytes in `bytes` bytes from `offset` in the file's thread-local
     /// block. Their addresses are offsets in it, too.
     pub fn thread_local(&self, offset: u64, bytes: u64) -> Vec<Data> {
-        self.parts(|elf| &elf.thread_local, offset, bytes)
+        self.parts(|tables| &tables.thread_local, offset, bytes)
     }
 
     /// Bytes of the file's thread-local block and its alignment; 0 bytes without one.
@@ -125,28 +125,30 @@ impl Module {
     }
 
     /// The symbol at `address`: the debug file's, if it knows more.
-    fn symbol_at(&self, kind: impl Fn(&Elf) -> &Symbols, address: u64) -> Option<&Symbol> {
-        let own = || kind(&self.elf).at(address);
-        let symbol = self.debug_with_symbols().and_then(|debug| kind(debug).at(address));
+    fn symbol_at(&self, kind: impl Fn(&Tables) -> &Symbols, address: u64) -> Option<Symbol<'_>> {
+        let own = || kind(&self.elf.names().tables).at(address);
+        let debug = self.debug_with_symbols();
+        let symbol = debug.and_then(|debug| kind(&debug.names().tables).at(address));
         // One without a size reaches to the next one, but not into another section.
         let section = |address| self.elf.section(address).map(|(range, _)| range.start);
         symbol.or_else(own).filter(|s| s.size > 0 || section(s.address) == section(address))
     }
 
-    fn parts(&self, kind: impl Fn(&Elf) -> &Symbols, start: u64, bytes: u64) -> Vec<Data> {
+    fn parts(&self, kind: impl Fn(&Tables) -> &Symbols, start: u64, bytes: u64) -> Vec<Data> {
         let end = start.saturating_add(bytes);
-        let debug = self.debug_with_symbols().map(&kind).filter(|symbols| !symbols.is_empty());
-        let symbols = debug.unwrap_or_else(|| kind(&self.elf));
-        let part = |symbol: &Symbol| {
+        let debug = self.debug_with_symbols().map(|debug| kind(&debug.names().tables));
+        let symbols = debug.filter(|symbols| !symbols.is_empty());
+        let symbols = symbols.unwrap_or_else(|| kind(&self.elf.names().tables));
+        let part = |symbol: Symbol<'_>| {
             let last = symbol.address.saturating_add(symbol.size.max(1));
             Data {
-                name: demangle(&symbol.name),
+                name: demangle(symbol.name),
                 address: symbol.address,
                 bytes: symbol.size,
                 part: start.saturating_sub(symbol.address)..end.min(last) - symbol.address,
             }
         };
-        symbols.within(start, end).iter().map(part).collect()
+        symbols.within(start, end).map(part).collect()
     }
 
     fn debug(&self) -> Option<&Elf> {

@@ -40,8 +40,9 @@ impl Module {
 
     /// All places of the code of a function.
     fn places_of(&self, function: &str) -> BTreeSet<(String, u32, String)> {
-        let symbols = self.debug_with_symbols().unwrap_or(&self.elf).functions.within(0, u64::MAX);
-        let symbol = symbols.iter().find(|s| demangle(&s.name) == function).unwrap();
+        let names = self.debug_with_symbols().unwrap_or(&self.elf).names();
+        let mut symbols = names.tables.functions.within(0, u64::MAX);
+        let symbol = symbols.find(|s| demangle(s.name) == function).unwrap();
         let segment = self
             .elf
             .segments

@@ -4,24 +4,27 @@
 //! whose address the loader puts there.
 
 use object::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
-use std::collections::HashMap;
 
 /// Bytes of a stub on x86-64.
 const STUB: usize = 16;
 
 /// Link-time address and name of each stub, ascending.
 pub(crate) fn stubs<'data>(object: &impl Object<'data>) -> Vec<(u64, String)> {
-    let names = slots(object);
+    let slots = slots(object);
     let mut stubs = Vec::new();
-    for section in object.sections() {
-        if !section.name().is_ok_and(|name| name.starts_with(".plt")) {
-            continue;
-        }
-        let data = section.data().unwrap_or_default();
-        let size = if section.name() == Ok(".plt.got") { STUB / 2 } else { STUB };
-        for (address, code) in (section.address()..).step_by(size).zip(data.chunks_exact(size)) {
-            let name = slot_of(address, code).and_then(|slot| names.get(&slot));
-            stubs.extend(name.map(|name| (address, format!("{name}@plt"))));
+    let (Some(relocations), Some(symbols)) =
+        (object.dynamic_relocations(), object.dynamic_symbol_table())
+    else {
+        return stubs;
+    };
+    for (slot, relocation) in relocations {
+        let first = slots.partition_point(|(known, _)| *known < slot);
+        let through = slots[first..].iter().take_while(|(known, _)| *known == slot);
+        let RelocationTarget::Symbol(index) = relocation.target() else { continue };
+        for (_, address) in through {
+            let symbol = symbols.symbol_by_index(index);
+            let name = symbol.and_then(|symbol| symbol.name()).map(crate::demangle);
+            stubs.extend(name.map(|name| (*address, format!("{name}@plt"))));
         }
     }
     stubs.sort_unstable();
@@ -35,20 +38,21 @@ pub(crate) fn name(stubs: &[(u64, String)], address: u64) -> Option<&str> {
     (address - start < STUB as u64).then_some(name)
 }
 
-/// Names of functions by the slot that holds their address.
-fn slots<'data>(object: &impl Object<'data>) -> HashMap<u64, String> {
-    let (Some(relocations), Some(symbols)) =
-        (object.dynamic_relocations(), object.dynamic_symbol_table())
-    else {
-        return HashMap::new();
-    };
-    relocations
-        .filter_map(|(slot, relocation)| {
-            let RelocationTarget::Symbol(index) = relocation.target() else { return None };
-            let symbol = symbols.symbol_by_index(index).ok()?;
-            Some((slot, crate::demangle(symbol.name().ok()?)))
-        })
-        .collect()
+/// The slot that each stub jumps through and the stub's address, by slot.
+fn slots<'data>(object: &impl Object<'data>) -> Vec<(u64, u64)> {
+    let mut slots = Vec::new();
+    for section in object.sections() {
+        if !section.name().is_ok_and(|name| name.starts_with(".plt")) {
+            continue;
+        }
+        let data = section.data().unwrap_or_default();
+        let size = if section.name() == Ok(".plt.got") { STUB / 2 } else { STUB };
+        for (address, code) in (section.address()..).step_by(size).zip(data.chunks_exact(size)) {
+            slots.extend(slot_of(address, code).map(|slot| (slot, address)));
+        }
+    }
+    slots.sort_unstable();
+    slots
 }
 
 /// The slot through which the stub at `address` jumps: `jmp *slot(%rip)`, after what indirect branch

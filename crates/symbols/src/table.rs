@@ -1,75 +1,112 @@
-//! Symbols of one kind of one file, sorted by address.
+//! Symbols of a file by kind, sorted by address.
+//!
+//! Large programs have hundreds of thousands, of which a profile names a few: they are kept as they stand
+//! in the file, with all names in one piece, and demangled when they are asked for.
 
-use object::{ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSymbol, SymbolKind};
 
 /// A function, or an object in static memory.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Symbol {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Symbol<'a> {
     /// Link-time address; of thread-local data, offset in the file's thread-local block.
     pub address: u64,
     /// Bytes; 0 when the file does not say (hand-written assembly).
     pub size: u64,
     /// As it stands in the file, mangled.
-    pub name: String,
+    pub name: &'a str,
 }
 
-/// Symbols, ascending by address, one per address.
+/// Symbols of one kind, ascending by address, one per address.
 #[derive(Clone, Debug, Default)]
-pub struct Symbols(Vec<Symbol>);
+pub struct Symbols {
+    entries: Vec<Entry>,
+    /// Their names, one after the other.
+    names: String,
+}
+
+/// A symbol; its name ends where the next one's begins.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    address: u64,
+    size: u64,
+    name: usize,
+}
+
+/// The symbols of a file that name code and data.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    pub functions: Symbols,
+    pub data: Symbols,
+    pub thread_local: Symbols,
+}
+
+impl Tables {
+    /// The definitions in `.symtab` and `.dynsym`.
+    pub fn read<'data>(object: &impl Object<'data>) -> Self {
+        let (mut functions, mut data, mut thread_local) = (Vec::new(), Vec::new(), Vec::new());
+        for symbol in object.symbols().chain(object.dynamic_symbols()) {
+            let list = match symbol.kind() {
+                SymbolKind::Text => &mut functions,
+                SymbolKind::Data => &mut data,
+                SymbolKind::Tls => &mut thread_local,
+                _ => continue,
+            };
+            let name = symbol.name().ok().filter(|name| !name.is_empty());
+            if let (Some(name), false) = (name, symbol.is_undefined()) {
+                let (address, size) = (symbol.address(), symbol.size());
+                list.push((Symbol { address, size, name }, symbol.is_local()));
+            }
+        }
+        let [functions, data, thread_local] = [functions, data, thread_local].map(Symbols::of_all);
+        Self { functions, data, thread_local }
+    }
+}
 
 impl Symbols {
-    /// The definitions of `kind` among `symbols`.
-    pub fn of_kind<'data: 'file, 'file, S: ObjectSymbol<'data> + 'file>(
-        kind: SymbolKind,
-        symbols: impl Iterator<Item = S>,
-    ) -> Self {
-        let mut found: Vec<(Symbol, bool)> = symbols
-            .filter(|s| !s.is_undefined() && s.kind() == kind)
-            .filter_map(|s| {
-                let name = s.name().ok().filter(|name| !name.is_empty())?.to_string();
-                Some((Symbol { address: s.address(), size: s.size(), name }, s.is_local()))
-            })
-            .collect();
+    /// Of `found`, each with whether it is local, one per address.
+    fn of_all(mut found: Vec<(Symbol<'_>, bool)>) -> Self {
         // Of several names for one address the first survives: with a size before without, global
         // before local, then by name so that the answer never depends on the file's order; names
         // reserved for the implementation (`__environ`) come last.
-        found.sort_by(|(a, a_local), (b, b_local)| {
-            let key =
-                |s: &Symbol, local: bool| (s.address, s.size == 0, local, s.name.starts_with("__"));
-            key(a, *a_local).cmp(&key(b, *b_local)).then_with(|| a.name.cmp(&b.name))
-        });
-        found.dedup_by(|(later, _), (kept, _)| later.address == kept.address);
-        Self(found.into_iter().map(|(symbol, _)| symbol).collect())
+        let key = |(symbol, local): &(Symbol<'_>, bool)| {
+            (symbol.address, symbol.size == 0, *local, symbol.name.starts_with("__"))
+        };
+        found.sort_unstable_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.0.name.cmp(b.0.name)));
+        found.dedup_by_key(|(symbol, _)| symbol.address);
+        let mut symbols = Self::default();
+        symbols.names.reserve(found.iter().map(|(symbol, _)| symbol.name.len()).sum());
+        for (Symbol { address, size, name }, _) in found {
+            symbols.entries.push(Entry { address, size, name: symbols.names.len() });
+            symbols.names.push_str(name);
+        }
+        symbols
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
+    }
+
+    fn symbol(&self, number: usize) -> Symbol<'_> {
+        let Entry { address, size, name } = self.entries[number];
+        let end = self.entries.get(number + 1).map_or(self.names.len(), |next| next.name);
+        Symbol { address, size, name: &self.names[name..end] }
     }
 
     /// The symbol that contains `address`. One without a size reaches to the next one.
-    pub fn at(&self, address: u64) -> Option<&Symbol> {
-        let after = self.0.partition_point(|s| s.address <= address);
-        let symbol = self.0[..after].last()?;
+    pub fn at(&self, address: u64) -> Option<Symbol<'_>> {
+        let after = self.entries.partition_point(|s| s.address <= address);
+        let symbol = self.symbol(after.checked_sub(1)?);
         (symbol.size == 0 || address - symbol.address < symbol.size).then_some(symbol)
     }
 
     /// The symbols with bytes in `start..end`, ascending. One without a size has one byte.
-    pub fn within(&self, start: u64, end: u64) -> &[Symbol] {
-        let first = self.0.partition_point(|s| s.address < start);
-        let before = self.0[..first].last();
+    pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = Symbol<'_>> {
+        let first = self.entries.partition_point(|s| s.address < start);
+        let before = self.entries[..first].last();
         let reaches = before.is_some_and(|s| s.address.saturating_add(s.size) > start);
-        let last = self.0.partition_point(|s| s.address < end);
-        &self.0[first - usize::from(reaches)..last.max(first)]
-    }
-}
-
-#[cfg(test)]
-impl Symbols {
-    pub(crate) fn of(list: &[(u64, u64, &str)]) -> Self {
-        let symbol =
-            |&(address, size, name): &(u64, u64, &str)| Symbol { address, size, name: name.into() };
-        Self(list.iter().map(symbol).collect())
+        let last = self.entries.partition_point(|s| s.address < end);
+        (first - usize::from(reaches)..last.max(first)).map(|number| self.symbol(number))
     }
 }
 
@@ -78,12 +115,19 @@ mod tests {
     use super::*;
 
     fn symbols() -> Symbols {
-        Symbols::of(&[(0x1000, 0x10, "a"), (0x1020, 0, "b"), (0x1040, 4, "c")])
+        let symbol = |address, size, name| (Symbol { address, size, name }, false);
+        Symbols::of_all(vec![
+            symbol(0x1040, 4, "c"),
+            symbol(0x1000, 0x10, "a"),
+            symbol(0x1020, 0, "b"),
+            symbol(0x1000, 0x10, "__a"),
+            symbol(0x1000, 0, "A"),
+        ])
     }
 
     #[test]
     fn an_address_belongs_to_the_symbol_around_it() {
-        let name = |address| symbols().at(address).map(|s| s.name.clone());
+        let name = |address| symbols().at(address).map(|s| s.name.to_owned());
         assert_eq!(name(0xfff), None);
         assert_eq!(name(0x1000).as_deref(), Some("a"));
         assert_eq!(name(0x100f).as_deref(), Some("a"));
@@ -95,9 +139,7 @@ mod tests {
     #[test]
     fn a_range_holds_the_symbols_that_reach_into_it() {
         let within = |start, end| {
-            let names: Vec<_> =
-                symbols().within(start, end).iter().map(|s| s.name.clone()).collect();
-            names.concat()
+            symbols().within(start, end).map(|s| s.name.to_owned()).collect::<String>()
         };
         assert_eq!(within(0x1000, 0x1040), "ab");
         assert_eq!(within(0x100f, 0x1020), "a");
