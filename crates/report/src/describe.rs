@@ -109,16 +109,18 @@ fn judgement(what: &str, judgement: &Judgement) -> String {
     format!("{what} {verdict}: {}.", judgement.why)
 }
 
+/// Times as the process knows them: one that another started late was not silent before.
 fn phases(phases: &[Phase]) -> Option<String> {
     if phases.len() < 2 {
         return None;
     }
+    let start = phases[0].start;
     let told: Vec<String> = phases
         .iter()
         .take(PHASES)
         .map(|phase| {
             let name = phase.pattern.map_or("not looked at", Pattern::name);
-            format!("{name} until {}", duration(phase.end))
+            format!("{name} until {}", duration(phase.end - start))
         })
         .collect();
     let more = match phases.len().saturating_sub(PHASES) {
@@ -181,6 +183,21 @@ mod tests {
              thousand accesses."
         );
         assert_eq!(said.len(), 5);
+    }
+
+    #[test]
+    fn phases_begin_with_the_process() {
+        let phase = |start, end, pattern| Phase {
+            start,
+            end,
+            events: 5,
+            heterogeneity: 0.0,
+            pattern: Some(pattern),
+            confidence: None,
+        };
+        let late = [phase(40.0, 44.0, Pattern::Silent), phase(44.0, 45.5, Pattern::AllToAll)];
+        let said = phases(&late).unwrap();
+        assert_eq!(said, "It has 2 phases: silent until 4.00 s and all-to-all until 5.50 s.");
     }
 
     #[test]

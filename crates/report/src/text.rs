@@ -11,7 +11,7 @@ mod style;
 
 use crate::findings::{Findings, Pair, Thread, talk_matrix};
 use crate::numbers::{duration, grouped, percent, short};
-use crate::table::{Align, Table};
+use crate::table::{Align, Table, cut};
 use crate::verdict::blocks;
 use profile::Profile;
 use std::fmt::{self, Write};
@@ -23,8 +23,11 @@ pub use style::TextStyle;
 /// Most threads, pairs that are listed.
 const THREADS_SHOWN: usize = 32;
 const PAIRS_SHOWN: usize = 10;
+/// Most of a command that stands at the top.
+const COMMAND_LINES: usize = 3;
 /// Most threads whose matrix is printed.
 const MATRIX_SHOWN: usize = 16;
+
 /// The report as text.
 pub fn text(findings: &Findings, profile: &Profile, style: TextStyle) -> String {
     let mut out = String::new();
@@ -39,6 +42,7 @@ fn write(
     style: TextStyle,
 ) -> fmt::Result {
     let command = printable(&findings.program.command.join(" "));
+    let command = cut(&command, COMMAND_LINES * style.width);
     writeln!(out, "{}\n", style.dim(&format!("Threadtalk · {command}")))?;
     writeln!(out, "{}", style.bold(&style.wrap(&findings.verdict.headline, "")))?;
     for detail in &findings.verdict.details {
@@ -298,6 +302,16 @@ mod tests {
         let profile = sample(3, &[(0, 1, 1900), (1, 0, 40), (2, 0, 60)]).profile();
         let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
         assert_eq!(text, include_str!("text/expected.txt"));
+    }
+
+    #[test]
+    fn a_linkers_command_does_not_fill_the_screen() {
+        let mut profile = sample(3, &[(0, 1, 1900)]).profile();
+        profile.meta.command = (0..900).map(|n| format!("/usr/lib/object-{n}.o")).collect();
+        let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
+        let first = text.lines().next().unwrap();
+        assert!(first.starts_with("Threadtalk · /usr/lib/object-0.o "), "{first}");
+        assert!(first.ends_with('…') && first.chars().count() < 4 * PLAIN.width, "{first}");
     }
 
     #[test]
