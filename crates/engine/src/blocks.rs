@@ -175,13 +175,13 @@ mod tests {
         Block { entry, end }
     }
 
-    /// A rel32 to patch.
-    fn site() -> u64 {
-        Box::leak(Box::new(0u32)) as *mut u32 as u64
+    /// Two rel32s to patch, within each other's reach: the heap may give memory from far apart.
+    fn sites() -> [u64; 2] {
+        let first = Box::into_raw(Box::new([0u32; 2])) as u64;
+        [first, first + 4]
     }
 
-    fn link(target: u64) -> Link {
-        let site = site();
+    fn link(site: u64, target: u64) -> Link {
         Link { site, target, stub: site + 100, next: NO_LINK, stale: false }
     }
 
@@ -194,11 +194,11 @@ mod tests {
 
     #[test]
     fn exits_follow_their_target_as_it_comes_and_goes() {
-        let mut blocks = Blocks::default();
-        blocks.add_link(link(0x1000));
+        let (mut blocks, [first, second]) = (Blocks::default(), sites());
+        blocks.add_link(link(first, 0x1000));
         let near = leads_to(&blocks.links[0]) + 0x2000;
         blocks.insert(0x1000, block(near, 0x1010));
-        blocks.add_link(link(0x1000));
+        blocks.add_link(link(second, 0x1000));
         assert_eq!(leads_to(&blocks.links[0]), near, "waited for it");
         assert_eq!(leads_to(&blocks.links[1]), near, "found it");
         assert!(blocks.remove(0x1000));

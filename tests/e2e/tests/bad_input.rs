@@ -327,18 +327,28 @@ mod interruptions {
     use super::*;
     use std::time::{Duration, Instant};
 
-    /// Waits until a process with `needle` in its command line exists besides `threadtalk` itself.
+    /// Waits until the process that `parent` has started has got into its work: by the processor time
+    /// that it has used, since on a busy machine no other time says how far it is.
     fn wait_for_child(parent: u32) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(40);
         while Instant::now() < deadline {
             let children = format!("/proc/{parent}/task/{parent}/children");
-            if std::fs::read_to_string(children).is_ok_and(|text| !text.trim().is_empty()) {
-                // Time for the program to get into its work.
-                return std::thread::sleep(Duration::from_millis(500));
+            let children = std::fs::read_to_string(children).unwrap_or_default();
+            let busy = |pid: &str| ticks_used(pid).is_some_and(|ticks| ticks >= 60);
+            if children.split_whitespace().any(busy) {
+                return;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("no child appeared");
+        panic!("no child appeared, or it does not work");
+    }
+
+    /// Processor time of a process, in hundredths of a second.
+    fn ticks_used(pid: &str) -> Option<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // Behind the name: state, …; user and system time are the fields 14 and 15.
+        let mut fields = stat[stat.rfind(')')? + 2..].split(' ').skip(11);
+        Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
     }
 
     #[track_caller]
