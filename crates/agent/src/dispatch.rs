@@ -204,8 +204,10 @@ impl Runtime {
         }
     }
 
-    /// Forgets translations of `start..end`.
+    /// Forgets translations of `start..end` and of what was translated looking at it. To be called before
+    /// the modules forget what lies there.
     pub fn invalidate(&mut self, start: u64, end: u64) {
+        let (start, end) = self.modules.with_neighbours(start, end);
         if let Some(engine) = &mut self.engine {
             // SAFETY: under the lock.
             unsafe { engine.invalidate(start, end) };

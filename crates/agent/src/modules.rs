@@ -141,6 +141,22 @@ impl Modules {
         self.ranges.iter().map(|range| range.start).collect()
     }
 
+    /// `start..end` with the code beside it that was translated looking at it: what lies there without a
+    /// gap and does not change by itself, which is the rest of a module.
+    pub fn with_neighbours(&self, mut start: u64, mut end: u64) -> (u64, u64) {
+        for r in self.ranges.iter().filter(|r| !r.changes) {
+            if r.start < end && r.end >= end || r.start == end {
+                end = r.end;
+            }
+        }
+        for r in self.ranges.iter().rev().filter(|r| !r.changes) {
+            if r.end > start && r.start <= start || r.end == start {
+                start = r.start;
+            }
+        }
+        (start, end)
+    }
+
     /// Whether any known code lies in `start..end`.
     pub fn overlaps(&self, start: u64, end: u64) -> bool {
         let after = self.ranges.partition_point(|r| r.end <= start);

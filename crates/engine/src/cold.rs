@@ -95,7 +95,7 @@ impl Body<'_> {
         self.fixups.push((exit.rel32, self.emitter.len() as i64));
         self.emitter.mark(exit.target, Parked::NOTHING);
         // SAFETY: an exit of code that is about to run.
-        let live = if self.options.liveness {
+        let live = if self.options.liveness && self.source.original.is_empty() {
             unsafe { scanner.at(exit.target, readable) }
         } else {
             Live::ALL

@@ -255,6 +255,9 @@ impl Engine {
     /// Forgets all code from program addresses `start..end`, because they are unmapped or changed.
     /// Threads inside such code finish their block.
     ///
+    /// Liveness looks where direct branches lead, so the range must hold all code that may lead into what
+    /// changes and does not change itself: in practice the rest of its module.
+    ///
     /// # Safety
     /// The caller holds the engine's lock.
     pub unsafe fn invalidate(&mut self, start: u64, end: u64) {

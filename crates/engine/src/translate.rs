@@ -128,8 +128,10 @@ unsafe fn analyse(
     readable: &dyn Fn(u64) -> bool,
 ) -> BlockLiveness {
     let enabled = engine.options.liveness;
+    // Code that may change is not forgotten with what it leads to.
+    let strict = !source.original.is_empty();
     let scanner: &mut Scanner = &mut engine.scanner;
-    let end = if source.terminated || !enabled {
+    let end = if source.terminated || !enabled || strict {
         Live::ALL
     } else {
         // SAFETY: an exit of code that is about to run.
@@ -143,14 +145,13 @@ unsafe fn analyse(
                 // SAFETY: forwarded.
                 unsafe { scanner.departure(i, readable) }
             }
-            Some(target) if enabled => {
+            Some(target) if enabled && !strict => {
                 // SAFETY: an exit of code that is about to run.
                 unsafe { scanner.at(target, readable) }
             }
             _ => Live::ALL,
         }
     };
-    let strict = !source.original.is_empty();
     liveness::analyse(&source.instructions, end, &mut taken, enabled, strict)
 }
 

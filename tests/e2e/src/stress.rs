@@ -75,6 +75,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("alternate_stack", &[]),
     ("rseq", &[]),
     ("asm_flags", &[]),
+    ("patched", &[]),
     ("debugger", &[]),
     ("injected", &["60", "1"]),
     ("seccomp", &["filter"]),

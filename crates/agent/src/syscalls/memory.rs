@@ -27,8 +27,8 @@ pub(super) fn forget(start: u64, end: u64) {
     let mut runtime = runtime();
     runtime.segments.retain(|segment| !(start..end).contains(&segment.0));
     if runtime.modules.overlaps(start, end) {
-        runtime.modules.remove(start, end);
         runtime.invalidate(start, end);
+        runtime.modules.remove(start, end);
     }
 }
 
