@@ -10,6 +10,7 @@
 //! `engine::cache`.
 
 mod alternate;
+mod stepping;
 
 use crate::dispatch::runtime;
 use crate::filter::{self, Answer};
@@ -225,6 +226,9 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
         }
         return Decision { action: 1, handler: action.handler };
     }
+    if stepping::goes_on(signal, info.cast_mut().cast(), &mut context, page) {
+        return Decision::RETURN;
+    }
     let mut registers = context.registers();
     // SAFETY: the calling thread's page.
     let slot_value = |offset| unsafe { thread::field(page, offset) };
@@ -251,6 +255,7 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
             context.set_registers(&registers);
         }
         undo_return(&registers, page);
+        stepping::stop(page);
         reset_once(slot, &action);
         let target = runtime.resolve(None, action.handler, page);
         if may_not_set_mask() {
@@ -340,6 +345,9 @@ pub fn sigreturn(page: u64) {
     let target = context.get(Context::RIP);
     if runtime.contains(target) {
         // Not an address that a program has from us; should it have one, it is used as it is.
+        return;
+    }
+    if stepping::returns_natively(&context, target, &mut runtime, page) {
         return;
     }
     let address = runtime.resolve_return(target, page);

@@ -99,11 +99,15 @@ macro_rules! assembly {
         global_asm!(
             ".ifndef tt_macros",
             ".set tt_macros, 1",
-            // The trap flag is a debugger's that steps through here, and shall not come back later.
+            // The trap flag is a debugger's that steps through here, and shall not come back later; unless
+            // it is the program's own.
             ".macro TT_PUSH_ALL",
             "pushfq",
             "and dword ptr [rsp], {NO_TRAP}",
             "push rax",
+            "mov eax, gs:[{KEPT_TRAP_FLAG}]",
+            "or [rsp + 8], eax",
+            "mov rax, [rsp]",
             "push rcx",
             "push rdx",
             "push rbx",
@@ -160,6 +164,7 @@ macro_rules! assembly {
             XSAVE = const XSAVE,
             XSAVE_MASK = const XSAVE_MASK,
             NO_TRAP = const !TRAP_FLAG,
+            KEPT_TRAP_FLAG = const control::TRAP_FLAG,
         );
     };
 }

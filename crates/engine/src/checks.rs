@@ -2,8 +2,13 @@
 //!
 //! A check covers a *window*: at most one block of bytes at an address known up to a constant. It
 //! asks about the block of its lowest byte and, if it may touch two, the next one. An access is
-//! covered by an earlier check of the same superblock whose window holds it. Checks before a barrier
-//! (atomic, fence, pause) cover nothing after it.
+//! covered by an earlier check of the same superblock whose window holds it, unless another thread may
+//! have answered in between: what comes before a *turn* covers nothing after it. A barrier (atomic, fence,
+//! pause) is a turn. So are, in this order, a write, a read and a conditional branch, which is how a
+//! thread hands something over and sees that it has got something back, with plain instructions: at the
+//! branch, what stands up to the write is over. Programs without data races have no other ways, so each of
+//! their accesses is asked about when it can matter, but for the iterations that versioned
+//! [`loops`](crate::loops) test ahead. Stack and thread-local data take no part in that.
 //!
 //! A check remembers the accesses it stands for: when it fails, the slow path goes through them in
 //! program order, as if each had been checked alone.
@@ -13,6 +18,7 @@ use crate::descriptor::Member;
 use crate::elements::Elements;
 use crate::few::Few;
 use crate::liveness::BlockLiveness;
+use crate::loops;
 use crate::options::{Mode, Options};
 use crate::probe;
 use crate::probing::key_registers;
@@ -83,6 +89,8 @@ pub struct Plan {
     /// Segment of each instruction.
     pub segments: Vec<u32>,
     pub barriers: Vec<bool>,
+    /// For each instruction, the first one whose checks may cover its accesses.
+    pub turns: Vec<usize>,
     pub repeats: Vec<Option<Repeat>>,
     pub accesses: Vec<Access>,
     /// Loads and stores of each instruction.
@@ -97,6 +105,7 @@ pub fn survey(instructions: &[Instruction], liveness: &BlockLiveness, count: boo
         snapshots: Vec::with_capacity(n),
         segments: Vec::with_capacity(n),
         barriers: vec![false; n],
+        turns: Vec::with_capacity(n),
         repeats: vec![None; n],
         accesses: Vec::with_capacity(n),
         operands: vec![(0, 0); n],
@@ -105,6 +114,7 @@ pub fn survey(instructions: &[Instruction], liveness: &BlockLiveness, count: boo
     let mut factory = InstructionInfoFactory::new();
     let mut tracker = Tracker::default();
     let mut segment = 0;
+    let mut turns = Turns::default();
     for (k, i) in instructions.iter().enumerate() {
         plan.snapshots.push(tracker.snapshot());
         // What the slow path goes through by itself: no check moves over that.
@@ -112,13 +122,47 @@ pub fn survey(instructions: &[Instruction], liveness: &BlockLiveness, count: boo
         plan.barriers[k] = access::is_barrier(i);
         segment += u32::from(plan.barriers[k] || apart);
         plan.segments.push(segment);
+        let first = plan.accesses.len();
         if count {
             survey_operands(&mut plan, &mut factory, i, k);
         }
+        plan.turns.push(turns.step(i, k, plan.barriers[k], &plan.accesses[first..]));
         tracker.step(i, &liveness.uses[k]);
         segment += u32::from(apart || i.flow_control() == FlowControl::ConditionalBranch);
     }
     plan
+}
+
+/// Where another thread may have answered; see above.
+#[derive(Default)]
+struct Turns {
+    /// From here on checks are still good.
+    since: usize,
+    /// The last write, and the last one that a read has followed, by the position behind.
+    written: usize,
+    read: usize,
+}
+
+impl Turns {
+    /// The first instruction whose checks may cover the accesses of this one, the `k`th.
+    fn step(&mut self, i: &Instruction, k: usize, barrier: bool, accesses: &[Access]) -> usize {
+        if barrier {
+            self.since = k;
+        }
+        let now = self.since;
+        for a in accesses.iter().filter(|a| !a.fs && !loops::is_on_stack(a)) {
+            if a.reads {
+                self.read = self.written;
+            }
+            if a.writes {
+                self.written = k + 1;
+            }
+        }
+        if i.flow_control() == FlowControl::ConditionalBranch {
+            self.since = now.max(self.read);
+        }
+        now
+    }
 }
 
 fn survey_operands(
@@ -167,15 +211,8 @@ pub fn plan(
     separate: &dyn Fn(&Access) -> bool,
 ) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
-    let mut epoch = 0;
-    let mut next = 0;
     for a in accesses {
-        while next <= a.position {
-            if plan.barriers[next] {
-                epoch = checks.len();
-            }
-            next += 1;
-        }
+        let epoch = checks.partition_point(|c| c.position < plan.turns[a.position]);
         for window in windows(a, options) {
             let check = check_of(plan, a, window, options);
             let alone = separate(a) || a.elements.is_some();

@@ -101,6 +101,27 @@ fn nothing_before_a_barrier_covers_what_follows() {
 }
 
 #[test]
+fn what_may_have_been_answered_is_asked_about_again() {
+    let (store, flag) = ([0x89, 0x46, 0], [0x83, 0x7a, 0, 0]); // mov [rsi],eax; cmp dword [rdx],0
+    let branch = [0x75, 0]; // jne +0
+    let asked = |parts: &[&[u8]]| {
+        let checks = plan_of(&parts.concat(), 0);
+        checks.iter().filter(|c| c.key.base == Register::RDI).count()
+    };
+    let (old, new) = (&load(0)[..], &load(0)[..]);
+    assert_eq!(
+        asked(&[old, &store, &flag, &branch, new]),
+        2,
+        "handed over, and got something back"
+    );
+    assert_eq!(asked(&[old, &flag, &store, &branch, new]), 1, "nothing read since");
+    assert_eq!(asked(&[old, &store, &flag, new, &branch]), 1, "nothing known yet");
+    assert_eq!(asked(&[&store, old, &flag, &branch, new]), 1, "the first read is as late");
+    assert_eq!(asked(&[old, &[0x50], &flag, &branch, new]), 1, "push rax: nobody sees that");
+    assert_eq!(asked(&[old, &store, &flag, &branch, new, &branch, new]), 2, "once is enough");
+}
+
+#[test]
 fn a_read_and_a_write_of_one_word_share_a_check() {
     // mov rax,[rdi]; mov [rdi],rax
     let checks = plan_of(&[0x48, 0x8b, 0x07, 0x48, 0x89, 0x07], 0);

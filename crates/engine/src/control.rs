@@ -82,6 +82,10 @@ pub const RETURN_FRAME: i32 = PAGE + 320;
 pub const RETURN_PC: i32 = PAGE + 328;
 /// By how many bytes the frame of the signal that is being delivered has been moved down.
 pub const FRAME_MOVED: i32 = PAGE + 336;
+/// The trap flag while a program that steps by itself makes a system call from the cache, else 0; and the
+/// call's address.
+pub const TRAP_FLAG: i32 = PAGE + 344;
+pub const STEPPED_CALL: i32 = PAGE + 352;
 
 /// Loads executed.
 pub const LOADS: i32 = PAGE + 1024;

@@ -76,6 +76,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("rseq", &[]),
     ("asm_flags", &[]),
     ("patched", &[]),
+    ("trap_flag", &[]),
     ("debugger", &[]),
     ("injected", &["60", "1"]),
     ("seccomp", &["filter"]),
