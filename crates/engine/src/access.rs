@@ -280,6 +280,11 @@ pub fn is_barrier(i: &Instruction) -> bool {
             i.mnemonic(),
             Mnemonic::Mfence
                 | Mnemonic::Lfence
+                | Mnemonic::Sfence
+                | Mnemonic::Serialize
+                | Mnemonic::Tpause
+                | Mnemonic::Umwait
+                | Mnemonic::Mwaitx
                 | Mnemonic::Syscall
                 | Mnemonic::Pause
                 | Mnemonic::Rdtsc
