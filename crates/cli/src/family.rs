@@ -1,9 +1,10 @@
 //! Which process of a recording a verb looks at: a profile holds the first process, which is often a
 //! shell or a launcher, and in folders below it those that were started by it.
 //!
-//! Neighbours: `profile::ProcessRow` lists the processes; `verbs/report.rs` shows and
-//! `verbs/diff.rs` compares the one that talks most, `verbs/record.rs` names it.
+//! Neighbours: `profile::ProcessRow` lists the processes; `verbs/report.rs` shows, `verbs/diff.rs` compares,
+//! `verbs/place.rs` places and `verbs/export.rs` exports the one that talks most, `verbs/record.rs` names it.
 
+use crate::said::say;
 use anyhow::{anyhow, bail};
 use profile::{Counted, Meta, Profile};
 use std::path::Path;
@@ -51,6 +52,26 @@ pub fn load(path: &Path, number: Option<u32>) -> anyhow::Result<Shown> {
     profile.meta.processes = first.meta.processes;
     profile.meta.warnings.extend(first.meta.warnings);
     Ok(Shown { profile, number })
+}
+
+/// How another process is chosen, whatever the verb.
+const ANOTHER: &str = "for another one name its profile, in the folder processes/ there";
+
+/// As [`load`]; says on standard error which process it is, if it is not the first one and nobody has named
+/// it.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_saying(path: &Path, number: Option<u32>) -> anyhow::Result<Profile> {
+    let Shown { profile, number: shown } = load(path, number)?;
+    if number.is_none() && shown != 0 {
+        let all = 1 + profile.meta.processes.len();
+        say(&format!(
+            "process {shown} of '{}' is taken, which talks most of the program's {all}; {ANOTHER}",
+            path.display()
+        ));
+    }
+    Ok(profile)
 }
 
 /// The process in the profile at `path` that talks more than all others and than the first one, whose

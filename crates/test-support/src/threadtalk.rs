@@ -28,7 +28,7 @@ impl Threadtalk {
         run.args(options).arg("--").args(command)
     }
 
-    /// The matrix of `kind` in a profile; panics when it cannot be exported.
+    /// The matrix of `kind` in a profile, of its first process; panics when it cannot be exported.
     #[track_caller]
     pub fn matrix(&self, profile: &Path, kind: &str) -> Matrix {
         let run = self.verb("export").arg(profile).arg("matrix");

@@ -139,6 +139,37 @@ fn the_report_is_about_the_process_that_talks_most() {
 }
 
 #[test]
+fn other_verbs_take_the_process_that_talks_most_and_say_so() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("sh.tt");
+    let ring = Runtime::Pthreads.target(&["-O2"]).build().unwrap_or_else(|error| panic!("{error}"));
+    let script = "\"$0\" ring 2 4 64 64; \"$0\" ring 4 4 256 64; true";
+    let command = ["sh", "-c", script, ring.to_str().unwrap()];
+    threadtalk.record(&profile, &[], &command).run().expect_code(0);
+    // Lines of a matrix, and of a table with its heading.
+    for (what, lines) in [("matrix", [5, 3, 1]), ("threads", [6, 4, 2])] {
+        for (process, lines) in [None, Some("1"), Some("0")].into_iter().zip(lines) {
+            let run = threadtalk.verb("export").arg(&profile).arg(what);
+            let run = process.into_iter().fold(run, |run, n| run.args(["--process", n]));
+            let outcome = run.run().expect_code(0);
+            assert_eq!(outcome.stdout_text().lines().count(), lines, "{process:?} {outcome}");
+            let said = outcome.stderr_text().contains("threadtalk: process 2 of ");
+            assert_eq!(said, process.is_none(), "{outcome}");
+        }
+    }
+    let place = |arguments: &[&str]| {
+        let run = threadtalk.verb("place").arg(&profile).args(arguments);
+        run.args(["--on", "pack:2 core:4 pu:1"]).run()
+    };
+    let outcome = place(&[]).expect_code(0);
+    assert!(outcome.stdout_text().starts_with("5 threads on "), "{outcome}");
+    assert!(outcome.stderr_text().contains("threadtalk: process 2 of "), "{outcome}");
+    let outcome = place(&["--process", "1"]).expect_code(0);
+    assert!(outcome.stdout_text().starts_with("3 threads on "), "{outcome}");
+    assert_eq!(outcome.stderr_text(), "");
+}
+
+#[test]
 fn the_environment_is_the_users_in_every_process() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
     let tunables = ["", "glibc.malloc.check=0", "glibc.pthread.rseq=1:glibc.malloc.check=0"];

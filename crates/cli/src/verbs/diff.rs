@@ -54,7 +54,7 @@ enum Input {
 impl Input {
     fn read(path: &Path) -> anyhow::Result<Self> {
         match path.is_dir() {
-            true => Ok(Input::Profile(Box::new(family::load(path, None)?.profile))),
+            true => Ok(Input::Profile(Box::new(family::load_saying(path, None)?))),
             false => Ok(Input::Matrix(input::matrix(path)?)),
         }
     }

@@ -1,5 +1,6 @@
 //! `threadtalk export`: a profile's matrices and tables, and plans, for other programs.
 
+use crate::family;
 use crate::output::Output;
 use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
@@ -33,6 +34,10 @@ pub struct Args {
     input: PathBuf,
     /// What to export: of a profile the matrix or a table, of a plan a launcher's file
     what: What,
+    /// Take this process of a profile: 0 is the first one, the others have the numbers of their profiles'
+    /// names [default: the one that talks most]
+    #[arg(long, value_name = "NUMBER")]
+    process: Option<u32>,
     /// Events that the matrix counts [default: raw; undirected if recorded so]
     #[arg(long)]
     kind: Option<Kind>,
@@ -201,14 +206,22 @@ impl Export {
                 args.input.display(),
                 LauncherKind::ALL.map(LauncherKind::name).join(", ")
             ),
-            Subject::Matrix => Self::matrix(args, Profile::load(&args.input)?),
-            Subject::Table(table) => Self::table(args, Profile::load(&args.input)?, table),
+            Subject::Matrix => Self::matrix(args, family::load_saying(&args.input, args.process)?),
+            Subject::Table(table) => {
+                Self::table(args, family::load_saying(&args.input, args.process)?, table)
+            }
         }
     }
 
     fn plan(args: &Args, launcher: LauncherKind) -> anyhow::Result<Self> {
-        if args.kind.is_some() || args.slice.0.is_some() || args.format.is_some() {
-            bail!("--kind, --slice and --format are for profiles; leave them out for a plan");
+        if args.kind.is_some()
+            || args.slice.0.is_some()
+            || args.format.is_some()
+            || args.process.is_some()
+        {
+            bail!(
+                "--kind, --slice, --format and --process are for profiles; leave them out for a plan"
+            );
         }
         if args.input.is_dir() {
             bail!(

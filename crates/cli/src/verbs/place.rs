@@ -3,8 +3,8 @@
 mod text;
 
 use super::topo;
-use crate::input;
-use anyhow::Context;
+use crate::{family, input};
+use anyhow::{Context, bail};
 use placement::{Effort, Plan, PolicyKind, Request, Tasks, lower_bound, place};
 use profile::Profile;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,10 @@ use types::{CommMatrix, ThreadIdentity};
 pub struct Args {
     /// A profile folder, a square CSV matrix of non-negative integers, or - for a matrix on stdin
     input: PathBuf,
+    /// Take this process of a profile: 0 is the first one, the others have the numbers of their profiles'
+    /// names [default: the one that talks most]
+    #[arg(long, value_name = "NUMBER")]
+    process: Option<u32>,
     /// Machine to place on: an hwloc XML file or a synthetic description ('pack:2 core:8 pu:2')
     /// [default: this machine]
     #[arg(long, value_name = "MACHINE")]
@@ -50,7 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let effort: Effort = args.effort.parse().context("--effort")?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let request = Request { policy, seed: args.seed, effort, jobs };
-    let threads = read_input(&args.input)?;
+    let threads = read_input(&args.input, args.process)?;
     let machine = topo::machine(args.on.as_deref())?;
     let costs = topo::costs(&args.costs, &machine)?;
     let placement = place(&threads.tasks, &machine, &costs, &request)
@@ -81,9 +85,12 @@ struct Threads {
     names: Vec<String>,
 }
 
-fn read_input(path: &Path) -> anyhow::Result<Threads> {
+fn read_input(path: &Path, process: Option<u32>) -> anyhow::Result<Threads> {
     if path.is_dir() {
-        return Ok(from_profile(&Profile::load(path)?));
+        return Ok(from_profile(&family::load_saying(path, process)?));
+    }
+    if process.is_some() {
+        bail!("--process is for profile folders; leave it out for a matrix");
     }
     Ok(from_matrix(&input::matrix(path)?))
 }
