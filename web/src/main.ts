@@ -9,7 +9,7 @@ import { filters } from './view/filters'
 import { graph } from './view/graph'
 import { heatmap } from './view/heatmap'
 import { lines } from './view/lines'
-import { machine } from './view/machine'
+import { machine, MOST_BESIDE } from './view/machine'
 import { threads } from './view/threads'
 import { timeline } from './view/timeline'
 import { measured, processes, verdict, warnings } from './view/words'
@@ -26,8 +26,8 @@ function themeChoice(store: Store): HTMLElement {
   return choice('Colours', options, store.state.theme, (theme) => store.set({ theme }))
 }
 
-/** PUs beyond which the drawing of the machine needs the whole width. */
-const WIDE_MACHINE = 40
+/** PUs beyond which the drawing of the machine comes after what is about the code. */
+const LARGE_MACHINE = 40
 
 /** The cards: two columns, and between them what needs both. */
 function arrange(data: Data, store: Store): HTMLElement[] {
@@ -36,32 +36,16 @@ function arrange(data: Data, store: Store): HTMLElement[] {
   const column = (...cards: (HTMLElement | null)[]): HTMLElement =>
     el('div', { class: 'column' }, ...cards.filter((c) => c !== null))
   const drawing = placement ? machine(data, placement, store) : null
-  const across = [timeline(data, store), lines(data, store)].filter((c) => c !== null)
-  const about = column(processes(findings), warnings(findings), measured(data))
-  if (drawing && placement && placement.pus.length > WIDE_MACHINE) {
-    return [
-      column(heatmap(data, store), communication(data)),
-      column(graph(data, store)),
-      ...across,
-      drawing,
-      column(threads(findings, store)),
-      about,
-    ]
-  }
-  if (across.length > 0) {
-    const [first, second] = drawing ? [drawing, graph(data, store)] : [graph(data, store), null]
-    return [
-      column(heatmap(data, store), communication(data)),
-      column(first),
-      ...across,
-      column(threads(findings, store)),
-      column(second, processes(findings), warnings(findings), measured(data)),
-    ]
-  }
-  return [
-    column(heatmap(data, store), communication(data), threads(findings, store), measured(data)),
-    column(drawing, graph(data, store), processes(findings), warnings(findings)),
+  const across = [timeline(data, store), lines(data, store)]
+  const large = placement !== null && placement.pus.length > LARGE_MACHINE
+  const cards = [
+    column(heatmap(data, store)),
+    column(graph(data, store), communication(data)),
+    ...(large ? [...across, drawing] : [drawing, ...across]),
+    column(threads(findings, store)),
+    column(processes(findings), warnings(findings), measured(data)),
   ]
+  return cards.filter((card) => card !== null)
 }
 
 function start(): void {
@@ -78,6 +62,7 @@ function start(): void {
     scale: 'linear',
     order: 'id',
     layout: layouts - 1,
+    beside: (findings.placement?.pus.length ?? 0) <= MOST_BESIDE,
     theme: preferredTheme(),
     focus: null,
   })

@@ -7,10 +7,13 @@ import type { SparseMatrix } from './model/matrix'
 /** True and false sharing together, or one of them. */
 export type SharingChoice = 'all' | 'true' | 'false'
 
-/** Threads of a cell of the matrix: writers and readers, by their axes. */
+/** Threads of a cell of the matrix, writers and readers by their axes; or those of a drawing. */
 export interface Pick {
   from: number[]
-  to: number[]
+  /** Null: anybody. */
+  to: number[] | null
+  /** The other direction as well. */
+  both?: boolean
 }
 
 /** The part of the state that says what is counted. */
@@ -19,7 +22,7 @@ export interface Selection {
   sharing: SharingChoice
   /** Bins of the matrices; null is the whole run. */
   range: Range | null
-  /** A cell of the matrix that was clicked. */
+  /** A cell of the matrix, a thread or an edge that was clicked. */
   pick: Pick | null
   /** A line that was clicked: its rank. */
   line: number | null
@@ -51,12 +54,23 @@ export function matrixToShow(data: Data, selection: Selection): SparseMatrix {
 
 /** The events of hot lines that a selection counts: reads and overwrites alike. */
 export function wantedEvents({ sharing, pick }: Selection): Wanted {
-  const froms = pick && new Set(pick.from)
-  const tos = pick && new Set(pick.to)
+  const between = pickedPairs(pick)
   return (event: LineEvent) =>
-    (sharing === 'all' || event.sharing === sharing) &&
-    (froms === null || froms.has(event.from)) &&
-    (tos === null || tos.has(event.to))
+    (sharing === 'all' || event.sharing === sharing) && between(event.from, event.to)
+}
+
+/** Whether events from one thread to another are picked. */
+export function pickedPairs(pick: Pick | null): (from: number, to: number) => boolean {
+  if (pick === null) return () => true
+  const froms = new Set(pick.from)
+  const tos = pick.to && new Set(pick.to)
+  const oneWay = (from: number, to: number): boolean => froms.has(from) && (tos === null || tos.has(to))
+  return (from, to) => oneWay(from, to) || (pick.both === true && oneWay(to, from))
+}
+
+/** Whether two picks are of the same threads. */
+export function samePick(a: Pick | null, b: Pick | null): boolean {
+  return JSON.stringify(a) === JSON.stringify(b)
 }
 
 /** Seconds that a range of bins of the matrices covers. */

@@ -2,7 +2,7 @@
 import type { ScaleKind, Theme } from './model/scale'
 import type { Selection } from './selection'
 
-export type Order = 'id' | 'place'
+export type Order = 'id' | 'place' | 'cluster'
 
 /** The threads under the pointer: a cell or an edge (both), or one thread. */
 export interface Focus {
@@ -15,6 +15,8 @@ export interface State extends Selection {
   order: Order
   /** Index into the layouts. */
   layout: number
+  /** Whether the first and the last layout are drawn side by side. */
+  beside: boolean
   theme: Theme
   focus: Focus | null
 }
@@ -46,6 +48,11 @@ export class Store {
       if (keys.some((key) => changed.has(key))) listener(state)
     })
   }
+}
+
+/** What stands out: what is under the pointer, else what was picked. */
+export function standsOut({ focus, pick }: State): Focus | null {
+  return focus ?? (pick && { from: pick.from, to: pick.to ?? [] })
 }
 
 /** Whether a thread is in the focus. */

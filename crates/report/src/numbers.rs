@@ -49,6 +49,20 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
+/// Nanoseconds with a fitting unit, three digits: 1.24 ms.
+pub(crate) fn nanoseconds(ns: f64) -> String {
+    let units = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
+    let (scale, unit) =
+        units.into_iter().find(|(scale, _)| ns / scale >= 0.9995).unwrap_or((1.0, "ns"));
+    let value = ns / scale;
+    let digits = match value {
+        0.0 | 99.95.. => 0,
+        9.995.. => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
 /// Seconds with a fitting unit: 12 ms, 1.25 s, 3 min 20 s.
 pub(crate) fn duration(seconds: f64) -> String {
     if seconds >= 60.0 {
@@ -104,6 +118,14 @@ mod tests {
         for (share, expected) in cases {
             assert_eq!(percent(share), expected);
         }
+    }
+
+    #[test]
+    fn nanoseconds_have_three_digits() {
+        let cases =
+            [(0.0, "0 ns"), (51.3, "51.3 ns"), (999.6, "1.00 µs"), (1_238_000.0, "1.24 ms")];
+        cases.iter().for_each(|&(ns, text)| assert_eq!(nanoseconds(ns), text));
+        assert_eq!((nanoseconds(98.6e6), nanoseconds(4.0e12)), ("98.6 ms".into(), "4000 s".into()));
     }
 
     #[test]

@@ -57,17 +57,43 @@ export interface Level {
   part: number[]
 }
 
+/** What a policy's placement costs. */
+export interface PolicyCost {
+  policy: string
+  cost: number
+  /** Null where the best, or the bound, is 0. */
+  to_best: number | null
+  to_bound: number | null
+  /** Threads on another PU than before; null where nothing is bound. */
+  moved: number | null
+  shared_cores: number
+  shares_needlessly: boolean
+  chosen: boolean
+}
+
+/** Best first; those that share cores needlessly last. */
+export interface Policies {
+  list: PolicyCost[]
+  lower_bound: number
+  left_out: { policy: string; reason: string }[]
+}
+
 export interface Placement {
   machine: string
+  /** Whether it is another one than the profile was recorded on. */
+  elsewhere: boolean
   tree: MachineNode
   /** Logical numbers of the PUs that may be used. */
   pus: number[]
   /** From the whole machine down. */
   levels: Level[]
+  /** Of each level, what one event costs there. */
+  level_costs: number[]
   /** The first is what launchers do, the last the recommendation. */
   layouts: Layout[]
   /** The average of all placements: what an unplaced run can look like. */
   chance: { cost: number; shares: LevelShare[] }
+  policies: Policies
   /** Of one event, `ns`, or empty. */
   cost_unit: string
 }

@@ -76,8 +76,9 @@ interface Sized {
   node: Merged
   width: number
   height: number
-  columns: number
-  cell: { width: number; height: number }
+  /** Of each column the width, of each row the height. */
+  columns: number[]
+  rows: number[]
   children: Sized[]
 }
 
@@ -90,31 +91,35 @@ function aspect(pus: number): number {
 function size(node: Merged, m: Metrics, showPuLabels: boolean, aspect: number): Sized {
   if (node.children.length === 0) {
     const height = m.puHeight + (showPuLabels ? m.label : 0)
-    const cell = { width: 0, height: 0 }
-    return { node, width: m.puWidth, height, columns: 1, cell, children: [] }
+    return { node, width: m.puWidth, height, columns: [], rows: [], children: [] }
   }
   const children = node.children.map((child) => size(child, m, showPuLabels, aspect))
-  const cell = {
-    width: Math.max(...children.map((c) => c.width)),
-    height: Math.max(...children.map((c) => c.height)),
-  }
   const top = node.label === '' ? 0 : m.label
-  const sizeFor = (columns: number): { width: number; height: number } => {
-    const rows = Math.ceil(children.length / columns)
-    return {
-      width: columns * (cell.width + m.padding) + m.padding,
-      height: rows * (cell.height + m.padding) + m.padding + top,
-    }
-  }
-  let columns = 1
-  let best = Infinity
-  for (let candidate = 1; candidate <= children.length; candidate++) {
-    const { width, height } = sizeFor(candidate)
-    const holes = Math.ceil(children.length / candidate) * candidate - children.length
+  let best: Sized | null = null
+  let least = Infinity
+  for (let count = 1; count <= children.length; count++) {
+    const columns = most(children, (_, i) => i % count, ({ width }) => width)
+    const rows = most(children, (_, i) => Math.floor(i / count), ({ height }) => height)
+    const width = sum(columns) + (columns.length + 1) * m.padding
+    const height = sum(rows) + (rows.length + 1) * m.padding + top
+    const holes = columns.length * rows.length - children.length
     const off = Math.abs(Math.log(width / height / aspect)) + 4 * (holes / children.length)
-    if (off < best) [best, columns] = [off, candidate]
+    if (off >= least) continue
+    least = off
+    best = { node, width, height, columns, rows, children }
   }
-  return { node, ...sizeFor(columns), columns, cell, children }
+  return best!
+}
+
+/** The greatest value in each group; groups are numbered from 0. */
+function most<T>(list: T[], group: (item: T, i: number) => number, value: (item: T) => number): number[] {
+  const out: number[] = []
+  list.forEach((item, i) => (out[group(item, i)] = Math.max(out[group(item, i)] ?? 0, value(item))))
+  return out
+}
+
+function sum(list: number[]): number {
+  return list.reduce((a, b) => a + b, 0)
 }
 
 function countPus(node: MachineNode): number {
@@ -129,35 +134,22 @@ export function drawMachine(tree: MachineNode, threadsPerPu: number): Drawing {
   const sized = size(merged, m, pus <= 128, aspect(pus))
   const boxes: Box[] = []
   const byPu = new Map<number, Box>()
-  const put = (item: Sized, x: number, y: number, depth: number, stretch?: Sized['cell']): void => {
-    const { node } = item
-    const box: Box = {
-      x,
-      y,
-      width: stretch?.width ?? item.width,
-      height: stretch?.height ?? item.height,
-      label: node.label,
-      title: node.title,
-      depth,
-      allowed: node.allowed,
-      pu: node.pu,
-    }
+  const put = (item: Sized, x: number, y: number, width: number, height: number, depth: number): void => {
+    const { node, columns, rows } = item
+    const { label, title, allowed, pu } = node
+    const box: Box = { x, y, width, height, label, title, depth, allowed, pu }
     boxes.push(box)
-    if (node.pu !== undefined) byPu.set(node.pu, box)
-    const top = y + m.padding + (node.label === '' ? 0 : m.label)
+    if (pu !== undefined) byPu.set(pu, box)
+    const top = y + m.padding + (label === '' ? 0 : m.label)
     item.children.forEach((child, i) => {
-      const column = i % item.columns
-      const row = Math.floor(i / item.columns)
-      put(
-        child,
-        x + m.padding + column * (item.cell.width + m.padding),
-        top + row * (item.cell.height + m.padding),
-        depth + 1,
-        item.cell,
-      )
+      const [column, row] = [i % columns.length, Math.floor(i / columns.length)]
+      const left = x + m.padding + sum(columns.slice(0, column)) + column * m.padding
+      const above = top + sum(rows.slice(0, row)) + row * m.padding
+      // All of a row are as high, all of a column as wide.
+      put(child, left, above, columns[column]!, rows[row]!, depth + 1)
     })
   }
-  put(sized, 0, 0, 0)
+  put(sized, 0, 0, sized.width, sized.height, 0)
   return { width: sized.width, height: sized.height, boxes, pus: byPu }
 }
 

@@ -33,6 +33,14 @@ export function relativeCost(ratio: number): string {
   return ratio > 0 && ratio < 0.01 ? '<1 %' : `${Math.round(ratio * 100)} %`
 }
 
+/** Nanoseconds with a fitting unit, three digits: 1.24 ms. */
+export function nanoseconds(ns: number): string {
+  const units: [number, string][] = [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs']]
+  const [scale, unit] = units.find(([scale]) => ns / scale >= 0.9995) ?? [1, 'ns']
+  const value = ns / scale
+  return `${value.toFixed(value >= 99.95 || value === 0 ? 0 : value >= 9.995 ? 1 : 2)} ${unit}`
+}
+
 /** Seconds with a fitting unit: 12 ms, 1.25 s, 3 min 20 s. */
 export function duration(seconds: number): string {
   if (seconds >= 60) {

@@ -25,8 +25,9 @@ export function filters(data: Data, store: Store): HTMLElement {
 export function describe(data: Data, state: State): ['pick' | 'line' | 'range', string][] {
   const list: ['pick' | 'line' | 'range', string][] = []
   if (state.pick) {
-    const arrow = state.kind === 'undirected' ? '↔' : '→'
-    list.push(['pick', `${threadList(state.pick.from)} ${arrow} ${threadList(state.pick.to)}`])
+    const { from, to, both } = state.pick
+    const arrow = both || state.kind === 'undirected' ? '↔' : '→'
+    list.push(['pick', `${threadList(from)} ${arrow} ${to ? threadList(to) : 'anybody'}`])
   }
   if (state.line !== null) {
     const line = data.findings.lines!.list[state.line]!

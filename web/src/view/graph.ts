@@ -4,7 +4,8 @@ import { type Data, KIND_WORDS, startOf, threadName } from '../model/data'
 import { edgeLimit, graphSize, layoutGraph, nodeRadius, type Point } from '../model/graph'
 import { type Edge, strongest } from '../model/matrix'
 import { grouped, percent } from '../model/numbers'
-import { edgeInFocus, inFocus, type Store } from '../state'
+import { samePick } from '../selection'
+import { edgeInFocus, inFocus, standsOut, type Store } from '../state'
 import { card, el, hideTip, showTip, svg } from './dom'
 
 /** Width of the strongest edge by the radius of the nodes, and of the weakest. */
@@ -42,7 +43,8 @@ export function graph(data: Data, store: Store): HTMLElement {
     return node(data, thread.id, points[thread.id]!, radius, fill, store)
   })
   picture.append(...nodes)
-  store.on(['focus'], ({ focus }) => {
+  store.on(['focus', 'pick'], (state) => {
+    const focus = standsOut(state)
     picture.classList.toggle('focused', focus !== null)
     nodes.forEach((n, thread) => n.classList.toggle('on', inFocus(focus, thread)))
     edges.forEach((e, i) => lines[i]!.classList.toggle('on', edgeInFocus(focus, e.from, e.to)))
@@ -100,6 +102,10 @@ function edgePath(
     store.set({ focus: { from: [edge.from], to: [edge.to] } })
   })
   path.addEventListener('pointerleave', () => leave(store))
+  path.addEventListener('click', () => {
+    const pick = { from: [edge.from], to: [edge.to] }
+    store.set({ pick: samePick(store.state.pick, pick) ? null : pick })
+  })
   return path
 }
 
@@ -154,6 +160,10 @@ function node(
     store.set({ focus: { from: [thread], to: [] } })
   })
   group.addEventListener('pointerleave', () => leave(store))
+  group.addEventListener('click', () => {
+    const pick = { from: [thread], to: null, both: true }
+    store.set({ pick: samePick(store.state.pick, pick) ? null : pick })
+  })
   return group
 }
 

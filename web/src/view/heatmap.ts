@@ -10,10 +10,11 @@ import {
   type SparseMatrix,
   threadsAt,
 } from '../model/matrix'
+import { byCluster, MOST_CLUSTERED } from '../model/cluster'
 import { grouped, percent, short } from '../model/numbers'
 import { colour, labelStep, position, textOn } from '../model/scale'
-import { hasSharing, matrixToShow, type SharingChoice } from '../selection'
-import type { State, Store } from '../state'
+import { hasSharing, matrixToShow, samePick, type SharingChoice } from '../selection'
+import type { Order, State, Store } from '../state'
 import { card, choice, cssVariable, el, hideTip, prepare, showTip } from './dom'
 import { legend } from './legend'
 
@@ -36,7 +37,8 @@ export function heatmap(data: Data, store: Store): HTMLElement {
   const tools = [scaleChoice(store)]
   if (knowsSharing(data.findings)) tools.unshift(sharingChoice(store))
   if (kinds.length > 1) tools.unshift(kindChoice(data, store))
-  if (data.findings.placement) tools.push(orderChoice(store))
+  const orders = ordersOf(data)
+  if (orders.length > 1) tools.push(choice('Order of the threads', orders, store.state.order, (order) => store.set({ order })))
   const section = card('Who talks to whom', 'matrix', ...tools)
   const canvas = el('canvas', { id: 'matrix', tabindex: 0, role: 'img' })
   const overlay = el('canvas', { class: 'overlay' })
@@ -82,18 +84,27 @@ function scaleChoice(store: Store): HTMLElement {
   return choice('Colour scale', options, store.state.scale, (scale) => store.set({ scale }))
 }
 
-function orderChoice(store: Store): HTMLElement {
-  const options = [
-    { value: 'id' as const, text: 'by id', title: 'threads in the order they were started' },
-    { value: 'place' as const, text: 'by place', title: 'threads in the order of their PUs' },
+/** The orders that the threads can be in. */
+function ordersOf({ findings, talk }: Data): { value: Order; text: string; title: string }[] {
+  const orders: { value: Order; text: string; title: string }[] = [
+    { value: 'id', text: 'by id', title: 'threads in the order they were started' },
   ]
-  return choice('Order of the threads', options, store.state.order, (order) => store.set({ order }))
+  if (findings.placement) {
+    orders.push({ value: 'place', text: 'by place', title: 'threads in the order of their PUs' })
+  }
+  if (talk.size > 0 && talk.threads <= MOST_CLUSTERED) {
+    const title = 'threads that talk with each other side by side'
+    orders.push({ value: 'cluster', text: 'by cluster', title })
+  }
+  return orders
 }
 
 class HeatmapView {
   private plot: Plot | null = null
   /** What is drawn: depends on what the reader has selected. */
   private sparse: SparseMatrix
+  /** The threads by cluster, once that was asked for. */
+  private clustered: number[] | null = null
   private cursor: { row: number; column: number } | null = null
 
   constructor(
@@ -115,6 +126,7 @@ class HeatmapView {
     const placement = this.data.findings.placement
     const layout = placement?.layouts[state.layout]
     if (state.order === 'place' && layout) return byPlace(layout.pu_logical)
+    if (state.order === 'cluster') return (this.clustered ??= byCluster(this.data.talk))
     return byId(this.data.findings.threads.length)
   }
 
@@ -188,10 +200,16 @@ class HeatmapView {
     if (pick === null) return
     const { x, y, cell, matrix } = this.plot!
     const at = (thread: number): number => Math.floor(matrix.order.indexOf(thread) / matrix.bin)
-    const [column, row] = [at(pick.from[0]!), at(pick.to[0]!)]
+    const outline = (from: number | null, to: number | null): void => {
+      const [width, height] = [from, to].map((t) => (t === null ? matrix.cells * cell : Math.max(cell, 4)))
+      const [column, row] = [from, to].map((t) => (t === null ? 0 : at(t) * cell))
+      g.strokeRect(x + column!, y + row!, width!, height!)
+    }
     g.strokeStyle = cssVariable('--alarm')
     g.lineWidth = 3
-    g.strokeRect(x + column * cell, y + row * cell, Math.max(cell, 4), Math.max(cell, 4))
+    const [from, to] = [pick.from[0]!, pick.to && pick.to[0]!]
+    outline(from, to)
+    if (pick.both) outline(to, from)
   }
 
   /** Filters by the cell under the pointer, or no longer. */
@@ -201,7 +219,7 @@ class HeatmapView {
     const { row, column } = this.cursor
     const [to, from] = [threadsAt(matrix, row), threadsAt(matrix, column)]
     const { pick } = this.store.state
-    const same = pick !== null && pick.from[0] === from[0] && pick.to[0] === to[0]
+    const same = samePick(pick, { from, to })
     const self = matrix.bin === 1 && row === column
     this.store.set({ pick: same || self ? null : { from, to } })
   }

@@ -1,6 +1,8 @@
 // The placement drawing (COMPROF, figure 5): the machine as nested boxes, threads in them, talk as
-// lines coloured by the level they cross; before and after; and what crosses which level.
-import { type Data, type Layout, type Placement, threadName } from '../model/data'
+// lines coloured by the level they cross; before and after side by side, or one at a time. Beside
+// it what crosses which level, and what other policies cost (policies.ts).
+import { type Data, KIND_WORDS, type Layout, type Placement, threadName } from '../model/data'
+import { threadList } from '../model/lines'
 import {
   type Box,
   commonLevels,
@@ -8,81 +10,285 @@ import {
   type Drawing,
   metrics,
   mostPerPu,
-  threadSpots,
 } from '../model/machine'
-import { type Edge, strongestPairs } from '../model/matrix'
+import {
+  type Bond,
+  bondLimit,
+  type Bonds,
+  bondsOf,
+  eventsBetween,
+  type Mark,
+  marksOf,
+  MOST_ALONE,
+  neighbour,
+} from '../model/marks'
+import type { SparseMatrix } from '../model/matrix'
 import { grouped, percent, relativeCost } from '../model/numbers'
-import { levelColours, textOn } from '../model/scale'
-import { edgeInFocus, inFocus, type Store } from '../state'
+import { matrixToShow, type Pick, samePick } from '../selection'
+import { standsOut, type State, type Store } from '../state'
 import { card, choice, el, hideTip, showTip, svg } from './dom'
+import { caption, levelKey, type LevelKey, policies, shares } from './policies'
 
-/** Colours by name of level. */
-export type LevelKey = Map<string, string>
+/** Most PUs of a machine that is drawn twice, before and after, unless the reader wants it. */
+export const MOST_BESIDE = 128
+/** Boxes of larger machines have no labels for PUs. */
+const MOST_LABELLED = 128
+/** A picture is scrolled rather than shrunk below this part of its natural size. */
+const LEAST_SCALE = 0.7
 
 export function machine(data: Data, placement: Placement, store: Store): HTMLElement {
-  const options = placement.layouts.map((layout, i) => ({
-    value: `${i}`,
-    text: caption(placement, i),
-    title: `${grouped(Math.round(layout.cost))} ${placement.cost_unit} predicted`.trim(),
-  }))
-  const switcher = choice('Placement', options, `${store.state.layout}`, (value) =>
-    store.set({ layout: Number(value) }),
+  const last = placement.layouts.length - 1
+  const options = [
+    { value: 'beside', text: 'before | after', title: 'both, side by side' },
+    ...placement.layouts.map((_, i) => ({ value: `${i}`, text: caption(placement, i), title: cost(placement, i) })),
+  ]
+  const { beside, layout } = store.state
+  const switcher = choice('Placement', options, beside ? 'beside' : `${layout}`, (value) =>
+    store.set({ beside: value === 'beside', layout: value === 'beside' ? last : Number(value) }),
   )
   const section = card('Where it could run', 'machine', switcher)
+  const pictures = el('div', { class: 'pictures', id: 'machine' })
   const key = levelKey(placement)
-  const picture = svg('svg', { id: 'machine', role: 'img' })
-  const draw = (): void => drawLayout(picture, data, placement, store, key)
+  let drawn: Picture[] = []
+  const draw = (): void => {
+    const { beside, layout } = store.state
+    const matrix = matrixToShow(data, store.state)
+    const shown = beside && last > 0 ? [0, last] : [layout]
+    drawn = shown.map((i) => new Picture(data, placement, i, matrix, key, store))
+    pictures.classList.toggle('two', drawn.length > 1)
+    pictures.replaceChildren(...drawn.map((picture) => picture.figure))
+  }
   draw()
-  store.on(['layout'], draw)
-  store.on(['focus'], ({ focus }) => mark(picture, focus))
-  section.append(el('p', { class: 'note' }, placement.machine), picture, shares(placement, key))
+  store.on(['layout', 'beside', 'kind', 'sharing', 'range', 'line'], draw)
+  store.on(['focus', 'pick'], (state) => drawn.forEach((picture) => picture.mark(state)))
+  const where = placement.elsewhere ? `${placement.machine}; not where the profile was recorded` : placement.machine
+  section.append(
+    el('p', { class: 'note' }, where),
+    pictures,
+    el('div', { class: 'beside' }, shares(placement, key), policies(placement)),
+  )
   return section
 }
 
-export function caption(placement: Placement, index: number): string {
-  const { policy } = placement.layouts[index]!
-  if (index === 0) return `before: ${policy}`
-  return index === placement.layouts.length - 1 ? `after: ${policy}` : policy
+/** A layout's cost against chance, in words. */
+function cost({ layouts, chance }: Placement, index: number): string {
+  const { cost } = layouts[index]!
+  return chance.cost > 0 ? `${relativeCost(cost / chance.cost)} of the cost by chance` : ''
 }
 
-/** Colours of the levels that any layout uses, nearest first. */
-export function levelKey(placement: Placement): LevelKey {
-  const all = [placement.chance, ...placement.layouts].map(({ shares }) => shares)
-  const longest = all.reduce((a, b) => (b.length > a.length ? b : a))
-  const names = longest.map((share) => share.level)
-  const colours = levelColours(names.length)
-  return new Map(names.map((name, i) => [name, colours[i]!]))
+/** What the lines show, and what not. */
+function words(data: Data, { bonds, together }: Picture, { kind, line, range, sharing }: State): string {
+  const selected = line !== null || range !== null || sharing !== 'all'
+  const what = `${KIND_WORDS[kind].label}${selected ? ' selected' : ''}`
+  const apart = together ? 'pairs of PUs' : 'pairs of threads'
+  if (bonds.all === 0) return `No ${what} between ${together ? 'PUs' : 'threads'}.`
+  const shown =
+    bonds.list.length < bonds.all
+      ? `Lines: the ${grouped(bonds.list.length)} strongest of ${grouped(bonds.all)} ${apart}, ${percent(bonds.share)} of the ${what}.`
+      : bonds.all === 1
+        ? `Line: the only one of the ${apart} with ${what}.`
+        : `Lines: all ${grouped(bonds.all)} ${apart} with ${what}.`
+  const within = together ? ` A circle is all threads of a PU; ${percent(bonds.within)} stays within.` : ''
+  const more = data.findings.threads.length > 1 ? ' Click a thread or a line to see its lines of memory.' : ''
+  return `${shown}${within}${data.findings.lines ? more : ''}`
 }
 
-function drawLayout(
-  picture: SVGSVGElement,
-  data: Data,
-  placement: Placement,
-  store: Store,
-  key: LevelKey,
-): void {
-  const layout = placement.layouts[store.state.layout]!
-  const perPu = mostPerPu(placement.layouts)
-  const drawing = drawMachine(placement.tree, perPu)
-  const { label } = metrics(drawing.pus.size, perPu)
-  const labelled = drawing.pus.size <= 128
-  picture.replaceChildren()
-  picture.setAttribute('viewBox', `-2 -2 ${drawing.width + 4} ${drawing.height + 4}`)
-  picture.setAttribute('aria-label', `Threads placed by ${layout.policy}`)
-  // Small machines are not blown up to the width of the card.
-  picture.style.maxWidth = `${Math.round(drawing.width * (drawing.pus.size <= 40 ? 1.25 : 1.6))}px`
-  picture.append(...drawing.boxes.map(boxShape))
-  const spots = threadSpots(drawing, layout.pu_logical, labelled ? label : 0)
-  const { edges } = strongestPairs(data.talk, Math.max(40, 2 * spots.length))
-  picture.classList.toggle('crowded', edges.length > 150)
-  const lines = [...edges].reverse().map((edge) => {
-    return talkLine(edge, edges[0]!.events, spots, layout, placement, key, data, store)
-  })
-  picture.append(...lines.filter((line) => line !== null))
-  // Above the lines, so that they stay readable.
-  picture.append(...drawing.boxes.flatMap((box) => boxLabel(box, label)))
-  picture.append(...threadMarks(drawing, spots, data, layout, store))
-  mark(picture, store.state.focus)
+/** One drawing of the machine under one layout. */
+class Picture {
+  readonly figure: HTMLElement
+  readonly bonds: Bonds
+  readonly together: boolean
+  private readonly svg: SVGSVGElement
+  private readonly layout: Layout
+  private readonly drawing: Drawing
+  private readonly marks: Mark[]
+  private readonly nodes: SVGElement[]
+  private readonly lines: SVGElement[]
+  /** The mark that the keyboard is at. */
+  private at = -1
+
+  constructor(
+    private readonly data: Data,
+    private readonly placement: Placement,
+    index: number,
+    private readonly matrix: SparseMatrix,
+    private readonly key: LevelKey,
+    private readonly store: Store,
+  ) {
+    this.layout = placement.layouts[index]!
+    const most = mostPerPu(placement.layouts)
+    this.together = most > MOST_ALONE
+    const perPu = this.together ? 1 : most
+    this.drawing = drawMachine(placement.tree, perPu)
+    const pus = this.drawing.pus.size
+    const { label } = metrics(pus, perPu)
+    const labelHeight = pus <= MOST_LABELLED ? label : 0
+    this.marks = marksOf(this.drawing, this.layout.pu_logical, labelHeight, this.together)
+    this.bonds = bondsOf(matrix, this.marks, bondLimit(this.marks.length))
+    this.nodes = this.marks.map((mark, i) => this.node(mark, i))
+    this.lines = this.bonds.list.map((bond) => this.line(bond))
+    this.svg = this.picture(index, label)
+    const text = el('figcaption', {}, el('b', {}, caption(placement, index)), ` ${cost(placement, index)}`)
+    const note = el('p', { class: 'note' }, words(data, this, store.state))
+    this.figure = el('figure', { class: 'picture' }, text, el('div', { class: 'pan' }, this.svg), note)
+    this.mark(store.state)
+  }
+
+  private picture(index: number, label: number): SVGSVGElement {
+    const { width, height, boxes, pus } = this.drawing
+    const picture = svg('svg', { viewBox: `-2 -2 ${width + 4} ${height + 4}`, role: 'img', tabindex: 0 })
+    const name = caption(this.placement, index)
+    picture.setAttribute(
+      'aria-label',
+      `Threads on the machine, ${name}. Arrow keys move from thread to thread, Enter filters by one.`,
+    )
+    // Small machines are not blown up to the width of the card, large ones not shrunk into it.
+    picture.style.maxWidth = `${Math.round(width * (pus.size <= 40 ? 1.25 : 1.6))}px`
+    picture.style.minWidth = `${Math.round(width * LEAST_SCALE)}px`
+    picture.classList.toggle('crowded', this.lines.length > 150)
+    // Weak lines first, so that strong ones lie on top; labels above them, so that they stay readable.
+    picture.append(...boxes.map(boxShape), ...[...this.lines].reverse())
+    picture.append(...boxes.flatMap((box) => boxLabel(box, label)), ...this.nodes)
+    picture.addEventListener('keydown', (event) => this.press(event))
+    picture.addEventListener('blur', () => this.leave())
+    return picture
+  }
+
+  /** Shows what stands out. */
+  mark(state: State): void {
+    const focus = standsOut(state)
+    this.svg.classList.toggle('focused', focus !== null)
+    const has = (list: number[] = []): boolean[] => {
+      const wanted = new Set(list)
+      return this.marks.map(({ threads }) => threads.some((thread) => wanted.has(thread)))
+    }
+    const [from, to] = [has(focus?.from), has(focus?.to)]
+    // Of a single thread all lines stand out, of two only that between them.
+    const anybody = focus !== null && focus.to.length === 0
+    const on = (a: number, b: number): boolean => from[a]! && (anybody || to[b]!)
+    this.nodes.forEach((node, i) => node.classList.toggle('on', from[i]! || to[i]!))
+    this.bonds.list.forEach(({ a, b }, i) => this.lines[i]!.classList.toggle('on', on(a, b) || on(b, a)))
+  }
+
+  private level(a: Mark, b: Mark): string {
+    const { levels, pus } = this.placement
+    return levels[commonLevels(levels, pus, a.pu, b.pu)]?.name ?? 'on one PU'
+  }
+
+  private line(bond: Bond): SVGElement {
+    const [a, b] = [this.marks[bond.a]!, this.marks[bond.b]!]
+    const relative = bond.events / this.bonds.list[0]!.events
+    const [mx, my] = [(a.x + b.x) / 2, (a.y + b.y) / 2]
+    const bend = 0.1
+    const level = this.level(a, b)
+    const line = svg('path', {
+      class: 'talk',
+      d: `M${a.x},${a.y} Q${mx - (b.y - a.y) * bend},${my + (b.x - a.x) * bend} ${b.x},${b.y}`,
+      stroke: this.key.get(level),
+      'stroke-width': (0.6 + markRadius(this.drawing.pus.size) * 0.42 * relative).toFixed(2),
+      'stroke-opacity': (0.25 + 0.6 * Math.sqrt(relative)).toFixed(2),
+    })
+    line.addEventListener('pointermove', (event) => {
+      const events = this.between(a, b)
+      const what = KIND_WORDS[this.store.state.kind].label
+      const all = this.bonds.total
+      showTip(
+        event.clientX,
+        event.clientY,
+        `${this.name(a)} ↔ ${this.name(b)}`,
+        el('strong', {}, `${grouped(events)} ${what}, ${level}`),
+        `${percent(all > 0 ? bond.events / all : 0)} of all`,
+      )
+      this.store.set({ focus: { from: a.threads, to: b.threads } })
+    })
+    line.addEventListener('pointerleave', () => this.leave())
+    line.addEventListener('click', () => this.pick({ from: a.threads, to: b.threads, both: true }))
+    return line
+  }
+
+  private node(mark: Mark, index: number): SVGElement {
+    const radius = markRadius(this.drawing.pus.size)
+    const { threads } = mark
+    const group = svg('g', { class: 'node', 'data-thread': threads[0] })
+    group.setAttribute('transform', `translate(${mark.x},${mark.y})`)
+    const text = this.together ? `×${threads.length}` : `${threads[0]}`
+    // Three digits just fit; the rest is smaller.
+    const size = Math.min(12, (radius * 2.6) / Math.max(text.length, 2.4))
+    group.append(svg('circle', { r: radius }), svg('text', { 'font-size': size.toFixed(1) }, text))
+    group.addEventListener('pointermove', (event) => this.point(index, event.clientX, event.clientY))
+    group.addEventListener('pointerleave', () => this.leave())
+    group.addEventListener('click', () => this.pickMark(index))
+    return group
+  }
+
+  /** Exact events between two marks. */
+  private between(a: Mark, b: Mark): bigint {
+    const events = eventsBetween(this.matrix, a.threads, b.threads)
+    // Pairs without direction stand in the matrix both ways.
+    return this.store.state.kind === 'undirected' ? events / 2n : events
+  }
+
+  private name({ threads }: Mark): string {
+    if (threads.length === 1) return threadName(this.data.findings.threads[threads[0]!]!)
+    return `${threadList(threads)} (${threads.length})`
+  }
+
+  /** Shows what is known of a mark. */
+  private point(index: number, x: number, y: number): void {
+    const mark = this.marks[index]!
+    const thread = mark.threads[0]!
+    const { pu_os, place } = this.layout
+    const where = `P#${pu_os[thread]}${place[thread] ? ` (${place[thread]})` : ''}`
+    const within = mark.threads.length > 1 ? this.between(mark, mark) / 2n : null
+    const what = KIND_WORDS[this.store.state.kind].label
+    showTip(
+      x,
+      y,
+      el('strong', {}, this.name(mark)),
+      where,
+      ...(within === null ? [] : [`${grouped(within)} ${what} among them`]),
+    )
+    this.store.set({ focus: { from: mark.threads, to: [] } })
+  }
+
+  private press(event: KeyboardEvent): void {
+    const moves: Record<string, [number, number]> = {
+      ArrowUp: [0, -1],
+      ArrowDown: [0, 1],
+      ArrowLeft: [-1, 0],
+      ArrowRight: [1, 0],
+    }
+    const move = moves[event.key]
+    if (this.marks.length === 0) return
+    if (move) {
+      event.preventDefault()
+      // The first key selects the first mark.
+      this.at = this.at < 0 ? 0 : neighbour(this.marks, this.at, ...move)
+      const node = this.nodes[this.at]!
+      node.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+      const box = node.getBoundingClientRect()
+      this.point(this.at, box.right, box.bottom)
+    } else if ((event.key === 'Enter' || event.key === ' ') && this.at >= 0) {
+      event.preventDefault()
+      this.pickMark(this.at)
+    } else if (event.key === 'Escape') {
+      this.store.set({ pick: null })
+    }
+  }
+
+  private pickMark(index: number): void {
+    this.pick({ from: this.marks[index]!.threads, to: null, both: true })
+  }
+
+  /** Filters by what was clicked, or no longer. */
+  private pick(pick: Pick): void {
+    this.store.set({ pick: samePick(this.store.state.pick, pick) ? null : pick })
+  }
+
+  private leave(): void {
+    hideTip()
+    this.store.set({ focus: null })
+  }
 }
 
 function boxShape(box: Box): SVGElement {
@@ -106,145 +312,7 @@ function boxLabel(box: Box, labelHeight: number): SVGElement[] {
   ]
 }
 
-type Spot = { x: number; y: number } | null
-
-function talkLine(
-  edge: Edge,
-  most: number,
-  spots: Spot[],
-  layout: Layout,
-  placement: Placement,
-  key: LevelKey,
-  data: Data,
-  store: Store,
-): SVGElement | null {
-  const [a, b] = [spots[edge.from], spots[edge.to]]
-  const [puA, puB] = [layout.pu_logical[edge.from], layout.pu_logical[edge.to]]
-  if (!a || !b || puA === null || puA === undefined || puB === null || puB === undefined) return null
-  const common = commonLevels(placement.levels, placement.pus, puA, puB)
-  const level = placement.levels[common]?.name ?? 'on one PU'
-  const relative = edge.events / most
-  const [mx, my] = [(a.x + b.x) / 2, (a.y + b.y) / 2]
-  const bend = 0.1
-  const line = svg('path', {
-    class: 'talk',
-    'data-from': edge.from,
-    'data-to': edge.to,
-    d: `M${a.x},${a.y} Q${mx - (b.y - a.y) * bend},${my + (b.x - a.x) * bend} ${b.x},${b.y}`,
-    stroke: key.get(level),
-    'stroke-width': (0.6 + markRadius(placement.pus.length) * 0.42 * relative).toFixed(2),
-    'stroke-opacity': (0.25 + 0.6 * Math.sqrt(relative)).toFixed(2),
-  })
-  line.addEventListener('pointermove', (event) => {
-    const { threads } = data.findings
-    showTip(
-      event.clientX,
-      event.clientY,
-      `${threadName(threads[edge.from]!)} ↔ ${threadName(threads[edge.to]!)}`,
-      el('strong', {}, `${grouped(edge.events)} reads, ${level}`),
-    )
-    store.set({ focus: { from: [edge.from], to: [edge.to] } })
-  })
-  line.addEventListener('pointerleave', () => leave(store))
-  return line
-}
-
-/** Radius of a thread's circle on a machine with so many PUs. */
+/** Radius of a mark on a machine with so many PUs. */
 function markRadius(pus: number): number {
   return pus <= 40 ? 14 : pus <= 128 ? 11 : 8.5
-}
-
-function threadMarks(
-  drawing: Drawing,
-  spots: Spot[],
-  data: Data,
-  layout: Layout,
-  store: Store,
-): SVGElement[] {
-  const radius = markRadius(drawing.pus.size)
-  const marks: SVGElement[] = []
-  spots.forEach((spot, thread) => {
-    if (!spot) return
-    const group = svg('g', { class: 'node', 'data-thread': thread })
-    group.setAttribute('transform', `translate(${spot.x},${spot.y})`)
-    const size = Math.min(12, radius * (thread >= 100 ? 0.95 : 1.1))
-    group.append(svg('circle', { r: radius }), svg('text', { 'font-size': size }, `${thread}`))
-    group.addEventListener('pointermove', (event) => {
-      const place = layout.place[thread]
-      showTip(
-        event.clientX,
-        event.clientY,
-        el('strong', {}, threadName(data.findings.threads[thread]!)),
-        `P#${layout.pu_os[thread]}${place ? ` (${place})` : ''}`,
-      )
-      store.set({ focus: { from: [thread], to: [] } })
-    })
-    group.addEventListener('pointerleave', () => leave(store))
-    marks.push(group)
-  })
-  return marks
-}
-
-function mark(picture: SVGSVGElement, focus: Store['state']['focus']): void {
-  picture.classList.toggle('focused', focus !== null)
-  for (const node of picture.querySelectorAll<SVGElement>('.node')) {
-    node.classList.toggle('on', inFocus(focus, Number(node.dataset.thread)))
-  }
-  for (const line of picture.querySelectorAll<SVGElement>('.talk')) {
-    const { from, to } = line.dataset
-    line.classList.toggle('on', edgeInFocus(focus, Number(from), Number(to)))
-  }
-}
-
-function leave(store: Store): void {
-  hideTip()
-  store.set({ focus: null })
-}
-
-/** Stacked bars: of each layout's talk, what goes where. */
-function shares(placement: Placement, key: LevelKey): HTMLElement {
-  const chance = placement.chance
-  const bars = placement.layouts.map((layout, i) => ({ ...layout, name: caption(placement, i) }))
-  const rows = [{ ...chance, name: 'by chance' }, ...bars].map(({ name, shares, cost }) => {
-    const bar = el('div', { class: 'stackbar' })
-    for (const share of shares) {
-      if (share.share <= 0) continue
-      const text = percent(share.share)
-      const title = `${share.level}: ${grouped(share.events)}, ${text}`
-      const part = el('span', { title }, share.share >= 0.07 ? text : '')
-      part.style.flexGrow = `${share.share}`
-      const colour = key.get(share.level)!
-      part.style.background = colour
-      part.style.color = textOn(colour)
-      bar.append(part)
-    }
-    const relative = chance.cost > 0 ? relativeCost(cost / chance.cost) : ''
-    return el(
-      'tr',
-      {},
-      el('th', { scope: 'row' }, name),
-      el('td', { class: 'grow' }, bar),
-      el('td', { class: 'number' }, relative),
-    )
-  })
-  const keys = el('p', { class: 'keys' })
-  for (const [level, colour] of key) {
-    const swatch = el('i', { class: 'swatch' })
-    swatch.style.background = colour
-    keys.append(el('span', { class: 'key' }, swatch, level))
-  }
-  const head = el(
-    'tr',
-    {},
-    el('th', {}),
-    el('th', {}, 'where the talk goes'),
-    el('th', { class: 'number' }, 'predicted cost'),
-  )
-  return el(
-    'div',
-    { class: 'shares' },
-    el('table', {}, el('thead', {}, head), el('tbody', {}, ...rows)),
-    keys,
-    el('p', { class: 'note' }, 'By chance: the average of all placements, what an unplaced run can look like.'),
-  )
 }

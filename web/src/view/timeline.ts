@@ -4,7 +4,7 @@ import { type Range, seriesOf } from '../model/cells'
 import { binsOf, type Data, KIND_WORDS, type Time } from '../model/data'
 import { duration, grouped, short } from '../model/numbers'
 import { colour } from '../model/scale'
-import { layersOf, seconds } from '../selection'
+import { layersOf, seconds, pickedPairs } from '../selection'
 import type { State, Store } from '../state'
 import { card, cssVariable, el, hideTip, prepare, showTip } from './dom'
 
@@ -127,11 +127,7 @@ class TimelineView {
       { sharing: 'false', variable: '--alarm', label: 'false' },
     ]
     const bins = pick ? this.bins.coarse : this.bins.fine
-    const froms = new Set(pick?.from)
-    const tos = new Set(pick?.to)
-    const both = state.kind === 'undirected'
-    const between = (f: number, t: number): boolean =>
-      (froms.has(f) && tos.has(t)) || (both && froms.has(t) && tos.has(f))
+    const between = pickedPairs(pick && { ...pick, both: pick.both || state.kind === 'undirected' })
     const stacks = groups.map(({ sharing, variable, label }) => {
       const of = layers.filter((layer) => layer.sharing === sharing)
       const values = pick

@@ -109,8 +109,9 @@ describe.skipIf(!browser)('report page', () => {
     expect(await colours(page)).toBeGreaterThan(20)
     expect(await page.locator('#graph .node').count()).toBe(4)
     expect(await page.locator('#graph .edge').count()).toBe(6)
-    expect(await page.locator('#machine .box.pu').count()).toBe(4)
-    expect(await page.locator('#machine .node').count()).toBe(4)
+    // Before and after, side by side.
+    expect(await page.locator('#machine .box.pu').count()).toBe(8)
+    expect(await page.locator('#machine .node').count()).toBe(8)
     expect(await page.locator('.threads tbody tr').count()).toBe(4)
     expect(await page.innerText('.communication .pattern')).toBe('Pattern: 2 groups of 2 threads (99 % sure).')
     // A run of one slice has nothing over time.
@@ -130,7 +131,9 @@ describe.skipIf(!browser)('report page', () => {
     expect(await hover(page, 1, 1)).toBe('T1 worker-1 with itself: not counted')
     // The two threads stand out in the other drawings.
     await hover(page, 2, 0)
-    expect(await page.locator('#machine .node.on').count()).toBe(2)
+    // Before and after, two threads each.
+    expect(await page.locator('#machine .node.on').count()).toBe(4)
+    expect(await page.locator('#machine .talk.on').count()).toBe(2)
     expect(await page.locator('#graph .edge.on').count()).toBe(2)
     await page.mouse.move(5, 5)
     expect(await page.locator('#tooltip').isVisible()).toBe(false)
@@ -177,13 +180,95 @@ describe.skipIf(!browser)('report page', () => {
     const page = await open('pairs4')
     const places = (): Promise<(string | null)[]> =>
       page.$$eval('#machine .node', (nodes) => nodes.map((node) => node.getAttribute('transform')))
+    const both = await places()
+    expect(both.length).toBe(8)
+    await press(page, 'after: locality')
     const after = await places()
+    expect(after).toEqual(both.slice(4))
     await press(page, 'before: compact')
+    expect(await places()).toEqual(both.slice(0, 4))
     expect(await places()).not.toEqual(after)
     const bars = await page.locator('.stackbar').allInnerTexts()
     expect(bars.map((bar) => bar.split(/\s*\n\s*/).join(' ').trim())).toEqual(['33 % 67 %', '>99 %', '>99 %', '>99 %'])
-    await press(page, 'after: locality')
-    expect(await places()).toEqual(after)
+    await press(page, 'before | after')
+    expect(await places()).toEqual(both)
+  })
+
+  test('policies stand in the order of their costs, the bound last', async () => {
+    const page = await open('pairs4')
+    const table = await page.locator('.policies tbody tr').allInnerTexts()
+    const cells = table.map((row) => row.split('\t').map((cell) => cell.trim()))
+    expect(cells[0]![0]).toBe('locality')
+    expect(cells[0]![6]).toBe('chosen')
+    expect(cells[0]![3]).toBe('1.00')
+    const ratios = cells.slice(0, -1).map((row) => Number(row[3]))
+    expect(ratios).toEqual([...ratios].sort((a, b) => a - b))
+    expect(cells.map((row) => row[0])).toContain('os')
+    expect(cells[cells.length - 1]).toMatchObject({ 0: 'lower bound', 4: '1.00', 6: 'no placement costs less' })
+    expect(await page.innerText('.shares .keys')).toMatch(/between packages, [0-9.]+ ns/)
+  })
+
+  test('the machine is walked with keys, and a thread picked on it filters the rest', async () => {
+    const page = await open('shared16')
+    const machine = page.locator('#machine svg').last()
+    await machine.focus()
+    await page.keyboard.press('ArrowRight')
+    expect(await page.innerText('#tooltip')).toMatch(/^T0 /)
+    await page.keyboard.press('ArrowRight')
+    expect(await page.innerText('#tooltip')).toMatch(/^T\d+ /)
+    expect(await page.innerText('#tooltip')).not.toMatch(/^T0 /)
+    await page.keyboard.press('ArrowLeft')
+    await page.keyboard.press('Enter')
+    expect(await page.innerText('.filters')).toContain('T0 ↔ anybody')
+    expect(await page.locator('#machine svg').last().locator('.node.on').count()).toBe(1)
+    expect((await rows(page)).length).toBeLessThan(12)
+    await page.keyboard.press('Escape')
+    expect(await page.locator('.filters').isVisible()).toBe(false)
+    expect((await rows(page)).length).toBe(12)
+    // A line is both directions of a pair.
+    const line = page.locator('#machine svg').last().locator('.talk').last()
+    await line.dispatchEvent('click')
+    expect(await page.innerText('.filters')).toMatch(/T\d+ ↔ T\d+/)
+    expect(await page.locator('#machine .talk.on').count()).toBe(2)
+  })
+
+  test('the machine shows what is selected', async () => {
+    const page = await open('shared16')
+    const note = (): Promise<string> => page.locator('#machine .note').last().innerText()
+    const all = await note()
+    // The counters: each of four threads reads its neighbour's.
+    await page.click('.lines > .wide tbody tr:first-child .name button')
+    expect(await note()).toMatch(/^Lines: all 4 pairs of threads with reads selected\./)
+    await page.click('.filters .chip')
+    expect(await note()).toBe(all)
+  })
+
+  test('threads by cluster', async () => {
+    const page = await open('server128')
+    const byId = await picture(page)
+    await press(page, 'by cluster')
+    expect(await picture(page)).not.toBe(byId)
+    // Groups of eight, those of the same number modulo 16.
+    const ids: number[] = []
+    for (let i = 0; i < 16; i++) {
+      const text = await hover(page, i, i)
+      ids.push(Number(/^T(\d+)/.exec(text)![1]))
+    }
+    expect(new Set(ids.slice(0, 8).map((t) => t % 16)).size).toBe(1)
+    expect(new Set(ids.slice(8).map((t) => t % 16)).size).toBe(1)
+  })
+
+  test.each(['laptop2', 'hybrid8', 'server128'])('%s: machines of all kinds, light and dark', async (name) => {
+    const page = await open(name)
+    // Nothing is wider than the page, and every box lies in the drawing.
+    for (const width of [700, 1560]) {
+      await page.setViewportSize({ width, height: 1100 })
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+      expect(wide).toBeLessThanOrEqual(0)
+      await page.screenshot({ path: join(FOLDER, `${name}-${width}-light.png`), fullPage: true })
+    }
+    await press(page, 'dark')
+    await page.screenshot({ path: join(FOLDER, `${name}-1560-dark.png`), fullPage: true })
   })
 
   test('256 threads: renders, and hovering is exact in either order', async () => {
@@ -217,6 +302,14 @@ describe.skipIf(!browser)('report page', () => {
     // 0→1, 1→2, … inside the first bin: 1000, 1001, …
     const inner = Array.from({ length: bin - 1 }, (_, i) => 1000 + i).reduce((a, b) => a + b, 0)
     expect(text).toContain(`\n${inner.toLocaleString('en-US')} reads`)
+    // 150 threads on a PU are one circle; a ring dealt out in turn stays nowhere within one.
+    expect(await page.locator('#machine svg').first().locator('.node').count()).toBe(8)
+    const notes = await page.locator('#machine .note').allInnerTexts()
+    expect(notes[0]).toContain('0 % stays within')
+    expect(notes[1]).toContain('>99 % stays within')
+    await page.locator('#machine svg').first().locator('.node').first().hover()
+    expect(await page.innerText('#tooltip')).toContain('150 threads (150)')
+    expect(await page.innerText('.policies')).toContain('Left out, since they take long')
   })
 
   test('the table sorts', async () => {

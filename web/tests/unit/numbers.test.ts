@@ -1,6 +1,6 @@
 // The same cases as crates/report/src/numbers.rs.
 import { expect, test } from 'vitest'
-import { duration, grouped, percent, relativeCost, short } from '../../src/model/numbers'
+import { duration, grouped, nanoseconds, percent, relativeCost, short } from '../../src/model/numbers'
 
 test.each([
   [0, '0'],
@@ -35,4 +35,15 @@ test('costs may exceed the reference, and round to all', () => {
 
 test('durations have units', () => {
   expect([4e-6, 0.0123, 1.254, 200].map(duration)).toEqual(['4 µs', '12 ms', '1.25 s', '3 min 20 s'])
+})
+
+test.each([
+  [0, '0 ns'],
+  [51.3, '51.3 ns'],
+  [999.6, '1.00 µs'],
+  [1_238_000, '1.24 ms'],
+  [98.6e6, '98.6 ms'],
+  [4e12, '4000 s'],
+])('%d nanoseconds', (ns, text) => {
+  expect(nanoseconds(ns)).toBe(text)
 })

@@ -9,6 +9,7 @@ const initial: State = {
   line: null,
   scale: 'linear',
   order: 'id',
+  beside: false,
   layout: 0,
   theme: 'light',
   focus: null,

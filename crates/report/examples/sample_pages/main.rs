@@ -6,6 +6,9 @@
 //! | `pairs4.html` | 4 threads in two pairs on 2 packages × 2 cores |
 //! | `hub16.html` | 16 threads, everybody reads from thread 0, on 2 × 2 L3 × 4 cores |
 //! | `grid256.html` | 256 threads, 16 × 16 neighbours in shuffled order, on 2 × 8 L3 × 8 cores × 2 |
+//! | `laptop2.html` | 2 threads on a laptop of 2 cores, 4 PUs |
+//! | `server128.html` | 128 threads in 16 groups, dealt out in turn, on 2 × 64 cores with 8 NUMA nodes |
+//! | `hybrid8.html` | 8 threads in a chain on a processor with fast and slow cores |
 //! | `crowd1200.html` | 1200 threads in a ring on 8 cores |
 //! | `silent3.html` | 3 threads without talk, no machine, several warnings |
 //! | `shared16.html` | 16 threads with true and false sharing on known lines, over 40 time slices |
@@ -26,6 +29,9 @@ use types::{CommKind, ThreadId, ThreadIdentity};
 /// Hot lines in a page, as `threadtalk report --html` has them.
 const LINES: usize = 200;
 
+/// The description of a machine with two kinds of cores.
+const HYBRID: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/machines/hybrid.xml");
+
 /// Events (from, to, raw, waw, invalidation).
 type Cells = Vec<(u32, u32, [u64; 3])>;
 
@@ -37,6 +43,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("hub16", 16, hub(), "pack:2 numa:1 l3:2(size=16MiB) core:4 pu:1"),
         ("grid256", 256, grid(), "pack:2 numa:1 l3:8(size=32MiB) core:8 l2:1(size=1MiB) pu:2"),
         ("crowd1200", 1200, ring(1200), "l3:1(size=8MiB) core:8 pu:1"),
+        (
+            "laptop2",
+            2,
+            vec![(0, 1, [900, 20, 4]), (1, 0, [300, 0, 0])],
+            "l3:1(size=4MiB) core:2 pu:2",
+        ),
+        (
+            "server128",
+            128,
+            groups(),
+            "pack:2 numa:4 l3:2(size=32MiB) core:8 l2:1(size=512KiB) pu:2",
+        ),
+        ("hybrid8", 8, chain(8), HYBRID),
         ("silent3", 3, vec![], ""),
     ];
     let folder = Path::new(&folder);
@@ -112,6 +131,18 @@ fn grid() -> Cells {
     cells
 }
 
+/// Groups of 8: threads of the same number modulo 16.
+fn groups() -> Cells {
+    let same = |a: u32, b: u32| a != b && a % 16 == b % 16;
+    let pairs = (0..128).flat_map(|a| (0..128).map(move |b| (a, b)));
+    let inside = pairs.filter(|&(a, b)| same(a, b)).map(|(a, b)| (a, b, [4000, 9, 1]));
+    inside.chain((0..127).map(|t| (t, t + 1, [50, 0, 0]))).collect()
+}
+
+fn chain(threads: u32) -> Cells {
+    (1..threads).map(|t| (t - 1, t, [5000 - 500 * u64::from(t), 1, 0])).collect()
+}
+
 fn ring(threads: u32) -> Cells {
     (0..threads).map(|t| (t, (t + 1) % threads, [1000 + u64::from(t), 0, 0])).collect()
 }
@@ -124,7 +155,7 @@ fn profile(
 ) -> Result<Profile, Box<dyn std::error::Error>> {
     let topology_xml = match machine {
         "" => String::new(),
-        machine => Topology::from_synthetic(machine)?.to_xml().to_owned(),
+        machine => Topology::from_spec(machine)?.to_xml().to_owned(),
     };
     let threads: Vec<ThreadRow> = (0..threads).map(|id| thread(id, name)).collect();
     let comm = rows(cells);

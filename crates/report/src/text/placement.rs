@@ -3,7 +3,7 @@
 use super::style::{TextStyle, printable};
 use super::{THREADS_SHOWN, more};
 use crate::layouts::{Layout, Placement};
-use crate::numbers::{duration, percent, short};
+use crate::numbers::{nanoseconds, percent, short};
 use crate::policies::PolicyCost;
 use crate::table::{Align, Table};
 use crate::verdict::list;
@@ -48,7 +48,7 @@ pub(super) fn write_placement(
 fn write_policies(out: &mut String, style: TextStyle, placement: &Placement) -> fmt::Result {
     let policies = &placement.policies;
     let cost = |cost: f64| match placement.cost_unit.as_str() {
-        "ns" => duration(cost * 1e-9),
+        "ns" => nanoseconds(cost),
         _ => short(cost),
     };
     writeln!(out)?;
