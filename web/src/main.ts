@@ -1,5 +1,6 @@
 // Puts the page together from the data in it.
 import './style.css'
+import './placement.css'
 import { type Data, parseData } from './model/data'
 import type { Theme } from './model/scale'
 import { Store } from './state'
