@@ -30,7 +30,7 @@ pub const OPTIMISATIONS: &[(&str, u32)] = &[
     ("group", 4),
     ("hoist", 8),
     ("loops", 16),
-    ("pack", 32),
+    ("tallies", 32),
     ("park", 256),
     ("all of them", 1 | 2 | 4 | 8 | 16 | 32 | 256),
 ];

@@ -7,6 +7,7 @@ use crate::modules::{self, Found, Modules};
 use crate::presence;
 use crate::session;
 use crate::sys;
+use crate::tallies;
 use crate::thread;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,7 @@ use engine::control;
 use engine::recovery::Registers;
 use engine::stored::Kind;
 use engine::{Engine, Host, Resolved};
+use types::tally::Meaning;
 use wire::session::life;
 
 /// Everything that translation needs, behind one lock.
@@ -100,6 +102,10 @@ impl Host for Modules {
 
     fn site(&self, pc: u64) -> u32 {
         counting::site(pc)
+    }
+
+    fn tally(&self, meaning: Meaning) -> Option<u32> {
+        tallies::number(meaning)
     }
 
     fn stored(&mut self, pc: u64, kind: Kind, block: &mut Vec<u8>) -> bool {

@@ -1,8 +1,8 @@
 //! Where each thread's map of grants lies ([`engine::grants`]): one for each reader slot, with the
-//! thread's page of the session right below it, so that %gs reaches both.
+//! thread's part of the session, page and tallies, right below it, so that %gs reaches all.
 //!
-//! The page is mapped there a second time, which needs no descriptor. In modes without checks threads
-//! have no map, and their pages stay where the session has them.
+//! The part is mapped there a second time, which needs no descriptor. In modes without checks threads
+//! have no map, and their parts stay where the session has them.
 //!
 //! Neighbours: `slow/grants.h` grants and takes back, [`thread`](crate::thread) has the slots.
 
@@ -15,11 +15,11 @@ use crate::session;
 use crate::shadow::{self, MAX_BANKS, SLOTS};
 use crate::sys;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use wire::session::{ThreadPage, mode};
+use wire::session::{AREA_BYTES, ThreadPage, mode};
 
 const MAPS: usize = MAX_BANKS * SLOTS;
 const PAGE: u64 = size_of::<ThreadPage>() as u64;
-const STRIDE: u64 = PAGE + engine::grants::BYTES;
+const STRIDE: u64 = AREA_BYTES + engine::grants::BYTES;
 const RESERVED: u64 = MAPS as u64 * STRIDE;
 
 unsafe extern "C" {
@@ -82,7 +82,7 @@ pub fn contains(address: u64) -> bool {
 }
 
 fn map_of(index: usize) -> u64 {
-    START.load(Ordering::Relaxed) + index as u64 * STRIDE + PAGE
+    START.load(Ordering::Relaxed) + index as u64 * STRIDE + AREA_BYTES
 }
 
 /// Whether this slot can be had for a thread with that id without asking the kernel.
@@ -120,7 +120,7 @@ pub fn leave(bank: usize, slot: usize) {
     LIVE[bank * SLOTS + slot].store(false, Ordering::Relaxed);
 }
 
-/// Lays the page of the thread with that id below a map, which is emptied if it has been used.
+/// Lays what the thread with that id has of the session below a map, which is emptied if it has been used.
 fn place(index: usize, id: usize) -> Option<()> {
     const MADV_DONTNEED: u64 = 4;
     const TO_A_PLACE: u64 = 1 | 2; // MREMAP_MAYMOVE | MREMAP_FIXED
@@ -131,10 +131,11 @@ fn place(index: usize, id: usize) -> Option<()> {
     if used && unsafe { sys::call(sys::MADVISE, empty) } != 0 {
         return None;
     }
-    // An old size of 0 maps the same shared page once more.
-    let again = [session::page(id) as u64, 0, PAGE, TO_A_PLACE, map - PAGE, 0];
-    // SAFETY: replaces the page of a thread that is gone, or memory of the reservation.
-    if unsafe { sys::call(sys::MREMAP, again) } != (map - PAGE) as i64 {
+    let (from, to) = (session::page(id) as u64 + PAGE - AREA_BYTES, map - AREA_BYTES);
+    // An old size of 0 maps the same shared pages once more.
+    let again = [from, 0, AREA_BYTES, TO_A_PLACE, to, 0];
+    // SAFETY: replaces the pages of a thread that is gone, or memory of the reservation.
+    if unsafe { sys::call(sys::MREMAP, again) } != to as i64 {
         return None;
     }
     OWNERS[index].store(id as u32 + 1, Ordering::Relaxed);

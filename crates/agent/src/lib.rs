@@ -33,6 +33,7 @@ mod start;
 mod stubs;
 mod sys;
 mod syscalls;
+mod tallies;
 mod thread;
 
 #[global_allocator]

@@ -256,6 +256,13 @@ pub fn site(number: usize) -> &'static AtomicU64 {
     unsafe { AtomicU64::from_ptr(address as *mut u64) }
 }
 
+/// What one of the tally with that number means.
+pub fn meaning(number: usize) -> &'static AtomicU32 {
+    let address = BASE.load(Ordering::Relaxed) + session::MEANINGS_OFFSET + number as u64 * 4;
+    // SAFETY: within the session.
+    unsafe { AtomicU32::from_ptr(address as *mut u32) }
+}
+
 /// The `index`th module record.
 pub fn module(index: usize) -> *mut Module {
     let offset = session::MODULES_OFFSET + (index * size_of::<Module>()) as u64;
@@ -271,7 +278,7 @@ pub fn reset() {
     // SAFETY: punches a hole into our own file; nothing refers to its contents yet.
     unsafe { sys::call(sys::MADVISE, [start, bytes, MADV_REMOVE, 0, 0, 0]) };
     let h = header();
-    for cursor in [&h.threads, &h.modules, &h.sites, &h.chunks, &h.event_chunks_used] {
+    for cursor in [&h.threads, &h.modules, &h.tallies, &h.sites, &h.chunks, &h.event_chunks_used] {
         cursor.store(0, Ordering::Relaxed);
     }
     h.cell_chunks_used.store(0, Ordering::Relaxed);
@@ -298,44 +305,75 @@ pub fn await_births() {
     }
 }
 
-/// In a fork's child: puts `segment` where the parent's segment is, with the parent's modules and
-/// code sites, to which the inherited code cache refers. `None` when it cannot be mapped; then the
-/// parent's is still there.
+/// In a fork's child: puts `segment` where the parent's segment is, with what the inherited code cache
+/// refers to: the parent's modules, code sites and what tallies mean. `None` when it cannot be mapped;
+/// then the parent's is still there.
 pub fn renew(place: &Place<'_>, segment: u32) -> Option<()> {
     let base = BASE.load(Ordering::Relaxed);
-    let parent = (header().modules.load(Ordering::Acquire), header().sites.load(Ordering::Acquire));
-    let modules_end = session::MODULES_OFFSET + u64::from(parent.0) * size_of::<Module>() as u64;
-    let sites_bytes = u64::from(parent.1.min(session::MAX_SITES as u32)) * 8;
-    let view = |offset: u64, bytes: u64| -> Option<u64> {
+    let parent = Inherited::now();
+    let view = |(offset, bytes): (u64, u64)| -> Option<u64> {
         let bytes = bytes.next_multiple_of(session::PAGE);
+        if bytes == 0 {
+            return Some(0);
+        }
         // SAFETY: an old size of 0 maps the same shared pages once more, elsewhere.
         let at = unsafe { sys::call(sys::MREMAP, [base + offset, 0, bytes, MREMAP_MAYMOVE, 0, 0]) };
         (at > 0).then_some(at as u64)
     };
-    let head = view(0, modules_end)?;
-    let sites = if sites_bytes == 0 { 0 } else { view(session::SITES_OFFSET, sites_bytes)? };
+    let head = view((0, session::PAGE))?;
+    let mut views = [0; 3];
+    for (at, part) in views.iter_mut().zip(parent.parts()) {
+        *at = view(part)?;
+    }
     let mapped = map_over(place, segment);
     sys::keep_out_of_dumps(BASE.load(Ordering::Relaxed), session::SESSION_BYTES);
+    let unmap = |at, bytes: u64| {
+        // SAFETY: a view that was mapped above.
+        unsafe { sys::call(sys::MUNMAP, [at, bytes.next_multiple_of(session::PAGE), 0, 0, 0, 0]) }
+    };
     // SAFETY: views of the sizes copied; the new segment is mapped and ours.
     unsafe {
         if mapped.is_some() {
-            inherit(&*(head as *const Header), segment, parent);
-            let at = session::MODULES_OFFSET;
-            let bytes = (modules_end - at) as usize;
-            core::ptr::copy_nonoverlapping((head + at) as *const u8, (base + at) as *mut u8, bytes);
-            let to = (base + session::SITES_OFFSET) as *mut u8;
-            core::ptr::copy_nonoverlapping(sites as *const u8, to, sites_bytes as usize);
+            inherit(&*(head as *const Header), segment, &parent);
+            for (at, (offset, bytes)) in views.into_iter().zip(parent.parts()) {
+                let to = (base + offset) as *mut u8;
+                core::ptr::copy_nonoverlapping(at as *const u8, to, bytes as usize);
+            }
         }
         (*(head as *const Header)).births.fetch_sub(1, Ordering::Release);
-        let unmap = |at, bytes: u64| {
-            sys::call(sys::MUNMAP, [at, bytes.next_multiple_of(session::PAGE), 0, 0, 0, 0])
-        };
-        unmap(head, modules_end);
-        if sites != 0 {
-            unmap(sites, sites_bytes);
-        }
     }
+    unmap(head, session::PAGE);
+    let used = views.into_iter().zip(parent.parts()).filter(|(at, _)| *at != 0);
+    used.for_each(|(at, (_, bytes))| {
+        unmap(at, bytes);
+    });
     mapped
+}
+
+/// How much a fork's child has from its parent's segment.
+struct Inherited {
+    modules: u32,
+    tallies: u32,
+    sites: u32,
+}
+
+impl Inherited {
+    fn now() -> Self {
+        let h = header();
+        let [modules, tallies, sites] =
+            [&h.modules, &h.tallies, &h.sites].map(|cursor| cursor.load(Ordering::Acquire));
+        Inherited { modules, tallies, sites }
+    }
+
+    /// Offsets and bytes.
+    fn parts(&self) -> [(u64, u64); 3] {
+        let sites = u64::from(self.sites.min(session::MAX_SITES as u32)) * 8;
+        [
+            (session::MODULES_OFFSET, u64::from(self.modules) * size_of::<Module>() as u64),
+            (session::MEANINGS_OFFSET, u64::from(self.tallies) * 4),
+            (session::SITES_OFFSET, sites),
+        ]
+    }
 }
 
 /// Maps `segment` over the present one: by the recording's path, or, when that is out of reach
@@ -363,13 +401,14 @@ fn map_over(place: &Place<'_>, segment: u32) -> Option<()> {
 }
 
 /// Fills the header of a fork's child.
-fn inherit(parent: &Header, segment: u32, (modules, sites): (u32, u32)) {
+fn inherit(parent: &Header, segment: u32, shared: &Inherited) {
     SEGMENT.store(segment, Ordering::Relaxed);
     SPARE.store(0, Ordering::Relaxed);
     let new = header();
     introduce(new, segment, parent.segment.load(Ordering::Relaxed));
-    new.modules.store(modules, Ordering::Relaxed);
-    new.sites.store(sites, Ordering::Relaxed);
+    new.modules.store(shared.modules, Ordering::Relaxed);
+    new.tallies.store(shared.tallies, Ordering::Relaxed);
+    new.sites.store(shared.sites, Ordering::Relaxed);
     let used = parent.command_bytes.load(Ordering::Relaxed);
     // SAFETY: both headers are mapped; the child's is written by its only thread.
     unsafe {

@@ -10,7 +10,6 @@ use engine::control::{
     self, ADDRESS, APP_RSP, DEFER, DELIVER, DESCRIPTOR, LINK, MOVES_DATA, PENDING, RESUME,
     SAVED_RAX, SAVED_RCX, SELF, SIGMASK, SIGNAL_STACK, STACK, TARGET, THREAD, XSAVE,
 };
-use types::packed;
 
 /// The program's registers as the stubs save them.
 #[repr(C)]
@@ -53,8 +52,6 @@ pub const TRAP_FLAG: i32 = 0x100;
 unsafe extern "C" {
     fn tt_stub_direct();
     fn tt_stub_indirect();
-    fn tt_stub_flush();
-    fn tt_stub_flush_back();
     fn tt_stub_access();
     fn tt_stub_repeat();
     pub fn tt_stub_syscall();
@@ -83,8 +80,6 @@ pub fn addresses() -> Stubs {
     Stubs {
         direct: tt_stub_direct as *const () as u64,
         indirect: tt_stub_indirect as *const () as u64,
-        flush: tt_stub_flush as *const () as u64,
-        flush_back: tt_stub_flush_back as *const () as u64,
         access: tt_stub_access as *const () as u64,
         repeat: tt_stub_repeat as *const () as u64,
         syscall: tt_stub_syscall as *const () as u64,
@@ -194,45 +189,6 @@ assembly!(
     APP_RSP = const APP_RSP,
     TARGET = const TARGET,
     DELIVER = const DELIVER,
-);
-
-// A packed counter has carried (types::packed): unpacks it. %rax = where to go on, its own value is in
-// gs:FAR_SPILL, the offset of the half word in gs:CARRIED; flags are free.
-assembly!(
-    ".macro TT_FLUSH name, op",
-    ".globl \\name",
-    ".hidden \\name",
-    "\\name:",
-    "mov gs:[{RESUME}], rax",
-    "mov gs:[{SAVED_RCX}], rcx",
-    "mov rcx, gs:[{CARRIED}]",
-    "mov eax, gs:[rcx]",
-    "and eax, {STORES_MASK}",
-    "\\op gs:[{STORES}], rax",
-    "mov eax, gs:[rcx]",
-    "shr eax, {STORE_BITS}",
-    "and eax, {LOADS_MASK}",
-    "\\op gs:[{LOADS}], rax",
-    "and dword ptr gs:[rcx], {REST_MASK}",
-    "\\op qword ptr gs:[{INSTRUCTIONS}], {MANY}",
-    "mov rcx, gs:[{SAVED_RCX}]",
-    "mov rax, gs:[{FAR_SPILL}]",
-    "jmp tt_slow_leave",
-    ".endm",
-    "TT_FLUSH tt_stub_flush, add",
-    "TT_FLUSH tt_stub_flush_back, sub",
-    RESUME = const RESUME,
-    FAR_SPILL = const control::FAR_SPILL,
-    CARRIED = const control::CARRIED,
-    SAVED_RCX = const SAVED_RCX,
-    STORES = const control::STORES,
-    LOADS = const control::LOADS,
-    INSTRUCTIONS = const control::INSTRUCTIONS,
-    STORE_BITS = const packed::STORE_BITS,
-    STORES_MASK = const (1 << packed::STORE_BITS) - 1,
-    LOADS_MASK = const (1 << packed::LOAD_BITS) - 1,
-    REST_MASK = const -(1i64 << (packed::STORE_BITS + packed::LOAD_BITS)),
-    MANY = const packed::INSTRUCTIONS,
 );
 
 // Slow paths: general registers only, so only the caller-saved ones are kept; flags are not live.

@@ -7,6 +7,7 @@ use crate::lock::{Guard, SpinLock};
 use crate::session;
 use crate::shadow::{self, SLOTS};
 use crate::sys;
+use crate::tallies;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -390,6 +391,9 @@ impl Thread {
 
     /// The calling thread is about to exit.
     pub fn exit(&self) {
+        if self.slot.is_some() {
+            tallies::fold(self.shared());
+        }
         self.end();
         let mut registry = REGISTRY.lock();
         if let Some((bank, slot)) = self.slot {

@@ -4,8 +4,8 @@ use crate::cache::Trampolines;
 use crate::changing::SelfCheck;
 use crate::checks::{Check, Plan};
 use crate::control;
-use crate::counting::Flush;
 use crate::emit::Emitter;
+use crate::engine::Host;
 use crate::few::Few;
 use crate::heads::Head;
 use crate::indirect::Table;
@@ -107,7 +107,6 @@ pub(crate) struct Target {
 #[derive(Default)]
 pub(crate) struct Room {
     exits: Vec<Exit>,
-    flushes: Vec<Flush>,
     descriptors: Vec<(usize, usize)>,
     descriptor_bytes: Vec<u8>,
     descriptor_sites: Vec<(usize, u32, u64)>,
@@ -131,11 +130,10 @@ pub(crate) struct Body<'a> {
     pub spilled: [Option<usize>; 2],
     /// The flags are in gs:FLAGS.
     pub flags_parked: bool,
-    /// Number of the code site of an instruction.
-    pub site: &'a dyn Fn(u64) -> u32,
+    /// Numbers code sites and tallies.
+    pub host: &'a dyn Host,
     pub exits: Vec<Exit>,
     pub slow: Vec<Slow<'a>>,
-    pub flushes: Vec<Flush>,
     /// The instruction before which all of the block is counted.
     pub counted_at: usize,
     /// Descriptors of checks: offset of the rel32 that refers to one, and where its bytes begin.
@@ -166,13 +164,13 @@ impl<'a> Body<'a> {
         liveness: &'a BlockLiveness,
         plan: &'a Plan,
         target: Target,
-        site: &'a dyn Fn(u64) -> u32,
+        host: &'a dyn Host,
     ) -> Self {
         let room = target.room;
         Body {
             emitter,
             options: target.options,
-            site,
+            host,
             source,
             again,
             liveness,
@@ -184,7 +182,6 @@ impl<'a> Body<'a> {
             flags_parked: false,
             exits: room.exits,
             slow: Vec::new(),
-            flushes: room.flushes,
             counted_at: 0,
             descriptors: room.descriptors,
             descriptor_bytes: room.descriptor_bytes,
@@ -205,7 +202,6 @@ impl<'a> Body<'a> {
         }
         let room = Room {
             exits: emptied(self.exits),
-            flushes: emptied(self.flushes),
             descriptors: emptied(self.descriptors),
             descriptor_bytes: emptied(self.descriptor_bytes),
             descriptor_sites: emptied(self.descriptor_sites),
@@ -245,7 +241,7 @@ impl<'a> Body<'a> {
             self.emitter.mark(i.ip(), self.parked());
             if counted_at == Some(k) {
                 self.park_flags(k);
-                self.count_with_flags(self.counts_of_all(), i.ip(), false);
+                self.count_with_flags(self.counts_of_all(), false);
             }
             let count = rest.iter().take_while(|c| c.position == k).count();
             let (here, later) = rest.split_at(count);
@@ -312,7 +308,7 @@ impl<'a> Body<'a> {
 
     /// Tells the agent the code site at `pc`.
     pub fn emit_site(&mut self, pc: u64) {
-        let site = (self.site)(pc);
+        let site = self.host.site(pc);
         self.emitter.store_immediate(site as i32, control::SITE);
         self.emitter.note_site(site, pc);
     }

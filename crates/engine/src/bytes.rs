@@ -203,7 +203,7 @@ impl Body<'_> {
         self.emitter.instruction(&Instruction::with2(Code::Cmp_rm8_imm8, place(3), 0)?)?;
         let contended = self.emitter.open_branch(&JNE);
         let pc = self.source.instructions[position].ip();
-        let site = (self.site)(pc);
+        let site = self.host.site(pc);
         self.emitter.instruction(&Instruction::with2(Code::Mov_rm32_imm32, place(0), site)?)?;
         self.emitter.note_site(site, pc);
         Ok(contended)

@@ -28,10 +28,6 @@ pub struct Stubs {
     pub direct: u64,
     /// An indirect branch to a target without a pad: %rcx = target, %rcx and %r11 parked.
     pub indirect: u64,
-    /// A packed counter has carried: %rax = where to go on, %rax parked in gs:FAR_SPILL.
-    pub flush: u64,
-    /// The same for what is taken back.
-    pub flush_back: u64,
     /// A check failed: gs:ADDRESS, gs:DESCRIPTOR, gs:RESUME.
     pub access: u64,
     /// A repeated string instruction comes: gs:ADDRESS = descriptor, gs:SITE, gs:RESUME.
@@ -47,8 +43,6 @@ pub struct Stubs {
 pub struct Trampolines {
     pub direct: u64,
     pub indirect: u64,
-    pub flush: u64,
-    pub flush_back: u64,
     pub access: u64,
     pub repeat: u64,
     pub syscall: u64,
@@ -86,8 +80,6 @@ pub enum Position {
     DirectExit,
     /// Looking up an indirect target.
     Lookup,
-    /// On its way to have a packed counter unpacked; it goes on at the address in %rax.
-    Flush,
     /// On its way into a slow path; its state is that of gs:RESUME.
     SlowPath,
     /// On its way to a system call that ends at gs:RESUME.
@@ -174,8 +166,7 @@ impl Region {
         // Trampolines are laid out in the order of the struct's fields.
         Some(match address {
             a if a < t.indirect => Position::DirectExit,
-            a if a < t.flush => Position::Lookup,
-            a if a < t.access => Position::Flush,
+            a if a < t.access => Position::Lookup,
             a if a < t.syscall => Position::SlowPath,
             a if a < t.after_syscall => Position::Syscall,
             a if a < t.deliver => Position::SlowPath,
@@ -195,8 +186,6 @@ fn trampolines(base: u64, stubs: &Stubs, t: &mut Trampolines) -> Vec<u8> {
     t.indirect = at(&code);
     jump_far(&mut code, stubs.indirect);
     for (place, stub) in [
-        (&mut t.flush, stubs.flush),
-        (&mut t.flush_back, stubs.flush_back),
         (&mut t.access, stubs.access),
         (&mut t.repeat, stubs.repeat),
         (&mut t.syscall, stubs.syscall),

@@ -50,9 +50,8 @@ impl Engine {
         }
         let region = self.region_for(pc, host)?;
         let readable = |pc: u64| host.is_translatable(pc);
-        let site = |pc: u64| host.site(pc);
         // SAFETY: forwarded.
-        let block = unsafe { translate::translate(self, region, &source, &readable, &site) }?;
+        let block = unsafe { translate::translate(self, region, &source, &readable, host) }?;
         self.blocks.add_version(pc, &source.original, block);
         self.blocks.insert(pc, block);
         Some(block)

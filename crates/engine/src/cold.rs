@@ -54,7 +54,6 @@ impl Body<'_> {
         if let Some(check) = self.self_check.take() {
             links.push(self.emit_stale(&check, first_link + links.len()));
         }
-        self.emit_flushes();
         self.emitter.align(8);
         for (rel32, value) in &self.literals {
             self.fixups.push((*rel32, self.emitter.len() as i64));
@@ -101,14 +100,11 @@ impl Body<'_> {
             Live::ALL
         };
         if live.flags == 0 {
-            self.count_with_flags(counts, exit.target, back);
+            self.count_with_flags(counts, back);
         } else {
             self.emitter.store(RAX, control::SAVED_RAX);
             self.emitter.mark(exit.target, Parked { rax: true, ..Parked::NOTHING });
-            for (value, offset) in counts.changes() {
-                let change = if back { -value } else { value };
-                self.emitter.add_through(RAX, offset, change)?;
-            }
+            self.count_through(RAX, counts, back)?;
             self.emitter.load(RAX, control::SAVED_RAX);
             self.emitter.mark(exit.target, Parked::NOTHING);
         }

@@ -3,6 +3,8 @@
 //!
 //! `%gs` is free for this: glibc and the compilers never use it on x86-64 Linux.
 
+use types::tally;
+
 /// The page lies just below where %gs points; from there on upwards lie the thread's
 /// [grants](crate::grants).
 pub const PAGE: i32 = -4096;
@@ -87,17 +89,16 @@ pub const FRAME_MOVED: i32 = PAGE + 336;
 pub const TRAP_FLAG: i32 = PAGE + 344;
 pub const STEPPED_CALL: i32 = PAGE + 352;
 
-/// Loads executed.
+/// Loads executed that no tally counts.
 pub const LOADS: i32 = PAGE + 1024;
-/// Stores executed.
+/// Stores executed, the same.
 pub const STORES: i32 = PAGE + 1032;
-/// Instructions executed.
+/// Instructions executed, the same.
 pub const INSTRUCTIONS: i32 = PAGE + 1040;
-/// First of [`PACKED_WORDS`] words with what has been counted since, packed (low half), and what has been
-/// taken back (high half); see [`types::packed`]. Blocks use different ones, so that no addition waits
-/// for that of the block before.
-pub const PACKED: i32 = PAGE + 896;
-/// Number of packed words.
-pub const PACKED_WORDS: usize = 8;
-/// Offset of the packed half word that has carried.
-pub const CARRIED: i32 = PAGE + 296;
+/// First of the thread's tallies, which lie below its page; see [`types::tally`].
+const TALLIES: i32 = PAGE - 8 * tally::MOST as i32;
+
+/// The tally with that number.
+pub fn tally(number: u32) -> i32 {
+    TALLIES + 8 * number as i32
+}

@@ -1,38 +1,23 @@
 //! Emitting the counters: a block counts all that it executes in one place, and a side exit puts right
 //! what that makes of it.
 //!
-//! The place is where the flags are free first, or parked for a check. There, one addition to a packed word
-//! ([`types::packed`]) counts instructions, loads and stores together; every few hundred instructions it
-//! carries, and the agent unpacks it. Three additions instead cost a sixth of the time of code with
-//! small blocks. What is taken back is added up in the other half of the word, so that nothing borrows.
+//! The place is where the flags are free first, or parked for a check. There, one tally that stands for
+//! so many instructions, loads and stores ([`types::tally`]) is incremented, and where something is
+//! taken back, one is decremented. That is a third of what three additions cost in code with small
+//! blocks, and unlike a word that holds three sums it never overflows. The host numbers the tallies; what gets none is
+//! added to the thread's own counters.
+//!
+//! Neighbours: [`control`] says where tallies lie, [`moves`](crate::moves) notes which code uses which.
 
 use crate::body::{Body, Correction, Counts, Result};
-use crate::cache::Trampolines;
 use crate::checks::Check;
 use crate::control;
-use crate::recovery::Parked;
 use crate::regs::{self, RAX, RSP};
-use types::packed;
-
-/// A packed addition that may carry.
-#[derive(Clone, Copy)]
-pub(crate) struct Flush {
-    rel32: usize,
-    resume: usize,
-    pc: u64,
-    parked: Parked,
-    /// Offset of the half word.
-    field: i32,
-    /// Of what is taken back.
-    back: bool,
-}
+use types::tally::Meaning;
 
 impl Counts {
-    /// As a packed word, if it may be counted that way.
-    fn packed(self) -> Option<u32> {
-        let each = self.instructions;
-        let fits = self.loads <= each && self.stores <= each && each < packed::INSTRUCTIONS / 2;
-        fits.then(|| packed::word(each, self.loads, self.stores))
+    fn meaning(self) -> Option<Meaning> {
+        Meaning::new(self.instructions, self.loads, self.stores)
     }
 }
 
@@ -71,28 +56,42 @@ impl Body<'_> {
         dead.into_iter().chain(parked).min()
     }
 
-    /// Adds `counts`, or takes them `back`; changes flags.
-    pub fn count_with_flags(&mut self, counts: Counts, pc: u64, back: bool) {
-        let (Some(word), true) = (counts.packed(), self.options.pack) else {
-            for (value, offset) in counts.changes() {
-                self.emitter.add(offset, if back { -value } else { value });
-            }
-            return;
-        };
-        let field = self.packed_word() + if back { 4 } else { 0 };
-        self.emitter.bytes(&[0x65, 0x81, 0x04, 0x25]); // add dword gs:[field], word
-        self.emitter.bytes(&field.to_le_bytes());
-        self.emitter.bytes(&word.to_le_bytes());
-        let rel32 = self.emitter.open_branch(&[0x0f, 0x82]); // jc
-        let (resume, parked) = (self.emitter.len(), self.parked());
-        self.flushes.push(Flush { rel32, resume, pc, parked, field, back });
+    /// The tally for so much, and its number.
+    fn tally(&self, counts: Counts) -> Option<(Meaning, u32)> {
+        let meaning = counts.meaning().filter(|_| self.options.tallies)?;
+        Some((meaning, self.host.tally(meaning)?))
     }
 
-    /// Offset of the packed word that this block uses.
-    fn packed_word(&self) -> i32 {
-        let pc = self.source.pc;
-        let word = (pc >> 3 ^ pc >> 6) as usize % control::PACKED_WORDS;
-        control::PACKED + 8 * word as i32
+    /// Adds `counts`, or takes them `back`; changes flags.
+    pub fn count_with_flags(&mut self, counts: Counts, back: bool) {
+        if let Some((meaning, number)) = self.tally(counts) {
+            let operation = if back { 0x0c } else { 0x04 };
+            // inc or dec qword gs:[tally]
+            self.emitter.bytes(&[0x65, 0x48, 0xff, operation, 0x25]);
+            self.emitter.bytes(&control::tally(number).to_le_bytes());
+            self.emitter.note_tally(meaning);
+            return;
+        }
+        for (value, offset) in counts.changes() {
+            self.emitter.add(offset, if back { -value } else { value });
+        }
+    }
+
+    /// The same through a free register; leaves flags alone.
+    pub fn count_through(&mut self, register: usize, counts: Counts, back: bool) -> Result<()> {
+        if let Some((meaning, number)) = self.tally(counts) {
+            let at = control::tally(number);
+            self.emitter.load(register, at);
+            self.emitter.note_tally(meaning);
+            self.emitter.increase(register, if back { -1 } else { 1 })?;
+            self.emitter.store(register, at);
+            self.emitter.note_tally(meaning);
+            return Ok(());
+        }
+        for (value, offset) in counts.changes() {
+            self.emitter.add_through(register, offset, if back { -value } else { value })?;
+        }
+        Ok(())
     }
 
     /// Adds what the block counts at its entry, where flags are live.
@@ -103,26 +102,8 @@ impl Body<'_> {
         if free == 0 {
             self.spill(register, pc);
         }
-        for (value, offset) in self.counts_of_all().changes() {
-            self.emitter.add_through(register, offset, value)?;
-        }
+        self.count_through(register, self.counts_of_all(), false)?;
         self.release(pc);
         Ok(())
-    }
-
-    /// The cold part: the way to the agent when a word has carried. %rax tells where to go on.
-    pub fn emit_flushes(&mut self) {
-        for k in 0..self.flushes.len() {
-            let flush = self.flushes[k];
-            self.fixups.push((flush.rel32, self.emitter.len() as i64));
-            self.emitter.mark(flush.pc, flush.parked);
-            self.emitter.store(RAX, control::FAR_SPILL);
-            self.emitter.mark(flush.pc, Parked { far: RAX as u8, ..flush.parked });
-            self.emitter.store_immediate(flush.field, control::CARRIED);
-            let rel32 = self.emitter.open_branch(&[0x48, 0x8d, 0x05]); // lea rax, [rip + resume]
-            self.fixups.push((rel32, flush.resume as i64));
-            let Trampolines { flush: forth, flush_back, .. } = self.trampolines;
-            self.emitter.jump(if flush.back { flush_back } else { forth });
-        }
     }
 }

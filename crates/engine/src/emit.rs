@@ -17,6 +17,7 @@ use iced_x86::{
     Code, Encoder, EncodingKind, IcedError, Instruction, InstructionInfoFactory, MemoryOperand,
     Mnemonic, OpKind, Register,
 };
+use types::tally::Meaning;
 
 /// What most blocks need, bytes and recovery entries.
 const CODE_BYTES: usize = 4 << 10;
@@ -196,11 +197,16 @@ impl Emitter {
         value: i32,
     ) -> Result<(), IcedError> {
         self.load(register, offset);
-        let r = regs::full(register);
-        let sum = MemoryOperand::with_base_displ(r, value.into());
-        self.instruction(&Instruction::with2(Code::Lea_r64_m, r, sum)?)?;
+        self.increase(register, value)?;
         self.store(register, offset);
         Ok(())
+    }
+
+    /// `lea r64, [r64 + value]`
+    pub fn increase(&mut self, register: usize, value: i32) -> Result<(), IcedError> {
+        let r = regs::full(register);
+        let sum = MemoryOperand::with_base_displ(r, value.into());
+        self.instruction(&Instruction::with2(Code::Lea_r64_m, r, sum)?)
     }
 
     /// `jmp rel32` to a trampoline of the region, or another address that keeps its distance from it.
@@ -214,6 +220,11 @@ impl Emitter {
     /// The four bytes that were emitted last are the number of the code site at `pc`.
     pub fn note_site(&mut self, number: u32, pc: u64) {
         self.moves.note_site(self.code.len() - 4, number, pc);
+    }
+
+    /// The four bytes that were emitted last say where the tally with this meaning is.
+    pub fn note_tally(&mut self, meaning: Meaning) {
+        self.moves.note_tally(self.code.len() - 4, meaning);
     }
 
     /// An opcode followed by a rel32 of 0; returns the offset of the rel32.

@@ -14,6 +14,7 @@ use crate::stored::Kind;
 use crate::{control, superblock::Superblock, translate};
 use alloc::vec::Vec;
 use hashbrown::HashSet;
+use types::tally::Meaning;
 
 /// What the engine needs from its surroundings.
 pub trait Host {
@@ -48,6 +49,8 @@ pub trait Host {
     }
     /// A number for the code site at `pc`, by which slow paths know it; 0 = not numbered.
     fn site(&self, pc: u64) -> u32;
+    /// The number of the tally that has this meaning, below [`types::tally::MOST`]; `None` = it gets none.
+    fn tally(&self, meaning: Meaning) -> Option<u32>;
     /// Puts into `block`, which is empty, what [`Self::store`] was given in this or an earlier run for
     /// the same code of the same kind, in the same file, by an engine with the same options and
     /// processor. Nobody else can change what is there then. False if there is nothing.
@@ -233,9 +236,8 @@ impl Engine {
             // SAFETY: under the engine's lock.
             unsafe { self.return_flags(host.code_around(source.end - 1)) };
         }
-        let site = |pc: u64| host.site(pc);
         // SAFETY: as above.
-        let block = unsafe { translate::translate(self, region, &source, &readable, &site) }?;
+        let block = unsafe { translate::translate(self, region, &source, &readable, host) }?;
         if !self.record.is_empty() && self.may_store(pc) {
             host.store(pc, self.kind_at(pc), &self.record);
         }
@@ -290,11 +292,6 @@ impl Engine {
                 r.pc = r.general[1];
                 r.general[1] = slot(control::SAVED_RCX);
                 r.general[11] = slot(control::SAVED_R11);
-            }
-            Position::Flush => {
-                r.pc = r.general[0];
-                r.general[0] = slot(control::FAR_SPILL);
-                return self.recover(r, slot);
             }
             Position::SlowPath => {
                 r.pc = slot(control::RESUME);

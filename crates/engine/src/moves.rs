@@ -8,6 +8,7 @@
 //! Neighbours: [`emit`](crate::emit) and what is built on it notes, [`stored`](crate::stored) applies.
 
 use alloc::vec::Vec;
+use types::tally::Meaning;
 
 /// Where code may lie that is mapped at another address in another run. Below are programs linked to
 /// fixed addresses, whose constants may be addresses: those are only used again where they were.
@@ -31,11 +32,20 @@ pub(crate) enum Kind {
     Table,
     /// Four bytes: number of a code site; `argument` = distance of its instruction from the block's first.
     Site,
+    /// Four bytes: where a tally is; in a record, what it means.
+    Tally,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 6] =
-        [Kind::Relative, Kind::Absolute, Kind::Block, Kind::Trampoline, Kind::Table, Kind::Site];
+    pub const ALL: [Kind; 7] = [
+        Kind::Relative,
+        Kind::Absolute,
+        Kind::Block,
+        Kind::Trampoline,
+        Kind::Table,
+        Kind::Site,
+        Kind::Tally,
+    ];
 
     /// Bytes at the place.
     pub fn bytes(self) -> usize {
@@ -58,6 +68,8 @@ pub(crate) struct Moves {
     /// Address of the block's first instruction; 0 = nothing needs to be noted.
     pc: u64,
     pub places: Vec<Place>,
+    /// Tallies that are used: from the beginning of the block, and their meanings.
+    pub tallies: Vec<(usize, Meaning)>,
     /// Something in it cannot be moved.
     pub fixed: bool,
 }
@@ -65,7 +77,7 @@ pub(crate) struct Moves {
 impl Moves {
     /// Of a block at `pc`.
     pub fn of(pc: u64) -> Self {
-        Moves { pc, places: Vec::with_capacity(64), fixed: false }
+        Moves { pc, places: Vec::with_capacity(64), ..Moves::default() }
     }
 
     /// Nobody asks.
@@ -88,6 +100,14 @@ impl Moves {
         // What is far away is a constant of the program and not relative to it.
         if self.pc >= MOVABLE_FROM && address.wrapping_sub(self.pc).wrapping_add(NEAR) < 2 * NEAR {
             self.note(offset, kind);
+        }
+    }
+
+    /// Where the tally with this meaning is.
+    pub fn note_tally(&mut self, offset: usize, meaning: Meaning) {
+        if !self.fixed {
+            self.note(offset, Kind::Tally);
+            self.tallies.push((offset, meaning));
         }
     }
 

@@ -54,8 +54,8 @@ pub struct Options {
     pub park: bool,
     /// Version small loops.
     pub loops: bool,
-    /// Count instructions, loads and stores with one addition.
-    pub pack: bool,
+    /// Count instructions, loads and stores by tallies.
+    pub tallies: bool,
     /// Most instructions and conditional branches in a superblock.
     pub max_instructions: usize,
     pub max_branches: usize,
@@ -79,7 +79,7 @@ pub mod disable {
     pub const GROUP: u32 = 4;
     pub const HOIST: u32 = 8;
     pub const LOOPS: u32 = 16;
-    pub const PACK: u32 = 32;
+    pub const TALLIES: u32 = 32;
     pub const PARK: u32 = 1 << 8;
     /// Pretend that the processor lacks BMI2.
     pub const BMI2: u32 = 1 << 16;
@@ -101,7 +101,7 @@ impl Options {
             hoist: on(disable::HOIST) && !traces,
             loops: on(disable::LOOPS) && !traces && mode != Mode::Translate,
             park: on(disable::PARK),
-            pack: on(disable::PACK),
+            tallies: on(disable::TALLIES),
             max_instructions: 96,
             max_branches: 4,
             most_bytes: MOST_BYTES,

@@ -238,7 +238,7 @@ impl<'a> Body<'a> {
         }
         let failures = self.emit_bytes_question(slow)?;
         self.lead_here(&failures);
-        let site = |position: usize| (self.site)(self.source.instructions[position].ip());
+        let site = |position: usize| self.host.site(self.source.instructions[position].ip());
         let members = &slow.check.members;
         let begin = self.descriptor_bytes.len();
         let data = &mut self.descriptor_bytes;

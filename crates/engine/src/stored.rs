@@ -22,6 +22,7 @@
 use crate::blocks::{Block, NO_LINK};
 use crate::checks::Plan;
 use crate::cold::Finished;
+use crate::control;
 use crate::engine::{Engine, Host};
 use crate::entries::Entries;
 use crate::indirect;
@@ -30,6 +31,7 @@ use crate::moves::{self, MOVABLE_FROM, Place as Moved};
 use crate::options::Options;
 use crate::superblock::Superblock;
 use alloc::vec::Vec;
+use types::tally::Meaning;
 
 /// Code is mapped in steps of so many bytes (log2).
 const PAGE_SHIFT: u32 = 12;
@@ -69,7 +71,7 @@ fn of_processor(options: &Options, rotates: bool) -> u64 {
         hoist,
         park,
         loops,
-        pack,
+        tallies,
         max_instructions,
         max_branches,
         unroll,
@@ -78,7 +80,7 @@ fn of_processor(options: &Options, rotates: bool) -> u64 {
         stores: _,
         thread_start_hook: _,
     } = *options;
-    let flags = [bmi2, liveness, merge, group, hoist, park, loops, pack, rotates];
+    let flags = [bmi2, liveness, merge, group, hoist, park, loops, tallies, rotates];
     let flags = flags.iter().fold(1, |all, flag| all << 1 | u64::from(*flag));
     let numbers = [mode as usize, block_shift as usize, max_instructions, max_branches, unroll];
     numbers
@@ -344,6 +346,7 @@ impl Engine {
                 }
                 moves::Kind::Table => self.table.base() as u32,
                 moves::Kind::Site => host.site(pc + u64::from(argument)),
+                moves::Kind::Tally => control::tally(host.tally(Meaning::from_bits(old))?) as u32,
                 moves::Kind::Absolute => {
                     let address = u64::from_le_bytes((*bytes).try_into().ok()?);
                     bytes.copy_from_slice(&address.wrapping_add_signed(distance).to_le_bytes());
@@ -414,7 +417,11 @@ fn record(
     for i in &source.instructions {
         out.extend_from_slice(source.bytes_of(i));
     }
+    let start = out.len();
     out.extend_from_slice(code);
+    for (at, meaning) in &moves.tallies {
+        out[start + at..][..4].copy_from_slice(&meaning.bits().to_le_bytes());
+    }
     out.extend_from_slice(entries.bytes());
     Some(())
 }
@@ -472,7 +479,7 @@ mod tests {
         all.push(of(&Options::new(Mode::Detail, 7, 0)));
         use disable::*;
         all.push(of(&Options { bmi2: !base.bmi2, ..base }));
-        for bit in [LIVENESS, MERGE, GROUP, HOIST, LOOPS, PACK, PARK] {
+        for bit in [LIVENESS, MERGE, GROUP, HOIST, LOOPS, TALLIES, PARK] {
             all.push(of(&Options::new(Mode::Detail, 6, bit)));
         }
         all.push(of(&Options { max_branches: 3, ..base }));

@@ -11,7 +11,7 @@ use crate::blocks::Block;
 use crate::body::{Body, Target};
 use crate::checks;
 use crate::emit::Emitter;
-use crate::engine::Engine;
+use crate::engine::{Engine, Host};
 use crate::entries::Entries;
 use crate::liveness::{self, BlockLiveness, Live, Scanner};
 use crate::loops::{self, HeadTests};
@@ -26,25 +26,24 @@ pub const SYSCALL_BYTES: u64 = 2;
 /// Translates `source` into region `region`; `None` if something in it cannot be encoded.
 ///
 /// # Safety
-/// The engine's lock is held, the region has room, and code that `readable` admits may be read. `site` numbers code
-/// sites.
+/// The engine's lock is held, the region has room, and code that `readable` admits may be read.
 pub(crate) unsafe fn translate(
     engine: &mut Engine,
     region: usize,
     source: &Superblock,
     readable: &dyn Fn(u64) -> bool,
-    site: &dyn Fn(u64) -> u32,
+    host: &dyn Host,
 ) -> Option<Block> {
     // SAFETY: forwarded.
     unsafe {
-        let plain = emit_block(engine, region, source, None, (readable, site))?;
+        let plain = emit_block(engine, region, source, None, (readable, host))?;
         if !(source.is_loop && engine.options.loops) {
             return Some(plain);
         }
         let again = Loop { body: source.instructions.len(), plain: plain.entry };
         for times in [engine.options.unroll, engine.options.unroll / 2] {
             let unrolled = source.unrolled(times);
-            let surroundings = (readable, site);
+            let surroundings = (readable, host);
             if let Some(versioned) =
                 emit_block(engine, region, &unrolled, Some(again), surroundings)
             {
@@ -70,7 +69,7 @@ unsafe fn emit_block(
     region: usize,
     source: &Superblock,
     again: Option<Loop>,
-    (readable, site): (&dyn Fn(u64) -> bool, &dyn Fn(u64) -> u32),
+    (readable, host): (&dyn Fn(u64) -> bool, &dyn Host),
 ) -> Option<Block> {
     // SAFETY: forwarded.
     let liveness = unsafe { analyse(engine, source, again, readable) };
@@ -106,7 +105,7 @@ unsafe fn emit_block(
     if stored::is_wanted(&options, source) && again.is_none() {
         emitter.moves = Moves::of(source.pc);
     }
-    let mut body = Body::new(emitter, source, again, &liveness, &plan, target, site);
+    let mut body = Body::new(emitter, source, again, &liveness, &plan, target, host);
     let entry = body.emit(&head, &checks).ok()?;
     let finished =
         body.finish(entry, &mut engine.scanner, readable, engine.blocks.next_link()).ok()?;

@@ -320,7 +320,7 @@ fn random_blocks_behave_as_natively() {
 
 #[test]
 fn every_optimisation_can_be_switched_off() {
-    for disable in [1, 2, 4, 8, 16, 31, disable::PACK, disable::PARK, disable::BMI2] {
+    for disable in [1, 2, 4, 8, 16, 31, disable::TALLIES, disable::PARK, disable::BMI2] {
         compare(Mode::Matrix, disable, 60, 24);
         compare(Mode::Detail, disable, 60, 24);
     }

@@ -10,6 +10,7 @@ use engine::superblock::Superblock;
 use engine::{Engine, Host, Mode, Options};
 use iced_x86::FlowControl;
 use std::collections::{HashMap, HashSet};
+use types::tally::{self, Meaning};
 
 /// Most blocks that are compared.
 const MOST_BLOCKS: usize = 6000;
@@ -47,6 +48,11 @@ impl Host for Place {
 
     fn site(&self, pc: u64) -> u32 {
         (pc - self.code.start) as u32 + self.salt
+    }
+
+    /// Other numbers at each place.
+    fn tally(&self, meaning: Meaning) -> Option<u32> {
+        Some((meaning.bits() + self.salt) % tally::MOST as u32)
     }
 
     fn stored(&mut self, pc: u64, kind: Kind, block: &mut Vec<u8>) -> bool {

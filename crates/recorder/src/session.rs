@@ -7,12 +7,14 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 use std::{io, mem};
 use types::ThreadId;
+use types::tally::{self, Meaning};
 use wire::detail::CHUNK_BYTES;
-use wire::session::{self, Header, Module, ThreadPage, mode};
+use wire::session::{self, Header, Module, ThreadArea, ThreadPage, mode};
 
 /// Settings of a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,11 +165,17 @@ impl Session {
         self.memory.map(u64::from(segment) * session::SEGMENT_BYTES, 1)
     }
 
-    /// The pages of all threads that process `segment` may have. Reading one that nobody has written
-    /// takes memory.
-    pub fn pages_of(&self, segment: u32) -> Result<Mapping<'_, ThreadPage>, RecorderError> {
+    /// What all threads that process `segment` may have of it. Reading what nobody has written takes
+    /// memory.
+    pub fn areas_of(&self, segment: u32) -> Result<Mapping<'_, ThreadArea>, RecorderError> {
         let start = u64::from(segment) * session::SEGMENT_BYTES;
         self.memory.map(start + session::THREADS_OFFSET, session::MAX_THREADS)
+    }
+
+    /// What the tallies of process `segment` mean.
+    pub fn meanings_of(&self, segment: u32) -> Result<Mapping<'_, AtomicU32>, RecorderError> {
+        let start = u64::from(segment) * session::SEGMENT_BYTES;
+        self.memory.map(start + session::MEANINGS_OFFSET, tally::MOST)
     }
 
     /// Number of the segment.
@@ -182,12 +190,39 @@ impl Session {
 
     /// The first `count` threads.
     pub fn threads(&self, count: usize) -> Result<Vec<RawThread>, RecorderError> {
+        let meanings = self.meanings()?;
         (0..count.min(session::MAX_THREADS))
             .map(|id| {
                 // SAFETY: ThreadPage is plain data, valid for every bit pattern.
-                unsafe { self.read::<ThreadPage>(session::thread_offset(id)) }.map(raw_thread)
+                let page = unsafe { self.read::<ThreadPage>(session::thread_offset(id)) }?;
+                let tallied = self.tallied(id, &meanings)?;
+                Ok(raw_thread(&page, page.executed(|| tallied)))
             })
             .collect()
+    }
+
+    /// What the tallies mean that are in use.
+    fn meanings(&self) -> Result<Vec<Meaning>, RecorderError> {
+        let used = self.header()?.records()[0].tallies.load(Relaxed);
+        (0..(used as usize).min(tally::MOST))
+            .map(|number| {
+                // SAFETY: a number.
+                let bits =
+                    unsafe { self.read::<u32>(session::MEANINGS_OFFSET + 4 * number as u64) };
+                bits.map(Meaning::from_bits)
+            })
+            .collect()
+    }
+
+    /// Sum of the tallies of thread `id`.
+    fn tallied(&self, id: usize, meanings: &[Meaning]) -> Result<[u64; 3], RecorderError> {
+        let (start, bytes) = (self.at(session::tallies_offset(id)), 8 * meanings.len() as u64);
+        let mut used = Vec::new();
+        for_each_counter(self.memory.file(), start, bytes, |number, times| {
+            used.push((meanings[number], times));
+        })
+        .map_err(RecorderError::ReadBack)?;
+        Ok(tally::sum(used.into_iter()))
     }
 
     /// The first `count` modules.
@@ -320,9 +355,8 @@ fn seek(file: &File, from: u64, whence: i32) -> io::Result<Option<u64>> {
     if error.raw_os_error() == Some(libc::ENXIO) { Ok(None) } else { Err(error) }
 }
 
-fn raw_thread(page: ThreadPage) -> RawThread {
+fn raw_thread(page: &ThreadPage, [instructions, loads, stores]: [u64; 3]) -> RawThread {
     let parent = page.parent.load(Relaxed);
-    let [instructions, loads, stores] = page.executed();
     RawThread {
         instructions,
         loads,
@@ -431,19 +465,27 @@ mod tests {
     fn threads_and_modules_are_read_field_by_field() {
         let session = session();
         {
-            let pages = session.memory.map::<ThreadPage>(session::thread_offset(0), 2).unwrap();
-            let page = &pages.records()[1];
+            let areas = session.areas_of(0).unwrap();
+            let page = &areas.records()[1].page;
             page.parent.store(0, Relaxed);
             page.tid.store(77, Relaxed);
             page.loads.store(5, Relaxed);
             page.start_routine.store(0x1234, Relaxed);
-            pages.records()[0].parent.store(u32::MAX, Relaxed);
+            areas.records()[0].page.parent.store(u32::MAX, Relaxed);
+            session.header().unwrap().records()[0].tallies.store(2, Relaxed);
+            let meanings = session.meanings_of(0).unwrap();
+            let meaning = Meaning::new(9, 4, 1).unwrap();
+            meanings.records()[1].store(meaning.bits(), Relaxed);
+            areas.records()[1].tallies[1].store(10, Relaxed);
+            // It has no meaning yet.
+            areas.records()[1].tallies[2].store(10, Relaxed);
         }
         let name = session::thread_offset(1) + mem::offset_of!(ThreadPage, name) as u64;
         session.memory.file().write_all_at(b"worker", name).unwrap();
         let threads = session.threads(2).unwrap();
         assert_eq!((threads[0].parent, threads[1].parent), (None, Some(ThreadId(0))));
-        assert_eq!((threads[1].tid, threads[1].loads), (77, 5));
+        assert_eq!((threads[1].tid, threads[1].loads, threads[1].stores), (77, 45, 10));
+        assert_eq!((threads[0].instructions, threads[1].instructions), (0, 90));
         assert_eq!((threads[1].start_routine, threads[1].name.as_str()), (0x1234, "worker"));
         write(&session, session::MODULES_OFFSET + 512, 0x1000);
         let path = session::MODULES_OFFSET + 512 + mem::offset_of!(Module, path) as u64;

@@ -15,11 +15,12 @@ use crate::memory::Mapping;
 use crate::regions::Regions;
 use crate::session::Session;
 use crate::timeline::{Executed, Sample, Timeline, join_samples};
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
 use std::time::{Duration, Instant};
-use wire::session::{Header, MAX_SEGMENTS, MAX_THREADS, ThreadPage, life, state};
+use types::tally::{self, Meaning};
+use wire::session::{Header, MAX_SEGMENTS, MAX_THREADS, ThreadArea, life, state};
 
 /// How long to rest while the program has not begun: short at first, as most begin at once.
 const SHORT_REST: Duration = Duration::from_micros(500);
@@ -220,12 +221,25 @@ struct Process<'a> {
 /// What a process writes.
 struct Shared<'a> {
     header: Mapping<'a, Header>,
-    pages: Mapping<'a, ThreadPage>,
+    areas: Mapping<'a, ThreadArea>,
+    meanings: Mapping<'a, AtomicU32>,
 }
 
 impl Shared<'_> {
     fn header(&self) -> &Header {
         &self.header.records()[0]
+    }
+
+    /// Sums up a thread's tallies, as many as there are now.
+    fn tallied(&self) -> impl Fn(&ThreadArea) -> [u64; 3] {
+        let used = (self.header().tallies.load(Acquire) as usize).min(tally::MOST);
+        let meanings = &self.meanings.records()[..used];
+        let meanings: Vec<_> =
+            meanings.iter().map(|bits| Meaning::from_bits(bits.load(Relaxed))).collect();
+        move |area: &ThreadArea| {
+            let times = area.tallies.iter().map(|times| times.load(Relaxed));
+            tally::sum(meanings.iter().copied().zip(times))
+        }
     }
 
     /// `/proc/PID/maps`; `None` when the process is gone.
@@ -239,9 +253,10 @@ impl Shared<'_> {
 
 impl<'a> Process<'a> {
     fn open(session: &'a Session, segment: u32) -> Result<Self, RecorderError> {
-        let (header, pages) = (session.header_of(segment)?, session.pages_of(segment)?);
+        let (header, areas) = (session.header_of(segment)?, session.areas_of(segment)?);
+        let meanings = session.meanings_of(segment)?;
         Ok(Self {
-            shared: Some(Shared { header, pages }),
+            shared: Some(Shared { header, areas, meanings }),
             execs: 0,
             live: Vec::new(),
             known: 0,
@@ -268,15 +283,16 @@ impl<'a> Process<'a> {
             self.last.resize(threads, Executed::default());
             self.known = threads;
         }
-        let pages = shared.pages.records();
+        let (areas, tallied) = (shared.areas.records(), shared.tallied());
         let (last, samples) = (&mut self.last, &mut self.seen.samples);
         self.live.retain(|&thread| {
-            let page = &pages[thread as usize];
+            let area = &areas[thread as usize];
+            let page = &area.page;
             // Before the counters: what a thread has executed when it has ended is final.
             let life = page.life.load(Acquire);
             let last = &mut last[thread as usize];
             // A reading may be a little too high or low; time does not run backwards.
-            let read = page.executed();
+            let read = page.executed(|| tallied(area));
             let now: Executed = std::array::from_fn(|i| read[i].max(last[i]));
             if now != *last {
                 let executed = std::array::from_fn(|i| now[i].wrapping_sub(last[i]));

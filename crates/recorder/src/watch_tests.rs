@@ -50,8 +50,8 @@ fn nothing_is_seen_of_a_program_that_never_begins() {
 #[test]
 fn what_threads_execute_is_noted_slice_by_slice() {
     let seen = watched(Duration::from_millis(2), |session| {
-        let pages = session.pages_of(0).unwrap();
-        let pages = &pages.records()[..2];
+        let areas = session.areas_of(0).unwrap();
+        let pages = areas.records()[..2].iter().map(|area| &area.page).collect::<Vec<_>>();
         pages[0].life.store(life::ALIVE, Relaxed);
         pages[1].life.store(life::ALIVE, Relaxed);
         begin(session, 0);
@@ -97,8 +97,8 @@ fn all_processes_have_the_same_slices() {
 #[test]
 fn a_new_program_in_a_process_starts_anew() {
     let seen = watched(Duration::from_millis(1), |session| {
-        let pages = session.pages_of(0).unwrap();
-        let pages = &pages.records()[..2];
+        let areas = session.areas_of(0).unwrap();
+        let pages = areas.records()[..2].iter().map(|area| &area.page).collect::<Vec<_>>();
         pages[0].stores.store(1000, Relaxed);
         begin(session, 0);
         wait_until_noted(session);

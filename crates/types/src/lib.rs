@@ -7,7 +7,7 @@ extern crate alloc;
 
 mod comm;
 mod cpuset;
-pub mod packed;
+pub mod tally;
 mod thread;
 
 pub use comm::{CommKind, CommMatrix, Sharing};

@@ -6,7 +6,8 @@
 //! | --- | --- |
 //! | 0 | [`Header`], one page |
 //! | [`MODULES_OFFSET`] | [`MAX_MODULES`] × [`Module`] |
-//! | [`THREADS_OFFSET`] | [`MAX_THREADS`] × [`ThreadPage`], one page each, index = logical thread id |
+//! | [`MEANINGS_OFFSET`] | [`tally::MOST`] × u32: what one of each tally means, index = number of the tally |
+//! | [`THREADS_OFFSET`] | [`MAX_THREADS`] × [`ThreadArea`], index = logical thread id |
 //! | [`SITES_OFFSET`] | [`MAX_SITES`] × u64: program address of each code site, index = site |
 //! | [`TRACE_OFFSET`] | [`trace::RECORDS`](crate::trace::RECORDS) × [`Access`](crate::trace::Access), the reference's ring |
 //! | [`POOL_OFFSET`] | [`MAX_CHUNKS`] × [`Chunk`](crate::detail::Chunk): cells and events |
@@ -19,13 +20,15 @@
 //! Untouched pages take no memory; readers must look for data with `SEEK_DATA`, because reading a hole
 //! through a mapping would allocate it.
 
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
+use types::tally;
 
 /// First eight bytes of a session.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// Changes with every change of this layout. 1: first version;
-/// 2: segments, modes, sites, cells and events by time slice, trace.
-pub const VERSION: u32 = 3;
+/// 2: segments, modes, sites, cells and events by time slice, trace; 3: store of translated code;
+/// 4: tallies.
+pub const VERSION: u32 = 4;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 
@@ -38,12 +41,13 @@ pub const MAX_MODULES: usize = 4096;
 pub const MAX_THREADS: usize = 65_534;
 
 pub const MODULES_OFFSET: u64 = PAGE;
-pub const THREADS_OFFSET: u64 = MODULES_OFFSET + (MAX_MODULES * size_of::<Module>()) as u64;
+pub const MEANINGS_OFFSET: u64 = MODULES_OFFSET + (MAX_MODULES * size_of::<Module>()) as u64;
+pub const THREADS_OFFSET: u64 = MEANINGS_OFFSET + tally::MOST as u64 * 4;
 /// Most code sites; site 0 means unknown.
 pub const MAX_SITES: usize = 1 << 24;
 /// Most chunks of cells and events in a session.
 pub const MAX_CHUNKS: usize = 1 << 26;
-pub const SITES_OFFSET: u64 = THREADS_OFFSET + MAX_THREADS as u64 * PAGE;
+pub const SITES_OFFSET: u64 = THREADS_OFFSET + MAX_THREADS as u64 * AREA_BYTES;
 pub const TRACE_OFFSET: u64 = SITES_OFFSET + MAX_SITES as u64 * 8;
 pub const POOL_OFFSET: u64 = TRACE_OFFSET + crate::trace::BYTES;
 /// Distance of the sessions of two processes in the file.
@@ -61,9 +65,19 @@ pub const CODE_OFFSET: u64 = POOL_OFFSET + MAX_CHUNKS as u64 * crate::detail::CH
 /// Most bytes of it. What a process translates beyond is not kept.
 pub const CODE_BYTES: u64 = 64 << 20;
 
+/// Bytes of what a thread has in a session.
+pub const AREA_BYTES: u64 = size_of::<ThreadArea>() as u64;
+/// Bytes of its tallies, which come first.
+pub const TALLIES_BYTES: u64 = AREA_BYTES - PAGE;
+
+/// Offset of the tallies of `thread`.
+pub const fn tallies_offset(thread: usize) -> u64 {
+    THREADS_OFFSET + thread as u64 * AREA_BYTES
+}
+
 /// Offset of the page of `thread`.
 pub const fn thread_offset(thread: usize) -> u64 {
-    THREADS_OFFSET + thread as u64 * PAGE
+    tallies_offset(thread) + TALLIES_BYTES
 }
 
 /// What is counted, in [`Header::mode`].
@@ -165,6 +179,8 @@ pub struct Header {
     pub threads: AtomicU32,
     /// Modules described so far.
     pub modules: AtomicU32,
+    /// Tallies that have a meaning so far.
+    pub tallies: AtomicU32,
     /// CLOCK_MONOTONIC when the agent took over, ns.
     pub started_ns: AtomicI64,
 
@@ -311,23 +327,50 @@ pub mod life {
     pub const DETACHED: u32 = 3;
 }
 
-/// Words of [`ThreadPage::control`] with what has been counted since the page's sums were brought up to
-/// date (low half) and what of it was taken back (high half); see [`types::packed`].
-pub const PACKED: core::ops::Range<usize> = 112..120;
+/// What a thread has in a session: its tallies, numbered as the meanings, and its page.
+#[repr(C, align(4096))]
+pub struct ThreadArea {
+    /// How often code with each meaning has run; see [`tally`].
+    pub tallies: [AtomicU64; tally::MOST],
+    pub page: ThreadPage,
+}
+
+/// How often a reader begins anew whose thread is leaving: it leaves once.
+const ATTEMPTS: usize = 4;
 
 impl ThreadPage {
-    /// Instructions, loads and stores so far. While the thread runs they may be off by what one packed
-    /// word holds.
-    pub fn executed(&self) -> [u64; 3] {
-        use core::sync::atomic::Ordering::Relaxed;
-        use types::packed;
-        let mut sums = [&self.instructions, &self.loads, &self.stores].map(|n| n.load(Relaxed));
-        for word in &self.control[PACKED] {
-            let word = word.load(Relaxed);
-            let (more, less) = (packed::parts(word as u32), packed::parts((word >> 32) as u32));
-            sums = [0, 1, 2].map(|k| (sums[k] + more[k]).wrapping_sub(less[k]));
+    /// Instructions, loads and stores so far; `tallied` sums the thread's tallies up. While the thread
+    /// runs, what it executes meanwhile may be counted in part.
+    pub fn executed(&self, tallied: impl Fn() -> [u64; 3]) -> [u64; 3] {
+        let read = |of: [&AtomicU64; 3]| of.map(|n| n.load(Ordering::Relaxed));
+        let mut sums = [0; 3];
+        for _ in 0..ATTEMPTS {
+            let folds = self.folds.load(Ordering::Acquire);
+            if folds % 2 == 1 {
+                return read(self.folded.each_ref());
+            }
+            let (own, more) = (read([&self.instructions, &self.loads, &self.stores]), tallied());
+            sums = [0, 1, 2].map(|k| u64::wrapping_add(own[k], more[k]));
+            fence(Ordering::Acquire);
+            if self.folds.load(Ordering::Relaxed) == folds {
+                break;
+            }
         }
         sums
+    }
+
+    /// Adds the tallies up, which `clear` then clears. Whenever the thread is killed or looked at, its
+    /// counts are whole.
+    pub fn fold(&self, tallied: impl Fn() -> [u64; 3], clear: impl FnOnce()) {
+        let sums = self.executed(tallied);
+        let next = (self.folds.load(Ordering::Relaxed) | 1) + 1;
+        self.folded.iter().zip(sums).for_each(|(to, sum)| to.store(sum, Ordering::Relaxed));
+        self.folds.store(next - 1, Ordering::Release);
+        clear();
+        for (to, sum) in [&self.instructions, &self.loads, &self.stores].into_iter().zip(sums) {
+            to.store(sum, Ordering::Relaxed);
+        }
+        self.folds.store(next, Ordering::Release);
     }
 }
 
@@ -337,10 +380,10 @@ impl ThreadPage {
 pub struct ThreadPage {
     /// Private to the agent: spill slots and state of translated code.
     pub control: [AtomicU64; 128],
-    /// Loads and stores executed, by instruction operand.
+    /// Loads and stores executed, by instruction operand, that no tally counts.
     pub loads: AtomicU64,
     pub stores: AtomicU64,
-    /// Instructions executed; a repeated string instruction counts once.
+    /// The same of instructions; a repeated string instruction counts once.
     pub instructions: AtomicU64,
     /// Kernel thread id.
     pub tid: AtomicU32,
@@ -359,9 +402,15 @@ pub struct ThreadPage {
     pub stack: AtomicU64,
     /// %fs base with which it was created: end of its static thread-local data; 0 when unknown.
     pub thread_pointer: AtomicU64,
+    /// Instructions, loads and stores of a thread that exits, while its tallies are added up: while
+    /// [`Self::folds`] is odd, they are all that it has executed.
+    pub folded: [AtomicU64; 3],
+    pub folds: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Header>() as u64 == PAGE);
 const _: () = assert!(SESSION_BYTES <= SEGMENT_BYTES);
 const _: () = assert!(size_of::<ThreadPage>() as u64 == PAGE);
+const _: () = assert!(TALLIES_BYTES == tally::MOST as u64 * 8);
+const _: () = assert!(THREADS_OFFSET.is_multiple_of(PAGE));
 const _: () = assert!(size_of::<Module>() == 512);

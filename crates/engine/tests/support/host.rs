@@ -2,8 +2,11 @@
 
 use engine::Host;
 use std::cell::RefCell;
+use types::tally::{self, Meaning};
 
 thread_local! {
+    /// What tallies mean, by their numbers; they stay the same from run to run.
+    pub static MEANINGS: RefCell<Vec<Meaning>> = const { RefCell::new(Vec::new()) };
     /// Memory of the cache and its length, to be unmapped after the run.
     pub static REGIONS: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
 }
@@ -67,5 +70,16 @@ impl Host for TestHost {
 
     fn site(&self, pc: u64) -> u32 {
         (pc - self.code.start) as u32
+    }
+
+    fn tally(&self, meaning: Meaning) -> Option<u32> {
+        MEANINGS.with(|meanings| {
+            let mut meanings = meanings.borrow_mut();
+            let known = meanings.iter().position(|m| *m == meaning).unwrap_or(meanings.len());
+            if known == meanings.len() && known < tally::MOST {
+                meanings.push(meaning);
+            }
+            (known < meanings.len()).then_some(known as u32)
+        })
     }
 }

@@ -4,7 +4,7 @@
 //! `table+…`, and the trampolines by what they are
 //! for. What is not reached by the block's own flow (descriptors, return addresses) is shown as bytes.
 
-use super::host::{REGIONS, TestHost};
+use super::host::{MEANINGS, REGIONS, TestHost};
 use super::{CODE_BYTES, Machine};
 use engine::cache::Stubs;
 use engine::{Engine, Host, Mode, Options, Resolved, control};
@@ -15,11 +15,9 @@ use iced_x86::{
 use std::collections::BTreeMap;
 
 /// Where the agent's entry points would be: addresses by which trampolines are recognised.
-const STUBS: [(&str, u64); 8] = [
+const STUBS: [(&str, u64); 6] = [
     ("direct", 0x1111_1111_1111),
     ("indirect", 0x2222_2222_2222),
-    ("flush", 0x7777_7777_7777),
-    ("flush_back", 0x0888_8888_8888),
     ("access", 0x3333_3333_3333),
     ("repeat", 0x4444_4444_4444),
     ("syscall", 0x5555_5555_5555),
@@ -85,10 +83,8 @@ impl SymbolResolver for Names {
 pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> String {
     machine.load(program);
     let options = Options::new(mode, 6, disable);
-    let [direct, indirect, flush, flush_back, access, repeat, syscall, after_syscall] =
-        STUBS.map(|stub| stub.1);
-    let stubs =
-        Stubs { direct, indirect, flush, flush_back, access, repeat, syscall, after_syscall };
+    let [direct, indirect, access, repeat, syscall, after_syscall] = STUBS.map(|stub| stub.1);
+    let stubs = Stubs { direct, indirect, access, repeat, syscall, after_syscall };
     let mut engine = Engine::new(options, stubs, machine.tables);
     let mut host: Box<dyn Host> = Box::new(TestHost {
         code: machine.code..machine.code + CODE_BYTES as u64,
@@ -175,7 +171,7 @@ fn text(names: &Names, entry: u64) -> String {
     text
 }
 
-/// Fields of the control block by their offset in its page.
+/// Fields of the control block by their offset in its page, tallies by what they mean.
 fn with_page_offset(step: &Instruction, line: String) -> String {
     let displacement = step.memory_displacement64() as i64;
     let is_field = step.memory_base() == Register::None && displacement < 0;
@@ -184,11 +180,19 @@ fn with_page_offset(step: &Instruction, line: String) -> String {
     }
     let start = line.find("gs:[").expect("the operand") + 4;
     let end = start + line[start..].find(']').expect("the operand's end");
-    let mut offset = format!("{:X}h", displacement - i64::from(control::PAGE));
-    if displacement - i64::from(control::PAGE) < 10 {
-        offset.pop();
-    }
-    format!("{}{offset}{}", &line[..start], &line[end..])
+    let offset = displacement - i64::from(control::PAGE);
+    let name = match offset {
+        ..0 => tally((displacement - i64::from(control::tally(0))) as usize / 8),
+        0..10 => offset.to_string(),
+        _ => format!("{offset:X}h"),
+    };
+    format!("{}{name}{}", &line[..start], &line[end..])
+}
+
+/// What a tally means: instructions, loads, stores.
+fn tally(number: usize) -> String {
+    let [instructions, loads, stores] = MEANINGS.with(|m| m.borrow()[number].parts());
+    format!("tally {instructions}i {loads}l {stores}s")
 }
 
 fn is_nop(reached: &BTreeMap<u64, Instruction>, at: u64) -> bool {

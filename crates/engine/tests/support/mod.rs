@@ -17,12 +17,13 @@ use engine::cache::Stubs;
 use engine::elements::MARK;
 use engine::indirect::{self, Tables};
 use engine::{Engine, Mode, Options, Resolved, control, grants};
-use host::{REGIONS, TestHost, map, map_between_guards};
+use host::{MEANINGS, REGIONS, TestHost, map, map_between_guards};
 use std::arch::global_asm;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use touched::{DESCRIPTOR_BYTES, Operand};
+use types::tally;
 
 /// Registers in the order in which `tt_test_run` loads and stores them, then flags.
 #[repr(C)]
@@ -118,6 +119,8 @@ const SITES: u64 = 2 << 44;
 const SHADOW_BYTES: usize = 3 << 44;
 /// Where the next machine's grants are asked for, away from its code.
 static GRANTS: AtomicU64 = AtomicU64::new(1 << 46);
+/// Tallies and control block.
+const BELOW: usize = 8 * tally::MOST + 4096;
 const CODE_BYTES: usize = 1 << 16;
 const TABLE_BYTES: usize = 8 << 20;
 const MASK: u64 = 1;
@@ -134,7 +137,7 @@ impl Machine {
         let count = TABLE_BYTES / indirect::BYTES as usize;
         let tables = Tables { base: low as i32, count };
         let hint = GRANTS.fetch_add(2 * grants::BYTES, Ordering::Relaxed);
-        let gs = map(hint, 4096 + grants::BYTES as usize, 0) + 4096;
+        let gs = map(hint, BELOW + grants::BYTES as usize, 0) + BELOW as u64;
         let [blocks, flushes, bytes] = [const { Cell::new(0) }; 3];
         let (flush_every, held) = (0, Held::Nothing);
         let changing = false;
@@ -171,8 +174,6 @@ impl Machine {
             Stubs {
                 direct: name(tt_test_direct),
                 indirect: name(tt_test_indirect),
-                flush: name(tt_test_flush),
-                flush_back: name(tt_test_flush_back),
                 access: name(tt_test_access),
                 repeat: name(tt_test_repeat),
                 syscall: 0,
@@ -183,17 +184,15 @@ impl Machine {
         // SAFETY: the program ends at `end`, which is not translated.
         unsafe { tt_test_run(&mut cpu, entry) };
         let running = self.end_of_run();
-        // Instructions carry out of the packed words; loads and stores of a program fit into them.
-        let parts = |shift: u32| -> [u64; 3] {
-            let words = (0..control::PACKED_WORDS as i32).map(|k| {
-                types::packed::parts((self.slot(control::PACKED + 8 * k) >> shift) as u32)
-            });
-            words.fold([0; 3], |sum, p| [0, 1, 2].map(|k| sum[k] + p[k]))
-        };
-        let (more, less) = (parts(0), parts(32));
-        // Packed words have instructions first.
-        let fields = [(control::LOADS, 1), (control::STORES, 2), (control::INSTRUCTIONS, 0)];
-        let counters = fields.map(|(offset, k)| self.slot(offset) + more[k] - less[k]);
+        let meanings = MEANINGS.with(|m| m.borrow().clone());
+        let times = (0..).map(|number| self.slot(control::tally(number)));
+        let [instructions, loads, stores] = tally::sum(meanings.into_iter().zip(times));
+        let counted = |offset, tallied: u64| tallied.wrapping_add(self.slot(offset));
+        let counters = [
+            counted(control::LOADS, loads),
+            counted(control::STORES, stores),
+            counted(control::INSTRUCTIONS, instructions),
+        ];
         Outcome { cpu, events: running.events, counters, written: running.taken }
     }
 
@@ -216,6 +215,8 @@ impl Machine {
         // SAFETY: the control block is ours.
         unsafe {
             std::ptr::write_bytes((self.gs - 4096) as *mut u8, 0, 4096);
+            let tallies = (self.gs - BELOW as u64) as *mut _;
+            libc::madvise(tallies, BELOW - 4096, libc::MADV_DONTNEED);
             libc::madvise(self.gs as *mut _, grants::BYTES as usize, libc::MADV_DONTNEED);
             for (offset, value) in [
                 (control::SELF, self.gs - 4096),
@@ -459,24 +460,12 @@ unsafe extern "C" {
     fn tt_test_direct();
     fn tt_test_indirect();
     fn tt_test_access();
-    fn tt_test_flush();
-    fn tt_test_flush_back();
     fn tt_test_repeat();
 }
 
 global_asm!(
     ".globl tt_test_run, tt_test_end, tt_test_direct, tt_test_indirect",
-    ".globl tt_test_access, tt_test_repeat, tt_test_flush, tt_test_flush_back",
-    "tt_test_flush:",
-    "mov gs:[{RESUME}], rax",
-    "add qword ptr gs:[{INSTRUCTIONS}], {CARRIED}",
-    "jmp 3f",
-    "tt_test_flush_back:",
-    "mov gs:[{RESUME}], rax",
-    "sub qword ptr gs:[{INSTRUCTIONS}], {CARRIED}",
-    "3:",
-    "mov rax, gs:[{FAR_SPILL}]",
-    "jmp gs:[{RESUME}]",
+    ".globl tt_test_access, tt_test_repeat",
     // tt_test_run(cpu, entry)
     "tt_test_run:",
     "push rbx; push rbp; push r12; push r13; push r14; push r15",
@@ -566,7 +555,4 @@ global_asm!(
     DESCRIPTOR = const control::DESCRIPTOR,
     TARGET = const control::TARGET,
     RESUME = const control::RESUME,
-    FAR_SPILL = const control::FAR_SPILL,
-    INSTRUCTIONS = const control::INSTRUCTIONS,
-    CARRIED = const types::packed::INSTRUCTIONS,
 );

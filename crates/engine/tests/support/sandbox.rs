@@ -245,8 +245,6 @@ pub(super) fn stubs() -> Stubs {
     Stubs {
         direct: name(tt_box_direct),
         indirect: name(tt_box_indirect),
-        flush: name(tt_box_flush),
-        flush_back: name(tt_box_flush),
         access: name(tt_box_access),
         repeat: name(tt_box_repeat),
         syscall: 0,
@@ -268,7 +266,6 @@ unsafe extern "C" {
     fn tt_box_direct();
     fn tt_box_indirect();
     fn tt_box_access();
-    fn tt_box_flush();
     fn tt_box_repeat();
     fn tt_box_last();
     /// 0, or the trap flag while code is stepped through.
@@ -276,7 +273,7 @@ unsafe extern "C" {
 }
 
 global_asm!(
-    ".globl tt_box_run, tt_box_end, tt_box_direct, tt_box_indirect, tt_box_access, tt_box_flush, tt_box_repeat",
+    ".globl tt_box_run, tt_box_end, tt_box_direct, tt_box_indirect, tt_box_access, tt_box_repeat",
     ".globl tt_box_last",
     // tt_box_run(state, entry)
     "tt_box_run:",
@@ -355,11 +352,6 @@ global_asm!(
     "mov gs:[{TARGET}], rax",
     "TT_BOX_RESTORE",
     "jmp gs:[{TARGET}]",
-    // What is counted does not matter here.
-    "tt_box_flush:",
-    "mov gs:[{RESUME}], rax",
-    "mov rax, gs:[{FAR_SPILL}]",
-    "jmp gs:[{RESUME}]",
     "tt_box_access:",
     "TT_BOX_SAVE",
     "mov rdi, gs:[{ADDRESS}]",
@@ -389,5 +381,4 @@ global_asm!(
     DESCRIPTOR = const control::DESCRIPTOR,
     TARGET = const control::TARGET,
     RESUME = const control::RESUME,
-    FAR_SPILL = const control::FAR_SPILL,
 );
