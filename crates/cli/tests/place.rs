@@ -261,3 +261,45 @@ fn there_is_nothing_to_tune_when_nothing_is_bound() {
     let said = threadtalk(&["tune", "--policy", "os", "--", "/bin/true"]).run().refusal();
     assert!(said.starts_with("--policy os binds no thread"), "{said}");
 }
+
+/// Two matrices, and one of them again: one plan, in which each application has its own threads.
+#[test]
+fn several_applications_are_placed_together_and_told_apart() {
+    let scratch = Scratch::new();
+    let write = |name: &str, text: &str| {
+        std::fs::write(scratch.join(name), text).unwrap();
+        scratch.join(name).to_str().unwrap().to_owned()
+    };
+    let (a, b) = (write("a.csv", PAIRS), write("b.csv", "0,7,0\n0,0,7\n0,0,0\n"));
+    let machine = ["--on", "pack:2 core:4 pu:2", "--costs", "180,50,10"];
+    let path = scratch.join("p.json").to_str().unwrap().to_owned();
+    let inputs = ["place", &a, &b, &b, "-o", &path];
+    let said = threadtalk(&inputs).args(machine).run().expect_code(0).stdout_text();
+    assert!(said.starts_with("10 threads of 3 applications on 2 packages"), "{said}");
+    for heading in ["application 0: a, 4 threads, ", "application 2: b-2, 3 threads, "] {
+        assert!(said.lines().any(|line| line.starts_with(heading)), "{said}");
+    }
+    let plan: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let apps = plan["apps"].as_array().unwrap();
+    let costs: f64 = apps.iter().map(|app| app["cost"].as_f64().unwrap()).sum();
+    assert_eq!(costs, plan["cost"].as_f64().unwrap());
+    let slots = apps.iter().flat_map(|app| app["slots"].as_array().unwrap());
+    let mut pus: Vec<u64> = slots.map(|slot| slot["pu_logical"].as_u64().unwrap()).collect();
+    pus.sort();
+    pus.dedup();
+    assert_eq!(pus.len(), 10, "ten threads on sixteen PUs share none");
+    // One application's part for another launcher.
+    let export = |app: &[&str]| threadtalk(&["export", &path, "taskset"]).args(app).run();
+    let which = export(&[]).refusal();
+    assert_eq!(
+        which,
+        "the plan places 3 applications; choose one with --app: 0 (a), 1 (b), 2 (b-2)"
+    );
+    assert!(export(&["--app", "c"]).refusal().starts_with("the plan has no application 'c'"));
+    let text = export(&["--app", "b-2"]).expect_code(0).stdout_text();
+    assert!(text.contains("3 threads"), "{text}");
+    let run = threadtalk(&["run", "--plan", &path, "--", "/bin/true"]).run().refusal();
+    assert_eq!(run, which);
+    let twice = threadtalk(&["place", "-", "-"]).run().refusal();
+    assert!(twice.starts_with("standard input can be read once only"), "{twice}");
+}

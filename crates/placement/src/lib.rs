@@ -15,11 +15,13 @@
 //! | `remap.rs` | placing again while the program runs |
 //! | `pages.rs` | pages onto NUMA nodes; one file for each policy in `pages/` |
 //! | `csv.rs`, `plan.rs` | the files: a matrix comes in, a placement goes out |
+//! | `apps.rs` | plans for several applications |
 //! | `launchers.rs` | a plan for other launchers, one file each |
 //!
 //! Neighbours: `topology` gives machine and costs, the command line and `tune` call [`place`],
 //! `binding` applies a [`Plan`].
 
+mod apps;
 mod balance;
 mod bound;
 mod csv;
@@ -36,6 +38,7 @@ mod slots;
 mod solver;
 mod tasks;
 
+pub use apps::App;
 pub use bound::lower_bound;
 pub use csv::{CsvError, matrix_from_csv};
 pub use launchers::{LauncherError, LauncherKind, OPENMP_RIVALS, openmp_environment};
@@ -46,7 +49,8 @@ pub use pages::{
 };
 pub use place::{PlaceError, Placement, Request, place};
 pub use plan::{
-    Baselines, PLAN_VERSION, Plan, PlanError, PlanIdentity, PlanLevel, PlanSlot, WORTH_A_PLAN,
+    Baselines, PLAN_VERSION, Plan, PlanApp, PlanError, PlanIdentity, PlanLevel, PlanSlot,
+    WORTH_A_PLAN,
 };
 pub use policies::{PolicyKind, UnknownPolicy};
 pub use remap::{Remapping, Terms, remap};

@@ -40,6 +40,8 @@ pub enum PlaceError {
 pub struct Placement {
     pub policy: PolicyKind,
     pub seed: u64,
+    /// How many threads were placed.
+    pub threads: usize,
     /// For each thread the logical number of its PU; empty when nothing is bound (`os`).
     pub pu_logical: Vec<u32>,
     /// For each thread the OS number of its PU.
@@ -85,6 +87,7 @@ pub fn place(
     Ok(Placement {
         policy,
         seed,
+        threads: tasks.len(),
         pu_logical: pus.iter().map(|&pu| hierarchy.pus[pu]).collect(),
         pu_os: pus.iter().map(|&pu| hierarchy.os[pu]).collect(),
         cost: if pus.is_empty() { os } else { price(&pus) },
@@ -94,10 +97,36 @@ pub fn place(
             random: random_expectation(tasks, &everywhere),
             os,
         },
-        levels: levels(tasks, &hierarchy, &costs.per_level, &pus),
+        levels: levels(tasks, &hierarchy, &costs.per_level, &pus, tasks.len()),
         shared_cores: shared_cores(&hierarchy, &pus),
         compact_shared_cores: shared_cores(&hierarchy, &compact),
     })
+}
+
+impl Placement {
+    /// What the threads of one application cost in this placement of several, and where their talk
+    /// meets: its `tasks` are those from `first` on. Chance is that of all threads together.
+    pub fn part(
+        &self,
+        first: usize,
+        tasks: &Tasks,
+        topology: &Topology,
+        costs: &Costs,
+    ) -> (f64, Vec<PlanLevel>) {
+        let hierarchy = Hierarchy::new(topology);
+        let index = |pu: &u32| hierarchy.pus.binary_search(pu).expect("an allowed PU");
+        let pus: Vec<usize> =
+            self.pu_logical.iter().skip(first).take(tasks.len()).map(index).collect();
+        let levels = levels(tasks, &hierarchy, &costs.per_level, &pus, self.threads);
+        let cost = match pus.is_empty() {
+            true => {
+                let tree = SlotTree::new(&hierarchy, &costs.per_level, self.threads);
+                random_expectation(tasks, &tree)
+            }
+            false => price(tasks, &hierarchy, &costs.per_level, &pus),
+        };
+        (cost, levels)
+    }
 }
 
 /// Whether there is something to place, and the costs are this machine's.
@@ -110,10 +139,16 @@ pub(crate) fn check(tasks: &Tasks, hierarchy: &Hierarchy, costs: &Costs) -> Resu
     }
 }
 
-/// Where communication meets: before, threads left to chance, which is what `os` costs; after, on `pus`.
-fn levels(tasks: &Tasks, hierarchy: &Hierarchy, costs: &[f64], pus: &[usize]) -> Vec<PlanLevel> {
+/// Where communication meets: before, `threads` left to chance, which is what `os` costs; after, on `pus`.
+fn levels(
+    tasks: &Tasks,
+    hierarchy: &Hierarchy,
+    costs: &[f64],
+    pus: &[usize],
+    threads: usize,
+) -> Vec<PlanLevel> {
     let total = tasks.total() as u64;
-    let before = shares_by_chance(hierarchy, tasks.len(), total);
+    let before = shares_by_chance(hierarchy, threads, total);
     let after = match pus.is_empty() {
         true => before.clone(),
         false => {

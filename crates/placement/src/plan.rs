@@ -2,7 +2,9 @@
 //!
 //! Version 1: the first. Readers may rely on every field of [`Plan`] but `slots[].identity`, which
 //! is absent in plans made from a bare matrix. Fields may be added within a version; a file of a
-//! newer version is refused. Neighbours: `place.rs` computes what stands here, `binding` applies it.
+//! newer version is refused. Version 2: plans of several applications, whose threads stand in `apps`
+//! while `slots` is empty; all other plans are still written as version 1. Neighbours: `place.rs`
+//! computes what stands here, `apps.rs` plans of several applications, `binding` applies it.
 
 use crate::place::Placement;
 use crate::policies::PolicyKind;
@@ -14,7 +16,7 @@ use topology::Topology;
 use types::ThreadIdentity;
 
 /// Version of the file that this program writes and the newest it reads.
-pub const PLAN_VERSION: u32 = 1;
+pub const PLAN_VERSION: u32 = 2;
 
 /// Less than this part of what communication costs by chance is not worth a plan: costs are not known
 /// any better.
@@ -83,6 +85,20 @@ pub struct PlanLevel {
     pub after: f64,
 }
 
+/// One application of a plan for several.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PlanApp {
+    /// Name of its profile or matrix; no two applications of a plan have the same.
+    pub name: String,
+    /// The application's part of [`Plan::cost`].
+    pub cost: f64,
+    /// Where its own talk meets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<PlanLevel>,
+    /// Its threads, by their numbers in the application.
+    pub slots: Vec<PlanSlot>,
+}
+
 /// A placement of threads on one machine.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Plan {
@@ -99,6 +115,9 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<PlanLevel>,
     pub slots: Vec<PlanSlot>,
+    /// Of a plan for several applications, these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub apps: Vec<PlanApp>,
     /// Description and PU count of the machine the plan is for.
     pub machine: String,
     pub machine_pus: u32,
@@ -115,6 +134,12 @@ pub enum PlanError {
     Exists { path: PathBuf },
     #[error("'{path}' is not a plan: {reason}; make one with 'threadtalk place … -o FILE'")]
     NotAPlan { path: PathBuf, reason: String },
+    #[error("the plan places {count} applications; choose one with --app: {names}")]
+    WhichApp { count: usize, names: String },
+    #[error("the plan has no application '{name}'; there are {names}")]
+    NoApp { name: String, names: String },
+    #[error("the plan places a single application; leave out --app {name}")]
+    OneApp { name: String },
     #[error(
         "the plan '{path}' is of version {found}, this program reads up to {PLAN_VERSION}; \
          use a newer Threadtalk or make the plan anew"
@@ -122,20 +147,23 @@ pub enum PlanError {
     Newer { path: PathBuf, found: u64 },
 }
 
+/// Slots of threads numbered from 0, with identities where they are known.
+pub(crate) fn slots(logical: &[u32], os: &[u32], identities: &[ThreadIdentity]) -> Vec<PlanSlot> {
+    let slot = |(thread, (&pu_logical, &pu_os)): (usize, (&u32, &u32))| PlanSlot {
+        thread: thread as u32,
+        pu_logical,
+        pu_os,
+        identity: identities.get(thread).map(PlanIdentity::from),
+    };
+    logical.iter().zip(os).enumerate().map(slot).collect()
+}
+
 impl Plan {
     /// The plan for a placement; `identities` by thread, empty for threads known by number only.
     pub fn new(placement: &Placement, topology: &Topology, identities: &[ThreadIdentity]) -> Self {
-        let pus = placement.pu_logical.iter().zip(&placement.pu_os).enumerate();
-        let slots = pus
-            .map(|(thread, (&pu_logical, &pu_os))| PlanSlot {
-                thread: thread as u32,
-                pu_logical,
-                pu_os,
-                identity: identities.get(thread).map(PlanIdentity::from),
-            })
-            .collect();
+        let slots = slots(&placement.pu_logical, &placement.pu_os, identities);
         Self {
-            version: PLAN_VERSION,
+            version: 1,
             policy: placement.policy.name().into(),
             seed: placement.seed,
             cost: placement.cost,
@@ -143,6 +171,7 @@ impl Plan {
             lower_bound: None,
             levels: placement.levels.clone(),
             slots,
+            apps: Vec::new(),
             machine: topology.describe(),
             machine_pus: topology.pus.len() as u32,
         }
@@ -175,15 +204,19 @@ impl Plan {
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.slots.is_empty() && self.policy != PolicyKind::Os.name() {
+        if self.apps.is_empty() { self.check_slots(&self.slots) } else { self.check_apps() }
+    }
+
+    pub(crate) fn check_slots(&self, slots: &[PlanSlot]) -> Result<(), String> {
+        if slots.is_empty() && self.policy != PolicyKind::Os.name() {
             return Err("it places no thread".into());
         }
-        let mut threads: Vec<u32> = self.slots.iter().map(|slot| slot.thread).collect();
+        let mut threads: Vec<u32> = slots.iter().map(|slot| slot.thread).collect();
         threads.sort();
         if let Some(twice) = threads.windows(2).find(|w| w[0] == w[1]) {
             return Err(format!("it places thread {} twice", twice[0]));
         }
-        match self.slots.iter().find(|slot| slot.pu_logical >= self.machine_pus) {
+        match slots.iter().find(|slot| slot.pu_logical >= self.machine_pus) {
             Some(slot) => Err(format!(
                 "it puts thread {} on PU L#{}, but its machine has {} PUs",
                 slot.thread, slot.pu_logical, self.machine_pus

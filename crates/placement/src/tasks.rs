@@ -68,6 +68,31 @@ impl Tasks {
         }
     }
 
+    /// The threads of several applications that run at the same time, one after the other: nobody
+    /// talks to another application's threads. Which threads are idle is judged within each
+    /// application, since they were recorded apart. Work and times are taken to be in the same units.
+    pub fn side_by_side(apps: &[&Tasks]) -> Self {
+        let threads = apps.iter().map(|app| app.threads).sum();
+        let mut weight = vec![0.0; threads * threads];
+        let mut moments = Vec::new();
+        let mut first = 0;
+        for app in apps {
+            for (a, row) in app.weight.chunks_exact(app.threads.max(1)).enumerate() {
+                let start = (first + a) * threads + first;
+                weight[start..start + app.threads].copy_from_slice(row);
+            }
+            let moved = |m: &Moment| Moment { pair: (first + m.pair.0, first + m.pair.1), ..*m };
+            moments.extend(app.moments.iter().map(moved));
+            first += app.threads;
+        }
+        Self {
+            load: apps.iter().flat_map(|app| app.load.iter().copied()).collect(),
+            work: apps.iter().flat_map(|app| app.work.iter().copied()).collect(),
+            moments,
+            ..Self::from_weights(threads, weight)
+        }
+    }
+
     /// Tells how much each thread computes, in any unit (loads plus stores, say). A thread that
     /// does next to nothing beside the busiest one is no load: it may share a core that it would
     /// otherwise be kept off. Only matters when there are more threads than cores.

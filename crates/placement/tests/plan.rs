@@ -70,8 +70,8 @@ fn bad_plans_are_told_apart() {
     assert!(read("{}".into()).contains("it has no version"));
     assert!(read("[1]".into()).contains("it has no version"));
     assert!(
-        changed(&|v| v["version"] = 2.into())
-            .contains("is of version 2, this program reads up to 1")
+        changed(&|v| v["version"] = 3.into())
+            .contains("is of version 3, this program reads up to 2")
     );
     assert!(changed(&|v| v["slots"] = "x".into()).contains("is not a plan"));
     assert!(changed(&|v| v["slots"] = serde_json::json!([])).contains("it places no thread"));

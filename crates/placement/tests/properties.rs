@@ -25,6 +25,7 @@ fn machines() -> Vec<(String, Machine)> {
         "altra-2s.synthetic",
         "sapphire-rapids-snc4.synthetic",
         "hybrid.xml",
+        "uneven.xml",
     ];
     let mut machines: Vec<(String, Machine)> =
         files.iter().map(|name| (name.to_string(), Machine::file(name))).collect();
@@ -140,7 +141,7 @@ fn costs_constraints_and_the_order_of_policies_hold_everywhere() {
                 if threads <= cores {
                     assert_eq!(placement.shared_cores, 0, "{what}: {}", placement.policy);
                 }
-                if name != "hybrid.xml" && name != "restricted" {
+                if !["hybrid.xml", "uneven.xml", "restricted"].contains(&name.as_str()) {
                     assert_even(&per_core, cores, threads, &what);
                 }
                 let per_pu = machine.loads(placement, ObjectKind::Pu);
@@ -148,6 +149,43 @@ fn costs_constraints_and_the_order_of_policies_hold_everywhere() {
             }
         }
     }
+}
+
+/// Every policy with what it may not expect: nobody talks, one thread, far more threads than PUs; on
+/// machines that lack PUs, forbid them, or have packages of different sizes.
+#[test]
+fn every_policy_places_everybody_on_odd_machines() {
+    let machines =
+        [("uneven", Machine::file("uneven.xml")), ("hybrid", Machine::file("hybrid.xml"))];
+    for (name, machine) in machines.into_iter().chain([("restricted", restricted())]) {
+        let hierarchy = Hierarchy::new(&machine.topology);
+        let (cores, pus) = (hierarchy.cores(), hierarchy.pus.len());
+        for threads in [1, 2, cores, pus, 2 * pus + 3] {
+            for (kind, matrix) in [
+                ("silent", CommMatrix::new(threads)),
+                ("random", random_matrix(threads, 5)),
+                ("alike", unit_graph(threads, &complete(threads), 0)),
+            ] {
+                for &policy in PolicyKind::ALL.iter().filter(|&&p| p != PolicyKind::Os) {
+                    let what = format!("{policy}, {threads} {kind} threads on {name}");
+                    let placement = machine.place(&matrix, policy, 3);
+                    assert_eq!(placement.pu_logical.len(), threads, "{what}");
+                    let allowed = |&pu: &u32| hierarchy.pus.contains(&pu);
+                    assert!(placement.pu_logical.iter().all(allowed), "{what}");
+                    assert_even(&machine.loads(&placement, ObjectKind::Pu), pus, threads, &what);
+                    if threads <= cores && policy != PolicyKind::Compact {
+                        assert_eq!(placement.shared_cores, 0, "{what}");
+                    }
+                    assert!(placement.cost.is_finite(), "{what}");
+                    assert_levels(&matrix, &placement, &what);
+                }
+            }
+        }
+    }
+}
+
+fn complete(threads: usize) -> Vec<(usize, usize)> {
+    (0..threads).flat_map(|a| (a + 1..threads).map(move |b| (a, b))).collect()
 }
 
 #[test]

@@ -16,6 +16,7 @@ fn plan(slots: &[(u32, u32, u32)]) -> Plan {
         baselines: Baselines { compact: 0.0, scatter: 0.0, random: 0.0, os: 0.0 },
         lower_bound: None,
         levels: Vec::new(),
+        apps: Vec::new(),
         slots: slots
             .iter()
             .map(|&(thread, pu_logical, pu_os)| PlanSlot {

@@ -20,6 +20,16 @@ pub enum TopologyError {
         /// `'file'` or `the stored topology`.
         what: String,
     },
+    /// An XML topology of a newer hwloc.
+    #[error(
+        "{what} is hwloc XML of version {version}, which is newer than the hwloc here reads; write it \
+         with 'lstopo --export-xml-flags v2 machine.xml'"
+    )]
+    NewerXml {
+        /// As in `Xml`.
+        what: String,
+        version: String,
+    },
     /// Neither a file nor a synthetic description.
     #[error(
         "'{text}' is neither a file nor an hwloc synthetic description; name an hwloc XML file or \

@@ -43,7 +43,10 @@ pub fn this_machine(mask: &CpuSet) -> Option<Topology> {
 
 /// A machine from hwloc XML; `what` names it in errors.
 pub fn from_xml(text: &str, what: &str) -> Result<Topology, TopologyError> {
-    let refused = || TopologyError::Xml { what: what.into() };
+    let refused = || match xml::version(text).filter(|(major, _)| *major > NEWEST_MAJOR) {
+        Some((_, version)) => TopologyError::NewerXml { what: what.into(), version },
+        None => TopologyError::Xml { what: what.into() },
+    };
     if !text.contains("<topology") || text.contains('\0') {
         return Err(refused());
     }
@@ -73,6 +76,9 @@ pub fn from_synthetic(text: &str) -> Result<Topology, TopologyError> {
 fn build(builder: TopologyBuilder) -> Option<Loaded> {
     builder.with_flags(BuildFlags::INCLUDE_DISALLOWED).ok()?.build().ok()
 }
+
+/// Newest major version of XML that every hwloc from 2.5 on reads; hwloc 3 writes its own unless told.
+const NEWEST_MAJOR: u32 = 2;
 
 /// A setting of hwloc's in the environment.
 type Setting = (&'static str, &'static str);

@@ -116,6 +116,15 @@ fn mask(set: &CpuSet) -> String {
     words.join(",")
 }
 
+/// Major version and version of an hwloc XML document; version 1 documents have none.
+pub fn version(text: &str) -> Option<(u32, String)> {
+    let tag = text.split("<topology").nth(1)?.split('>').next()?;
+    let version = tag.split("version=\"").nth(1)?.split('"').next()?;
+    let major = version.split('.').next()?.parse().ok()?;
+    // It goes into an error message, which no document may fill.
+    Some((major, version.chars().take(12).filter(|c| !c.is_control()).collect()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

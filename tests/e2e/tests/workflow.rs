@@ -38,6 +38,25 @@ fn record_report_export_place_run() {
     assert_eq!(checksums(&placed.stdout_text()), 4, "{placed}");
 }
 
+/// The same program twice on this machine: each gets its own places, and runs at them.
+#[test]
+fn one_plan_serves_two_programs() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let (profile, plan) = (scratch.join("pairs.tt"), scratch.join("plan.json"));
+    record_pairs(&threadtalk, &profile);
+    let place = threadtalk.verb("place").arg(&profile).arg(&profile).arg("-o").arg(&plan);
+    let said = place.run().expect_code(0).stdout_text();
+    assert!(said.contains("application 1: pairs-2, 5 threads"), "{said}");
+    let binary = Runtime::Pthreads.target(&["-O2"]).build().unwrap();
+    for app in ["0", "pairs-2"] {
+        let run = threadtalk.verb("run").args(["--app", app, "--plan"]).arg(&plan).arg("--");
+        let placed = run.arg(&binary).args(["pairs", "4", "50", "256", "64"]);
+        let placed = placed.run().expect_code(0);
+        let said = placed.stderr_text();
+        assert!(said.contains("5 of 5 planned threads ran where the plan says"), "{placed}");
+    }
+}
+
 #[test]
 fn every_export_format_has_content() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());

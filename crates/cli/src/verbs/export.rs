@@ -48,6 +48,9 @@ pub struct Args {
     /// (Graphviz) or numalize (CSV for numalize's scripts); for a table csv or json [default: csv]
     #[arg(long)]
     format: Option<Format>,
+    /// Of a plan for several applications, the one that is exported: its name or number
+    #[arg(long, value_name = "APP")]
+    app: Option<String>,
     /// File to write instead of standard output
     #[arg(short, long)]
     output: Option<PathBuf>,
@@ -201,6 +204,7 @@ impl Export {
     fn new(args: &Args) -> anyhow::Result<Self> {
         match args.what.subject() {
             Subject::Plan(launcher) => Self::plan(args, launcher),
+            _ if args.app.is_some() => bail!("--app is for plans; leave it out for a profile"),
             _ if args.input.is_file() => bail!(
                 "'{}' is not a profile folder; of a plan choose a launcher: {}",
                 args.input.display(),
@@ -231,7 +235,7 @@ impl Export {
                 launcher.name()
             );
         }
-        let plan = Plan::read(&args.input)?;
+        let plan = Plan::read(&args.input)?.of_app(args.app.as_deref())?;
         let text = launcher.write(&plan);
         text.map(Export::Plan).with_context(|| {
             format!("cannot write '{}' as {}", args.input.display(), launcher.name())

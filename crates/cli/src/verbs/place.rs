@@ -4,17 +4,24 @@ mod text;
 
 use super::topo;
 use crate::{family, input};
-use anyhow::{Context, bail};
-use placement::{Effort, Plan, PolicyKind, Request, Tasks, lower_bound, place};
+use anyhow::{Context, bail, ensure};
+use placement::{App, Effort, Placement, Plan, PolicyKind, Request, Tasks, lower_bound, place};
 use profile::Profile;
 use std::path::{Path, PathBuf};
+use topology::{Costs, Topology};
 use types::{CommMatrix, ThreadIdentity};
 
 /// Compute where each thread should run
+///
+/// Of several inputs each is an application, and all of them are placed together, so that they share
+/// the machine: nobody is on another's core while there are free ones. What communicates most counts
+/// most, so recordings should be of about the same time. 'run' and 'export' take one application of
+/// the plan with --app.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A profile folder, a square CSV matrix of non-negative integers, or - for a matrix on stdin
-    input: PathBuf,
+    /// Profile folders, square CSV matrices of non-negative integers, or - for a matrix on stdin
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
     /// Take this process of a profile: 0 is the first one, the others have the numbers of their profiles'
     /// names [default: the one that talks most]
     #[arg(long, value_name = "NUMBER")]
@@ -54,20 +61,23 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let effort: Effort = args.effort.parse().context("--effort")?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let request = Request { policy, seed: args.seed, effort, jobs };
-    let threads = read_input(&args.input, args.process)?;
+    let applications = read_inputs(&args.inputs, args.process)?;
     let machine = topo::machine(args.on.as_deref())?;
     let costs = topo::costs(&args.costs, &machine)?;
-    let placement = place(&threads.tasks, &machine, &costs, &request)
-        .with_context(|| format!("cannot place '{}'", args.input.display()))?;
-    let bound = lower_bound(&threads.tasks, &machine, &costs)?;
-    let plan =
-        Plan { lower_bound: Some(bound), ..Plan::new(&placement, &machine, &threads.identities) };
+    let all: Vec<&Tasks> = applications.iter().map(|app| &app.tasks).collect();
+    let tasks = Tasks::side_by_side(&all);
+    let paths: Vec<String> = args.inputs.iter().map(|path| path.display().to_string()).collect();
+    let placement = place(&tasks, &machine, &costs, &request)
+        .with_context(|| format!("cannot place '{}'", paths.join("', '")))?;
+    let bound = lower_bound(&tasks, &machine, &costs)?;
+    let plan = plan(&placement, &machine, &costs, &applications);
+    let plan = Plan { lower_bound: Some(bound), ..plan };
     if let Some(path) = &args.output {
         plan.write(path, args.force)?;
     }
     let text = match args.json {
         true => plan.to_json(),
-        false => text::table(&placement, bound, &machine, &costs, &threads),
+        false => text::table(&placement, &plan, &machine, &costs, &applications),
     };
     topo::print(&text)?;
     if let Some(path) = args.output.as_ref().filter(|_| !args.json) {
@@ -76,8 +86,27 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     Ok(0)
 }
 
+/// The plan; of several applications, which thread is whose stands in it.
+fn plan(
+    placement: &Placement,
+    machine: &Topology,
+    costs: &Costs,
+    applications: &[Application],
+) -> Plan {
+    if let [only] = applications {
+        return Plan::new(placement, machine, &only.identities);
+    }
+    let apps: Vec<App<'_>> = applications
+        .iter()
+        .map(|app| App { name: &app.name, tasks: &app.tasks, identities: &app.identities })
+        .collect();
+    Plan::of_apps(placement, machine, costs, &apps)
+}
+
 /// What is placed, and what is known about it.
-struct Threads {
+struct Application {
+    /// Of its file; unlike that of any other application.
+    name: String,
     tasks: Tasks,
     /// Empty for a bare matrix.
     identities: Vec<ThreadIdentity>,
@@ -85,7 +114,28 @@ struct Threads {
     names: Vec<String>,
 }
 
-fn read_input(path: &Path, process: Option<u32>) -> anyhow::Result<Threads> {
+fn read_inputs(paths: &[PathBuf], process: Option<u32>) -> anyhow::Result<Vec<Application>> {
+    let from_stdin = paths.iter().filter(|path| path.as_os_str() == "-").count();
+    ensure!(from_stdin < 2, "standard input can be read once only; name files instead");
+    ensure!(
+        process.is_none() || paths.len() == 1,
+        "--process is for a single profile; of several, name the folders of the processes"
+    );
+    let mut applications: Vec<Application> = Vec::new();
+    for path in paths {
+        let mut application = read_input(path, process)?;
+        let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let taken = |name: &String| applications.iter().any(|other| other.name == *name);
+        // The same program twice is two applications.
+        let numbered = (2..).map(|number| format!("{stem}-{number}"));
+        let mut names = [stem.clone()].into_iter().chain(numbered);
+        application.name = names.find(|name| !taken(name)).unwrap_or_default();
+        applications.push(application);
+    }
+    Ok(applications)
+}
+
+fn read_input(path: &Path, process: Option<u32>) -> anyhow::Result<Application> {
     if path.is_dir() {
         return Ok(from_profile(&family::load_saying(path, process)?));
     }
@@ -95,17 +145,19 @@ fn read_input(path: &Path, process: Option<u32>) -> anyhow::Result<Threads> {
     Ok(from_matrix(&input::matrix(path)?))
 }
 
-fn from_matrix(matrix: &CommMatrix) -> Threads {
-    Threads { tasks: Tasks::from(matrix), identities: Vec::new(), names: Vec::new() }
+fn from_matrix(matrix: &CommMatrix) -> Application {
+    let tasks = Tasks::from(matrix);
+    Application { name: String::new(), tasks, identities: Vec::new(), names: Vec::new() }
 }
 
 /// The profile's talk, with its threads' work and identities.
-fn from_profile(profile: &Profile) -> Threads {
+fn from_profile(profile: &Profile) -> Application {
     let name = |thread: &profile::ThreadRow| match thread.start_symbol.is_empty() {
         true => thread.identity.name.clone(),
         false => thread.start_symbol.clone(),
     };
-    Threads {
+    Application {
+        name: String::new(),
         tasks: report::tasks(profile),
         identities: profile.threads.iter().map(|t| t.identity.clone()).collect(),
         names: profile.threads.iter().map(name).collect(),

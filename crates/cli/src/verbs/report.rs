@@ -30,6 +30,9 @@ pub struct Args {
     /// Also show this plan's placement, as the one recommended
     #[arg(long)]
     plan: Option<PathBuf>,
+    /// Of a plan for several applications, the one whose profile this is: its name or number
+    #[arg(long, requires = "plan", value_name = "APP")]
+    app: Option<String>,
     /// Place on this machine: an hwloc XML file or a synthetic description ('pack:2 core:8 pu:2')
     /// [default: the one that the profile was recorded on]
     #[arg(long, value_name = "MACHINE")]
@@ -54,7 +57,10 @@ pub struct Args {
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let family::Shown { profile, number } = family::load(&args.profile, args.process)?;
-    let plan = args.plan.as_deref().map(Plan::read).transpose()?;
+    let plan = match &args.plan {
+        Some(path) => Some(Plan::read(path)?.of_app(args.app.as_deref())?),
+        None => None,
+    };
     let machine = args.on.as_deref().map(Topology::from_spec).transpose().context("--on")?;
     let costs: CostModel = args.costs.parse().context("--costs")?;
     let setting = Setting { plan: plan.as_ref(), machine: machine.as_ref(), costs };

@@ -22,6 +22,9 @@ pub struct Args {
     /// The plan, from 'threadtalk place -o PLAN' or 'threadtalk tune -o PLAN'
     #[arg(long, value_name = "PLAN")]
     plan: PathBuf,
+    /// Of a plan for several applications, the one that is started: its name or number
+    #[arg(long, value_name = "APP")]
+    app: Option<String>,
     /// Who binds the threads
     #[arg(long, value_enum, default_value = "threadtalk", value_name = "WHO")]
     via: Who,
@@ -47,7 +50,7 @@ enum Who {
 
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
-    let plan = Plan::read(&args.plan)?;
+    let plan = Plan::read(&args.plan)?.of_app(args.app.as_deref())?;
     let target = match Target::resolve(&args.command) {
         Ok(target) => target,
         Err(error) => return Ok(refuse(&error)),

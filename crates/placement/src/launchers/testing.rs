@@ -13,6 +13,7 @@ pub fn plan_of(pus: &[u32]) -> Plan {
         baselines: Baselines { compact: 1.0, scatter: 1.0, random: 1.0, os: 1.0 },
         lower_bound: None,
         levels: Vec::new(),
+        apps: Vec::new(),
         slots: (0..).zip(pus).map(slot).collect(),
         machine: "a\nmachine".into(),
         machine_pus: 1000,

@@ -1,51 +1,71 @@
 //! A placement for people: where each thread goes, what that costs, and where talk meets.
 
-use super::Threads;
-use placement::{Placement, PlanLevel, WORTH_A_PLAN};
+use super::Application;
+use crate::said::several;
+use placement::{Placement, Plan, PlanApp, PlanLevel, PlanSlot, WORTH_A_PLAN};
 use std::fmt::Write as _;
 use topology::{Costs, Hierarchy, Topology};
 
 /// The placement for people.
 pub fn table(
     placement: &Placement,
-    bound: f64,
+    plan: &Plan,
     machine: &Topology,
     costs: &Costs,
-    threads: &Threads,
+    applications: &[Application],
 ) -> String {
-    let mut out = String::new();
-    let count = threads.tasks.len();
-    let _ = writeln!(
-        out,
-        "{count} thread{} on {} by {} (seed {})\n",
-        if count == 1 { "" } else { "s" },
-        machine.describe(),
-        placement.policy,
-        placement.seed
-    );
+    let mut out = several(placement.threads, "thread");
+    if applications.len() > 1 {
+        let _ = write!(out, " of {} applications", applications.len());
+    }
+    let (policy, seed) = (placement.policy, placement.seed);
+    let _ = writeln!(out, " on {} by {policy} (seed {seed})\n", machine.describe());
     if placement.pu_logical.is_empty() {
         out.push_str("No thread is bound: the operating system decides.\n\n");
-    } else {
-        out.push_str(&places(placement, machine, threads));
     }
-    out.push_str(&prediction(placement, bound, machine, costs));
+    if plan.apps.is_empty() {
+        out.push_str(&places(&plan.slots, machine, &applications[0]));
+    }
+    for (number, (app, application)) in plan.apps.iter().zip(applications).enumerate() {
+        out.push_str(&heading(number, app, application.tasks.len(), costs));
+        out.push_str(&places(&app.slots, machine, application));
+    }
+    out.push_str(&prediction(placement, plan.lower_bound.unwrap_or(0.0), machine, costs));
     out
 }
 
+/// `application 0: ring, 4 threads, predicted cost 163220 ns, 100.0 % between cores`.
+fn heading(number: usize, app: &PlanApp, threads: usize, costs: &Costs) -> String {
+    let mut out = format!(
+        "application {number}: {}, {}, predicted cost {}",
+        app.name,
+        several(threads, "thread"),
+        money(app.cost, costs.unit)
+    );
+    for level in app.levels.iter().filter(|level| level.after > 0.0) {
+        let _ = write!(out, ", {} {}", percent(level.after), level.level);
+    }
+    out + "\n"
+}
+
 /// A line per thread.
-fn places(placement: &Placement, machine: &Topology, threads: &Threads) -> String {
+fn places(slots: &[PlanSlot], machine: &Topology, application: &Application) -> String {
     let mut out = String::new();
-    let places: Vec<String> = placement.pu_logical.iter().map(|&pu| machine.place_of(pu)).collect();
+    if slots.is_empty() {
+        return out;
+    }
+    let places: Vec<String> = slots.iter().map(|slot| machine.place_of(slot.pu_logical)).collect();
     let width = places.iter().map(String::len).max().unwrap_or(0).max("place".len());
     let heading = format!("{:>6}  {:>5}  {:>5}  {:<width$}", "thread", "PU L#", "PU P#", "place");
-    let named = !threads.names.is_empty();
+    let named = !application.names.is_empty();
     let _ = writeln!(out, "{}", if named { heading + "  name" } else { heading.trim_end().into() });
-    for (thread, place) in places.iter().enumerate() {
-        let (logical, os) = (placement.pu_logical[thread], placement.pu_os[thread]);
+    for (slot, place) in slots.iter().zip(&places) {
         let line = format!(
-            "{:>6}  {logical:>5}  {os:>5}  {place:<width$}  {}",
-            format!("T{thread}"),
-            threads.names.get(thread).map_or("", String::as_str)
+            "{:>6}  {:>5}  {:>5}  {place:<width$}  {}",
+            format!("T{}", slot.thread),
+            slot.pu_logical,
+            slot.pu_os,
+            application.names.get(slot.thread as usize).map_or("", String::as_str)
         );
         let _ = writeln!(out, "{}", line.trim_end());
     }
@@ -60,7 +80,7 @@ fn prediction(placement: &Placement, bound: f64, machine: &Topology, costs: &Cos
     let prices: Vec<String> = levels
         .iter()
         .zip(&costs.per_level)
-        .map(|(level, cost)| format!("between {} {}", level.between, number(*cost, costs.unit)))
+        .map(|(level, cost)| format!("between {} {}", level.between, money(*cost, costs.unit)))
         .collect();
     if prices.is_empty() {
         out.push_str("There is only one PU, so placement makes no difference.\n");
@@ -69,7 +89,7 @@ fn prediction(placement: &Placement, bound: f64, machine: &Topology, costs: &Cos
     let _ = writeln!(out, "cost of one event: {}", prices.join(", "));
     let _ = writeln!(out, "predicted cost, sum over pairs of threads of events x cost:");
     let line = |out: &mut String, name: &str, cost: f64, note: String| {
-        let cost = number(cost, costs.unit);
+        let cost = money(cost, costs.unit);
         let _ = writeln!(out, "{}", format!("  {name:<10} {cost:>18}  {note}").trim_end());
     };
     line(&mut out, "this plan", placement.cost, shared(placement.shared_cores));
@@ -157,7 +177,7 @@ fn shared(cores: usize) -> String {
 }
 
 /// A cost with its unit, with a decimal where it is small and has one.
-fn number(cost: f64, unit: &str) -> String {
+fn money(cost: f64, unit: &str) -> String {
     let text = match cost >= 1000.0 || (cost - cost.round()).abs() < 0.05 {
         true => format!("{cost:.0}"),
         false => format!("{cost:.1}"),
