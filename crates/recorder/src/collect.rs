@@ -253,8 +253,10 @@ fn limits(header: &Header) -> Vec<String> {
         ),
         (
             &header.threads_detached,
-            "thread left the engine when it ran generated code (a just-in-time compiler's)",
-            "threads left the engine when they ran generated code (a just-in-time compiler's)",
+            "thread left the engine at code that cannot be translated (unreadable, at a debugger's \
+             breakpoint, or more than the cache holds)",
+            "threads left the engine at code that cannot be translated (unreadable, at a debugger's \
+             breakpoint, or more than the cache holds)",
             "their later communication is missing",
         ),
         (
