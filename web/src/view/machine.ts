@@ -148,7 +148,8 @@ class Picture {
     picture.classList.toggle('crowded', this.lines.length > 150)
     // Weak lines first, so that strong ones lie on top; labels above them, so that they stay readable.
     picture.append(...boxes.map(boxShape), ...[...this.lines].reverse())
-    picture.append(...boxes.flatMap((box) => boxLabel(box, label)), ...this.nodes)
+    const labelled = boxes.filter(({ pu }) => pu === undefined || pus.size <= MOST_LABELLED)
+    picture.append(...labelled.flatMap((box) => boxLabel(box, label)), ...this.nodes)
     picture.addEventListener('keydown', (event) => this.press(event))
     picture.addEventListener('blur', () => this.leave())
     return picture

@@ -312,6 +312,20 @@ describe.skipIf(!browser)('report page', () => {
     expect(await page.innerText('.policies')).toContain('Left out, since they take long')
   })
 
+  test('1,024 threads on 640 PUs: every thread has its place, lines are bounded, large pictures scroll', async () => {
+    const page = await open('many1024')
+    expect(await page.locator('#machine svg').count()).toBe(1)
+    expect(await page.locator('#machine .node').count()).toBe(1024)
+    expect(await page.locator('#machine .talk').count()).toBe(1200)
+    expect(await page.innerText('#machine .note')).toMatch(/^Lines: the 1,200 strongest of 1,984 pairs of threads, \d+ % of the reads/)
+    const pan = page.locator('#machine .pan')
+    expect(await pan.evaluate((e) => e.scrollWidth > e.clientWidth)).toBe(true)
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0)
+    await press(page, 'before | after')
+    expect(await page.locator('#machine .node').count()).toBe(2048)
+    await page.screenshot({ path: join(FOLDER, 'many1024-light.png'), fullPage: true })
+  })
+
   test('the table sorts', async () => {
     const page = await open('hub16')
     const first = (): Promise<string> => page.innerText('.threads tbody tr:first-child td:first-child')

@@ -10,6 +10,7 @@
 //! | `server128.html` | 128 threads in 16 groups, dealt out in turn, on 2 × 64 cores with 8 NUMA nodes |
 //! | `hybrid8.html` | 8 threads in a chain on a processor with fast and slow cores |
 //! | `crowd1200.html` | 1200 threads in a ring on 8 cores |
+//! | `many1024.html` | 1,024 threads, 32 × 32 neighbours, on 2 × 80 cores × 4 |
 //! | `silent3.html` | 3 threads without talk, no machine, several warnings |
 //! | `shared16.html` | 16 threads with true and false sharing on known lines, over 40 time slices |
 //! | `lines1024.html` | 1,024 threads on 100,001 lines, over 300 time slices |
@@ -56,6 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "pack:2 numa:4 l3:2(size=32MiB) core:8 l2:1(size=512KiB) pu:2",
         ),
         ("hybrid8", 8, chain(8), HYBRID),
+        ("many1024", 1024, mesh(), "pack:2 numa:1 l3:1(size=32MiB) core:80 l2:1(size=1MiB) pu:4"),
         ("silent3", 3, vec![], ""),
     ];
     let folder = Path::new(&folder);
@@ -129,6 +131,14 @@ fn grid() -> Cells {
     // A few reads by everybody of what the initial thread set up.
     cells.extend((1..256).map(|t| (0, t, [100, 0, 0])));
     cells
+}
+
+/// A 32 × 32 mesh; cell c of the mesh is thread (c · 397 + 11) mod 1024.
+fn mesh() -> Cells {
+    let thread = |c: u32| (c * 397 + 11) % 1024;
+    let right = (0..1024).filter(|c| c % 32 < 31).map(|c| (thread(c), thread(c + 1), [900, 0, 0]));
+    let below = (0..992).map(|c| (thread(c), thread(c + 32), [700, 0, 0]));
+    right.chain(below).collect()
 }
 
 /// Groups of 8: threads of the same number modulo 16.
