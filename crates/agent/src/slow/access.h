@@ -6,6 +6,8 @@
 #include "grants.h"
 #include "trace.h"
 
+#define FIGHT 4 // what taking a block that is not whole adds to its heat; coming back takes 1 off
+
 // What the last writer of a block has done to it since it took the block, as an access meets it.
 struct meeting {
     u64 bytes; // written by it in the access's first line
@@ -161,11 +163,24 @@ static inline int is_whole(u64 first, u64 end) {
     return !missing;
 }
 
+// How a write came by its block.
+enum coming { STAYED, CAME_BACK, TOOK_OVER }; // it was its own; others have read it; another thread's
+
+// How much threads fight for a block, in its site's word, after a write. Who takes a whole block from
+// another comes after him, as a rule: memory is handed on so from one phase to the next.
+static inline u32 heat_after(u32 last, enum coming coming, int was_whole) {
+    u32 heat = last & MOST_HEAT, one = 1u << HEAT_SHIFT;
+    if (coming == TOOK_OVER && !was_whole)
+        return heat < MOST_HEAT - FIGHT * one ? heat + FIGHT * one : MOST_HEAT;
+    return coming != STAYED && heat ? heat - one : heat;
+}
+
 // Notes which bytes of the thread's block have been written since it was taken, and from where; whether
 // that is all of them now. Under the lock.
-static inline int note_written(u64 start, u64 end, int taken, int contended, u32 site) {
+static inline int note_written(u64 start, u64 end, enum coming coming, u32 site) {
     u64 added = 0, block = 1ull << tt_block_shift, first = start & ~(block - 1);
-    if (taken) {
+    int was_whole = coming == TOOK_OVER && is_whole(first, first + block);
+    if (coming != STAYED) {
         for (u64 a = first; a < first + block; a += LINE)
             *written_in_line(a) |= bytes_in_line(a, first + block);
     }
@@ -176,7 +191,7 @@ static inline int note_written(u64 start, u64 end, int taken, int contended, u32
     }
     u32 *last = last_site(start);
     if (added)
-        *last = site | (contended ? CONTENDED : *last & CONTENDED) | LOCKED;
+        *last = site | heat_after(*last, coming, was_whole) | LOCKED;
     return is_whole(first, first + block);
 }
 
@@ -243,6 +258,19 @@ static inline void grant_own(struct thread *t, u64 address, int whole) {
         take_back(offered, READING);
 }
 
+// Adds bytes to a block of the thread's that others fight for; whether it is the thread's. Grants are
+// taken back under the lock, so this one need not be asked for again.
+static inline int add_bytes(struct thread *t, u64 start, u64 end, u32 site) {
+    if (!(look(grant_of(t, start)) & OWN))
+        return 0;
+    u32 *lock = lock_block(start);
+    int own = look(grant_of(t, start)) & OWN;
+    if (own && note_written(start, end, STAYED, site))
+        grant_own(t, start, 1);
+    unlock_block(lock);
+    return own;
+}
+
 // Writes bytes `start` to `end` of one block.
 static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
     if (is_granted(t, start, end))
@@ -251,6 +279,8 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
         write_in_one_step(t, start, end, site);
         return;
     }
+    if (tt_mode == DETAIL && add_bytes(t, start, end, site))
+        return;
     struct meeting m = {0};
     u64 writer = 0;
     u32 *lock = lock_block(start);
@@ -260,17 +290,16 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
         writer = take_block(t, start) >> WRITER_SHIFT;
         settle(start, offered);
     }
-    int contended = is_other(t, writer);
+    int from_other = is_other(t, writer);
     if (tt_mode == DETAIL) {
-        if (contended) {
+        if (from_other)
             m = meet(start, end);
-        }
-        whole = note_written(start, end, taken, contended, site);
+        whole = note_written(start, end, from_other ? TOOK_OVER : taken ? CAME_BACK : STAYED, site);
     }
     if (!taken || whole)
         grant_own(t, start, whole);
     unlock_block(lock);
-    if (contended)
+    if (from_other)
         count_with_writer(t, WAW, writer - 1, start, end, site, &m);
 }
 

@@ -19,8 +19,8 @@
 // byte that the block's last writer has *not* written since it took the block, and the code site that
 // last added bytes, one per line or block, whichever is larger. Once no bit of a block is left, its word
 // says so. The site's word is also the lock, so that it does not have to be fetched from another
-// processor, too. Its top bit says that threads take the block from each other: then bytes are added
-// under the lock only (engine::bytes looks).
+// processor, too. Its top bits say how much threads fight for the block, taking it from each other before
+// it is whole: then bytes are added under the lock only (engine::bytes looks).
 //
 // Neighbours: `shadow.rs` maps it all, `thread.rs` fills struct thread.
 #ifndef TT_SHADOW_H
@@ -88,7 +88,8 @@ static inline u64 *written_in_line(u64 address) {
 }
 
 // In the word of a site, whose number is below 2^24 (wire::session::MAX_SITES).
-#define CONTENDED 0x80000000u
+#define HEAT_SHIFT 25
+#define MOST_HEAT (127u << HEAT_SHIFT)
 #define LOCKED_BIT 24
 #define LOCKED (1u << LOCKED_BIT)
 #define SITE (LOCKED - 1)

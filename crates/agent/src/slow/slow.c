@@ -32,6 +32,8 @@ struct __attribute__((packed)) descriptor {
 // What the block at `address` needs, from the last writer's processor: its word, what was written and
 // from where, and the program's data itself, which the program waits for next.
 static inline void fetch_block(const struct thread *t, u64 address, int writes) {
+    if (look(grant_of(t, address)) & (writes ? OWN : READ)) // it is here
+        return;
     fetch_to_change(word_of(t, address));
     fetch_to_change(grant_of(t, address));
     if (writes)
