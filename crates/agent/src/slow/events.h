@@ -79,17 +79,18 @@ static inline u64 mixed(u64 x) {
     return x ^ x >> 32;
 }
 
-static inline u64 own_side(struct key key) { return mixed(key.line ^ (key.sites & 0xffffffff) << 42); }
-
-// Bits of the tag in their place; the lowest of them also say where in its group a search starts.
-static inline u32 tag_of(struct key key, u64 own_side) {
-    u64 hash = own_side ^ key.who << 32 ^ key.sites >> 32;
-    return (u32)(hash * 0x9e3779b97f4a7c15ull >> 32) & ~NAME;
+// Of the whole key: lines that are hot have many events, with many threads and sites.
+static inline u64 hash_of(struct key key) {
+    u64 who = key.who * 0xff51afd7ed558ccdull, sites = key.sites * 0xc2b2ae3d27d4eb4full;
+    return mixed(mixed(key.line ^ sites ^ sites >> 29) + who);
 }
 
-static inline u32 *group_of(const struct thread *t, u64 own_side) {
+// Bits of the tag in their place; the lowest of them also say where in its group a search starts.
+static inline u32 tag_of(u64 hash) { return (u32)(hash >> 32) & ~NAME; }
+
+static inline u32 *group_of(const struct thread *t, u64 hash) {
     u64 groups = (1ull << t->event_bits) / GROUP;
-    return places(t) + (own_side & (groups - 1)) * GROUP;
+    return places(t) + (hash & (groups - 1)) * GROUP;
 }
 
 static inline int is_same(struct key a, struct key b) {
@@ -99,9 +100,9 @@ static inline int is_same(struct key a, struct key b) {
 // The place of an event with this key, or a free place for it.
 static u32 *find(struct thread *t, struct key key) {
     u32 *table = places(t), *free = 0;
-    u64 hash = own_side(key);
+    u64 hash = hash_of(key);
     u64 group = group_of(t, hash) - table, mask = (1ull << t->event_bits) - 1;
-    u32 tag = tag_of(key, hash);
+    u32 tag = tag_of(hash);
     for (;; group = (group + GROUP) & mask)
         for (u32 k = 0; k < GROUP; k++) {
             u32 *p = &table[group + ((tag >> NAME_BITS) + k) % GROUP];
@@ -120,7 +121,7 @@ static void fill(struct thread *t, u32 *p, u32 name) {
     struct key key = event_at(t, name)->key;
     t->event_gone -= *p == GONE;
     t->event_count++;
-    *p = tag_of(key, own_side(key)) | (name + 1);
+    *p = tag_of(hash_of(key)) | (name + 1);
     if (t->event_bits == MOST_BITS) {
         u64 bit, *word = filter_word(t, key.line, &bit);
         *word |= bit;
@@ -268,13 +269,13 @@ static void count_known(struct thread *t, struct key key, u64 own_bytes, u64 oth
 }
 
 static inline void fetch_group(const struct thread *t, struct key key) {
-    fetch_to_change(group_of(t, own_side(key)));
+    fetch_to_change(group_of(t, hash_of(key)));
 }
 
 // Fetches the event that is most likely the one with this key, whose place is in the cache.
 static inline void fetch_event(const struct thread *t, struct key key) {
-    u64 hash = own_side(key);
-    u32 tag = tag_of(key, hash), place = group_of(t, hash)[(tag >> NAME_BITS) % GROUP];
+    u64 hash = hash_of(key);
+    u32 tag = tag_of(hash), place = group_of(t, hash)[(tag >> NAME_BITS) % GROUP];
     if (holds_event(place) && (place & ~NAME) == tag) {
         struct event *e = event_at(t, name_in(place));
         fetch_to_change(e);
