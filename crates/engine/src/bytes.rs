@@ -189,8 +189,8 @@ impl Body<'_> {
         Ok(onward)
     }
 
-    /// Stores a code site as the block's last, unless the block is locked or threads take it from each
-    /// other: between the look at the word and the addition another could take it. The address stays.
+    /// Stores a code site as the block's last, unless the block is locked or threads fight for
+    /// it: between the look at the word and the addition another could take it. The address stays.
     fn emit_last_site(&mut self, registers: [usize; 2], position: usize) -> Result<usize> {
         let [address, other] = registers;
         let (a, o) = (regs::full(address), regs::full(other));
