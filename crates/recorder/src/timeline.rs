@@ -161,6 +161,7 @@ pub fn activity_rows(
         }
     }
     let all = |thread: &ThreadRow| [thread.instructions, thread.loads, thread.stores];
+    let samples = trimmed(samples, threads, &mut sampled, all);
     // More in the samples than in the end: the counters began anew (execve), the samples are void.
     let sound = |id: usize| sampled[id].iter().zip(all(&threads[id])).all(|(sum, all)| *sum <= all);
     let mut rows: Vec<Sample> = samples
@@ -178,6 +179,33 @@ pub fn activity_rows(
     rows.retain(|row| row.executed != Executed::default());
     sum(&mut rows);
     rows.into_iter().map(activity_row).collect()
+}
+
+/// The samples, of which a thread's last one may have been read a little too high while it ran: takes
+/// off what is more than it has executed in all, if that is less than the sample.
+fn trimmed(
+    samples: &[Sample],
+    threads: &[ThreadRow],
+    sampled: &mut [Executed],
+    all: impl Fn(&ThreadRow) -> Executed,
+) -> Vec<Sample> {
+    let mut samples = samples.to_vec();
+    let mut seen = vec![false; threads.len()];
+    for sample in samples.iter_mut().rev() {
+        let id = sample.thread as usize;
+        if id >= threads.len() || std::mem::replace(&mut seen[id], true) {
+            continue;
+        }
+        let (sum, all) = (&mut sampled[id], all(&threads[id]));
+        let excess: Executed = std::array::from_fn(|k| sum[k].saturating_sub(all[k]));
+        if excess.iter().zip(sample.executed).all(|(excess, last)| *excess <= last) {
+            for (k, excess) in excess.into_iter().enumerate() {
+                sample.executed[k] -= excess;
+                sum[k] -= excess;
+            }
+        }
+    }
+    samples
 }
 
 fn activity_row(Sample { slice, thread, executed }: Sample) -> ActivityRow {

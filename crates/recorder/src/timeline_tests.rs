@@ -85,12 +85,17 @@ fn what_came_after_the_last_sample_is_in_the_slice_of_the_end() {
         // Its counters began anew.
         thread(15, [3, 3, 3]),
         thread(5, [0, 0, 0]),
+        // Read a little too high when it stopped.
+        thread(35, [40, 4, 4]),
     ];
     let samples = [
         sample(0, 0, [60, 6, 1]),
         sample(0, 2, [9, 1, 1]),
+        sample(0, 4, [30, 3, 3]),
         sample(1, 0, [10, 1, 1]),
+        sample(1, 2, [1, 1, 1]),
         sample(2, 1, [20, 0, 0]),
+        sample(2, 4, [12, 1, 2]),
         sample(2, 9, [1, 1, 1]),
     ];
     let rows = activity_rows(&samples, &threads, |ns| timeline.at(ns), |slice| slice);
@@ -100,9 +105,11 @@ fn what_came_after_the_last_sample_is_in_the_slice_of_the_end() {
         rows.iter().map(row).collect::<Vec<_>>(),
         [
             (0, 0, [60, 6, 1]),
+            (0, 4, [30, 3, 3]),
             (1, 0, [10, 1, 1]),
             (1, 2, [3, 3, 3]),
             (2, 1, [50, 5, 5]),
+            (2, 4, [10, 1, 1]),
             (3, 0, [30, 3, 3]),
         ]
     );
