@@ -55,7 +55,7 @@ interface Merged {
   children: Merged[]
 }
 
-/** `coreLabels`: whether boxes that hold nothing but PUs say what they are. */
+/** `coreLabels`: whether boxes of cores with several PUs say what they are. */
 export function merge(node: MachineNode, coreLabels = true): Merged {
   const chain = [node]
   let last = node
@@ -67,7 +67,7 @@ export function merge(node: MachineNode, coreLabels = true): Merged {
   const title = labels.join(' · ')
   // In the box of a PU there is room for its number only.
   const children = (last.children ?? []).map((child) => merge(child, coreLabels))
-  const core = children.length > 0 && children.every((child) => child.pu !== undefined)
+  const core = children.length > 0 && chain.some(({ kind }) => kind === 'core')
   const label = last.pu !== undefined ? last.label : core && !coreLabels ? '' : title
   return { label, title, allowed: last.allowed, pu: last.pu, children }
 }

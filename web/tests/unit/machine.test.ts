@@ -46,6 +46,8 @@ test('single-child chains become one box', () => {
 test('cores of large machines have no label of their own', () => {
   expect(merge(machine(1, 2, 2), false).children.map((core) => core.label)).toEqual(['', ''])
   expect(merge(machine(1, 2, 2), true).children[0]!.label).toBe('core 0')
+  // Packages keep theirs, also where a core is a single PU.
+  expect(merge(machine(2, 80, 1), false).children[1]!.label).toBe('package 1 · L3 32 MiB')
 })
 
 function inside(inner: Box, outer: Box): boolean {
