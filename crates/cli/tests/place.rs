@@ -109,6 +109,11 @@ fn bad_input_gets_one_sentence_and_125() {
 
 /// A profile of an initial thread that only starts two workers.
 fn small_profile(path: &Path) {
+    profile_of(path, 9000);
+}
+
+/// The same with so many loads, and as many stores, by each worker.
+fn profile_of(path: &Path, work: u64) {
     let thread = |id: u32, name: &str, work: u64| ThreadRow {
         id: ThreadId(id),
         identity: ThreadIdentity {
@@ -125,7 +130,7 @@ fn small_profile(path: &Path) {
         loads: work,
         stores: work,
     };
-    let threads = vec![thread(0, "app", 10), thread(1, "app", 9000), thread(2, "app", 9000)];
+    let threads = vec![thread(0, "app", 10), thread(1, "app", work), thread(2, "app", work)];
     let comm = [(0, 1, 4), (1, 2, 600), (2, 1, 500)].map(|(from, to, count)| {
         CommRow::whole(ThreadId(from), ThreadId(to), CommKind::Raw, count)
     });
@@ -168,6 +173,14 @@ fn a_profile_brings_identities_and_work() {
     assert_ne!(slots[1]["pu_logical"], slots[2]["pu_logical"]);
     let text = threadtalk(&["place", path, "--on", "core:2 pu:1"]).run().expect_code(0);
     assert!(text.stdout_text().contains("worker"), "{text}");
+    assert!(!text.stdout_text().contains("hardly talk"), "one access in 33 is talk\n{text}");
+    // The same talk among two thousand times as many accesses.
+    let idle = scratch.join("idle.tt");
+    profile_of(&idle, 90_000_000);
+    let text = threadtalk(&["place", idle.to_str().unwrap(), "--on", "core:2 pu:1"]).run();
+    let expected = "Placement does not matter for this program: the threads hardly talk: in 360,000,020 \
+                    loads and stores they took 1,104 lines of memory from each other.\n";
+    assert!(text.expect_code(0).stdout_text().ends_with(expected));
 }
 
 #[test]

@@ -166,11 +166,4 @@ impl Tasks {
     pub fn moments(&self) -> &[Moment] {
         &self.moments
     }
-
-    /// The same threads with every pair's weight taken from the largest: who talked most talks least.
-    pub(crate) fn inverted(&self) -> Self {
-        let most = self.weight.iter().copied().fold(0.0, f64::max);
-        let weight = self.weight.iter().map(|w| most - w).collect();
-        Self { load: self.load.clone(), ..Self::from_weights(self.threads, weight) }
-    }
 }

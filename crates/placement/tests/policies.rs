@@ -45,6 +45,21 @@ fn locality_keeps_together_and_distance_pulls_apart() {
     assert_eq!(far.cost, 210.0 * 100.0, "every pair is apart");
 }
 
+/// With cores to spare, too: nobody who talks is beside whom it talks to.
+#[test]
+fn distance_is_far_where_cores_stay_free() {
+    let machine = Machine::new("pack:2 core:20 pu:1", "100,10");
+    let far = machine.place(&example(), PolicyKind::Distance, 0);
+    assert_eq!(far.cost, 210.0 * 100.0);
+    let altra = Machine::file("altra-2s.synthetic");
+    for threads in [24, 64] {
+        let matrix = random_matrix(threads, 4);
+        let [far, near] = [PolicyKind::Distance, PolicyKind::Locality]
+            .map(|policy| altra.place(&matrix, policy, 0));
+        assert!(far.cost > far.baselines.os && near.cost < near.baselines.os, "{threads}");
+    }
+}
+
 #[test]
 fn balance_evens_out_the_communication_vector() {
     let tasks = Tasks::from(&example());

@@ -3,6 +3,7 @@
 mod text;
 
 use super::topo;
+use super::tune::worth::hardly_talk;
 use crate::{family, input};
 use anyhow::{Context, bail, ensure};
 use placement::{App, Effort, Placement, Plan, PolicyKind, Request, Tasks, lower_bound, place};
@@ -112,6 +113,8 @@ struct Application {
     identities: Vec<ThreadIdentity>,
     /// Name of each thread; empty for a bare matrix.
     names: Vec<String>,
+    /// That they hardly talk, if so; never known of a bare matrix.
+    quiet: Option<String>,
 }
 
 fn read_inputs(paths: &[PathBuf], process: Option<u32>) -> anyhow::Result<Vec<Application>> {
@@ -147,7 +150,13 @@ fn read_input(path: &Path, process: Option<u32>) -> anyhow::Result<Application> 
 
 fn from_matrix(matrix: &CommMatrix) -> Application {
     let tasks = Tasks::from(matrix);
-    Application { name: String::new(), tasks, identities: Vec::new(), names: Vec::new() }
+    Application {
+        name: String::new(),
+        tasks,
+        identities: Vec::new(),
+        names: Vec::new(),
+        quiet: None,
+    }
 }
 
 /// The profile's talk, with its threads' work and identities.
@@ -161,5 +170,6 @@ fn from_profile(profile: &Profile) -> Application {
         tasks: report::tasks(profile),
         identities: profile.threads.iter().map(|t| t.identity.clone()).collect(),
         names: profile.threads.iter().map(name).collect(),
+        quiet: hardly_talk(profile),
     }
 }

@@ -7,7 +7,7 @@ mod measure;
 mod plans;
 mod statistics;
 mod summary;
-mod worth;
+pub mod worth;
 
 use super::{record, topo};
 use crate::said::{refuse, say};

@@ -31,6 +31,12 @@ pub fn table(
         out.push_str(&places(&app.slots, machine, application));
     }
     out.push_str(&prediction(placement, plan.lower_bound.unwrap_or(0.0), machine, costs));
+    for application in applications {
+        if let Some(quiet) = &application.quiet {
+            let of = if applications.len() > 1 { &application.name } else { "this program" };
+            let _ = writeln!(out, "\nPlacement does not matter for {of}: {quiet}.");
+        }
+    }
     out
 }
 

@@ -47,7 +47,8 @@ pub fn not_worth(
     Some(NotWorth { reason: format!("{reason}{pages}"), numbers })
 }
 
-fn hardly_talk(profile: &Profile) -> Option<String> {
+/// That talk takes no part of the run that anybody would notice.
+pub fn hardly_talk(profile: &Profile) -> Option<String> {
     let totals = &profile.meta.totals;
     let (taken, accesses) = (totals.raw + totals.waw, totals.loads + totals.stores);
     (accesses > 0 && (taken as f64) < NOTICEABLE * accesses as f64).then(|| {
