@@ -32,7 +32,8 @@ pub const OPTIMISATIONS: &[(&str, u32)] = &[
     ("loops", 16),
     ("tallies", 32),
     ("park", 256),
-    ("all of them", 1 | 2 | 4 | 8 | 16 | 32 | 256),
+    ("sites", 512),
+    ("all of them", 1 | 2 | 4 | 8 | 16 | 32 | 256 | 512),
 ];
 
 impl Mode {

@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::control;
 use engine::recovery::Registers;
+use engine::sites;
 use engine::stored::Kind;
 use engine::{Engine, Host, Resolved};
 use types::tally::Meaning;
@@ -32,6 +33,16 @@ static RUNTIME: SpinLock<Runtime> =
 
 // SAFETY: the engine's pointers are to the code cache, which every thread may use under the lock.
 unsafe impl Send for Runtime {}
+
+/// What asks for code.
+#[derive(Clone, Copy)]
+pub enum Origin {
+    /// A direct exit, the number of its link.
+    Link(usize),
+    /// An indirect branch that may come to know its target, the number of its site.
+    Site(usize),
+    Elsewhere,
+}
 
 /// Takes the lock.
 pub fn runtime() -> Guard<'static, Runtime> {
@@ -132,14 +143,15 @@ impl Runtime {
         Some((self.engine.as_mut()?, &mut self.modules))
     }
 
-    /// Code for `target` (or behind `link`); `None` if it must run natively.
-    pub fn code(&mut self, link: Option<usize>, target: u64) -> (u64, Option<u64>) {
+    /// Code for `target` (or behind a link); `None` if it must run natively.
+    pub fn code(&mut self, from: Origin, target: u64) -> (u64, Option<u64>) {
         let Some((engine, modules)) = self.parts() else { return (target, None) };
         // SAFETY: under the lock; the program is about to execute the target.
         let (target, resolved) = unsafe {
-            match link {
-                Some(link) => engine.follow(link, modules),
-                None => (target, engine.look_up(target, modules)),
+            match from {
+                Origin::Link(link) => engine.follow(link, modules),
+                Origin::Site(site) => (target, engine.learn(site, target, modules)),
+                Origin::Elsewhere => (target, engine.look_up(target, modules)),
             }
         };
         self.publish();
@@ -152,20 +164,20 @@ impl Runtime {
     /// As [`Self::code`] for the calling thread, which is detached if there is code that cannot be
     /// translated. If there is none at all, the thread goes there natively, faults, and its handler
     /// is translated again.
-    pub fn resolve(&mut self, link: Option<usize>, target: u64, page: u64) -> u64 {
+    pub fn resolve(&mut self, from: Origin, target: u64, page: u64) -> u64 {
         presence::leave(page);
-        self.go(link, target, page, control::ENTERED)
+        self.go(from, target, page, control::ENTERED)
     }
 
     /// As [`Self::resolve`] for a thread that is about to return from a signal by the system call that
     /// it is at.
     pub fn resolve_return(&mut self, target: u64, page: u64) -> u64 {
-        self.go(None, target, page, control::RETURNS)
+        self.go(Origin::Elsewhere, target, page, control::RETURNS)
     }
 
     /// Notes in field `way` of the thread's page where it goes.
-    fn go(&mut self, link: Option<usize>, target: u64, page: u64, way: i32) -> u64 {
-        match self.code(link, target) {
+    fn go(&mut self, from: Origin, target: u64, page: u64, way: i32) -> u64 {
+        match self.code(from, target) {
             (_, Some(address)) => {
                 // SAFETY: the calling thread's page.
                 unsafe { thread::set_field(page, way, address) };
@@ -248,10 +260,18 @@ pub fn detach(page: u64) {
     unsafe { &*session::page(id) }.life.store(life::DETACHED, Ordering::Relaxed);
 }
 
-/// Called by the stubs: `link` is a link id, or -1 for an indirect branch to `target`. Returns where
-/// to continue.
+/// Called by the stubs: `link` is a link id, -1 for an indirect branch to `target`, or less for one whose
+/// site has a sample. Returns where to continue.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tt_dispatch(link: i64, target: u64, page: u64) -> u64 {
-    let link = usize::try_from(link).ok();
-    runtime().resolve(link, target, page)
+    let from = match link {
+        0.. => Origin::Link(link as usize),
+        -1 => Origin::Elsewhere,
+        site => {
+            // SAFETY: the calling thread's page.
+            unsafe { thread::set_field(page, control::COUNTDOWN, sites::EVERY) };
+            Origin::Site(!site as usize)
+        }
+    };
+    runtime().resolve(from, target, page)
 }

@@ -12,7 +12,7 @@
 mod alternate;
 mod stepping;
 
-use crate::dispatch::runtime;
+use crate::dispatch::{Origin, runtime};
 use crate::filter::{self, Answer};
 use crate::stubs::{self, Frame};
 use crate::sys;
@@ -257,7 +257,7 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
         undo_return(&registers, page);
         stepping::stop(page);
         reset_once(slot, &action);
-        let target = runtime.resolve(None, action.handler, page);
+        let target = runtime.resolve(Origin::Elsewhere, action.handler, page);
         if may_not_set_mask() {
             let call = (signal, info);
             return Decision::sigreturn(frame_for(&context, call, target, mask, page));

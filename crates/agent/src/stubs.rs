@@ -52,6 +52,7 @@ pub const TRAP_FLAG: i32 = 0x100;
 unsafe extern "C" {
     fn tt_stub_direct();
     fn tt_stub_indirect();
+    fn tt_stub_learn();
     fn tt_stub_access();
     fn tt_stub_repeat();
     pub fn tt_stub_syscall();
@@ -80,6 +81,7 @@ pub fn addresses() -> Stubs {
     Stubs {
         direct: tt_stub_direct as *const () as u64,
         indirect: tt_stub_indirect as *const () as u64,
+        learn: tt_stub_learn as *const () as u64,
         access: tt_stub_access as *const () as u64,
         repeat: tt_stub_repeat as *const () as u64,
         syscall: tt_stub_syscall as *const () as u64,
@@ -275,6 +277,16 @@ assembly!(
     "tt_stub_direct:",
     "mov gs:[{LINK}], rax",
     "mov rax, gs:[{SAVED_RAX}]",
+    "jmp 2f",
+    // %r11 = number of a site: -2 and less say that it is one.
+    ".globl tt_stub_learn",
+    ".hidden tt_stub_learn",
+    "tt_stub_learn:",
+    "mov gs:[{ADDRESS}], rcx",
+    "not r11",
+    "mov gs:[{LINK}], r11",
+    "mov rcx, gs:[{SAVED_RCX}]",
+    "mov r11, gs:[{SAVED_R11}]",
     "jmp 2f",
     ".globl tt_stub_indirect",
     ".hidden tt_stub_indirect",

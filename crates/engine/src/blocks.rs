@@ -182,7 +182,7 @@ mod tests {
     }
 
     fn link(site: u64, target: u64) -> Link {
-        Link { site, target, stub: site + 100, next: NO_LINK, stale: false }
+        Link { site, target, stub: site + 100, next: NO_LINK, stale: false, far: false }
     }
 
     /// Where a link leads.

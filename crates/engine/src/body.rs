@@ -149,6 +149,8 @@ pub(crate) struct Body<'a> {
     pub short_fixups: Vec<(usize, u8)>,
     /// The head of a versioned loop, if it is one.
     pub head: Option<Head>,
+    /// The rel32 of an indirect branch that goes where its site knows; see [`sites`](crate::sites).
+    pub site_branch: Option<usize>,
     /// How a block of code that changes finds out that it has.
     pub self_check: Option<SelfCheck>,
 }
@@ -190,6 +192,7 @@ impl<'a> Body<'a> {
             fixups: room.fixups,
             short_fixups: room.short_fixups,
             head: None,
+            site_branch: None,
             self_check: None,
         }
     }

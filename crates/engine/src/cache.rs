@@ -28,6 +28,8 @@ pub struct Stubs {
     pub direct: u64,
     /// An indirect branch to a target without a pad: %rcx = target, %rcx and %r11 parked.
     pub indirect: u64,
+    /// The same for a site that has a sample: %r11 = its number. See [`sites`](crate::sites).
+    pub learn: u64,
     /// A check failed: gs:ADDRESS, gs:DESCRIPTOR, gs:RESUME.
     pub access: u64,
     /// A repeated string instruction comes: gs:ADDRESS = descriptor, gs:SITE, gs:RESUME.
@@ -43,6 +45,7 @@ pub struct Stubs {
 pub struct Trampolines {
     pub direct: u64,
     pub indirect: u64,
+    pub learn: u64,
     pub access: u64,
     pub repeat: u64,
     pub syscall: u64,
@@ -186,6 +189,7 @@ fn trampolines(base: u64, stubs: &Stubs, t: &mut Trampolines) -> Vec<u8> {
     t.indirect = at(&code);
     jump_far(&mut code, stubs.indirect);
     for (place, stub) in [
+        (&mut t.learn, stubs.learn),
         (&mut t.access, stubs.access),
         (&mut t.repeat, stubs.repeat),
         (&mut t.syscall, stubs.syscall),

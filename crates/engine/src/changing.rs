@@ -150,7 +150,7 @@ impl Body<'_> {
         self.release(pc);
         let stub = self.emitter.ip();
         self.emit_exit_stub(pc, id);
-        Link { site: 0, target: pc, stub, next: NO_LINK, stale: true }
+        Link { site: 0, target: pc, stub, next: NO_LINK, stale: true, far: false }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::liveness::{Live, Scanner};
 use crate::moves::{Kind, Moves};
 use crate::recovery::{Entry, Parked};
 use crate::regs::RAX;
+use crate::sites::Site;
 use alloc::vec::Vec;
 
 /// A block ready to be placed.
@@ -16,18 +17,21 @@ pub(crate) struct Finished {
     pub code: Vec<u8>,
     pub entries: Vec<Entry>,
     pub links: Vec<Link>,
+    pub site: Option<Site>,
     pub moves: Moves,
     pub room: Room,
 }
 
 impl Body<'_> {
-    /// Emits the cold part. `first_link` is the id of the block's first link.
+    /// Emits the cold part. `first_link` is the id of the block's first link,
+    /// `next_site` that of its site.
     pub fn finish(
         mut self,
         entry: u64,
         scanner: &mut Scanner,
         readable: &dyn Fn(u64) -> bool,
         first_link: usize,
+        next_site: usize,
     ) -> Result<Finished> {
         self.finish_head()?;
         for mut slow in core::mem::take(&mut self.slow) {
@@ -49,11 +53,13 @@ impl Body<'_> {
                 stub: self.emitter.base() + stub as u64,
                 next: NO_LINK,
                 stale: false,
+                far: false,
             });
         }
         if let Some(check) = self.self_check.take() {
             links.push(self.emit_stale(&check, first_link + links.len()));
         }
+        let site = self.site_branch.map(|branch| self.emit_lookup(branch, next_site));
         self.emitter.align(8);
         for (rel32, value) in &self.literals {
             self.fixups.push((*rel32, self.emitter.len() as i64));
@@ -76,7 +82,7 @@ impl Body<'_> {
         }
         let (emitter, room) = self.into_room();
         let (code, entries, moves) = emitter.finish();
-        Ok(Finished { code, entries, links, moves, room })
+        Ok(Finished { code, entries, links, site, moves, room })
     }
 
     /// Puts the counters right when the block is left here. Returns the

@@ -16,6 +16,8 @@ pub const SAVED_RCX: i32 = PAGE + 32;
 pub const SAVED_R11: i32 = PAGE + 16;
 /// %rax in exit stubs.
 pub const SAVED_RAX: i32 = PAGE + 40;
+/// Counts indirect branches down to the next sample: see [`crate::sites`].
+pub const COUNTDOWN: i32 = PAGE + 24;
 /// The register borrowed for checks.
 pub const SPILL: i32 = PAGE + 48;
 /// %rax while flags are saved or restored.

@@ -42,7 +42,7 @@ impl Body<'_> {
                 });
             }
             FlowControl::Return | FlowControl::IndirectBranch | FlowControl::IndirectCall => {
-                return self.emit_indirect(i);
+                return self.emit_indirect(k, i);
             }
             FlowControl::XbeginXabortXend if i.mnemonic() == Mnemonic::Xbegin => {
                 // Shadow updates would abort every transaction: abort at once, without "retry".
@@ -103,7 +103,10 @@ impl Body<'_> {
     /// Returns, indirect jumps and calls: target into %rcx, then by the table ([`indirect`]).
     ///
     /// [`indirect`]: crate::indirect
-    fn emit_indirect(&mut self, i: &Instruction) -> Result<()> {
+    fn emit_indirect(&mut self, k: usize, i: &Instruction) -> Result<()> {
+        if self.options.sites && self.liveness.live[k].flags == 0 {
+            return self.emit_knowing(i);
+        }
         self.emitter.store(RCX, control::SAVED_RCX);
         self.emitter.store(R11, control::SAVED_R11);
         let target_known = Parked { rcx: true, pc_in_rcx: true, ..Parked::NOTHING };
@@ -117,7 +120,7 @@ impl Body<'_> {
                 self.emitter.bytes(&[0x59]); // pop rcx
             }
         } else {
-            self.load_target(i)?;
+            self.load_target(i, Register::RCX)?;
             if i.flow_control() == FlowControl::IndirectCall {
                 // Until the return address is pushed, the call has not happened.
                 self.emitter.mark(i.ip(), Parked { rcx: true, ..Parked::NOTHING });
@@ -129,12 +132,39 @@ impl Body<'_> {
         Ok(())
     }
 
-    /// `mov rcx, target` for an indirect jump or call.
-    fn load_target(&mut self, i: &Instruction) -> Result<()> {
+    /// Those where flags are dead: target into %r11, then to what the site knows ([`sites`]).
+    ///
+    /// [`sites`]: crate::sites
+    fn emit_knowing(&mut self, i: &Instruction) -> Result<()> {
+        self.emitter.store(R11, control::SAVED_R11);
+        let loaded = Parked { r11: true, ..Parked::NOTHING };
+        if i.flow_control() == FlowControl::Return {
+            if i.op_count() > 0 {
+                self.emitter.bytes(&[0x4c, 0x8b, 0x1c, 0x24]); // mov r11, [rsp]
+                self.emitter.mark(i.ip(), loaded);
+                self.emitter.bytes(&[0x48, 0x8d, 0xa4, 0x24]); // lea rsp, [rsp + 8 + imm]
+                self.emitter.bytes(&(8 + i.immediate(0) as i32).to_le_bytes());
+            } else {
+                self.emitter.bytes(&[0x41, 0x5b]); // pop r11
+            }
+        } else {
+            self.load_target(i, Register::R11)?;
+            if i.flow_control() == FlowControl::IndirectCall {
+                // Until the return address is pushed, the call has not happened.
+                self.emitter.mark(i.ip(), loaded);
+                self.push_return_address(i);
+            }
+        }
+        self.emit_site_branch();
+        Ok(())
+    }
+
+    /// `mov to, target` for an indirect jump or call.
+    fn load_target(&mut self, i: &Instruction, to: Register) -> Result<()> {
         if i.op0_kind() == OpKind::Register {
             return self.emitter.instruction(&Instruction::with2(
                 Code::Mov_r64_rm64,
-                Register::RCX,
+                to,
                 i.op0_register().full_register(),
             )?);
         }
@@ -142,13 +172,14 @@ impl Body<'_> {
             let address = i.ip_rel_memory_address();
             if !reaches(self.emitter.ip(), address) {
                 self.emitter.moves.fixed = true;
-                let far = Instruction::with2(Code::Mov_r64_imm64, Register::RCX, address)?;
+                let far = Instruction::with2(Code::Mov_r64_imm64, to, address)?;
                 self.emitter.instruction(&far)?;
-                self.emitter.bytes(&[0x48, 0x8b, 0x09]); // mov rcx, [rcx]
+                let m = MemoryOperand::with_base(to);
+                self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, to, m)?)?;
                 return Ok(());
             }
             let m = MemoryOperand::with_base_displ(Register::RIP, address as i64);
-            let load = Instruction::with2(Code::Mov_r64_rm64, Register::RCX, m)?;
+            let load = Instruction::with2(Code::Mov_r64_rm64, to, m)?;
             return self.emitter.relative(&load);
         }
         let segment = match i.segment_prefix() {
@@ -168,7 +199,7 @@ impl Body<'_> {
             false,
             segment,
         );
-        self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, Register::RCX, m)?)
+        self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, to, m)?)
     }
 
     /// A system call runs in the cache, so that a signal that interrupts it finds the program's

@@ -10,6 +10,7 @@ use crate::links::{AddressHash, Link};
 use crate::liveness::Scanner;
 use crate::options::Options;
 use crate::recovery::Registers;
+use crate::sites::Sites;
 use crate::stored::Kind;
 use crate::{control, superblock::Superblock, translate};
 use alloc::vec::Vec;
@@ -92,6 +93,8 @@ pub struct Statistics {
     pub flushes: u64,
     /// Blocks that came from the store.
     pub stored: u64,
+    /// Sites of indirect branches that know their targets.
+    pub guards: u64,
 }
 
 /// Translator, code cache and links for one kind of shadow.
@@ -105,6 +108,7 @@ pub struct Engine {
     pub(crate) table: Table,
     pub(crate) regions: Vec<Region>,
     pub(crate) blocks: Blocks,
+    pub(crate) sites: Sites,
     /// Targets of indirect branches that have a pad.
     pub(crate) pads: HashSet<u64, AddressHash>,
     pub(crate) scanner: Scanner,
@@ -127,6 +131,7 @@ impl Engine {
             table: tables.table(0),
             regions: Vec::new(),
             blocks: Blocks::default(),
+            sites: Sites::default(),
             pads: HashSet::default(),
             scanner: Scanner::default(),
             room: Room::default(),

@@ -74,7 +74,7 @@ impl Entries {
 /// What an entry's address is counted from in the block at `start`: what is added to a register is
 /// not counted from anything.
 fn origin(parked: &Parked, start: u64) -> u64 {
-    if parked.pc_in_rcx { 0 } else { start }
+    if parked.pc_in_rcx || parked.pc_in_r11 { 0 } else { start }
 }
 
 fn number(mut value: u64, out: &mut Vec<u8>) {
@@ -98,10 +98,11 @@ fn read_number(bytes: &mut impl Iterator<Item = u8>) -> Option<u64> {
 }
 
 fn parked_bytes(p: &Parked, out: &mut Vec<u8>) {
-    let Parked { spill, second, far, flags, flags_rax, rcx, rax, r11, pc_in_rcx } = *p;
+    let Parked { spill, second, far, flags, flags_rax, rcx, rax, r11, pc_in_rcx, pc_in_r11 } = *p;
     let [has_spill, has_second, has_far] = [spill, second, far].map(|r| r != NONE);
     // What is frequent comes first: seven bits fit a byte.
-    let bits = [has_spill, has_second, flags, rcx, r11, pc_in_rcx, rax, flags_rax, has_far];
+    let bits =
+        [has_spill, has_second, flags, rcx, r11, pc_in_rcx, pc_in_r11, rax, flags_rax, has_far];
     number(bits.into_iter().rev().fold(0, |all, bit| all << 1 | u64::from(bit)), out);
     out.extend([spill, second, far].into_iter().filter(|r| *r != NONE));
 }
@@ -113,13 +114,14 @@ fn read_parked(bytes: &mut impl Iterator<Item = u8>) -> Option<Parked> {
     Some(Parked {
         spill: register(0)?,
         second: register(1)?,
-        far: register(8)?,
+        far: register(9)?,
         flags: bit(2),
-        flags_rax: bit(7),
+        flags_rax: bit(8),
         rcx: bit(3),
-        rax: bit(6),
+        rax: bit(7),
         r11: bit(4),
         pc_in_rcx: bit(5),
+        pc_in_r11: bit(6),
     })
 }
 
@@ -143,6 +145,7 @@ mod tests {
                     rax: k & 8 != 0,
                     r11: k & 32 != 0,
                     pc_in_rcx: k & 16 != 0,
+                    pc_in_r11: k & 64 != 0,
                 },
                 pc: pcs[k as usize % pcs.len()],
             })

@@ -22,6 +22,7 @@ use crate::emit::reaches;
 use crate::engine::{Engine, Host};
 use crate::indirect::Tables;
 use crate::links::Link;
+use crate::sites::Sites;
 use alloc::vec::Vec;
 
 /// A generation that threads may still be in.
@@ -116,6 +117,7 @@ impl Engine {
         let blocks = core::mem::replace(&mut self.blocks, Blocks::in_slot(slot));
         let regions = core::mem::take(&mut self.regions);
         self.pads.clear();
+        self.sites = Sites::in_slot(slot);
         self.scanner.clear();
         self.table = self.tables.table(slot);
         // SAFETY: as above.

@@ -164,7 +164,11 @@ impl Table {
         let site = base + rel32 as u64;
         let displacement = (stub - (site + 4)) as u32;
         code[rel32..rel32 + 4].copy_from_slice(&displacement.to_le_bytes());
-        Pad { code, entries, link: Link { site, target, stub, next: NO_LINK, stale: false } }
+        Pad {
+            code,
+            entries,
+            link: Link { site, target, stub, next: NO_LINK, stale: false, far: false },
+        }
     }
 
     /// Lets branches to `target` find its pad, which has been placed at `pad`.

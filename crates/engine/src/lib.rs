@@ -51,6 +51,7 @@ mod probing;
 pub mod recovery;
 pub mod regs;
 pub mod shape;
+pub mod sites;
 pub mod stored;
 pub mod superblock;
 pub mod track;

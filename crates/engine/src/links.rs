@@ -6,7 +6,7 @@ use crate::emit::Emitter;
 use crate::recovery::Parked;
 use crate::regs::RAX;
 use core::hash::{BuildHasher, Hasher};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Hash for maps keyed by code addresses: one multiplication.
 #[derive(Clone, Copy, Default)]
@@ -45,8 +45,11 @@ impl BuildHasher for AddressHash {
 /// One direct exit.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
-    /// Address of the branch's rel32; never straddles a 64-byte line.
+    /// Address of the branch's rel32, which never straddles a 64-byte line, or of a word with the
+    /// address that it leads to.
     pub site: u64,
+    /// It is a word: aligned, and reaches everywhere.
+    pub far: bool,
     /// The program address that the exit leads to.
     pub target: u64,
     /// The stub that asks the dispatcher.
@@ -60,14 +63,27 @@ pub struct Link {
 impl Link {
     /// Points the branch to `entry` if it reaches; other threads may run it meanwhile.
     pub fn point_to(&self, entry: u64) {
-        let displacement = (entry as i64).wrapping_sub(self.site as i64 + 4);
-        if let Ok(displacement) = i32::try_from(displacement) {
-            // SAFETY: `site` lies in the code cache, where regions stay longer than their links; the
-            // four bytes lie in one cache line, so that every fetch sees the old or the new
-            // displacement.
-            unsafe { AtomicU32::from_ptr(self.site as *mut u32) }
-                .store(displacement as u32, Ordering::Release);
+        if self.far {
+            // SAFETY: an aligned word in the code cache, where regions stay longer than their links.
+            unsafe { AtomicU64::from_ptr(self.site as *mut u64) }.store(entry, Ordering::Release);
+        } else {
+            // SAFETY: it lies in the code cache as above, within a line.
+            unsafe { point_branch(self.site, entry) };
         }
+    }
+}
+
+/// Points the branch with its rel32 at `site` to `to` if it reaches; other threads may run it
+/// meanwhile.
+///
+/// # Safety
+/// `site` lies in the code cache, and its four bytes in one 64-byte line.
+pub(crate) unsafe fn point_branch(site: u64, to: u64) {
+    let displacement = (to as i64).wrapping_sub(site as i64 + 4);
+    if let Ok(displacement) = i32::try_from(displacement) {
+        // SAFETY: forwarded; so every fetch sees the old or the new displacement.
+        unsafe { AtomicU32::from_ptr(site as *mut u32) }
+            .store(displacement as u32, Ordering::Release);
     }
 }
 

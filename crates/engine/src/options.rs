@@ -54,6 +54,10 @@ pub struct Options {
     pub park: bool,
     /// Version small loops.
     pub loops: bool,
+    /// Let indirect branches remember where they lead.
+    pub sites: bool,
+    /// After so many samples they are sure; see [`sites`](crate::sites).
+    pub site_samples: usize,
     /// Count instructions, loads and stores by tallies.
     pub tallies: bool,
     /// Most instructions and conditional branches in a superblock.
@@ -81,6 +85,7 @@ pub mod disable {
     pub const LOOPS: u32 = 16;
     pub const TALLIES: u32 = 32;
     pub const PARK: u32 = 1 << 8;
+    pub const SITES: u32 = 1 << 9;
     /// Pretend that the processor lacks BMI2.
     pub const BMI2: u32 = 1 << 16;
 }
@@ -101,6 +106,8 @@ impl Options {
             hoist: on(disable::HOIST) && !traces,
             loops: on(disable::LOOPS) && !traces && mode != Mode::Translate,
             park: on(disable::PARK),
+            sites: on(disable::SITES),
+            site_samples: 8,
             tallies: on(disable::TALLIES),
             max_instructions: 96,
             max_branches: 4,

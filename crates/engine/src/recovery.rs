@@ -27,6 +27,8 @@ pub struct Parked {
     pub r11: bool,
     /// The program counter is %rcx (before that is restored) plus the entry's.
     pub pc_in_rcx: bool,
+    /// The same with %r11.
+    pub pc_in_r11: bool,
 }
 
 impl Parked {
@@ -41,6 +43,7 @@ impl Parked {
         rax: false,
         r11: false,
         pc_in_rcx: false,
+        pc_in_r11: false,
     };
 }
 
@@ -49,7 +52,7 @@ impl Parked {
 pub struct Entry {
     pub offset: u32,
     pub parked: Parked,
-    /// The program's counter, or with `parked.pc_in_rcx` what to add to %rcx.
+    /// The program's counter, or with `parked.pc_in_rcx` or `pc_in_r11` what to add to that register.
     pub pc: u64,
 }
 
@@ -69,7 +72,11 @@ impl Entry {
     /// Turns machine registers into the program's. `slot` reads a field of the control block.
     pub fn recover(&self, r: &mut Registers, slot: &dyn Fn(i32) -> u64) {
         let p = &self.parked;
-        r.pc = if p.pc_in_rcx { r.general[1].wrapping_add(self.pc) } else { self.pc };
+        r.pc = match (p.pc_in_rcx, p.pc_in_r11) {
+            (true, _) => r.general[1].wrapping_add(self.pc),
+            (_, true) => r.general[11].wrapping_add(self.pc),
+            _ => self.pc,
+        };
         if p.flags {
             let saved = slot(control::FLAGS);
             let overflow = if saved & 0xff != 0 { OVERFLOW } else { 0 };
@@ -119,7 +126,7 @@ mod tests {
 
     fn recovered(parked: Parked) -> Registers {
         let mut r = Registers { pc: 99, flags: 0x202, ..Registers::default() };
-        r.general[1] = 77;
+        (r.general[1], r.general[11]) = (77, 78);
         Entry { offset: 0, parked, pc: 5 }.recover(&mut r, &slots);
         r
     }
@@ -146,6 +153,8 @@ mod tests {
     fn an_indirect_target_is_the_counter() {
         let r = recovered(Parked { pc_in_rcx: true, rcx: true, ..Parked::NOTHING });
         assert_eq!((r.pc, r.general[1]), (82, 12), "%rcx is 77, the entry's counter 5");
+        let r = recovered(Parked { pc_in_r11: true, r11: true, ..Parked::NOTHING });
+        assert_eq!((r.pc, r.general[11]), (83, 17), "%r11 is 78");
     }
 
     #[test]

@@ -29,6 +29,7 @@ use crate::indirect;
 use crate::links::{Link, STUB_ID};
 use crate::moves::{self, MOVABLE_FROM, Place as Moved};
 use crate::options::Options;
+use crate::sites::{self, Site};
 use crate::superblock::Superblock;
 use alloc::vec::Vec;
 use types::tally::Meaning;
@@ -71,6 +72,7 @@ fn of_processor(options: &Options, rotates: bool) -> u64 {
         hoist,
         park,
         loops,
+        sites,
         tallies,
         max_instructions,
         max_branches,
@@ -78,9 +80,10 @@ fn of_processor(options: &Options, rotates: bool) -> u64 {
         most_bytes: _,
         most_bytes_in_all: _,
         stores: _,
+        site_samples: _,
         thread_start_hook: _,
     } = *options;
-    let flags = [bmi2, liveness, merge, group, hoist, park, loops, tallies, rotates];
+    let flags = [bmi2, liveness, merge, group, hoist, park, loops, tallies, sites, rotates];
     let flags = flags.iter().fold(1, |all, flag| all << 1 | u64::from(*flag));
     let numbers = [mode as usize, block_shift as usize, max_instructions, max_branches, unroll];
     numbers
@@ -111,10 +114,12 @@ struct Head {
     entry: u16,
     /// What the engine counts about it: instructions, accesses, checks, operands not seen.
     counts: [u16; 4],
+    /// Offsets of the rel32 and the lookup of its site; 0 = it has none.
+    site: [u16; 2],
 }
 
 impl Head {
-    const BYTES: usize = 48;
+    const BYTES: usize = 52;
 
     fn write(&self, out: &mut Vec<u8>) {
         for word in [self.pc, self.base, self.region] {
@@ -123,8 +128,8 @@ impl Head {
         for word in [self.code, self.entries] {
             out.extend_from_slice(&word.to_le_bytes());
         }
-        let [a, b, c, d] = self.counts;
-        for word in [self.original, self.places, self.links, self.entry, a, b, c, d] {
+        let words = [self.original, self.places, self.links, self.entry];
+        for word in words.into_iter().chain(self.counts).chain(self.site) {
             out.extend_from_slice(&word.to_le_bytes());
         }
     }
@@ -145,6 +150,7 @@ impl Head {
             links: short(2),
             entry: short(3),
             counts: [short(4), short(5), short(6), short(7)],
+            site: [short(8), short(9)],
         })
     }
 }
@@ -305,7 +311,12 @@ impl Engine {
                 stub: base + u64::from(stub),
                 next: NO_LINK,
                 stale: false,
+                far: false,
             });
+        }
+        let [branch, lookup] = stored.head.site.map(u64::from);
+        if branch != 0 {
+            self.sites.add(Site { branch: base + branch, lookup: base + lookup });
         }
         let [instructions, accesses, checks, unseen] = stored.head.counts.map(u64::from);
         let statistics = &mut self.statistics;
@@ -361,6 +372,13 @@ impl Engine {
             let id = usize::from(stub) + STUB_ID;
             code.get_mut(id..id + 4)?.copy_from_slice(&((first + k) as u32).to_le_bytes());
         }
+        let [branch, lookup] = stored.head.site.map(usize::from);
+        if branch != 0 {
+            code.get(branch..branch + 4)?;
+            let number = lookup.checked_sub(sites::NUMBER as usize)?;
+            let next = self.sites.next() as u32;
+            code.get_mut(number..number + 4)?.copy_from_slice(&next.to_le_bytes());
+        }
         Some(())
     }
 }
@@ -403,6 +421,9 @@ fn record(
             short(checks)?,
             short(unseen)?,
         ],
+        site: finished.site.map_or([0; 2], |site| {
+            [site.branch, site.lookup].map(|address| (address - place.base) as u16)
+        }),
     };
     head.write(out);
     for p in &moves.places {
@@ -444,6 +465,7 @@ mod tests {
             links: 8,
             entry: 9,
             counts: [10, 11, 12, 13],
+            site: [14, 15],
         };
         let mut out = Vec::new();
         head.write(&mut out);
@@ -479,7 +501,7 @@ mod tests {
         all.push(of(&Options::new(Mode::Detail, 7, 0)));
         use disable::*;
         all.push(of(&Options { bmi2: !base.bmi2, ..base }));
-        for bit in [LIVENESS, MERGE, GROUP, HOIST, LOOPS, TALLIES, PARK] {
+        for bit in [LIVENESS, MERGE, GROUP, HOIST, LOOPS, TALLIES, PARK, SITES] {
             all.push(of(&Options::new(Mode::Detail, 6, bit)));
         }
         all.push(of(&Options { max_branches: 3, ..base }));

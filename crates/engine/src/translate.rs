@@ -107,8 +107,8 @@ unsafe fn emit_block(
     }
     let mut body = Body::new(emitter, source, again, &liveness, &plan, target, host);
     let entry = body.emit(&head, &checks).ok()?;
-    let finished =
-        body.finish(entry, &mut engine.scanner, readable, engine.blocks.next_link()).ok()?;
+    let (next_link, next_site) = (engine.blocks.next_link(), engine.sites.next());
+    let finished = body.finish(entry, &mut engine.scanner, readable, next_link, next_site).ok()?;
     let entries = Entries::new(&finished.entries, source.pc, &mut engine.scratch);
     let place = Place { base, region: engine.regions[region].base(), entry };
     engine.write_record(source, &finished, &entries, &place, &plan, checks.len());
@@ -117,6 +117,7 @@ unsafe fn emit_block(
     for link in finished.links {
         engine.blocks.add_link(link);
     }
+    finished.site.into_iter().for_each(|site| engine.sites.add(site));
     Some(Block { entry, end: source.end })
 }
 

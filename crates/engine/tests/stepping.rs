@@ -22,6 +22,7 @@ use iced_x86::{
 };
 use std::sync::{Mutex, PoisonError};
 use support::Machine;
+use support::calls;
 use support::programs::{DATA, DATA_BYTES, Program, Random};
 use support::sandbox::{self, End, State};
 use support::stepping::{Step, Steps};
@@ -84,12 +85,13 @@ struct Stepper {
 impl Stepper {
     fn new() -> Self {
         sandbox::catch_faults();
-        let machine = |&(mode, disable, flush_every, changing): &Way| {
+        let machine = |(k, &(mode, disable, flush_every, changing)): (usize, &Way)| {
             let mut machine = Machine::new(mode, disable);
+            machine.options.site_samples = [1, 4][k % 2];
             (machine.flush_every, machine.changing) = (flush_every, changing);
             machine
         };
-        Self { machines: WAYS.iter().map(machine).collect() }
+        Self { machines: WAYS.iter().enumerate().map(machine).collect() }
     }
 
     fn run(&self, case: &Case, way: usize, cached: bool) -> Steps {
@@ -358,6 +360,15 @@ fn random_programs() {
 /// Programs without a setting, or THREADTALK_STEPPING of them.
 fn setting(programs: u64) -> u64 {
     std::env::var("THREADTALK_STEPPING").map_or(programs, |s| s.parse().expect("a number"))
+}
+
+#[test]
+fn calls_that_know_their_functions() {
+    step_through(3, &|seed, _, machine| {
+        let functions = 1 << (seed % 3);
+        let code = calls::program(machine.code, machine.sandbox_end(), 12, functions);
+        Some((format!("{functions} functions"), code, calls::OWN))
+    });
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub fn library(compiler: Compiler, source: &str, optimisation: &str) -> String {
 /// The command line of the program `name`, with arguments as given.
 pub fn command(name: &str, arguments: &[&str]) -> Vec<String> {
     let mut command = match name {
-        "dlopen_loop" => vec![
+        "dlopen_loop" | "sites" => vec![
             program(name).to_string_lossy().into_owned(),
             library(Compiler::Gcc, "plugin.c", "-O0"),
             library(Compiler::Gcc, "plugin.c", "-O3"),
@@ -65,6 +65,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("dlopen_loop", &[]),
     ("exceptions", &[]),
     ("jumps", &[]),
+    ("sites", &[]),
     ("deep_stack", &[]),
     ("close_fds", &[]),
     ("large_static", &[]),

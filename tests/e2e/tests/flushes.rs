@@ -19,7 +19,7 @@ const SMALL_KIB: &str = "192";
 /// it would take very long.
 fn kib_for(program: &str) -> &'static str {
     match program {
-        "exceptions" | "unload" | "dlopen_loop" => "704",
+        "exceptions" | "unload" | "dlopen_loop" | "sites" => "704",
         _ => SMALL_KIB,
     }
 }

@@ -15,9 +15,10 @@ use iced_x86::{
 use std::collections::BTreeMap;
 
 /// Where the agent's entry points would be: addresses by which trampolines are recognised.
-const STUBS: [(&str, u64); 6] = [
+const STUBS: [(&str, u64); 7] = [
     ("direct", 0x1111_1111_1111),
     ("indirect", 0x2222_2222_2222),
+    ("learn", 0x1222_2222_2222),
     ("access", 0x3333_3333_3333),
     ("repeat", 0x4444_4444_4444),
     ("syscall", 0x5555_5555_5555),
@@ -83,8 +84,9 @@ impl SymbolResolver for Names {
 pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> String {
     machine.load(program);
     let options = Options::new(mode, 6, disable);
-    let [direct, indirect, access, repeat, syscall, after_syscall] = STUBS.map(|stub| stub.1);
-    let stubs = Stubs { direct, indirect, access, repeat, syscall, after_syscall };
+    let [direct, indirect, learn, access, repeat, syscall, after_syscall] =
+        STUBS.map(|stub| stub.1);
+    let stubs = Stubs { direct, indirect, learn, access, repeat, syscall, after_syscall };
     let mut engine = Engine::new(options, stubs, machine.tables);
     let mut host: Box<dyn Host> = Box::new(TestHost {
         code: machine.code..machine.code + CODE_BYTES as u64,

@@ -6,6 +6,7 @@
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
+pub mod calls;
 mod host;
 pub mod listing;
 pub mod programs;
@@ -66,7 +67,9 @@ pub struct Machine {
     /// Pretend that another thread stays in the block that is entered first, or that some stay in every
     /// block that is entered.
     pub held: Held,
-    /// Of the last run: blocks translated, flushes, and bytes in the cache at its end.
+    /// Of the last run: blocks translated, sites that know their targets, flushes, and bytes in the cache
+    /// at its end.
+    pub guards: Cell<u64>,
     pub blocks: Cell<u64>,
     pub flushes: Cell<u64>,
     pub bytes: Cell<u64>,
@@ -132,16 +135,23 @@ impl Machine {
     pub fn new(mode: Mode, disable: u32) -> Self {
         let low = map(0, TABLE_BYTES, libc::MAP_32BIT);
         TABLES.with(|t| t.borrow_mut().push(low));
-        let options = Options::new(mode, 6, disable);
+        let mut options = Options::new(mode, 6, disable);
+        // Programs are short: indirect branches know their target when they come again.
+        options.site_samples = 1;
         let code = map_between_guards(CODE_BYTES);
         let count = TABLE_BYTES / indirect::BYTES as usize;
         let tables = Tables { base: low as i32, count };
         let hint = GRANTS.fetch_add(2 * grants::BYTES, Ordering::Relaxed);
         let gs = map(hint, BELOW + grants::BYTES as usize, 0) + BELOW as u64;
         let [blocks, flushes, bytes] = [const { Cell::new(0) }; 3];
+        let guards = Cell::new(0);
         let (flush_every, held) = (0, Held::Nothing);
         let changing = false;
-        Machine { code, gs, options, changing, flush_every, held, blocks, flushes, bytes, tables }
+        #[rustfmt::skip]
+        let machine = Machine {
+            code, gs, options, changing, flush_every, held, guards, blocks, flushes, bytes, tables,
+        };
+        machine
     }
 
     /// Where the program goes to end.
@@ -174,6 +184,7 @@ impl Machine {
             Stubs {
                 direct: name(tt_test_direct),
                 indirect: name(tt_test_indirect),
+                learn: name(tt_test_learn),
                 access: name(tt_test_access),
                 repeat: name(tt_test_repeat),
                 syscall: 0,
@@ -276,6 +287,7 @@ impl Machine {
     fn end_of_run(&self) -> Running {
         let mut running = RUNNING.with(|r| r.borrow_mut().take()).expect("just put there");
         running.taken = running.written();
+        self.guards.set(running.engine.statistics.guards);
         self.blocks.set(running.engine.statistics.blocks);
         self.flushes.set(running.engine.statistics.flushes);
         self.bytes.set(running.engine.cache_bytes());
@@ -303,9 +315,10 @@ extern "C" fn tt_test_dispatch(link: i64, target: u64) -> u64 {
         }
         // SAFETY: the program is about to execute the target.
         let (target, resolved) = unsafe {
-            match usize::try_from(link) {
-                Ok(link) => running.engine.follow(link, &mut host),
-                Err(_) => (target, running.engine.look_up(target, &mut host)),
+            match link {
+                0.. => running.engine.follow(link as usize, &mut host),
+                -1 => (target, running.engine.look_up(target, &mut host)),
+                site => (target, running.engine.learn(!site as usize, target, &mut host)),
             }
         };
         match resolved {
@@ -459,12 +472,13 @@ unsafe extern "C" {
     fn tt_test_end();
     fn tt_test_direct();
     fn tt_test_indirect();
+    fn tt_test_learn();
     fn tt_test_access();
     fn tt_test_repeat();
 }
 
 global_asm!(
-    ".globl tt_test_run, tt_test_end, tt_test_direct, tt_test_indirect",
+    ".globl tt_test_run, tt_test_end, tt_test_direct, tt_test_indirect, tt_test_learn",
     ".globl tt_test_access, tt_test_repeat",
     // tt_test_run(cpu, entry)
     "tt_test_run:",
@@ -521,6 +535,13 @@ global_asm!(
     "tt_test_direct:",
     "mov gs:[{LINK}], rax",
     "mov rax, gs:[{SAVED_RAX}]",
+    "jmp 2f",
+    "tt_test_learn:",
+    "mov gs:[{ADDRESS}], rcx",
+    "not r11",
+    "mov gs:[{LINK}], r11",
+    "mov rcx, gs:[{SAVED_RCX}]",
+    "mov r11, gs:[{SAVED_R11}]",
     "jmp 2f",
     "tt_test_indirect:",
     "mov gs:[{ADDRESS}], rcx",

@@ -156,7 +156,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
 /// Whether the harness's stub starts there that is left by a restored state, not by a plain jump: its code
 /// need not be stepped through.
 pub(super) fn is_entered(pc: u64) -> bool {
-    [tt_box_direct, tt_box_indirect, tt_box_access]
+    [tt_box_direct, tt_box_indirect, tt_box_learn, tt_box_access]
         .iter()
         .any(|stub| *stub as *const () as u64 == pc)
 }
@@ -245,6 +245,7 @@ pub(super) fn stubs() -> Stubs {
     Stubs {
         direct: name(tt_box_direct),
         indirect: name(tt_box_indirect),
+        learn: name(tt_box_learn),
         access: name(tt_box_access),
         repeat: name(tt_box_repeat),
         syscall: 0,
@@ -265,6 +266,7 @@ unsafe extern "C" {
     fn tt_box_end();
     fn tt_box_direct();
     fn tt_box_indirect();
+    fn tt_box_learn();
     fn tt_box_access();
     fn tt_box_repeat();
     fn tt_box_last();
@@ -273,7 +275,7 @@ unsafe extern "C" {
 }
 
 global_asm!(
-    ".globl tt_box_run, tt_box_end, tt_box_direct, tt_box_indirect, tt_box_access, tt_box_repeat",
+    ".globl tt_box_run, tt_box_end, tt_box_direct, tt_box_indirect, tt_box_learn, tt_box_access, tt_box_repeat",
     ".globl tt_box_last",
     // tt_box_run(state, entry)
     "tt_box_run:",
@@ -338,6 +340,13 @@ global_asm!(
     "tt_box_direct:",
     "mov gs:[{LINK}], rax",
     "mov rax, gs:[{SAVED_RAX}]",
+    "jmp 2f",
+    "tt_box_learn:",
+    "mov gs:[{ADDRESS}], rcx",
+    "not r11",
+    "mov gs:[{LINK}], r11",
+    "mov rcx, gs:[{SAVED_RCX}]",
+    "mov r11, gs:[{SAVED_R11}]",
     "jmp 2f",
     "tt_box_indirect:",
     "mov gs:[{ADDRESS}], rcx",
