@@ -71,6 +71,10 @@ pub struct State<'a> {
     talk: Vec<f64>,
     /// Cost of level d + 1 minus that of level d.
     step: Vec<f64>,
+    /// Most that all levels below d + 1 can save, for each event with the node at that level.
+    rest: Vec<f64>,
+    /// `ends[d * slots + s]`: the slot behind the last one of the node at level d + 1 above slot s.
+    ends: Vec<usize>,
     /// For each task its price where it is.
     here: Vec<f64>,
     /// Load of each group, for each of the tree's groupings.
@@ -97,7 +101,10 @@ impl<'a> State<'a> {
         let mut held = vec![EMPTY; tree.len()];
         slots.iter().enumerate().for_each(|(task, &slot)| held[slot] = task);
         let talk = talk(tasks, slots, &above, levels, nodes);
-        let step = tree.cost.windows(2).map(|c| c[1] - c[0]).collect();
+        let step: Vec<f64> = tree.cost.windows(2).map(|c| c[1] - c[0]).collect();
+        let saved = |below: &[f64]| below.iter().map(|step| step.min(0.0)).sum();
+        let rest = (1..=levels).map(|level| saved(&step[level..])).collect();
+        let ends = (1..=levels).flat_map(|level| spans(tree, level)).map(|span| span.1).collect();
         let loads = |even: &Even| crate::score::loads(tasks, &even.group, slots);
         let load = tree.even.iter().map(loads).collect();
         let (crowd, volume) = crowds(tasks, tree, slots, &above, nodes);
@@ -117,6 +124,8 @@ impl<'a> State<'a> {
             nodes,
             talk,
             step,
+            rest,
+            ends,
             here,
             load,
             crowd,
@@ -176,6 +185,9 @@ impl<'a> State<'a> {
             return 0;
         }
         let moved = self.load_of(self.held[a]) - self.load_of(self.held[b]);
+        if moved == 0 {
+            return 0;
+        }
         let change = |(even, load): (&Even, &Vec<i64>)| {
             let (from, to) = (even.group[a], even.group[b]);
             match from == to {
@@ -221,8 +233,11 @@ impl<'a> State<'a> {
     /// The best slot for the task in `a` to exchange with, if that improves.
     pub fn best_swap(&self, a: usize, reach: Reach) -> Option<(usize, Delta)> {
         match reach {
-            Reach::All => self.best_of(a, 0..self.tree.len(), true),
             Reach::Near => self.best_of(a, self.near(a), false),
+            Reach::All if !self.crowd.is_empty() || self.crowded_or_idle(a) => {
+                self.best_of(a, 0..self.tree.len(), true)
+            }
+            Reach::All => self.best_of(a, self.cheaper(a), false),
         }
     }
 
@@ -264,6 +279,33 @@ impl<'a> State<'a> {
             let rest = start.max(next)..end;
             next = next.max(end);
             rest
+        })
+    }
+
+    /// Slots, ascending, in which the task in `a` may cost less than where it is: all but those below
+    /// nodes with which it talks so little that it cannot.
+    fn cheaper(&self, a: usize) -> impl Iterator<Item = usize> {
+        let task = self.held[a];
+        let (talk, here) = match task {
+            EMPTY => (&[][..], f64::NEG_INFINITY),
+            _ => (&self.talk[task * self.nodes..(task + 1) * self.nodes], self.here[task]),
+        };
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            while next < self.tree.len() {
+                let mut price = 0.0;
+                let pay = |&(level, &node): &(usize, &u32)| {
+                    let talk = talk.get(node as usize).copied().unwrap_or(0.0);
+                    price += self.step[level] * talk;
+                    price + self.rest[level] * talk >= here
+                };
+                let Some((level, _)) = self.above(next).iter().enumerate().find(pay) else {
+                    next += 1;
+                    return Some(next - 1);
+                };
+                next = self.ends[level * self.tree.len() + next];
+            }
+            None
         })
     }
 
