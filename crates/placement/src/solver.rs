@@ -49,38 +49,65 @@ pub(crate) fn solve(input: &Input<'_>) -> Vec<usize> {
     }
     let mut state = State::new(input.tasks, input.tree, &slots);
     search::improve(&mut state, budget.search, &mut Rng::new(input.seed, 99));
-    let searched = refined(input, &levels, state.slot, budget, &mut Rng::new(input.seed, 98));
+    let searched = refined(input, &levels, state.slot, Reach::All, &mut Rng::new(input.seed, 98));
     let score = |slots: &[usize]| Score::of(input.tasks, input.tree, slots);
     if score(&searched).beats(&score(&slots)) { searched } else { slots }
 }
 
-/// The best of all starts, refined.
+/// A start and what became of it.
+struct Start {
+    number: usize,
+    score: Score,
+    slots: Vec<usize>,
+}
+
+/// The best of all starts, refined; those that look best most thoroughly.
 fn best_start(input: &Input<'_>, levels: &Levels, budget: Budget) -> Vec<usize> {
     let mut greedy = greedy_starts(input);
-    if !budget.thorough {
-        let scored = greedy.into_iter().map(|s| (Score::of(input.tasks, input.tree, &s), s));
+    let score = |slots: &[usize]| Score::of(input.tasks, input.tree, slots);
+    if budget.finalists == 0 {
+        let scored = greedy.into_iter().map(|s| (score(&s), s));
         let cheapest = scored.reduce(|best, next| if next.0.beats(&best.0) { next } else { best });
         greedy = cheapest.into_iter().map(|(_, slots)| slots).collect();
     }
-    let count = greedy.len() + budget.starts;
-    let start = |number: usize| {
+    let begin = |number: usize| {
         let mut rng = Rng::new(input.seed, 100 + number as u64);
         let slots = match greedy.get(number) {
             Some(slots) => slots.clone(),
             None => multilevel::construct(input.tasks, input.tree, &mut rng),
         };
-        let slots = refined(input, levels, slots, budget, &mut rng);
-        (Score::of(input.tasks, input.tree, &slots), number, slots)
+        let slots = refined(input, levels, slots, Reach::Near, &mut rng);
+        Start { number, score: score(&slots), slots }
     };
-    let found = match input.jobs.min(count) {
-        jobs if jobs > 1 && input.tree.len() >= WORTH_SHARING => shared(count, jobs, &start),
-        _ => (0..count).map(start).collect(),
-    };
-    let better = |a: &(Score, usize, Vec<usize>), b: &(Score, usize, Vec<usize>)| {
-        let key = |s: &(Score, usize, Vec<usize>)| (s.0.unevenness, s.0.cost, s.1);
+    let mut found = ranked(all(input, greedy.len() + budget.starts, &begin));
+    if budget.finalists > 0 {
+        found.truncate(budget.finalists);
+        let finish = |rank: usize| {
+            let Start { number, slots, .. } = &found[rank];
+            let mut rng = Rng::new(input.seed, 1000 + *number as u64);
+            let slots = refined(input, levels, slots.clone(), Reach::All, &mut rng);
+            Start { number: *number, score: score(&slots), slots }
+        };
+        found = ranked(all(input, found.len(), &finish));
+    }
+    found.into_iter().next().map(|start| start.slots).unwrap_or_default()
+}
+
+/// The best first; of equally good ones the first.
+fn ranked(mut starts: Vec<Start>) -> Vec<Start> {
+    starts.sort_by(|a, b| {
+        let key = |s: &Start| (s.score.unevenness, s.score.cost, s.number);
         key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal)
-    };
-    found.into_iter().min_by(better).map(|(_, _, slots)| slots).unwrap_or_default()
+    });
+    starts
+}
+
+/// What `start` makes of each of `count` numbers.
+fn all<T: Send>(input: &Input<'_>, count: usize, start: &(impl Fn(usize) -> T + Sync)) -> Vec<T> {
+    match input.jobs.min(count) {
+        jobs if jobs > 1 && input.tree.len() >= WORTH_SHARING => shared(count, jobs, start),
+        _ => (0..count).map(start).collect(),
+    }
 }
 
 /// Results of all starts, computed by `jobs` threads.
@@ -119,10 +146,9 @@ fn refined(
     input: &Input<'_>,
     levels: &Levels,
     mut slots: Vec<usize>,
-    budget: Budget,
+    reach: Reach,
     rng: &mut Rng,
 ) -> Vec<usize> {
-    let reach = if budget.thorough { Reach::All } else { Reach::Near };
     for _ in 0..ROUNDS {
         let mut state = State::new(input.tasks, input.tree, &slots);
         state.descend(&rng.order(input.tasks.len()), reach);

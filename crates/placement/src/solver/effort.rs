@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// How hard the solver tries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Effort {
-    /// About a sixth of the default's time: for online use and for very many threads.
+    /// About a fifth of the default's time: for online use and for very many threads.
     Fast,
     #[default]
     Default,
@@ -29,9 +29,10 @@ pub struct UnknownEffort {
 pub struct Budget {
     /// Independent starts by multisection.
     pub starts: usize,
-    /// Whether swaps with every slot are tried, not only with those near a thread's neighbours.
-    pub thorough: bool,
-    /// Swaps that the search evaluates.
+    /// How many of the best starts are refined by swaps with every slot, not only with those near a
+    /// thread's neighbours; none: the best start is the answer.
+    pub finalists: usize,
+    /// Slots that the search looks at.
     pub search: usize,
 }
 
@@ -52,12 +53,12 @@ impl Effort {
     pub(crate) fn budget(self, slots: usize) -> Budget {
         let starts = |most: usize, fewest: usize| (most * 64 / slots.max(1)).clamp(fewest, most);
         match self {
-            Effort::Fast => Budget { starts: starts(2, 1), thorough: false, search: 0 },
+            Effort::Fast => Budget { starts: starts(2, 1), finalists: 0, search: 0 },
             Effort::Default => {
-                Budget { starts: starts(8, 4), thorough: true, search: slots * 4_000 }
+                Budget { starts: starts(8, 4), finalists: 3, search: slots * 12_000 }
             }
             Effort::Max => {
-                Budget { starts: starts(64, 16), thorough: true, search: slots * 100_000 }
+                Budget { starts: starts(64, 16), finalists: 16, search: slots * 200_000 }
             }
         }
     }

@@ -17,6 +17,8 @@ const NEAREST: usize = 4;
 const REACH: usize = 16;
 /// How many of a moved task's heaviest neighbours are looked at again.
 const AGAIN: usize = 8;
+/// All slots are tried for all tasks again if that saved this part of the cost.
+const WORTHWHILE: f64 = 1e-4;
 
 /// An empty slot.
 pub const EMPTY: usize = usize::MAX;
@@ -196,6 +198,11 @@ impl<'a> State<'a> {
             }
         };
         self.tree.even.iter().zip(&self.load).map(change).sum()
+    }
+
+    /// About how many slots [`Self::best_swap`] looks at for a task when only near ones count.
+    pub fn looks(&self, task: usize) -> usize {
+        self.tasks.neighbours(task).len().min(NEAR) * REACH
     }
 
     fn volume_of(&self, task: usize) -> f64 {
@@ -397,23 +404,34 @@ impl<'a> State<'a> {
     /// only or, with [`Reach::All`], all of them once nothing near helps. Tells whether it changed
     /// anything.
     pub fn descend(&mut self, order: &[usize], reach: Reach) -> bool {
-        let mut improved = self.descend_queue(order, Reach::Near);
-        while reach == Reach::All && self.descend_queue(order, Reach::All) {
-            improved = true;
+        let near = self.descend_queue(order, Reach::Near);
+        let mut gained = near < 0.0;
+        while reach == Reach::All {
+            let change = self.descend_queue(order, Reach::All);
+            gained |= change < 0.0;
+            if change > -WORTHWHILE * self.cost() {
+                break;
+            }
         }
-        improved
+        gained
     }
 
-    fn descend_queue(&mut self, order: &[usize], reach: Reach) -> bool {
+    /// What is paid for communication now.
+    fn cost(&self) -> f64 {
+        self.tree.cost[0] * self.tasks.total() + self.here.iter().sum::<f64>() / 2.0
+    }
+
+    /// The change of cost; less than any number where loads became more even.
+    fn descend_queue(&mut self, order: &[usize], reach: Reach) -> f64 {
         let mut queue: VecDeque<usize> = order.iter().copied().collect();
         let mut queued = vec![true; self.tasks.len()];
-        let mut improved = false;
+        let mut change = 0.0;
         while let Some(task) = queue.pop_front() {
             queued[task] = false;
             let here = self.slot[task];
-            let Some((there, _)) = self.best_swap(here, reach) else { continue };
+            let Some((there, delta)) = self.best_swap(here, reach) else { continue };
             self.swap(here, there);
-            improved = true;
+            change += if delta.unevenness < 0 { f64::NEG_INFINITY } else { delta.cost };
             for moved in [task, self.held[here]].into_iter().filter(|&t| t != EMPTY) {
                 let again = self.tasks.neighbours(moved).iter().take(AGAIN).map(|e| e.0);
                 for other in again.chain([moved]) {
@@ -423,7 +441,7 @@ impl<'a> State<'a> {
                 }
             }
         }
-        improved
+        change
     }
 }
 

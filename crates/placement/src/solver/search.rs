@@ -1,8 +1,8 @@
 //! Iterated local search: kick a good placement, repair it locally, keep it if it is not worse.
 //!
 //! Kicks are a short chain of swaps or the exchange of two small subtrees. Only tasks near the kick
-//! are looked at again, and a kick that does not pay is undone. The budget counts evaluated swaps,
-//! never time, so that a seed gives the same plan on every machine.
+//! are looked at again, and a kick that does not pay is undone. The budget counts slots
+//! looked at, never time, so that a seed gives the same plan on every machine.
 
 use super::refine::{Delta, EMPTY, Reach, State};
 use crate::rng::Rng;
@@ -14,13 +14,16 @@ const REPAIRS: usize = 200;
 /// Largest subtree that is exchanged as a whole, slots.
 const LARGEST_EXCHANGE: usize = 16;
 
-/// Improves `state` by about `budget` evaluated swaps; it never ends worse than it began.
+/// What a kick counts itself, so that those which change nothing come to an end, too.
+const KICK: usize = 16;
+
+/// Improves `state` by looking at about `budget` slots; it never ends worse than it began.
 pub fn improve(state: &mut State<'_>, budget: usize, rng: &mut Rng) {
     let slots = state.tree.len();
-    let mut search = Search { log: Vec::new(), queue: Vec::new(), queued: vec![false; slots] };
+    let queued = vec![false; slots];
+    let mut search = Search { log: Vec::new(), queue: Vec::new(), queued, spent: 0 };
     let ranges: Vec<_> = (0..=state.tree.depth()).map(|level| state.tree.ranges(level)).collect();
-    let mut spent = 0;
-    while spent < budget && slots > 2 {
+    while search.spent < budget && slots > 2 {
         let mut change = Delta { unevenness: 0, cost: 0.0 };
         let level = 1 + rng.below(state.tree.depth());
         let nodes = &ranges[level];
@@ -38,7 +41,8 @@ pub fn improve(state: &mut State<'_>, budget: usize, rng: &mut Rng) {
                 }
             }
         }
-        spent += slots + search.repair(state, &mut change);
+        search.spent += KICK;
+        search.repair(state, &mut change);
         if change.unevenness > 0 || change.unevenness == 0 && change.cost > state.rounding {
             search.log.iter().rev().for_each(|&(a, b)| state.swap(a, b));
         }
@@ -52,6 +56,8 @@ struct Search {
     /// Tasks to look at again.
     queue: Vec<usize>,
     queued: Vec<bool>,
+    /// Slots looked at and neighbours of swapped tasks told, so far.
+    spent: usize,
 }
 
 impl Search {
@@ -59,6 +65,12 @@ impl Search {
         let delta = state.delta(a, b);
         change.unevenness += delta.unevenness;
         change.cost += delta.cost;
+        // Swapping and swapping back each tell all neighbours.
+        let told = |slot: usize| match state.held[slot] {
+            EMPTY => 0,
+            task => state.tasks.neighbours(task).len(),
+        };
+        self.spent += 2 * (1 + told(a) + told(b));
         state.swap(a, b);
         self.log.push((a, b));
         self.look_at(state.held[a]);
@@ -72,15 +84,16 @@ impl Search {
         }
     }
 
-    /// Best swaps of the tasks near the kick; returns how many swaps were evaluated.
-    fn repair(&mut self, state: &mut State<'_>, change: &mut Delta) -> usize {
-        let mut spent = 0;
+    /// Best swaps of the tasks near the kick.
+    fn repair(&mut self, state: &mut State<'_>, change: &mut Delta) {
+        let mut left = REPAIRS;
         while let Some(task) = self.queue.pop() {
             self.queued[task] = false;
-            if spent >= REPAIRS * state.tree.len() {
+            if left == 0 {
                 continue;
             }
-            spent += state.tree.len();
+            left -= 1;
+            self.spent += state.looks(task);
             let here = state.slot[task];
             let Some((there, _)) = state.best_swap(here, Reach::Near) else { continue };
             self.swap(state, here, there, change);
@@ -88,6 +101,5 @@ impl Search {
                 self.look_at(near);
             }
         }
-        spent
     }
 }
