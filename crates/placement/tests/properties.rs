@@ -2,7 +2,7 @@
 
 mod support;
 
-use placement::{Placement, PlanLevel, PolicyKind};
+use placement::{Effort, Placement, PlanLevel, PolicyKind, Request, Tasks, place};
 use support::{Machine, lattice, random_matrix, unit_graph};
 use topology::{Hierarchy, ObjectKind};
 use types::{CommMatrix, ThreadId};
@@ -196,6 +196,42 @@ fn the_same_seed_gives_the_same_placement() {
         for &policy in PolicyKind::ALL {
             let first = machine.place(&matrix, policy, 7);
             assert_eq!(first, machine.place(&matrix, policy, 7));
+        }
+    }
+}
+
+/// Starts shared among several processors give what one of them gives.
+#[test]
+fn the_number_of_processors_used_does_not_matter() {
+    let machine = Machine::file("epyc-7763-nps4.synthetic");
+    for (threads, seed) in [(70, 3), (150, 4)] {
+        let tasks = Tasks::from(&random_matrix(threads, seed));
+        for effort in [Effort::Fast, Effort::Default] {
+            let placed = [1, 2, 5].map(|jobs| {
+                let request = Request { seed, effort, jobs, ..Request::new(PolicyKind::Locality) };
+                place(&tasks, &machine.topology, &machine.costs, &request).unwrap()
+            });
+            assert_eq!(placed[0], placed[1], "{threads} threads, {effort}, 2 processors");
+            assert_eq!(placed[0], placed[2], "{threads} threads, {effort}, 5 processors");
+        }
+    }
+}
+
+/// Lattices on a machine with as many slots, from shuffled ids: what the fast tier and the default
+/// one cost against the best that is known.
+#[test]
+fn quality_does_not_get_worse() {
+    let machine = Machine::new("pack:4 core:8 pu:2", "180,50,10");
+    for (size, best) in [([1, 1, 64], 2260.0), ([1, 8, 8], 6400.0), ([4, 4, 4], 10080.0)] {
+        for (effort, most) in [(Effort::Fast, 1.10), (Effort::Default, 1.0)] {
+            for shuffle in 1..6 {
+                let tasks = Tasks::from(&unit_graph(64, &lattice(size), shuffle));
+                let request = Request { effort, ..Request::new(PolicyKind::Locality) };
+                let found = place(&tasks, &machine.topology, &machine.costs, &request).unwrap();
+                let ratio = found.cost / best;
+                assert!(ratio >= 1.0, "{size:?} is better than the optimum: {}", found.cost);
+                assert!(ratio <= most, "{size:?}, {effort}, shuffle {shuffle}: {ratio}");
+            }
         }
     }
 }

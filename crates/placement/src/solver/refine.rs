@@ -406,12 +406,12 @@ impl<'a> State<'a> {
     pub fn descend(&mut self, order: &[usize], reach: Reach) -> bool {
         let near = self.descend_queue(order, Reach::Near);
         let mut gained = near < 0.0;
-        while reach == Reach::All {
+        let mut worthwhile = reach == Reach::All;
+        while worthwhile {
             let change = self.descend_queue(order, Reach::All);
             gained |= change < 0.0;
-            if change > -WORTHWHILE * self.cost() {
-                break;
-            }
+            // Not where nothing costs anything.
+            worthwhile = change < -WORTHWHILE * self.cost();
         }
         gained
     }
