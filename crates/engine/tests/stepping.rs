@@ -117,9 +117,10 @@ impl Stepper {
         }
         let cached = self.run(case, way, true);
         let wanted = wanted(&native);
-        let own = self.machines[way].code + case.own as u64;
+        let code = self.machines[way].code;
+        let own = code..code + case.own as u64;
         let exact = WAYS[way].1 & disable::LIVENESS != 0;
-        follow(&native.steps, &cached.steps, &wanted, own, exact)
+        follow(&native.steps, &cached.steps, &wanted, &own, exact)
             .map_err(|text| format!("{}, {:?}: {text}", case.name, WAYS[way]))?;
         assert!(!cached.endless, "{}, {:?}: it does not end", case.name, WAYS[way]);
         Ok(cached.steps.len())
@@ -195,10 +196,13 @@ fn before(factory: &mut InstructionInfoFactory, i: &Instruction, after: Wanted) 
     Wanted { registers: reads | after.registers & !kills, flags: needed | later & !killed }
 }
 
-/// Shifts by CL may leave the flags alone, and repeated comparisons of nothing do.
+/// Shifts by CL, which may be 0, may leave the flags alone, and repeated comparisons of nothing do.
 fn may_keep_flags(i: &Instruction) -> bool {
+    use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
+    let shifts =
+        matches!(i.mnemonic(), Rcl | Rcr | Rol | Ror | Sal | Sar | Shl | Shld | Shr | Shrd);
     let by_cl = (1..i.op_count()).any(|n| i.op_register(n) == Register::CL);
-    by_cl || i.has_rep_prefix() || i.has_repne_prefix()
+    shifts && by_cl || i.has_rep_prefix() || i.has_repne_prefix()
 }
 
 /// Flags by the processor's bits from iced's.
@@ -212,13 +216,13 @@ fn flags(bits: u32) -> u64 {
         | of(RflagsBits::OF, 0x800)
 }
 
-/// Whether the states in the cache are those of the native run, in their order. Behind `own` only what
-/// ends the program follows, which looks at flags that may be undefined.
+/// Whether the states in the cache are those of the native run, in their order. Outside `own` there is
+/// only what ends the program, which looks at flags that may be undefined.
 fn follow(
     native: &[Step],
     cached: &[Step],
     wanted: &[Wanted],
-    own: u64,
+    own: &std::ops::Range<u64>,
     exact: bool,
 ) -> Result<(), String> {
     let mut at = 0;
@@ -228,7 +232,7 @@ fn follow(
         if exact {
             w.registers = !0;
         }
-        if state.pc >= own {
+        if !own.contains(&state.pc) {
             w = Wanted { registers: 0, flags: 0 };
         }
         differs(state, step, w)
