@@ -47,7 +47,7 @@ pub use pages::{
     KmafAction, KmafLimits, KmafPage, KmafPolicy, MIN_EXCLUSIVITY, Page, PagePolicyKind, PageUse,
     PageUseError, UnknownPagePolicy, map_pages,
 };
-pub use place::{PlaceError, Placement, Request, place};
+pub use place::{MemoryShare, PlaceError, Placement, Request, place};
 pub use plan::{
     Baselines, PLAN_VERSION, Plan, PlanApp, PlanError, PlanIdentity, PlanLevel, PlanSlot,
     WORTH_A_PLAN,

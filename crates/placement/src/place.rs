@@ -2,7 +2,7 @@
 
 use crate::levels::{level_shares, shares_by_chance};
 use crate::plan::{Baselines, PlanLevel};
-use crate::policies::{Input, PolicyKind};
+use crate::policies::{Input, PolicyKind, bandwidth_shares};
 use crate::score::{cost, random_expectation};
 use crate::slots::SlotTree;
 use crate::solver::Effort;
@@ -35,6 +35,17 @@ pub enum PlaceError {
     Costs { given: usize, needed: usize },
 }
 
+/// A memory node's part of all that threads ask of memory.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct MemoryShare {
+    /// Logical number (L#) of the NUMA node.
+    pub node: u32,
+    /// Its part of the bandwidth of all nodes in use, 0 to 1; equal parts where that is not known.
+    pub bandwidth: f64,
+    /// The part of all accesses that threads on its PUs make, 0 to 1.
+    pub traffic: f64,
+}
+
 /// Where every thread goes, and what that costs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Placement {
@@ -51,6 +62,9 @@ pub struct Placement {
     pub baselines: Baselines,
     /// Share of the communication that meets at each level, nearest first.
     pub levels: Vec<PlanLevel>,
+    /// What each memory node is asked for; empty but where the policy looks at that, on machines with
+    /// several nodes.
+    pub memory: Vec<MemoryShare>,
     /// Cores that hold more than one thread.
     pub shared_cores: usize,
     /// The same for `compact`, which fills SMT siblings while cores are free and so may look
@@ -98,6 +112,10 @@ pub fn place(
             os,
         },
         levels: levels(tasks, &hierarchy, &costs.per_level, &pus, tasks.len()),
+        memory: match policy {
+            PolicyKind::BalancedLocality => memory(tasks, &hierarchy, &pus),
+            _ => Vec::new(),
+        },
         shared_cores: shared_cores(&hierarchy, &pus),
         compact_shared_cores: shared_cores(&hierarchy, &compact),
     })
@@ -137,6 +155,25 @@ pub(crate) fn check(tasks: &Tasks, hierarchy: &Hierarchy, costs: &Costs) -> Resu
         true => Ok(()),
         false => Err(PlaceError::Costs { given, needed }),
     }
+}
+
+/// What threads on `pus` ask of each memory node; empty when there is one node, or nothing is asked.
+fn memory(tasks: &Tasks, hierarchy: &Hierarchy, pus: &[usize]) -> Vec<MemoryShare> {
+    let all: f64 = (0..tasks.len()).map(|task| tasks.traffic(task)).sum();
+    if hierarchy.nodes.len() < 2 || all == 0.0 {
+        return Vec::new();
+    }
+    let mut traffic = vec![0.0; hierarchy.nodes.len()];
+    for (task, &pu) in pus.iter().enumerate() {
+        traffic[hierarchy.node[pu]] += tasks.traffic(task) / all;
+    }
+    let shares = traffic.into_iter().zip(bandwidth_shares(hierarchy));
+    let share = |(node, (traffic, bandwidth)): (&topology::NumaNode, _)| MemoryShare {
+        node: node.logical,
+        bandwidth,
+        traffic,
+    };
+    hierarchy.nodes.iter().zip(shares).map(share).collect()
 }
 
 /// Where communication meets: before, `threads` left to chance, which is what `os` costs; after, on `pus`.

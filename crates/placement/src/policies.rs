@@ -16,6 +16,8 @@ mod scatter;
 mod scotch;
 mod treematch;
 
+pub(crate) use balanced_locality::bandwidth_shares;
+
 use crate::slots::SlotTree;
 use crate::solver::Effort;
 use crate::tasks::Tasks;
@@ -62,7 +64,7 @@ pub enum PolicyKind {
     Distance,
     /// Communication spread evenly (Diener, 3.3.1.6).
     Balance,
-    /// `locality` with a price on crowded memory nodes.
+    /// `locality` with a price on crowded parts of the machine and memory nodes (Diener, 3.3.1.7).
     BalancedLocality,
     /// Executed work spread evenly.
     LoadBalance,

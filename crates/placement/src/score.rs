@@ -1,6 +1,6 @@
 //! What a placement costs, how evenly it loads, and what a random one would cost.
 
-use crate::slots::{Distances, Even, SlotTree};
+use crate::slots::{Crowded, Distances, Even, SlotTree};
 use crate::tasks::Tasks;
 use std::cmp::Ordering;
 
@@ -13,7 +13,8 @@ use std::cmp::Ordering;
 pub struct Score {
     /// Weighted sum over the groups that should be even of load².
     pub unevenness: i64,
-    /// Sum over unordered pairs of events · cost, and what the tree asks for load² of its nodes.
+    /// Sum over unordered pairs of events · cost, and what it costs to crowd the
+    /// tree's [`Crowded`] groups.
     pub cost: f64,
 }
 
@@ -46,16 +47,16 @@ pub fn cost(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> f64 {
     sum
 }
 
-/// Sum over the nodes of load² · price, where the tree has such prices.
-fn crowding(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> f64 {
-    let at_level = |(level, price): (usize, &f64)| {
-        let mut load = vec![0.0; tree.ranges(level).len()];
+/// Σ price · load² over all that should not be crowded.
+pub fn crowding(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> f64 {
+    let of = |crowded: &Crowded| {
+        let mut load = vec![0.0; crowded.price.len()];
         for (task, &slot) in slots.iter().enumerate() {
-            load[tree.node[level][slot]] += tasks.volume(task);
+            load[crowded.group[slot]] += tasks.burden(task, crowded.by);
         }
-        price * load.iter().map(|l| l * l).sum::<f64>()
+        load.iter().zip(&crowded.price).map(|(load, price)| price * load * load).sum::<f64>()
     };
-    tree.apart.iter().enumerate().filter(|e| *e.1 > 0.0).map(at_level).sum()
+    tree.crowded.iter().map(of).sum()
 }
 
 fn unevenness(tasks: &Tasks, tree: &SlotTree, slots: &[usize]) -> i64 {

@@ -17,6 +17,26 @@ pub struct Even {
     pub weight: i64,
 }
 
+/// Groups of slots that it costs to crowd: Σ price · load² of the groups is added to the cost.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Crowded {
+    /// For each slot its group.
+    pub group: Vec<usize>,
+    /// For each group its price.
+    pub price: Vec<f64>,
+    /// What the load of a group is the sum of.
+    pub by: Burden,
+}
+
+/// What a task burdens its surroundings with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Burden {
+    /// [`Tasks::volume`](crate::Tasks::volume).
+    Talk,
+    /// [`Tasks::traffic`](crate::Tasks::traffic).
+    Memory,
+}
+
 /// A tree whose leaves each take at most one thread. Leaves below any node are contiguous.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SlotTree {
@@ -29,9 +49,8 @@ pub struct SlotTree {
     pub cost: Vec<f64>,
     /// What should be loaded evenly.
     pub even: Vec<Even>,
-    /// `apart[d]`: price of load² of each node at level d, added to the cost; empty for none. The load
-    /// of a node is the sum of its tasks' volumes.
-    pub apart: Vec<f64>,
+    /// What should not be crowded; empty in a machine's own tree.
+    pub crowded: Vec<Crowded>,
     /// The level whose nodes are the memory nodes; 0 when there is only one.
     pub memory: usize,
     /// Only slots of the same shape may exchange what they hold; all 0 in a machine's own tree.
@@ -92,7 +111,7 @@ impl SlotTree {
         }
         let shape = vec![0; pu.len()];
         let memory = memory.min(node.len() - 1);
-        Self { pu, node, cost, even: Vec::new(), apart: Vec::new(), memory, shape }
+        Self { pu, node, cost, even: Vec::new(), crowded: Vec::new(), memory, shape }
     }
 
     /// Number of slots.

@@ -10,6 +10,7 @@
 //! not depend on how many.
 
 mod bisect;
+mod crowding;
 mod effort;
 mod exact;
 mod linear;
@@ -80,8 +81,10 @@ fn best_start(input: &Input<'_>, levels: &Levels, budget: Budget) -> Vec<usize> 
         Start { number, score: score(&slots), slots }
     };
     let mut found = ranked(all(input, greedy.len() + budget.starts, &begin));
-    if budget.finalists > 0 {
-        found.truncate(budget.finalists);
+    // Who does not talk has no neighbours to be near to, but may be in a crowd.
+    let finalists = budget.finalists.max(usize::from(!input.tree.crowded.is_empty()));
+    if finalists > 0 {
+        found.truncate(finalists);
         let finish = |rank: usize| {
             let Start { number, slots, .. } = &found[rank];
             let mut rng = Rng::new(input.seed, 1000 + *number as u64);

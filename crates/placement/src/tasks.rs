@@ -1,5 +1,6 @@
 //! What is placed: threads, how much each pair communicates, and which of them compute at all.
 
+use crate::slots::Burden;
 use types::CommMatrix;
 
 /// A thread with less than this fraction of the busiest thread's work counts as idle: typically the
@@ -21,6 +22,8 @@ pub struct Tasks {
     volume: Vec<f64>,
     /// How much each thread computes, in any unit.
     work: Vec<f64>,
+    /// Accesses to memory of each thread, if known.
+    traffic: Option<Vec<f64>>,
     /// When which pair communicated.
     moments: Vec<Moment>,
 }
@@ -64,13 +67,15 @@ impl Tasks {
             neighbours,
             load: vec![1; threads],
             work: vec![1.0; threads],
+            traffic: None,
             moments: Vec::new(),
         }
     }
 
     /// The threads of several applications that run at the same time, one after the other: nobody
     /// talks to another application's threads. Which threads are idle is judged within each
-    /// application, since they were recorded apart. Work and times are taken to be in the same units.
+    /// application, since they were recorded apart. Work, accesses and times are taken to be in the same
+    /// units; accesses count only if all applications know theirs.
     pub fn side_by_side(apps: &[&Tasks]) -> Self {
         let threads = apps.iter().map(|app| app.threads).sum();
         let mut weight = vec![0.0; threads * threads];
@@ -88,6 +93,11 @@ impl Tasks {
         Self {
             load: apps.iter().flat_map(|app| app.load.iter().copied()).collect(),
             work: apps.iter().flat_map(|app| app.work.iter().copied()).collect(),
+            traffic: apps
+                .iter()
+                .map(|app| app.traffic.as_deref())
+                .collect::<Option<Vec<&[f64]>>>()
+                .map(|all| all.concat()),
             moments,
             ..Self::from_weights(threads, weight)
         }
@@ -105,6 +115,13 @@ impl Tasks {
         self
     }
 
+    /// Tells how often each thread accesses memory (loads plus stores); for policies that look at the
+    /// load of memory nodes.
+    pub fn with_traffic(mut self, accesses: &[u64]) -> Self {
+        self.traffic = Some(accesses.iter().map(|&accesses| accesses as f64).collect());
+        self
+    }
+
     /// Tells when which pair communicated; for policies that look at time.
     pub fn with_moments(mut self, moments: Vec<Moment>) -> Self {
         self.moments = moments;
@@ -116,8 +133,9 @@ impl Tasks {
         self
     }
 
-    pub(crate) fn with_volume(mut self, volume: Vec<f64>) -> Self {
+    pub(crate) fn with_burdens(mut self, volume: Vec<f64>, traffic: Vec<f64>) -> Self {
         self.volume = volume;
+        self.traffic = Some(traffic);
         self
     }
 
@@ -160,6 +178,24 @@ impl Tasks {
     /// How much `a` computes; 1 for all when nothing is known.
     pub fn work(&self, a: usize) -> f64 {
         self.work[a]
+    }
+
+    /// How much `a` burdens the memory node of its PU: its accesses to memory or, where they are not
+    /// known, its [`Self::volume`].
+    pub fn traffic(&self, a: usize) -> f64 {
+        self.traffic.as_ref().map_or(self.volume[a], |traffic| traffic[a])
+    }
+
+    /// Whether [`Self::traffic`] is more than a guess by communication.
+    pub fn knows_traffic(&self) -> bool {
+        self.traffic.is_some()
+    }
+
+    pub(crate) fn burden(&self, a: usize, by: Burden) -> f64 {
+        match by {
+            Burden::Talk => self.volume(a),
+            Burden::Memory => self.traffic(a),
+        }
     }
 
     /// When which pair communicated; empty when nothing is known.

@@ -9,12 +9,12 @@ use profile::Profile;
 /// The threads of a profile, to be placed.
 pub fn tasks(profile: &Profile) -> Tasks {
     let counted = profile.threads.iter().any(|thread| thread.instructions > 0);
-    let work = |thread: &profile::ThreadRow| match counted {
-        true => thread.instructions,
-        false => thread.loads + thread.stores,
-    };
-    let work: Vec<u64> = profile.threads.iter().map(work).collect();
-    Tasks::from(&talk_matrix(profile)).with_work(&work).with_moments(moments(profile))
+    let accesses: Vec<u64> = profile.threads.iter().map(|t| t.loads + t.stores).collect();
+    let instructions: Vec<u64> = profile.threads.iter().map(|t| t.instructions).collect();
+    let work = if counted { &instructions } else { &accesses };
+    let tasks = Tasks::from(&talk_matrix(profile)).with_work(work).with_moments(moments(profile));
+    // Accesses that were not counted say nothing about memory.
+    if accesses.iter().any(|&count| count > 0) { tasks.with_traffic(&accesses) } else { tasks }
 }
 
 /// Which pair talked in which slice; times in nanoseconds after the start of the recording.

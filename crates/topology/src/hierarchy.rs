@@ -5,7 +5,7 @@
 //! that skip a level (a core without L3) are parts of their own there. `placement` works on this,
 //! `costs.rs` gives every step its price.
 
-use crate::model::{Object, ObjectKind, Topology};
+use crate::model::{NumaNode, Object, ObjectKind, Topology};
 
 /// One step down the tree: CPUs together above it, apart below it.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,6 +28,11 @@ pub struct Hierarchy {
     pub os: Vec<u32>,
     /// For each of them, the number of its core, ascending from 0.
     pub core: Vec<u32>,
+    /// For each of them, where in [`Hierarchy::nodes`] the memory is that its threads get by default.
+    pub node: Vec<usize>,
+    /// The memory nodes of the allowed PUs. Of several nodes that are local to the same PUs (fast and
+    /// large memory), the first; empty when the machine names none.
+    pub nodes: Vec<NumaNode>,
     /// From the root down; empty when only one PU is allowed.
     pub levels: Vec<Level>,
 }
@@ -44,7 +49,8 @@ impl Hierarchy {
         };
         let core = renumber(pus.iter().map(core_id));
         let levels = branching_levels(topology, &pus);
-        Self { pus, os, core, levels }
+        let (node, nodes) = memory(topology, &pus);
+        Self { pus, os, core, node, nodes, levels }
     }
 
     /// Number of cores with an allowed PU.
@@ -78,6 +84,27 @@ fn renumber(ids: impl Iterator<Item = u32>) -> Vec<u32> {
         seen.len() as u32 - 1
     })
     .collect()
+}
+
+/// For each PU its memory node, and the nodes. PUs without one count to the first.
+fn memory(topology: &Topology, pus: &[u32]) -> (Vec<usize>, Vec<NumaNode>) {
+    let mut used: Vec<usize> = Vec::new();
+    let mut node = Vec::new();
+    for &pu in pus {
+        let mut at = Some(topology.pus[pu as usize].object);
+        while at.is_some_and(|id| topology.object(id).numa.is_empty()) {
+            at = at.and_then(|id| topology.object(id).parent);
+        }
+        let own = at.and_then(|id| topology.object(id).numa.iter().copied().min());
+        let known = own.map(|own| {
+            used.iter().position(|&other| other == own).unwrap_or_else(|| {
+                used.push(own);
+                used.len() - 1
+            })
+        });
+        node.push(known.unwrap_or(0));
+    }
+    (node, used.iter().map(|&index| topology.numa_nodes[index].clone()).collect())
 }
 
 fn branching_levels(topology: &Topology, pus: &[u32]) -> Vec<Level> {
@@ -135,4 +162,31 @@ fn name<'a>(mut objects: impl Iterator<Item = &'a Object>) -> &'static str {
 fn better_name(a: &'static str, b: &'static str) -> &'static str {
     let rank = |name| NAMES.iter().position(|n| *n == name).unwrap_or(NAMES.len());
     if rank(b) < rank(a) { b } else { a }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(spec: &str) -> (Vec<usize>, Vec<u32>) {
+        let hierarchy = Hierarchy::new(&Topology::from_synthetic(spec).unwrap());
+        (hierarchy.node, hierarchy.nodes.iter().map(|node| node.logical).collect())
+    }
+
+    #[test]
+    fn every_pu_has_the_memory_around_it() {
+        assert_eq!(nodes("pack:2 numa:2 pu:2"), (vec![0, 0, 1, 1, 2, 2, 3, 3], vec![0, 1, 2, 3]));
+        assert_eq!(nodes("core:2 pu:2"), (vec![0; 4], vec![0]));
+        // Two kinds of memory beside the same PUs: the first is what threads get.
+        assert_eq!(nodes("pack:2 [numa] [numa] pu:2"), (vec![0, 0, 1, 1], vec![0, 2]));
+    }
+
+    #[test]
+    fn only_memory_of_allowed_pus_counts() {
+        let mut topology = Topology::from_synthetic("numa:3 pu:2").unwrap();
+        topology.pus.iter_mut().take(3).for_each(|pu| pu.allowed = false);
+        let hierarchy = Hierarchy::new(&topology);
+        assert_eq!(hierarchy.node, [0, 1, 1]);
+        assert_eq!(hierarchy.nodes.iter().map(|n| n.logical).collect::<Vec<_>>(), [1, 2]);
+    }
 }

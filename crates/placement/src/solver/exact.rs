@@ -6,10 +6,11 @@
 //! tree of up to 16 slots that is quick (2¹⁶ sets). Free slots take part as threads that neither
 //! talk nor compute. Evenness of loads comes first, as everywhere (`score.rs`).
 
-use super::subtree::shapes;
+use super::subtree::shapes_over;
 use crate::score::Score;
-use crate::slots::SlotTree;
+use crate::slots::{Crowded, SlotTree};
 use crate::tasks::Tasks;
+use std::collections::BTreeMap;
 
 /// Largest tree, slots.
 pub const LARGEST: usize = 16;
@@ -22,10 +23,11 @@ pub fn solve(tasks: &Tasks, tree: &SlotTree) -> Option<Vec<usize>> {
     if tree.len() > LARGEST || tasks.len() > tree.len() {
         return None;
     }
-    let even = even_levels(tree)?;
+    let terms = terms(tree)?;
+    let shapes = shapes_over(tree, priced_shapes(tree));
     let mut tables = Tables { tree, talk: talk(tasks, tree.len()), levels: Vec::new() };
     for level in (0..tree.depth()).rev() {
-        tables.add_level(tasks, level, &even);
+        tables.add_level(tasks, level, &shapes[level], &terms);
     }
     let everyone = full(tree.len());
     let mut slots = vec![0; tree.len()];
@@ -38,9 +40,15 @@ fn full(members: usize) -> Set {
     ((1u64 << members) - 1) as Set
 }
 
-/// For each of the tree's groupings the level whose nodes are its groups; the depth for groups of
-/// one slot each, which cannot be uneven.
-fn even_levels(tree: &SlotTree) -> Option<Vec<(usize, i64)>> {
+/// What counts at one level of the tree: load² and, with a price for each of its slots' groups, what
+/// should not be crowded.
+enum Term<'a> {
+    Even(i64),
+    Crowded(&'a Crowded),
+}
+
+/// The level of each term; `None` if there is one whose groups are not the nodes of a level.
+fn terms(tree: &SlotTree) -> Option<Vec<(usize, Term<'_>)>> {
     let level_of = |group: &Vec<usize>| {
         let same = |level: &usize| {
             let nodes = &tree.node[*level];
@@ -49,7 +57,29 @@ fn even_levels(tree: &SlotTree) -> Option<Vec<(usize, i64)>> {
         };
         (0..tree.depth()).find(same)
     };
-    tree.even.iter().map(|even| Some((level_of(&even.group)?, even.weight))).collect()
+    let even = tree.even.iter().map(|e| Some((level_of(&e.group)?, Term::Even(e.weight))));
+    let crowded = tree.crowded.iter().filter(|c| !alike(&c.group, &c.price));
+    let crowded = crowded.map(|c| Some((level_of(&c.group)?, Term::Crowded(c))));
+    even.chain(crowded).collect()
+}
+
+/// Whether every slot is a group of its own and all have one price: then all placements pay the same.
+fn alike(group: &[usize], price: &[f64]) -> bool {
+    let alone = (0..group.len()).all(|s| !group[..s].contains(&group[s]));
+    alone && price.windows(2).all(|two| two[0] == two[1])
+}
+
+/// A number for each slot; slots whose groups have other prices have other numbers.
+fn priced_shapes(tree: &SlotTree) -> Vec<usize> {
+    let prices = |slot: usize| -> Vec<u64> {
+        tree.crowded.iter().map(|c| c.price[c.group[slot]].to_bits()).collect()
+    };
+    let mut known = BTreeMap::new();
+    let number = |slot: usize| {
+        let next = known.len();
+        *known.entry((tree.shape[slot], prices(slot))).or_insert(next)
+    };
+    (0..tree.len()).map(number).collect()
 }
 
 /// Events within every set of threads.
@@ -89,28 +119,38 @@ impl Tables<'_> {
         &self.levels[self.tree.depth() - 1 - level]
     }
 
-    fn add_level(&mut self, tasks: &Tasks, level: usize, even: &[(usize, i64)]) {
-        let shape = shapes(self.tree, level);
+    fn add_level(
+        &mut self,
+        tasks: &Tasks,
+        level: usize,
+        shape: &[usize],
+        terms: &[(usize, Term<'_>)],
+    ) {
         let ranges = self.tree.ranges(level);
         let count = shape.iter().max().map_or(0, |most| most + 1);
-        let weight: i64 = even.iter().filter(|e| e.0 == level).map(|e| e.1).sum();
         let mut best = Vec::new();
         for wanted in 0..count {
             let node = shape.iter().position(|&s| s == wanted).expect("a node of each shape");
             let mut table = self.divide(level, node, ranges[node].len()).pop().expect("one child");
             for (set, score) in table.iter_mut().enumerate().filter(|(_, s)| **s != NONE) {
-                let load: i64 =
-                    (0..tasks.len()).filter(|t| set >> t & 1 == 1).map(|t| tasks.load(t)).sum();
-                score.unevenness += weight * load * load;
-                if let Some(price) = self.tree.apart.get(level) {
+                let slot = ranges[node].start;
+                for (_, term) in terms.iter().filter(|term| term.0 == level) {
                     let members = (0..tasks.len()).filter(|t| set >> t & 1 == 1);
-                    let volume: f64 = members.map(|t| tasks.volume(t)).sum();
-                    score.cost += price * volume * volume;
+                    match term {
+                        Term::Even(weight) => {
+                            let load: i64 = members.map(|t| tasks.load(t)).sum();
+                            score.unevenness += weight * load * load;
+                        }
+                        Term::Crowded(crowded) => {
+                            let load: f64 = members.map(|t| tasks.burden(t, crowded.by)).sum();
+                            score.cost += crowded.price[crowded.group[slot]] * load * load;
+                        }
+                    }
                 }
             }
             best.push(table);
         }
-        self.levels.push(Level { shape, best });
+        self.levels.push(Level { shape: shape.to_vec(), best });
     }
 
     /// `[i][set]`: the cheapest way to place a set below the first i + 1 children of a node.
@@ -223,6 +263,7 @@ fn sets(members: usize, size: usize) -> impl Iterator<Item = Set> {
 mod tests {
     use super::*;
     use crate::rng::Rng;
+    use crate::slots::Burden;
     use topology::{Hierarchy, Topology};
 
     #[test]
@@ -233,7 +274,8 @@ mod tests {
         assert_eq!(sets(3, 3).collect::<Vec<_>>(), [7]);
     }
 
-    /// Against every assignment there is, with and without idle threads and shared cores.
+    /// Against every assignment there is, with and without idle threads, shared cores and prices on crowded
+    /// parts of the first level, the first part twice as dear.
     #[test]
     fn no_assignment_is_better() {
         let mut rng = Rng::new(3, 0);
@@ -244,15 +286,15 @@ mod tests {
             ("core:3 pu:1", vec![5.0], 7),
         ] {
             let hierarchy = Hierarchy::new(&Topology::from_synthetic(machine).unwrap());
-            let tree = SlotTree::new(&hierarchy, &costs, threads);
-            for _ in 0..4 {
-                let mut weight = vec![0.0; threads * threads];
-                for (a, b) in (0..threads).flat_map(|a| (0..a).map(move |b| (a, b))) {
-                    let events = rng.below(20) as f64;
-                    (weight[a * threads + b], weight[b * threads + a]) = (events, events);
+            for run in 0..8 {
+                let mut tree = SlotTree::new(&hierarchy, &costs, threads);
+                let tasks = random_tasks(threads, &mut rng);
+                if run % 2 == 1 && tree.depth() > 1 {
+                    let group = tree.node[1].clone();
+                    let price = (0..tree.parts(1)).map(|part| f64::from(1 + u8::from(part == 0)));
+                    let (price, by) = (price.collect(), Burden::Memory);
+                    tree.crowded.push(Crowded { group, price, by });
                 }
-                let load = (0..threads).map(|t| i64::from(t % 4 != 1)).collect();
-                let tasks = Tasks::from_weights(threads, weight).with_load(load);
                 let found = Score::of(&tasks, &tree, &solve(&tasks, &tree).unwrap());
                 let mut best = NONE;
                 every_assignment(threads, tree.len(), &mut Vec::new(), &mut |slots| {
@@ -264,6 +306,17 @@ mod tests {
                 assert_eq!(found, best, "{threads} threads on {machine}");
             }
         }
+    }
+
+    fn random_tasks(threads: usize, rng: &mut Rng) -> Tasks {
+        let mut weight = vec![0.0; threads * threads];
+        for (a, b) in (0..threads).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            let events = rng.below(20) as f64;
+            (weight[a * threads + b], weight[b * threads + a]) = (events, events);
+        }
+        let load = (0..threads).map(|t| i64::from(t % 4 != 1)).collect();
+        let traffic: Vec<u64> = (0..threads).map(|_| rng.below(30) as u64).collect();
+        Tasks::from_weights(threads, weight).with_load(load).with_traffic(&traffic)
     }
 
     fn every_assignment(

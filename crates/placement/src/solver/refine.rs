@@ -2,9 +2,10 @@
 //!
 //! For each task the communication with every node of the tree is kept up to date, so that the gain
 //! of a swap takes O(depth) to compute and O(neighbours · depth) to apply. Evenness of loads comes
-//! first, communication second (see `score.rs`). Neighbours: `subtree.rs` uses the same on whole
-//! subtrees, `search.rs` adds kicks, `balance.rs` only evens out.
+//! first, communication second (see `score.rs`). Neighbours: `crowding.rs` prices crowded
+//! parts, `subtree.rs` uses the same on whole subtrees, `search.rs` adds kicks, `balance.rs` only evens out.
 
+use super::crowding::Crowding;
 use crate::slots::{Distances, Even, SlotTree};
 use crate::tasks::Tasks;
 use std::collections::VecDeque;
@@ -81,9 +82,7 @@ pub struct State<'a> {
     here: Vec<f64>,
     /// Load of each group, for each of the tree's groupings.
     load: Vec<Vec<i64>>,
-    /// Volume below each node and of each task; empty where the tree has no price for it.
-    crowd: Vec<f64>,
-    volume: Vec<f64>,
+    crowding: Crowding,
 }
 
 impl<'a> State<'a> {
@@ -109,9 +108,9 @@ impl<'a> State<'a> {
         let ends = (1..=levels).flat_map(|level| spans(tree, level)).map(|span| span.1).collect();
         let loads = |even: &Even| crate::score::loads(tasks, &even.group, slots);
         let load = tree.even.iter().map(loads).collect();
-        let (crowd, volume) = crowds(tasks, tree, slots, &above, nodes);
+        let crowding = Crowding::new(tasks, tree, slots);
         let largest = tree.cost.iter().fold(0.0, |a: f64, &b| a.max(b));
-        let rounding = tasks.total() * largest * 1e-12;
+        let rounding = (tasks.total() * largest + crowding.price()) * 1e-12;
         let (slot, here) = (slots.to_vec(), vec![0.0; tasks.len()]);
         let mut state = Self {
             tasks,
@@ -130,8 +129,7 @@ impl<'a> State<'a> {
             ends,
             here,
             load,
-            crowd,
-            volume,
+            crowding,
         };
         (0..tasks.len()).for_each(|task| state.here[task] = state.price(task, state.slot[task]));
         state
@@ -156,6 +154,7 @@ impl<'a> State<'a> {
     fn equivalent(&self, a: usize, b: usize) -> bool {
         self.above(a).last() == self.above(b).last()
             && self.tree.even.iter().all(|even| even.group[a] == even.group[b])
+            && self.crowding.same(a, b)
     }
 
     /// Change when slots `a` and `b` exchange what they hold; `there` is the price that the task in
@@ -205,25 +204,8 @@ impl<'a> State<'a> {
         self.tasks.neighbours(task).len().min(NEAR) * REACH
     }
 
-    fn volume_of(&self, task: usize) -> f64 {
-        if task == EMPTY { 0.0 } else { self.volume[task] }
-    }
-
-    /// Change of Σ price · load² when slots `a` and `b` exchange what they hold.
     fn crowding_delta(&self, a: usize, b: usize) -> f64 {
-        if self.crowd.is_empty() {
-            return 0.0;
-        }
-        let moved = self.volume_of(self.held[a]) - self.volume_of(self.held[b]);
-        let nodes = self.above(a).iter().zip(self.above(b)).zip(&self.tree.apart[1..]);
-        let change = |((&from, &to), price): ((&u32, &u32), &f64)| match from == to {
-            true => 0.0,
-            false => {
-                let (from, to) = (self.crowd[from as usize], self.crowd[to as usize]);
-                price * 2.0 * moved * (to - from + moved)
-            }
-        };
-        nodes.map(change).sum()
+        self.crowding.delta((a, self.held[a]), (b, self.held[b]))
     }
 
     /// Change when slots `a` and `b` exchange what they hold.
@@ -241,7 +223,7 @@ impl<'a> State<'a> {
     pub fn best_swap(&self, a: usize, reach: Reach) -> Option<(usize, Delta)> {
         match reach {
             Reach::Near => self.best_of(a, self.near(a), false),
-            Reach::All if !self.crowd.is_empty() || self.crowded_or_idle(a) => {
+            Reach::All if !self.crowding.is_empty() || self.crowded_or_idle(a) => {
                 self.best_of(a, 0..self.tree.len(), true)
             }
             Reach::All => self.best_of(a, self.cheaper(a), false),
@@ -359,13 +341,7 @@ impl<'a> State<'a> {
             load[group[a]] -= moved;
             load[group[b]] += moved;
         }
-        if !self.crowd.is_empty() {
-            let moved = self.volume_of(t) - self.volume_of(u);
-            for level in 0..self.levels {
-                self.crowd[self.above[a * self.levels + level] as usize] -= moved;
-                self.crowd[self.above[b * self.levels + level] as usize] += moved;
-            }
-        }
+        self.crowding.exchange((a, t), (b, u));
         self.relocate(t, a, b);
         self.relocate(u, b, a);
         self.held.swap(a, b);
@@ -474,27 +450,6 @@ fn talk(tasks: &Tasks, slots: &[usize], above: &[u32], levels: usize, nodes: usi
     talk
 }
 
-/// Volume below each node and of each task; empty where the tree has no price for it.
-fn crowds(
-    tasks: &Tasks,
-    tree: &SlotTree,
-    slots: &[usize],
-    above: &[u32],
-    nodes: usize,
-) -> (Vec<f64>, Vec<f64>) {
-    if tree.apart.is_empty() {
-        return (Vec::new(), Vec::new());
-    }
-    let volume: Vec<f64> = (0..tasks.len()).map(|task| tasks.volume(task)).collect();
-    let mut crowd = vec![0.0; nodes];
-    let levels = tree.depth() - 1;
-    for (task, &slot) in slots.iter().enumerate() {
-        let nodes = &above[slot * levels..(slot + 1) * levels];
-        nodes.iter().for_each(|&node| crowd[node as usize] += volume[task]);
-    }
-    (crowd, volume)
-}
-
 /// For each slot the first slot of its node at `level`, and the one behind the last.
 fn spans(tree: &SlotTree, level: usize) -> Vec<(usize, usize)> {
     let ranges = tree.ranges(level);
@@ -506,6 +461,7 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
     use crate::score::Score;
+    use crate::slots::{Burden, Crowded};
 
     /// Every delta must be the difference of two full scores, also after many swaps.
     #[test]
@@ -523,7 +479,14 @@ mod tests {
             }
             let mut tasks = Tasks::from_weights(threads, weight);
             tasks = tasks.with_load((0..threads).map(|t| i64::from(t != 1)).collect());
-            let tree = SlotTree::new(&hierarchy, &[180.0, 50.0, 10.0], threads);
+            let mut tree = SlotTree::new(&hierarchy, &[180.0, 50.0, 10.0], threads);
+            if threads % 2 == 0 {
+                tasks = tasks.with_traffic(&(0..threads as u64).collect::<Vec<_>>());
+                let group = tree.node[1].clone();
+                tree.crowded.push(Crowded { group, price: vec![2.0, 4.0], by: Burden::Memory });
+                let group = tree.node[2].clone();
+                tree.crowded.push(Crowded { group, price: vec![3.0; 6], by: Burden::Talk });
+            }
             let start = &rng.order(tree.len())[..threads];
             let mut state = State::new(&tasks, &tree, start);
             for _ in 0..200 {

@@ -1,6 +1,6 @@
 //! Iterated local search: kick a good placement, repair it locally, keep it if it is not worse.
 //!
-//! Kicks are a short chain of swaps or the exchange of two small subtrees. Only tasks near the kick
+//! Kicks are a short chain of swaps, the exchange of two small subtrees or the move of a few friends. Only tasks near the kick
 //! are looked at again, and a kick that does not pay is undone. The budget counts slots
 //! looked at, never time, so that a seed gives the same plan on every machine.
 
@@ -13,6 +13,9 @@ const NEAR: usize = 6;
 const REPAIRS: usize = 200;
 /// Largest subtree that is exchanged as a whole, slots.
 const LARGEST_EXCHANGE: usize = 16;
+
+/// Most friends that a task takes along.
+const FRIENDS: usize = 3;
 
 /// What a kick counts itself, so that those which change nothing come to an end, too.
 const KICK: usize = 16;
@@ -32,6 +35,8 @@ pub fn improve(state: &mut State<'_>, budget: usize, rng: &mut Rng) {
             for (a, b) in x.clone().zip(y.clone()).filter(|(a, b)| a != b) {
                 search.swap(state, a, b, &mut change);
             }
+        } else if !state.tree.crowded.is_empty() && rng.below(2) == 0 {
+            search.move_together(state, rng, &mut change);
         } else {
             let a = rng.below(slots);
             for _ in 0..2 + rng.below(3) {
@@ -75,6 +80,25 @@ impl Search {
         self.log.push((a, b));
         self.look_at(state.held[a]);
         self.look_at(state.held[b]);
+    }
+
+    /// Takes a task and those it talks to most elsewhere. Where crowds have a price, friends may have
+    /// to leave together: whoever goes alone comes back.
+    fn move_together(&mut self, state: &mut State<'_>, rng: &mut Rng, change: &mut Delta) {
+        let slots = state.tree.len();
+        let (from, to) = (rng.below(slots), rng.below(slots));
+        let task = state.held[from];
+        if task == EMPTY {
+            return;
+        }
+        let friends = state.tasks.neighbours(task).iter().take(1 + rng.below(FRIENDS));
+        let group: Vec<usize> = std::iter::once(task).chain(friends.map(|e| e.0)).collect();
+        for (task, b) in group.into_iter().zip(to..slots) {
+            let a = state.slot[task];
+            if a != b && state.may_swap(a, b) {
+                self.swap(state, a, b, change);
+            }
+        }
     }
 
     fn look_at(&mut self, task: usize) {

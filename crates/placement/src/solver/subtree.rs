@@ -6,7 +6,7 @@
 use super::refine::{Reach, State};
 use crate::rng::Rng;
 use crate::score::Score;
-use crate::slots::{Even, SlotTree};
+use crate::slots::{Crowded, Even, SlotTree};
 use crate::tasks::Tasks;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,6 +17,16 @@ pub fn shapes(tree: &SlotTree, level: usize) -> Vec<usize> {
         return tree.shape.clone();
     }
     shapes_above(tree, level, &shapes(tree, level + 1))
+}
+
+/// The same for all levels from the root down, on a tree whose slots are of the given shapes.
+pub fn shapes_over(tree: &SlotTree, slots: Vec<usize>) -> Vec<Vec<usize>> {
+    let mut shapes = vec![slots];
+    for level in (0..tree.depth()).rev() {
+        shapes.push(shapes_above(tree, level, &shapes[shapes.len() - 1]));
+    }
+    shapes.reverse();
+    shapes
 }
 
 /// The shapes of a level, from those of the one below.
@@ -109,16 +119,22 @@ pub fn refine(
 fn tree_above(tree: &SlotTree, level: usize, shape: &[usize]) -> SlotTree {
     let ranges = tree.ranges(level);
     let at_nodes = |of: &Vec<usize>| ranges.iter().map(|r| of[r.start]).collect::<Vec<usize>>();
-    let within_one = |even: &&Even| {
-        ranges.iter().all(|r| even.group[r.clone()].iter().all(|g| *g == even.group[r.start]))
+    // Nodes that span several groups are exchanged without regard to these.
+    let within_one = |group: &[usize]| {
+        ranges.iter().all(|r| group[r.clone()].iter().all(|g| *g == group[r.start]))
     };
     let coarse = |even: &Even| Even { group: at_nodes(&even.group), weight: even.weight };
+    let crowded = |crowded: &Crowded| Crowded {
+        group: at_nodes(&crowded.group),
+        price: crowded.price.clone(),
+        by: crowded.by,
+    };
     SlotTree {
         pu: at_nodes(&tree.pu),
         node: tree.node[..level].iter().map(at_nodes).collect(),
         cost: tree.cost[..level].to_vec(),
-        even: tree.even.iter().filter(within_one).map(coarse).collect(),
-        apart: tree.apart.iter().take(level).copied().collect(),
+        even: tree.even.iter().filter(|e| within_one(&e.group)).map(coarse).collect(),
+        crowded: tree.crowded.iter().filter(|c| within_one(&c.group)).map(crowded).collect(),
         memory: tree.memory.min(level - 1),
         shape: shape.to_vec(),
     }
@@ -129,11 +145,13 @@ fn merged(tasks: &Tasks, node: &[usize], count: usize) -> Tasks {
     let mut weight = vec![0.0; count * count];
     let mut load = vec![0; count];
     let mut volume = vec![0.0; count];
+    let mut traffic = vec![0.0; count];
     for a in 0..tasks.len() {
         load[node[a]] += tasks.load(a);
         volume[node[a]] += tasks.volume(a);
+        traffic[node[a]] += tasks.traffic(a);
         let row = &mut weight[node[a] * count..(node[a] + 1) * count];
         tasks.neighbours(a).iter().for_each(|&(b, w)| row[node[b]] += w);
     }
-    Tasks::from_weights(count, weight).with_load(load).with_volume(volume)
+    Tasks::from_weights(count, weight).with_load(load).with_burdens(volume, traffic)
 }

@@ -2,7 +2,7 @@
 
 use super::Application;
 use crate::said::several;
-use placement::{Placement, Plan, PlanApp, PlanLevel, PlanSlot, WORTH_A_PLAN};
+use placement::{MemoryShare, Placement, Plan, PlanApp, PlanLevel, PlanSlot, WORTH_A_PLAN};
 use std::fmt::Write as _;
 use topology::{Costs, Hierarchy, Topology};
 
@@ -31,6 +31,8 @@ pub fn table(
         out.push_str(&places(&app.slots, machine, application));
     }
     out.push_str(&prediction(placement, plan.lower_bound.unwrap_or(0.0), machine, costs));
+    let counted = applications.iter().all(|application| application.tasks.knows_traffic());
+    out.push_str(&memory(&placement.memory, counted));
     for application in applications {
         if let Some(quiet) = &application.quiet {
             let of = if applications.len() > 1 { &application.name } else { "this program" };
@@ -136,6 +138,22 @@ fn meeting(levels: &[PlanLevel]) -> String {
     for level in levels {
         let (before, after) = (percent(level.before), percent(level.after));
         let _ = writeln!(out, "  {:<width$}  {before:>9}  {after:>9}", name(level));
+    }
+    out
+}
+
+/// What each NUMA node is asked for, beside its part of the bandwidth. Without counted accesses
+/// communication stands for them.
+fn memory(shares: &[MemoryShare], counted: bool) -> String {
+    if shares.is_empty() {
+        return String::new();
+    }
+    let title = if counted { "share of memory accesses" } else { "share of all talk" };
+    let mut out = format!("\n{title:<24}  bandwidth  this plan\n");
+    for share in shares {
+        let (bandwidth, traffic) = (percent(share.bandwidth), percent(share.traffic));
+        let node = format!("NUMA node L#{}", share.node);
+        let _ = writeln!(out, "  {node:<22}  {bandwidth:>9}  {traffic:>9}");
     }
     out
 }
