@@ -1,4 +1,4 @@
-//! The machines that are placed on: those of `tests/machines/`, with the default costs.
+//! The machines that are placed on: those of `tests/machines/`, and small ones, with the default costs.
 
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -9,11 +9,26 @@ use topology::{CostModel, Costs, Topology};
 pub const NAMES: [&str; 5] =
     ["broadwell-2s", "nehalem-ex-4s", "epyc-7763-nps4", "altra-2s", "sapphire-rapids-snc4"];
 
+/// Machines of at most 16 slots for [`SMALL_THREADS`], which are solved exactly.
+const SMALL: [&str; 3] = ["pack:2 core:8 pu:1", "pack:2 l3:2 core:4 pu:1", "pack:1 core:8 pu:2"];
+/// How many threads are placed on these.
+pub const SMALL_THREADS: usize = 16;
+
 /// A machine and what communication costs on it.
 pub struct Machine {
     pub name: &'static str,
     pub topology: Topology,
     pub costs: Costs,
+}
+
+/// The small machines.
+pub fn small() -> Result<Vec<Machine>> {
+    let machine = |name| {
+        let topology = Topology::from_spec(name)?;
+        let costs = Costs::new(&CostModel::Latency, &topology)?;
+        Ok(Machine { name, topology, costs })
+    };
+    SMALL.into_iter().map(machine).collect()
 }
 
 /// The five machines.

@@ -2,7 +2,10 @@
 //!
 //! Every policy places every family of graphs (`graphs.rs`) on every machine (`machines.rs`) for every
 //! number of threads. The ratio is cost against the best known (`best.rs`); the time is CPU time of
-//! the whole call, reference placements included, the median of several runs.
+//! the whole call, reference placements included, the median of several runs. The table (`summary.rs`)
+//! has the quartiles of these over all problems, the slowest problem's, and in "runs" how far apart the
+//! fastest and the slowest run of a problem are, for the median problem. Before these, the exact tier,
+//! on machines of its own: all others are too large for it.
 
 mod best;
 mod graphs;
@@ -34,15 +37,15 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_value = "fast,default")]
     efforts: Vec<Effort>,
     /// Runs of each, of which the median counts
-    #[arg(long, default_value_t = 3)]
-    runs: usize,
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
     /// Seeds tried by each run of the solver; more than one is for --improve
     #[arg(long, default_value_t = 1)]
     seeds: u64,
     /// Print a line for every placement, not only the summary
     #[arg(long)]
     all: bool,
-    /// Leave out the other policies
+    /// Leave out the other policies and the exact tier
     #[arg(long)]
     solver_only: bool,
     /// Write better placements found to best-known.csv
@@ -64,6 +67,11 @@ fn main() -> Result<()> {
     let machines = machines::all()?;
     let wanted =
         |m: &&Machine| args.machines.is_empty() || args.machines.iter().any(|n| n == m.name);
+    if !args.solver_only && args.machines.is_empty() {
+        exact_tier(&args, &mut summary)?;
+        summary.print(machines::SMALL_THREADS);
+        summary = Summary::default();
+    }
     for &threads in &args.threads {
         for machine in machines.iter().filter(wanted) {
             for &family in families(&args) {
@@ -99,6 +107,36 @@ fn ways(args: &Args) -> Vec<Way> {
     ways
 }
 
+/// Places all families on the machines that are small enough to be solved exactly.
+fn exact_tier(args: &Args, summary: &mut Summary) -> Result<()> {
+    let threads = machines::SMALL_THREADS;
+    for machine in &machines::small()? {
+        for family in families(args) {
+            let tasks = Tasks::from(&family.matrix(threads));
+            let request = Request::new(PolicyKind::Locality);
+            let (_, mut runs) = timed(&tasks, machine, &request, args.runs as usize);
+            runs.sort_by(f64::total_cmp);
+            let problem = format!("{} on {}", family.name(), machine.name);
+            summary.add(threads, "locality, exact", Measured { problem, ratio: None, runs });
+        }
+    }
+    Ok(())
+}
+
+/// The cost of a placement, and the CPU time of each run, ms.
+fn timed(tasks: &Tasks, machine: &Machine, request: &Request, runs: usize) -> (f64, Vec<f64>) {
+    let mut cost = 0.0;
+    let run = |_| {
+        let start = cpu_ms();
+        let placed = place(tasks, &machine.topology, &machine.costs, request);
+        let taken = cpu_ms() - start;
+        cost = placed.expect("a placement").cost;
+        taken
+    };
+    let times = (0..runs).map(run).collect();
+    (cost, times)
+}
+
 /// Places one matrix on one machine in all ways.
 fn problem(
     args: &Args,
@@ -118,31 +156,29 @@ fn problem(
         let mut times = Vec::new();
         for seed in 0..seeds {
             let request = Request { seed, ..way.request };
-            for _ in 0..args.runs {
-                let start = cpu_ms();
-                let placed = place(&tasks, &machine.topology, &machine.costs, &request);
-                times.push(cpu_ms() - start);
-                let cost = placed.expect("a placement").cost;
-                best.offer(&key, cost, &format!("{} (seed {seed})", way.name));
-                cheapest = cheapest.min(cost);
-            }
+            let (cost, runs) = timed(&tasks, machine, &request, args.runs as usize);
+            times.extend(runs);
+            best.offer(&key, cost, &format!("{} (seed {seed})", way.name));
+            cheapest = cheapest.min(cost);
         }
         times.sort_by(f64::total_cmp);
-        found.push((way, cheapest, times[times.len() / 2]));
+        found.push((way, cheapest, times));
     }
     let known = best.cost(&key).unwrap_or(0.0);
-    for (way, cost, cpu_ms) in found {
+    for (way, cost, runs) in found {
         let ratio = if known > 0.0 { cost / known } else { 1.0 };
+        let problem = format!("{} on {}", family.name(), machine.name);
+        let measured = Measured { problem, ratio: Some(ratio), runs };
         if args.all {
             println!(
-                "{:<22} {:<15} {threads:>5}  {:<18} {cost:>14.0} {ratio:>7.4} {cpu_ms:>9.2} ms",
+                "{:<22} {:<15} {threads:>5}  {:<18} {cost:>14.0} {ratio:>7.4} {:>9.2} ms",
                 machine.name,
                 family.name(),
-                way.name
+                way.name,
+                measured.cpu_ms()
             );
         }
-        let problem = format!("{} on {}", family.name(), machine.name);
-        summary.add(threads, &way.name, Measured { problem, ratio, cpu_ms });
+        summary.add(threads, &way.name, measured);
     }
 }
 
