@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
 use std::time::{Duration, Instant};
 use types::tally::{self, Meaning};
-use wire::session::{Header, MAX_SEGMENTS, MAX_THREADS, ThreadArea, life, state};
+use wire::session::{Header, MAX_SEGMENTS, MAX_THREADS, ThreadArea, ThreadPage, life, state};
 
 /// How long to rest while the program has not begun: short at first, as most begin at once.
 const SHORT_REST: Duration = Duration::from_micros(500);
@@ -210,12 +210,29 @@ struct Process<'a> {
     /// Threads that may still execute something, and how many have been seen.
     live: Vec<u32>,
     known: usize,
-    /// What each thread had executed at the last sample.
-    last: Vec<Executed>,
+    /// What each thread had executed at the last sample, and what stood for that.
+    last: Vec<(Executed, Mark)>,
     seen: Seen,
     /// When to look at its memory, and how long after the last look that is.
     look_at: Instant,
     look_after: Duration,
+}
+
+/// Two sums of a thread's counters.
+type Mark = [u64; 2];
+
+/// The sum, and the sum of all partial sums, as in Fletcher's checksum: that changes, too, when one
+/// counter grows by as much as another one shrinks.
+fn mark(counters: impl Iterator<Item = u64>) -> Mark {
+    counters.fold([0; 2], |[sum, sums], count| {
+        let sum = sum.wrapping_add(count);
+        [sum, sums.wrapping_add(sum)]
+    })
+}
+
+/// Whether a thread executes nothing any more.
+fn is_over(life: u32) -> bool {
+    matches!(life, life::EXITED | life::DETACHED)
 }
 
 /// What a process writes.
@@ -239,6 +256,17 @@ impl Shared<'_> {
         move |area: &ThreadArea| {
             let times = area.tallies.iter().map(|times| times.load(Relaxed));
             tally::sum(meanings.iter().copied().zip(times))
+        }
+    }
+
+    /// What stands for a thread's counters, a few times faster than their sum: most threads of most
+    /// programs sleep, and thousands of tallies each would be summed up for nothing.
+    fn marks(&self) -> impl Fn(&ThreadArea) -> Mark {
+        let used = (self.header().tallies.load(Acquire) as usize).min(tally::MOST);
+        move |area: &ThreadArea| {
+            let ThreadPage { folds, instructions, loads, stores, .. } = &area.page;
+            let page = [folds, instructions, loads, stores].into_iter();
+            mark(page.chain(&area.tallies[..used]).map(|count| count.load(Relaxed)))
         }
     }
 
@@ -280,17 +308,22 @@ impl<'a> Process<'a> {
         let threads = (shared.header().threads.load(Acquire) as usize).min(MAX_THREADS);
         if threads > self.known {
             self.live.extend(self.known as u32..threads as u32);
-            self.last.resize(threads, Executed::default());
+            self.last.resize(threads, Default::default());
             self.known = threads;
         }
-        let (areas, tallied) = (shared.areas.records(), shared.tallied());
+        let (areas, tallied, mark) = (shared.areas.records(), shared.tallied(), shared.marks());
         let (last, samples) = (&mut self.last, &mut self.seen.samples);
         self.live.retain(|&thread| {
             let area = &areas[thread as usize];
             let page = &area.page;
             // Before the counters: what a thread has executed when it has ended is final.
             let life = page.life.load(Acquire);
-            let last = &mut last[thread as usize];
+            let (last, last_mark) = &mut last[thread as usize];
+            let mark = mark(area);
+            if mark == *last_mark {
+                return !is_over(life);
+            }
+            *last_mark = mark;
             // A reading may be a little too high or low; time does not run backwards.
             let read = page.executed(|| tallied(area));
             let now: Executed = std::array::from_fn(|i| read[i].max(last[i]));
@@ -299,7 +332,7 @@ impl<'a> Process<'a> {
                 samples.push(Sample { slice, thread, executed });
                 *last = now;
             }
-            !matches!(life, life::EXITED | life::DETACHED)
+            !is_over(life)
         });
     }
 

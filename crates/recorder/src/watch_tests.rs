@@ -42,6 +42,16 @@ fn wait_until_noted(session: &Session) {
 }
 
 #[test]
+fn a_mark_changes_with_any_counter() {
+    let of = |counters: &[u64]| mark(counters.iter().copied());
+    let before = of(&[3, 0, 9, 4]);
+    assert_eq!(before, of(&[3, 0, 9, 4]));
+    for after in [[4, 0, 9, 4], [3, 0, 9, 5], [4, u64::MAX, 9, 4], [3, 9, 0, 4]] {
+        assert_ne!(before, of(&after), "{after:?}");
+    }
+}
+
+#[test]
 fn nothing_is_seen_of_a_program_that_never_begins() {
     let seen = watched(Duration::from_millis(1), |_| ());
     assert!(seen.timeline.is_none() && seen.processes.is_empty());
