@@ -188,7 +188,7 @@ fn what_does_not_fit_is_refused() {
     let text = refusal(&["matrix"]);
     assert!(text.contains("of a plan choose a launcher: omp, gomp"), "{text}");
     let text = refusal(&["omp", "--format", "csv"]);
-    assert!(text.contains("--format are for profiles"), "{text}");
+    assert!(text.contains("--format and --process are for profiles"), "{text}");
     plan(&planned, &[0, 0, 0]);
     let mut edited: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&planned).unwrap()).unwrap();

@@ -2,7 +2,7 @@
 // recorder can be tested apart from it. FAKE_MODE: "silent" leaves the session alone, "fail" says
 // that there was no room for the shadow memory, "limits" reaches every limit.
 //
-// The offsets are those of crates/wire/src/session.rs and detail.rs, version 2.
+// The offsets are those of crates/wire/src/session.rs and detail.rs, version 4.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -10,8 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define THREADS (4096ull + 4096 * 512)
-#define SITES (THREADS + 65534ull * 4096)
+#define MEANINGS (4096ull + 4096 * 512)
+#define TALLIES (1ull << 14)
+#define THREADS (MEANINGS + TALLIES * 4)
+#define THREAD (TALLIES * 8 + 4096)
+#define SITES (THREADS + 65534ull * THREAD)
 #define TRACE (SITES + (1ull << 24) * 8)
 #define POOL (TRACE + (1ull << 20) * 32)
 #define CHUNK 1024ull
@@ -58,13 +61,18 @@ __attribute__((constructor)) static void start(void) {
         put32(60, 2); // state: FAILED
         return;
     }
-    for (int i = 0; i < 11 && !strcmp(mode, "limits"); i++) put64(120 + 8 * (uint64_t)i, 2);
+    for (int i = 0; i < 11 && !strcmp(mode, "limits"); i++) put64(128 + 8 * (uint64_t)i, 2);
     put32(72, 3); // threads
+    put32(80, 1); // tallies
+    put32(MEANINGS, 90u << 20 | 20u << 10 | 5u); // instructions, loads, stores
     for (int id = 0; id < 3; id++) {
-        uint64_t page = THREADS + (uint64_t)id * 4096;
-        put64(page + 1024, 100 + (uint64_t)id);        // loads
-        put64(page + 1032, 10 + (uint64_t)id);         // stores
-        put64(page + 1040, 1000 + (uint64_t)id);       // instructions
+        uint64_t page = THREADS + (uint64_t)id * THREAD + TALLIES * 8;
+        // Some of what thread 1 has executed is in its tally.
+        uint64_t runs = id == 1 ? 2 : 0;
+        put64(page - TALLIES * 8, runs);
+        put64(page + 1024, 100 + (uint64_t)id - 20 * runs);   // loads
+        put64(page + 1032, 10 + (uint64_t)id - 5 * runs);     // stores
+        put64(page + 1040, 1000 + (uint64_t)id - 90 * runs);  // instructions
         put32(page + 1048, (uint32_t)(getpid() + id)); // tid
         put32(page + 1052, id ? 0 : ~0u);              // parent
         put32(page + 1056, id ? 2 : 1);                // life
@@ -78,7 +86,7 @@ __attribute__((constructor)) static void start(void) {
     chunk(1, 0, CELLS, of_0, 1, sizeof(struct cell));
     chunk(2, 2, EVENTS, &event, 1, sizeof event);
     chunk(4, 1, CELLS, of_1, 1, sizeof(struct cell));
-    put32(88, 2); // sites
+    put32(96, 2); // sites
     put64(SITES + 8, 0x1234);
     put64(SITES + 16, 0x5678);
     put32(60, 1); // state: RUNNING
