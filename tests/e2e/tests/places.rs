@@ -95,7 +95,9 @@ fn a_line_that_gets_hot_after_a_crowd_is_found() {
 
 #[test]
 fn time_slices_add_up() {
-    let program = Target::new(Compiler::Gcc, SOURCE).flags(&["-O1", "-pthread"]).build().unwrap();
+    // Some milliseconds of it.
+    let flags = ["-O1", "-pthread", "-DROUNDS=10000"];
+    let program = Target::new(Compiler::Gcc, SOURCE).flags(&flags).build().unwrap();
     let scratch = Scratch::new();
     for (options, sliced) in [(&["--slice", "1ms"][..], true), (&["--slice", "0"], false)] {
         let profile = scratch.join(if sliced { "sliced.tt" } else { "whole.tt" });
@@ -106,7 +108,6 @@ fn time_slices_add_up() {
         for pair in slices.windows(2) {
             assert_eq!(time(&pair[0], "end_ns"), time(&pair[1], "start_ns"));
         }
-        // Its threads take turns for longer than a millisecond.
         assert_eq!(slices.len() > 1, sliced, "{slices:?}");
         let sum = |rows: &[Value], name: &str| -> u64 {
             rows.iter().map(|row| row[name].as_u64().unwrap()).sum()
