@@ -1,0 +1,41 @@
+//! What an instruction accesses, computed from its bytes and the registers before it.
+//!
+//! Ordinary samples say where a thread was and what its registers held, not which memory it accessed.
+//! The registers are those *before* the instruction at the sampled address, so that instruction's
+//! operands have exact addresses; those of neighbouring instructions are exact as long as nothing
+//! between has changed the registers that make them.
+//!
+//! `no_std`: both `perf`, which looks at samples from outside, and the library that samples inside the
+//! program use this crate. Neighbours: `engine` decodes for translation, which needs much more.
+#![no_std]
+
+/// What an access does with its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AccessKind {
+    Load,
+    Store,
+    /// Reads and writes the same bytes, atomically or not.
+    Update,
+}
+
+impl AccessKind {
+    pub fn reads(self) -> bool {
+        self != Self::Store
+    }
+
+    pub fn writes(self) -> bool {
+        self != Self::Load
+    }
+}
+
+/// One access to memory by one instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// Address of the first byte.
+    pub address: u64,
+    /// Length in bytes, at least 1.
+    pub bytes: u32,
+    pub kind: AccessKind,
+    /// Address of the instruction that made it: not always the sampled one.
+    pub site: u64,
+}

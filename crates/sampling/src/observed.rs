@@ -1,0 +1,41 @@
+//! What goes into detectors and what comes out.
+
+use access::Access;
+use types::{CommKind, Sharing, ThreadId};
+
+/// One sampled access.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Observed {
+    /// CLOCK_MONOTONIC, nanoseconds.
+    pub time_ns: u64,
+    pub thread: ThreadId,
+    pub access: Access,
+    /// What the sample stands for, in units of its source: events, or nanoseconds.
+    pub period: u64,
+}
+
+/// One side of a hit.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Side {
+    pub thread: ThreadId,
+    /// Address of the instruction.
+    pub site: u64,
+    /// Bytes of the block, bit i = byte i.
+    pub bytes: u64,
+}
+
+/// Communication that was seen once: `from` wrote a memory block, `to` accessed it afterwards.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Hit {
+    /// When `to`'s access was sampled or trapped.
+    pub time_ns: u64,
+    /// Address of the block.
+    pub block: u64,
+    /// RAW or WAW; an access that reads and writes is a hit of each.
+    pub kind: CommKind,
+    pub sharing: Sharing,
+    pub from: Side,
+    pub to: Side,
+    /// What the hit stands for before calibration, in units of the source.
+    pub weight: f64,
+}
