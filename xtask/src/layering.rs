@@ -19,7 +19,7 @@ pub const TABLE: &[Row] = &[
     ("agent", &["engine", "wire"]),
     ("shim", &["wire"]),
     ("perf", &["access"]),
-    ("sampling", &["access"]),
+    ("sampling", &["types", "access"]),
     ("profile", &["types"]),
     ("symbols", &["types"]),
     ("topology", &["types"]),
