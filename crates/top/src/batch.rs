@@ -1,0 +1,31 @@
+//! The view as plain text, for pipes and files: one screen below the other, without a terminal's codes.
+
+use crate::snapshot::Snapshot;
+use crate::state::State;
+use crate::view::{Look, Part, levels, lines, matrix, method, threads, title};
+
+/// Threads in the matrix of a batch, and lines of memory, at most.
+const MOST: usize = 32;
+
+/// One snapshot in `width` columns.
+pub fn batch(snapshot: &Snapshot, state: &State, look: Look, width: usize) -> String {
+    let mut text = format!("{}\n{}\n", title(snapshot, state), method(snapshot));
+    let parts = [
+        matrix::part(snapshot, state, look, width, MOST + 2),
+        threads::part(snapshot, state, width),
+        lines::part(snapshot, state, width),
+        levels::part(snapshot, look, width),
+    ];
+    for Part { title, lines } in parts {
+        text += &format!("\n{title}\n");
+        for line in lines.iter().take(MOST + 1) {
+            let line: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
+            text += line.trim_end();
+            text.push('\n');
+        }
+    }
+    for note in &snapshot.notes {
+        text += &format!("note: {note}\n");
+    }
+    text
+}

@@ -1,0 +1,95 @@
+//! What there is to show at one moment. Whoever samples fills it in; nothing here is computed from
+//! anything else, so that the view can be tested with made-up numbers.
+
+use std::time::Duration;
+use types::ThreadId;
+
+/// All that the view shows. Rates are events per second over the last [`window`](Self::window).
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Snapshot {
+    /// What is looked at: "redis-server, pid 1234".
+    pub target: String,
+    /// Since sampling began.
+    pub elapsed: Duration,
+    /// The time that rates are of.
+    pub window: Duration,
+    /// Where samples come from and what finds communication in them: "cpu-clock, sample matching".
+    pub method: String,
+    /// What rates of events rest on: "counted", or "from waiting times".
+    pub basis: String,
+    pub sampling: Sampling,
+    pub threads: Vec<Thread>,
+    /// Without pairs that have no hits.
+    pub pairs: Vec<Pair>,
+    pub lines: Vec<Line>,
+    /// From the cheapest level of the machine to the dearest.
+    pub levels: Vec<Level>,
+    /// What a reader must know, one sentence each; the last is shown.
+    pub notes: Vec<String>,
+    /// The target has ended: nothing will change any more.
+    pub over: bool,
+}
+
+/// How the sampling goes.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Sampling {
+    pub samples_per_second: f64,
+    /// Share of samples whose address is known, 0 to 1.
+    pub decoded: f64,
+    /// Records lost since the start.
+    pub lost: u64,
+    /// What sampling costs the target: share of its CPU time, 0 to 1.
+    pub cost: f64,
+}
+
+/// One thread.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Thread {
+    pub id: ThreadId,
+    pub os_tid: u32,
+    pub name: String,
+    /// Logical processor on which it was seen last.
+    pub cpu: Option<u32>,
+    /// CPU time per time, 1 = a whole processor.
+    pub busy: f64,
+    /// Events in which others took what it had written.
+    pub gives: f64,
+    /// Events in which it took what others had written.
+    pub takes: f64,
+}
+
+/// Communication from one thread to another.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pair {
+    pub from: ThreadId,
+    pub to: ThreadId,
+    pub rate: f64,
+    /// Samples behind the rate.
+    pub hits: u64,
+}
+
+/// One line of memory on which threads meet.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Line {
+    pub address: u64,
+    /// What lies there, or its region: "counters+0x40 (app)", "heap".
+    pub object: String,
+    pub rate: f64,
+    pub hits: u64,
+    /// Share of false sharing, 0 to 1; None where it is not known.
+    pub false_share: Option<f64>,
+    pub threads: u32,
+    /// Code that writes it first: function, file and line.
+    pub writer: String,
+    /// Code that takes it then.
+    pub taker: String,
+}
+
+/// Communication across one level of the machine.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Level {
+    /// "same core", "same L3", "same package", "other NUMA node".
+    pub name: String,
+    pub rate: f64,
+    pub hits: u64,
+}

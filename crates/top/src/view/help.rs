@@ -1,0 +1,24 @@
+//! What the keys do and what the numbers mean.
+
+use super::Part;
+use ratatui::text::Line;
+
+const TEXT: &str = "\
+q, Ctrl-C      quit; the target goes on
+p, blank       pause: keep what is shown; again to go on
+1 2 3 4 5 Tab  overview, matrix, lines, threads, levels
+s, r           order of threads (talk, id, cpu, name); reversed
+/              filter threads, lines and code by a text; Esc clears it
+arrows, j k    scroll; also PageUp, PageDown, Home
+c              forget what was seen so far
+?              this page; Esc goes back
+
+events/s       how often a thread took a line of memory that another had written,
+               estimated from samples of the last seconds; few hits mean little
+false          share of false sharing: different bytes of one line
+usable         samples whose address could be computed
+cost           CPU time that sampling takes from the target";
+
+pub(crate) fn part<'a>() -> Part<'a> {
+    Part { title: "Keys and numbers".into(), lines: TEXT.lines().map(Line::from).collect() }
+}
