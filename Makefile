@@ -21,7 +21,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
 .PHONY: help build test check test-web test-rust test-e2e test-browser stress soak fuzz demo bench \
-	bench-pairs bench-placement install clean packages
+	bench-pairs bench-placement bench-sampling install clean packages
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS='	' read -r n t; do \
@@ -93,6 +93,10 @@ bench-placement: packages ## time and quality of the placement policies, with Sc
 	@make/packages.sh $(STAMPS)/packages-bench-placement bench-placement || echo "going on without Scotch" >&2
 	$(CARGO) run --release --quiet -p threadtalk-bench-placement \
 		$$(ls /usr/include/scotch/scotch.h >/dev/null 2>&1 && echo --features scotch) -- $(BENCH_ARGS)
+
+bench-sampling: packages-test build ## counted, exact and sampled volumes side by side, and what sampling costs (BENCH_ARGS=--help)
+	@make/packages.sh $(STAMPS)/packages-bench bench || echo "going on without them" >&2
+	$(CARGO) run --release --quiet -p threadtalk-benches --bin sampling -- $(BENCH_ARGS)
 
 install: build ## install under PREFIX (default /usr/local), DESTDIR honoured
 	install -D -m 755 $(OUT)/threadtalk $(DESTDIR)$(PREFIX)/bin/threadtalk

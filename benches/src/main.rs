@@ -6,25 +6,13 @@
 //! down does so for all. Compared is user plus system time of all processes involved, as `wait4`
 //! reports it: for recorded runs that includes writing the profile. Output must be the same.
 //!
-//! * [`rows`]: what is measured; [`kernels`], [`programs`], [`servers`]: the rows; [`inputs`]: what
-//!   they work on;
-//! * [`mode`]: how it is run;
-//! * [`table`]: takes the turns and prints;
-//! * [`statistics`]: medians and spreads.
+//! The parts are in the library beside this; here is what stands in which table.
 
-mod inputs;
-mod kernels;
-mod mode;
-mod programs;
-mod rows;
-mod servers;
-mod statistics;
-mod table;
-
+use benches::mode::{self, Mode, OPTIMISATIONS};
+use benches::rows::Row;
+use benches::table::{Column, Table};
+use benches::{kernels, programs, servers};
 use clap::{Parser, ValueEnum};
-use mode::{Mode, OPTIMISATIONS};
-use rows::Row;
-use table::{Column, Table};
 use test_support::{Scratch, probe};
 
 /// What recording costs: CPU time and memory against native runs.

@@ -7,6 +7,8 @@ use test_support::{Run, Threadtalk, paths};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     Native,
+    /// Sampled, at the default rate.
+    Sampled,
     /// Recorded, but nothing counted.
     Translate,
     /// The communication matrices.
@@ -48,7 +50,8 @@ impl Mode {
         let mut words: Vec<std::ffi::OsString> = wrapper.iter().map(Into::into).collect();
         if self != Mode::Native {
             words.push(paths::release().join("threadtalk").into());
-            words.extend(["record", "--exact", "--force", "-o"].map(Into::into));
+            let how = if self == Mode::Sampled { "--sample" } else { "--exact" };
+            words.extend(["record", how, "--force", "-o"].map(Into::into));
             words.push(profile.into());
             words.extend(self.options().iter().map(Into::into));
             words.push("--".into());

@@ -1,0 +1,137 @@
+//! Counted, exact and sampled volumes of the microbenchmarks, side by side.
+//!
+//! The three are three runs of the same program, whose threads race: what they have in common is their
+//! amount of sharing, not each event. The processor counts natively; exact recording slows the program
+//! down, so its threads alternate differently; sampling hardly disturbs it. A ratio is therefore
+//! given to each of both.
+
+use crate::Options;
+use crate::micro::{Micro, NAMES, Truth, truth_of};
+use crate::volume::Volume;
+use std::path::Path;
+use test_support::{Threadtalk, probe};
+
+/// Hits from which the share of false sharing must be right.
+const ENOUGH_HITS: u64 = 600;
+
+/// One microbenchmark, measured in three ways.
+struct Measured {
+    truth: Truth,
+    counted: Option<u64>,
+    exact: Volume,
+    sampled: Volume,
+}
+
+/// Measures and prints all of them; returns the targets that were missed.
+pub fn measure(
+    options: &Options,
+    threadtalk: &Threadtalk,
+    scratch: &Path,
+) -> anyhow::Result<Vec<String>> {
+    println!(
+        "RAW and WAW events on the shared lines; {}; sampled with 95 % of what chance may do; {} CPUs",
+        if options.free { "not pinned" } else { "pinned" },
+        probe::cpus()
+    );
+    let mut missed = Vec::new();
+    for name in NAMES.into_iter().filter(|name| options.wants_name(name)) {
+        println!(
+            "\n{name:<14} {:>7} {:>12} {:>12} {:>12} {:>25} {:>7} {:>7} {:>8} {:>8} {:>7}  off-pair",
+            "threads",
+            "counted",
+            "exact",
+            "sampled",
+            "interval",
+            "/counted",
+            "/exact",
+            "false ex",
+            "false sa",
+            "hits"
+        );
+        for &threads in &options.threads {
+            for &fraction in &options.fractions {
+                let iterations = (options.millions * 1e6 / threads as f64) as u64;
+                let work = (threads, iterations.max(1));
+                let micro = Micro::build(name, work, fraction, !options.free, options.store)?;
+                let measured = one(options, threadtalk, scratch, &micro)?;
+                measured.print(&micro);
+                missed.extend(measured.missed(&micro));
+            }
+        }
+    }
+    Ok(missed)
+}
+
+fn one(
+    options: &Options,
+    threadtalk: &Threadtalk,
+    scratch: &Path,
+    micro: &Micro,
+) -> anyhow::Result<Measured> {
+    let counted = micro.natively(options.counter.as_deref())?.counted;
+    let profile = scratch.join("exact.tt");
+    let run = threadtalk.record(&profile, &["--force"], &micro.command());
+    let exact = Volume::of(threadtalk, &profile, &truth_of(run)?)?;
+    let profile = scratch.join("sampled.tt");
+    let run = threadtalk.verb("record").args(["--sample", "--force", "-o"]).arg(&profile);
+    let run = run.args(options.sample.iter().filter(|word| !word.is_empty()));
+    let truth = truth_of(run.arg("--").args(micro.command()))?;
+    let sampled = Volume::of(threadtalk, &profile, &truth)?;
+    Ok(Measured { truth, counted, exact, sampled })
+}
+
+impl Measured {
+    fn print(&self, micro: &Micro) {
+        let percent =
+            |share: Option<f64>| share.map_or("-".into(), |s| format!("{:.1} %", 100.0 * s));
+        let ratio = |to: f64| match to > 0.0 {
+            true => format!("{:.2}", self.sampled.events / to),
+            false => "-".into(),
+        };
+        let interval = self
+            .sampled
+            .interval
+            .map_or("-".into(), |(low, high)| format!("{low:.0} to {high:.0}"));
+        println!(
+            "{:<14} {:>7} {:>12} {:>12.0} {:>12.0} {:>25} {:>7} {:>7} {:>8} {:>8} {:>7}  {}",
+            format!("  {}", micro.fraction),
+            micro.threads,
+            self.counted.map_or("-".into(), |count| count.to_string()),
+            self.exact.events,
+            self.sampled.events,
+            interval,
+            self.counted.map_or("-".into(), |count| ratio(count as f64)),
+            ratio(self.exact.events),
+            percent(self.exact.false_share()),
+            percent(self.sampled.false_share()),
+            self.sampled.hits,
+            self.sampled.strangers()
+        );
+    }
+
+    /// Targets that this one misses, as sentences.
+    fn missed(&self, micro: &Micro) -> Vec<String> {
+        let of = format!("{} {} {} threads", micro.name, micro.fraction, micro.threads);
+        let mut missed = Vec::new();
+        if self.truth.pairs.is_empty() && self.sampled.hits > 0 {
+            missed.push(format!("{of}: {} hits where nothing is shared", self.sampled.hits));
+        }
+        if !self.sampled.off_pair.is_empty() {
+            missed.push(format!("{of}: strangers talk: {}", self.sampled.strangers()));
+        }
+        if let Some(count) = self.counted.filter(|&count| count > 0) {
+            let ratio = self.sampled.events / count as f64;
+            if !self.truth.pairs.is_empty() && (ratio - 1.0).abs() > 0.1 {
+                missed.push(format!("{of}: {ratio:.2} of the counted volume"));
+            }
+        }
+        let shares = self.exact.false_share().zip(self.sampled.false_share());
+        if let Some((exact, sampled)) = shares.filter(|_| self.sampled.hits >= ENOUGH_HITS)
+            && (exact - sampled).abs() > 0.05
+        {
+            let (exact, sampled) = (100.0 * exact, 100.0 * sampled);
+            missed.push(format!("{of}: false sharing {sampled:.1} % instead of {exact:.1} %"));
+        }
+        missed
+    }
+}

@@ -1,0 +1,18 @@
+//! What the benchmarks share: rows to be measured, ways to run them, tables.
+//!
+//! * [`rows`]: what is measured; [`kernels`], [`programs`], [`servers`]: the rows; [`inputs`]: what
+//!   they work on;
+//! * [`mode`]: how it is run;
+//! * [`table`]: takes the turns and prints;
+//! * [`statistics`]: medians and spreads.
+//!
+//! Neighbours: the binaries, which say what stands in which table.
+
+pub mod inputs;
+pub mod kernels;
+pub mod mode;
+pub mod programs;
+pub mod rows;
+pub mod servers;
+pub mod statistics;
+pub mod table;
