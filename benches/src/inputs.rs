@@ -15,7 +15,7 @@ impl Random {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -23,7 +23,7 @@ impl Random {
     }
 
     pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.draw() % n
     }
 }
 
@@ -76,7 +76,7 @@ pub fn lines() -> io::Result<PathBuf> {
     once("lines", |file| {
         let mut random = Random::new(2);
         for _ in 0..1_000_000 {
-            writeln!(file, "{:x} {}", random.next(), random.below(1000))?;
+            writeln!(file, "{:x} {}", random.draw(), random.below(1000))?;
         }
         Ok(())
     })
