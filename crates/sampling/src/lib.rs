@@ -4,10 +4,23 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `observed.rs` | what goes in: one sampled access; what comes out: one hit |
+//! | `matching.rs` | sample matching: an access after another thread's write to the same block |
+//! | `block.rs` | what is known of a block of memory: its latest threads |
+//! | `table.rs` | the blocks that were sampled lately, in bounded memory |
+//! | `tally.rs` | hits by pair of threads, and by line and code site |
+//! | `estimate.rs` | from hits to events with an interval of confidence |
 //!
 //! Neighbours: `perf` and the library inside the program deliver the accesses, `recorder` numbers their
 //! threads and makes tables of the hits.
 
+mod block;
+mod estimate;
+mod matching;
 mod observed;
+mod table;
+mod tally;
 
-pub use observed::{Hit, Observed, Side};
+pub use estimate::{Estimate, Estimator};
+pub use matching::{Matcher, MatcherStats, Seen, Settings};
+pub use observed::{BLOCK_BYTES, Hit, Observed, Side, Stream};
+pub use tally::{Cell, Event, EventSum, Sum, Tally};

@@ -3,6 +3,23 @@
 use access::Access;
 use types::{CommKind, Sharing, ThreadId};
 
+/// Bytes of the blocks in which sampling finds communication: the lines of a profile.
+pub const BLOCK_BYTES: u64 = 64;
+
+/// What the samples of a stream stand for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Stream {
+    /// Time: a clock's samples, which come at accesses the more, the longer these wait. A hit's weight
+    /// is in nanoseconds of waiting.
+    Waiting,
+    /// Accesses, each as likely as any other: events of memory operations, PEBS, SPE. A hit's weight is
+    /// in accesses, as in ComDetective.
+    Accesses,
+    /// Lines that came from another core's cache: each sample is itself a transfer to its thread, and
+    /// a hit's weight is in transfers.
+    Transfers,
+}
+
 /// One sampled access.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Observed {
@@ -36,6 +53,7 @@ pub struct Hit {
     pub sharing: Sharing,
     pub from: Side,
     pub to: Side,
-    /// What the hit stands for before calibration, in units of the source.
+    /// What the hit stands for before calibration, in units of the source. 0: for itself only, one
+    /// event that has certainly happened.
     pub weight: f64,
 }

@@ -1,0 +1,88 @@
+use super::*;
+use crate::tally::Tally;
+use crate::{Hit, Side};
+use types::{CommKind, Sharing, ThreadId};
+
+fn sum(weights: &[f64]) -> Sum {
+    let mut tally = Tally::default();
+    let side = |thread| Side { thread: ThreadId(thread), site: 0, bytes: 1 };
+    for &weight in weights {
+        let (kind, sharing) = (CommKind::Raw, Sharing::True);
+        let hit = Hit { time_ns: 0, block: 64, kind, sharing, from: side(0), to: side(1), weight };
+        tally.add(0, &hit);
+    }
+    tally.cells.into_values().next().unwrap()
+}
+
+/// Tabulated by Garwood (1936) and in every handbook since.
+#[test]
+fn intervals_are_the_exact_ones() {
+    for (hits, low, high) in
+        [(1, 0.0253, 5.572), (2, 0.2422, 7.225), (10, 4.795, 18.390), (100, 81.364, 121.627)]
+    {
+        let (found_low, found_high) = garwood(hits);
+        assert!((found_low - low).abs() < 1e-3 && (found_high - high).abs() < 2e-3, "{hits}");
+    }
+    let (low, high) = garwood(1_000_000);
+    assert!((low - 998_040.0).abs() < 3.0 && (high - 1_001_961.0).abs() < 3.0, "{low} {high}");
+}
+
+#[test]
+fn events_are_weights_times_the_factor() {
+    let mut estimator = Estimator::new(1e6);
+    let estimate = estimator.estimate(&sum(&[1e6; 10]), 1e-2);
+    assert_eq!(estimate, Estimate { events: 100_000, low: 47_953, high: 183_904 });
+    // Different weights: wider than with equal ones.
+    let mixed = Estimator::new(6e6).estimate(&sum(&[1e6, 1e6, 1e6, 1e6, 6e6]), 1e-2);
+    let equal = Estimator::new(2e6).estimate(&sum(&[2e6; 5]), 1e-2);
+    assert_eq!(mixed.events, equal.events);
+    assert!(mixed.low < equal.low && mixed.high > equal.high, "{mixed:?} {equal:?}");
+}
+
+#[test]
+fn what_happened_once_is_one_event() {
+    let mut estimator = Estimator::new(1e4);
+    let estimate = estimator.estimate(&sum(&[0.0, 0.0]), 1e-2);
+    assert_eq!(estimate, Estimate { events: 2, low: 2, high: 2 });
+    let estimate = estimator.estimate(&sum(&[0.0, 1e4]), 1e-2);
+    assert_eq!(estimate, Estimate { events: 101, low: 3, high: 559 });
+    // Less than one event is still one that was seen.
+    let estimate = estimator.estimate(&sum(&[1.0]), 1e-9);
+    assert_eq!(estimate, Estimate { events: 1, low: 0, high: 1 });
+}
+
+/// Poisson numbers of hits, by Knuth's method: the interval holds the truth in 95 % of the cases or more.
+#[test]
+fn intervals_cover_the_truth() {
+    let mut random = fastrand::Rng::with_seed(7);
+    for mean in [1.5f64, 4.0, 20.0, 150.0] {
+        let mut covered = [0; 2];
+        const RUNS: usize = 3000;
+        for _ in 0..RUNS {
+            let mut drawn = Vec::new();
+            let mut time = -random.f64().max(f64::MIN_POSITIVE).ln();
+            while time < mean {
+                // Weights 1 or 3: on average 2.
+                drawn.push(if random.bool() { 1.0 } else { 3.0 });
+                time -= random.f64().max(f64::MIN_POSITIVE).ln();
+            }
+            if drawn.is_empty() {
+                // No hits, no cell: nothing is claimed.
+                covered[0] += 1;
+                covered[1] += 1;
+                continue;
+            }
+            let holds = |e: Estimate, truth: f64| {
+                (e.low as f64..=e.high as f64).contains(&(truth * 1000.0))
+            };
+            let equal = Estimator::new(1.0).estimate(&sum(&vec![1.0; drawn.len()]), 1000.0);
+            let mixed = Estimator::new(3.0).estimate(&sum(&drawn), 1000.0);
+            covered[0] += usize::from(holds(equal, mean));
+            covered[1] += usize::from(holds(mixed, 2.0 * mean));
+        }
+        for covered in covered {
+            let part = covered as f64 / RUNS as f64;
+            assert!(part >= 0.94, "mean {mean}: {part}");
+        }
+    }
+}

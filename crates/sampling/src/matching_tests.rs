@@ -1,0 +1,172 @@
+use super::*;
+use access::{Access, AccessKind};
+
+const MS: u64 = 1_000_000;
+use AccessKind::{Load, Store, Update};
+
+struct Run {
+    matcher: Matcher,
+    hits: Vec<Hit>,
+}
+
+impl Run {
+    fn new() -> Self {
+        let settings = Settings { interval_ns: MS, blocks: 1 << 10 };
+        Self { matcher: Matcher::new(settings), hits: Vec::new() }
+    }
+
+    /// A sample by `thread` after `ms`, of 8 bytes at `address`; what it showed.
+    fn at(
+        &mut self,
+        stream: Stream,
+        ms: u64,
+        thread: u32,
+        kind: AccessKind,
+        address: u64,
+    ) -> Vec<Hit> {
+        let access = Access { address, bytes: 8, kind, site: 0x1000 + u64::from(thread) };
+        let sample = Observed { time_ns: ms * MS, thread: ThreadId(thread), access, period: MS };
+        let before = self.hits.len();
+        self.matcher.observe(stream, &sample, &mut self.hits);
+        self.hits[before..].to_vec()
+    }
+
+    fn waits(&mut self, ms: u64, thread: u32, kind: AccessKind, address: u64) -> Vec<Hit> {
+        self.at(Stream::Waiting, ms, thread, kind, address)
+    }
+}
+
+fn told(hits: &[Hit]) -> Vec<(u32, u32, CommKind, Sharing)> {
+    hits.iter().map(|h| (h.from.thread.0, h.to.thread.0, h.kind, h.sharing)).collect()
+}
+
+#[test]
+fn a_read_after_anothers_write_is_raw_and_a_write_waw() {
+    let mut run = Run::new();
+    assert_eq!(run.waits(1, 0, Store, 0x100), []);
+    let hits = run.waits(2, 1, Load, 0x100);
+    assert_eq!(told(&hits), [(0, 1, CommKind::Raw, Sharing::True)]);
+    let Hit { block, from, to, weight, .. } = hits[0];
+    assert_eq!((block, from.site, to.site), (0x100, 0x1000, 0x1001));
+    assert!((0.9e6..=1e6).contains(&weight), "{weight}");
+    assert_eq!((from.bytes, to.bytes), (0xff, 0xff));
+    assert_eq!(told(&run.waits(3, 2, Store, 0x120)), [(0, 2, CommKind::Waw, Sharing::False)]);
+    let both = told(&run.waits(4, 3, Update, 0x120));
+    assert_eq!(both, [(2, 3, CommKind::Raw, Sharing::True), (2, 3, CommKind::Waw, Sharing::True)]);
+}
+
+#[test]
+fn reads_alone_and_ones_own_writes_are_nothing() {
+    let mut run = Run::new();
+    for ms in 0..50 {
+        assert_eq!(run.waits(ms, (ms % 3) as u32, Load, 0x100), []);
+        // Each thread has its own lines.
+        assert_eq!(run.waits(ms, (ms % 3) as u32, Update, 0x1000 + 64 * (ms % 3)), []);
+    }
+}
+
+#[test]
+fn a_write_is_seen_once_by_each_reader() {
+    let mut run = Run::new();
+    run.waits(1, 0, Store, 0x100);
+    assert_eq!(run.waits(2, 1, Load, 0x100).len(), 1);
+    assert_eq!(run.waits(3, 2, Load, 0x100).len(), 1);
+    // The value has arrived; nobody is known to write again.
+    for ms in 4..200 {
+        assert_eq!(run.waits(ms, 1 + (ms % 2) as u32, Load, 0x100), []);
+    }
+}
+
+#[test]
+fn accesses_between_writes_that_go_on_are_hits_once_that_is_known() {
+    let mut run = Run::new();
+    run.waits(1, 0, Store, 0x100);
+    assert_eq!(run.waits(2, 1, Load, 0x100).len(), 1);
+    assert_eq!(run.waits(3, 1, Load, 0x100), []);
+    assert_eq!(run.waits(4, 1, Load, 0x100), []);
+    let late = run.waits(5, 0, Store, 0x100);
+    assert_eq!(told(&late), [(0, 1, CommKind::Raw, Sharing::True); 2]);
+    assert_eq!([late[0].time_ns, late[1].time_ns], [3 * MS, 4 * MS]);
+    // Too late: between two writes long after one another little may have happened.
+    assert_eq!(run.waits(6, 1, Load, 0x100).len(), 1);
+    assert_eq!(run.waits(7, 1, Load, 0x100), []);
+    assert_eq!(run.waits(5 + 21, 0, Store, 0x100), []);
+}
+
+#[test]
+fn what_was_handed_over_long_ago_is_one_event_and_later_none() {
+    let mut run = Run::new();
+    run.waits(0, 0, Store, 0x100);
+    run.waits(0, 0, Store, 0x200);
+    let hits = run.waits(500, 1, Load, 0x100);
+    assert_eq!((hits.len(), hits[0].weight), (1, 0.0));
+    assert_eq!(run.waits(1001, 1, Load, 0x200), []);
+}
+
+#[test]
+fn true_sharing_is_told_by_the_bytes_written_lately() {
+    let mut run = Run::new();
+    // A whole line, written piece by piece.
+    for ms in 0..8 {
+        run.waits(ms, 0, Store, 0x100 + 8 * ms);
+    }
+    assert_eq!(told(&run.waits(9, 1, Load, 0x100)), [(0, 1, CommKind::Raw, Sharing::True)]);
+    // Much later only its end.
+    run.waits(60, 0, Store, 0x138);
+    assert_eq!(told(&run.waits(61, 1, Load, 0x100)), [(0, 1, CommKind::Raw, Sharing::False)]);
+}
+
+#[test]
+fn a_transfer_is_a_hit_each_time_and_waits_for_its_partner() {
+    let mut run = Run::new();
+    let transfer = Stream::Transfers;
+    assert_eq!(run.at(transfer, 1, 1, Load, 0x100), []);
+    let found = run.at(transfer, 2, 0, Store, 0x100);
+    assert_eq!(told(&found), [(0, 1, CommKind::Raw, Sharing::True)]);
+    for ms in 3..10 {
+        assert_eq!(told(&run.at(transfer, ms, 1, Load, 0x100)).len(), 1);
+    }
+    // Of the writer's own sample the partner is never known: the other one only reads.
+    let (writer, reader) = (ThreadId(0), ThreadId(1));
+    assert_eq!(run.matcher.seen(transfer, reader).matched, 8);
+    assert_eq!(run.matcher.seen(transfer, writer), Seen { samples: 1, weight: 1e6, matched: 0 });
+}
+
+#[test]
+fn an_access_across_two_blocks_is_half_in_each() {
+    let mut run = Run::new();
+    run.waits(1, 0, Store, 0x13c);
+    let hits = run.waits(2, 1, Load, 0x13c);
+    let parts: Vec<_> = hits.iter().map(|h| (h.block, h.to.bytes)).collect();
+    assert_eq!(parts, [(0x100, 0xf << 60), (0x140, 0xf)]);
+    assert!(hits.iter().all(|hit| (0.45e6..=0.5e6).contains(&hit.weight)), "{hits:?}");
+    assert_eq!(mask(0, 64), u64::MAX);
+}
+
+#[test]
+fn time_of_threads_that_wait_at_once_counts_once() {
+    let mut run = Run::new();
+    for ms in 0..400 {
+        for thread in 0..4 {
+            run.waits(ms, thread, Update, 0x100);
+        }
+    }
+    let raw: f64 = run.hits.iter().filter(|h| h.kind == CommKind::Raw).map(|h| h.weight).sum();
+    // 400 ms of one line, however many wait for it.
+    assert!((raw / 400e6 - 1.0).abs() < 0.1, "{raw}");
+}
+
+#[test]
+fn the_same_samples_give_the_same_hits() {
+    let run = |seed| {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut run = Run::new();
+        for ms in 0..5000 {
+            let kind = [Load, Store, Update][random.usize(..3)];
+            run.waits(ms, random.u32(..6), kind, 8 * random.u64(..40_000));
+        }
+        run.hits
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1).len(), 0);
+}

@@ -1,0 +1,148 @@
+//! Hits by pair of threads and time slice, and by line of memory and code site.
+//!
+//! Neighbours: `matching` and watchpoints make the hits, `estimate` makes events of the sums.
+
+use crate::observed::Hit;
+use std::collections::BTreeMap;
+use types::{CommKind, Sharing, ThreadId};
+
+/// Most events by line and site that are kept; those of further lines are summed up as line 0.
+const MOST_EVENTS: usize = 1 << 20;
+
+/// What hits add up to.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Sum {
+    pub hits: u64,
+    /// Of these, those that stand for themselves only.
+    pub once: u64,
+    /// Sum of the weights of the others, and of their squares.
+    pub weight: f64,
+    pub squares: f64,
+}
+
+impl Sum {
+    fn add(&mut self, weight: f64) {
+        self.hits += 1;
+        self.once += u64::from(weight == 0.0);
+        self.weight += weight;
+        self.squares += weight * weight;
+    }
+}
+
+/// A cell of the matrices; ordered as a profile's table `comm` is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Cell {
+    pub slice: u32,
+    pub kind: CommKind,
+    pub from: ThreadId,
+    pub to: ThreadId,
+    pub sharing: Sharing,
+}
+
+/// What tells events apart; ordered by line.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Event {
+    /// Address of the line; 0: lines that were too many to keep.
+    pub line: u64,
+    pub kind: CommKind,
+    pub from: ThreadId,
+    pub to: ThreadId,
+    pub sharing: Sharing,
+    /// Addresses of the instructions.
+    pub from_site: u64,
+    pub to_site: u64,
+}
+
+/// Hits of an event, and the bytes that they touched, bit i = byte i of the line.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct EventSum {
+    pub sum: Sum,
+    pub from_bytes: u64,
+    pub to_bytes: u64,
+}
+
+/// All hits of a recording.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Tally {
+    pub cells: BTreeMap<Cell, Sum>,
+    pub events: BTreeMap<Event, EventSum>,
+    /// Hits on lines that were too many to keep.
+    pub without_line: u64,
+    /// The largest weight of all hits.
+    pub largest: f64,
+}
+
+impl Tally {
+    /// Adds a hit in time slice `slice`.
+    pub fn add(&mut self, slice: u32, hit: &Hit) {
+        let Hit { kind, sharing, from, to, weight, .. } = *hit;
+        let cell = Cell { slice, kind, from: from.thread, to: to.thread, sharing };
+        self.cells.entry(cell).or_default().add(weight);
+        self.largest = self.largest.max(weight);
+        let mut event = Event {
+            line: hit.block,
+            kind,
+            from: from.thread,
+            to: to.thread,
+            sharing,
+            from_site: from.site,
+            to_site: to.site,
+        };
+        let full = self.events.len() >= MOST_EVENTS && !self.events.contains_key(&event);
+        if full {
+            self.without_line += 1;
+            (event.line, event.from_site, event.to_site) = (0, 0, 0);
+        }
+        let sum = self.events.entry(event).or_default();
+        sum.sum.add(weight);
+        if !full {
+            sum.from_bytes |= from.bytes;
+            sum.to_bytes |= to.bytes;
+        }
+    }
+
+    /// Hits of all kinds.
+    pub fn hits(&self) -> u64 {
+        self.cells.values().map(|sum| sum.hits).sum()
+    }
+
+    /// Joins time slices two by two.
+    pub fn join_slices(&mut self) {
+        for (cell, sum) in std::mem::take(&mut self.cells) {
+            let into = self.cells.entry(Cell { slice: cell.slice / 2, ..cell }).or_default();
+            into.hits += sum.hits;
+            into.once += sum.once;
+            into.weight += sum.weight;
+            into.squares += sum.squares;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observed::Side;
+
+    fn hit(from: u32, to: u32, block: u64, weight: f64) -> Hit {
+        let side = |thread, bytes| Side { thread: ThreadId(thread), site: 0x1000, bytes };
+        let (kind, sharing) = (CommKind::Raw, Sharing::True);
+        Hit { time_ns: 0, block, kind, sharing, from: side(from, 1), to: side(to, 2), weight }
+    }
+
+    #[test]
+    fn hits_add_up_by_pair_and_by_line() {
+        let mut tally = Tally::default();
+        for (slice, hit) in
+            [(0, hit(0, 1, 64, 2.0)), (1, hit(0, 1, 64, 3.0)), (3, hit(0, 1, 128, 0.0))]
+        {
+            tally.add(slice, &hit);
+        }
+        assert_eq!((tally.cells.len(), tally.events.len(), tally.hits()), (3, 2, 3));
+        let first = tally.events.values().next().unwrap();
+        assert_eq!((first.sum.hits, first.sum.weight, first.sum.squares), (2, 5.0, 13.0));
+        assert_eq!((first.from_bytes, first.to_bytes, tally.largest), (1, 2, 3.0));
+        tally.join_slices();
+        let slices: Vec<_> = tally.cells.iter().map(|(c, s)| (c.slice, s.hits, s.once)).collect();
+        assert_eq!(slices, [(0, 2, 0), (1, 1, 1)]);
+    }
+}

@@ -1,0 +1,243 @@
+//! Threads with known communication on a simulated machine, sampled by a simulated clock: what the
+//! detector makes of the samples, beside the truth.
+//!
+//! The machine: a line is in one core's cache or shared by readers; who has it not waits until it comes,
+//! one transfer after the other. An access otherwise takes a nanosecond. The truth is counted access by
+//! access, by the definition of RAW and WAW.
+
+use access::{Access, AccessKind};
+use sampling::{Cell, Estimator, Hit, Matcher, Observed, Settings, Stream, Tally};
+use std::collections::HashMap;
+use types::{CommKind, Sharing, ThreadId};
+
+const TRANSFER_NS: u64 = 100;
+const INTERVAL_NS: u64 = 50_000;
+
+/// What a thread does next: computes for a while, then accesses.
+struct Step {
+    compute_ns: u64,
+    address: u64,
+    kind: AccessKind,
+}
+
+type Program = Box<dyn FnMut(&mut fastrand::Rng) -> Step>;
+
+#[derive(Default)]
+struct Line {
+    owner: Option<usize>,
+    sharers: u64,
+    free_ns: u64,
+    /// Last writer, bytes since it took the line, readers since.
+    writer: Option<usize>,
+    bytes: u64,
+    readers: u64,
+}
+
+impl Line {
+    /// Whether the line must come to `thread`.
+    fn comes(&mut self, thread: usize, writes: bool) -> bool {
+        let has = match writes {
+            true => self.owner == Some(thread) && self.sharers & !(1 << thread) == 0,
+            false => self.sharers & 1 << thread != 0,
+        };
+        if writes {
+            (self.owner, self.sharers) = (Some(thread), 1 << thread);
+        } else {
+            self.sharers |= 1 << thread;
+        }
+        !has
+    }
+
+    /// Counts an access by the definitions.
+    fn count(&mut self, thread: usize, bytes: u64, kind: AccessKind, truth: &mut Truth) {
+        let other = self.writer.filter(|&writer| writer != thread);
+        let sharing = if self.bytes & bytes != 0 { Sharing::True } else { Sharing::False };
+        if let (Some(writer), true) = (other, kind.reads() && self.readers & 1 << thread == 0) {
+            *truth.entry((CommKind::Raw, writer, thread, sharing)).or_default() += 1;
+        }
+        if kind.reads() {
+            self.readers |= 1 << thread;
+        }
+        if kind.writes() {
+            if let Some(writer) = other {
+                *truth.entry((CommKind::Waw, writer, thread, sharing)).or_default() += 1;
+            }
+            let takes = self.writer != Some(thread) || self.readers & !(1 << thread) != 0;
+            self.bytes = if takes { bytes } else { self.bytes | bytes };
+            (self.writer, self.readers) = (Some(thread), 0);
+        }
+    }
+}
+
+type Truth = HashMap<(CommKind, usize, usize, Sharing), u64>;
+
+struct Outcome {
+    truth: Truth,
+    tally: Tally,
+}
+
+fn simulate(mut programs: Vec<Program>, duration_ns: u64, seed: u64) -> Outcome {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut lines: HashMap<u64, Line> = HashMap::new();
+    let (mut truth, mut tally) = (Truth::new(), Tally::default());
+    let mut matcher = Matcher::new(Settings { interval_ns: INTERVAL_NS, ..Settings::default() });
+    let mut now: Vec<u64> = (0..programs.len() as u64).collect();
+    let jitter = |random: &mut fastrand::Rng| random.u64(INTERVAL_NS / 2..INTERVAL_NS * 3 / 2);
+    let mut sample_at: Vec<u64> = now.iter().map(|_| jitter(&mut random)).collect();
+    let mut samples: Vec<Observed> = Vec::new();
+    while let Some(thread) =
+        (0..now.len()).min_by_key(|&t| now[t]).filter(|&t| now[t] < duration_ns)
+    {
+        let Step { compute_ns, address, kind } = programs[thread](&mut random);
+        let start = now[thread] + compute_ns;
+        let line = lines.entry(address / 64).or_default();
+        let comes = line.comes(thread, kind.writes());
+        let end = match comes {
+            true => {
+                line.free_ns = line.free_ns.max(start) + TRANSFER_NS;
+                line.free_ns
+            }
+            false => start + 1,
+        };
+        line.count(thread, 0xff << (address % 64), kind, &mut truth);
+        while sample_at[thread] < end {
+            if sample_at[thread] >= start {
+                let access = Access { address, bytes: 8, kind, site: 1 + address };
+                let thread_id = ThreadId(thread as u32);
+                let (time_ns, period) = (sample_at[thread], INTERVAL_NS);
+                samples.push(Observed { time_ns, thread: thread_id, access, period });
+            }
+            sample_at[thread] += jitter(&mut random);
+        }
+        now[thread] = end;
+    }
+    samples.sort_by_key(|sample| sample.time_ns);
+    let mut hits: Vec<Hit> = Vec::new();
+    for sample in &samples {
+        matcher.observe(Stream::Waiting, sample, &mut hits);
+    }
+    hits.iter().for_each(|hit| tally.add(0, hit));
+    Outcome { truth, tally }
+}
+
+impl Outcome {
+    /// Events of a kind: estimated, with the interval, and true ones.
+    fn volume(&self, kind: CommKind) -> (f64, f64) {
+        let mut estimator = Estimator::new(self.tally.largest);
+        let cells = self.tally.cells.iter().filter(|(cell, _)| cell.kind == kind);
+        let estimated: u64 =
+            cells.map(|(_, sum)| estimator.estimate(sum, 1.0 / TRANSFER_NS as f64).events).sum();
+        let truth: u64 = self.truth.iter().filter(|(k, _)| k.0 == kind).map(|(_, n)| n).sum();
+        (estimated as f64, truth as f64)
+    }
+
+    /// Part of a kind's events that is false sharing, estimated and true; and hits.
+    fn false_part(&self, kind: CommKind) -> (f64, f64, u64) {
+        let part = |all: f64, wrong: f64| wrong / all;
+        let cells = || self.tally.cells.iter().filter(|(cell, _)| cell.kind == kind);
+        let weight = |wanted: &dyn Fn(&Cell) -> bool| -> f64 {
+            cells().filter(|(cell, _)| wanted(cell)).map(|(_, sum)| sum.weight).sum()
+        };
+        let events = |wanted: &dyn Fn(Sharing) -> bool| -> f64 {
+            let cells = self.truth.iter().filter(|(cell, _)| cell.0 == kind && wanted(cell.3));
+            cells.map(|(_, &count)| count as f64).sum()
+        };
+        let found = part(weight(&|_| true), weight(&|cell| cell.sharing == Sharing::False));
+        let truth = part(events(&|_| true), events(&|sharing| sharing == Sharing::False));
+        (found, truth, cells().map(|(_, sum)| sum.hits).sum())
+    }
+}
+
+/// With probability `shared` the address `common`, else one of the thread's own.
+fn mixes(thread: u64, shared: f64, kind: AccessKind, common: u64, compute_ns: u64) -> Program {
+    Box::new(move |random| {
+        let own = 0x10_0000 * (thread + 1) + 64 * random.u64(..8);
+        let address = if random.f64() < shared { common } else { own };
+        Step { compute_ns: random.u64(..=2 * compute_ns), address, kind }
+    })
+}
+
+#[test]
+fn nothing_is_reported_where_nothing_is_shared() {
+    let programs = (0..4).map(|t| mixes(t, 0.0, AccessKind::Update, 0, 3)).collect();
+    let outcome = simulate(programs, 100_000_000, 1);
+    assert_eq!((outcome.truth.len(), outcome.tally.cells.len()), (0, 0));
+}
+
+#[test]
+fn volumes_of_contended_lines_are_right_for_any_number_of_threads() {
+    for threads in [2, 4, 8] {
+        for shared in [0.1, 0.5, 1.0] {
+            let programs = (0..threads)
+                .map(|t| mixes(t, shared, AccessKind::Update, 0x40 + 8 * t, 10))
+                .collect();
+            let outcome = simulate(programs, 40_000_000, threads);
+            for kind in [CommKind::Raw, CommKind::Waw] {
+                let (estimated, truth) = outcome.volume(kind);
+                let ratio = estimated / truth;
+                println!("{threads} threads, {shared}: {ratio:.3} of {truth}");
+                assert!((0.9..1.1).contains(&ratio), "{threads} threads, {shared}: {ratio}");
+                let (part, _, hits) = outcome.false_part(kind);
+                assert!(part == 1.0 && hits > 100, "{part} of {hits}");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_pairs_that_talk_are_found() {
+    // 0 to 1, 2 to 3, 4 to 5, each through a line of its own.
+    let programs = (0..6u64)
+        .map(|t| {
+            let kind = if t % 2 == 0 { AccessKind::Store } else { AccessKind::Load };
+            mixes(t, 0.5, kind, 0x40 * (1 + t / 2), 10)
+        })
+        .collect();
+    let outcome = simulate(programs, 60_000_000, 3);
+    let pairs: Vec<_> = outcome.tally.cells.keys().map(|c| (c.kind, c.from.0, c.to.0)).collect();
+    assert_eq!(pairs, [(0, 1), (2, 3), (4, 5)].map(|(w, r)| (CommKind::Raw, w, r)));
+    let (estimated, truth) = outcome.volume(CommKind::Raw);
+    println!("{estimated} of {truth}");
+    assert!((0.9..1.1).contains(&(estimated / truth)), "{estimated} of {truth}");
+}
+
+#[test]
+fn the_part_of_false_sharing_is_right() {
+    for (seed, part) in [(1, 0.2), (2, 0.5), (3, 0.8)] {
+        // On one line all use the same bytes, on the other each its own.
+        let programs = (0..4u64)
+            .map(|t| -> Program {
+                Box::new(move |random| {
+                    let own = random.f64() < part;
+                    let address = if own { 0x80 + 8 * t } else { 0x40 };
+                    Step { compute_ns: random.u64(..20), address, kind: AccessKind::Update }
+                })
+            })
+            .collect();
+        let outcome = simulate(programs, 60_000_000, seed);
+        let (found, truth, hits) = outcome.false_part(CommKind::Raw);
+        println!("{found:.3} where {truth:.3}, {hits} hits");
+        assert!(hits >= 600 && (found - truth).abs() < 0.05, "{found} {truth} {hits}");
+    }
+}
+
+#[test]
+fn what_is_handed_over_once_stays_small() {
+    // Thread 0 writes an array once, all others read it over and over.
+    let programs = (0..4u64)
+        .map(|t| -> Program {
+            let mut next = 0u64;
+            Box::new(move |random| {
+                next += 1;
+                let writes = t == 0 && next < 20_000;
+                let kind = if writes { AccessKind::Store } else { AccessKind::Load };
+                let address = if writes { 8 * next } else { 8 * random.u64(..20_000) };
+                Step { compute_ns: 5, address, kind }
+            })
+        })
+        .collect();
+    let outcome = simulate(programs, 100_000_000, 5);
+    let (estimated, truth) = outcome.volume(CommKind::Raw);
+    println!("{estimated} of {truth}");
+    assert!(estimated < 3.0 * truth, "{estimated} of {truth}");
+}
