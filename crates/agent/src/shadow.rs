@@ -27,13 +27,12 @@ const LOCKED: u32 = 1 << 24;
 const FAR_ADDRESS_BITS: u32 = 44;
 const FAR_SPACE: u64 = 1 << FAR_ADDRESS_BITS;
 
-/// Where the first bank may start, with the tables of indirect branches, whose addresses must fit a
-/// displacement, right below it: just below 2 GiB, so that the low addresses stay free for programs
-/// that are not position independent. Alternatives follow for programs that have something there.
-const BASES: [u64; 5] = [0x7fe0_0000, 0x7000_0000, 0x6000_0000, 0x5000_0000, 0x4000_0000];
+/// Where the tables of indirect branches, whose addresses must fit a displacement, may end: just below
+/// 2 GiB, so that the low addresses stay free for programs that are not position independent.
+/// Alternatives follow for programs that have something there.
+const ENDS: [u64; 5] = [0x7fe0_0000, 0x7000_0000, 0x6000_0000, 0x5000_0000, 0x4000_0000];
 
-/// Tables of indirect branches: as many generations of code there can be at once, and so many threads can
-/// at least stay in old code.
+/// As many generations of code there can be at once, and so many threads can at least stay in old code.
 const TABLES: usize = 64;
 const TABLES_BYTES: u64 = TABLES as u64 * indirect::BYTES;
 
@@ -73,20 +72,17 @@ pub fn map() -> Option<Tables> {
     // SAFETY: before any slow path runs.
     unsafe { tt_block_shift = session::header().block_shift.load(Ordering::Relaxed).into() };
     map_common()?;
-    let bytes = TABLES_BYTES + bank_bytes(ADDRESS_SPACE);
-    let starts = BASES.map(|base| base - TABLES_BYTES);
-    if let Some(start) = starts.into_iter().find(|start| map_at(*start, bytes)) {
-        add_bank(start + TABLES_BYTES, ADDRESS_SPACE);
-        return Some(Tables { base: start as i32, count: TABLES });
-    }
-    // A program that fills the low 2 GiB: only the tables must be there.
+    // A program that fills the low 2 GiB: only a few tables must be there.
     let anywhere = |count: usize| {
         let bytes = count as u64 * indirect::BYTES;
         let mut starts = (1..0x7f00_0000 / bytes).rev().map(|k| k * bytes);
         starts.find(|start| map_at(*start, bytes)).map(|start| (start, count))
     };
+    let mut starts = ENDS.map(|end| end - TABLES_BYTES).into_iter();
+    let usual = starts.find(|start| map_at(*start, TABLES_BYTES)).map(|start| (start, TABLES));
     let below = || map_at(BELOW_PROGRAMS, FEW_BYTES).then_some((BELOW_PROGRAMS, FEW_TABLES));
-    let (start, count) = anywhere(TABLES).or_else(|| anywhere(FEW_TABLES)).or_else(below)?;
+    let (start, count) =
+        usual.or_else(|| anywhere(TABLES)).or_else(|| anywhere(FEW_TABLES)).or_else(below)?;
     match sys::anonymous_away(bank_bytes(ADDRESS_SPACE)) {
         Some(base) => add_bank(base, ADDRESS_SPACE),
         // Small blocks need more than there is.

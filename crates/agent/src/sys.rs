@@ -213,21 +213,31 @@ pub fn prefer_large_pages(start: u64, bytes: u64) {
     unsafe { call(MADVISE, [start, bytes, MADV_HUGEPAGE, 0, 0, 0]) };
 }
 
-/// Where large reservations go: between the low shadow and programs, away from libraries, which need
-/// the address space around them for translations.
-const AWAY: core::ops::Range<u64> = 0x2000_0000_0000..0x5400_0000_0000;
+/// Where large reservations go. First between what language runtimes ask for by address and where
+/// programs start: the JVM wants heaps below 32 GiB, or, with ZGC, 4 TiB each at 4, 8 and 16 TiB, and
+/// does not start without; Go asks for 0.75 TiB, GHC for 264 GiB; the shadow of AddressSanitizer ends at
+/// 16 TiB. Then between programs and libraries, which need the address space around them for
+/// translations. What runtimes ask for comes last.
+const AWAY: [core::ops::Range<u64>; 3] = [
+    0x1500_0000_0000..0x5400_0000_0000,
+    0x5800_0000_0000..0x7400_0000_0000,
+    0x0100_0000_0000..0x1500_0000_0000,
+];
 /// Steps in which a place is sought there.
-const AWAY_STEP: u64 = 1 << 40;
+const AWAY_STEP: usize = 1 << 40;
 
 /// Maps a large reservation; `None` on failure. Arguments as for [`map`].
 pub fn map_away(bytes: u64, protection: u64, flags: u64, fd: i64, offset: u64) -> Option<u64> {
-    let mut hint = AWAY.start;
-    while hint + bytes <= AWAY.end {
+    let hints = AWAY.iter().flat_map(|range| {
+        let hints = range.clone().step_by(AWAY_STEP);
+        hints.take_while(move |hint| hint + bytes <= range.end)
+    });
+    for hint in hints {
+        // A kernel before 4.17 takes the address as a hint, and any place will do.
         // SAFETY: does not replace anything.
-        match unsafe { map(hint, bytes, protection, flags | MAP_FIXED_NOREPLACE, fd, offset) } {
-            // A kernel before 4.17 takes the address as a hint, and any place will do.
-            Some(at) => return Some(at),
-            None => hint += AWAY_STEP,
+        let at = unsafe { map(hint, bytes, protection, flags | MAP_FIXED_NOREPLACE, fd, offset) };
+        if at.is_some() {
+            return at;
         }
     }
     // SAFETY: at a place that the kernel chooses.

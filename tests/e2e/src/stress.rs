@@ -91,6 +91,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("fork_storm", &["8", "4"]),
     ("unload", &["turn"]),
     ("unload", &["call"]),
+    ("wanted_addresses", &[]),
     ("endings", &["return", "9"]),
     ("endings", &["exit", "4"]),
     ("endings", &["_exit", "5"]),
