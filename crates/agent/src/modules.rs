@@ -118,10 +118,8 @@ impl Modules {
 
     /// What lies at `pc`, by the list of mappings if that is new.
     pub fn look(&mut self, pc: u64) -> Found {
-        if let Some(k) = self.range_at(pc) {
-            if self.ranges[k].runs {
-                return Found::Code;
-            }
+        if self.range_at(pc).is_some_and(|k| self.ranges[k].runs) {
+            return Found::Code;
         }
         let Some(text) = read_file(b"/proc/self/maps\0") else { return Found::Unreadable };
         let mut maps = text.split(|b| *b == b'\n').filter_map(parse);
