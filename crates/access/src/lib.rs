@@ -5,9 +5,26 @@
 //! operands have exact addresses; those of neighbouring instructions are exact as long as nothing
 //! between has changed the registers that make them.
 //!
+//! | file | holds |
+//! | --- | --- |
+//! | `registers.rs` | the registers that addresses are made of |
+//! | `instruction.rs` | one instruction: operands, registers changed, what follows |
+//! | `surroundings.rs` | the code around an address: the instruction before it |
+//! | `reconstruct.rs` | from a sample to the access that it is about, with a table of what code says |
+//!
 //! `no_std`: both `perf`, which looks at samples from outside, and the library that samples inside the
 //! program use this crate. Neighbours: `engine` decodes for translation, which needs much more.
 #![no_std]
+extern crate alloc;
+
+mod instruction;
+mod reconstruct;
+mod registers;
+mod surroundings;
+
+pub use instruction::{Describer, Flow, Instruction, Operand, Reach, Segment, Unknown, decode};
+pub use reconstruct::{Code, Found, Reconstructor, Refused, Step};
+pub use registers::{RegisterSet, Registers};
 
 /// What an access does with its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

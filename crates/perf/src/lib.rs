@@ -3,10 +3,35 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `sample.rs` | what a ring delivers: samples, and what happened to threads and processes |
+//! | `event.rs` | what can be sampled, as the kernel is asked for it |
+//! | `sampler.rs` | samples programs: launched or running, with what they start |
+//! | `open.rs` | open events and their rings |
+//! | `ring.rs`, `record.rs`, `merge.rs` | from rings to records in order of time |
+//! | `ibs.rs`, `source_bits.rs` | what hardware says about accesses |
+//! | `accesses.rs`, `code.rs` | the accesses behind samples; the code of the target |
+//! | `threads.rs`, `sys.rs`, `error.rs` | /proc, system calls, and why something cannot be sampled |
 //!
 //! Neighbours: `access` computes addresses, `sampling` finds communication in the accesses, `recorder`
 //! and `top` read the rings.
 
+mod accesses;
+mod code;
+mod error;
+mod event;
+mod ibs;
+mod merge;
+mod open;
+mod record;
+mod ring;
 mod sample;
+mod sampler;
+mod source_bits;
+mod sys;
+mod threads;
 
-pub use sample::{Record, Registers, Sample};
+pub use accesses::{Accesses, NoAccess, Yield};
+pub use error::{PerfError, paranoid_level};
+pub use event::{Event, Rate, Supplies};
+pub use sample::{From, Precise, Record, Registers, Sample};
+pub use sampler::{Sampler, Settings, Totals, Way};
+pub use sys::{Count, now_ns};

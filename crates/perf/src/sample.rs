@@ -5,6 +5,51 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Registers(pub [u64; 24]);
 
+impl Registers {
+    /// The instruction that the thread is at.
+    pub fn ip(&self) -> u64 {
+        self.0[8]
+    }
+
+    /// For [`access`]: in the order of machine code. Where %fs points is not sampled.
+    pub fn for_addresses(&self) -> access::Registers {
+        const KERNELS: [usize; 16] = [0, 2, 3, 1, 7, 6, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23];
+        access::Registers {
+            general: KERNELS.map(|k| self.0[k]),
+            flags: self.0[9],
+            fs_base: None,
+            gs_base: None,
+        }
+    }
+}
+
+/// What the hardware itself says about the access that a sample is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Precise {
+    pub address: u64,
+    /// Bytes, where the hardware says it.
+    pub bytes: Option<u32>,
+    pub kind: Option<access::AccessKind>,
+    /// Cycles until the data was there; 0 if not said.
+    pub latency: u32,
+    pub from: From,
+}
+
+/// Where the data of a sampled access came from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum From {
+    Unknown,
+    /// A cache of the same core.
+    Own,
+    /// A cache that several cores share; no core had changed the line.
+    Shared,
+    /// Another core's cache.
+    OtherCore,
+    /// A line that another core had changed (HITM).
+    OtherCoreModified,
+    Memory,
+}
+
 /// One sample of one thread.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sample {
@@ -14,14 +59,16 @@ pub struct Sample {
     pub tid: u32,
     /// Logical processor (the kernel's number).
     pub cpu: u32,
+    /// Which of the sampler's events, by its place in the list they were opened with.
+    pub event: usize,
     /// The instruction that the thread was at in the program, even if the sample came in the kernel.
     pub ip: u64,
     /// What the sample stands for, in units of its source: events, or nanoseconds of a clock.
     pub period: u64,
     /// None where the kernel had none (threads of the kernel, 32-bit programs).
     pub registers: Option<Registers>,
-    /// The accessed address, where the hardware says it (PEBS, IBS, SPE).
-    pub address: Option<u64>,
+    /// What PEBS, IBS or SPE say; then `ip` is that of the instruction that made the access.
+    pub precise: Option<Precise>,
 }
 
 /// One record of a ring.
@@ -66,5 +113,9 @@ pub enum Record {
         bytes: u64,
         file_offset: u64,
         path: String,
+        /// Major and minor number of the device, and inode: whether a file of that path is the mapped
+        /// one. 0 where the kernel does not say them.
+        device: (u32, u32),
+        inode: u64,
     },
 }

@@ -1,0 +1,265 @@
+//! From a sampled address and registers to the access that the sample is about.
+//!
+//! Problem: a sample holds the registers *before* the instruction at its address, and it mostly comes
+//! when a slow access before that has just finished: 86 of 100 samples land just behind the access that
+//! the thread waited for. Approach, in this order:
+//!
+//! 1. the instruction before, if it is known ([`surroundings`](crate::surroundings)) and has not
+//!    changed the registers that make its address (`mov rax,[rax]` has);
+//! 2. the instruction at the address;
+//! 3. up to [`FORWARD`] instructions after it, until the program may go elsewhere, as far as nothing
+//!    between has changed their registers: the thread is about to execute them.
+//!
+//! What is found is exact or it is refused. Pushes, pops, calls and returns come last, at 1 and 2 only:
+//! a thread's stack is seldom what it waits for, and never what others write.
+//!
+//! All that only code decides is kept per address, in a table of fixed size. Code that may change
+//! without a notice (a compiler's at run time) is read again for each sample and compared.
+
+use crate::Access;
+use crate::instruction::{Describer, Flow, Instruction, Operand, Reach, Segment, Unknown};
+use crate::registers::{RegisterSet, Registers};
+use crate::surroundings::{AFTER, BEFORE, Surroundings};
+use alloc::boxed::Box;
+use alloc::vec;
+
+/// How many instructions after the sampled one are tried.
+pub const FORWARD: u8 = 8;
+/// Candidates kept per address: what one of them lacks (a segment's base, elements left), another has.
+const CANDIDATES: usize = 3;
+/// `syscall`.
+const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
+const PAGE: u64 = 4096;
+
+/// Where code is read from.
+pub trait Code {
+    /// Fills `into` with the code from `address` on; returns how many bytes of it could be read.
+    fn read(&mut self, address: u64, into: &mut [u8]) -> usize;
+
+    /// Whether the code at `address` stays as it is until [`Reconstructor::forget`].
+    fn is_fixed(&mut self, address: u64) -> bool;
+}
+
+/// Which instruction the access is of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Step {
+    Before,
+    At,
+    /// So many instructions after the sampled one, at least 1.
+    After(u8),
+}
+
+/// An access that a sample is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    pub access: Access,
+    pub step: Step,
+}
+
+/// Why there is none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Refused {
+    /// The code at the address cannot be read or decoded.
+    NoCode,
+    /// No instruction in reach accesses memory at an address that can be known.
+    NoAccess,
+    /// Only accesses relative to a segment whose base is not given, mostly thread-local data.
+    Segment,
+    /// Only accesses whose addresses are in vector registers or behind masks.
+    Hidden,
+}
+
+#[derive(Clone, Copy)]
+struct Candidate {
+    site: u64,
+    step: Step,
+    operand: Operand,
+}
+
+/// What the code around one address says.
+#[derive(Clone, Copy)]
+struct Plan {
+    ip: u64,
+    candidates: [Option<Candidate>; CANDIDATES],
+    /// Why there is none, when there is none.
+    refused: Refused,
+    /// Of the code, where it is not fixed.
+    checksum: Option<u64>,
+}
+
+/// Finds the accesses that samples of one process are about.
+pub struct Reconstructor {
+    table: Box<[Option<Plan>]>,
+    describer: Describer,
+    buffer: Box<[u8]>,
+}
+
+impl Reconstructor {
+    /// Keeps what it finds for up to `addresses` addresses (rounded up to a power of two). Allocates
+    /// now, and hardly ever later.
+    pub fn new(addresses: usize) -> Self {
+        let size = addresses.max(1).next_power_of_two();
+        Self {
+            table: vec![None; size].into_boxed_slice(),
+            describer: Describer::default(),
+            buffer: vec![0; BEFORE + AFTER].into_boxed_slice(),
+        }
+    }
+
+    /// Forgets all code: another program is executed, or code has been mapped.
+    pub fn forget(&mut self) {
+        self.table.fill(None);
+    }
+
+    /// The access behind a sample at `ip` with these registers.
+    pub fn reconstruct(
+        &mut self,
+        ip: u64,
+        registers: &Registers,
+        code: &mut impl Code,
+    ) -> Result<Found, Refused> {
+        let place = place(ip, self.table.len());
+        let known = self.table[place].filter(|plan| plan.ip == ip);
+        let plan = match known {
+            Some(plan) if plan.checksum.is_none() => plan,
+            known => {
+                let (start, end) = self.read(ip, code).ok_or(Refused::NoCode)?;
+                let checksum = (!code.is_fixed(ip)).then(|| checksum(&self.buffer[start..end]));
+                match known {
+                    Some(plan) if plan.checksum == checksum => plan,
+                    _ => self.plan(ip, start, end, checksum),
+                }
+            }
+        };
+        self.table[place] = Some(plan);
+        plan.choose(registers)
+    }
+
+    /// Reads the code around `ip` into the buffer, in which `ip` is at `BEFORE`; returns where it begins
+    /// and ends.
+    fn read(&mut self, ip: u64, code: &mut impl Code) -> Option<(usize, usize)> {
+        let after = code.read(ip, &mut self.buffer[BEFORE..]);
+        if after == 0 {
+            return None;
+        }
+        // Code can be read from the start of a page, if not from further before.
+        let of_page = (ip % PAGE) as usize;
+        for before in [BEFORE, of_page.min(BEFORE)] {
+            let (Some(start), true) = (ip.checked_sub(before as u64), before > 0) else { continue };
+            let into = &mut self.buffer[BEFORE - before..BEFORE];
+            if code.read(start, into) == before {
+                return Some((BEFORE - before, BEFORE + after));
+            }
+        }
+        Some((BEFORE, BEFORE + after))
+    }
+
+    fn plan(&mut self, ip: u64, start: usize, end: usize, checksum: Option<u64>) -> Plan {
+        let code = Surroundings {
+            ip,
+            before: &self.buffer[start..BEFORE],
+            after: &self.buffer[BEFORE..end],
+        };
+        let mut plan = Planning::default();
+        // A thread that is in the kernel has the registers of a call that has not returned.
+        let mut changed = if code.before.ends_with(&SYSTEM_CALL) {
+            RegisterSet::SYSTEM_CALL
+        } else {
+            if let Some(previous) = code.previous(&mut self.describer) {
+                plan.offer(&previous, Step::Before, previous.writes);
+            }
+            RegisterSet::default()
+        };
+        let mut decoded = false;
+        for (step, i) in (0..=FORWARD).zip(code.forward(&mut self.describer)) {
+            decoded = true;
+            let step = if step == 0 { Step::At } else { Step::After(step) };
+            plan.offer(&i, step, changed);
+            changed = changed.union(i.writes);
+        }
+        plan.made(ip, decoded, checksum)
+    }
+}
+
+/// Collects candidates, best first.
+#[derive(Default)]
+struct Planning {
+    data: [Option<Candidate>; CANDIDATES],
+    stack: Option<Candidate>,
+    hidden: bool,
+}
+
+impl Planning {
+    fn offer(&mut self, i: &Instruction, step: Step, changed: RegisterSet) {
+        // What comes before and does not lead here was not executed last.
+        if step == Step::Before && i.flow != Flow::Next {
+            return;
+        }
+        let Some(operand) = i.main_operand() else { return };
+        if operand.reach() == Reach::Hidden {
+            self.hidden = true;
+            return;
+        }
+        if operand.needs().overlaps(changed) {
+            return;
+        }
+        let candidate = Some(Candidate { site: i.site, step, operand: *operand });
+        if operand.is_stack() {
+            if self.stack.is_none() && !matches!(step, Step::After(_)) {
+                self.stack = candidate;
+            }
+            return;
+        }
+        // Room for one that needs no segment is kept: the last place takes no other.
+        let free = self.data.iter().position(Option::is_none);
+        let is_last = free == Some(CANDIDATES - 1);
+        if let Some(place) = free
+            && (!is_last || operand.segment() == Segment::Flat)
+        {
+            self.data[place] = candidate;
+        }
+    }
+
+    fn made(self, ip: u64, decoded: bool, checksum: Option<u64>) -> Plan {
+        let mut candidates = self.data;
+        if let (Some(free), Some(stack)) = (candidates.iter().position(Option::is_none), self.stack)
+        {
+            candidates[free] = Some(stack);
+        }
+        let refused = match (decoded, self.hidden) {
+            (false, _) => Refused::NoCode,
+            (true, true) => Refused::Hidden,
+            (true, false) => Refused::NoAccess,
+        };
+        Plan { ip, candidates, refused, checksum }
+    }
+}
+
+impl Plan {
+    fn choose(&self, registers: &Registers) -> Result<Found, Refused> {
+        let mut refused = None;
+        for candidate in self.candidates.iter().flatten() {
+            match candidate.operand.access(candidate.site, registers) {
+                Ok(access) => return Ok(Found { access, step: candidate.step }),
+                Err(Unknown::Segment) => refused = Some(Refused::Segment),
+                Err(Unknown::Hidden) => refused = Some(Refused::Hidden),
+                Err(Unknown::Nothing) => {}
+            }
+        }
+        Err(refused.unwrap_or(self.refused))
+    }
+}
+
+fn place(ip: u64, size: usize) -> usize {
+    (ip.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (size - 1)
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    let mix =
+        |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    bytes.chunks(8).fold(bytes.len() as u64, |sum, piece| {
+        let mut word = [0; 8];
+        word[..piece.len()].copy_from_slice(piece);
+        mix(sum, u64::from_le_bytes(word))
+    })
+}

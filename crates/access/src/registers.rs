@@ -1,0 +1,43 @@
+//! The registers that addresses are made of.
+
+/// Values of a thread's registers before an instruction.
+///
+/// Index 0 … 15 of `general` is the register's number in machine code: rax, rcx, rdx, rbx, rsp, rbp,
+/// rsi, rdi, r8 … r15.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Registers {
+    pub general: [u64; 16],
+    /// rflags. Only the direction flag matters: which way string instructions go.
+    pub flags: u64,
+    /// Where %fs points, if known. A sample does not say it (only the selector, which is 0); the
+    /// operands that need it, thread-local data mostly, are refused without.
+    pub fs_base: Option<u64>,
+    /// Where %gs points, if known.
+    pub gs_base: Option<u64>,
+}
+
+impl Registers {
+    /// Bit of rflags: string instructions go downwards.
+    pub const DIRECTION: u64 = 1 << 10;
+}
+
+/// A set of general registers, bit i = number i of [`Registers::general`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RegisterSet(pub u16);
+
+impl RegisterSet {
+    /// What a system call returns with other values than it was made with: rax, rcx and r11.
+    pub const SYSTEM_CALL: Self = Self(1 | 1 << 1 | 1 << 11);
+
+    pub fn insert(&mut self, number: u8) {
+        self.0 |= 1 << number;
+    }
+
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub fn overlaps(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}

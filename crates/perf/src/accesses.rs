@@ -1,0 +1,156 @@
+//! The accesses behind samples, for any number of processes.
+//!
+//! Neighbours: [`access`] computes them, [`code`](crate::code) reads the code that they need.
+
+use crate::code::ProcessCode;
+use crate::sample::{Record, Sample};
+use access::{Access, AccessKind, Describer, Found, Reconstructor, Refused, Step};
+use std::collections::HashMap;
+
+/// Addresses of code whose meaning is kept, for each process.
+const ADDRESSES: usize = 2048;
+
+/// How many samples led to an access, and why others did not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Yield {
+    /// The hardware gave the address.
+    pub precise: u64,
+    /// By the instruction before the sampled address, at it, after it.
+    pub before: u64,
+    pub at: u64,
+    pub after: u64,
+    /// No instruction in reach accesses memory at an address that can be known.
+    pub no_access: u64,
+    /// Only accesses relative to a segment, whose base is not sampled.
+    pub segment: u64,
+    /// Only gathers, scatters and masked accesses.
+    pub hidden: u64,
+    /// The code could not be read.
+    pub no_code: u64,
+    /// The kernel had no registers of the program.
+    pub no_registers: u64,
+}
+
+impl Yield {
+    /// Samples with an access.
+    pub fn found(&self) -> u64 {
+        self.precise + self.before + self.at + self.after
+    }
+
+    /// Samples in all.
+    pub fn samples(&self) -> u64 {
+        let refused = self.no_access + self.segment + self.hidden + self.no_code;
+        self.found() + refused + self.no_registers
+    }
+}
+
+struct Process {
+    reconstructor: Reconstructor,
+    code: ProcessCode,
+}
+
+/// Computes accesses; is told all records in their order.
+#[derive(Default)]
+pub struct Accesses {
+    processes: HashMap<u32, Process>,
+    describer: Describer,
+    made: Yield,
+}
+
+impl Accesses {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What came of samples so far.
+    pub fn made(&self) -> Yield {
+        self.made
+    }
+
+    /// Takes note of mappings, other programs and ends, which change what code there is.
+    pub fn note(&mut self, record: &Record) {
+        match record {
+            Record::Mapped { pid, .. } => {
+                let process = self.process(*pid);
+                if process.code.note(record) {
+                    process.reconstructor.forget();
+                }
+            }
+            Record::Named { pid, exec: true, .. } => {
+                self.processes.remove(pid);
+            }
+            Record::Exited { pid, tid, .. } if pid == tid => {
+                self.processes.remove(pid);
+            }
+            _ => {}
+        }
+    }
+
+    /// The access that a sample is about.
+    pub fn of(&mut self, sample: &Sample) -> Result<Access, NoAccess> {
+        let result = self.look(sample);
+        let made = &mut self.made;
+        *match &result {
+            Ok((_, None)) => &mut made.precise,
+            Ok((_, Some(Step::Before))) => &mut made.before,
+            Ok((_, Some(Step::At))) => &mut made.at,
+            Ok((_, Some(Step::After(_)))) => &mut made.after,
+            Err(NoAccess::Refused(Refused::NoAccess)) => &mut made.no_access,
+            Err(NoAccess::Refused(Refused::Segment)) => &mut made.segment,
+            Err(NoAccess::Refused(Refused::Hidden)) => &mut made.hidden,
+            Err(NoAccess::Refused(Refused::NoCode)) => &mut made.no_code,
+            Err(NoAccess::NoRegisters) => &mut made.no_registers,
+        } += 1;
+        result.map(|(access, _)| access)
+    }
+
+    fn look(&mut self, sample: &Sample) -> Result<(Access, Option<Step>), NoAccess> {
+        if let Some(precise) = sample.precise {
+            let decoded = self.main_operand(sample);
+            let bytes = precise.bytes.or(decoded.map(|(bytes, _)| bytes)).unwrap_or(1);
+            let kind = precise.kind.or(decoded.map(|(_, kind)| kind)).unwrap_or(AccessKind::Load);
+            // A load that is part of an update takes the line for writing.
+            let kind = match decoded {
+                Some((_, AccessKind::Update)) => AccessKind::Update,
+                _ => kind,
+            };
+            let access = Access { address: precise.address, bytes, kind, site: sample.ip };
+            return Ok((access, None));
+        }
+        let registers = sample.registers.ok_or(NoAccess::NoRegisters)?.for_addresses();
+        let Process { reconstructor, code } = self.process(sample.pid);
+        let found = reconstructor.reconstruct(sample.ip, &registers, code);
+        let Found { access, step } = found.map_err(NoAccess::Refused)?;
+        Ok((access, Some(step)))
+    }
+
+    /// Length and kind of what the sampled instruction accesses.
+    fn main_operand(&mut self, sample: &Sample) -> Option<(u32, AccessKind)> {
+        use access::Code;
+        let mut bytes = [0; 15];
+        let count = self.process(sample.pid).code.read(sample.ip, &mut bytes);
+        let decoded = access::decode(&mut self.describer, sample.ip, &bytes[..count])?;
+        let operand = decoded.main_operand()?;
+        match operand.reach() {
+            access::Reach::Bytes(bytes) => Some((bytes, operand.kind())),
+            access::Reach::Repeated { element } | access::Reach::Compared { element } => {
+                Some((element, operand.kind()))
+            }
+            access::Reach::Hidden => None,
+        }
+    }
+
+    fn process(&mut self, pid: u32) -> &mut Process {
+        self.processes.entry(pid).or_insert_with(|| Process {
+            reconstructor: Reconstructor::new(ADDRESSES),
+            code: ProcessCode::new(pid),
+        })
+    }
+}
+
+/// Why a sample has no access.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum NoAccess {
+    NoRegisters,
+    Refused(Refused),
+}

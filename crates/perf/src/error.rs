@@ -1,0 +1,102 @@
+//! Why events cannot be opened, in sentences that say what to do.
+
+use std::io;
+use thiserror::Error;
+
+/// Why sampling cannot begin.
+#[derive(Debug, Error)]
+pub enum PerfError {
+    #[error("there is no process {pid}")]
+    NoProcess { pid: u32 },
+    #[error("process {pid} is a thread of the kernel; only programs can be sampled")]
+    KernelThread { pid: u32 },
+    #[error(
+        "process {pid} belongs to another user or may not be looked at; run threadtalk as that user, as \
+         root, or with CAP_PERFMON and CAP_SYS_PTRACE: sudo setcap \
+         cap_perfmon,cap_sys_ptrace+ep \"$(command -v threadtalk)\""
+    )]
+    NotYours { pid: u32 },
+    #[error(
+        "the kernel does not let this user sample programs (perf_event_paranoid is {level}); allow it \
+         with: sudo sysctl kernel.perf_event_paranoid=2"
+    )]
+    Paranoid { level: i32 },
+    #[error(
+        "the kernel refuses the event '{event}' ({error}) though perf_event_paranoid is {level}: a seccomp \
+         filter or a security module forbids perf_event_open; in a container allow it with --cap-add \
+         PERFMON or --security-opt seccomp=unconfined"
+    )]
+    Forbidden { event: String, level: i32, error: io::Error },
+    #[error(
+        "this kernel has no perf_event_open (CONFIG_PERF_EVENTS), or a seccomp filter hides it; use a \
+         kernel with it, or record exactly, without --sample"
+    )]
+    NoPerfEvents,
+    #[error(
+        "the event '{event}' does not exist on this machine ({error}); 'threadtalk doctor' lists what does"
+    )]
+    NoEvent { event: String, error: io::Error },
+    #[error(
+        "following {threads} threads on {cpus} processors needs {needed} open files, and the limit is \
+         {limit}; raise it with: ulimit -n {needed}"
+    )]
+    Files { threads: usize, cpus: usize, needed: usize, limit: u64 },
+    #[error(
+        "the kernel gives no memory for the rings of '{event}' ({error}); raise the limit with: sudo sysctl \
+         kernel.perf_event_mlock_kb=2048, or end other uses of perf"
+    )]
+    Locked { event: String, error: io::Error },
+    #[error("cannot sample '{event}': {error}")]
+    Other { event: String, error: io::Error },
+}
+
+/// The setting of the kernel that says who may sample; −1 … 2, on Debian and Ubuntu up to 4.
+pub fn paranoid_level() -> Option<i32> {
+    let path = "/proc/sys/kernel/perf_event_paranoid";
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+impl PerfError {
+    /// What a failed attempt to open `event` for process `pid` (0: ourselves) means.
+    pub(crate) fn opening(event: &str, pid: u32, error: io::Error) -> Self {
+        let event = event.to_string();
+        match error.raw_os_error().unwrap_or_default() {
+            libc::ESRCH => Self::NoProcess { pid },
+            libc::ENOSYS => Self::NoPerfEvents,
+            libc::EACCES | libc::EPERM => Self::refused(event, pid, error),
+            libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL => {
+                Self::NoEvent { event, error }
+            }
+            libc::EMFILE | libc::ENFILE => Self::Files {
+                threads: 1,
+                cpus: 1,
+                needed: 4096,
+                limit: crate::sys::FileLimit::now(),
+            },
+            _ => Self::Other { event, error },
+        }
+    }
+
+    fn refused(event: String, pid: u32, error: io::Error) -> Self {
+        let level = paranoid_level().unwrap_or(2);
+        let is_ours = pid == 0 || pid == std::process::id();
+        if level > 2 && !is_privileged() {
+            Self::Paranoid { level }
+        } else if !is_ours && !is_readable(pid) {
+            Self::NotYours { pid }
+        } else {
+            Self::Forbidden { event, level, error }
+        }
+    }
+}
+
+/// Whether we are root; capabilities are seen by what works.
+fn is_privileged() -> bool {
+    // SAFETY: geteuid has no preconditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Whether we may look at a process: the same rule as for its events.
+fn is_readable(pid: u32) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/exe")).is_ok()
+}

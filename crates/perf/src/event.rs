@@ -1,0 +1,177 @@
+//! What can be sampled: events as the kernel is asked for them, and how often.
+//!
+//! Neighbours: `families` names events of processors, `sources` says which detector uses which.
+
+use crate::sys::Attributes;
+use perf_event_open_sys::bindings as b;
+
+/// How a sample of an event comes to the address that was accessed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Supplies {
+    /// The program's registers: the address is computed from the code.
+    Registers,
+    /// The address itself (PEBS), and the registers.
+    Address,
+    /// AMD's instruction-based sampling: a record of registers of the processor.
+    Ibs,
+}
+
+/// One event of the kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// As shown to users.
+    pub name: String,
+    /// `perf_event_attr.type`.
+    pub kind: u32,
+    pub config: u64,
+    pub config1: u64,
+    pub config2: u64,
+    /// `precise_ip`: 0 … 3.
+    pub precise: u8,
+    pub supplies: Supplies,
+    /// Whether the kernel can be left out. What cannot do that needs more permission.
+    pub user_only: bool,
+}
+
+impl Event {
+    /// An event whose samples carry registers only.
+    pub fn plain(name: &str, kind: u32, config: u64) -> Self {
+        Self {
+            name: name.to_string(),
+            kind,
+            config,
+            config1: 0,
+            config2: 0,
+            precise: 0,
+            supplies: Supplies::Registers,
+            user_only: true,
+        }
+    }
+
+    /// Time on a processor, in nanoseconds; there wherever perf_event is.
+    pub fn cpu_clock() -> Self {
+        Self::plain("cpu-clock", b::PERF_TYPE_SOFTWARE, u64::from(b::PERF_COUNT_SW_CPU_CLOCK))
+    }
+
+    /// Instructions, by whatever counts them here.
+    pub fn instructions() -> Self {
+        let config = u64::from(b::PERF_COUNT_HW_INSTRUCTIONS);
+        Self::plain("instructions", b::PERF_TYPE_HARDWARE, config)
+    }
+
+    /// Cycles of the processor.
+    pub fn cycles() -> Self {
+        let config = u64::from(b::PERF_COUNT_HW_CPU_CYCLES);
+        Self::plain("cycles", b::PERF_TYPE_HARDWARE, config)
+    }
+
+    /// An event by its raw code, as in the processor's manual.
+    pub fn raw(name: &str, config: u64) -> Self {
+        Self::plain(name, b::PERF_TYPE_RAW, config)
+    }
+
+    /// What the event counts a nanosecond of: only the clocks do.
+    pub fn is_clock(&self) -> bool {
+        self.kind == b::PERF_TYPE_SOFTWARE
+    }
+}
+
+/// How often to sample.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rate {
+    /// One sample per so many events, or nanoseconds of a clock: what samples are worth is known.
+    Period(u64),
+    /// So many samples a second and thread, by the kernel's own regulation.
+    PerSecond(u64),
+    /// Count only.
+    Never,
+}
+
+/// What else an event is to deliver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Extras {
+    /// Threads and processes that the observed thread starts are observed as well.
+    pub inherit: bool,
+    /// Of those, threads only.
+    pub threads_only: bool,
+    /// Begin when the observed process executes another program.
+    pub on_exec: bool,
+    /// Deliver what happens to threads, processes and mappings.
+    pub notes: bool,
+    /// Wake a sleeping reader when so many bytes wait.
+    pub watermark: u32,
+}
+
+/// General registers, rip and rflags in the kernel's order (`enum perf_event_x86_regs`).
+#[cfg(target_arch = "x86_64")]
+pub(crate) const REGISTERS: u64 = 0xff_03ff;
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) const REGISTERS: u64 = 0;
+
+impl Event {
+    /// The attributes to open it with; disabled, unless `on_exec` enables it.
+    pub(crate) fn attributes(&self, rate: Rate, extras: Extras) -> Attributes {
+        let mut a = Attributes {
+            type_: self.kind,
+            size: size_of::<Attributes>() as u32,
+            config: self.config,
+            ..Attributes::default()
+        };
+        a.config1 = self.config1;
+        a.config2 = self.config2;
+        a.set_precise_ip(self.precise.into());
+        a.read_format =
+            u64::from(b::PERF_FORMAT_TOTAL_TIME_ENABLED | b::PERF_FORMAT_TOTAL_TIME_RUNNING);
+        match rate {
+            Rate::Period(period) => a.sample_period = period.max(1),
+            Rate::PerSecond(frequency) => {
+                a.set_freq(1);
+                a.sample_freq = frequency.max(1);
+            }
+            Rate::Never => {}
+        }
+        a.sample_type = self.sample_type();
+        a.sample_regs_user =
+            if a.sample_type & u64::from(b::PERF_SAMPLE_REGS_USER) != 0 { REGISTERS } else { 0 };
+        a.set_disabled(1);
+        a.set_enable_on_exec(extras.on_exec.into());
+        a.set_inherit(extras.inherit.into());
+        a.set_inherit_thread((extras.inherit && extras.threads_only).into());
+        a.set_exclude_kernel(self.user_only.into());
+        a.set_exclude_hv(self.user_only.into());
+        a.set_sample_id_all(1);
+        a.set_use_clockid(1);
+        a.clockid = libc::CLOCK_MONOTONIC;
+        a.set_watermark(1);
+        a.wakeup_watermark = extras.watermark.max(1);
+        for set in [
+            Attributes::set_task,
+            Attributes::set_comm,
+            Attributes::set_comm_exec,
+            Attributes::set_mmap,
+            Attributes::set_mmap2,
+        ] {
+            set(&mut a, extras.notes.into());
+        }
+        a
+    }
+
+    /// `PERF_SAMPLE_*`: what `record.rs` reads.
+    pub(crate) fn sample_type(&self) -> u64 {
+        let common = b::PERF_SAMPLE_IDENTIFIER
+            | b::PERF_SAMPLE_IP
+            | b::PERF_SAMPLE_TID
+            | b::PERF_SAMPLE_TIME
+            | b::PERF_SAMPLE_CPU
+            | b::PERF_SAMPLE_PERIOD;
+        let registers = if REGISTERS == 0 { 0 } else { b::PERF_SAMPLE_REGS_USER };
+        let more = match self.supplies {
+            Supplies::Registers => registers,
+            Supplies::Address => {
+                registers | b::PERF_SAMPLE_ADDR | b::PERF_SAMPLE_DATA_SRC | b::PERF_SAMPLE_WEIGHT
+            }
+            Supplies::Ibs => registers | b::PERF_SAMPLE_RAW,
+        };
+        u64::from(common | more)
+    }
+}

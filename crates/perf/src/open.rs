@@ -1,0 +1,359 @@
+//! Open events and their rings: for a thread on each processor, for whole processors, for single threads.
+//!
+//! All events of a processor (or of a single thread) write into one ring, whose owner is the event that
+//! was opened first there. Neighbour: `sampler` decides which of the ways is taken.
+
+use crate::error::PerfError;
+use crate::event::Extras;
+use crate::record::{Layouts, Parsed};
+use crate::ring::Ring;
+use crate::sample::Record;
+use crate::sampler::Settings;
+use crate::sys::{self, Count, FileLimit};
+use crate::threads;
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+/// Pages of a single thread's ring: there may be thousands.
+const PAGES_OF_THREAD: usize = 4;
+/// How long a new thread may take from where it is visible until its parent's ring says so.
+const BIRTH: Duration = Duration::from_millis(2);
+/// How often threads are looked for where events are not inherited; what they start says so itself.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// Rounds of looking for threads that come while we open events; each finds what came in the last.
+const MOST_ROUNDS: usize = 100;
+
+/// Where a ring's events run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Place {
+    Cpu(i32),
+    Thread(u32),
+}
+
+#[derive(Debug)]
+struct OpenEvent {
+    fd: OwnedFd,
+    /// In the order of [`Settings::events`].
+    event: usize,
+    place: Place,
+}
+
+#[derive(Debug)]
+struct OpenRing {
+    ring: Ring,
+    owner: RawFd,
+    place: Place,
+    /// Nothing comes any more: the owner's thread and all that it started are gone.
+    over: bool,
+}
+
+/// Following threads without inheritance.
+#[derive(Debug)]
+struct Looking {
+    pids: Vec<u32>,
+    known: HashSet<u32>,
+    last: Instant,
+    /// A thread was started since.
+    news: bool,
+}
+
+/// Open events. Dropping it closes them all.
+#[derive(Debug)]
+pub(crate) struct Events {
+    settings: Settings,
+    extras: Extras,
+    cpus: Vec<i32>,
+    pages: usize,
+    events: Vec<OpenEvent>,
+    rings: Vec<OpenRing>,
+    owners: HashMap<Place, RawFd>,
+    layouts: Layouts,
+    looking: Option<Looking>,
+    /// Read while events were opened.
+    early: Vec<Parsed>,
+    /// Counted by events that have been closed.
+    gone: Vec<Count>,
+}
+
+impl Events {
+    pub fn new(settings: &Settings, extras: Extras, cpus: Vec<i32>) -> Self {
+        let kinds = settings.events.iter().map(|(event, _)| event.sample_type()).collect();
+        Self {
+            settings: settings.clone(),
+            extras,
+            cpus,
+            pages: settings.pages.next_power_of_two(),
+            events: Vec::new(),
+            rings: Vec::new(),
+            owners: HashMap::new(),
+            layouts: Layouts::new(kinds),
+            looking: None,
+            early: Vec::new(),
+            gone: vec![Count::default(); settings.events.len()],
+        }
+    }
+
+    /// Whether whole processors may be observed.
+    pub fn may_observe_everything(settings: &Settings) -> bool {
+        settings.events.iter().all(|(event, rate)| {
+            let attributes = event.attributes(*rate, Extras::default());
+            sys::open(&attributes, -1, 0).is_ok()
+        })
+    }
+
+    /// A thread on all processors, with what it starts.
+    pub fn thread_on_cpus(&mut self, tid: u32) -> Result<(), PerfError> {
+        for cpu in self.cpus.clone() {
+            self.open(tid as i32, cpu, Place::Cpu(cpu), tid)?;
+        }
+        Ok(())
+    }
+
+    /// Everything on all processors.
+    pub fn everything(&mut self) -> Result<(), PerfError> {
+        self.extras.inherit = false;
+        for cpu in self.cpus.clone() {
+            self.open(-1, cpu, Place::Cpu(cpu), 0)?;
+        }
+        self.enable(0);
+        Ok(())
+    }
+
+    /// All threads of processes, on all processors, with what they start. Threads that come meanwhile are
+    /// either inherited, which the rings say, or opened here.
+    pub fn threads_on_cpus(&mut self, pids: &[u32]) -> Result<(), PerfError> {
+        let mut known = HashSet::new();
+        for _ in 0..MOST_ROUNDS {
+            let all: Vec<u32> = pids.iter().flat_map(|&pid| threads::of(pid)).collect();
+            let mut new: Vec<u32> = all.into_iter().filter(|tid| !known.contains(tid)).collect();
+            if !known.is_empty() && !new.is_empty() {
+                std::thread::sleep(BIRTH);
+                known.extend(self.read_early());
+                new.retain(|tid| !known.contains(tid));
+            }
+            if new.is_empty() {
+                break;
+            }
+            for tid in new {
+                known.insert(tid);
+                let first = self.events.len();
+                match self.thread_on_cpus(tid) {
+                    Err(PerfError::NoProcess { .. }) => self.events.truncate(first),
+                    other => other?,
+                }
+                self.enable(first);
+            }
+        }
+        match self.events.is_empty() {
+            true => Err(PerfError::NoProcess { pid: pids.first().copied().unwrap_or_default() }),
+            false => Ok(()),
+        }
+    }
+
+    /// All threads of processes, each by itself; those that come later are looked for.
+    pub fn threads(&mut self, pids: &[u32]) -> Result<(), PerfError> {
+        self.extras.inherit = false;
+        self.pages = PAGES_OF_THREAD;
+        self.looking = Some(Looking {
+            pids: pids.to_vec(),
+            known: HashSet::new(),
+            last: Instant::now(),
+            news: true,
+        });
+        self.look()?;
+        match self.events.is_empty() {
+            true => Err(PerfError::NoProcess { pid: pids.first().copied().unwrap_or_default() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Opens events for threads that are not known yet.
+    fn look(&mut self) -> Result<(), PerfError> {
+        let Some(mut looking) = self.looking.take() else { return Ok(()) };
+        let mut result = Ok(());
+        if looking.news || looking.last.elapsed() >= LOOK_AGAIN {
+            looking.news = false;
+            looking.last = Instant::now();
+            let all: HashSet<u32> = looking.pids.iter().flat_map(|&pid| threads::of(pid)).collect();
+            for &tid in all.difference(&looking.known) {
+                let first = self.events.len();
+                match self.open(tid as i32, -1, Place::Thread(tid), tid) {
+                    Ok(()) => self.enable(first),
+                    Err(PerfError::NoProcess { .. }) => self.events.truncate(first),
+                    Err(error) => result = Err(error),
+                }
+            }
+            // Numbers are used again.
+            looking.known = all;
+        }
+        self.looking = Some(looking);
+        result
+    }
+
+    /// Opens all events at one place.
+    fn open(&mut self, pid: i32, cpu: i32, place: Place, of: u32) -> Result<(), PerfError> {
+        for index in 0..self.settings.events.len() {
+            let (event, rate) = self.settings.events[index].clone();
+            let extras = Extras { notes: self.extras.notes && index == 0, ..self.extras };
+            let attributes = event.attributes(rate, extras);
+            let fd =
+                sys::open(&attributes, pid, cpu).map_err(|error| match error.raw_os_error() {
+                    Some(libc::EMFILE | libc::ENFILE) => self.too_many_files(),
+                    _ => PerfError::opening(&event.name, of, error),
+                })?;
+            let failed = |error: io::Error| match error.raw_os_error() {
+                Some(libc::EPERM | libc::ENOMEM) => {
+                    PerfError::Locked { event: event.name.clone(), error }
+                }
+                _ => PerfError::Other { event: event.name.clone(), error },
+            };
+            let joined = match self.owners.get(&place) {
+                Some(&owner) => sys::set_output(&fd, owner).is_ok(),
+                None => false,
+            };
+            if !joined {
+                let ring = self.map(&fd).map_err(failed)?;
+                self.owners.entry(place).or_insert(fd.as_raw_fd());
+                let owner = fd.as_raw_fd();
+                self.rings.push(OpenRing { ring, owner, place, over: false });
+            }
+            self.layouts.add(sys::id(&fd).map_err(failed)?, index);
+            self.events.push(OpenEvent { fd, event: index, place });
+        }
+        Ok(())
+    }
+
+    /// Maps a ring, with fewer pages if there is not so much locked memory to be had.
+    fn map(&mut self, fd: &OwnedFd) -> io::Result<Ring> {
+        loop {
+            match Ring::map(fd, self.pages) {
+                Err(_) if self.pages > 1 => self.pages /= 2,
+                result => return result,
+            }
+        }
+    }
+
+    fn too_many_files(&self) -> PerfError {
+        let per_thread = self.settings.events.len();
+        PerfError::Files {
+            threads: self.events.len() / per_thread.max(1) + 1,
+            cpus: self.cpus.len(),
+            needed: (self.events.len() + per_thread) * 2 + 256,
+            limit: FileLimit::now(),
+        }
+    }
+
+    /// Enables the events from the `first`th on.
+    fn enable(&self, first: usize) {
+        for event in &self.events[first..] {
+            // A thread that is gone has nothing to be sampled.
+            let _ = sys::enable(&event.fd);
+        }
+    }
+
+    /// Stops all events.
+    pub fn stop(&mut self) {
+        self.looking = None;
+        for event in &self.events {
+            let _ = sys::disable(&event.fd);
+        }
+    }
+
+    /// Reads all rings now, for later; returns the threads that were started.
+    fn read_early(&mut self) -> Vec<u32> {
+        let mut early = std::mem::take(&mut self.early);
+        let first = early.len();
+        self.read_rings(|parsed| early.push(parsed));
+        let started = early[first..].iter().filter_map(started).map(|(_, tid)| tid).collect();
+        self.early = early;
+        started
+    }
+
+    /// Gives what is in the rings to `each`; opens events for new threads where that is needed.
+    pub fn read(&mut self, mut each: impl FnMut(Parsed)) {
+        self.early.drain(..).for_each(&mut each);
+        let mut news = false;
+        let pids = self.looking.as_ref().map(|looking| looking.pids.clone()).unwrap_or_default();
+        self.read_rings(|parsed| {
+            news |= started(&parsed).is_some_and(|(pid, _)| pids.contains(&pid));
+            each(parsed);
+        });
+        if let Some(looking) = &mut self.looking {
+            looking.news |= news;
+        }
+        // Who cannot be followed now is looked for again.
+        let _ = self.look();
+        self.remove_finished();
+    }
+
+    fn read_rings(&mut self, mut each: impl FnMut(Parsed)) {
+        let Self { rings, layouts, .. } = self;
+        for open in rings {
+            open.ring.read(|kind, misc, body| each(layouts.parse(kind, misc, body)));
+        }
+    }
+
+    /// Closes the rings of single threads that are gone; they were read after their end was noticed.
+    fn remove_finished(&mut self) {
+        if self.looking.is_none() {
+            return;
+        }
+        let gone: HashSet<Place> =
+            self.rings.iter().filter(|ring| ring.over).map(|ring| ring.place).collect();
+        self.rings.retain(|ring| !gone.contains(&ring.place));
+        let is_gone = |event: &mut OpenEvent| gone.contains(&event.place);
+        for event in self.events.extract_if(.., is_gone) {
+            add(&mut self.gone[event.event], sys::count(&event.fd).unwrap_or_default());
+        }
+        self.owners.retain(|place, _| !gone.contains(place));
+    }
+
+    /// Waits until a ring wants to be read, at most so long.
+    pub fn wait(&mut self, most: Duration) {
+        let mut polled: Vec<libc::pollfd> = self
+            .rings
+            .iter()
+            .map(|ring| libc::pollfd {
+                fd: if ring.over { -1 } else { ring.owner },
+                events: libc::POLLIN,
+                revents: 0,
+            })
+            .collect();
+        let milliseconds = most.as_millis().min(60_000) as i32;
+        // SAFETY: the array is live and as long as said.
+        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
+        for (ring, polled) in self.rings.iter_mut().zip(&polled) {
+            ring.over |= polled.revents & (libc::POLLHUP | libc::POLLERR) != 0;
+        }
+    }
+
+    /// Whether nothing can come any more, as far as [`wait`](Self::wait) has noticed.
+    pub fn is_over(&self) -> bool {
+        self.rings.iter().all(|ring| ring.over)
+    }
+
+    /// What each event has counted.
+    pub fn counts(&self) -> Vec<Count> {
+        let mut counts = self.gone.clone();
+        for event in &self.events {
+            add(&mut counts[event.event], sys::count(&event.fd).unwrap_or_default());
+        }
+        counts
+    }
+}
+
+fn add(sum: &mut Count, count: Count) {
+    sum.events += count.events;
+    sum.enabled_ns += count.enabled_ns;
+    sum.running_ns += count.running_ns;
+}
+
+/// The process and the thread that a record says was started.
+fn started(parsed: &Parsed) -> Option<(u32, u32)> {
+    match parsed {
+        Ok(Some((_, Record::Forked { pid, tid, .. }))) => Some((*pid, *tid)),
+        _ => None,
+    }
+}

@@ -1,0 +1,172 @@
+//! Launching, attaching, following threads and processes, and what is left behind: nothing.
+
+use perf::{Accesses, Event, Rate, Record, Sample, Sampler, Settings, Way};
+use std::collections::HashSet;
+use std::io::{Read, Write, pipe};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use test_support::probe::skip;
+
+fn settings() -> Settings {
+    Settings::new(Event::cpu_clock(), Rate::Period(500_000))
+}
+
+/// Starts a shell script that waits to be executed until the sampler is open.
+fn launch(script: &str) -> Option<(Child, Sampler)> {
+    let (mut number_out, mut number_in) = pipe().unwrap();
+    let (mut go_out, mut go_in) = pipe().unwrap();
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script]).stdout(Stdio::null());
+    // SAFETY: only system calls between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            number_in.write_all(&libc::getpid().to_ne_bytes())?;
+            go_out.read_exact(&mut [0])
+        });
+    }
+    let starter = std::thread::spawn(move || command.spawn().unwrap());
+    let mut number = [0; 4];
+    number_out.read_exact(&mut number).unwrap();
+    let sampler = Sampler::launch(u32::from_ne_bytes(number), &settings());
+    go_in.write_all(b"g").unwrap();
+    let mut child = starter.join().unwrap();
+    match sampler {
+        Ok(sampler) => Some((child, sampler)),
+        Err(error) => {
+            child.wait().unwrap();
+            skip("sampling a launched program", &error.to_string());
+            None
+        }
+    }
+}
+
+/// All records until the child ends.
+fn until_end(mut child: Child, mut sampler: Sampler) -> Vec<Record> {
+    let mut records = Vec::new();
+    let started = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if started.elapsed() > Duration::from_secs(30) {
+            child.kill().unwrap();
+        }
+        sampler.wait(Duration::from_millis(10));
+        sampler.drain(|record| records.push(record));
+    }
+    sampler.drain_all(|record| records.push(record));
+    assert_eq!(sampler.totals().damaged, 0);
+    records
+}
+
+fn samples(records: &[Record]) -> impl Iterator<Item = &Sample> {
+    records.iter().filter_map(|record| match record {
+        Record::Sample(sample) => Some(sample),
+        _ => None,
+    })
+}
+
+const BUSY: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
+
+#[test]
+fn a_launched_program_is_followed_from_its_start_through_its_children() {
+    let script = format!("({BUSY}) & ({BUSY}); wait; exec /bin/true");
+    let Some((child, sampler)) = launch(&script) else { return };
+    let pid = child.id();
+    assert_eq!(sampler.way(), Way::Inherited);
+    let records = until_end(child, sampler);
+    let executed: Vec<&str> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Named { pid: p, name, exec: true, .. } if *p == pid => Some(name.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(executed, ["sh", "true"]);
+    let forked: HashSet<u32> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Forked { pid: p, parent_pid, .. } if *parent_pid == pid => Some(*p),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(forked.len(), 2, "{forked:?}");
+    let sampled: HashSet<u32> = samples(&records).map(|sample| sample.pid).collect();
+    assert!(forked.is_subset(&sampled), "{forked:?} {sampled:?}");
+    assert!(records.iter().any(|record| matches!(record, Record::Mapped { path, .. }
+        if path.contains("libc"))));
+    let times: Vec<u64> = samples(&records).map(|sample| sample.time_ns).collect();
+    assert!(times.is_sorted());
+    assert!(samples(&records).all(|sample| sample.period == 500_000));
+}
+
+#[test]
+fn most_samples_of_a_real_program_have_an_access() {
+    let Some((child, sampler)) = launch(BUSY) else { return };
+    let records = until_end(child, sampler);
+    let mut accesses = Accesses::new();
+    for record in &records {
+        accesses.note(record);
+        if let Record::Sample(sample) = record {
+            let _ = accesses.of(sample);
+        }
+    }
+    let made = accesses.made();
+    println!("{made:?}");
+    assert!(made.samples() >= 20, "{made:?}");
+    #[cfg(target_arch = "x86_64")]
+    assert!(made.found() * 100 >= made.samples() * 50, "{made:?}");
+}
+
+#[test]
+fn running_programs_are_followed_with_threads_and_processes_that_come() {
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", &format!("while true; do ({BUSY}); done")])
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let attached = Sampler::attach(&[child.id()], &settings());
+    let mut pids = HashSet::new();
+    if let Ok(mut sampler) = attached {
+        let started = Instant::now();
+        while pids.len() < 3 && started.elapsed() < Duration::from_secs(20) {
+            sampler.wait(Duration::from_millis(10));
+            sampler.drain(|record| {
+                if let Record::Sample(sample) = record {
+                    pids.insert(sample.pid);
+                }
+            });
+        }
+        // The shell itself only waits: those are children, one after the other.
+        assert!(pids.len() >= 3, "{pids:?}");
+    } else {
+        skip("sampling a running program", "not allowed");
+    }
+    // SAFETY: the group is our child's own.
+    unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+    child.wait().unwrap();
+}
+
+#[test]
+fn nothing_is_open_afterwards() {
+    let open = || {
+        std::fs::read_dir("/proc/self/fd")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+            .filter(|path| path.to_string_lossy().contains("perf_event"))
+            .count()
+    };
+    let mut child = Command::new("/bin/sleep").arg("30").spawn().unwrap();
+    let sampler = Sampler::attach(&[child.id()], &settings());
+    if sampler.is_ok() {
+        assert!(open() > 0);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    if let Ok(mut sampler) = sampler {
+        sampler.wait(Duration::from_millis(10));
+        assert!(sampler.is_over());
+    }
+    let gone = Sampler::attach(&[child.id()], &settings());
+    assert!(gone.unwrap_err().to_string().contains("there is no process"));
+}
