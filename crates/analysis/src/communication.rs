@@ -251,6 +251,7 @@ mod tests {
             instructions: 0,
             loads: 100 * u64::from(slices),
             stores: 100 * u64::from(slices),
+            cpu_ns: 0,
         };
         let threads: Vec<ThreadRow> = (0..8).map(thread).collect();
         let row = |slice, (from, to, count)| CommRow {
@@ -260,6 +261,7 @@ mod tests {
             kind: CommKind::Raw,
             sharing: Sharing::Any,
             count,
+            sampled: None,
         };
         let of_slice = |slice| cells(slice).into_iter().map(move |cell| row(slice, cell));
         let comm: Vec<CommRow> = (0..slices).flat_map(of_slice).collect();
@@ -282,6 +284,7 @@ mod tests {
             cache_flushes: 0,
             blocks: 0,
             blocks_stored: 0,
+            sampled: None,
             processes: vec![],
         };
         let mut profile = Profile::new(meta, threads, comm);

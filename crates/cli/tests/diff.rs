@@ -126,6 +126,7 @@ fn saved(scratch: &Scratch, name: &str, workers: u32, helpers: u32) -> String {
         instructions: 0,
         loads: 1000,
         stores: 1000,
+        cpu_ns: 0,
     };
     let rows: Vec<ThreadRow> = (0..=helpers + workers).map(thread).collect();
     let first = helpers + 1;
@@ -151,6 +152,7 @@ fn saved(scratch: &Scratch, name: &str, workers: u32, helpers: u32) -> String {
         blocks: 0,
         blocks_stored: 0,
         processes: Vec::new(),
+        sampled: None,
     };
     let path: PathBuf = scratch.join(&format!("{name}.tt"));
     Profile::new(meta, rows, comm).save(&path, false).unwrap();

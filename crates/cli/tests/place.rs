@@ -129,6 +129,7 @@ fn profile_of(path: &Path, work: u64) {
         instructions: 0,
         loads: work,
         stores: work,
+        cpu_ns: 0,
     };
     let threads = vec![thread(0, "app", 10), thread(1, "app", work), thread(2, "app", work)];
     let comm = [(0, 1, 4), (1, 2, 600), (2, 1, 500)].map(|(from, to, count)| {
@@ -154,6 +155,7 @@ fn profile_of(path: &Path, work: u64) {
         blocks: 0,
         blocks_stored: 0,
         processes: Vec::new(),
+        sampled: None,
     };
     Profile::new(meta, threads, comm.to_vec()).save(path, false).unwrap();
 }

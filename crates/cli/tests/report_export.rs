@@ -49,6 +49,7 @@ fn saved(scratch: &Scratch, threads: u32) -> PathBuf {
         blocks: 0,
         blocks_stored: 0,
         processes: Vec::new(),
+        sampled: None,
     };
     let path = scratch.join("ring.tt");
     Profile::new(meta, rows, comm).save(&path, false).unwrap();
@@ -71,6 +72,7 @@ fn thread(id: u32) -> ThreadRow {
         instructions: 0,
         loads: 1_000_000,
         stores: 1_000_000,
+        cpu_ns: 0,
     }
 }
 
@@ -172,7 +174,15 @@ fn saved_with_lines(scratch: &Scratch) -> PathBuf {
     let mut profile = Profile::load(&path).unwrap();
     let (raw, t1, t2) = (CommKind::Raw, ThreadId(1), ThreadId(2));
     let sharing = Sharing::False;
-    let cell = |slice, from, to| CommRow { slice, from, to, kind: raw, sharing, count: 400 };
+    let cell = |slice, from, to| CommRow {
+        slice,
+        from,
+        to,
+        kind: raw,
+        sharing,
+        count: 400,
+        sampled: None,
+    };
     profile.comm = vec![cell(0, t1, t2), cell(0, t2, t1), cell(1, t1, t2), cell(1, t2, t1)];
     profile.slices = vec![
         SliceRow { start_ns: 0, end_ns: 500_000_000 },
@@ -202,6 +212,7 @@ fn saved_with_lines(scratch: &Scratch) -> PathBuf {
             count,
             from_bytes,
             to_bytes,
+            hits: 0,
         }
     };
     profile.events = vec![event(t1, t2, (0xff, 0xff00)), event(t2, t1, (0xff00, 0xff))];

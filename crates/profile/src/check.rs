@@ -6,7 +6,7 @@
 
 mod detail;
 
-use crate::{ActivityRow, CommRow, Profile, SliceRow, ThreadRow, Totals};
+use crate::{ActivityRow, CommRow, Mode, Profile, SliceRow, ThreadRow, Totals};
 use types::{CommKind, ThreadId};
 
 /// Checks all invariants: dense ordered ids, parents before children, events only between known
@@ -17,6 +17,7 @@ pub(crate) fn check(profile: &Profile) -> Result<(), String> {
     check_slices(&profile.slices)?;
     check_activity(profile)?;
     check_comm(&profile.comm, profile.threads.len(), profile.slices.len())?;
+    check_estimates(profile)?;
     detail::check(profile)?;
     check_totals(profile)
 }
@@ -132,6 +133,32 @@ fn check_comm(comm: &[CommRow], threads: usize, slices: usize) -> Result<(), Str
     }
 }
 
+/// Estimates say what they rest on, and only those.
+fn check_estimates(profile: &Profile) -> Result<(), String> {
+    let estimated = profile.meta.mode == Mode::Sampled;
+    if profile.meta.sampled.is_some() != estimated {
+        return Err("its mode and what it says about sampling do not agree".into());
+    }
+    for CommRow { from, to, count, sampled, .. } in &profile.comm {
+        match sampled {
+            None if estimated => {
+                return Err(format!("events {from} to {to} without a sample"));
+            }
+            Some(_) if !estimated => {
+                return Err(format!("events {from} to {to} are estimates in an exact profile"));
+            }
+            Some(s) if s.hits == 0 || s.low > *count || s.high < *count => {
+                return Err(format!("events {from} to {to} lie outside of their interval"));
+            }
+            _ => {}
+        }
+    }
+    match profile.events.iter().find(|event| (event.hits > 0) != estimated) {
+        Some(event) => Err(format!("events on line {:#x} with {} hits", event.line, event.hits)),
+        None => Ok(()),
+    }
+}
+
 fn check_totals(profile: &Profile) -> Result<(), String> {
     let (told, found) = (&profile.meta.totals, Totals::of(&profile.threads, &profile.comm));
     let pairs = [
@@ -159,7 +186,7 @@ fn check_totals(profile: &Profile) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::tests::sample;
+    use crate::model::tests::{sample, sampled};
 
     pub(super) fn reason(change: impl FnOnce(&mut Profile)) -> String {
         let mut profile = sample();
@@ -170,6 +197,42 @@ mod tests {
     #[test]
     fn the_sample_is_sound() {
         assert_eq!(check(&sample()), Ok(()));
+    }
+
+    #[test]
+    fn estimates_are_checked() {
+        assert_eq!(check(&sampled()), Ok(()));
+        let reason = |change: fn(&mut Profile)| {
+            let mut profile = sampled();
+            change(&mut profile);
+            check(&profile).unwrap_err()
+        };
+        let cases = [
+            (reason(|p| p.comm[1].sampled = None), "events T0 to T1 without a sample"),
+            (
+                reason(|p| p.comm[1].sampled.as_mut().unwrap().low = 7),
+                "events T0 to T1 lie outside of their interval",
+            ),
+            (
+                reason(|p| p.comm[1].sampled.as_mut().unwrap().hits = 0),
+                "events T0 to T1 lie outside of their interval",
+            ),
+            (reason(|p| p.events[0].hits = 0), "events on line 0x0 with 0 hits"),
+            (
+                reason(|p| p.meta.mode = Mode::Exact),
+                "its mode and what it says about sampling do not agree",
+            ),
+            (
+                reason(|p| {
+                    p.meta.mode = Mode::Exact;
+                    p.meta.sampled = None;
+                }),
+                "events T0 to T1 are estimates in an exact profile",
+            ),
+        ];
+        for (found, expected) in cases {
+            assert_eq!(found, expected);
+        }
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::check::check;
 use crate::parquet_file::{Data, decode, encode};
 use crate::rows::{self, detail};
 use crate::schema::{
-    ACTIVITY, COMM, EVENTS, LINES, META_FILE, PROCESSES_FOLDER, SCHEMA_VERSION, SITES, SLICES,
-    THREADS, THREADS_V1, Table,
+    ACTIVITY, COMM, COMM_V2, EVENTS, EVENTS_V2, LINES, LINES_V2, META_FILE, PROCESSES_FOLDER,
+    SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1, THREADS_V2, Table,
 };
 use crate::{Meta, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -115,19 +115,25 @@ impl Profile {
         let MetaFile { mut meta, tables } = read_meta(path)?;
         let written_in = std::mem::replace(&mut meta.schema_version, SCHEMA_VERSION);
         let folder = Folder { path, tables };
+        let (threads, comm, lines, events) = match written_in {
+            1 => (&THREADS_V1, &COMM_V2, &LINES_V2, &EVENTS_V2),
+            2 => (&THREADS_V2, &COMM_V2, &LINES_V2, &EVENTS_V2),
+            _ => (&THREADS, &COMM, &LINES, &EVENTS),
+        };
+        let threads = folder.read(threads, rows::threads_from)?;
+        let comm = folder.read(comm, rows::comm_from)?;
         let profile = if written_in == 1 {
-            let threads = folder.read(&THREADS_V1, rows::threads_from)?;
-            Profile::new(meta, threads, folder.read(&COMM, rows::comm_from)?)
+            Profile::new(meta, threads, comm)
         } else {
             Profile {
                 meta,
-                threads: folder.read(&THREADS, rows::threads_from)?,
+                threads,
+                comm,
                 slices: folder.read(&SLICES, rows::slices_from)?,
                 activity: folder.read(&ACTIVITY, rows::activity_from)?,
-                comm: folder.read(&COMM, rows::comm_from)?,
                 sites: folder.read(&SITES, detail::sites_from)?,
-                lines: folder.read(&LINES, detail::lines_from)?,
-                events: folder.read(&EVENTS, detail::events_from)?,
+                lines: folder.read(lines, detail::lines_from)?,
+                events: folder.read(events, detail::events_from)?,
             }
         };
         check(&profile).map_err(damaged(path.join(META_FILE)))?;

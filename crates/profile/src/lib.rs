@@ -2,7 +2,7 @@
 //!
 //! `profile.json` holds [`Meta`]; Parquet tables hold the rest, documented column by column in
 //! `schema.rs`. Neighbours: `recorder` writes, `report`, `placement` users and the Python package
-//! read. Inside: `model` and `tables` are what a profile is in memory, `folder` saves and loads it,
+//! read. Inside: `model`, `sampling` and `tables` are what a profile is in memory, `folder` saves and loads it,
 //! `rows` translates between rows and columns, `parquet_file` between columns and bytes, `check`
 //! holds the invariants that every saved or loaded profile satisfies.
 
@@ -12,11 +12,13 @@ mod folder;
 mod model;
 mod parquet_file;
 mod rows;
+mod sampling;
 pub mod schema;
 mod tables;
 
 pub use error::ProfileError;
 pub use folder::check_destination;
 pub use model::{Counted, Meta, Mode, Parameters, ProcessRow, Profile, Totals};
+pub use sampling::{Basis, Detector, Sampling};
 pub use schema::SCHEMA_VERSION;
-pub use tables::{ActivityRow, CommRow, EventRow, LineRow, SiteRow, SliceRow, ThreadRow};
+pub use tables::{ActivityRow, CommRow, EventRow, LineRow, Sampled, SiteRow, SliceRow, ThreadRow};

@@ -1,5 +1,6 @@
 //! What a profile holds in memory: the meta data, and the tables of `tables.rs`.
 
+use crate::sampling::Sampling;
 use crate::tables::{ActivityRow, CommRow, EventRow, LineRow, SiteRow, SliceRow, ThreadRow};
 use serde::{Deserialize, Serialize};
 use types::{CommKind, CommMatrix, Sharing};
@@ -10,6 +11,8 @@ use types::{CommKind, CommMatrix, Sharing};
 pub enum Mode {
     /// Every access was seen by the exact engine.
     Exact,
+    /// Some accesses were sampled; counts are estimates.
+    Sampled,
 }
 
 /// What was counted, and so which tables have rows.
@@ -143,6 +146,9 @@ pub struct Meta {
     /// profile of the program that was started first.
     #[serde(default)]
     pub processes: Vec<ProcessRow>,
+    /// How it was sampled; null in other modes.
+    #[serde(default)]
+    pub sampled: Option<Sampling>,
 }
 
 /// A process that the recorded program, number 0, or one of its children started.
@@ -237,6 +243,7 @@ pub(crate) fn one_slice(threads: &[ThreadRow]) -> (Vec<SliceRow>, Vec<ActivityRo
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::Sampled;
     use types::{ThreadId, ThreadIdentity};
 
     fn thread(id: u32, parent: Option<u32>, loads: u64) -> ThreadRow {
@@ -256,6 +263,7 @@ pub(crate) mod tests {
             instructions: loads * 5,
             loads,
             stores: loads / 10,
+            cpu_ns: 0,
         }
     }
 
@@ -284,6 +292,7 @@ pub(crate) mod tests {
             blocks: 0,
             blocks_stored: 0,
             processes: Vec::new(),
+            sampled: None,
         }
     }
 
@@ -297,6 +306,7 @@ pub(crate) mod tests {
             kind,
             sharing,
             count,
+            sampled: None,
         };
         let comm = vec![
             row(0, 0, 1, CommKind::Raw, Sharing::True, 5),
@@ -339,6 +349,32 @@ pub(crate) mod tests {
         profile
     }
 
+    /// The same, as if it had been sampled.
+    pub(crate) fn sampled() -> Profile {
+        let mut profile = sample();
+        profile.comm.retain(|row| row.count < 1000);
+        for row in &mut profile.comm {
+            let (low, high) = (row.count / 2, row.count * 2);
+            row.sampled = Some(Sampled { hits: 1 + row.count / 3, low, high });
+        }
+        profile.events.iter_mut().for_each(|event| event.hits = 1);
+        let events = profile.events.clone();
+        for (line, of_line) in
+            profile.lines.iter_mut().zip(events.chunk_by(|a, b| a.line == b.line))
+        {
+            line.hits = LineRow::of(of_line).hits;
+        }
+        profile.activity.clear();
+        for thread in &mut profile.threads {
+            (thread.loads, thread.stores, thread.instructions) = (0, 0, 0);
+            thread.cpu_ns = 5;
+        }
+        profile.meta.totals = Totals::of(&profile.threads, &profile.comm);
+        profile.meta.mode = Mode::Sampled;
+        profile.meta.sampled = Some(Sampling::example());
+        profile
+    }
+
     fn site(address: u64) -> SiteRow {
         SiteRow {
             address,
@@ -363,6 +399,7 @@ pub(crate) mod tests {
             count,
             from_bytes: 0xff,
             to_bytes: 1 << 63,
+            hits: 0,
         };
         vec![
             event(0, CommKind::Raw, (2, 0), Sharing::Any, 2),

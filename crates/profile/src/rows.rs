@@ -6,7 +6,7 @@
 pub(crate) mod detail;
 
 use crate::parquet_file::{Data, Text, name};
-use crate::{ActivityRow, CommRow, SliceRow, ThreadRow};
+use crate::{ActivityRow, CommRow, Sampled, SliceRow, ThreadRow};
 use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
 
 /// One value of each row.
@@ -46,13 +46,13 @@ pub(crate) fn thread_columns(threads: &[ThreadRow]) -> Vec<Data> {
         longs(threads, |t| t.loads),
         longs(threads, |t| t.stores),
         longs(threads, |t| t.instructions),
+        longs(threads, |t| t.cpu_ns),
     ]
 }
 
-/// The inverse of [`thread_columns`]; the last column may be missing, as in version 1. Errors are
-/// phrases.
+/// The inverse of [`thread_columns`]; the last columns may be missing, as in older versions. Errors
+/// are phrases.
 pub(crate) fn threads_from(columns: Vec<Data>) -> Result<Vec<ThreadRow>, String> {
-    let counted = columns.len() > crate::schema::THREADS_V1.columns.len();
     let mut columns = Columns::new(columns);
     let ids = columns.ints()?;
     let parents = columns.optional_ints()?;
@@ -63,7 +63,8 @@ pub(crate) fn threads_from(columns: Vec<Data>) -> Result<Vec<ThreadRow>, String>
     let os_tids = columns.ints()?;
     let (started, ended) = (columns.longs()?, columns.longs()?);
     let (loads, stores) = (columns.longs()?, columns.longs()?);
-    let instructions = if counted { columns.longs()? } else { vec![0; columns.rows] };
+    let instructions = columns.longs_or(0)?;
+    let cpu = columns.longs_or(0)?;
     Ok((0..columns.rows)
         .map(|i| ThreadRow {
             id: ThreadId(ids[i]),
@@ -80,6 +81,7 @@ pub(crate) fn threads_from(columns: Vec<Data>) -> Result<Vec<ThreadRow>, String>
             instructions: instructions[i],
             loads: loads[i],
             stores: stores[i],
+            cpu_ns: cpu[i],
         })
         .collect())
 }
@@ -133,18 +135,24 @@ pub(crate) fn comm_columns(comm: &[CommRow]) -> Vec<Data> {
         names(comm, |row| row.kind.name()),
         names(comm, |row| row.sharing.name()),
         longs(comm, |row| row.count),
+        longs(comm, |row| row.sampled.map_or(0, |sampled| sampled.hits)),
+        longs(comm, |row| row.sampled.map_or(row.count, |sampled| sampled.low)),
+        longs(comm, |row| row.sampled.map_or(row.count, |sampled| sampled.high)),
     ]
 }
 
-/// The inverse of [`comm_columns`]; errors are phrases.
+/// The inverse of [`comm_columns`]; the last columns may be missing, as in older versions. Errors are
+/// phrases.
 pub(crate) fn comm_from(columns: Vec<Data>) -> Result<Vec<CommRow>, String> {
     let mut columns = Columns::new(columns);
     let slices = columns.ints()?;
     let (from, to) = (columns.ints()?, columns.ints()?);
     let (kinds, sharing) = (columns.texts()?, columns.texts()?);
     let counts = columns.longs()?;
+    let (hits, low, high) = (columns.longs_or(0)?, columns.longs_or(0)?, columns.longs_or(0)?);
     (0..columns.rows)
         .map(|i| {
+            let sampled = Sampled { hits: hits[i], low: low[i], high: high[i] };
             Ok(CommRow {
                 slice: slices[i],
                 from: ThreadId(from[i]),
@@ -152,6 +160,7 @@ pub(crate) fn comm_from(columns: Vec<Data>) -> Result<Vec<CommRow>, String> {
                 kind: kind_of(&kinds[i], i)?,
                 sharing: sharing_of(&sharing[i], i)?,
                 count: counts[i],
+                sampled: (hits[i] > 0).then_some(sampled),
             })
         })
         .collect()
@@ -207,6 +216,14 @@ impl Columns {
         }
     }
 
+    /// The next column, or `value` in each row when there is none.
+    fn longs_or(&mut self, value: u64) -> Result<Vec<u64>, String> {
+        if self.left.as_slice().is_empty() {
+            return Ok(vec![value; self.rows]);
+        }
+        self.longs()
+    }
+
     take!(ints, U32, u32);
     take!(optional_ints, OptionalU32, Option<u32>);
     take!(longs, U64, u64);
@@ -216,7 +233,7 @@ impl Columns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::tests::sample;
+    use crate::model::tests::{sample, sampled};
     use crate::schema::{ACTIVITY, COMM, SLICES, THREADS};
 
     #[test]
@@ -234,12 +251,14 @@ mod tests {
         let columns = comm_columns(&profile.comm);
         assert_eq!(columns.len(), COMM.columns.len());
         assert_eq!(comm_from(columns).unwrap(), profile.comm);
+        let estimated = sampled().comm;
+        assert_eq!(comm_from(comm_columns(&estimated)).unwrap(), estimated);
     }
 
     #[test]
     fn threads_of_version_1_have_no_instructions() {
         let mut columns = thread_columns(&sample().threads);
-        columns.pop();
+        columns.truncate(11);
         let threads = threads_from(columns).unwrap();
         assert!(threads.iter().all(|t| t.instructions == 0 && t.loads > 0));
     }

@@ -8,18 +8,23 @@
 //! | --- | --- |
 //! | 1 | first version: `profile.json`, `threads.parquet`, `comm.parquet` |
 //! | 2 | `comm` by time slice and sharing, and with undirected pairs; instructions of threads; the tables `slices`, `activity`, `sites`, `lines`, `events` |
+//! | 3 | profiles by sampling: `profile.json` with `mode` sampled and an object `sampled`, their estimates with `hits` and an interval; processor time of threads |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
 //!   ignored. `profile.json` only gains fields.
 //! - `profile.json` lists under `tables` every table with its rows, bytes and CRC-32 (IEEE), so that
 //!   a partial or damaged folder is recognised.
+//! - In a profile by sampling, counts are estimates, `hits` says from how many samples, and `low` and
+//!   `high` how far chance alone may have led; `sampled` in `profile.json` says what they rest on. Where
+//!   counts are exact, `hits` is 0 and `low` = `high` = `count`. Loads, stores and instructions are 0
+//!   when sampling: not known.
 //! - Counts are totals: summing `comm` over `slice` and `sharing` gives the number of events of a
 //!   kind between two threads, whatever a version splits them by.
 //! - Thread ids are dense from 0 (the initial thread), and a parent's id is below its children's.
 
 /// The version this build writes, and the newest it reads.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// The file that makes a folder a profile.
 pub const META_FILE: &str = "profile.json";
@@ -90,11 +95,15 @@ pub const THREADS: Table = Table {
         column("loads", ColumnType::U64, "Load operands executed."),
         column("stores", ColumnType::U64, "Store operands executed."),
         column("instructions", ColumnType::U64, "Instructions executed; 0 if not counted."),
+        column("cpu_ns", ColumnType::U64, "Processor time, ns; 0 if not known."),
     ],
 };
 
-/// [`THREADS`] as version 1 had it: without `instructions`, which is the last.
+/// [`THREADS`] as version 1 had it: without `instructions` and what came later.
 pub const THREADS_V1: Table = Table { columns: THREADS.columns.split_at(11).0, ..THREADS };
+
+/// [`THREADS`] as version 2 had it.
+pub const THREADS_V2: Table = Table { columns: THREADS.columns.split_at(12).0, ..THREADS };
 
 /// One row per time slice.
 pub const SLICES: Table = Table {
@@ -139,8 +148,14 @@ pub const COMM: Table = Table {
         column("kind", ColumnType::Text, "raw, waw, invalidation or undirected."),
         column("sharing", ColumnType::Text, "true, false, or any (not told apart)."),
         column("count", ColumnType::U64, "Events, one per memory block and occurrence."),
+        column("hits", ColumnType::U64, "Samples that showed them; 0: counted."),
+        column("low", ColumnType::U64, "Lower end of the 95 % interval; the count where counted."),
+        column("high", ColumnType::U64, "Upper end of it; the count where counted."),
     ],
 };
+
+/// [`COMM`] as versions 1 and 2 had it.
+pub const COMM_V2: Table = Table { columns: COMM.columns.split_at(6).0, ..COMM };
 
 /// One row per instruction that took part in events.
 pub const SITES: Table = Table {
@@ -188,8 +203,12 @@ pub const LINES: Table = Table {
         column("waw_true", ColumnType::U64, "WAW events with true sharing."),
         column("waw_false", ColumnType::U64, "WAW events with false sharing."),
         column("waw_any", ColumnType::U64, "WAW events not told apart."),
+        column("hits", ColumnType::U64, "Samples that showed its events; 0: counted."),
     ],
 };
+
+/// [`LINES`] as version 2 had it.
+pub const LINES_V2: Table = Table { columns: LINES.columns.split_at(11).0, ..LINES };
 
 /// One row per (line, from, to, kind, sharing, from_site, to_site) with events.
 pub const EVENTS: Table = Table {
@@ -211,8 +230,12 @@ pub const EVENTS: Table = Table {
             "Bytes from had written, bit i = byte i of the line.",
         ),
         column("to_bytes", ColumnType::U64, "Bytes to accessed, bit i = byte i of the line."),
+        column("hits", ColumnType::U64, "Samples that showed them; 0: counted."),
     ],
 };
+
+/// [`EVENTS`] as version 2 had it.
+pub const EVENTS_V2: Table = Table { columns: EVENTS.columns.split_at(10).0, ..EVENTS };
 
 /// The tables of this version.
 pub const TABLES: [Table; 7] = [THREADS, SLICES, ACTIVITY, COMM, SITES, LINES, EVENTS];
@@ -233,8 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn version_1_lacks_the_last_column_of_threads() {
-        let missing = &THREADS.columns[THREADS_V1.columns.len()..];
-        assert!(missing.iter().map(|c| c.name).eq(["instructions"]));
+    fn older_versions_lack_the_last_columns() {
+        let missing = |old: Table, new: Table| -> Vec<&str> {
+            new.columns[old.columns.len()..].iter().map(|column| column.name).collect()
+        };
+        assert_eq!(missing(THREADS_V1, THREADS), ["instructions", "cpu_ns"]);
+        assert_eq!(missing(THREADS_V2, THREADS), ["cpu_ns"]);
+        assert_eq!(missing(COMM_V2, COMM), ["hits", "low", "high"]);
+        assert_eq!(missing(LINES_V2, LINES), ["hits"]);
+        assert_eq!(missing(EVENTS_V2, EVENTS), ["hits"]);
     }
 }

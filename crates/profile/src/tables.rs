@@ -19,6 +19,8 @@ pub struct ThreadRow {
     /// Load and store operands executed.
     pub loads: u64,
     pub stores: u64,
+    /// Processor time, nanoseconds; 0 when it is not known.
+    pub cpu_ns: u64,
 }
 
 /// The bounds of a time slice, nanoseconds after the start of the recording; its number is its
@@ -49,12 +51,24 @@ pub struct CommRow {
     pub kind: CommKind,
     pub sharing: Sharing,
     pub count: u64,
+    /// What `count` was estimated from; `None`: it was counted.
+    pub sampled: Option<Sampled>,
+}
+
+/// How well an estimated count is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sampled {
+    /// Samples that showed one of the events, at least 1.
+    pub hits: u64,
+    /// The 95 % interval of the count, around it.
+    pub low: u64,
+    pub high: u64,
 }
 
 impl CommRow {
     /// Events of a whole run, not told apart further.
     pub fn whole(from: ThreadId, to: ThreadId, kind: CommKind, count: u64) -> Self {
-        Self { slice: 0, from, to, kind, sharing: Sharing::Any, count }
+        Self { slice: 0, from, to, kind, sharing: Sharing::Any, count, sampled: None }
     }
 
     /// What rows are ordered by, and no two rows share.
@@ -103,6 +117,8 @@ pub struct LineRow {
     pub waw_true: u64,
     pub waw_false: u64,
     pub waw_any: u64,
+    /// Samples that showed its events; 0 where these were counted.
+    pub hits: u64,
 }
 
 impl LineRow {
@@ -121,6 +137,7 @@ impl LineRow {
                 (CommKind::Invalidation | CommKind::Undirected, _) => &mut 0,
             };
             *sum = sum.wrapping_add(event.count);
+            row.hits = row.hits.wrapping_add(event.hits);
             match event.kind {
                 CommKind::Raw | CommKind::Invalidation => {
                     writers.insert(event.from);
@@ -152,6 +169,8 @@ pub struct EventRow {
     /// those that `to` accessed, over all these events.
     pub from_bytes: u64,
     pub to_bytes: u64,
+    /// Samples from which `count` was estimated; 0: it was counted.
+    pub hits: u64,
 }
 
 impl EventRow {

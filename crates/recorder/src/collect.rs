@@ -113,6 +113,7 @@ pub fn profile(
         blocks: header.blocks.load(Relaxed),
         blocks_stored: header.blocks_stored.load(Relaxed),
         processes: Vec::new(),
+        sampled: None,
     };
     let Tables { slices, activity, comm, sites, lines, events, .. } = tables;
     Ok(Profile { meta, threads, slices, activity, comm, sites, lines, events })
@@ -163,6 +164,7 @@ fn thread_rows(
                 instructions: thread.instructions,
                 loads: thread.loads,
                 stores: thread.stores,
+                cpu_ns: 0,
             }
         })
         .collect()

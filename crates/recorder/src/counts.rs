@@ -105,7 +105,7 @@ impl Reading {
         };
         let slice = u32_at(entry, offset_of!(Cell, slice)) >> self.counts.joined;
         let Pair { from, to, kind, sharing, .. } = pair;
-        self.counts.comm.push(CommRow { slice, from, to, kind, sharing, count });
+        self.counts.comm.push(CommRow { slice, from, to, kind, sharing, count, sampled: None });
     }
 
     fn event(&mut self, owner: u32, entry: &[u8]) {
@@ -134,6 +134,7 @@ impl Reading {
             count,
             from_bytes: from.1,
             to_bytes: to.1,
+            hits: 0,
         });
     }
 

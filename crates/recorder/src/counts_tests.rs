@@ -62,7 +62,7 @@ fn session() -> Session {
 }
 
 fn comm(slice: u32, from: u32, to: u32, kind: CommKind, sharing: Sharing, count: u64) -> CommRow {
-    CommRow { slice, from: ThreadId(from), to: ThreadId(to), kind, sharing, count }
+    CommRow { slice, from: ThreadId(from), to: ThreadId(to), kind, sharing, count, sampled: None }
 }
 
 #[test]
@@ -117,6 +117,7 @@ fn events_are_summed_and_their_bytes_united() {
         count: 5,
         from_bytes: 0xff,
         to_bytes: 0xff,
+        hits: 0,
     };
     let invalidation = EventRow {
         line: 0,
@@ -129,6 +130,7 @@ fn events_are_summed_and_their_bytes_united() {
         count: 4,
         from_bytes: 1,
         to_bytes: 2,
+        hits: 0,
     };
     assert_eq!(counts.events, [invalidation, event]);
 }

@@ -104,7 +104,7 @@ fn counts_of_tally(tally: &Tally, joined: u32, threads: usize) -> Counts {
         let reference::Cell { slice, kind, sharing, from, to } = *cell;
         if known(from) && known(to) {
             let slice = slice >> joined;
-            counts.comm.push(CommRow { slice, from, to, kind, sharing, count });
+            counts.comm.push(CommRow { slice, from, to, kind, sharing, count, sampled: None });
         } else {
             counts.damaged += 1;
         }
@@ -124,6 +124,7 @@ fn counts_of_tally(tally: &Tally, joined: u32, threads: usize) -> Counts {
                 count,
                 from_bytes,
                 to_bytes,
+                hits: 0,
             });
         }
     }

@@ -20,6 +20,7 @@ fn thread(id: u32, (started_ns, ended_ns): (u64, u64), loads: u64) -> ThreadRow 
         instructions: 0,
         loads,
         stores: 0,
+        cpu_ns: 0,
     }
 }
 
@@ -106,7 +107,10 @@ fn a_replay_gives_the_same_tables() {
     let (from, to) = (ThreadId(0), ThreadId(1));
     let raw: Vec<_> = counts.comm.iter().filter(|row| row.kind == CommKind::Raw).collect();
     let sharing = Sharing::True;
-    assert_eq!(raw, [&CommRow { slice: 1, from, to, kind: CommKind::Raw, sharing, count: 1 }]);
+    assert_eq!(
+        raw,
+        [&CommRow { slice: 1, from, to, kind: CommKind::Raw, sharing, count: 1, sampled: None }]
+    );
     let event = counts.events[0];
     assert_eq!((event.line, event.from_site, event.to_site), (0x1000, 1, 2));
     assert_eq!((event.from_bytes, event.to_bytes), (0xff, 0xff));

@@ -69,6 +69,7 @@ fn thread(ended_ns: u64, [instructions, loads, stores]: Executed) -> ThreadRow {
         instructions,
         loads,
         stores,
+        cpu_ns: 0,
     }
 }
 

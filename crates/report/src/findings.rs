@@ -206,6 +206,7 @@ impl Findings {
             measured: Measured {
                 mode: match meta.mode {
                     Mode::Exact => "exact",
+                    Mode::Sampled => "sampled",
                 },
                 counted: meta.parameters.counted,
                 block_bytes: meta.parameters.block_bytes,

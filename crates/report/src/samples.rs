@@ -54,6 +54,7 @@ impl Sample {
             blocks: 0,
             blocks_stored: 0,
             processes: Vec::new(),
+            sampled: None,
         };
         Profile::new(meta, threads, comm)
     }
@@ -75,6 +76,7 @@ impl Sample {
             instructions: 0,
             loads: self.loads,
             stores: self.loads / 2,
+            cpu_ns: 0,
         }
     }
 
@@ -123,6 +125,7 @@ pub(crate) fn shared() -> Profile {
         kind,
         sharing,
         count,
+        sampled: None,
     };
     profile.comm = cells.into_iter().filter(|(_, count)| *count > 0).map(row).collect();
     profile.meta.totals = Totals::of(&profile.threads, &profile.comm);
@@ -160,17 +163,24 @@ fn sites() -> Vec<SiteRow> {
 }
 
 fn events() -> Vec<EventRow> {
-    let event = |line,
-                 kind,
-                 (from, to),
-                 sharing,
-                 (from_site, to_site),
-                 count,
-                 bytes: (u64, u64)| {
-        let (from, to) = (ThreadId(from), ThreadId(to));
-        let (from_bytes, to_bytes) = bytes;
-        EventRow { line, from, to, kind, sharing, from_site, to_site, count, from_bytes, to_bytes }
-    };
+    let event =
+        |line, kind, (from, to), sharing, (from_site, to_site), count, bytes: (u64, u64)| {
+            let (from, to) = (ThreadId(from), ThreadId(to));
+            let (from_bytes, to_bytes) = bytes;
+            EventRow {
+                line,
+                from,
+                to,
+                kind,
+                sharing,
+                from_site,
+                to_site,
+                count,
+                from_bytes,
+                to_bytes,
+                hits: 0,
+            }
+        };
     let (raw, waw) = (CommKind::Raw, CommKind::Waw);
     let own = |thread: u32| 0xff_u64 << (8 * (thread - 1));
     let mut events = vec![event(0, raw, (3, 2), Sharing::Any, (0, 0), 20, (1, 1))];

@@ -85,6 +85,7 @@ mod tests {
                 instructions: 0,
                 loads: 0,
                 stores: 0,
+                cpu_ns: 0,
             };
         of.iter().enumerate().map(row).collect()
     }

@@ -68,10 +68,11 @@ fn save_version_1(path: &Path) {
     fs::create_dir(path).unwrap();
     let sample = sample();
     let mut threads = rows::thread_columns(&sample.threads);
-    threads.pop();
+    threads.truncate(THREADS_V1.columns.len());
+    let mut comm = rows::comm_columns(&version_1_comm());
+    comm.truncate(COMM_V2.columns.len());
     let mut tables = BTreeMap::new();
-    for (table, columns) in [(&THREADS_V1, threads), (&COMM, rows::comm_columns(&version_1_comm()))]
-    {
+    for (table, columns) in [(&THREADS_V1, threads), (&COMM_V2, comm)] {
         let file = path.join(table.file_name());
         let entry = write_table(&file, path, table, &columns).unwrap();
         tables.insert(table.name.to_owned(), entry);
@@ -106,6 +107,50 @@ fn a_folder_of_version_1_reads_as_one_slice() {
     assert_eq!((profile.sites.len(), profile.lines.len(), profile.events.len()), (1, 0, 0));
     // Saved again, it is a folder of this version.
     profile.save(&path, true).unwrap();
+    assert_eq!(Profile::load(&path).unwrap(), profile);
+}
+
+/// A folder as version 2 wrote it.
+fn save_version_2(path: &Path) {
+    fs::create_dir(path).unwrap();
+    let sample = sample();
+    let mut tables = BTreeMap::new();
+    for (table, mut columns) in [
+        (&THREADS_V2, rows::thread_columns(&sample.threads)),
+        (&SLICES, rows::slice_columns(&sample.slices)),
+        (&ACTIVITY, rows::activity_columns(&sample.activity)),
+        (&COMM_V2, rows::comm_columns(&sample.comm)),
+        (&SITES, detail::site_columns(&sample.sites)),
+        (&LINES_V2, detail::line_columns(&sample.lines)),
+        (&EVENTS_V2, detail::event_columns(&sample.events)),
+    ] {
+        columns.truncate(table.columns.len());
+        let entry = write_table(&path.join(table.file_name()), path, table, &columns).unwrap();
+        tables.insert(table.name.to_owned(), entry);
+    }
+    let mut meta = serde_json::to_value(MetaFile { meta: sample.meta, tables }).unwrap();
+    meta["schema_version"] = 2.into();
+    meta.as_object_mut().unwrap().remove("sampled");
+    fs::write(path.join(META_FILE), serde_json::to_vec(&meta).unwrap()).unwrap();
+}
+
+#[test]
+fn a_folder_of_version_2_reads_as_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.tt");
+    save_version_2(&path);
+    let profile = Profile::load(&path).unwrap();
+    assert_eq!(profile, sample());
+    profile.save(&path, true).unwrap();
+    assert_eq!(Profile::load(&path).unwrap(), profile);
+}
+
+#[test]
+fn estimates_come_back_equal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sampled.tt");
+    let profile = crate::model::tests::sampled();
+    profile.save(&path, false).unwrap();
     assert_eq!(Profile::load(&path).unwrap(), profile);
 }
 
@@ -177,7 +222,7 @@ fn a_newer_schema_is_refused_politely() {
     assert_eq!(
         load_error(&path),
         "app.tt was written by threadtalk 3.0.0 in schema 7, and this version of threadtalk \
-         reads up to schema 2; update threadtalk to read it"
+         reads up to schema 3; update threadtalk to read it"
     );
 }
 

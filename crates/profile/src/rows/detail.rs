@@ -56,6 +56,7 @@ pub(crate) fn line_columns(lines: &[LineRow]) -> Vec<Data> {
         longs(lines, |line| line.waw_true),
         longs(lines, |line| line.waw_false),
         longs(lines, |line| line.waw_any),
+        longs(lines, |line| line.hits),
     ]
 }
 
@@ -67,6 +68,7 @@ pub(crate) fn lines_from(columns: Vec<Data>) -> Result<Vec<LineRow>, String> {
     let (writers, readers) = (columns.ints()?, columns.ints()?);
     let (raw_true, raw_false, raw_any) = (columns.longs()?, columns.longs()?, columns.longs()?);
     let (waw_true, waw_false, waw_any) = (columns.longs()?, columns.longs()?, columns.longs()?);
+    let hits = columns.longs_or(0)?;
     Ok((0..columns.rows)
         .map(|i| LineRow {
             line: lines[i],
@@ -80,6 +82,7 @@ pub(crate) fn lines_from(columns: Vec<Data>) -> Result<Vec<LineRow>, String> {
             waw_true: waw_true[i],
             waw_false: waw_false[i],
             waw_any: waw_any[i],
+            hits: hits[i],
         })
         .collect())
 }
@@ -97,6 +100,7 @@ pub(crate) fn event_columns(events: &[EventRow]) -> Vec<Data> {
         longs(events, |event| event.count),
         longs(events, |event| event.from_bytes),
         longs(events, |event| event.to_bytes),
+        longs(events, |event| event.hits),
     ]
 }
 
@@ -109,6 +113,7 @@ pub(crate) fn events_from(columns: Vec<Data>) -> Result<Vec<EventRow>, String> {
     let (from_sites, to_sites) = (columns.ints()?, columns.ints()?);
     let counts = columns.longs()?;
     let (from_bytes, to_bytes) = (columns.longs()?, columns.longs()?);
+    let hits = columns.longs_or(0)?;
     (0..columns.rows)
         .map(|i| {
             Ok(EventRow {
@@ -122,6 +127,7 @@ pub(crate) fn events_from(columns: Vec<Data>) -> Result<Vec<EventRow>, String> {
                 count: counts[i],
                 from_bytes: from_bytes[i],
                 to_bytes: to_bytes[i],
+                hits: hits[i],
             })
         })
         .collect()

@@ -197,6 +197,7 @@ fn profile(
         blocks: 0,
         blocks_stored: 0,
         processes: if name == "silent3" { vec![child()] } else { vec![] },
+        sampled: None,
     };
     Ok(Profile::new(meta, threads, comm))
 }
@@ -236,6 +237,7 @@ fn thread(id: u32, name: &str) -> ThreadRow {
         instructions: 0,
         loads: 30_000_000 + u64::from(id) * 12_345,
         stores: 9_000_000,
+        cpu_ns: 0,
     }
 }
 

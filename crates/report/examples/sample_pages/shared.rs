@@ -26,7 +26,19 @@ fn event(
     (from_bytes, to_bytes): (u64, u64),
 ) -> EventRow {
     let (from, to) = (ThreadId(from), ThreadId(to));
-    EventRow { line, from, to, kind, sharing, from_site, to_site, count, from_bytes, to_bytes }
+    EventRow {
+        line,
+        from,
+        to,
+        kind,
+        sharing,
+        from_site,
+        to_site,
+        count,
+        from_bytes,
+        to_bytes,
+        hits: 0,
+    }
 }
 
 /// Into a profile of 16 threads: in the second half of 40 slices T1 to T4 update counters on one
@@ -114,6 +126,7 @@ fn fill(mut profile: Profile, all: &[Spread], slices: u32) -> Profile {
         kind,
         sharing,
         count,
+        sampled: None,
     };
     profile.comm = cells.into_iter().map(row).collect();
     profile.meta.totals = Totals::of(&profile.threads, &profile.comm);

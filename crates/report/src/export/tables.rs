@@ -110,10 +110,13 @@ impl ProfileTable {
                 "instructions",
                 "loads",
                 "stores",
+                "cpu_ns",
             ],
             ProfileTable::Slices => &["slice", "start_ns", "end_ns"],
             ProfileTable::Activity => &["slice", "thread", "instructions", "loads", "stores"],
-            ProfileTable::Comm => &["slice", "from", "to", "kind", "sharing", "count"],
+            ProfileTable::Comm => {
+                &["slice", "from", "to", "kind", "sharing", "count", "hits", "low", "high"]
+            }
             ProfileTable::Sites => {
                 &["site", "address", "module", "offset", "function", "file", "line", "inlined"]
             }
@@ -129,6 +132,7 @@ impl ProfileTable {
                 "waw_true",
                 "waw_false",
                 "waw_any",
+                "hits",
             ],
             ProfileTable::Events => &[
                 "line",
@@ -143,6 +147,7 @@ impl ProfileTable {
                 "from_mask",
                 "to_bytes",
                 "to_mask",
+                "hits",
             ],
         }
     }
@@ -163,6 +168,7 @@ fn threads(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             row.instructions.into(),
             row.loads.into(),
             row.stores.into(),
+            row.cpu_ns.into(),
         ])?;
     }
     Ok(())
@@ -197,6 +203,9 @@ fn comm(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             row.kind.name().into(),
             row.sharing.name().into(),
             row.count.into(),
+            row.sampled.map_or(0, |sampled| sampled.hits).into(),
+            row.sampled.map_or(row.count, |sampled| sampled.low).into(),
+            row.sampled.map_or(row.count, |sampled| sampled.high).into(),
         ])?;
     }
     Ok(())
@@ -234,6 +243,7 @@ fn lines(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             row.waw_true.into(),
             row.waw_false.into(),
             row.waw_any.into(),
+            row.hits.into(),
         ])?;
     }
     Ok(())
@@ -255,6 +265,7 @@ fn events(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             from.mask().into(),
             to.ranges().into(),
             to.mask().into(),
+            row.hits.into(),
         ])?;
     }
     Ok(())
