@@ -57,6 +57,23 @@ pub fn paranoid_level() -> Option<i32> {
 }
 
 impl PerfError {
+    /// The command that would change it, if there is one.
+    pub fn remedy(&self) -> Option<String> {
+        let command = match self {
+            Self::Paranoid { .. } => "sudo sysctl kernel.perf_event_paranoid=2",
+            Self::Locked { .. } => "sudo sysctl kernel.perf_event_mlock_kb=2048",
+            Self::Forbidden { .. } => {
+                "docker run --cap-add PERFMON --security-opt seccomp=unconfined ..."
+            }
+            Self::NotYours { .. } => {
+                "sudo setcap cap_perfmon,cap_sys_ptrace+ep \"$(command -v threadtalk)\""
+            }
+            Self::Files { .. } => "ulimit -n 65536",
+            _ => return None,
+        };
+        Some(command.to_string())
+    }
+
     /// What a failed attempt to open `event` for process `pid` (0: ourselves) means.
     pub(crate) fn opening(event: &str, pid: u32, error: io::Error) -> Self {
         let event = event.to_string();

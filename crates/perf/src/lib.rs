@@ -9,6 +9,9 @@
 //! | `ring.rs`, `record.rs`, `merge.rs` | from rings to records in order of time |
 //! | `ibs.rs`, `source_bits.rs` | what hardware says about accesses |
 //! | `accesses.rs`, `code.rs` | the accesses behind samples; the code of the target |
+//! | `probe.rs`, `pingpong.rs`, `watchpoints.rs` | what responds on this machine |
+//! | `families.rs`, `families/*.json` | which events of a processor count what |
+//! | `cost.rs` | what a sample costs here, and the rate that follows |
 //! | `threads.rs`, `sys.rs`, `error.rs` | /proc, system calls, and why something cannot be sampled |
 //!
 //! Neighbours: `access` computes addresses, `sampling` finds communication in the accesses, `recorder`
@@ -16,11 +19,15 @@
 
 mod accesses;
 mod code;
+pub mod cost;
 mod error;
 mod event;
+mod families;
 mod ibs;
 mod merge;
 mod open;
+mod pingpong;
+pub mod probe;
 mod record;
 mod ring;
 mod sample;
@@ -28,10 +35,13 @@ mod sampler;
 mod source_bits;
 mod sys;
 mod threads;
+mod watchpoints;
 
 pub use accesses::{Accesses, NoAccess, Yield};
 pub use error::{PerfError, paranoid_level};
 pub use event::{Event, Rate, Supplies};
+pub use families::{Family, FamilyEvent, Processor};
 pub use sample::{From, Precise, Record, Registers, Sample};
 pub use sampler::{Sampler, Settings, Totals, Way};
 pub use sys::{Count, now_ns};
+pub use watchpoints::Watchpoints;

@@ -86,6 +86,14 @@ pub fn now_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// CPU time of the calling thread in nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec there; this clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// Numbers of the processors that are online.
 pub(crate) fn online_cpus() -> Vec<i32> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
@@ -98,8 +106,25 @@ pub(crate) fn online_cpus() -> Vec<i32> {
     (0..count.max(1) as i32).collect()
 }
 
+/// Numbers of the processors that the calling thread may use.
+pub(crate) fn allowed_cpus() -> Vec<usize> {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    cpu_list(list.unwrap_or_default()).into_iter().map(|cpu| cpu as usize).collect()
+}
+
+/// Binds the calling thread to a processor, if that is allowed.
+pub(crate) fn bind_thread(cpu: usize) {
+    let mut words = [0_u64; 128];
+    if let Some(word) = words.get_mut(cpu / 64) {
+        *word = 1 << (cpu % 64);
+        // SAFETY: the mask is live and as long as said; 0 is the calling thread.
+        unsafe { libc::sched_setaffinity(0, size_of_val(&words), words.as_ptr().cast()) };
+    }
+}
+
 /// `0-3,8` as numbers; what is no number is left out.
-fn cpu_list(list: &str) -> Vec<i32> {
+pub(crate) fn cpu_list(list: &str) -> Vec<i32> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some(first.trim().parse::<i32>().ok()?..=last.trim().parse::<i32>().ok()?)

@@ -1,0 +1,175 @@
+//! What a sample costs here, and the rate that follows.
+//!
+//! Problem: a sample costs 2 µs on bare metal and 30 µs in a virtual machine. Approach: fixed work, in
+//! turns with and without sampling, in CPU time; the median of the differences over the samples taken.
+//! From that, a rate that costs the share of a processor that one is willing to pay.
+
+use crate::error::PerfError;
+use crate::event::{Event, Extras, Rate};
+use crate::ring::Ring;
+use crate::sys;
+use perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
+use std::hint::black_box;
+
+/// Length of one piece of work in nanoseconds of CPU time, about; and how many pairs are measured.
+const PIECE_NS: u64 = 2_000_000;
+const PAIRS: usize = 9;
+/// CPU time that reading a sample takes us, in nanoseconds: ring, order, code, address, detector.
+const READER_NS: f64 = 1_500.0;
+/// Share of one processor that reading may take.
+const READER_SHARE: f64 = 0.02;
+/// Rates below say nothing, rates above say nothing more.
+const RATES: (f64, f64) = (10.0, 10_000.0);
+
+/// What sampling costs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Cost {
+    /// CPU time of the sampled thread for each sample, in nanoseconds: median, and half of the middle
+    /// half's width.
+    pub sample_ns: f64,
+    pub spread_ns: f64,
+    pub samples: u64,
+}
+
+/// Measures what a sample of `event` costs the thread that is sampled. Takes about 50 ms.
+pub fn measure(event: &Event, rate: Rate) -> Result<Cost, PerfError> {
+    let failed = |error| PerfError::opening(&event.name, 0, error);
+    let extras = Extras { watermark: 1 << 20, ..Extras::default() };
+    let fd = sys::open(&event.attributes(rate, extras), 0, -1).map_err(failed)?;
+    let other = |error| PerfError::Other { event: event.name.clone(), error };
+    let mut ring = Ring::map(&fd, 16).map_err(other)?;
+    let rounds = calibrate();
+    let (mut costs, mut all) = (Vec::new(), 0);
+    for _ in 0..PAIRS {
+        let without = timed(rounds);
+        sys::enable(&fd).map_err(other)?;
+        let with = timed(rounds);
+        sys::disable(&fd).map_err(other)?;
+        let mut samples = 0_u64;
+        ring.read(|kind, _, _| samples += u64::from(kind == PERF_RECORD_SAMPLE));
+        if samples > 0 {
+            costs.push((with as f64 - without as f64) / samples as f64);
+            all += samples;
+        }
+    }
+    if costs.len() < PAIRS / 2 {
+        let error = std::io::Error::other("it opens, but delivers no samples");
+        return Err(PerfError::NoEvent { event: event.name.clone(), error });
+    }
+    costs.sort_by(f64::total_cmp);
+    let at = |share: f64| costs[((costs.len() - 1) as f64 * share) as usize];
+    let sample_ns = at(0.5).max(100.0);
+    Ok(Cost { sample_ns, spread_ns: (at(0.75) - at(0.25)) / 2.0, samples: all })
+}
+
+/// Rounds of work that take about [`PIECE_NS`].
+fn calibrate() -> u64 {
+    const TRIAL: u64 = 200_000;
+    let best = (0..3).map(|_| timed(TRIAL)).min().unwrap_or(1).max(1);
+    (TRIAL * PIECE_NS / best).max(1)
+}
+
+/// Nanoseconds of CPU time for so many rounds of work.
+fn timed(rounds: u64) -> u64 {
+    let start = sys::thread_cpu_ns();
+    let mut x = 88_172_645_463_325_252_u64;
+    for _ in 0..rounds {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+    }
+    black_box(x);
+    sys::thread_cpu_ns().saturating_sub(start)
+}
+
+/// What a rate was limited by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// What samples may cost the program.
+    Budget,
+    /// What reading them may cost us.
+    Reader,
+    /// `perf_event_max_sample_rate`.
+    Kernel,
+    /// More would say nothing more.
+    Most,
+}
+
+/// Samples per second of each processor that is busy with the target.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Chosen {
+    pub per_second: f64,
+    pub limit: Limit,
+}
+
+impl Chosen {
+    /// Nanoseconds between two samples of a clock.
+    pub fn clock_period(&self) -> Rate {
+        self.period(1e9)
+    }
+
+    /// For an event that comes at most so often a second on one processor.
+    pub fn period(&self, most_per_second: f64) -> Rate {
+        Rate::Period((most_per_second / self.per_second).round().max(1.0) as u64)
+    }
+}
+
+/// Transfers of lines that a processor can wait for in a second: one takes 50 ns at least.
+pub const MOST_TRANSFERS: f64 = 2e7;
+/// Operations on memory, instructions and cycles of a processor in a second, about.
+pub const MOST_OPERATIONS: f64 = 4e9;
+
+/// The rate at which sampling costs `budget` (0.03: 3 %) of the CPU time of a target that keeps `cpus`
+/// processors busy, if a sample costs `sample_ns`.
+pub fn choose_rate(sample_ns: f64, budget: f64, cpus: usize) -> Chosen {
+    choose(sample_ns, budget, cpus, max_sample_rate())
+}
+
+fn choose(sample_ns: f64, budget: f64, cpus: usize, kernels: Option<u64>) -> Chosen {
+    let by_reader = READER_SHARE * 1e9 / READER_NS / cpus.max(1) as f64;
+    let limits = [
+        (budget * 1e9 / sample_ns.max(1.0), Limit::Budget),
+        (by_reader, Limit::Reader),
+        (kernels.map_or(f64::INFINITY, |rate| rate as f64), Limit::Kernel),
+        (RATES.1, Limit::Most),
+    ];
+    let least = limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+    let (per_second, limit) = least.unwrap_or((RATES.0, Limit::Most));
+    Chosen { per_second: per_second.max(RATES.0), limit }
+}
+
+/// The kernel's limit of samples per second, which it lowers when interrupts take long.
+pub fn max_sample_rate() -> Option<u64> {
+    let path = "/proc/sys/kernel/perf_event_max_sample_rate";
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_follows_cost_reader_and_kernel() {
+        let kernel = Some(100_000);
+        let vm = choose(15_000.0, 0.03, 2, kernel);
+        assert_eq!(vm, Chosen { per_second: 2000.0, limit: Limit::Budget });
+        assert_eq!(vm.clock_period(), Rate::Period(500_000));
+        assert_eq!(vm.period(MOST_TRANSFERS), Rate::Period(10_000));
+        let big = choose(2_000.0, 0.03, 128, kernel);
+        assert_eq!((big.per_second.round(), big.limit), (104.0, Limit::Reader));
+        assert_eq!(choose(2_000.0, 0.03, 1, Some(500)).limit, Limit::Kernel);
+        assert_eq!(choose(1e9, 0.03, 1, kernel).per_second, 10.0);
+        assert_eq!(choose(100.0, 0.9, 1, None).limit, Limit::Most);
+    }
+
+    #[test]
+    fn a_sample_of_the_clock_costs_something() {
+        match measure(&Event::cpu_clock(), Rate::Period(100_000)) {
+            Ok(cost) => {
+                println!("{cost:?}");
+                assert!(cost.samples >= 10 && cost.sample_ns >= 100.0, "{cost:?}");
+            }
+            Err(error) => test_support::probe::skip("cost of a sample", &error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! What responds on this machine: which sources open, and whether they say anything.
+//!
+//! That an event opens does not mean that it counts: virtual machines offer counters that stay 0. So
+//! each source is tried on something that it must notice: transfers on a line that two threads hand to
+//! and fro, clocks and counters on work, precise events on accesses to known memory, watchpoints on a
+//! write. All of it takes less than 0.3 s.
+//!
+//! Neighbours: `families` knows codes, `cost` measures, `doctor` of the binary prints all this.
+
+use crate::cost::{self, Cost};
+use crate::error::{PerfError, paranoid_level};
+use crate::event::{Event, Extras, Rate, Supplies};
+use crate::families::{Family, Processor};
+use crate::pingpong;
+use crate::record::Layouts;
+use crate::ring::Ring;
+use crate::sample::Record;
+use crate::sys;
+use crate::watchpoints::{self, Watchpoints};
+use perf_event_open_sys::bindings as b;
+use std::hint::black_box;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Where samples can come from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Source {
+    /// Lines that came from another core's cache.
+    Transfers,
+    /// Events whose samples carry the accessed address: PEBS, IBS, SPE.
+    Precise,
+    /// Operations on memory.
+    Memory,
+    Instructions,
+    Cycles,
+    /// Time; there wherever perf_event is.
+    Clock,
+}
+
+/// Whether a source responds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// It does; how that was seen.
+    Works(String),
+    /// It does not, why, and what would change that.
+    Fails { why: String, remedy: Option<String> },
+}
+
+/// What came of trying one event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Response {
+    pub source: Source,
+    pub event: Option<Event>,
+    pub answer: Answer,
+}
+
+impl Response {
+    pub fn works(&self) -> bool {
+        matches!(self.answer, Answer::Works(_))
+    }
+}
+
+/// How communication is found in samples; best first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Detector {
+    /// Samples of transfers, with their count as volume.
+    Transfers,
+    /// Debug registers armed in the program, ComDetective's algorithm 1.
+    Watchpoints,
+    /// Matching samples of any source.
+    Matching,
+}
+
+/// What was found on this machine.
+#[derive(Clone, Debug)]
+pub struct Probed {
+    pub processor: Processor,
+    /// What is known of the processor's events.
+    pub family: Option<Family>,
+    /// `perf_event_paranoid`.
+    pub paranoid: Option<i32>,
+    pub max_sample_rate: Option<u64>,
+    pub responses: Vec<Response>,
+    pub watchpoints: Watchpoints,
+    /// Of the source that would be sampled; why there is none.
+    pub cost: Result<Cost, String>,
+    pub took: Duration,
+}
+
+impl Probed {
+    /// The first event of a source that responds.
+    pub fn working(&self, source: Source) -> Option<&Event> {
+        let found = self.responses.iter().find(|r| r.source == source && r.works());
+        found.and_then(|response| response.event.as_ref())
+    }
+
+    /// The best detector that works here for a program that we start, or for a running one, into which
+    /// no watchpoints can be brought.
+    pub fn detector(&self, starts: bool) -> Option<Detector> {
+        let samples = self.sampled().is_some();
+        if self.working(Source::Transfers).is_some() {
+            Some(Detector::Transfers)
+        } else if samples && starts && self.watchpoints.usable() {
+            Some(Detector::Watchpoints)
+        } else {
+            samples.then_some(Detector::Matching)
+        }
+    }
+
+    /// What is sampled where transfers do not respond: precise addresses rather than computed ones,
+    /// operations on memory rather than instructions rather than time.
+    pub fn sampled(&self) -> Option<(Source, &Event)> {
+        [Source::Precise, Source::Memory, Source::Instructions, Source::Cycles, Source::Clock]
+            .into_iter()
+            .find_map(|source| Some((source, self.working(source)?)))
+    }
+}
+
+/// Tries everything. Takes less than 0.3 s.
+pub fn probe() -> Probed {
+    let start = Instant::now();
+    let processor = Processor::here();
+    let family = processor.events();
+    let mut responses = Vec::new();
+    let prober = Prober { processor: &processor };
+    prober.transfers(family.as_ref(), &mut responses);
+    prober.precise(family.as_ref(), &mut responses);
+    for event in family.iter().flat_map(|f| &f.memory).filter_map(|e| e.event()) {
+        responses.push(prober.counter(Source::Memory, event));
+    }
+    responses.push(prober.counter(Source::Instructions, Event::instructions()));
+    responses.push(prober.counter(Source::Cycles, Event::cycles()));
+    responses.push(prober.clock());
+    let mut probed = Probed {
+        processor,
+        family,
+        paranoid: paranoid_level(),
+        max_sample_rate: cost::max_sample_rate(),
+        responses,
+        watchpoints: watchpoints::probe(),
+        cost: Err("nothing can be sampled".to_string()),
+        took: Duration::ZERO,
+    };
+    if let Some((source, event)) = probed.sampled() {
+        // Some hundred samples in all; counters at about the rate of the clock.
+        let rate = Rate::Period(if source == Source::Clock { 100_000 } else { 400_000 });
+        probed.cost = cost::measure(event, rate).map_err(|error| error.to_string());
+    }
+    probed.took = start.elapsed();
+    probed
+}
+
+/// Times that the line is handed over: some milliseconds.
+const HANDED: u32 = 20_000;
+/// Milliseconds of work that a counter must notice.
+const WORK: Duration = Duration::from_millis(4);
+
+struct Prober<'a> {
+    processor: &'a Processor,
+}
+
+impl Prober<'_> {
+    fn transfers(&self, family: Option<&Family>, responses: &mut Vec<Response>) {
+        let events: Vec<Event> =
+            family.iter().flat_map(|f| &f.transfers).filter_map(|e| e.event()).collect();
+        if events.is_empty() {
+            let processor = match self.processor.name.as_str() {
+                "" => "this processor",
+                name => name,
+            };
+            let why = format!("no event of {processor} is known to count lines from other caches");
+            let answer = Answer::Fails { why, remedy: None };
+            responses.push(Response { source: Source::Transfers, event: None, answer });
+        }
+        for event in events {
+            let answer = self.transfer(&event);
+            responses.push(Response { source: Source::Transfers, event: Some(event), answer });
+        }
+    }
+
+    /// Whether an event counts lines that go over, and only those.
+    fn transfer(&self, event: &Event) -> Answer {
+        let attributes = event.attributes(Rate::Never, Extras::default());
+        // Whether it opens at all is told more exactly than by two threads.
+        if let Err(error) = sys::open(&attributes, 0, -1) {
+            return self.refused(event, error);
+        }
+        let Some(cores) = pingpong::two_cores() else {
+            return Answer::Fails {
+                why: "it takes two cores to see a transfer, and this process may use one".into(),
+                remedy: Some("let it use more processors, with taskset or a larger machine".into()),
+            };
+        };
+        let count = |apart| pingpong::run(&attributes, cores, HANDED, apart);
+        let (together, apart) = match (count(false), count(true)) {
+            (Ok(together), Ok(apart)) => (together, apart),
+            (Err(error), _) | (_, Err(error)) => return self.refused(event, error),
+        };
+        let counted = format!(
+            "{} events in {} transfers, {} without any",
+            together.events, together.handed, apart.events
+        );
+        // A transfer of ours may be hidden by another on the way; a fifth is far from nothing.
+        if together.handed >= 1000
+            && together.events * 5 >= together.handed
+            && together.events >= 4 * apart.events
+        {
+            Answer::Works(counted)
+        } else {
+            let remedy = self.processor.is_virtual.then(|| {
+                "ask who runs this virtual machine to pass the processor's counters through"
+                    .to_string()
+            });
+            Answer::Fails { why: format!("it opens, but does not respond: {counted}"), remedy }
+        }
+    }
+
+    fn precise(&self, family: Option<&Family>, responses: &mut Vec<Response>) {
+        let mut events: Vec<Event> =
+            family.iter().flat_map(|f| &f.precise).filter_map(|e| e.event()).collect();
+        events.extend(ibs_op());
+        if events.is_empty() {
+            let (why, remedy) = match self.processor.is_virtual {
+                true => (
+                    "this virtual machine has neither PEBS nor IBS",
+                    Some("run on bare metal, or where the hypervisor passes them through"),
+                ),
+                false => {
+                    ("this processor or kernel has no PEBS, IBS or SPE that is supported", None)
+                }
+            };
+            let (why, remedy) = (why.to_string(), remedy.map(str::to_string));
+            let answer = Answer::Fails { why, remedy };
+            responses.push(Response { source: Source::Precise, event: None, answer });
+        }
+        for event in events {
+            let answer = self.samples(&event, Rate::Period(20_000), accessing);
+            responses.push(Response { source: Source::Precise, event: Some(event), answer });
+        }
+    }
+
+    fn counter(&self, source: Source, event: Event) -> Response {
+        let answer = self.samples(&event, Rate::Period(200_000), working);
+        Response { source, event: Some(event), answer }
+    }
+
+    fn clock(&self) -> Response {
+        let event = Event::cpu_clock();
+        let answer = self.samples(&event, Rate::Period(200_000), working);
+        Response { source: Source::Clock, event: Some(event), answer }
+    }
+
+    /// Whether samples arrive from work, in memory that is known.
+    fn samples(&self, event: &Event, rate: Rate, work: fn(&[u64])) -> Answer {
+        let memory = vec![1_u64; 1 << 12];
+        let extras = Extras { watermark: 1 << 20, ..Extras::default() };
+        let fd = match sys::open(&event.attributes(rate, extras), 0, -1) {
+            Ok(fd) => fd,
+            Err(error) => return self.refused(event, error),
+        };
+        let mut ring = match Ring::map(&fd, 16) {
+            Ok(ring) => ring,
+            Err(error) => {
+                let error = PerfError::Locked { event: event.name.clone(), error };
+                return Answer::Fails { why: error.to_string(), remedy: None };
+            }
+        };
+        if let Err(error) = sys::enable(&fd) {
+            return self.refused(event, error);
+        }
+        work(&memory);
+        let _ = sys::disable(&fd);
+        let counted = sys::count(&fd).unwrap_or_default().events;
+        let layouts = Layouts::new(vec![event.sample_type()]);
+        let bounds = memory.as_ptr_range();
+        let inside = bounds.start as u64..bounds.end as u64;
+        let (mut samples, mut known) = (0, 0);
+        ring.read(|kind, misc, body| {
+            if let Ok(Some((_, Record::Sample(sample)))) = layouts.parse(kind, misc, body) {
+                samples += 1;
+                known += u32::from(sample.precise.is_some_and(|p| inside.contains(&p.address)));
+            }
+        });
+        let needs_addresses = event.supplies != Supplies::Registers;
+        if samples == 0 {
+            let why = format!("it opens, but gave no sample of {counted} counted");
+            Answer::Fails { why, remedy: None }
+        } else if needs_addresses && known == 0 {
+            let why = format!("{samples} samples, none with an address of what was accessed");
+            Answer::Fails { why, remedy: None }
+        } else {
+            Answer::Works(format!("{samples} samples in {counted} counted"))
+        }
+    }
+
+    /// Why an event does not open, and what would help.
+    fn refused(&self, event: &Event, error: io::Error) -> Answer {
+        let is_software = event.kind == b::PERF_TYPE_SOFTWARE;
+        let no_such = matches!(
+            error.raw_os_error(),
+            Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL)
+        );
+        if no_such && !is_software {
+            let (why, remedy) = match self.processor.is_virtual {
+                true => (
+                    "this virtual machine has no such counter",
+                    "give it one: QEMU/KVM with -cpu host,pmu=on; in a cloud a larger or bare-metal \
+                     instance",
+                ),
+                false => (
+                    "the kernel has no driver for this processor's counters, or not for this event",
+                    "use a newer kernel; 'dmesg | grep -i pmu' says what it found",
+                ),
+            };
+            return Answer::Fails {
+                why: format!("{why} ({error})"),
+                remedy: Some(remedy.to_string()),
+            };
+        }
+        let error = PerfError::opening(&event.name, 0, error);
+        Answer::Fails { why: error.to_string(), remedy: error.remedy() }
+    }
+}
+
+/// AMD's instruction-based sampling, if the kernel offers it.
+fn ibs_op() -> Option<Event> {
+    let kind = std::fs::read_to_string("/sys/bus/event_source/devices/ibs_op/type").ok()?;
+    let mut event = Event::plain("ibs_op", kind.trim().parse().ok()?, 0);
+    event.supplies = Supplies::Ibs;
+    // Kernels before 6.14 cannot leave themselves out here; samples of theirs are dropped.
+    let filter = "/sys/bus/event_source/devices/ibs_op/format/swfilt";
+    event.user_only = false;
+    if std::fs::exists(filter).unwrap_or(false) {
+        event.config2 = 1;
+        event.user_only = true;
+    }
+    Some(event)
+}
+
+/// Work without accesses to speak of.
+fn working(_: &[u64]) {
+    let start = Instant::now();
+    let mut x = 1_u64;
+    while start.elapsed() < WORK {
+        for _ in 0..10_000 {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+        }
+    }
+    black_box(x);
+}
+
+/// Work that reads and writes known memory.
+fn accessing(memory: &[u64]) {
+    let start = Instant::now();
+    let mut sum = 0_u64;
+    while start.elapsed() < WORK {
+        for word in memory {
+            sum = sum.wrapping_add(*black_box(word));
+        }
+    }
+    black_box(sum);
+}

@@ -1,0 +1,35 @@
+//! What responds here, and that finding out takes little time and leaves nothing.
+
+use perf::probe::{Answer, Detector, Source, probe};
+use std::time::Duration;
+
+#[test]
+fn probing_says_of_each_source_whether_it_responds_and_why_not() {
+    let probed = probe();
+    println!("{probed:#?}");
+    for source in
+        [Source::Transfers, Source::Precise, Source::Instructions, Source::Cycles, Source::Clock]
+    {
+        assert!(probed.responses.iter().any(|r| r.source == source), "{source:?}");
+    }
+    for response in &probed.responses {
+        match &response.answer {
+            Answer::Works(how) => assert!(!how.is_empty()),
+            Answer::Fails { why, .. } => assert!(why.len() > 20, "{why}"),
+        }
+    }
+    // Much longer than it takes, so that a busy machine does not fail.
+    assert!(probed.took < Duration::from_secs(5), "{:?}", probed.took);
+    if probed.working(Source::Clock).is_none() {
+        return test_support::probe::skip(
+            "a clock that responds",
+            "perf_event is not allowed here",
+        );
+    }
+    let cost = probed.cost.as_ref().unwrap();
+    assert!(cost.samples > 0 && cost.sample_ns > 0.0);
+    let best = probed.detector(true).unwrap();
+    assert!(probed.detector(false).is_some_and(|d| d != Detector::Watchpoints));
+    assert_eq!(best == Detector::Transfers, probed.working(Source::Transfers).is_some());
+    assert!(probed.watchpoints.usable() || probed.watchpoints.why.is_some());
+}
