@@ -22,9 +22,15 @@ const PAGE: u64 = size_of::<ThreadPage>() as u64;
 const STRIDE: u64 = AREA_BYTES + engine::grants::BYTES;
 const RESERVED: u64 = MAPS as u64 * STRIDE;
 
+/// log2 of the places in a region; see `slow/grants.h`.
+const REGION_SHIFT: u32 = 17;
+const REGIONS: usize = 1 << (32 - REGION_SHIFT);
+
 unsafe extern "C" {
     /// In `slow/grants.h`: the map of each slot.
     static mut tt_grants: [[u64; 64]; MAX_BANKS];
+    /// In `slow/grants.h`: which slots have been granted anything in each region of the maps.
+    static mut tt_granted: [[u64; MAX_BANKS]; REGIONS];
 }
 
 /// Start of the reservation; 0 = threads have no maps.
@@ -161,7 +167,26 @@ pub fn clear(start: u64, end: u64) {
     }
     let shift = session::header().block_shift.load(Ordering::Relaxed);
     let (first, last) = (start >> shift, (end - 1) >> shift);
-    live_maps().for_each(|map| clear_places(map, first, last - first + 1));
+    let blocks = last - first + 1;
+    granted_in(first, blocks).for_each(|map| clear_places(map, first, blocks));
+}
+
+/// The maps that anybody uses and that may grant something of so many blocks from `first` on. A pair that
+/// the block behind makes with the last one needs a grant of the last one.
+fn granted_in(first: u64, blocks: u64) -> impl Iterator<Item = u64> {
+    let regions = ((first + blocks - 1) >> REGION_SHIFT) - (first >> REGION_SHIFT) + 1;
+    let mut slots = [0; MAX_BANKS];
+    for region in (first >> REGION_SHIFT..).take((regions as usize).min(REGIONS)) {
+        for (bank, slots) in slots.iter_mut().enumerate() {
+            // SAFETY: only atomic accesses, here and in C.
+            let granted = unsafe { &raw mut tt_granted[region as usize % REGIONS][bank] };
+            // SAFETY: as above.
+            *slots |= unsafe { AtomicU64::from_ptr(granted) }.load(Ordering::Relaxed);
+        }
+    }
+    let granted = move |index: usize| slots[index / SLOTS] >> (index % SLOTS) & 1 != 0;
+    let live = LIVE.iter().enumerate().filter(|(_, live)| live.load(Ordering::Relaxed));
+    live.filter(move |(index, _)| granted(*index)).map(|(index, _)| map_of(index))
 }
 
 /// Clears the places of so many blocks from `first` on, and then the pair that the block behind makes

@@ -232,6 +232,11 @@ pub fn page(id: usize) -> *mut ThreadPage {
     (BASE.load(Ordering::Relaxed) + session::thread_offset(id)) as *mut ThreadPage
 }
 
+/// Address of what tells whether the thread with logical id `id` is in a system call.
+pub fn calls(id: usize) -> u64 {
+    BASE.load(Ordering::Relaxed) + session::calls_offset(id)
+}
+
 /// Address of the first chunk of the pool.
 pub fn pool() -> u64 {
     BASE.load(Ordering::Relaxed) + session::POOL_OFFSET

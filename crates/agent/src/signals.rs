@@ -205,6 +205,8 @@ fn frame_for(
 unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut u64) -> Decision {
     let mut context = Context(context);
     let page = thread::own_page();
+    // SAFETY: the calling thread's page.
+    unsafe { thread::leave_call(page) };
     let slot = &ACTIONS[signal as usize % SIGNALS];
     let action = slot.get();
     if action.handler <= SIG_IGN {

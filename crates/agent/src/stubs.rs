@@ -7,7 +7,7 @@
 use core::arch::global_asm;
 use engine::cache::Stubs;
 use engine::control::{
-    self, ADDRESS, APP_RSP, DEFER, DELIVER, DESCRIPTOR, LINK, MOVES_DATA, PENDING, RESUME,
+    self, ADDRESS, APP_RSP, CALLS, DEFER, DELIVER, DESCRIPTOR, LINK, MOVES_DATA, PENDING, RESUME,
     SAVED_RAX, SAVED_RCX, SELF, SIGMASK, SIGNAL_STACK, STACK, TARGET, THREAD, XSAVE,
 };
 
@@ -335,6 +335,11 @@ assembly!(
     "lea r11, [rax + 1]",
     "mov gs:[{MOVES_DATA}], r11",
     "2:",
+    "mov r11, gs:[{CALLS}]",
+    "mov ecx, [r11]",
+    "add ecx, 2",
+    "or ecx, 1",
+    "mov [r11], ecx",
     "mov rcx, gs:[{RESUME}]",
     "lea rcx, [rcx - {SYSCALL_BYTES}]",
     // A signal that was deferred after its stub had looked: the call must not wait with it blocked.
@@ -414,6 +419,7 @@ assembly!(
     MOVES_DATA = const MOVES_DATA,
     THREAD = const THREAD,
     RESUME = const RESUME,
+    CALLS = const CALLS,
     PENDING = const PENDING,
     DELIVER = const DELIVER,
     SYSCALL_BYTES = const engine::SYSCALL_BYTES,

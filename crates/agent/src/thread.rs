@@ -10,7 +10,7 @@ use crate::sys;
 use crate::tallies;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use engine::control;
 use wire::session::{MAX_THREADS, ThreadPage, life, mode};
 
@@ -135,6 +135,16 @@ pub unsafe fn set_field(page: u64, offset: i32, value: u64) {
     unsafe { AtomicU64::from_ptr(place_of(page, offset)) }.store(value, Ordering::Relaxed);
 }
 
+/// The thread does not wait in a system call: a handler of the program may begin.
+///
+/// # Safety
+/// As [`field`].
+pub unsafe fn leave_call(page: u64) {
+    // SAFETY: forwarded; what the field leads to lives as long as the page.
+    let calls = unsafe { AtomicU32::from_ptr(field(page, control::CALLS) as *mut u32) };
+    calls.store(calls.load(Ordering::Relaxed) & !1, Ordering::Relaxed);
+}
+
 /// Prepares a thread created by `parent` (`None`: the initial thread). `None` when there is no id,
 /// slot or memory left. Callers serialise their calls.
 pub fn prepare(parent: Option<u32>, start_routine: u64) -> Option<Box<Thread>> {
@@ -197,6 +207,11 @@ const fn session_page_bytes() -> u64 {
 /// Fills the thread's control block.
 fn install(thread: Thread) -> Box<Thread> {
     let thread = Box::new(thread);
+    let calls = match thread.id {
+        // Looked at by nobody.
+        u64::MAX => place_of(thread.page, control::ADDRESS) as u64,
+        id => session::calls(id as usize),
+    };
     let signal_top = thread.stacks + XSAVE_BYTES + SIGNAL_STACK_BYTES;
     for (offset, value) in [
         (control::SELF, thread.page),
@@ -207,6 +222,7 @@ fn install(thread: Thread) -> Box<Thread> {
         (control::SIGNAL_STACK, signal_top),
         (control::STACK, signal_top + STACK_BYTES),
         (control::DELIVER, DELIVER.load(Ordering::Relaxed)),
+        (control::CALLS, calls),
         (control::ENTERED, 0),
         (control::RETURNS, 0),
     ] {

@@ -90,6 +90,8 @@ pub const FRAME_MOVED: i32 = PAGE + 336;
 /// call's address.
 pub const TRAP_FLAG: i32 = PAGE + 344;
 pub const STEPPED_CALL: i32 = PAGE + 352;
+/// Address of 32 bits that change with each system call and are odd while the thread is in one.
+pub const CALLS: i32 = PAGE + 360;
 
 /// Loads executed that no tally counts.
 pub const LOADS: i32 = PAGE + 1024;

@@ -213,6 +213,8 @@ impl Body<'_> {
         self.emitter.bytes(&[0x0f, 0x05]);
         self.emitter.mark(i.next_ip(), Parked::NOTHING);
         self.fixups.push((rel32, self.emitter.len() as i64));
+        self.emitter.load(RCX, control::CALLS);
+        self.emitter.bytes(&[0x80, 0x21, 0xfe]); // and byte [rcx], 0xfe
         self.emitter.bytes(&[0x65, 0x48, 0x83, 0x3c, 0x25]); // cmp qword gs:[MOVES_DATA], 0
         self.emitter.bytes(&control::MOVES_DATA.to_le_bytes());
         self.emitter.bytes(&[0, 0x74, 0]); // je over the rest

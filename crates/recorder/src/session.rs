@@ -14,7 +14,7 @@ use std::{io, mem};
 use types::ThreadId;
 use types::tally::{self, Meaning};
 use wire::detail::CHUNK_BYTES;
-use wire::session::{self, Header, Module, ThreadArea, ThreadPage, mode};
+use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode};
 
 /// Settings of a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -170,6 +170,12 @@ impl Session {
     pub fn areas_of(&self, segment: u32) -> Result<Mapping<'_, ThreadArea>, RecorderError> {
         let start = u64::from(segment) * session::SEGMENT_BYTES;
         self.memory.map(start + session::THREADS_OFFSET, session::MAX_THREADS)
+    }
+
+    /// Which threads of process `segment` are in system calls.
+    pub fn calls_of(&self, segment: u32) -> Result<Mapping<'_, Calls>, RecorderError> {
+        let start = u64::from(segment) * session::SEGMENT_BYTES;
+        self.memory.map(start + session::CALLS_OFFSET, session::MAX_THREADS)
     }
 
     /// What the tallies of process `segment` mean.

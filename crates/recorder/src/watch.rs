@@ -20,7 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
 use std::time::{Duration, Instant};
 use types::tally::{self, Meaning};
-use wire::session::{Header, MAX_SEGMENTS, MAX_THREADS, ThreadArea, ThreadPage, life, state};
+use wire::session::{
+    Calls, Header, MAX_SEGMENTS, MAX_THREADS, ThreadArea, ThreadPage, life, state,
+};
 
 /// How long to rest while the program has not begun: short at first, as most begin at once.
 const SHORT_REST: Duration = Duration::from_micros(500);
@@ -30,6 +32,8 @@ const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 /// What noting may cost: one part in so many of a processor.
 const SHARE: u32 = 100;
+/// What it may cost beside that.
+const SPARE: Duration = Duration::from_millis(20);
 /// Slices between two decisions whether noting costs too much.
 const DECIDE_AFTER: u32 = 64;
 /// Most samples of a recording and most slices; beyond, slices are joined.
@@ -69,7 +73,7 @@ pub fn watch(
         first: session.header_of(0)?,
         timeline: Timeline::new(origin_ns, slice),
         processes: Vec::new(),
-        costs: Costs::default(),
+        costs: Costs::new(),
     };
     while !ended.load(Acquire) {
         watch.tick();
@@ -115,12 +119,39 @@ struct Watch<'a> {
     costs: Costs,
 }
 
-/// What noting has cost since the last decision.
-#[derive(Default)]
+/// What noting has cost.
 struct Costs {
+    start: Instant,
+    all: Duration,
+    /// Since the last decision.
     slices: u32,
     spent: Duration,
-    since: Option<Instant>,
+    since: Instant,
+}
+
+impl Costs {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self { start: now, all: Duration::ZERO, slices: 0, spent: Duration::ZERO, since: now }
+    }
+
+    fn add(&mut self, spent: Duration) {
+        self.all += spent;
+        self.spent += spent;
+        self.slices += 1;
+    }
+
+    /// Whether slices are too short: lately, and in all. Hundreds of threads that begin or end at once do
+    /// not make slices longer for the rest of the run.
+    fn too_much(&mut self) -> bool {
+        if self.slices < DECIDE_AFTER {
+            return false;
+        }
+        let lately = self.spent * SHARE > self.since.elapsed();
+        let in_all = self.all.saturating_sub(SPARE) * SHARE > self.start.elapsed();
+        *self = Self { start: self.start, all: self.all, ..Self::new() };
+        lately && in_all
+    }
 }
 
 impl Watch<'_> {
@@ -137,8 +168,7 @@ impl Watch<'_> {
             for process in self.processes.iter_mut() {
                 process.note_threads(before);
             }
-            self.costs.spent += cpu_time().saturating_sub(spent);
-            self.costs.slices += 1;
+            self.costs.add(cpu_time().saturating_sub(spent));
             if self.too_much() {
                 self.join();
             }
@@ -171,12 +201,7 @@ impl Watch<'_> {
         if samples > MOST_SAMPLES || self.timeline.len() > MOST_SLICES {
             return true;
         }
-        let since = *self.costs.since.get_or_insert_with(Instant::now);
-        if self.costs.slices < DECIDE_AFTER {
-            return false;
-        }
-        let costs = std::mem::take(&mut self.costs);
-        costs.spent * SHARE > since.elapsed()
+        self.costs.too_much()
     }
 
     fn join(&mut self) {
@@ -210,12 +235,28 @@ struct Process<'a> {
     /// Threads that may still execute something, and how many have been seen.
     live: Vec<u32>,
     known: usize,
-    /// What each thread had executed at the last sample, and what stood for that.
-    last: Vec<(Executed, Mark)>,
+    /// What each thread was like when it was looked at last.
+    last: Vec<Look>,
     seen: Seen,
     /// When to look at its memory, and how long after the last look that is.
     look_at: Instant,
     look_after: Duration,
+}
+
+/// What was seen of a thread.
+#[derive(Clone, Copy, Default)]
+struct Look {
+    /// Its [`Calls`].
+    calls: u32,
+    mark: Mark,
+    executed: Executed,
+}
+
+impl Look {
+    /// Whether the thread has waited in one system call since, now that its calls are `calls`.
+    fn waits(&self, calls: u32) -> bool {
+        calls == self.calls && calls % 2 == 1
+    }
 }
 
 /// Two sums of a thread's counters.
@@ -238,6 +279,7 @@ fn is_over(life: u32) -> bool {
 /// What a process writes.
 struct Shared<'a> {
     header: Mapping<'a, Header>,
+    calls: Mapping<'a, Calls>,
     areas: Mapping<'a, ThreadArea>,
     meanings: Mapping<'a, AtomicU32>,
 }
@@ -281,10 +323,10 @@ impl Shared<'_> {
 
 impl<'a> Process<'a> {
     fn open(session: &'a Session, segment: u32) -> Result<Self, RecorderError> {
-        let (header, areas) = (session.header_of(segment)?, session.areas_of(segment)?);
-        let meanings = session.meanings_of(segment)?;
+        let (header, calls) = (session.header_of(segment)?, session.calls_of(segment)?);
+        let (areas, meanings) = (session.areas_of(segment)?, session.meanings_of(segment)?);
         Ok(Self {
-            shared: Some(Shared { header, areas, meanings }),
+            shared: Some(Shared { header, calls, areas, meanings }),
             execs: 0,
             live: Vec::new(),
             known: 0,
@@ -311,26 +353,37 @@ impl<'a> Process<'a> {
             self.last.resize(threads, Default::default());
             self.known = threads;
         }
-        let (areas, tallied, mark) = (shared.areas.records(), shared.tallied(), shared.marks());
+        let (calls, areas) = (shared.calls.records(), shared.areas.records());
+        let (tallied, mark) = (shared.tallied(), shared.marks());
         let (last, samples) = (&mut self.last, &mut self.seen.samples);
         self.live.retain(|&thread| {
+            let last = &mut last[thread as usize];
+            // Before the counters: what a thread has executed before it waits is final for so long.
+            let calls = calls[thread as usize].word.load(Acquire);
+            if last.waits(calls) {
+                return true;
+            }
+            last.calls = calls;
             let area = &areas[thread as usize];
             let page = &area.page;
-            // Before the counters: what a thread has executed when it has ended is final.
+            // As above: what a thread has executed when it has ended.
             let life = page.life.load(Acquire);
-            let (last, last_mark) = &mut last[thread as usize];
-            let mark = mark(area);
-            if mark == *last_mark {
-                return !is_over(life);
+            // Its tallies have been added up then, and nobody needs the memory.
+            let is_folded = is_over(life) && page.folds.load(Relaxed) != 0;
+            if !is_folded {
+                let mark = mark(area);
+                if mark == last.mark {
+                    return !is_over(life);
+                }
+                last.mark = mark;
             }
-            *last_mark = mark;
             // A reading may be a little too high or low; time does not run backwards.
-            let read = page.executed(|| tallied(area));
-            let now: Executed = std::array::from_fn(|i| read[i].max(last[i]));
-            if now != *last {
-                let executed = std::array::from_fn(|i| now[i].wrapping_sub(last[i]));
+            let read = page.executed(|| if is_folded { [0; 3] } else { tallied(area) });
+            let now: Executed = std::array::from_fn(|i| read[i].max(last.executed[i]));
+            if now != last.executed {
+                let executed = std::array::from_fn(|i| now[i].wrapping_sub(last.executed[i]));
                 samples.push(Sample { slice, thread, executed });
-                *last = now;
+                last.executed = now;
             }
             !is_over(life)
         });

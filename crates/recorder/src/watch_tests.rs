@@ -91,6 +91,70 @@ fn what_threads_execute_is_noted_slice_by_slice() {
 }
 
 #[test]
+fn a_thread_that_waits_in_a_system_call_is_left_alone() {
+    let seen = watched(Duration::from_millis(2), |session| {
+        let (areas, calls) = (session.areas_of(0).unwrap(), session.calls_of(0).unwrap());
+        let page = &areas.records()[0].page;
+        let set = |number: u32, instructions: u64| {
+            page.instructions.store(instructions, Relaxed);
+            calls.records()[0].word.store(number, Release);
+            wait_until_noted(session);
+        };
+        page.life.store(life::ALIVE, Relaxed);
+        begin(session, 0);
+        set(3, 100);
+        // As no thread does: it shows that nobody looks.
+        set(3, 130);
+        // In its next call; between two; there for long.
+        set(5, 150);
+        set(4, 160);
+        set(4, 200);
+    });
+    let executed: Vec<u64> = seen.processes[0].samples.iter().map(|s| s.executed[0]).collect();
+    assert_eq!(executed, [100, 50, 10, 40]);
+}
+
+#[test]
+fn what_a_thread_has_executed_that_ends_is_in_its_page() {
+    let seen = watched(Duration::from_millis(2), |session| {
+        let (areas, meanings) = (session.areas_of(0).unwrap(), session.meanings_of(0).unwrap());
+        let area = &areas.records()[0];
+        meanings.records()[0].store(Meaning::new(10, 0, 0).unwrap().bits(), Relaxed);
+        session.header().unwrap().records()[0].tallies.store(1, Relaxed);
+        area.page.life.store(life::ALIVE, Relaxed);
+        begin(session, 0);
+        area.tallies[0].store(3, Relaxed);
+        wait_until_noted(session);
+        area.tallies[0].store(8, Relaxed);
+        let tallied = || [area.tallies[0].load(Relaxed) * 10, 0, 0];
+        area.page.fold(tallied, || area.tallies[0].store(0, Relaxed));
+        area.page.life.store(life::EXITED, Release);
+        wait_until_noted(session);
+    });
+    let executed: Vec<u64> = seen.processes[0].samples.iter().map(|s| s.executed[0]).collect();
+    assert_eq!(executed, [30, 50]);
+}
+
+#[test]
+fn a_storm_of_threads_does_not_make_slices_longer_for_ever() {
+    let mut costs = Costs::new();
+    let mut decide = |each: Duration, slices: u32| {
+        (0..slices)
+            .filter(|_| {
+                costs.add(each);
+                costs.too_much()
+            })
+            .count()
+    };
+    // Too much for so short a time, though not for a run.
+    assert_eq!(decide(SPARE / DECIDE_AFTER / 2, DECIDE_AFTER), 0);
+    assert_eq!(decide(Duration::from_millis(100), DECIDE_AFTER - 1), 0);
+    assert_eq!(decide(Duration::from_millis(100), 1), 1);
+    // It cost too much once; now it costs nothing.
+    assert_eq!(decide(Duration::ZERO, 10 * DECIDE_AFTER), 0);
+}
+
+#[test]
 fn all_processes_have_the_same_slices() {
     let seen = watched(Duration::from_millis(1), |session| {
         begin(session, 0);

@@ -7,6 +7,7 @@
 //! | 0 | [`Header`], one page |
 //! | [`MODULES_OFFSET`] | [`MAX_MODULES`] × [`Module`] |
 //! | [`MEANINGS_OFFSET`] | [`tally::MOST`] × u32: what one of each tally means, index = number of the tally |
+//! | [`CALLS_OFFSET`] | [`MAX_THREADS`] × [`Calls`], index = logical thread id |
 //! | [`THREADS_OFFSET`] | [`MAX_THREADS`] × [`ThreadArea`], index = logical thread id |
 //! | [`SITES_OFFSET`] | [`MAX_SITES`] × u64: program address of each code site, index = site |
 //! | [`TRACE_OFFSET`] | [`trace::RECORDS`](crate::trace::RECORDS) × [`Access`](crate::trace::Access), the reference's ring |
@@ -27,8 +28,8 @@ use types::tally;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// Changes with every change of this layout. 1: first version;
 /// 2: segments, modes, sites, cells and events by time slice, trace; 3: store of translated code;
-/// 4: tallies.
-pub const VERSION: u32 = 4;
+/// 4: tallies; 5: which threads wait in system calls.
+pub const VERSION: u32 = 5;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 
@@ -42,7 +43,9 @@ pub const MAX_THREADS: usize = 65_534;
 
 pub const MODULES_OFFSET: u64 = PAGE;
 pub const MEANINGS_OFFSET: u64 = MODULES_OFFSET + (MAX_MODULES * size_of::<Module>()) as u64;
-pub const THREADS_OFFSET: u64 = MEANINGS_OFFSET + tally::MOST as u64 * 4;
+pub const CALLS_OFFSET: u64 = MEANINGS_OFFSET + tally::MOST as u64 * 4;
+pub const THREADS_OFFSET: u64 =
+    CALLS_OFFSET + (MAX_THREADS as u64 * size_of::<Calls>() as u64).next_multiple_of(PAGE);
 /// Most code sites; site 0 means unknown.
 pub const MAX_SITES: usize = 1 << 24;
 /// Most chunks of cells and events in a session.
@@ -69,6 +72,11 @@ pub const CODE_BYTES: u64 = 64 << 20;
 pub const AREA_BYTES: u64 = size_of::<ThreadArea>() as u64;
 /// Bytes of its tallies, which come first.
 pub const TALLIES_BYTES: u64 = AREA_BYTES - PAGE;
+
+/// Offset of the [`Calls`] of `thread`.
+pub const fn calls_offset(thread: usize) -> u64 {
+    CALLS_OFFSET + thread as u64 * size_of::<Calls>() as u64
+}
 
 /// Offset of the tallies of `thread`.
 pub const fn tallies_offset(thread: usize) -> u64 {
@@ -325,6 +333,17 @@ pub mod life {
     pub const EXITED: u32 = 2;
     /// Left the code cache for good; counts end there.
     pub const DETACHED: u32 = 3;
+}
+
+/// Tells a reader which threads have executed nothing since it looked last: those of all threads lie
+/// together, so that thousands are looked at in no time, though not in one line of memory, because each
+/// system call writes there.
+#[repr(C, align(64))]
+#[derive(Default)]
+pub struct Calls {
+    /// Changes with each system call that the thread makes from the code cache. Odd while the thread is in
+    /// it and executes nothing that counts; a call that a signal has interrupted may look as left.
+    pub word: AtomicU32,
 }
 
 /// What a thread has in a session: its tallies, numbered as the meanings, and its page.

@@ -93,6 +93,45 @@ fn a_line_that_gets_hot_after_a_crowd_is_found() {
     assert_eq!(totals["raw"], count(&reads), "{totals}");
 }
 
+/// The time slices, and how many instructions the initial thread executed in each in which it ran.
+fn slices(command: &[&str], slice: &str) -> (Vec<Value>, Vec<u64>) {
+    let scratch = Scratch::new();
+    let profile = scratch.join("sliced.tt");
+    let options = ["--slice", slice];
+    Threadtalk::built().record(&profile, &options, command).run().expect_code(0);
+    let activity = table(&profile, "activity");
+    let initial = activity.iter().filter(|row| row["thread"] == 0);
+    let initial = initial.map(|row| row["instructions"].as_u64().unwrap()).collect();
+    (table(&profile, "slices"), initial)
+}
+
+/// Threads that sleep cost so little that slices stay as they are, whatever the number of threads.
+#[test]
+fn many_sleeping_threads_leave_time_slices_as_they_are() {
+    let program = Target::new(Compiler::Gcc, "tests/programs/stress/sleepers.c");
+    let program = program.flags(&["-O2", "-pthread"]).build().unwrap();
+    let length = |threads: &str| {
+        let (slices, _) = slices(&[program.to_str().unwrap(), threads, "1500"], "10ms");
+        let ends = |slice: &Value| slice["end_ns"].as_u64().unwrap();
+        ends(slices.last().unwrap()) as f64 / slices.len() as f64
+    };
+    // Joined slices would be twice as long at least.
+    let [few, many] = ["4", "700"].map(length);
+    assert!(many < 1.5 * few, "{few} ns with few threads, {many} ns with many");
+}
+
+/// A thread that waits in a system call is not looked at, but when a handler interrupts it, it works.
+#[test]
+fn work_of_handlers_that_interrupt_system_calls_is_in_its_time_slices() {
+    let program = Target::new(Compiler::Gcc, "tests/programs/stress/handler_works.c");
+    let program = program.flags(&["-O1"]).build().unwrap();
+    for way in ["return", "jump"] {
+        let (_, initial) = slices(&[program.to_str().unwrap(), way], "1ms");
+        let (most, all): (u64, u64) = (*initial.iter().max().unwrap(), initial.iter().sum());
+        assert!(most < all / 2, "{way}: {most} of {all} in one slice");
+    }
+}
+
 #[test]
 fn time_slices_add_up() {
     // Some milliseconds of it.

@@ -2,7 +2,7 @@
 // recorder can be tested apart from it. FAKE_MODE: "silent" leaves the session alone, "fail" says
 // that there was no room for the shadow memory, "limits" reaches every limit.
 //
-// The offsets are those of crates/wire/src/session.rs and detail.rs, version 4.
+// The offsets are those of crates/wire/src/session.rs and detail.rs, version 5.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -12,7 +12,8 @@
 
 #define MEANINGS (4096ull + 4096 * 512)
 #define TALLIES (1ull << 14)
-#define THREADS (MEANINGS + TALLIES * 4)
+#define CALLS (MEANINGS + TALLIES * 4)
+#define THREADS (CALLS + ((65534ull * 64 + 4095) & ~4095ull))
 #define THREAD (TALLIES * 8 + 4096)
 #define SITES (THREADS + 65534ull * THREAD)
 #define TRACE (SITES + (1ull << 24) * 8)

@@ -23,6 +23,11 @@ u8 tt_slot_of[1 << 16];           // slot of each logical id
 u8 tt_folded[1 << 17];            // bits of the map's pages whose places several blocks share
 u32 tt_any_folded;
 
+// Who has ever been granted anything in a region of so many places, as bits by bank and slot: with a
+// thousand maps, one that grants nothing in memory that comes or goes need not be touched for that.
+#define REGION_SHIFT 17
+u64 tt_granted[1 << (32 - REGION_SHIFT)][MAX_BANKS];
+
 static inline u8 *grant_in(u64 map, u64 address) {
     return (u8 *)(map + (u32)(address >> tt_block_shift));
 }
@@ -35,6 +40,13 @@ static inline int is_folded(u64 address) {
     u32 page = (u32)(address >> tt_block_shift) >> 12;
     return __builtin_expect(__atomic_load_n(&tt_any_folded, __ATOMIC_RELAXED) != 0, 0) &&
            tt_folded[page >> 3] >> (page & 7) & 1;
+}
+
+// Before anything is granted there.
+static inline void note_granted(const struct thread *t, u64 address) {
+    u64 *granted = &tt_granted[(u32)(address >> tt_block_shift) >> REGION_SHIFT][t->bank];
+    if (__builtin_expect(!(__atomic_load_n(granted, __ATOMIC_RELAXED) & t->mask), 0))
+        __atomic_fetch_or(granted, t->mask, __ATOMIC_SEQ_CST);
 }
 
 // Bits of two neighbours are taken in one step, unless they are in two lines of the cache: that would stop
@@ -64,6 +76,7 @@ static inline u8 *offer(const struct thread *t, u64 address, unsigned bits) {
     u8 *at = grant_of(t, address);
     if (is_folded(address))
         return at;
+    note_granted(t, address);
     if (!is_first_in_line(at))
         bits |= pairs(look(at - 1), bits);
     __atomic_store_n(at, (u8)bits, __ATOMIC_RELAXED);
