@@ -28,6 +28,7 @@ enum Verb {
     Diff(verbs::diff::Args),
     Tune(verbs::tune::Args),
     Topo(verbs::topo::Args),
+    Doctor(verbs::doctor::Args),
 }
 
 fn main() {
@@ -45,6 +46,7 @@ fn main() {
         Verb::Diff(args) => verbs::diff::run(args),
         Verb::Tune(args) => verbs::tune::run(args),
         Verb::Topo(args) => verbs::topo::run(args),
+        Verb::Doctor(args) => verbs::doctor::run(args),
     };
     let code = result.unwrap_or_else(|error| {
         eprintln!("threadtalk: {}", one_sentence(&error));

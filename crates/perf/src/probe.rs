@@ -304,7 +304,7 @@ impl Prober<'_> {
             let (why, remedy) = match self.processor.is_virtual {
                 true => (
                     "this virtual machine has no such counter",
-                    "give it one: QEMU/KVM with -cpu host,pmu=on; in a cloud a larger or bare-metal \
+                    "give it a PMU: QEMU/KVM with -cpu host,pmu=on; in a cloud a larger or bare-metal \
                      instance",
                 ),
                 false => (
@@ -312,10 +312,7 @@ impl Prober<'_> {
                     "use a newer kernel; 'dmesg | grep -i pmu' says what it found",
                 ),
             };
-            return Answer::Fails {
-                why: format!("{why} ({error})"),
-                remedy: Some(remedy.to_string()),
-            };
+            return Answer::Fails { why: why.to_string(), remedy: Some(remedy.to_string()) };
         }
         let error = PerfError::opening(&event.name, 0, error);
         Answer::Fails { why: error.to_string(), remedy: error.remedy() }

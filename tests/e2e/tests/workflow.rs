@@ -156,7 +156,7 @@ fn tune_measures_and_says_what_it_found() {
 #[test]
 fn help_names_the_verbs_and_only_these() {
     let help = Threadtalk::built().verb("--help").run().expect_code(0).stdout_text();
-    for verb in ["record", "report", "export", "place", "run", "tune", "topo", "diff"] {
+    for verb in ["record", "report", "export", "place", "run", "tune", "topo", "diff", "doctor"] {
         assert!(help.contains(&format!("\n  {verb} ")), "{verb} is missing:\n{help}");
     }
     for absent in ["\n  auto ", "\n  top ", "\n  simulate ", "\n  doctor "] {

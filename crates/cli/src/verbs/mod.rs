@@ -1,5 +1,6 @@
 //! The verbs, one file each: their arguments and what they wire together.
 pub mod diff;
+pub mod doctor;
 pub mod export;
 pub mod place;
 pub mod record;

@@ -1,0 +1,298 @@
+//! `threadtalk doctor`: what can be sampled on this machine, what cannot, why, and what would change that.
+
+use anyhow::Context;
+use perf::cost::{self, Chosen, Limit};
+use perf::probe::{Answer, Detector, Probed, Response, Source, probe};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+/// Show what can be sampled on this machine, what is missing and how to enable it
+///
+/// Tries each source on something that it must notice, in less than a second: transfers on a line of
+/// memory that two threads hand to and fro, counters and clocks on work, watchpoints on a write. Then
+/// measures what a sample costs here, from which the default rate of 'record --sample' follows.
+///
+/// The exit code is 1 when nothing can be sampled.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Share of the target's CPU time that samples may cost, in percent
+    #[arg(long, default_value_t = 3.0, value_name = "PERCENT", value_parser = percent)]
+    budget: f64,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Exit code when nothing can be sampled.
+const NOTHING: i32 = 1;
+/// Changes when the meaning of a field does.
+const JSON_VERSION: u32 = 1;
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 100.0 => Ok(value),
+        _ => Err("write a share in percent, above 0 and up to 100".into()),
+    }
+}
+
+/// Runs the verb; returns the process's exit code.
+pub fn run(args: Args) -> anyhow::Result<i32> {
+    let probed = probe();
+    let text = match args.json {
+        true => format!("{:#}\n", as_json(&probed, args.budget)),
+        false => as_text(&probed, args.budget),
+    };
+    let mut out = std::io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            return Err(error).context("cannot write what was found");
+        }
+        _ => {}
+    }
+    Ok(if probed.sampled().is_some() { 0 } else { NOTHING })
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn chosen(probed: &Probed, budget: f64) -> Option<Chosen> {
+    let cost = probed.cost.as_ref().ok()?;
+    Some(cost::choose_rate(cost.sample_ns, budget / 100.0, cpus()))
+}
+
+fn source_name(source: Source) -> &'static str {
+    match source {
+        Source::Transfers => "transfers",
+        Source::Precise => "precise",
+        Source::Memory => "memory",
+        Source::Instructions => "instructions",
+        Source::Cycles => "cycles",
+        Source::Clock => "clock",
+    }
+}
+
+/// What a source is good for.
+fn use_of(source: Source) -> &'static str {
+    match source {
+        Source::Transfers => "lines that came from another core's cache: what communication is",
+        Source::Precise => "addresses from the hardware",
+        Source::Memory => "operations on memory",
+        Source::Instructions => "instructions",
+        Source::Cycles => "cycles of the processor",
+        Source::Clock => "time on a processor",
+    }
+}
+
+fn detector_name(detector: Option<Detector>) -> &'static str {
+    match detector {
+        Some(Detector::Transfers) => "transfers",
+        Some(Detector::Watchpoints) => "watchpoints",
+        Some(Detector::Matching) => "matching",
+        None => "none",
+    }
+}
+
+fn limit_name(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Budget => "budget",
+        Limit::Reader => "reader",
+        Limit::Kernel => "kernel",
+        Limit::Most => "most",
+    }
+}
+
+fn as_text(probed: &Probed, budget: f64) -> String {
+    let mut text = machine(probed);
+    for response in &probed.responses {
+        source_line(&mut text, response);
+    }
+    let points = &probed.watchpoints;
+    let how = match &points.why {
+        Some(why) => why.clone(),
+        None => format!("{} debug registers are free for each thread", points.free),
+    };
+    entry(&mut text, "watchpoints", points.usable(), &how);
+    text.push_str(&remedies(&probed.responses));
+    text.push('\n');
+    match &probed.cost {
+        Ok(cost) => {
+            let _ = writeln!(
+                text,
+                "A sample costs {:.1} µs of the thread's time (± {:.1}, {} samples).",
+                cost.sample_ns / 1e3,
+                cost.spread_ns / 1e3,
+                cost.samples
+            );
+        }
+        Err(why) => {
+            let _ = writeln!(text, "What a sample costs is not known: {why}.");
+        }
+    }
+    if let (Some(chosen), Some((_, event))) = (chosen(probed, budget), probed.sampled()) {
+        let because = match chosen.limit {
+            Limit::Budget => format!("{budget} % of the program's CPU time"),
+            Limit::Reader => format!("2 % of a processor to read those of {} processors", cpus()),
+            Limit::Kernel => "all that kernel.perf_event_max_sample_rate allows".to_string(),
+            Limit::Most => "more would say nothing more".to_string(),
+        };
+        let (rate, name) = (chosen.per_second, &event.name);
+        let _ = writeln!(
+            text,
+            "Default rate: {rate:.0} samples of {name} a second and processor ({because})."
+        );
+    }
+    let _ = writeln!(text, "{}", choice(probed));
+    text
+}
+
+fn machine(probed: &Probed) -> String {
+    let processor = &probed.processor;
+    let name = if processor.name.is_empty() { "unknown" } else { &processor.name };
+    let family = probed.family.as_ref().map_or("no events known", |family| family.name.as_str());
+    let place = if processor.is_virtual { ", in a virtual machine" } else { "" };
+    let paranoid = match probed.paranoid {
+        None => "not there: no perf_event in this kernel, or /proc/sys is hidden".to_string(),
+        Some(level) => format!("{level} ({})", paranoid(level)),
+    };
+    let rate = probed.max_sample_rate.map_or("unknown".to_string(), |rate| rate.to_string());
+    format!(
+        "processor             {name} ({family}){place}, {} usable\n\
+         perf_event_paranoid   {paranoid}\n\
+         max samples a second  {rate}\n\n",
+        cpus()
+    )
+}
+
+/// What a level lets users do who are not root.
+fn paranoid(level: i32) -> &'static str {
+    match level {
+        ..=-1 => "users may sample everything",
+        0 => "users may sample all processors, without raw tracepoints",
+        1 => "users may sample their own programs and the kernel under them",
+        2 => "users may sample their own programs",
+        _ => "only root and CAP_PERFMON may sample",
+    }
+}
+
+fn source_line(text: &mut String, response: &Response) {
+    let name = source_name(response.source);
+    let how = match &response.answer {
+        Answer::Works(how) => format!("{} ({how})", use_of(response.source)),
+        Answer::Fails { why, .. } => why.clone(),
+    };
+    entry(text, name, response.works(), &how);
+    // What is called like its source needs no name.
+    if let Some(event) = response.event.as_ref().filter(|event| event.name != name) {
+        let _ = writeln!(text, "{:18} event {}", "", event.name);
+    }
+}
+
+fn entry(text: &mut String, name: &str, works: bool, how: &str) {
+    let mark = if works { "yes" } else { "no" };
+    let _ = writeln!(text, "{name:<13} {mark:<4} {how}");
+}
+
+/// What would change what does not work, each once.
+fn remedies(responses: &[Response]) -> String {
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+    for response in responses {
+        let Answer::Fails { remedy: Some(remedy), .. } = &response.answer else { continue };
+        let name = source_name(response.source);
+        match found.iter_mut().find(|(known, _)| known == remedy) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => found.push((remedy, vec![name])),
+        }
+    }
+    let mut text = String::new();
+    for (remedy, names) in found {
+        let _ = writeln!(text, "\nto enable {}:\n    {remedy}", names.join(", "));
+    }
+    text
+}
+
+/// Which detector would be chosen.
+fn choice(probed: &Probed) -> String {
+    let said = |detector| match detector {
+        Detector::Transfers => "samples of transfers, and their count as volume",
+        Detector::Watchpoints => "watchpoints in the program, armed by samples",
+        Detector::Matching => "matching of samples",
+    };
+    match (probed.detector(true), probed.detector(false)) {
+        (Some(started), Some(running)) if started == running => {
+            format!("'record --sample' would choose: {}.", said(started))
+        }
+        (Some(started), Some(running)) => format!(
+            "'record --sample' would choose: {}; for running programs (--pid): {}.",
+            said(started),
+            said(running)
+        ),
+        _ => "Nothing can be sampled here; record exactly, without --sample.".to_string(),
+    }
+}
+
+fn as_json(probed: &Probed, budget: f64) -> Value {
+    let chosen = chosen(probed, budget);
+    let points = &probed.watchpoints;
+    json!({
+        "version": JSON_VERSION,
+        "processor": {
+            "name": probed.processor.name,
+            "vendor": probed.processor.vendor,
+            "family": probed.processor.family,
+            "model": probed.processor.model,
+            "virtual": probed.processor.is_virtual,
+            "events": probed.family.as_ref().map(|family| &family.name),
+            "events_source": probed.family.as_ref().map(|family| &family.source),
+            "usable": cpus(),
+        },
+        "perf_event_paranoid": probed.paranoid,
+        "max_sample_rate": probed.max_sample_rate,
+        "sources": probed.responses.iter().map(response_json).collect::<Vec<_>>(),
+        "watchpoints": {
+            "works": points.usable(),
+            "free": points.free,
+            "traps": points.traps,
+            "signals": points.signals,
+            "why": points.why,
+        },
+        "cost": probed.cost.as_ref().ok().map(|cost| json!({
+            "sample_ns": cost.sample_ns,
+            "spread_ns": cost.spread_ns,
+            "samples": cost.samples,
+        })),
+        "sampled": probed.sampled().map(|(source, event)| json!({
+            "source": source_name(source),
+            "event": event.name,
+        })),
+        "rate": chosen.map(|chosen| json!({
+            "per_second": chosen.per_second,
+            "limit": limit_name(chosen.limit),
+            "budget_percent": budget,
+        })),
+        "detector": {
+            "started": detector_name(probed.detector(true)),
+            "running": detector_name(probed.detector(false)),
+        },
+        "probing_ms": probed.took.as_secs_f64() * 1e3,
+    })
+}
+
+fn response_json(response: &Response) -> Value {
+    let (how, why, remedy) = match &response.answer {
+        Answer::Works(how) => (Some(how), None, None),
+        Answer::Fails { why, remedy } => (None, Some(why), remedy.as_ref()),
+    };
+    json!({
+        "source": source_name(response.source),
+        "event": response.event.as_ref().map(|event| &event.name),
+        "config": response.event.as_ref().map(|event| format!("{:#x}", event.config)),
+        "works": response.works(),
+        "how": how,
+        "why": why,
+        "remedy": remedy,
+    })
+}
