@@ -2,6 +2,7 @@
 //!
 //! * [`record`]: with the exact engine; the result is a `profile::Profile`.
 //! * [`launch`]: with the launch shim, under a plan; the result is what is bound where.
+//! * [`watched`]: with the watching library; the result is communication that it has seen.
 //!
 //! Below them: [`target`] finds and checks the program, [`inject`] finds the library, [`child`]
 //! starts it and passes signals on, [`memory`] is the memory shared with it, [`session`] reads a
@@ -10,7 +11,7 @@
 //! (`timeline`: its time slices, `regions`: its memory). At the end `counts` sums what was counted,
 //! `places` says what lies at addresses of code and data
 //! (`thread_memory`: whose stack), `tables` joins these, `collect` makes a
-//! profile of it all, and [`processes`] those of the children. Neighbours: `wire` has the layouts, `agent` and `shim` are
+//! profile of it all, and [`processes`] those of the children. Neighbours: `wire` has the layouts, `agent`, `shim` and `watch` are
 //! the injected libraries, `cli` holds the verbs.
 
 pub mod child;
@@ -35,6 +36,7 @@ mod thread_memory;
 mod timeline;
 mod user_cache;
 mod watch;
+pub mod watched;
 
 pub use child::{Ended, Ending, Streams};
 pub use error::RecorderError;

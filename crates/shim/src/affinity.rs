@@ -6,10 +6,10 @@
 
 use crate::bind;
 use crate::plan::{self, Plan};
-use crate::real::next;
 use crate::sys::{self, Mask};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::*;
+use injected::next;
 use libc::{pid_t, pthread_t};
 use wire::launch::{MASK_WORDS, Slot, life};
 

@@ -7,12 +7,12 @@
 //! Rust. A forked child that calls them has its mask back already; only after `vfork`, or in the
 //! launched process itself, the new program starts with the mask of the calling thread.
 
-use crate::environment;
+use crate::plan::TRACES;
 use crate::plan::{self, Plan};
-use crate::real::next;
 use crate::sys;
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::Ordering::*;
+use injected::next;
 use wire::launch::{Slot, life};
 
 type Strings = *const *const c_char;
@@ -44,7 +44,7 @@ fn in_launched_process(plan: Plan) -> bool {
 unsafe fn environment_for_exec(variables: Strings) -> Strings {
     match plan::get() {
         // SAFETY: as the caller vouches.
-        Some(plan) if in_launched_process(plan) => unsafe { environment::with_traces(variables) },
+        Some(plan) if in_launched_process(plan) => unsafe { TRACES.put_back(variables) },
         _ => variables,
     }
 }
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn execve(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execv(path: *const c_char, arguments: Strings) -> c_int {
     // SAFETY: the same call with the environment named.
-    unsafe { execve(path, arguments, environment::current()) }
+    unsafe { execve(path, arguments, injected::environment::current()) }
 }
 
 /// # Safety
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn execvpe(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvp(file: *const c_char, arguments: Strings) -> c_int {
     // SAFETY: the same call with the environment named.
-    unsafe { execvpe(file, arguments, environment::current()) }
+    unsafe { execvpe(file, arguments, injected::environment::current()) }
 }
 
 /// # Safety

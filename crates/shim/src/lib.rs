@@ -3,9 +3,8 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `sys.rs` | raw system calls and masks |
+//! | `sys.rs` | masks |
 //! | `plan.rs` | the plan in shared memory: attaching to it, its slots |
-//! | `environment.rs` | takes our variables out of the environment, puts them back for `execve` |
 //! | `maps.rs` | address of a start routine → file and offset |
 //! | `matching.rs` | which slot a new thread gets |
 //! | `bind.rs` | binding, reading back |
@@ -25,14 +24,12 @@
 
 mod affinity;
 mod bind;
-mod environment;
 mod exec;
 mod maps;
 mod matching;
 mod names;
 mod plan;
 mod raw_syscall;
-mod real;
 mod start;
 mod sys;
 mod threads;

@@ -2,11 +2,11 @@
 //! may be recognised by the name that it gives itself.
 
 use crate::plan;
-use crate::real::next;
 use crate::sys;
 use crate::{bind, matching};
 use core::ffi::{CStr, c_char, c_int, c_ulong};
 use core::sync::atomic::Ordering::*;
+use injected::next;
 use libc::pthread_t;
 use wire::launch::{MASK_WORDS, Stranger, life};
 

@@ -1,13 +1,16 @@
 //! The plan in shared memory: attached once, then read and annotated by every hook.
 
-use crate::environment;
 use crate::sys;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use injected::Traces;
 use wire::launch::{
     Header, MAGIC, MAX_SLOTS, MAX_STRANGERS, NONE, PAGE, SLOTS_OFFSET, STRANGERS_OFFSET, Slot,
     Stranger, VERSION, bytes, life, state,
 };
+
+/// What tells us about the plan, and what has brought us in.
+pub static TRACES: Traces = Traces::new(b"THREADTALK_LAUNCH=", b"libthreadtalk_shim.so");
 
 const UNKNOWN: u32 = 0;
 const ATTACHING: u32 = 1;
@@ -64,8 +67,8 @@ pub fn attach() {
     if STATUS.compare_exchange(UNKNOWN, ATTACHING, AcqRel, Acquire).is_err() {
         return;
     }
-    let found = environment::plan_path().and_then(map);
-    environment::clean();
+    let found = TRACES.path().and_then(map);
+    TRACES.clean();
     match found {
         Some(base) => {
             BASE.store(base, Relaxed);

@@ -4,12 +4,12 @@
 //! cancellation unwind through them, so they are `C-unwind` and hold nothing to drop.
 
 use crate::plan::{self, Plan};
-use crate::real::next;
 use crate::start::{self, Start};
 use crate::sys::{self, Mask};
 use crate::{bind, matching};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::*;
+use injected::next;
 use libc::{pthread_attr_t, pthread_t};
 use wire::launch::{MASK_WORDS, NONE, life};
 

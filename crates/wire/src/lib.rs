@@ -8,8 +8,9 @@
 //! * [`code`]: the store of translated code, and the part that carries what comes into it.
 //! * [`trace`]: the part of it that carries single accesses, for the reference recorder.
 //! * [`launch`]: a plan handed to the launch shim, and the bindings it read back.
+//! * [`watch`]: communication that the watching library has seen.
 //!
-//! Neighbours: `agent` and `shim` write, `recorder` creates and reads.
+//! Neighbours: `agent`, `shim` and `watch` write, `recorder` creates and reads.
 #![no_std]
 
 pub mod code;
@@ -17,3 +18,4 @@ pub mod detail;
 pub mod launch;
 pub mod session;
 pub mod trace;
+pub mod watch;

@@ -30,6 +30,7 @@ impl Next {
 
 /// `next!(name: fn type)` is the next function of that name as `Option` of that type. `None` can
 /// only happen in a program without that library; the hook then reports ENOSYS.
+#[macro_export]
 macro_rules! next {
     ($name:literal : $type:ty) => {{
         static NEXT: $crate::real::Next = $crate::real::Next::new($name);
@@ -39,4 +40,4 @@ macro_rules! next {
         unsafe { core::mem::transmute::<*mut core::ffi::c_void, Option<$type>>(address) }
     }};
 }
-pub(crate) use next;
+pub use next;

@@ -1,0 +1,19 @@
+//! What the libraries that are preloaded into programs have in common.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `raw.rs` | system calls that the program cannot have replaced |
+//! | `real.rs` | the functions that hooks stand in front of |
+//! | `starts.rs` | what new threads are told before the program's routine runs |
+//! | `environment.rs` | takes our variables out of the environment, puts them back for `execve` |
+//!
+//! Rules: no heap, no locks that the program can see, no panics, no formatted output. Neighbours: `shim`
+//! and `watch` are such libraries. (`agent` uses nothing of the program's libc and so none of this.)
+#![no_std]
+
+pub mod environment;
+pub mod raw;
+pub mod real;
+pub mod starts;
+
+pub use environment::Traces;

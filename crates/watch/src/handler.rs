@@ -1,0 +1,232 @@
+//! SIGTRAP: signals of our events go to `detect`, all others do what they would do without us.
+
+use crate::bench::{Taken, on_stack};
+use crate::detect::{self, Trap};
+use crate::events::Source;
+use crate::session::{self, Session};
+use crate::thread;
+use access::Registers;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering::Relaxed;
+use injected::raw::{self, now_ns};
+use wire::watch::reason;
+
+/// `si_code` of a signal from an event.
+const TRAP_PERF: c_int = 6;
+/// The signal was blocked when its event came.
+const ASYNCHRONOUS: u32 = 1;
+
+/// The part of siginfo_t that signals from events fill (`_sigfault` of the kernel's siginfo.h).
+#[repr(C)]
+struct Info {
+    signal: c_int,
+    errno: c_int,
+    code: c_int,
+    pad: c_int,
+    address: u64,
+    data: u64,
+    kind: u32,
+    flags: u32,
+}
+
+/// The kernel's struct sigaction.
+#[repr(C)]
+struct KernelAction {
+    handler: usize,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
+}
+
+/// What `SIGTRAP` did before us, by the kernel; none if it cannot be asked.
+fn current() -> Option<KernelAction> {
+    let mut action = KernelAction { handler: 0, flags: 0, restorer: 0, mask: 0 };
+    // SAFETY: a valid pointer to the kernel's own layout.
+    let result = unsafe {
+        let into = &raw mut action as usize;
+        raw::raw(libc::SYS_rt_sigaction, libc::SIGTRAP as usize, 0, into, 8)
+    };
+    (result == 0).then_some(action)
+}
+
+/// Takes SIGTRAP; refused, with the reason, where the program was started with a disposition of its own.
+pub fn install() -> Result<(), u32> {
+    if current().is_none_or(|action| action.handler != libc::SIG_DFL) {
+        return Err(reason::OWN_HANDLER);
+    }
+    // SAFETY: sigaction is the library's next definition; an all-zero struct is valid, and its mask is
+    // filled: no other signal interrupts our handler.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = entry as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        libc::sigfillset(&mut action.sa_mask);
+        crate::hooks::signals::set(libc::SIGTRAP, &action);
+    }
+    // Who started us may have blocked it.
+    if raw_mask(libc::SIG_UNBLOCK) & TRAP_BIT != 0 {
+        thread::with(|thread| thread.blocks.set(true));
+    }
+    Ok(())
+}
+
+/// Gives SIGTRAP back.
+pub fn uninstall() {
+    // SAFETY: an all-zero struct is the default disposition.
+    unsafe { crate::hooks::signals::set(libc::SIGTRAP, &core::mem::zeroed()) };
+    if thread::with(|thread| thread.blocks.get()) {
+        raw_mask(libc::SIG_BLOCK);
+    }
+}
+
+/// SIGTRAP's bit in the kernel's signal sets.
+pub const TRAP_BIT: u64 = 1 << (libc::SIGTRAP - 1);
+
+/// Blocks or unblocks SIGTRAP in the calling thread; returns the mask before.
+pub fn raw_mask(how: c_int) -> u64 {
+    let (set, mut before) = (TRAP_BIT, 0u64);
+    // SAFETY: valid pointers to sets of the kernel's size.
+    unsafe {
+        let (set, into) = (&raw const set as usize, &raw mut before as usize);
+        raw::raw(libc::SYS_rt_sigprocmask, how as usize, set, into, 8);
+    }
+    before
+}
+
+/// What is to be done at a bench.
+struct Work {
+    session: Session,
+    bench: Taken,
+    source: Source,
+    address: u64,
+    registers: Registers,
+    ip: u64,
+    now_ns: u64,
+}
+
+unsafe extern "C" fn entry(_: c_int, info: *mut Info, context: *mut libc::ucontext_t) {
+    // SAFETY: the C library's errno of this thread.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above; the kernel's information about the signal.
+    let (saved, info) = unsafe { (*errno, &*info) };
+    match Source::of(info.data).filter(|_| info.code == TRAP_PERF) {
+        // SAFETY: the context that came with the signal.
+        Some(source) => ours(source, info, unsafe { &*context }),
+        // SAFETY: as above.
+        None => foreign(info, unsafe { &mut *context }),
+    }
+    // SAFETY: as above.
+    unsafe { *errno = saved };
+}
+
+fn ours(source: Source, info: &Info, context: &libc::ucontext_t) {
+    let Some(session) = session::get() else { return };
+    if session::is_confined() {
+        return session::step_back(reason::SECCOMP);
+    }
+    if session.header.stop.load(Relaxed) != 0 {
+        return session::step_back(reason::STOPPED);
+    }
+    let begun = now_ns() as u64;
+    if source == Source::Sample {
+        session.segment.samples.fetch_add(1, Relaxed);
+    }
+    let late = info.flags & ASYNCHRONOUS != 0;
+    let bench = if late { None } else { Taken::take() };
+    match (bench, source) {
+        (Some(bench), _) => {
+            let (registers, ip) = registers_of(context);
+            let address = info.address;
+            let top = bench.stack_top();
+            let mut work = Work { session, bench, source, address, registers, ip, now_ns: begun };
+            // SAFETY: the stack of a bench that we have taken, and what `work_at_bench` wants.
+            unsafe { on_stack(top, work_at_bench, (&raw mut work).cast()) };
+        }
+        (None, Source::Sample) if late => {
+            session.segment.late.fetch_add(1, Relaxed);
+        }
+        (None, Source::Sample) => {
+            session.segment.skipped.fetch_add(1, Relaxed);
+        }
+        // Late: our own handler's access, or one in a handler of the program.
+        (None, Source::Watched(_)) if late => detect::give_up(session),
+        (None, Source::Watched(k)) => {
+            let trap = Trap { piece: k, address: info.address, now_ns: begun };
+            detect::trapped(session, trap, None);
+        }
+    }
+    session.segment.handler_ns.fetch_add((now_ns() as u64).saturating_sub(begun), Relaxed);
+}
+
+unsafe extern "C" fn work_at_bench(argument: *mut c_void) {
+    // SAFETY: what `ours` passes; nobody else knows of it.
+    let work = unsafe { &mut *argument.cast::<Work>() };
+    let found = work.bench.decoder().reconstruct(work.ip, &work.registers, &mut crate::code::Here);
+    match work.source {
+        Source::Sample => {
+            let Ok(found) = found else { return };
+            work.session.segment.decoded.fetch_add(1, Relaxed);
+            detect::sampled(work.session, &found.access, work.now_ns, work.registers.general[4]);
+        }
+        Source::Watched(k) => {
+            let trap = Trap { piece: k, address: work.address, now_ns: work.now_ns };
+            let read_back = found.ok().filter(|found| found.step == access::Step::Before);
+            let access = read_back.map(|found| found.access).or_else(|| {
+                let describer = work.bench.describer();
+                detect::read_back(describer, work.ip, &work.registers, &trap)
+            });
+            detect::trapped(work.session, trap, access.as_ref());
+        }
+    }
+}
+
+/// The registers in the order of machine code, and the instruction pointer.
+fn registers_of(context: &libc::ucontext_t) -> (Registers, u64) {
+    let saved = &context.uc_mcontext.gregs;
+    let get = |which: c_int| saved[which as usize] as u64;
+    let general = [
+        libc::REG_RAX,
+        libc::REG_RCX,
+        libc::REG_RDX,
+        libc::REG_RBX,
+        libc::REG_RSP,
+        libc::REG_RBP,
+        libc::REG_RSI,
+        libc::REG_RDI,
+        libc::REG_R8,
+        libc::REG_R9,
+        libc::REG_R10,
+        libc::REG_R11,
+        libc::REG_R12,
+        libc::REG_R13,
+        libc::REG_R14,
+        libc::REG_R15,
+    ]
+    .map(get);
+    let fs_base: u64;
+    // SAFETY: the C library keeps the address that %fs has in the first word there.
+    unsafe { core::arch::asm!("mov {}, fs:[0]", out(reg) fs_base, options(nostack, readonly)) };
+    let registers =
+        Registers { general, flags: get(libc::REG_EFL), fs_base: Some(fs_base), gs_base: None };
+    (registers, get(libc::REG_RIP))
+}
+
+/// A SIGTRAP that is not ours does what it would do without us: the program has no handler, or we would
+/// not be here.
+fn foreign(info: &Info, context: &mut libc::ucontext_t) {
+    let blocks = thread::with(|thread| thread.blocks.get());
+    session::step_back(reason::OWN_HANDLER);
+    if !session::is_own() {
+        uninstall();
+    }
+    // What somebody has sent waits while the program blocks it; a breakpoint in the program does not.
+    if blocks && info.code <= 0 {
+        // SAFETY: the mask that is in force when this handler returns.
+        unsafe { libc::sigaddset(&mut context.uc_sigmask, libc::SIGTRAP) };
+    }
+    // SAFETY: plain numbers. The signal is blocked while its handler runs, so it comes when this returns.
+    unsafe {
+        let (pid, tid) = (raw::pid() as usize, raw::tid() as usize);
+        raw::raw(libc::SYS_tgkill, pid, tid, libc::SIGTRAP as usize, 0);
+    }
+}

@@ -1,0 +1,195 @@
+//! Signal dispositions and masks. SIGTRAP is ours until the program wants it; it is never blocked for
+//! long, because what is blocked could come to the program by `sigwait`, or survive an `execve` and end
+//! the next program.
+//!
+//! Handlers that run on an alternate stack block SIGTRAP meanwhile: a stack made for one signal may have
+//! no room for another one.
+
+use crate::handler::TRAP_BIT;
+use crate::{session, thread};
+use core::ffi::c_int;
+use injected::next;
+use libc::{sighandler_t, sigset_t};
+use wire::watch::reason;
+
+type SigAction = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
+type Signal = unsafe extern "C" fn(c_int, sighandler_t) -> sighandler_t;
+type Mask = unsafe extern "C" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int;
+
+/// Sets a disposition past the hook.
+///
+/// # Safety
+/// The action is valid.
+pub unsafe fn set(signal: c_int, action: &libc::sigaction) {
+    if let Some(next) = next!(c"sigaction": SigAction) {
+        // SAFETY: as the caller vouches.
+        unsafe { next(signal, action, core::ptr::null_mut()) };
+    }
+}
+
+/// Before the program gives SIGTRAP a disposition of its own.
+fn before_own_disposition(signal: c_int) {
+    if signal == libc::SIGTRAP {
+        session::step_back(reason::OWN_HANDLER);
+    }
+}
+
+/// # Safety
+/// As for `sigaction`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaction(
+    signal: c_int,
+    action: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> c_int {
+    let Some(next) = next!(c"sigaction": SigAction) else { return -1 };
+    if session::get().is_none() {
+        // SAFETY: the program's own call.
+        return unsafe { next(signal, action, old) };
+    }
+    if signal == libc::SIGTRAP && action.is_null() {
+        // What the program would see without us.
+        if !old.is_null() {
+            // SAFETY: the program's own buffer; an all-zero struct is the default disposition.
+            unsafe { *old = core::mem::zeroed() };
+        }
+        return 0;
+    }
+    before_own_disposition(signal);
+    // SAFETY: null, or the program's own action.
+    let mut changed = unsafe { action.as_ref() }.copied();
+    let on_stack =
+        changed.as_mut().filter(|a| signal != libc::SIGTRAP && a.sa_flags & libc::SA_ONSTACK != 0);
+    match on_stack {
+        // SAFETY: the program's own call with one more signal blocked.
+        Some(action) => unsafe {
+            libc::sigaddset(&mut action.sa_mask, libc::SIGTRAP);
+            next(signal, action, old)
+        },
+        // SAFETY: the program's own call.
+        None => unsafe { next(signal, action, old) },
+    }
+}
+
+/// Hooks of the calls that are like `signal`.
+macro_rules! like_signal {
+    ($($hook:ident = $name:literal),*) => {$(
+        /// # Safety
+        /// As for `signal`.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $hook(signal: c_int, handler: sighandler_t) -> sighandler_t {
+            let Some(next) = next!($name: Signal) else { return libc::SIG_ERR };
+            before_own_disposition(signal);
+            // SAFETY: the program's own call.
+            unsafe { next(signal, handler) }
+        }
+    )*};
+}
+
+like_signal!(
+    signal = c"signal",
+    bsd_signal = c"bsd_signal",
+    sysv_signal = c"sysv_signal",
+    __sysv_signal = c"__sysv_signal",
+    ssignal = c"ssignal",
+    sigset = c"sigset"
+);
+
+/// Sets the mask without SIGTRAP, and tells the program that it is there.
+///
+/// # Safety
+/// As for `pthread_sigmask`.
+unsafe fn change_mask(next: Mask, how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int {
+    if session::get().is_none() {
+        // SAFETY: the program's own call.
+        return unsafe { next(how, new, old) };
+    }
+    // SAFETY: null, or the program's own set.
+    let mut changed = unsafe { new.as_ref() }.copied();
+    let mut named = false;
+    if let Some(set) = changed.as_mut().filter(|_| how != libc::SIG_UNBLOCK) {
+        // SAFETY: a valid set.
+        unsafe {
+            named = libc::sigismember(set, libc::SIGTRAP) == 1;
+            libc::sigdelset(set, libc::SIGTRAP);
+        }
+    }
+    let passed = changed.as_ref().map_or(core::ptr::null(), |set| set as *const _);
+    // SAFETY: the program's own call with one signal less.
+    let result = unsafe { next(how, passed, old) };
+    if result != 0 {
+        return result;
+    }
+    thread::with(|thread| {
+        let before = thread.blocks.get();
+        // SAFETY: null, or the program's own buffer, filled just now.
+        if let Some(old) = unsafe { old.as_mut() }.filter(|_| before) {
+            // SAFETY: a valid set.
+            unsafe { libc::sigaddset(old, libc::SIGTRAP) };
+        }
+        // SAFETY: null, or the program's own set.
+        let unblocks = how == libc::SIG_UNBLOCK
+            && unsafe { new.as_ref() }
+                // SAFETY: a valid set.
+                .is_some_and(|set| unsafe { libc::sigismember(set, libc::SIGTRAP) } == 1);
+        match how {
+            _ if new.is_null() => {}
+            libc::SIG_SETMASK => thread.blocks.set(named),
+            libc::SIG_BLOCK => thread.blocks.set(before || named),
+            _ => thread.blocks.set(before && !unblocks),
+        }
+    });
+    result
+}
+
+/// # Safety
+/// As for `pthread_sigmask`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_sigmask(
+    how: c_int,
+    new: *const sigset_t,
+    old: *mut sigset_t,
+) -> c_int {
+    let Some(next) = next!(c"pthread_sigmask": Mask) else { return libc::ENOSYS };
+    // SAFETY: the program's own call.
+    unsafe { change_mask(next, how, new, old) }
+}
+
+/// # Safety
+/// As for `sigprocmask`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigprocmask(
+    how: c_int,
+    new: *const sigset_t,
+    old: *mut sigset_t,
+) -> c_int {
+    let Some(next) = next!(c"sigprocmask": Mask) else { return -1 };
+    // SAFETY: the program's own call.
+    unsafe { change_mask(next, how, new, old) }
+}
+
+/// Before another program is executed: it must not inherit a signal of ours that waits, and its mask is
+/// what the program wants. Undone by [`after_failed_exec`].
+pub fn before_exec() {
+    if session::get().is_none() {
+        return;
+    }
+    crate::handler::raw_mask(libc::SIG_BLOCK);
+    let (set, now) = (TRAP_BIT, libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    // SAFETY: valid pointers; it takes what waits and does not wait itself.
+    while unsafe {
+        let (set, now) = (&raw const set as usize, &raw const now as usize);
+        injected::raw::raw(libc::SYS_rt_sigtimedwait, set, 0, now, 8)
+    } > 0
+    {}
+    if !thread::with(|thread| thread.blocks.get()) {
+        crate::handler::raw_mask(libc::SIG_UNBLOCK);
+    }
+}
+
+/// The program is still this one.
+pub fn after_failed_exec() {
+    if session::get().is_some() {
+        crate::handler::raw_mask(libc::SIG_UNBLOCK);
+    }
+}
