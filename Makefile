@@ -102,6 +102,7 @@ install: build ## install under PREFIX (default /usr/local), DESTDIR honoured
 	install -D -m 755 $(OUT)/threadtalk $(DESTDIR)$(PREFIX)/bin/threadtalk
 	install -D -m 755 $(OUT)/libthreadtalk_agent.so $(DESTDIR)$(PREFIX)/lib/threadtalk/libthreadtalk_agent.so
 	install -D -m 755 $(OUT)/libthreadtalk_shim.so $(DESTDIR)$(PREFIX)/lib/threadtalk/libthreadtalk_shim.so
+	install -D -m 755 $(OUT)/libthreadtalk_watch.so $(DESTDIR)$(PREFIX)/lib/threadtalk/libthreadtalk_watch.so
 
 clean: ## remove everything that was built
 	rm -rf target demo web/dist web/node_modules

@@ -60,20 +60,21 @@ impl Descriptor {
 
     /// Closes it.
     pub fn close(self) {
-        close_place(&TABLE[self.0 as usize]);
+        close_place(&TABLE[self.0 as usize], true);
     }
 }
 
-/// Closes all of this process.
-pub fn close_all() {
-    TABLE[..USED.load(Acquire) as usize].iter().for_each(close_place);
+/// Closes all of this process. `checked`: asks the kernel first whether each is still ours, which a
+/// program may have forbidden itself.
+pub fn close_all(checked: bool) {
+    TABLE[..USED.load(Acquire) as usize].iter().for_each(|kept| close_place(kept, checked));
 }
 
 /// The program may have closed it, and have something else under that number: only what is still our
 /// event is closed.
-fn close_place(kept: &Kept) {
+fn close_place(kept: &Kept, checked: bool) {
     let fd = kept.fd.swap(0, AcqRel) - 1;
-    if fd >= 0 && event_id(fd) == Some(kept.id.load(Acquire)) {
+    if fd >= 0 && (!checked || event_id(fd) == Some(kept.id.load(Acquire))) {
         close(fd);
     }
 }

@@ -44,6 +44,10 @@ pub fn sampled(session: Session, access: &Access, now_ns: u64, stack_pointer: u6
         return;
     }
     thread::with(|thread| {
+        // A last sample while the thread ends must not open anything.
+        if thread.tid.get() == 0 {
+            return;
+        }
         push_time(&thread.samples, now_ns);
         if access.kind.writes() {
             push_time(&thread.stores, now_ns);

@@ -7,7 +7,7 @@ use crate::session::{self, Session};
 use crate::thread;
 use access::Registers;
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 use injected::raw::{self, now_ns};
 use wire::watch::reason;
 
@@ -49,11 +49,31 @@ fn current() -> Option<KernelAction> {
     (result == 0).then_some(action)
 }
 
+/// Whether SIGTRAP is ours, or was.
+static INSTALLED: AtomicU32 = AtomicU32::new(0);
+
+/// Whether SIGTRAP comes to us first. It does so to the end, even when nothing is watched any more:
+/// threads may still be on their way from the kernel with a signal of ours.
+pub fn is_installed() -> bool {
+    INSTALLED.load(Acquire) == 1
+}
+
 /// Takes SIGTRAP; refused, with the reason, where the program was started with a disposition of its own.
 pub fn install() -> Result<(), u32> {
     if current().is_none_or(|action| action.handler != libc::SIG_DFL) {
         return Err(reason::OWN_HANDLER);
     }
+    install_default();
+    INSTALLED.store(1, Release);
+    // Who started us may have blocked it.
+    if raw_mask(libc::SIG_UNBLOCK) & TRAP_BIT != 0 {
+        thread::with(|thread| thread.blocks.set(true));
+    }
+    Ok(())
+}
+
+/// Our handler, while the program has none.
+pub fn install_default() {
     // SAFETY: sigaction is the library's next definition; an all-zero struct is valid, and its mask is
     // filled: no other signal interrupts our handler.
     unsafe {
@@ -63,19 +83,32 @@ pub fn install() -> Result<(), u32> {
         libc::sigfillset(&mut action.sa_mask);
         crate::hooks::signals::set(libc::SIGTRAP, &action);
     }
-    // Who started us may have blocked it.
-    if raw_mask(libc::SIG_UNBLOCK) & TRAP_BIT != 0 {
-        thread::with(|thread| thread.blocks.set(true));
-    }
-    Ok(())
 }
 
-/// Gives SIGTRAP back.
-pub fn uninstall() {
-    // SAFETY: an all-zero struct is the default disposition.
-    unsafe { crate::hooks::signals::set(libc::SIGTRAP, &core::mem::zeroed()) };
-    if thread::with(|thread| thread.blocks.get()) {
-        raw_mask(libc::SIG_BLOCK);
+/// The program's handler; 0: none.
+static PROGRAMS: AtomicUsize = AtomicUsize::new(0);
+
+/// Our handler in front of the program's: everything but the function is as the program wants it.
+pub fn install_before(action: &libc::sigaction) {
+    PROGRAMS.store(action.sa_sigaction, Release);
+    let mut ours = *action;
+    ours.sa_sigaction = forward as *const () as usize;
+    ours.sa_flags |= libc::SA_SIGINFO;
+    // SAFETY: the program's own action with another function.
+    unsafe { crate::hooks::signals::set(libc::SIGTRAP, &ours) };
+}
+
+unsafe extern "C" fn forward(signal: c_int, info: *mut Info, context: *mut c_void) {
+    type Handler = unsafe extern "C" fn(c_int, *mut Info, *mut c_void);
+    // SAFETY: the kernel's information about the signal.
+    let is_ours = unsafe { (*info).code == TRAP_PERF && Source::of((*info).data).is_some() };
+    let handler = PROGRAMS.load(Acquire);
+    if !is_ours && handler > libc::SIG_IGN {
+        // SAFETY: the program's own handler; one that wants less than three arguments ignores the rest.
+        unsafe {
+            let handler = core::mem::transmute::<usize, Handler>(handler);
+            handler(signal, info, context);
+        }
     }
 }
 
@@ -216,9 +249,8 @@ fn registers_of(context: &libc::ucontext_t) -> (Registers, u64) {
 fn foreign(info: &Info, context: &mut libc::ucontext_t) {
     let blocks = thread::with(|thread| thread.blocks.get());
     session::step_back(reason::OWN_HANDLER);
-    if !session::is_own() {
-        uninstall();
-    }
+    // SAFETY: an all-zero struct is the default disposition.
+    unsafe { crate::hooks::signals::set(libc::SIGTRAP, &core::mem::zeroed()) };
     // What somebody has sent waits while the program blocks it; a breakpoint in the program does not.
     if blocks && info.code <= 0 {
         // SAFETY: the mask that is in force when this handler returns.

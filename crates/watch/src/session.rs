@@ -161,40 +161,29 @@ fn note(session: Session, why: u32) {
     session.segment.state.store(state::STEPPED_BACK, Release);
 }
 
-/// Ends watching for this process: nothing of ours is armed afterwards, and SIGTRAP is the program's.
+/// Ends watching for this process: nothing of ours is armed afterwards.
 pub fn step_back(why: u32) {
     let Some(session) = mapped().filter(|_| is_own()) else { return };
     if WATCHING.swap(0, AcqRel) == 0 {
         return;
     }
     note(session, why);
-    descriptors::close_all();
-    // Other threads may be on their way from the kernel with a signal of ours.
-    let moment = libc::timespec { tv_sec: 0, tv_nsec: 2_000_000 };
-    // SAFETY: a valid timespec.
-    unsafe { raw::raw(libc::SYS_nanosleep, &raw const moment as usize, 0, 0, 0) };
-    handler::uninstall();
+    descriptors::close_all(why != reason::SECCOMP);
 }
 
 /// A forked child is watched by itself, or not at all.
 unsafe extern "C" fn in_forked_child() {
     let watched = WATCHING.swap(0, AcqRel) == 1;
     let parent = PID.load(Relaxed);
-    descriptors::close_all();
+    descriptors::close_all(!is_confined());
     thread::forget();
     if !watched || !follows() {
-        if watched {
-            handler::uninstall();
-        }
         return;
     }
-    match take_segment(parent) {
-        Some(session) => {
-            session.segment.state.store(state::WATCHING, Release);
-            WATCHING.store(1, Release);
-            thread::begin();
-        }
-        None => handler::uninstall(),
+    if let Some(session) = take_segment(parent) {
+        session.segment.state.store(state::WATCHING, Release);
+        WATCHING.store(1, Release);
+        thread::begin();
     }
 }
 

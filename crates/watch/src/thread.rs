@@ -105,8 +105,12 @@ pub fn begin() {
 /// Ends watching the calling thread.
 pub fn end() {
     with(|thread| {
-        if thread.tid.replace(0) == 0 || !session::is_own() {
+        // A process that has stepped back has closed all of its events.
+        if thread.tid.replace(0) == 0 || session::get().is_none() || !session::is_own() {
             return;
+        }
+        if session::is_confined() {
+            return session::step_back(reason::SECCOMP);
         }
         let watching = thread.watching.iter().map(Cell::take);
         for descriptor in core::iter::once(thread.sample.take()).chain(watching).flatten() {
@@ -150,7 +154,7 @@ fn watch_end() {
         };
     }
     // SAFETY: a valid key; the value is a number, not an address.
-    unsafe { libc::pthread_setspecific(key - 1, 1 as *const c_void) };
+    unsafe { libc::pthread_setspecific(key - 1, core::ptr::dangling()) };
 }
 
 unsafe extern "C" fn at_thread_end(_: *mut c_void) {

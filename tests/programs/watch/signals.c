@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 static volatile uint64_t shared[8] __attribute__((aligned(64)));
+static _Thread_local volatile uint64_t mine[16] __attribute__((aligned(64)));
 static volatile int stop;
 static volatile long counted, wrong;
 
@@ -27,7 +28,8 @@ static void compute(long steps) {
     uint64_t own = 1;
     for (long i = 0; i < steps && !stop; i++) {
         own = own * 6364136223846793005u + 1;
-        shared[own >> 61] = own;
+        if (own >> 60 & 1) shared[own >> 61] = own;
+        else mine[own >> 61] = own;
     }
 }
 

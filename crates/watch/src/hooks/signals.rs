@@ -1,12 +1,13 @@
-//! Signal dispositions and masks. SIGTRAP is ours until the program wants it; it is never blocked for
-//! long, because what is blocked could come to the program by `sigwait`, or survive an `execve` and end
+//! Signal dispositions and masks. SIGTRAP comes to us first; when the program handles it, nothing is
+//! watched any more and it gets all that is not ours. It is never blocked for long, because what is blocked could come to the program by `sigwait`, or survive an `execve` and end
 //! the next program.
 //!
 //! Handlers that run on an alternate stack block SIGTRAP meanwhile: a stack made for one signal may have
 //! no room for another one.
 
-use crate::handler::TRAP_BIT;
+use crate::handler::{self, TRAP_BIT};
 use crate::{session, thread};
+use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use injected::next;
 use libc::{sighandler_t, sigset_t};
@@ -27,11 +28,36 @@ pub unsafe fn set(signal: c_int, action: &libc::sigaction) {
     }
 }
 
-/// Before the program gives SIGTRAP a disposition of its own.
-fn before_own_disposition(signal: c_int) {
-    if signal == libc::SIGTRAP {
-        session::step_back(reason::OWN_HANDLER);
+/// What the program has made of SIGTRAP. It is written by the program's own calls, which would not know
+/// of each other's order without us either.
+struct Programs(UnsafeCell<libc::sigaction>);
+
+// SAFETY: see the type; every value ever there is a valid one.
+unsafe impl Sync for Programs {}
+
+// SAFETY: an all-zero struct is the default disposition.
+static PROGRAMS: Programs = Programs(UnsafeCell::new(unsafe { core::mem::zeroed() }));
+
+/// `sigaction` for SIGTRAP: the program gets what it wants, and we step back if that is not the default.
+fn change_trap(action: Option<&libc::sigaction>) -> libc::sigaction {
+    // SAFETY: see `Programs`.
+    let old = unsafe { PROGRAMS.0.get().read() };
+    let Some(action) = action else { return old };
+    // SAFETY: see `Programs`.
+    unsafe { PROGRAMS.0.get().write(*action) };
+    match action.sa_sigaction {
+        libc::SIG_DFL => handler::install_default(),
+        libc::SIG_IGN => {
+            session::step_back(reason::OWN_HANDLER);
+            // SAFETY: the program's own action.
+            unsafe { set(libc::SIGTRAP, action) };
+        }
+        _ => {
+            session::step_back(reason::OWN_HANDLER);
+            handler::install_before(action);
+        }
     }
+    old
 }
 
 /// # Safety
@@ -43,23 +69,20 @@ pub unsafe extern "C" fn sigaction(
     old: *mut libc::sigaction,
 ) -> c_int {
     let Some(next) = next!(c"sigaction": SigAction) else { return -1 };
-    if session::get().is_none() {
-        // SAFETY: the program's own call.
-        return unsafe { next(signal, action, old) };
-    }
-    if signal == libc::SIGTRAP && action.is_null() {
-        // What the program would see without us.
-        if !old.is_null() {
-            // SAFETY: the program's own buffer; an all-zero struct is the default disposition.
-            unsafe { *old = core::mem::zeroed() };
+    if signal == libc::SIGTRAP && handler::is_installed() {
+        // SAFETY: null, or the program's own action and buffer.
+        unsafe {
+            let before = change_trap(action.as_ref());
+            if let Some(old) = old.as_mut() {
+                *old = before;
+            }
         }
         return 0;
     }
-    before_own_disposition(signal);
     // SAFETY: null, or the program's own action.
     let mut changed = unsafe { action.as_ref() }.copied();
-    let on_stack =
-        changed.as_mut().filter(|a| signal != libc::SIGTRAP && a.sa_flags & libc::SA_ONSTACK != 0);
+    let watched = session::get().is_some();
+    let on_stack = changed.as_mut().filter(|a| watched && a.sa_flags & libc::SA_ONSTACK != 0);
     match on_stack {
         // SAFETY: the program's own call with one more signal blocked.
         Some(action) => unsafe {
@@ -71,15 +94,21 @@ pub unsafe extern "C" fn sigaction(
     }
 }
 
-/// Hooks of the calls that are like `signal`.
+/// Hooks of the calls that are like `signal`, with the flags that each gives a handler.
 macro_rules! like_signal {
-    ($($hook:ident = $name:literal),*) => {$(
+    ($($hook:ident = $name:literal, $flags:expr;)*) => {$(
         /// # Safety
         /// As for `signal`.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $hook(signal: c_int, handler: sighandler_t) -> sighandler_t {
             let Some(next) = next!($name: Signal) else { return libc::SIG_ERR };
-            before_own_disposition(signal);
+            if signal == libc::SIGTRAP && handler::is_installed() && handler != libc::SIG_ERR {
+                // SAFETY: an all-zero struct is valid.
+                let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+                action.sa_sigaction = handler;
+                action.sa_flags = $flags;
+                return change_trap(Some(&action)).sa_sigaction;
+            }
             // SAFETY: the program's own call.
             unsafe { next(signal, handler) }
         }
@@ -87,12 +116,12 @@ macro_rules! like_signal {
 }
 
 like_signal!(
-    signal = c"signal",
-    bsd_signal = c"bsd_signal",
-    sysv_signal = c"sysv_signal",
-    __sysv_signal = c"__sysv_signal",
-    ssignal = c"ssignal",
-    sigset = c"sigset"
+    signal = c"signal", libc::SA_RESTART;
+    bsd_signal = c"bsd_signal", libc::SA_RESTART;
+    ssignal = c"ssignal", libc::SA_RESTART;
+    sysv_signal = c"sysv_signal", libc::SA_RESETHAND | libc::SA_NODEFER;
+    __sysv_signal = c"__sysv_signal", libc::SA_RESETHAND | libc::SA_NODEFER;
+    sigset = c"sigset", 0;
 );
 
 /// Sets the mask without SIGTRAP, and tells the program that it is there.
@@ -100,7 +129,7 @@ like_signal!(
 /// # Safety
 /// As for `pthread_sigmask`.
 unsafe fn change_mask(next: Mask, how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int {
-    if session::get().is_none() {
+    if !handler::is_installed() {
         // SAFETY: the program's own call.
         return unsafe { next(how, new, old) };
     }
@@ -171,10 +200,10 @@ pub unsafe extern "C" fn sigprocmask(
 /// Before another program is executed: it must not inherit a signal of ours that waits, and its mask is
 /// what the program wants. Undone by [`after_failed_exec`].
 pub fn before_exec() {
-    if session::get().is_none() {
+    if !handler::is_installed() {
         return;
     }
-    crate::handler::raw_mask(libc::SIG_BLOCK);
+    handler::raw_mask(libc::SIG_BLOCK);
     let (set, now) = (TRAP_BIT, libc::timespec { tv_sec: 0, tv_nsec: 0 });
     // SAFETY: valid pointers; it takes what waits and does not wait itself.
     while unsafe {
@@ -183,13 +212,13 @@ pub fn before_exec() {
     } > 0
     {}
     if !thread::with(|thread| thread.blocks.get()) {
-        crate::handler::raw_mask(libc::SIG_UNBLOCK);
+        handler::raw_mask(libc::SIG_UNBLOCK);
     }
 }
 
 /// The program is still this one.
 pub fn after_failed_exec() {
-    if session::get().is_some() {
-        crate::handler::raw_mask(libc::SIG_UNBLOCK);
+    if handler::is_installed() {
+        handler::raw_mask(libc::SIG_UNBLOCK);
     }
 }
