@@ -279,6 +279,8 @@ fn reach(i: &Iced, m: &UsedMemory) -> Reach {
     let bytes = match m.memory_size() {
         // The rest of the 512 bytes is neither read nor written.
         MemorySize::Fxsave_512Byte | MemorySize::Fxsave64_512Byte => 416,
+        // Of what is repeated, only the instruction knows the size of an element.
+        MemorySize::Unknown if i.is_string_instruction() => i.memory_size().size() as u32,
         size => size.size() as u32,
     };
     if bytes == 0 || m.vsib_size() != 0 || is_chosen_by_vector(i) {

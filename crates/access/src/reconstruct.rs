@@ -7,7 +7,8 @@
 //! 1. the instruction before, if it is known ([`surroundings`](crate::surroundings)) and has not
 //!    changed the registers that make its address (`mov rax,[rax]` has);
 //! 2. the instruction at the address;
-//! 3. up to [`FORWARD`] instructions after it, until the program may go elsewhere, as far as nothing
+//! 3. the ones further before, a few, as far as nothing since has changed their registers;
+//! 4. up to [`FORWARD`] instructions after it, until the program may go elsewhere, as far as nothing
 //!    between has changed their registers: the thread is about to execute them.
 //!
 //! What is found is exact or it is refused. Pushes, pops, calls and returns come last, at 1 and 2 only:
@@ -17,9 +18,9 @@
 //! without a notice (a compiler's at run time) is read again for each sample and compared.
 
 use crate::Access;
-use crate::instruction::{Describer, Flow, Instruction, Operand, Reach, Segment, Unknown};
+use crate::instruction::{Describer, Instruction, Operand, Reach, Segment, Unknown};
 use crate::registers::{RegisterSet, Registers};
-use crate::surroundings::{AFTER, BEFORE, Surroundings};
+use crate::surroundings::{AFTER, BACKWARD, BEFORE, Surroundings};
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -43,7 +44,8 @@ pub trait Code {
 /// Which instruction the access is of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Step {
-    Before,
+    /// So many instructions before the sampled one, at least 1.
+    Before(u8),
     At,
     /// So many instructions after the sampled one, at least 1.
     After(u8),
@@ -162,21 +164,34 @@ impl Reconstructor {
         };
         let mut plan = Planning::default();
         // A thread that is in the kernel has the registers of a call that has not returned.
-        let mut changed = if code.before.ends_with(&SYSTEM_CALL) {
-            RegisterSet::SYSTEM_CALL
-        } else {
-            if let Some(previous) = code.previous(&mut self.describer) {
-                plan.offer(&previous, Step::Before, previous.writes);
-            }
-            RegisterSet::default()
+        let in_call = code.before.ends_with(&SYSTEM_CALL);
+        let back = match in_call {
+            true => [None; BACKWARD],
+            false => code.backward(&mut self.describer),
         };
-        let mut decoded = false;
-        for (step, i) in (0..=FORWARD).zip(code.forward(&mut self.describer)) {
-            decoded = true;
-            let step = if step == 0 { Step::At } else { Step::After(step) };
-            plan.offer(&i, step, changed);
+        let mut since = RegisterSet::default();
+        let mut back = back.iter().flatten().zip(1..).map(|(i, step)| {
+            since = since.union(i.writes);
+            (i, Step::Before(step), since)
+        });
+        if let Some((i, step, changed)) = back.next() {
+            plan.offer(i, step, changed);
+        }
+        let mut changed = if in_call { RegisterSet::SYSTEM_CALL } else { RegisterSet::default() };
+        let mut forward = code.forward(&mut self.describer).zip(1..);
+        let at = forward.next();
+        if let Some((i, _)) = &at {
+            plan.offer(i, Step::At, changed);
             changed = changed.union(i.writes);
         }
+        for (i, step, changed) in back {
+            plan.offer(i, step, changed);
+        }
+        for (i, step) in forward.take(FORWARD.into()) {
+            plan.offer(&i, Step::After(step - 1), changed);
+            changed = changed.union(i.writes);
+        }
+        let decoded = at.is_some();
         plan.made(ip, decoded, checksum)
     }
 }
@@ -191,10 +206,6 @@ struct Planning {
 
 impl Planning {
     fn offer(&mut self, i: &Instruction, step: Step, changed: RegisterSet) {
-        // What comes before and does not lead here was not executed last.
-        if step == Step::Before && i.flow != Flow::Next {
-            return;
-        }
         let Some(operand) = i.main_operand() else { return };
         if operand.reach() == Reach::Hidden {
             self.hidden = true;
@@ -205,7 +216,7 @@ impl Planning {
         }
         let candidate = Some(Candidate { site: i.site, step, operand: *operand });
         if operand.is_stack() {
-            if self.stack.is_none() && !matches!(step, Step::After(_)) {
+            if self.stack.is_none() && matches!(step, Step::Before(1) | Step::At) {
                 self.stack = candidate;
             }
             return;

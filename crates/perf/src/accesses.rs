@@ -15,7 +15,7 @@ const ADDRESSES: usize = 2048;
 pub struct Yield {
     /// The hardware gave the address.
     pub precise: u64,
-    /// By the instruction before the sampled address, at it, after it.
+    /// By an instruction before the sampled address, at it, after it.
     pub before: u64,
     pub at: u64,
     pub after: u64,
@@ -92,7 +92,7 @@ impl Accesses {
         let made = &mut self.made;
         *match &result {
             Ok((_, None)) => &mut made.precise,
-            Ok((_, Some(Step::Before))) => &mut made.before,
+            Ok((_, Some(Step::Before(_)))) => &mut made.before,
             Ok((_, Some(Step::At))) => &mut made.at,
             Ok((_, Some(Step::After(_)))) => &mut made.after,
             Err(NoAccess::Refused(Refused::NoAccess)) => &mut made.no_access,

@@ -113,7 +113,7 @@ fn most_samples_of_a_real_program_have_an_access() {
     println!("{made:?}");
     assert!(made.samples() >= 20, "{made:?}");
     #[cfg(target_arch = "x86_64")]
-    assert!(made.found() * 100 >= made.samples() * 50, "{made:?}");
+    assert!(made.found() * 100 >= made.samples() * 65, "{made:?}");
 }
 
 #[test]
