@@ -80,7 +80,8 @@ impl Surroundings<'_> {
     /// Where the last instructions begin, in bytes before the address; 0 for what is not known.
     fn starts(&self) -> [usize; BACKWARD] {
         let (mut passed, mut began) = ([0_usize; REACH + 1], [0_usize; FIRST + 1]);
-        for start in LAST..=FIRST.min(self.before.len()) {
+        let farthest = FIRST.min(self.before.len());
+        for (start, began) in began.iter_mut().enumerate().take(farthest + 1).skip(LAST) {
             let code = &self.before[self.before.len() - start..];
             let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
             let mut near = [false; REACH + 1];
@@ -93,12 +94,12 @@ impl Surroundings<'_> {
                 }
             }
             if decoder.position() == start && decoder.last_error() == DecoderError::None {
-                began[start] += 1;
+                *began += 1;
                 passed.iter_mut().zip(near).for_each(|(sum, mark)| *sum += usize::from(mark));
             }
         }
         let mut starts = [0; BACKWARD];
-        if began.iter().sum::<usize>() * 2 < FIRST.min(self.before.len()).saturating_sub(LAST) {
+        if began.iter().sum::<usize>() * 2 < farthest.saturating_sub(LAST) {
             return starts;
         }
         let clear = |bytes: &usize| {
