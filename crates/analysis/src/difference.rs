@@ -10,6 +10,7 @@ mod lines;
 mod threads;
 
 pub use lines::LineChange;
+pub(crate) use threads::matched;
 
 use crate::communication::talk_kind;
 use crate::mse::{self, MseError, normaliser};

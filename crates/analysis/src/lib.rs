@@ -3,6 +3,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `communication.rs` | [`Communication`]: all of it for a recorded run |
+//! | `calibration.rs` | how far sampling is from exact recording |
 //! | `difference.rs`, `difference/` | what differs between two runs |
 //! | `suitability.rs` | whether placing the threads can gain |
 //! | `amounts.rs` | [`Amounts`]: the symmetric matrix that the metrics are defined on |
@@ -18,6 +19,7 @@
 
 mod amounts;
 mod balance;
+mod calibration;
 mod communication;
 mod difference;
 #[cfg(test)]
@@ -32,6 +34,7 @@ mod volume;
 
 pub use amounts::Amounts;
 pub use balance::{balance, imbalance};
+pub use calibration::{Amount, Calibration, OneSided, Trust, Verdict, calibration};
 pub use communication::{
     Communication, Metrics, Phase, SliceMetrics, Working, averaged, talk_kind,
 };

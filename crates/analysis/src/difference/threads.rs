@@ -8,7 +8,7 @@ use profile::ThreadRow;
 use std::collections::HashMap;
 
 /// Pairs of threads, by the number in A.
-pub(super) fn matched(a: &[ThreadRow], b: &[ThreadRow]) -> Vec<(usize, usize)> {
+pub(crate) fn matched(a: &[ThreadRow], b: &[ThreadRow]) -> Vec<(usize, usize)> {
     let mut partner: Vec<Option<usize>> = vec![None; a.len()];
     let mut taken = vec![false; b.len()];
     let rules: [fn(&ThreadRow) -> String; 4] = [routine, symbol, module, name];

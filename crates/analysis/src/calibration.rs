@@ -1,0 +1,311 @@
+//! How far sampling is from exact recording of the same program, and what of it can be trusted.
+//!
+//! Both are runs of their own: threads that race alternate differently, and exact recording slows the
+//! program down while they do. So amounts may differ for two reasons, and the shape of the matrix says more.
+//! Neighbours: `difference` matches threads and compares any two runs; `mse`.
+
+use crate::difference::matched;
+use crate::mse::{self, MseError};
+use profile::Profile;
+use serde::Serialize;
+use types::{CommKind, CommMatrix, Sharing, ThreadId};
+
+/// Hits from which the shape says something, and from which the share of false sharing does.
+const SOME_HITS: u64 = 100;
+const ENOUGH_HITS: u64 = 600;
+/// Mean squared errors, as parts of the most there can be, up to which the shape is right, or nearly.
+const SMALL_ERROR: f64 = 0.01;
+const FAIR_ERROR: f64 = 0.05;
+/// The same for the part of the sampled events between pairs that exact recording does not know.
+const FEW_STRANGERS: f64 = 0.01;
+const SOME_STRANGERS: f64 = 0.05;
+/// Differences of amounts: a tenth is right, a factor of two nearly.
+const CLOSE: f64 = 1.1;
+const NEAR: f64 = 2.0;
+/// Differences of the share of false sharing.
+const CLOSE_SHARE: f64 = 0.05;
+const NEAR_SHARE: f64 = 0.1;
+
+/// Amounts of one of the two: events in which a thread reads or overwrites what another wrote (RAW, WAW).
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Amount {
+    pub events: u64,
+    /// Part of them that is false sharing, 0 to 1; `None` where that was not told.
+    pub false_share: Option<f64>,
+}
+
+/// Pairs of threads that only one of the two has found.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct OneSided {
+    pub pairs: usize,
+    /// Part of its events that lie there, 0 to 1.
+    pub share: f64,
+}
+
+/// How far something can be trusted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Trust {
+    No,
+    Roughly,
+    Yes,
+}
+
+impl Trust {
+    /// The word in tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Trust::No => "no",
+            Trust::Roughly => "roughly",
+            Trust::Yes => "yes",
+        }
+    }
+}
+
+/// Whether something can be trusted, and the numbers behind that as a sentence.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Verdict {
+    pub trust: Trust,
+    pub reason: String,
+}
+
+/// What was compared.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Calibration {
+    /// Threads that are in both.
+    pub threads: usize,
+    pub exact: Amount,
+    pub sampled: Amount,
+    /// Samples that showed communication.
+    pub hits: u64,
+    /// Sampled by exact events; `None` without exact ones.
+    pub ratio: Option<f64>,
+    /// What chance may do to the sampled amount with so many hits, as a part of it (95 %).
+    pub chance: Option<f64>,
+    /// Mean squared error between the matrices, each normalised to 100 (thesis, 3.1), and the most there
+    /// can be.
+    pub mse: f64,
+    pub mse_most: f64,
+    /// Pearson's coefficient over the pairs of threads; `None` with fewer than three, or all alike.
+    pub correlation: Option<f64>,
+    /// Pairs of threads that only sampling, or only exact recording, has found.
+    pub strangers: OneSided,
+    pub missed: OneSided,
+    pub shape: Verdict,
+    pub volume: Verdict,
+    pub sharing: Verdict,
+}
+
+/// Compares an exact and a sampled recording of the same command.
+///
+/// # Errors
+/// When they have no thread in common.
+pub fn calibration(exact: &Profile, sampled: &Profile) -> Result<Calibration, MseError> {
+    let pairs = threads_in_both(exact, sampled);
+    let (a, b) = (matrix(exact, &pairs, |p| p.0), matrix(sampled, &pairs, |p| p.1));
+    let hits = sampled.comm.iter().filter_map(|row| row.sampled).map(|s| s.hits).sum();
+    let amounts = [(exact, &a), (sampled, &b)].map(|(profile, matrix)| Amount {
+        events: matrix.total(),
+        false_share: false_share(profile),
+    });
+    let (mse, mse_most) = (mse::mse(&a, &b)?, mse::most(a.threads()));
+    let (first, second) = (a.to_symmetric_dense(), b.to_symmetric_dense());
+    let threads = a.threads();
+    let upper: Vec<(f64, f64)> = (0..threads)
+        .flat_map(|i| (0..i).map(move |j| i * threads + j))
+        .map(|cell| (first[cell] as f64, second[cell] as f64))
+        .collect();
+    let swapped: Vec<(f64, f64)> = upper.iter().map(|&(exact, sampled)| (sampled, exact)).collect();
+    let found = Found {
+        hits,
+        amounts,
+        ratio: (a.total() > 0).then(|| b.total() as f64 / a.total() as f64),
+        error: if mse_most > 0.0 { mse / mse_most } else { 0.0 },
+        correlation: correlation(&upper),
+        strangers: one_sided(&swapped),
+    };
+    Ok(Calibration {
+        threads: pairs.len(),
+        exact: found.amounts[0],
+        sampled: found.amounts[1],
+        hits,
+        ratio: found.ratio,
+        chance: found.chance(),
+        mse,
+        mse_most,
+        correlation: found.correlation,
+        strangers: found.strangers,
+        missed: one_sided(&upper),
+        shape: found.shape(),
+        volume: found.volume(),
+        sharing: found.sharing(),
+    })
+}
+
+/// By number where both have as many threads, since the same command starts them in the same order; else
+/// by what the threads are.
+fn threads_in_both(exact: &Profile, sampled: &Profile) -> Vec<(usize, usize)> {
+    match exact.threads.len() == sampled.threads.len() {
+        true => (0..exact.threads.len()).map(|thread| (thread, thread)).collect(),
+        false => matched(&exact.threads, &sampled.threads),
+    }
+}
+
+/// RAW and WAW of the threads in both, renumbered.
+fn matrix(
+    profile: &Profile,
+    pairs: &[(usize, usize)],
+    number: impl Fn(&(usize, usize)) -> usize,
+) -> CommMatrix {
+    let mut place = vec![None; profile.threads.len()];
+    pairs.iter().zip(0..).for_each(|(pair, new)| place[number(pair)] = Some(ThreadId(new)));
+    let all = profile.matrix_where(|row| matches!(row.kind, CommKind::Raw | CommKind::Waw));
+    let mut matrix = CommMatrix::new(pairs.len());
+    for (from, to, count) in all.iter() {
+        if let (Some(from), Some(to)) = (place[from.index()], place[to.index()]) {
+            matrix.add(from, to, count);
+        }
+    }
+    matrix
+}
+
+fn false_share(profile: &Profile) -> Option<f64> {
+    let sum = |sharing: Sharing| -> f64 {
+        let of = profile.comm.iter().filter(|row| row.sharing == sharing);
+        of.filter(|row| matches!(row.kind, CommKind::Raw | CommKind::Waw))
+            .map(|row| row.count as f64)
+            .sum()
+    };
+    let (yes, no) = (sum(Sharing::False), sum(Sharing::True));
+    (yes + no > 0.0).then(|| yes / (yes + no))
+}
+
+/// Pairs with events on the first side only.
+fn one_sided(pairs: &[(f64, f64)]) -> OneSided {
+    let total: f64 = pairs.iter().map(|pair| pair.0).sum();
+    let only = || pairs.iter().filter(|pair| pair.0 > 0.0 && pair.1 == 0.0);
+    let events: f64 = only().map(|pair| pair.0).sum();
+    OneSided { pairs: only().count(), share: if total > 0.0 { events / total } else { 0.0 } }
+}
+
+/// Pearson's coefficient.
+fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    let n = pairs.len() as f64;
+    if pairs.len() < 3 {
+        return None;
+    }
+    let mean = |side: fn(&(f64, f64)) -> f64| pairs.iter().map(side).sum::<f64>() / n;
+    let (mx, my) = (mean(|pair| pair.0), mean(|pair| pair.1));
+    let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
+    for (x, y) in pairs {
+        (xy, xx, yy) =
+            (xy + (x - mx) * (y - my), xx + (x - mx) * (x - mx), yy + (y - my) * (y - my));
+    }
+    (xx > 0.0 && yy > 0.0).then(|| xy / (xx * yy).sqrt())
+}
+
+/// What verdicts are made of.
+struct Found {
+    hits: u64,
+    amounts: [Amount; 2],
+    ratio: Option<f64>,
+    /// Part of the most there can be.
+    error: f64,
+    correlation: Option<f64>,
+    strangers: OneSided,
+}
+
+impl Found {
+    /// Hits are rare and independent: their number is Poisson.
+    fn chance(&self) -> Option<f64> {
+        (self.hits > 0).then(|| 1.96 / (self.hits as f64).sqrt())
+    }
+
+    /// Nothing found in either: sampling is right about that, and about nothing else.
+    fn nothing(&self) -> Option<Verdict> {
+        let verdict = |trust, reason: &str| Some(Verdict { trust, reason: reason.into() });
+        match (self.amounts[0].events, self.hits) {
+            (0, 0) => verdict(Trust::Yes, "there is no communication, and none was sampled"),
+            (_, 0) => {
+                verdict(Trust::No, "no sample showed communication; sample longer or more often")
+            }
+            _ => None,
+        }
+    }
+
+    fn shape(&self) -> Verdict {
+        if let Some(verdict) = self.nothing() {
+            return verdict;
+        }
+        let trust = match (self.hits, self.error, self.strangers.share) {
+            (..SOME_HITS, _, _) => Trust::No,
+            (_, error, share) if error <= SMALL_ERROR && share <= FEW_STRANGERS => Trust::Yes,
+            (_, error, share) if error <= FAIR_ERROR && share <= SOME_STRANGERS => Trust::Roughly,
+            _ => Trust::No,
+        };
+        let correlated = match self.correlation {
+            Some(r) => format!(", pairs correlate with {r:.2}"),
+            None => String::new(),
+        };
+        let reason = format!(
+            "the error is {:.1} % of the most there can be{correlated}, {:.1} % of the sampled events \
+             are between pairs that exact recording does not know; {} hits{}",
+            100.0 * self.error,
+            100.0 * self.strangers.share,
+            self.hits,
+            if self.hits < SOME_HITS { format!(", fewer than {SOME_HITS}") } else { String::new() }
+        );
+        Verdict { trust, reason }
+    }
+
+    fn volume(&self) -> Verdict {
+        if let Some(verdict) = self.nothing() {
+            return verdict;
+        }
+        let chance = 100.0 * self.chance().unwrap_or(1.0);
+        let Some(ratio) = self.ratio else {
+            let reason = "sampling found communication that exact recording did not".into();
+            return Verdict { trust: Trust::No, reason };
+        };
+        let trust = match ratio.max(1.0 / ratio.max(f64::MIN_POSITIVE)) {
+            far if far <= CLOSE => Trust::Yes,
+            far if far <= NEAR => Trust::Roughly,
+            _ => Trust::No,
+        };
+        let reason = format!(
+            "{ratio:.2} times the exact amount, of which chance makes ±{chance:.0} %; exact recording slows \
+             threads down, so they may alternate more or less often than when sampled"
+        );
+        Verdict { trust, reason }
+    }
+
+    fn sharing(&self) -> Verdict {
+        if let Some(verdict) = self.nothing() {
+            return verdict;
+        }
+        let [exact, sampled] = self.amounts.map(|amount| amount.false_share);
+        let (Some(exact), Some(sampled)) = (exact, sampled) else {
+            let reason = "one of the recordings does not tell true from false sharing".into();
+            return Verdict { trust: Trust::No, reason };
+        };
+        let apart = (exact - sampled).abs();
+        let trust = match self.hits {
+            ENOUGH_HITS.. if apart <= CLOSE_SHARE => Trust::Yes,
+            SOME_HITS.. if apart <= NEAR_SHARE => Trust::Roughly,
+            _ => Trust::No,
+        };
+        let few = match self.hits {
+            ENOUGH_HITS.. => String::new(),
+            hits => format!("; {hits} hits, {ENOUGH_HITS} would be enough"),
+        };
+        let reason = format!(
+            "{:.1} % false sharing instead of {:.1} %{few}",
+            100.0 * sampled,
+            100.0 * exact
+        );
+        Verdict { trust, reason }
+    }
+}
+
+#[cfg(test)]
+mod tests;
