@@ -24,8 +24,11 @@ const RSI: u64 = 0x10_6000;
 const RDI: u64 = 0x10_7000;
 const R13: u64 = 0x10_d000;
 
+/// Address, bytes and kind.
+type What = (u64, u32, AccessKind);
+
 /// All accesses of an instruction.
-fn all(code: &[u8], registers: &Registers) -> Vec<(u64, u32, AccessKind)> {
+fn all(code: &[u8], registers: &Registers) -> Vec<What> {
     let decoded = decode(&mut Describer::default(), SITE, code).unwrap();
     assert_eq!(usize::from(decoded.length), code.len());
     let accesses = decoded.operands().filter_map(|o| o.access(SITE, registers).ok());
@@ -38,7 +41,7 @@ fn all(code: &[u8], registers: &Registers) -> Vec<(u64, u32, AccessKind)> {
 }
 
 /// The access of an instruction that says most.
-fn main_one(code: &[u8], registers: &Registers) -> Result<(u64, u32, AccessKind), Unknown> {
+fn main_one(code: &[u8], registers: &Registers) -> Result<What, Unknown> {
     let decoded = decode(&mut Describer::default(), SITE, code).unwrap();
     let access = decoded.main_operand().unwrap().access(SITE, registers)?;
     Ok((access.address, access.bytes, access.kind))
@@ -46,7 +49,7 @@ fn main_one(code: &[u8], registers: &Registers) -> Result<(u64, u32, AccessKind)
 
 #[test]
 fn ordinary_operands() {
-    let cases: &[(&[u8], (u64, u32, AccessKind))] = &[
+    let cases: &[(&[u8], What)] = &[
         // mov rax, [rbx+rcx*8+0x10]
         (b"\x48\x8b\x44\xcb\x10", (RBX + RCX * 8 + 0x10, 8, Load)),
         // mov [r13-8], r9d

@@ -174,7 +174,14 @@ impl Prober<'_> {
         }
         for event in events {
             let answer = self.transfer(&event);
+            let plain = Event::raw(&event.name, event.config);
+            let is_precise = event.precise > 0;
             responses.push(Response { source: Source::Transfers, event: Some(event), answer });
+            // Virtual machines often have the counter, but not with addresses.
+            if is_precise && responses.last().is_some_and(|response| !response.works()) {
+                let answer = self.transfer(&plain);
+                responses.push(Response { source: Source::Transfers, event: Some(plain), answer });
+            }
         }
     }
 

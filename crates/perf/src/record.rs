@@ -102,6 +102,10 @@ impl Layouts {
                 }),
                 _ => None,
             };
+            if sample.precise.is_none() {
+                // The registers are those of the interrupt, later than the address of the instruction.
+                sample.registers = None;
+            }
         } else if in_kernel {
             // Where the program has called the kernel, or been interrupted.
             sample.ip = registers.map_or(0, |r| r.ip());
@@ -192,3 +196,7 @@ impl<'a> Bytes<'a> {
         String::from_utf8_lossy(&self.0[..end]).into_owned()
     }
 }
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;
