@@ -32,12 +32,14 @@ pub struct Settings {
     pub processes: bool,
     /// Pages of a ring, a power of two; fewer if the kernel gives fewer.
     pub pages: usize,
+    /// How running processes are observed; `None`: the best way that is possible.
+    pub way: Option<Way>,
 }
 
 impl Settings {
     /// One event, with everything that is started.
     pub fn new(event: Event, rate: Rate) -> Self {
-        Self { events: vec![(event, rate)], processes: true, pages: 64 }
+        Self { events: vec![(event, rate)], processes: true, pages: 64, way: None }
     }
 }
 
@@ -96,7 +98,9 @@ impl Sampler {
         let cpus = sys::online_cpus();
         let found: usize = pids.iter().map(|&pid| threads::of(pid).len()).sum();
         let needed = found * cpus.len() * settings.events.len();
-        let way = choose(needed, FileLimit::now(), || Events::may_observe_everything(settings));
+        let way = settings.way.unwrap_or_else(|| {
+            choose(needed, FileLimit::now(), || Events::may_observe_everything(settings))
+        });
         let mut events = Events::new(settings, extras(settings, false), cpus);
         match way {
             Way::Everything => events.everything()?,
