@@ -203,7 +203,7 @@ unsafe extern "C" fn work_at_bench(argument: *mut c_void) {
         }
         Source::Watched(k) => {
             let trap = Trap { piece: k, address: work.address, now_ns: work.now_ns };
-            let read_back = found.ok().filter(|found| found.step == access::Step::Before);
+            let read_back = found.ok().filter(|found| found.step == access::Step::Before(1));
             let access = read_back.map(|found| found.access).or_else(|| {
                 let describer = work.bench.describer();
                 detect::read_back(describer, work.ip, &work.registers, &trap)
