@@ -7,7 +7,7 @@
 //! | `sampler.rs` | samples programs: launched or running, with what they start |
 //! | `open.rs` | open events and their rings |
 //! | `ring.rs`, `record.rs`, `merge.rs` | from rings to records in order of time |
-//! | `ibs.rs`, `source_bits.rs` | what hardware says about accesses |
+//! | `ibs.rs`, `spe.rs`, `source_bits.rs` | what hardware says about accesses |
 //! | `accesses.rs`, `code.rs` | the accesses behind samples; the code of the target |
 //! | `probe.rs`, `pingpong.rs`, `watchpoints.rs` | what responds on this machine |
 //! | `families.rs`, `families/*.json` | which events of a processor count what |
@@ -33,6 +33,7 @@ mod ring;
 mod sample;
 mod sampler;
 mod source_bits;
+pub mod spe;
 mod sys;
 mod threads;
 mod watchpoints;
