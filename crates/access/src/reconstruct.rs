@@ -121,20 +121,16 @@ impl Reconstructor {
         code: &mut impl Code,
     ) -> Result<Found, Refused> {
         let place = place(ip, self.table.len());
-        let known = self.table[place].filter(|plan| plan.ip == ip);
-        let plan = match known {
-            Some(plan) if plan.checksum.is_none() => plan,
-            known => {
-                let (start, end) = self.read(ip, code).ok_or(Refused::NoCode)?;
-                let checksum = (!code.is_fixed(ip)).then(|| checksum(&self.buffer[start..end]));
-                match known {
-                    Some(plan) if plan.checksum == checksum => plan,
-                    _ => self.plan(ip, start, end, checksum),
-                }
+        let known = self.table[place].as_ref().filter(|plan| plan.ip == ip);
+        let checked = known.map(|plan| plan.checksum);
+        if checked != Some(None) {
+            let (start, end) = self.read(ip, code).ok_or(Refused::NoCode)?;
+            let checksum = (!code.is_fixed(ip)).then(|| checksum(&self.buffer[start..end]));
+            if checked != Some(checksum) {
+                self.table[place] = Some(self.plan(ip, start, end, checksum));
             }
-        };
-        self.table[place] = Some(plan);
-        plan.choose(registers)
+        }
+        self.table[place].as_ref().map_or(Err(Refused::NoCode), |plan| plan.choose(registers))
     }
 
     /// Reads the code around `ip` into the buffer, in which `ip` is at `BEFORE`; returns where it begins

@@ -12,7 +12,7 @@
 //! Conditional branches did not branch if the thread came past them.
 
 use crate::instruction::{Describer, Flow, Instruction, target};
-use iced_x86::{Decoder, DecoderError, DecoderOptions, FlowControl, Instruction as Iced};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction as Iced};
 
 /// Bytes of code before the address that are looked at.
 pub const BEFORE: usize = 1024;
@@ -79,23 +79,24 @@ impl Surroundings<'_> {
 
     /// Where the last instructions begin, in bytes before the address; 0 for what is not known.
     fn starts(&self) -> [usize; BACKWARD] {
-        let (mut passed, mut began) = ([0_usize; REACH + 1], [0_usize; FIRST + 1]);
         let farthest = FIRST.min(self.before.len());
-        for (start, began) in began.iter_mut().enumerate().take(farthest + 1).skip(LAST) {
-            let code = &self.before[self.before.len() - start..];
-            let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
-            let mut near = [false; REACH + 1];
-            while decoder.position() < start {
-                if let Some(mark) = near.get_mut(start - decoder.position()) {
-                    *mark = true;
+        let lengths = self.lengths(farthest);
+        let mut arrives = [false; FIRST + 1];
+        arrives[0] = true;
+        for start in 1..=farthest {
+            let length = lengths[start];
+            arrives[start] = length > 0 && arrives[start - length];
+        }
+        // Of the sweeps that arrive: which places they pass.
+        let (mut passed, mut began) = ([0_usize; REACH + 1], [0_usize; FIRST + 1]);
+        for start in (LAST..=farthest).filter(|&start| arrives[start]) {
+            began[start] = 1;
+            let mut at = start;
+            while at > 0 {
+                if let Some(passed) = passed.get_mut(at) {
+                    *passed += 1;
                 }
-                if next(&mut decoder).is_none() {
-                    break;
-                }
-            }
-            if decoder.position() == start && decoder.last_error() == DecoderError::None {
-                *began += 1;
-                passed.iter_mut().zip(near).for_each(|(sum, mark)| *sum += usize::from(mark));
+                at -= lengths[at];
             }
         }
         let mut starts = [0; BACKWARD];
@@ -113,24 +114,81 @@ impl Surroundings<'_> {
         starts
     }
 
+    /// Length of what would begin so many bytes before the address; 0 for no instruction, or one that
+    /// reaches beyond the address. Sweeps meet, so each place is decoded once for all of them.
+    fn lengths(&self, farthest: usize) -> [usize; FIRST + 1] {
+        let code = &self.before[self.before.len() - farthest..];
+        let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
+        let (mut lengths, mut i) = ([0; FIRST + 1], Iced::default());
+        for (start, length) in lengths.iter_mut().enumerate().take(farthest + 1).skip(1) {
+            if decoder.set_position(farthest - start).is_err() {
+                break;
+            }
+            decoder.decode_out(&mut i);
+            *length = if i.is_invalid() { 0 } else { i.len() };
+        }
+        lengths
+    }
+
     /// How many instructions back there is no direct branch in sight that leads behind them.
     fn not_entered(&self, starts: &[usize; BACKWARD]) -> usize {
-        let known = starts.iter().take_while(|&&start| start > 0).count();
-        let begin = self.ip.wrapping_sub(self.before.len() as u64);
-        let mut least = known;
-        for (code, begin) in [(self.before, begin), (self.after, self.ip)] {
-            let mut decoder = Decoder::with_ip(64, code, begin, DecoderOptions::NONE);
-            let mut i = Iced::default();
-            while decoder.can_decode() {
-                decoder.decode_out(&mut i);
-                let Some(target) = target(&i).filter(|_| !i.is_invalid()) else { continue };
-                let bytes = self.ip.wrapping_sub(target);
-                let behind = (0..least).find(|&k| bytes == end_of(starts, k) as u64);
-                least = behind.unwrap_or(least);
+        let mut least = starts.iter().take_while(|&&start| start > 0).count();
+        for (code, offset) in [(self.before, -(self.before.len() as i64)), (self.after, 0)] {
+            for at in 0..code.len() {
+                let Some(target) = branch_target(&code[at..], offset + at as i64) else { continue };
+                // Positions are relative to the address: those of interest are 0 and before it.
+                let Some(behind) = (0..least).find(|&k| target == -(end_of(starts, k) as i64))
+                else {
+                    continue;
+                };
+                if is_in_step(code, at) {
+                    least = behind;
+                }
             }
         }
         least
     }
+}
+
+/// Where a direct branch or call would lead that begins with `code` at position `at`, if these bytes are
+/// one. Prefixes make no difference to where it ends.
+fn branch_target(code: &[u8], at: i64) -> Option<i64> {
+    let near = |length: usize| {
+        let bytes = code.get(length - 4..length)?;
+        let displacement = i32::from_le_bytes(bytes.try_into().ok()?);
+        Some(at + length as i64 + i64::from(displacement))
+    };
+    match *code.first()? {
+        // jcc, loop and jrcxz, jmp with 8 bits; call, jmp with 32; jcc with 32.
+        0x70..=0x7f | 0xe0..=0xe3 | 0xeb => Some(at + 2 + i64::from(*code.get(1)? as i8)),
+        0xe8 | 0xe9 => near(5),
+        0x0f if code.get(1).is_some_and(|byte| byte & 0xf0 == 0x80) => near(6),
+        // xbegin
+        0xc7 if code.get(1) == Some(&0xf8) => near(6),
+        _ => None,
+    }
+}
+
+/// Whether an instruction begins at `at`, or a prefix of it before: one of a few sweeps arrives. When in
+/// doubt it does; that costs an access, while the opposite would give a wrong one.
+fn is_in_step(code: &[u8], at: usize) -> bool {
+    [80, 67, 53].into_iter().any(|bytes| arrives(code, at.saturating_sub(bytes), at))
+}
+
+/// Whether a sweep from `start` comes to a branch that begins at `at`, or has its opcode there.
+fn arrives(code: &[u8], start: usize, at: usize) -> bool {
+    let mut decoder = Decoder::new(64, &code[start..], DecoderOptions::NONE);
+    let mut i = Iced::default();
+    let mut begin = start;
+    while decoder.can_decode() {
+        decoder.decode_out(&mut i);
+        let end = start + decoder.position();
+        if begin >= at || end > at {
+            return begin == at || (!i.is_invalid() && target(&i).is_some());
+        }
+        begin = end;
+    }
+    false
 }
 
 /// Where the `k`th instruction back ends, in bytes before the address.

@@ -15,11 +15,11 @@ use std::hint::black_box;
 const PIECE_NS: u64 = 2_000_000;
 const PAIRS: usize = 9;
 /// CPU time that reading a sample takes us, in nanoseconds: ring, order, code, address, detector.
-const READER_NS: f64 = 1_500.0;
+const READER_NS: f64 = 3_000.0;
 /// Share of one processor that reading may take.
 const READER_SHARE: f64 = 0.02;
 /// Rates below say nothing, rates above say nothing more.
-const RATES: (f64, f64) = (10.0, 10_000.0);
+const RATES: (f64, f64) = (10.0, 5_000.0);
 
 /// What sampling costs.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(vm.clock_period(), Rate::Period(500_000));
         assert_eq!(vm.period(MOST_TRANSFERS), Rate::Period(10_000));
         let big = choose(2_000.0, 0.03, 128, kernel);
-        assert_eq!((big.per_second.round(), big.limit), (104.0, Limit::Reader));
+        assert_eq!((big.per_second.round(), big.limit), (52.0, Limit::Reader));
         assert_eq!(choose(2_000.0, 0.03, 1, Some(500)).limit, Limit::Kernel);
         assert_eq!(choose(1e9, 0.03, 1, kernel).per_second, 10.0);
         assert_eq!(choose(100.0, 0.9, 1, None).limit, Limit::Most);

@@ -108,11 +108,7 @@ impl Open {
             header if header & 0xcf == 0x42 => {}
             header if header & 0xfc == 0x64 => self.context = Some(payload as u32),
             // Loads, stores and atomic operations are class 1.
-            header if header & 0xfc == 0x48 => {
-                if header & 3 == 1 {
-                    self.kind = Some(kind(payload));
-                }
-            }
+            0x49 | 0x59 | 0x69 | 0x79 => self.kind = Some(kind(payload)),
             header if header & 0xf8 == 0xb0 => match packet.index {
                 // Bits 61 and 62: exception level.
                 0 if payload >> 61 & 3 == 0 => self.ip = Some(canonical(payload)),
@@ -120,7 +116,7 @@ impl Open {
                 _ => {}
             },
             // Total latency.
-            _ if packet.index == 0 => self.latency = payload as u32,
+            header if header & 0xf8 == 0x98 && packet.index == 0 => self.latency = payload as u32,
             _ => {}
         }
         false
