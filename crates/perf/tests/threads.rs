@@ -77,40 +77,44 @@ fn observe(mut child: Child, way: Way, events: usize) -> Option<(Seen, String)> 
     Some((seen, String::from_utf8(output.stdout).unwrap()))
 }
 
-fn check(seen: &Seen, printed: &str, threads: usize) {
+/// Returns how many threads came and went.
+fn check(seen: &Seen, printed: &str, threads: usize) -> usize {
     let all: usize = printed.trim().parse().unwrap();
     println!("{} of {all} threads sampled, {} ns in samples", seen.samples.len(), seen.sampled_ns);
     assert_eq!((seen.twice, seen.strangers), (0, 0), "{seen:?}");
-    // Those that pass work for ten periods, those that stay for half a one at a time.
-    assert!(seen.samples.len() > threads / 2, "{} {printed}", seen.samples.len());
-    assert!(seen.samples.values().sum::<u64>() > 100, "{seen:?}");
+    assert!(!seen.samples.is_empty());
+    // On a busy machine they hardly run.
+    if seen.sampled_ns / all as u64 > 5 * PERIOD_NS {
+        assert!(seen.samples.len() * 2 > all, "{} of {all}", seen.samples.len());
+    }
+    all - threads - 1
 }
 
 #[test]
 fn all_threads_are_followed_on_all_processors() {
     let Some(child) = start(20, 1500) else { return };
     let Some((seen, printed)) = observe(child, Way::Inherited, 2) else { return };
-    check(&seen, &printed, 20);
-    // Threads that passed were inherited.
-    assert!(seen.samples.len() > 40, "{seen:?}");
-    // Nothing is counted twice: samples stand for what was counted.
+    let passed = check(&seen, &printed, 20);
+    // Those that pass work for ten periods each. They are inherited.
+    assert!(seen.samples.len() * 2 > passed, "{passed} {seen:?}");
+    // Nothing is counted twice: samples stand for what was counted, less what was in the kernel.
     let ratio = seen.sampled_ns as f64 / seen.counted_ns as f64;
-    assert!((0.5..1.1).contains(&ratio), "{ratio} of {seen:?}");
+    assert!((0.3..1.1).contains(&ratio), "{ratio} of {seen:?}");
 }
 
 #[test]
 fn single_threads_are_found_as_they_come() {
     let Some(child) = start(300, 2000) else { return };
     let Some((seen, printed)) = observe(child, Way::SingleThreads, 1) else { return };
-    check(&seen, &printed, 200);
+    check(&seen, &printed, 300);
 }
 
 #[test]
 fn of_whole_processors_only_the_target_is_picked() {
     let Some(child) = start(50, 1000) else { return };
     let Some((seen, printed)) = observe(child, Way::Everything, 1) else { return };
-    check(&seen, &printed, 50);
-    assert!(seen.samples.len() > 60, "{seen:?}");
+    let passed = check(&seen, &printed, 50);
+    assert!(seen.samples.len() * 2 > passed, "{passed} {seen:?}");
 }
 
 #[test]
