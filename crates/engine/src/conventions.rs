@@ -1,9 +1,10 @@
 //! Flags that functions hand to their callers, or take from them.
 //!
 //! Problem: no ABI lets flags live across calls and returns, so checks before them need not save any;
-//! but hand-written assembly keeps to no ABI among its own functions (x264's trellis returns "equal").
-//! Approach: who uses such a flag reads it right after the call, or right where the function begins,
-//! before anything sets it. The first is found when the calling block is translated, which is before
+//! but hand-written assembly keeps to no ABI among its own functions (x264's trellis returns "equal",
+//! x265's predictions take a carry, and look at it after a hundred vector instructions).
+//! Approach: who uses such a flag reads it in the straight line after the call, or where the function begins,
+//! before anything sets it; and who sets the carry and nothing else does it for somebody. The first is found when the calling block is translated, which is before
 //! the called function returns to it: from then on flags live across all returns of that module.
 //! Compilers never read flags there; only behind calls that do not return can it look as if they
 //! did, which costs time and nothing else.
@@ -13,10 +14,11 @@
 use crate::liveness::{ALL_FLAGS, Step, Steps};
 use crate::superblock::Superblock;
 use alloc::vec::Vec;
-use iced_x86::FlowControl;
+use iced_x86::{FlowControl, Instruction, Mnemonic};
 
-/// How far behind a call or a function's entry a reader of flags is sought, instructions.
-const SEARCH_LIMIT: usize = 12;
+/// How far behind a call or a function's entry a reader of flags is sought, instructions. Almost everywhere
+/// one of the first few sets all flags.
+const SEARCH_LIMIT: usize = 256;
 
 /// Where functions return flags.
 #[derive(Default)]
@@ -42,6 +44,13 @@ impl Conventions {
     }
 }
 
+/// Whether what sets flags last in `before`, the instructions before a call or a return, does nothing else:
+/// then they are meant for who comes next, whoever that is.
+pub(crate) fn hands_on_carry(before: &[Instruction]) -> bool {
+    let last = before.iter().rev().find(|i| i.rflags_modified() & ALL_FLAGS != 0);
+    last.is_some_and(|i| matches!(i.mnemonic(), Mnemonic::Stc | Mnemonic::Clc | Mnemonic::Cmc))
+}
+
 /// Where a call that ends the block returns to, if flags are read there.
 ///
 /// # Safety
@@ -51,7 +60,7 @@ pub(crate) unsafe fn expects_flags(
     steps: &mut Steps,
     readable: &dyn Fn(u64) -> bool,
 ) -> bool {
-    let calls = |i: &&iced_x86::Instruction| {
+    let calls = |i: &&Instruction| {
         matches!(i.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
     };
     // Calls through linkage tables may go through the loader first, which keeps no flags.
@@ -98,6 +107,7 @@ pub(crate) unsafe fn reads_flags(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iced_x86::{Decoder, DecoderOptions};
 
     fn reads(code: &[u8]) -> bool {
         let mut padded = code.to_vec();
@@ -115,6 +125,30 @@ mod tests {
         assert!(reads(&[0xff, 0xc8, 0x72, 0x10]), "dec eax keeps the carry; jc");
         assert!(!reads(&[0xff, 0xc8, 0x74, 0x10]), "dec eax; je");
         assert!(reads(&[0xeb, 0x01, 0xcc, 0x11, 0xc0]), "jmp +1; int3; adc eax, eax");
+    }
+
+    #[test]
+    fn a_reader_is_found_behind_many_instructions_that_set_no_flags() {
+        let far = |setter: &[u8]| {
+            let mut code = [0xc5, 0xfd, 0xfc, 0xc1].repeat(150); // vpaddb ymm0, ymm0, ymm1
+            code.extend(setter);
+            code.extend([0x72, 0x10]); // jc
+            reads(&code)
+        };
+        assert!(far(&[]) && !far(&[0x85, 0xc0]), "test eax, eax");
+    }
+
+    #[test]
+    fn a_carry_that_is_only_set_is_meant_for_somebody() {
+        let hands_on = |code: &[u8]| {
+            let instructions: Vec<_> =
+                Decoder::new(64, code, DecoderOptions::NONE).iter().collect();
+            hands_on_carry(&instructions)
+        };
+        assert!(hands_on(&[0xf9]), "stc");
+        assert!(hands_on(&[0x31, 0xc0, 0xf8, 0x89, 0xc8]), "xor eax, eax; clc; mov eax, ecx");
+        assert!(!hands_on(&[0xf9, 0x11, 0xc0]), "stc; adc eax, eax");
+        assert!(!hands_on(&[0x89, 0xc8]), "mov eax, ecx");
     }
 
     #[test]

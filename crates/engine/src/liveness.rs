@@ -339,7 +339,8 @@ pub fn analyse(
             | FlowControl::IndirectBranch
                 if !strict =>
             {
-                taken(k)
+                let hands_on = conventions::hands_on_carry(&instructions[..k]);
+                if hands_on { Live::ALL } else { taken(k) }
             }
             _ => Live::ALL,
         };

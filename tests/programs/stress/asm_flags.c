@@ -24,9 +24,20 @@ __asm__(".text\n"
         "  adcl $0, %edx\n"
         "  movl %edx, 320(%rdi)\n"
         "  ret\n"
+        // The same after many instructions that set no flags, and by way of a pointer to it.
+        "takes_carry_late:\n"
+        "  .rept 100\n"
+        "  paddb %xmm1, %xmm0\n"
+        "  .endr\n"
+        "  jmp takes_carry\n"
+        "set_carry_for:\n"
+        "  stc\n"
+        "  call *%rax\n"
+        "  ret\n"
         ".globl assembly_calls\n"
         ".type assembly_calls, @function\n"
-        // Returns bit 0: equal; bit 1: equal, through another function; bit 2: the carry came through.
+        // Returns bit 0: equal; bit 1: equal, through another function; bits 2 and 3: the carry came through
+        // at once and late; bit 4: one that is always set, to where a pointer leads.
         "assembly_calls:\n"
         "  push %rbx\n"
         "  xorl %ebx, %ebx\n"
@@ -40,7 +51,16 @@ __asm__(".text\n"
         "2: cmpb $7, 384(%rdi)\n" // carry: less than 7
         "  call takes_carry\n"
         "  movl 320(%rdi), %edx\n"
-        "  leal (%rbx, %rdx, 4), %eax\n"
+        "  leal (%rbx, %rdx, 4), %ebx\n"
+        "  cmpb $5, 448(%rdi)\n" // carry: less than 5
+        "  call takes_carry_late\n"
+        "  movl 320(%rdi), %edx\n"
+        "  leal (%rbx, %rdx, 8), %ebx\n"
+        "  movl $0, 320(%rdi)\n"
+        "  leaq takes_carry_late(%rip), %rax\n"
+        "  call set_carry_for\n"
+        "  imull $16, 320(%rdi), %edx\n"
+        "  leal (%rbx, %rdx), %eax\n"
         "  pop %rbx\n"
         "  ret\n"
         ".size assembly_calls, .-assembly_calls\n");
@@ -63,6 +83,7 @@ int main(void) {
         records[k * RECORD] = (unsigned char)(k % 3);
         records[k * RECORD + 64] = (unsigned char)(k % 2);
         records[k * RECORD + 384] = (unsigned char)(k % 11);
+        records[k * RECORD + 448] = (unsigned char)(k % 13);
     }
     for (int round = 0; round < 3; round++) {
         unsigned long result;
