@@ -35,21 +35,36 @@ pub struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
-    /// The instructions from the address on, as long as each follows the other.
+    /// The instructions from the address on, as long as it is certain which one is next: also where a
+    /// direct jump leads, if that is in sight.
     pub fn forward<'a>(
         &'a self,
         describer: &'a mut Describer,
     ) -> impl Iterator<Item = Instruction> + 'a {
-        let mut decoder = Decoder::with_ip(64, self.after, self.ip, DecoderOptions::NONE);
-        let mut ended = false;
+        let mut decoder = Some(Decoder::with_ip(64, self.after, self.ip, DecoderOptions::NONE));
         core::iter::from_fn(move || {
-            if ended {
-                return None;
+            let i = next(decoder.as_mut()?)?;
+            let described = describer.describe(&i);
+            if i.is_jmp_short_or_near() {
+                decoder = self.decoder_at(i.near_branch_target());
+            } else if described.flow != Flow::Next {
+                decoder = None;
             }
-            let described = describer.describe(&next(&mut decoder)?);
-            ended = described.flow != Flow::Next;
             Some(described)
         })
+    }
+
+    /// Reads on at an address in sight.
+    fn decoder_at(&self, address: u64) -> Option<Decoder<'_>> {
+        let forward = address.wrapping_sub(self.ip);
+        let code = match self.after.get(usize::try_from(forward).ok()?..) {
+            Some(code) => code,
+            None => {
+                let back = usize::try_from(self.ip.wrapping_sub(address)).ok()?;
+                &self.before[self.before.len().checked_sub(back)?..]
+            }
+        };
+        Some(Decoder::with_ip(64, code, address, DecoderOptions::NONE))
     }
 
     /// The instructions that the thread has executed last, the latest first, as far as that is known.

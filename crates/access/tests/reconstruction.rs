@@ -85,8 +85,17 @@ fn further_back_and_forward_as_long_as_registers_hold() {
     // inc rdi; mov [rdi], rax; mov [rsi], rax: the first has another address by then.
     let code = b"\x48\xff\xc7\x48\x89\x07\x48\x89\x06";
     assert_eq!(found(code, 0), Ok((Step::After(2), 0x70_0000)));
-    // jmp +0; mov [rdi], rax: elsewhere, perhaps.
-    assert_eq!(found(b"\xeb\x20\x48\x89\x07", 0), Err(Refused::NoAccess));
+    // jz; mov [rdi], rax: elsewhere, perhaps.
+    assert_eq!(found(b"\x74\x20\x48\x89\x07", 0), Err(Refused::NoAccess));
+    // jmp over mov [rdi], rax to mov [rsi], rax: certainly.
+    let code = b"\xeb\x03\x48\x89\x07\x48\x89\x06";
+    assert_eq!(found(code, 0), Ok((Step::After(1), 0x70_0000)));
+    // L: mov [rdi], rax; xor eax, eax; jmp L: at the jump, what was before comes first.
+    let code = b"\x48\x89\x07\x31\xc0\xeb\xf9";
+    assert_eq!(found(code, 5).map(|(step, _)| step), Ok(Step::Before(2)));
+    // jmp out of sight, and to itself.
+    assert_eq!(found(b"\xe9\x00\x00\x00\x70", 0), Err(Refused::NoAccess));
+    assert_eq!(found(b"\xeb\xfe", 0), Err(Refused::NoAccess));
 }
 
 #[test]
