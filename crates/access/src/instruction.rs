@@ -133,8 +133,34 @@ pub enum Flow {
     Next,
     /// A system call: on at the next one, with other registers.
     SystemCall,
+    /// To that address if the condition holds, else to the next one.
+    If(Condition, u64),
     /// Elsewhere, perhaps; to that address, if the instruction says it.
     Elsewhere(Option<u64>),
+}
+
+/// What a conditional branch looks at: its condition code in machine code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Condition(u8);
+
+impl Condition {
+    /// Whether it holds with these flags (Intel SDM, volume 1, appendix B.1).
+    pub fn holds(self, flags: u64) -> bool {
+        let flag = |bit: u32| flags >> bit & 1 != 0;
+        let (carry, parity, zero, sign, overflow) = (flag(0), flag(2), flag(6), flag(7), flag(11));
+        let holds = match self.0 >> 1 {
+            0 => overflow,
+            1 => carry,
+            2 => zero,
+            3 => carry || zero,
+            4 => sign,
+            5 => parity,
+            6 => sign != overflow,
+            _ => zero || sign != overflow,
+        };
+        // The odd ones are the opposites.
+        holds != (self.0 & 1 != 0)
+    }
 }
 
 /// One decoded instruction.
@@ -146,6 +172,8 @@ pub struct Instruction {
     pub flow: Flow,
     /// General registers that it changes, or may change.
     pub writes: RegisterSet,
+    /// Whether it changes any of the flags that branches look at.
+    pub writes_flags: bool,
     operands: [Option<Operand>; 2],
 }
 
@@ -200,7 +228,9 @@ impl Describer {
         if i.mnemonic() == Mnemonic::Clzero {
             operands[0] = Some(hidden(AccessKind::Store));
         }
-        Instruction { site: i.ip(), length: i.len() as u8, flow: flow(i), writes, operands }
+        let writes_flags = i.rflags_modified() != 0;
+        let (site, length) = (i.ip(), i.len() as u8);
+        Instruction { site, length, flow: flow(i), writes, writes_flags, operands }
     }
 }
 
@@ -213,6 +243,11 @@ pub fn decode(describer: &mut Describer, site: u64, code: &[u8]) -> Option<Instr
 fn flow(i: &Iced) -> Flow {
     match i.flow_control() {
         FlowControl::Next => Flow::Next,
+        FlowControl::ConditionalBranch if i.is_jcc_short_or_near() => {
+            // Counted from 1; 0 is for what has none.
+            let code = (i.condition_code() as u8).wrapping_sub(1) & 0xf;
+            Flow::If(Condition(code), i.near_branch_target())
+        }
         FlowControl::Call if i.mnemonic() == Mnemonic::Syscall => Flow::SystemCall,
         _ => Flow::Elsewhere(target(i)),
     }

@@ -22,7 +22,9 @@ mod reconstruct;
 mod registers;
 mod surroundings;
 
-pub use instruction::{Describer, Flow, Instruction, Operand, Reach, Segment, Unknown, decode};
+pub use instruction::{
+    Condition, Describer, Flow, Instruction, Operand, Reach, Segment, Unknown, decode,
+};
 pub use reconstruct::{Code, Found, Reconstructor, Refused, Step};
 pub use registers::{RegisterSet, Registers};
 

@@ -9,7 +9,8 @@
 //! 2. the instruction at the address;
 //! 3. the ones further before, a few, as far as nothing since has changed their registers;
 //! 4. up to [`FORWARD`] instructions after it, until the program may go elsewhere, as far as nothing
-//!    between has changed their registers: the thread is about to execute them.
+//!    between has changed their registers: the thread is about to execute them. Where one conditional
+//!    branch leads is known, too, if nothing before it changes the flags.
 //!
 //! What is found is exact or it is refused. Pushes, pops, calls and returns come last, at 1 and 2 only:
 //! a thread's stack is seldom what it waits for, and never what others write.
@@ -18,7 +19,9 @@
 //! without a notice (a compiler's at run time) is read again for each sample and compared.
 
 use crate::Access;
-use crate::instruction::{Describer, Instruction, Operand, Reach, Segment, Unknown};
+use crate::instruction::{
+    Condition, Describer, Flow, Instruction, Operand, Reach, Segment, Unknown,
+};
 use crate::registers::{RegisterSet, Registers};
 use crate::surroundings::{AFTER, BACKWARD, BEFORE, Surroundings};
 use alloc::boxed::Box;
@@ -26,8 +29,11 @@ use alloc::vec;
 
 /// How many instructions after the sampled one are tried.
 pub const FORWARD: u8 = 8;
-/// Candidates kept per address: what one of them lacks (a segment's base, elements left), another has.
-const CANDIDATES: usize = 3;
+/// Candidates kept per address that are certain: what the first of them lacks (a segment's base, elements
+/// left), the second has.
+const CERTAIN: usize = 2;
+/// With one for each side of a branch, and one on the stack.
+const CANDIDATES: usize = CERTAIN + 3;
 /// `syscall`.
 const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
 const PAGE: u64 = 4096;
@@ -76,6 +82,8 @@ struct Candidate {
     site: u64,
     step: Step,
     operand: Operand,
+    /// Executed only if this condition holds (or not) with the sampled flags.
+    only_if: Option<(Condition, bool)>,
 }
 
 /// What the code around one address says.
@@ -174,71 +182,126 @@ impl Reconstructor {
             plan.offer(i, step, changed);
         }
         let mut changed = if in_call { RegisterSet::SYSTEM_CALL } else { RegisterSet::default() };
-        let mut forward = code.forward(&mut self.describer).zip(1..);
+        let mut forward = code.forward(ip, &mut self.describer).zip(1..);
+        let mut walk = Walk { changed, flags: true, branch: None };
         let at = forward.next();
         if let Some((i, _)) = &at {
-            plan.offer(i, Step::At, changed);
-            changed = changed.union(i.writes);
+            plan.offer(i, Step::At, walk.changed);
+            walk.pass(i, 0);
         }
         for (i, step, changed) in back {
             plan.offer(i, step, changed);
         }
         for (i, step) in forward.take(FORWARD.into()) {
-            plan.offer(&i, Step::After(step - 1), changed);
-            changed = changed.union(i.writes);
+            let step = step - 1;
+            plan.offer(&i, Step::After(step), walk.changed);
+            walk.pass(&i, step);
+        }
+        if let Some((condition, taken, next, step)) = walk.branch {
+            for (from, holds) in [(taken, true), (next, false)] {
+                let mut changed = walk.changed;
+                let steps = step + 1..=FORWARD;
+                for (i, step) in code.forward(from, &mut self.describer).zip(steps) {
+                    plan.offer_if(&i, Step::After(step), changed, condition, holds);
+                    changed = changed.union(i.writes);
+                }
+            }
         }
         let decoded = at.is_some();
         plan.made(ip, decoded, checksum)
     }
 }
 
+/// What is known on the way forward.
+struct Walk {
+    changed: RegisterSet,
+    /// The flags are still the sampled ones.
+    flags: bool,
+    /// The branch at the end: condition, where it leads, what comes if it does not, its step.
+    branch: Option<(Condition, u64, u64, u8)>,
+}
+
+impl Walk {
+    fn pass(&mut self, i: &Instruction, step: u8) {
+        if let Flow::If(condition, target) = i.flow
+            && self.flags
+        {
+            self.branch = Some((condition, target, i.next(), step));
+        }
+        self.flags &= !i.writes_flags;
+        self.changed = self.changed.union(i.writes);
+    }
+}
+
 /// Collects candidates, best first.
 #[derive(Default)]
 struct Planning {
-    data: [Option<Candidate>; CANDIDATES],
+    certain: [Option<Candidate>; CERTAIN],
+    /// If a branch does not go, and if it does.
+    sides: [Option<Candidate>; 2],
     stack: Option<Candidate>,
     hidden: bool,
 }
 
 impl Planning {
-    fn offer(&mut self, i: &Instruction, step: Step, changed: RegisterSet) {
-        let Some(operand) = i.main_operand() else { return };
+    /// What an instruction accesses, if its registers are known.
+    fn candidate(
+        &mut self,
+        i: &Instruction,
+        step: Step,
+        changed: RegisterSet,
+    ) -> Option<Candidate> {
+        let operand = i.main_operand()?;
         if operand.reach() == Reach::Hidden {
             self.hidden = true;
-            return;
+            return None;
         }
-        if operand.needs().overlaps(changed) {
-            return;
-        }
-        let candidate = Some(Candidate { site: i.site, step, operand: *operand });
-        if operand.is_stack() {
+        let is_known = !operand.needs().overlaps(changed);
+        is_known.then_some(Candidate { site: i.site, step, operand: *operand, only_if: None })
+    }
+
+    fn offer(&mut self, i: &Instruction, step: Step, changed: RegisterSet) {
+        let Some(candidate) = self.candidate(i, step, changed) else { return };
+        if candidate.operand.is_stack() {
             if self.stack.is_none() && matches!(step, Step::Before(1) | Step::At) {
-                self.stack = candidate;
+                self.stack = Some(candidate);
             }
             return;
         }
-        // Room for one that needs no segment is kept: the last place takes no other.
-        let free = self.data.iter().position(Option::is_none);
-        let is_last = free == Some(CANDIDATES - 1);
-        if let Some(place) = free
-            && (!is_last || operand.segment() == Segment::Flat)
-        {
-            self.data[place] = candidate;
+        // The last place is for one that needs no segment.
+        let free = self.certain.iter().position(Option::is_none);
+        let is_flat = candidate.operand.segment() == Segment::Flat;
+        if let Some(place) = free.filter(|&place| place + 1 < CERTAIN || is_flat) {
+            self.certain[place] = Some(candidate);
+        }
+    }
+
+    fn offer_if(
+        &mut self,
+        i: &Instruction,
+        step: Step,
+        changed: RegisterSet,
+        condition: Condition,
+        holds: bool,
+    ) {
+        let Some(candidate) = self.candidate(i, step, changed) else { return };
+        let is_plain =
+            !candidate.operand.is_stack() && candidate.operand.segment() == Segment::Flat;
+        let side = &mut self.sides[usize::from(holds)];
+        if is_plain && side.is_none() {
+            *side = Some(Candidate { only_if: Some((condition, holds)), ..candidate });
         }
     }
 
     fn made(self, ip: u64, decoded: bool, checksum: Option<u64>) -> Plan {
-        let mut candidates = self.data;
-        if let (Some(free), Some(stack)) = (candidates.iter().position(Option::is_none), self.stack)
-        {
-            candidates[free] = Some(stack);
-        }
+        let [first, second] = self.certain;
+        let [not, taken] = self.sides;
         let refused = match (decoded, self.hidden) {
             (false, _) => Refused::NoCode,
             (true, true) => Refused::Hidden,
             (true, false) => Refused::NoAccess,
         };
-        Plan { ip, candidates, refused, checksum }
+        Plan { ip, candidates: [first, second, not, taken, self.stack], refused, checksum }
     }
 }
 
@@ -246,6 +309,9 @@ impl Plan {
     fn choose(&self, registers: &Registers) -> Result<Found, Refused> {
         let mut refused = None;
         for candidate in self.candidates.iter().flatten() {
+            if candidate.only_if.is_some_and(|(c, holds)| c.holds(registers.flags) != holds) {
+                continue;
+            }
             match candidate.operand.access(candidate.site, registers) {
                 Ok(access) => return Ok(Found { access, step: candidate.step }),
                 Err(Unknown::Segment) => refused = Some(Refused::Segment),

@@ -35,13 +35,14 @@ pub struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
-    /// The instructions from the address on, as long as it is certain which one is next: also where a
-    /// direct jump leads, if that is in sight.
+    /// The instructions from an address in sight on, as long as it is certain which one is next: also
+    /// where a direct jump leads, if that is in sight.
     pub fn forward<'a>(
         &'a self,
+        from: u64,
         describer: &'a mut Describer,
     ) -> impl Iterator<Item = Instruction> + 'a {
-        let mut decoder = Some(Decoder::with_ip(64, self.after, self.ip, DecoderOptions::NONE));
+        let mut decoder = self.decoder_at(from);
         core::iter::from_fn(move || {
             let i = next(decoder.as_mut()?)?;
             let described = describer.describe(&i);

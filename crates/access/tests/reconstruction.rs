@@ -85,8 +85,8 @@ fn further_back_and_forward_as_long_as_registers_hold() {
     // inc rdi; mov [rdi], rax; mov [rsi], rax: the first has another address by then.
     let code = b"\x48\xff\xc7\x48\x89\x07\x48\x89\x06";
     assert_eq!(found(code, 0), Ok((Step::After(2), 0x70_0000)));
-    // jz; mov [rdi], rax: elsewhere, perhaps.
-    assert_eq!(found(b"\x74\x20\x48\x89\x07", 0), Err(Refused::NoAccess));
+    // cmp eax, ecx; jz; mov [rdi], rax: elsewhere, perhaps.
+    assert_eq!(found(b"\x39\xc8\x74\x20\x48\x89\x07", 0), Err(Refused::NoAccess));
     // jmp over mov [rdi], rax to mov [rsi], rax: certainly.
     let code = b"\xeb\x03\x48\x89\x07\x48\x89\x06";
     assert_eq!(found(code, 0), Ok((Step::After(1), 0x70_0000)));
@@ -96,6 +96,56 @@ fn further_back_and_forward_as_long_as_registers_hold() {
     // jmp out of sight, and to itself.
     assert_eq!(found(b"\xe9\x00\x00\x00\x70", 0), Err(Refused::NoAccess));
     assert_eq!(found(b"\xeb\xfe", 0), Err(Refused::NoAccess));
+}
+
+/// As [`found`] with flags.
+fn found_with(code: &[u8], flags: u64) -> Result<(Step, u64), Refused> {
+    let mut registers = Registers { flags, ..Registers::default() };
+    (registers.general[6], registers.general[7]) = (0x70_0000, RDI);
+    let found = Reconstructor::new(16).reconstruct(START + 200, &registers, &mut text(code));
+    found.map(|found| (found.step, found.access.address))
+}
+
+#[test]
+fn one_branch_is_followed_by_the_sampled_flags() {
+    const CARRY: u64 = 1;
+    const ZERO: u64 = 1 << 6;
+    const SIGN: u64 = 1 << 7;
+    const OVERFLOW: u64 = 1 << 11;
+    // jcc +4; mov [rdi], rax; ret; mov [rsi], rax
+    let branch = |opcode: u8, flags: u64| {
+        let code = [opcode, 4, 0x48, 0x89, 0x07, 0xc3, 0x48, 0x89, 0x06];
+        match found_with(&code, flags) {
+            Ok((Step::After(1), RDI)) => false,
+            Ok((Step::After(1), 0x70_0000)) => true,
+            other => panic!("{other:x?}"),
+        }
+    };
+    for flags in [0, CARRY, ZERO, SIGN, OVERFLOW, SIGN | OVERFLOW, CARRY | ZERO, 4] {
+        let has = |flag: u64| flags & flag != 0;
+        let less = has(SIGN) != has(OVERFLOW);
+        let holds = [
+            has(OVERFLOW),
+            has(CARRY),
+            has(ZERO),
+            has(CARRY) || has(ZERO),
+            has(SIGN),
+            has(4),
+            less,
+            has(ZERO) || less,
+        ];
+        for (pair, holds) in (0_u8..).zip(holds) {
+            assert_eq!(branch(0x70 + 2 * pair, flags), holds, "{pair} {flags:x}");
+            assert_eq!(branch(0x71 + 2 * pair, flags), !holds, "{pair} {flags:x}");
+        }
+    }
+    // cmp eax, ecx before it: the flags at the branch are others.
+    let code = b"\x39\xc8\x74\x04\x48\x89\x07\xc3\x48\x89\x06";
+    assert_eq!(found_with(code, 0), Err(Refused::NoAccess));
+    // lea before it leaves them, and changes rdi; then a second branch ends it.
+    let code = b"\x48\x8d\x7f\x01\x74\x05\x48\x89\x07\x74\x00\x48\x89\x06\x48\x89\x06";
+    assert_eq!(found_with(code, 0), Err(Refused::NoAccess));
+    assert_eq!(found_with(code, ZERO), Ok((Step::After(2), 0x70_0000)));
 }
 
 #[test]
