@@ -181,7 +181,7 @@ impl Reconstructor {
         if let Some((i, step, changed)) = back.next() {
             plan.offer(i, step, changed);
         }
-        let mut changed = if in_call { RegisterSet::SYSTEM_CALL } else { RegisterSet::default() };
+        let changed = if in_call { RegisterSet::SYSTEM_CALL } else { RegisterSet::default() };
         let mut forward = code.forward(ip, &mut self.describer).zip(1..);
         let mut walk = Walk { changed, flags: true, branch: None };
         let at = forward.next();
