@@ -7,7 +7,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Registers {
     pub general: [u64; 16],
-    /// rflags. Only the direction flag matters: which way string instructions go.
+    /// rflags: which way string instructions go, and conditional branches. Must be the sampled ones.
     pub flags: u64,
     /// Where %fs points, if known. A sample does not say it (only the selector, which is 0); the
     /// operands that need it, thread-local data mostly, are refused without.
