@@ -213,10 +213,12 @@ fn install(thread: Thread) -> Box<Thread> {
         id => session::calls(id as usize),
     };
     let signal_top = thread.stacks + XSAVE_BYTES + SIGNAL_STACK_BYTES;
+    let between = (shadow::last_sites() / 4).wrapping_sub(shadow::written() / 8);
     for (offset, value) in [
         (control::SELF, thread.page),
         (control::WRITTEN_BASE8, shadow::written() / 8),
         (control::SITES_BASE4, shadow::last_sites() / 4),
+        (control::SITES_FROM_WRITTEN, between),
         (control::THREAD, &raw const *thread as u64),
         (control::XSAVE, thread.stacks),
         (control::SIGNAL_STACK, signal_top),
@@ -228,6 +230,10 @@ fn install(thread: Thread) -> Box<Thread> {
     ] {
         // SAFETY: the new thread's page.
         unsafe { set_field(thread.page, offset, value) };
+    }
+    for power in 0..=5 {
+        // SAFETY: the same.
+        unsafe { set_field(thread.page, control::first_bytes(power), (1 << (1 << power)) - 1) };
     }
     thread
 }

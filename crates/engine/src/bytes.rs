@@ -13,11 +13,11 @@
 use crate::body::{Body, Branches, Result, SPILLS, Slow};
 use crate::control;
 use crate::options::{ADDRESS_BITS, LINE_SHIFT, Mode};
-use crate::probe::{Written, up_to};
+use crate::probe::{Written, first, up_to};
 use crate::probing::{JE, JNE, bits};
 use crate::recovery::Parked;
 use crate::regs::{self, RSP};
-use iced_x86::{Code, Instruction, MemoryOperand};
+use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 /// A second register for a while, and the slot where its value is, if it is borrowed.
 struct Second {
@@ -38,6 +38,10 @@ impl Body<'_> {
         let registers = [slow.register, second.register];
         let a = regs::full(slow.register);
         self.emitter.address(a, &slow.check.key, slow.displacement)?;
+        if let Some(power) = self.single_store(slow) {
+            let onward = self.emit_single(slow, &second, power)?;
+            return Ok(self.give_back(slow, &second, onward));
+        }
         let mut onward = Branches::default();
         if check.elements.is_some() {
             onward.push(self.emit_wildness(registers));
@@ -67,11 +71,70 @@ impl Body<'_> {
             onward.extend(self.emit_both_lines(slow, registers)?);
             self.leave(slow, &second);
         }
+        Ok(self.give_back(slow, &second, onward))
+    }
+
+    /// Before the slow path, the second register is the program's again.
+    fn give_back(&mut self, slow: &Slow, second: &Second, mut onward: Branches) -> Branches {
         if let Some(slot) = second.slot {
             self.lead_here(&onward);
             onward.clear();
             self.emitter.load(second.register, SPILLS[slot]);
             self.emitter.mark(slow.pc, slow.parked);
+        }
+        onward
+    }
+
+    /// Whether the check is about a single store of 1 to 32 bytes, at the window's start, as most are:
+    /// their number's logarithm.
+    fn single_store(&self, slow: &Slow) -> Option<u32> {
+        let check = slow.check;
+        let bytes = check.written.trailing_ones();
+        let single = check.members.iter().filter(|m| m.writes).count() == 1
+            && check.elements.is_none()
+            && check.written == first(bytes.into());
+        (single && self.declares_late() && bytes.is_power_of_two() && bytes <= 32)
+            .then(|| bytes.trailing_zeros())
+    }
+
+    /// The whole question for a single store, whose address is in the first register: the line's index is
+    /// made once, and the address turned into the set of its bytes.
+    fn emit_single(&mut self, slow: &Slow, second: &Second, power: u32) -> Result<Branches> {
+        let [address, other] = [slow.register, second.register];
+        let (a, o) = (regs::full(address), regs::full(other));
+        let none = Register::None;
+        let mut onward = Branches::default();
+        let crossing = match slow.check.may_cross {
+            true => Some(self.emit_crossing(slow, [address, other])?),
+            false => None,
+        };
+        self.emitter.copy_register(other, a);
+        onward.push(self.emit_own(other)?);
+        self.emitter.add_field(other, control::WRITTEN_BASE8);
+        let set = control::first_bytes(power).into();
+        let set = MemoryOperand::new(none, none, 1, set, 8, false, Register::GS);
+        self.emitter.instruction(&Instruction::with3(Code::VEX_Shlx_r64_rm64_r64, a, set, a)?)?;
+        let word = MemoryOperand::new(none, o, 8, 0, 8, false, none);
+        self.emitter.instruction(&Instruction::with2(Code::Test_rm64_r64, word, a)?)?;
+        let written = self.emitter.open_branch(&JE);
+        self.emitter.add_field(other, control::SITES_FROM_WRITTEN);
+        let position = slow.check.members.iter().rposition(|m| m.writes);
+        let position = slow.check.members[position.expect("it writes")].position;
+        onward.push(self.emit_site_at(other, position)?);
+        self.emitter.subtract_field(other, control::SITES_FROM_WRITTEN);
+        self.emitter.instruction(&Instruction::with1(Code::Not_rm64, a)?)?;
+        self.emitter.instruction(&Instruction::with2(Code::And_rm64_r64, word, a)?)?;
+        self.leave(slow, second);
+        self.lead_here(&[written]);
+        self.emitter.instruction(&Instruction::with2(Code::Cmp_rm64_imm8, word, 0)?)?;
+        onward.push(self.emitter.open_branch(&JE));
+        self.leave(slow, second);
+        if let Some(rel32) = crossing {
+            self.lead_here(&[rel32]);
+            self.emitter.copy_register(other, a);
+            onward.push(self.emit_own(other)?);
+            onward.extend(self.emit_both_lines(slow, [address, other])?);
+            self.leave(slow, second);
         }
         Ok(onward)
     }
@@ -193,11 +256,15 @@ impl Body<'_> {
     /// it: between the look at the word and the addition another could take it. The address stays.
     fn emit_last_site(&mut self, registers: [usize; 2], position: usize) -> Result<usize> {
         let [address, other] = registers;
-        let (a, o) = (regs::full(address), regs::full(other));
-        self.emitter.copy_register(other, a);
+        self.emitter.copy_register(other, regs::full(address));
         self.emitter.shift_right(other, self.options.block_shift);
         self.emitter.add_field(other, control::SITES_BASE4);
-        let none = iced_x86::Register::None;
+        self.emit_site_at(other, position)
+    }
+
+    /// The same, with the site's index in the register, which stays.
+    fn emit_site_at(&mut self, index: usize, position: usize) -> Result<usize> {
+        let (o, none) = (regs::full(index), Register::None);
         let place = |byte: i64| MemoryOperand::new(none, o, 4, byte, 8, false, none);
         // Above the site's number.
         self.emitter.instruction(&Instruction::with2(Code::Cmp_rm8_imm8, place(3), 0)?)?;

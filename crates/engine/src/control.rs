@@ -71,6 +71,9 @@ pub const SITE: i32 = PAGE + 272;
 pub const WRITTEN_BASE8: i32 = PAGE + 280;
 /// Base of the last writers' code sites divided by 4.
 pub const SITES_BASE4: i32 = PAGE + 288;
+/// What leads from the index of a line's bytes, with their base, to that of its site: [`SITES_BASE4`]
+/// less [`WRITTEN_BASE8`].
+pub const SITES_FROM_WRITTEN: i32 = PAGE + 296;
 
 /// Indices of a gather or scatter, or general registers, for the slow path; see [`crate::elements`]. 64
 /// bytes, aligned.
@@ -92,6 +95,14 @@ pub const TRAP_FLAG: i32 = PAGE + 344;
 pub const STEPPED_CALL: i32 = PAGE + 352;
 /// Address of 32 bits that change with each system call and are odd while the thread is in one.
 pub const CALLS: i32 = PAGE + 360;
+
+/// Constants that [`crate::bytes`] shifts: the set of the first 1, 2, 4, 8, 16 and 32 bytes.
+const FIRST_BYTES: i32 = PAGE + 768;
+
+/// Where the set of the first `1 << power` bytes stands, for powers up to 5.
+pub const fn first_bytes(power: u32) -> i32 {
+    FIRST_BYTES + 8 * power as i32
+}
 
 /// Loads executed that no tally counts.
 pub const LOADS: i32 = PAGE + 1024;

@@ -233,8 +233,13 @@ impl Machine {
                 (control::SELF, self.gs - 4096),
                 (control::WRITTEN_BASE8, (shadow + WRITTEN) / 8),
                 (control::SITES_BASE4, (shadow + SITES) / 4),
+                (control::SITES_FROM_WRITTEN, (shadow + SITES) / 4 - (shadow + WRITTEN) / 8),
             ] {
                 *((self.gs.wrapping_add_signed(offset.into())) as *mut u64) = value;
+            }
+            for power in 0..=5 {
+                let at = self.gs.wrapping_add_signed(control::first_bytes(power).into());
+                *(at as *mut u64) = (1 << (1 << power)) - 1;
             }
             const ARCH_SET_GS: i32 = 0x1001;
             libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, self.gs);
