@@ -234,18 +234,28 @@ static inline int is_own(const struct thread *t, u64 address) {
     return (__atomic_load_n(word_of(t, address), __ATOMIC_SEQ_CST) | FULL) == t->own_word;
 }
 
-// Writes where one word is the whole truth.
-static inline void write_in_one_step(struct thread *t, u64 start, u64 end, u32 site) {
+// Bytes of one block that the thread reads just before it writes to that block.
+struct reading {
+    u64 start, end;
+    u32 site;
+};
+
+// Writes where one word is the whole truth; after a reading, or 0.
+static inline void write_in_one_step(struct thread *t, u64 start, u64 end, u32 site,
+                                     const struct reading *read) {
     if (is_own(t, start)) {
         grant(t, start, READ | WRITE | OWN);
         if (is_own(t, start))
             return;
     }
     u8 *offered = offer(t, start, READ | WRITE | OWN);
-    u64 writer = take_block(t, start) >> WRITER_SHIFT;
+    u64 word = take_block(t, start), writer = word >> WRITER_SHIFT;
     settle(start, offered);
-    if (is_other(t, writer))
-        count_with_writer(t, WAW, writer - 1, start, end, site, 0);
+    if (!is_other(t, writer))
+        return;
+    if (read && !(word & t->mask))
+        count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, 0);
+    count_with_writer(t, WAW, writer - 1, start, end, site, 0);
 }
 
 // Grants what the thread may do to a block that it has taken before. Readers take no lock: one may have
@@ -271,27 +281,32 @@ static inline int add_bytes(struct thread *t, u64 start, u64 end, u32 site) {
     return own;
 }
 
-// Writes bytes `start` to `end` of one block.
-static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
+// Writes bytes `start` to `end` of one block. With a `read`ing of the same block right before it, or 0,
+// which is counted, too, if another thread has written the block: to take it once is all that both need.
+// That is for a single bank, whose word says whether the thread has read the block.
+static void write_part(struct thread *t, u64 start, u64 end, u32 site, const struct reading *read) {
     if (is_granted(t, start, end))
         return;
     if (lock_free()) {
-        write_in_one_step(t, start, end, site);
+        write_in_one_step(t, start, end, site, read);
         return;
     }
     if (tt_mode == DETAIL && add_bytes(t, start, end, site))
         return;
-    struct meeting m = {0};
-    u64 writer = 0;
+    struct meeting m = {0}, seen = {0};
+    u64 word = 0, writer = 0;
     u32 *lock = lock_block(start);
     int taken = !is_own(t, start), whole = tt_mode != DETAIL;
     if (taken) {
         u8 *offered = offer(t, start, READ | OWN);
-        writer = take_block(t, start) >> WRITER_SHIFT;
+        word = take_block(t, start);
+        writer = word >> WRITER_SHIFT;
         settle(start, offered);
     }
-    int from_other = is_other(t, writer);
+    int from_other = is_other(t, writer), reads = from_other && read && !(word & t->mask);
     if (tt_mode == DETAIL) {
+        if (reads)
+            seen = meet(read->start, read->end);
         if (from_other)
             m = meet(start, end);
         whole = note_written(start, end, from_other ? TOOK_OVER : taken ? CAME_BACK : STAYED, site);
@@ -299,6 +314,8 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site) {
     if (!taken || whole)
         grant_own(t, start, whole);
     unlock_block(lock);
+    if (reads)
+        count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, &seen);
     if (from_other)
         count_with_writer(t, WAW, writer - 1, start, end, site, &m);
 }
@@ -347,7 +364,7 @@ static void access_range(struct thread *t, u64 start, u64 bytes, int writes, u32
         if (tt_mode == UNDIRECTED)
             touch_part(t, a);
         else if (writes)
-            write_part(t, a, end, site);
+            write_part(t, a, end, site, 0);
         else
             read_part(t, a, end, site);
         if (block_last >= last)

@@ -49,13 +49,37 @@ static inline void fetch_block(const struct thread *t, u64 address, int writes) 
     }
 }
 
-// An access within one block, as most are.
-static inline void access_block(struct thread *t, u64 at, const struct member *m) {
-    u64 end = at + m->bytes;
-    if (m->reads)
+// Whether the access lies in the block that holds `within`.
+static inline int is_in_block(u64 at, const struct member *m, u64 within) {
+    return ((at ^ within) | ((at + m->bytes - 1) ^ within)) >> tt_block_shift == 0;
+}
+
+// The member behind number k, which accesses the block that holds `at`, if it writes to that block, too.
+static inline const struct member *writer_behind(u64 address, const struct descriptor *d, u32 k, u64 at) {
+    const struct member *next = &d->members[k + 1];
+    int writes = k + 1 < d->count && !next->reads;
+    return writes && is_in_block(address + (int64_t)next->delta, next, at) ? next : 0;
+}
+
+// A member's access within one block, as most are, with the write behind it, if that changes what this
+// one reads: the block is taken once for both. Returns how many members that were.
+static inline u32 access_block(struct thread *t, u64 address, const struct descriptor *d, u32 k) {
+    const struct member *m = &d->members[k], *next = 0;
+    u64 at = address + (int64_t)m->delta, end = at + m->bytes;
+    struct reading read = {at, end, m->site};
+    if (m->reads && !m->writes && tt_banks == 1)
+        next = writer_behind(address, d, k, at);
+    if (next) {
+        u64 there = address + (int64_t)next->delta;
+        write_part(t, there, there + next->bytes, next->site, &read);
+        return 2;
+    }
+    int at_once = m->reads && m->writes && tt_banks == 1;
+    if (m->reads && !at_once)
         read_part(t, at, end, m->site);
     if (m->writes)
-        write_part(t, at, end, m->site);
+        write_part(t, at, end, m->site, at_once ? &read : 0);
+    return 1;
 }
 
 // A check has failed: all accesses behind it are looked at, in program order.
@@ -67,11 +91,11 @@ void tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
     int by_readers = tt_mode == MATRIX || tt_mode == DETAIL;
     for (u32 k = 0; k < d->count; k++) {
         const struct member *m = &d->members[k];
-        u64 at = address + (int64_t)m->delta, last = at + m->bytes - 1;
+        u64 at = address + (int64_t)m->delta;
         if (k == 0 && by_readers)
-            fetch_block(t, at, m->writes);
-        if (by_readers && (at ^ last) >> tt_block_shift == 0 && at >> ADDRESS_BITS == 0) {
-            access_block(t, at, m);
+            fetch_block(t, at, m->writes || writer_behind(address, d, k, at));
+        if (by_readers && is_in_block(at, m, at) && at >> ADDRESS_BITS == 0) {
+            k += access_block(t, address, d, k) - 1;
             continue;
         }
         if (m->reads)
