@@ -61,6 +61,7 @@ pub struct Thread {
     hand: u32,
     refused: u32,
     waiting_chunk: u32,
+    hashes: [u64; 20],
     /// Its signal mask.
     pub signal_mask: u64,
     /// Bank and slot.
@@ -382,6 +383,7 @@ impl Thread {
             hand: 0,
             refused: 0,
             waiting_chunk: 0,
+            hashes: [0; 20],
             signal_mask: 0,
             slot: None,
             stacks,

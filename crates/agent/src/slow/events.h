@@ -3,8 +3,8 @@
 //
 // Each thread has a hash table of its own, from keys to events; the table grows by moving to the next
 // larger one, for which address space is reserved. Once the innermost cache cannot hold the table, events
-// wait in a chunk of their own until it is full: what all of them need of the table is fetched at the same
-// time then. The recorder sums up entries with equal keys, so whatever waits when the process ends is
+// wait in a chunk of their own until it is full, while what they need of the table is fetched. The recorder
+// sums up entries with equal keys, so whatever waits when the process ends is
 // counted, too.
 //
 // The table stays small enough for the caches: when a thread has MOST_EVENTS, or the pool has no more room,
@@ -23,6 +23,7 @@
 #define FILTER_BITS 16
 #define CANDIDATES 8
 #define MANY_CHUNKS 16 // of events: with more, they wait
+#define AHEAD 4        // events that come between the fetching of a place and that of its event
 
 // What is told apart: in whole words, which the processor can pass on and compare at once.
 struct key {
@@ -97,10 +98,9 @@ static inline int is_same(struct key a, struct key b) {
     return !((a.line ^ b.line) | (a.sites ^ b.sites) | (a.who ^ b.who));
 }
 
-// The place of an event with this key, or a free place for it.
-static u32 *find(struct thread *t, struct key key) {
+// The place of an event with this key, which has this hash, or a free place for it.
+static inline u32 *find_hashed(const struct thread *t, const struct key *key, u64 hash) {
     u32 *table = places(t), *free = 0;
-    u64 hash = hash_of(key);
     u64 group = group_of(t, hash) - table, mask = (1ull << t->event_bits) - 1;
     u32 tag = tag_of(hash);
     for (;; group = (group + GROUP) & mask)
@@ -110,10 +110,14 @@ static u32 *find(struct thread *t, struct key key) {
                 free = free ? free : p;
                 if (!*p)
                     return free;
-            } else if ((*p & ~NAME) == tag && is_same(event_at(t, name_in(*p))->key, key)) {
+            } else if ((*p & ~NAME) == tag && is_same(event_at(t, name_in(*p))->key, *key)) {
                 return p;
             }
         }
+}
+
+static u32 *find(const struct thread *t, struct key key) {
+    return find_hashed(t, &key, hash_of(key));
 }
 
 // Enters an event into a place that `find` has found free.
@@ -256,25 +260,20 @@ static void count_new_event(struct thread *t, struct key key, u64 own_bytes, u64
         count_without_line(t, key);
 }
 
-static void count_known(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
-    u32 *place = find(t, key);
+static inline void count_known(struct thread *t, const struct event *one, u64 hash) {
+    u32 *place = find_hashed(t, &one->key, hash);
     if (!holds_event(*place)) {
-        count_new_event(t, key, own_bytes, other_bytes);
+        count_new_event(t, one->key, one->own_bytes, one->other_bytes);
         return;
     }
     struct event *e = event_at(t, name_in(*place));
     e->count++;
-    e->own_bytes |= own_bytes;
-    e->other_bytes |= other_bytes;
+    e->own_bytes |= one->own_bytes;
+    e->other_bytes |= one->other_bytes;
 }
 
-static inline void fetch_group(const struct thread *t, struct key key) {
-    fetch_to_change(group_of(t, hash_of(key)));
-}
-
-// Fetches the event that is most likely the one with this key, whose place is in the cache.
-static inline void fetch_event(const struct thread *t, struct key key) {
-    u64 hash = hash_of(key);
+// Fetches the event that is most likely the one with this hash, whose place is in the cache.
+static inline void fetch_event(const struct thread *t, u64 hash) {
     u32 tag = tag_of(hash), place = group_of(t, hash)[(tag >> NAME_BITS) % GROUP];
     if (holds_event(place) && (place & ~NAME) == tag) {
         struct event *e = event_at(t, name_in(place));
@@ -283,18 +282,16 @@ static inline void fetch_event(const struct thread *t, struct key key) {
     }
 }
 
-// Counts the waiting events. Each leaves the chunk before it is counted, so that the recorder never finds
-// it twice.
+// Counts the waiting events, of which the last few have not been fetched yet. Each leaves the chunk before
+// it is counted, so that the recorder never finds it twice.
 static void count_waiting(struct thread *t, struct head *waiting) {
     const struct event *events = (const struct event *)(waiting + 1);
-    for (u32 k = 0; k < waiting->used; k++)
-        fetch_group(t, events[k].key);
-    for (u32 k = 0; k < waiting->used; k++)
-        fetch_event(t, events[k].key);
-    for (u32 k = waiting->used; k-- > 0;) {
+    for (u32 k = EVENTS_PER_CHUNK - AHEAD; k < EVENTS_PER_CHUNK; k++)
+        fetch_event(t, t->hashes[k]);
+    for (u32 k = EVENTS_PER_CHUNK; k-- > 0;) {
         struct event e = events[k];
         __atomic_store_n(&waiting->used, k, __ATOMIC_RELEASE);
-        count_known(t, e.key, e.own_bytes, e.other_bytes);
+        count_known(t, &e, t->hashes[k]);
     }
 }
 
@@ -307,22 +304,32 @@ static struct head *waiting_room(struct thread *t) {
     return t->waiting_chunk ? chunk_at(t->waiting_chunk - 1) : 0;
 }
 
+// An event waits. Its place is fetched while the program runs on, and what the place says when a few
+// more have come.
+static inline void wait_for_more(struct thread *t, struct head *waiting, const struct event *e, u64 hash) {
+    u32 used = waiting->used;
+    ((struct event *)(waiting + 1))[used] = *e;
+    t->hashes[used] = hash;
+    __atomic_store_n(&waiting->used, used + 1, __ATOMIC_RELEASE);
+    fetch_to_change(group_of(t, hash));
+    if (used >= AHEAD)
+        fetch_event(t, t->hashes[used - AHEAD]);
+    if (used + 1 == EVENTS_PER_CHUNK)
+        count_waiting(t, waiting);
+}
+
 // Bytes that the thread has accessed, and that the other thread had written, in the event's line.
 static inline void count_event(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
     if (is_unknown_line(t, key.line)) {
         count_new_event(t, key, own_bytes, other_bytes);
         return;
     }
+    struct event e = {key, 1, own_bytes, other_bytes};
     struct head *waiting = waiting_room(t);
-    if (!waiting) {
-        count_known(t, key, own_bytes, other_bytes);
-        return;
-    }
-    u32 used = waiting->used;
-    ((struct event *)(waiting + 1))[used] = (struct event){key, 1, own_bytes, other_bytes};
-    __atomic_store_n(&waiting->used, used + 1, __ATOMIC_RELEASE);
-    if (used + 1 == EVENTS_PER_CHUNK)
-        count_waiting(t, waiting);
+    if (waiting)
+        wait_for_more(t, waiting, &e, hash_of(key));
+    else
+        count_known(t, &e, hash_of(key));
 }
 
 #endif
