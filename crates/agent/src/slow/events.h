@@ -4,8 +4,7 @@
 // Each thread has a hash table of its own, from keys to events; the table grows by moving to the next
 // larger one, for which address space is reserved. Once the innermost cache cannot hold the table, events
 // wait in a chunk of their own until it is full, while what they need of the table is fetched. The recorder
-// sums up entries with equal keys, so whatever waits when the process ends is
-// counted, too.
+// sums up entries with equal keys, so whatever waits when the process ends is counted, too.
 //
 // The table stays small enough for the caches: when a thread has MOST_EVENTS, or the pool has no more room,
 // events on lines that it does not know yet are kept by code site alone, under line 0. One in ADMITTED_OF

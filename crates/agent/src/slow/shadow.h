@@ -61,7 +61,7 @@ struct thread {
     u32 hand;                    // where to look for events to give up
     u32 refused;                 // events on lines that were not let in
     u32 waiting_chunk;           // of events that have not been looked up yet, + 1; 0 = none yet
-    u64 hashes[20];              // of the waiting events
+    u64 hashes[20];              // of the waiting events, EVENTS_PER_CHUNK at most
 };
 
 u64 tt_shadow[MAX_BANKS];              // address of the word of block 0 in each bank
