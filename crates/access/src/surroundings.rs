@@ -7,7 +7,8 @@
 //! where their instructions began. What has no clear majority is not known.
 //!
 //! A thread that came by a branch did not execute what lies before. So no instruction is named that
-//! lies before the target of a direct branch in all of the code at hand. (Indirect ones mostly lead behind
+//! lies before the target of a direct branch in all of the code at hand, except for the jump by which a
+//! loop is entered at its test: compilers put that behind the body, and it is taken once. (Indirect ones mostly lead behind
 //! an instruction that does not go on to the next one: a jump, call or return, where looking back ends.)
 //! Conditional branches did not branch if the thread came past them.
 
@@ -146,6 +147,22 @@ impl Surroundings<'_> {
         lengths
     }
 
+    /// Whether a jump (its first byte and position) only begins a loop, whose test at the bottom it leads
+    /// to: behind that `target` a branch leads back to what lies between the jump and the test, no later
+    /// than `named`. In all rounds but the first, the thread came to the target from `named`.
+    fn enters_a_loop(&self, jump: (u8, i64), target: i64, named: i64) -> bool {
+        let Some(length) = jump_length(jump.0) else { return false };
+        let body = jump.1 + length..=named;
+        let pieces = [(self.before, -(self.before.len() as i64)), (self.after, 0)];
+        pieces.into_iter().any(|(code, offset)| {
+            let first = (target - offset).clamp(0, code.len() as i64) as usize;
+            (first..code.len()).any(|at| {
+                branch_target(&code[at..], offset + at as i64).is_some_and(|to| body.contains(&to))
+                    && is_in_step(code, at)
+            })
+        })
+    }
+
     /// How many instructions back there is no direct branch in sight that leads behind them.
     fn not_entered(&self, starts: &[usize; BACKWARD]) -> usize {
         let mut least = starts.iter().take_while(|&&start| start > 0).count();
@@ -157,12 +174,23 @@ impl Surroundings<'_> {
                 else {
                     continue;
                 };
-                if is_in_step(code, at) {
+                let jump = (code[at], offset + at as i64);
+                let named = -(starts[behind] as i64);
+                if is_in_step(code, at) && !self.enters_a_loop(jump, target, named) {
                     least = behind;
                 }
             }
         }
         least
+    }
+}
+
+/// How long an unconditional direct jump is that begins with this byte.
+fn jump_length(first: u8) -> Option<i64> {
+    match first {
+        0xeb => Some(2),
+        0xe9 => Some(5),
+        _ => None,
     }
 }
 

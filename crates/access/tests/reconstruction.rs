@@ -165,6 +165,21 @@ fn who_may_have_come_by_a_branch_is_not_looked_behind() {
 }
 
 #[test]
+fn a_loop_that_is_entered_at_its_test_is_looked_through() {
+    // jmp T; nop 6; L: lock add [rdi], 1; T: mov eax, [rsi]; test eax, eax; je L; ret
+    let code = b"\xeb\x0b\x66\x0f\x1f\x44\x00\x00\xf0\x48\x83\x07\x01\x8b\x06\x85\xc0\x74\xf5\xc3";
+    assert_eq!(found(code, 13), Ok((Step::Before(1), RDI)));
+    // Without the branch back the thread came by the jump: je T+6 instead.
+    let mut straight = code.to_vec();
+    straight[18] = 0;
+    assert_eq!(found(&straight, 13), Ok((Step::At, 0x70_0000)));
+    // And so it may have where the branch leads behind the body.
+    let mut elsewhere = code.to_vec();
+    elsewhere[18] = 0xfa;
+    assert_eq!(found(&elsewhere, 13), Ok((Step::At, 0x70_0000)));
+}
+
+#[test]
 fn a_thread_in_a_system_call_has_not_got_its_registers_back() {
     // mov rax, [rdi]; syscall; mov rcx, [rax]; mov rdx, [rdi+8]
     let code = b"\x48\x8b\x07\x0f\x05\x48\x8b\x08\x48\x8b\x57\x08";
