@@ -51,6 +51,7 @@ pub const CLOCK_GETTIME: u64 = 228;
 pub const EXIT_GROUP: u64 = 231;
 pub const OPENAT: u64 = 257;
 pub const TGKILL: u64 = 234;
+pub const TKILL: u64 = 200;
 pub const RT_TGSIGQUEUEINFO: u64 = 297;
 pub const PRLIMIT64: u64 = 302;
 pub const EXECVEAT: u64 = 322;

@@ -29,7 +29,7 @@ programs!(
     thread_storm: ["8", "256"], timer_signals: [], segv_jump: [], stack_overflow: [],
     children: [], self_exec: [], dlopen_loop: [], exceptions: [], jumps: [], sites: [], deep_stack: [],
     close_fds: [], large_static: [], signal_context: [], alternate_stack: [], cancel: [],
-    signal_storm: [], rseq: [], fork_storm: ["64", "2"], asm_flags: [], patched: [], trap_flag: [],
+    signal_storm: [], rseq: [], fork_storm: ["64", "2"], asm_flags: [], patched: [], trap_flag: [], sharers: [],
     debugger: [], element_faults: [], injected: ["100", "2"],
     wanted_addresses: [],
 );

@@ -24,6 +24,7 @@ pub fn hold_creation() -> Guard<'static, ()> {
 
 const ALL_SIGNALS: u64 = !0;
 const CLONE_NEWPID: u64 = 0x2000_0000;
+const CLONE_THREAD: u64 = 0x1_0000;
 
 /// clone, clone3, fork, vfork.
 pub fn create(frame: &mut Frame, page: u64) -> Outcome {
@@ -49,7 +50,7 @@ pub fn create(frame: &mut Frame, page: u64) -> Outcome {
         presence::lend(page, resume, flags & CLONE_NEWPID != 0);
         return Outcome::Native;
     }
-    spawn(frame, page)
+    spawn(frame, page, flags & CLONE_THREAD != 0)
 }
 
 /// Counts a child that runs natively.
@@ -66,8 +67,10 @@ pub fn return_address(page: u64) -> u64 {
     registers.pc
 }
 
-/// A thread of this process.
-fn spawn(frame: &Frame, page: u64) -> Outcome {
+/// A thread of this process, or (`is_thread` is false) a process of its own in the same memory. That one can
+/// be killed alone; would it hold a lock of the agent then, all others would wait for ever. So it runs
+/// natively.
+fn spawn(frame: &Frame, page: u64, is_thread: bool) -> Outcome {
     // SAFETY: the calling thread's page.
     let (parent, resume, start_routine) = unsafe {
         (
@@ -79,7 +82,11 @@ fn spawn(frame: &Frame, page: u64) -> Outcome {
     let native = return_address(page);
     let mask = sys::set_signal_mask(ALL_SIGNALS);
     let creation = CREATION.lock();
-    let Some((child, target)) = prepare_child(parent, start_routine, resume, native) else {
+    let prepared = match is_thread {
+        true => prepare_child(parent, start_routine, resume, native),
+        false => thread::prepare_sharer().map(|child| (child, native)),
+    };
+    let Some((child, target)) = prepared else {
         const EAGAIN: i64 = -11;
         drop(creation);
         sys::set_signal_mask(mask);
@@ -100,7 +107,10 @@ fn spawn(frame: &Frame, page: u64) -> Outcome {
     // SAFETY: the program's own call; the child continues at gs:TARGET with the frame above.
     let result =
         unsafe { stubs::tt_clone(frame.rax, frame.arguments().as_ptr(), &raw mut *child as u64) };
-    if result < 0 {
+    if result > 0 && !is_thread {
+        count_child();
+        thread::share(child, result as u32);
+    } else if result < 0 {
         child.abandon();
         // SAFETY: leaked above and not in use.
         drop(unsafe { Box::from_raw(child) });
