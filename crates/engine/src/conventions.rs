@@ -2,17 +2,18 @@
 //!
 //! Problem: no ABI lets flags live across calls and returns, so checks before them need not save any;
 //! but hand-written assembly keeps to no ABI among its own functions (x264's trellis returns "equal",
-//! x265's predictions take a carry, and look at it after a hundred vector instructions).
+//! x265's predictions take a carry, and look at it after a hundred vector instructions), and Go's compiler
+//! knows that the routines that zero and copy memory leave the flags alone: it compares, calls one of them,
+//! and then looks at the comparison.
 //! Approach: who uses such a flag reads it in the straight line after the call, or where the function begins,
-//! before anything sets it; and who sets the carry and nothing else does it for somebody. The first is found when the calling block is translated, which is before
-//! the called function returns to it: from then on flags live across all returns of that module.
-//! Compilers never read flags there; only behind calls that do not return can it look as if they
-//! did, which costs time and nothing else.
+//! before anything sets it; and who sets the carry and nothing else does it for somebody. The first is found
+//! when the calling block is translated, which is before the called function returns to it: flags live into
+//! that call, and from then on across all returns of that module. Other compilers never read flags there;
+//! only behind calls that do not return can it look as if they did, which costs time and nothing else.
 //!
 //! Neighbours: [`liveness`](crate::liveness) asks, [`engine`](crate::engine) looks at each block.
 
 use crate::liveness::{ALL_FLAGS, Step, Steps};
-use crate::superblock::Superblock;
 use alloc::vec::Vec;
 use iced_x86::{FlowControl, Instruction, Mnemonic};
 
@@ -51,22 +52,33 @@ pub(crate) fn hands_on_carry(before: &[Instruction]) -> bool {
     last.is_some_and(|i| matches!(i.mnemonic(), Mnemonic::Stc | Mnemonic::Clc | Mnemonic::Cmc))
 }
 
-/// Where a call that ends the block returns to, if flags are read there.
+/// Whether flags are read where the call `i` returns to; no, if it is none.
 ///
 /// # Safety
 /// As [`reads_flags`].
 pub(crate) unsafe fn expects_flags(
-    block: &Superblock,
+    i: &Instruction,
     steps: &mut Steps,
     readable: &dyn Fn(u64) -> bool,
 ) -> bool {
-    let calls = |i: &&Instruction| {
-        matches!(i.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
-    };
+    let calls = matches!(i.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
     // Calls through linkage tables may go through the loader first, which keeps no flags.
-    let Some(call) = block.instructions.last().filter(calls) else { return false };
     // SAFETY: forwarded.
-    !call.is_ip_rel_memory_operand() && unsafe { reads_flags(call.next_ip(), steps, readable) }
+    calls && !i.is_ip_rel_memory_operand() && unsafe { reads_flags(i.next_ip(), steps, readable) }
+}
+
+/// Whether the function that `i` calls directly begins by reading flags; no, if `i` is no such call.
+///
+/// # Safety
+/// As [`reads_flags`].
+pub(crate) unsafe fn takes_flags(
+    i: &Instruction,
+    steps: &mut Steps,
+    readable: &dyn Fn(u64) -> bool,
+) -> bool {
+    // SAFETY: forwarded.
+    i.flow_control() == FlowControl::Call
+        && unsafe { reads_flags(i.near_branch_target(), steps, readable) }
 }
 
 /// Whether the code at `pc` reads a flag before it has set it, for certain.
@@ -149,6 +161,27 @@ mod tests {
         assert!(hands_on(&[0x31, 0xc0, 0xf8, 0x89, 0xc8]), "xor eax, eax; clc; mov eax, ecx");
         assert!(!hands_on(&[0xf9, 0x11, 0xc0]), "stc; adc eax, eax");
         assert!(!hands_on(&[0x89, 0xc8]), "mov eax, ecx");
+    }
+
+    #[test]
+    fn a_call_with_a_reader_behind_it_expects_flags() {
+        let expects = |code: &[u8]| {
+            let mut padded = code.to_vec();
+            padded.resize(code.len() + 16, 0x90);
+            let start = padded.as_ptr() as u64;
+            let mut steps = Steps::default();
+            // SAFETY: the code is followed by more bytes than an instruction has.
+            unsafe {
+                let call = steps.at(start).i;
+                let readable = |pc| pc < start + code.len() as u64;
+                expects_flags(&call, &mut steps, &readable)
+            }
+        };
+        assert!(expects(&[0xe8, 0, 0, 0, 0, 0x0f, 0x95, 0xc0]), "call; setne al");
+        assert!(expects(&[0xff, 0xd0, 0x8b, 0x07, 0x74, 0]), "call rax; mov eax, [rdi]; je");
+        assert!(!expects(&[0xe8, 0, 0, 0, 0, 0x85, 0xc0, 0x0f, 0x95, 0xc0]), "test sets them");
+        assert!(!expects(&[0xff, 0x15, 0, 0, 0, 0, 0x74, 0]), "through a linkage table");
+        assert!(!expects(&[0x90, 0x74, 0]), "no call");
     }
 
     #[test]

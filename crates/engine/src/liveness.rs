@@ -58,12 +58,13 @@ impl Live {
     /// At an instruction that leaves for an address that is only known when it runs, or calls.
     /// Flags may live across indirect jumps (jump tables, V8's tail calls), but not across calls,
     /// returns and the jumps of procedure linkage tables; unless there is assembly that says otherwise
-    /// (`returned`: the functions of this module return flags; `passed`: the called one takes them).
+    /// (`returned`: the functions of this module return flags; `passed`: the called one takes them, or
+    /// may hand them through to where it returns).
     fn at_departure(i: &Instruction, returned: bool, passed: bool) -> Live {
         match i.flow_control() {
             FlowControl::IndirectBranch if !i.is_ip_rel_memory_operand() => Live::ALL,
             FlowControl::Return if returned => Live::ALL,
-            FlowControl::Call if passed => Live::ALL,
+            FlowControl::Call | FlowControl::IndirectCall if passed => Live::ALL,
             _ => Live::AT_CALL,
         }
     }
@@ -174,11 +175,11 @@ impl Scanner {
     /// # Safety
     /// As [`Self::at`].
     pub unsafe fn departure(&mut self, i: &Instruction, readable: &dyn Fn(u64) -> bool) -> Live {
-        // SAFETY: forwarded; the target of a direct call.
-        let passed = i.flow_control() == FlowControl::Call
-            && unsafe {
-                conventions::reads_flags(i.near_branch_target(), &mut self.steps, readable)
-            };
+        // SAFETY: forwarded.
+        let passed = unsafe {
+            conventions::takes_flags(i, &mut self.steps, readable)
+                || conventions::expects_flags(i, &mut self.steps, readable)
+        };
         Live::at_departure(i, self.conventions.returns_flags(i.ip()), passed)
     }
 
@@ -191,8 +192,10 @@ impl Scanner {
         block: &Superblock,
         readable: &dyn Fn(u64) -> bool,
     ) -> bool {
-        // SAFETY: forwarded.
-        unsafe { conventions::expects_flags(block, &mut self.steps, readable) }
+        block.instructions.last().is_some_and(|last| {
+            // SAFETY: forwarded.
+            unsafe { conventions::expects_flags(last, &mut self.steps, readable) }
+        })
     }
 
     /// What the code at `pc` needs.
