@@ -6,7 +6,8 @@ use crate::signals::{self, signal_name};
 use crate::target::Target;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -72,6 +73,77 @@ pub struct Launch<'a> {
     pub streams: Streams,
     /// Become the parent of processes that lose theirs, so that they can be counted at the end.
     pub adopt_orphans: bool,
+    /// Where the new process waits before it executes the program.
+    pub gate: Option<&'a Gate>,
+}
+
+/// Holds a new process up before it executes its program, while somebody makes ready for it.
+#[derive(Debug)]
+pub struct Gate {
+    /// Reading and writing ends: the process's number, and the word to go on.
+    number: (OwnedFd, OwnedFd),
+    word: (OwnedFd, OwnedFd),
+}
+
+impl Gate {
+    pub fn new() -> Result<Self, RecorderError> {
+        let gate = || io::Result::Ok(Self { number: pipe()?, word: pipe()? });
+        gate().map_err(RecorderError::Wait)
+    }
+
+    /// The number of the process once it waits; `None` when there will be none.
+    pub fn wait_for_child(&self) -> Option<u32> {
+        let mut number = [0; 4];
+        File::from(self.number.0.try_clone().ok()?).read_exact(&mut number).ok()?;
+        Some(u32::from_ne_bytes(number)).filter(|&number| number != 0)
+    }
+
+    /// Lets the process execute its program, or ends it.
+    pub fn open(&self, go: bool) {
+        write_all(&self.word.1, &[u8::from(go)]);
+    }
+
+    /// There is no process any more to wait for.
+    pub fn give_up(&self) {
+        write_all(&self.number.1, &0_u32.to_ne_bytes());
+    }
+}
+
+/// A pipe that programs do not inherit.
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: room for two descriptors, which are nobody else's after success.
+    unsafe {
+        match libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) {
+            0 => Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// A few bytes, which a pipe takes whole. Nobody is there to read them when this fails.
+fn write_all(pipe: &OwnedFd, bytes: &[u8]) {
+    // SAFETY: a live descriptor and buffer.
+    unsafe { libc::write(pipe.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
+}
+
+/// In the new process: says its number and waits for the word. Async-signal-safe.
+fn pass(number: RawFd, word: RawFd) -> io::Result<()> {
+    let mut go = 0_u8;
+    // SAFETY: live descriptors and buffers of the lengths said.
+    unsafe {
+        let pid = libc::getpid().to_ne_bytes();
+        libc::write(number, pid.as_ptr().cast(), pid.len());
+        while libc::read(word, (&raw mut go).cast(), 1) < 0 {
+            if *libc::__errno_location() != libc::EINTR {
+                break;
+            }
+        }
+    }
+    match go {
+        1 => Ok(()),
+        _ => Err(io::Error::from_raw_os_error(libc::ECANCELED)),
+    }
 }
 
 /// A program that runs.
@@ -96,7 +168,7 @@ impl Launch<'_> {
         }
         signals::forward();
         set_subreaper(self.adopt_orphans);
-        prepare_child(&mut command);
+        prepare_child(&mut command, self.gate);
         let started = Instant::now();
         let spawned = command.spawn();
         if spawned.is_err() {
@@ -112,7 +184,8 @@ impl Launch<'_> {
 
 /// In the new process: our signal mask as it was (the standard library empties it), and an end with
 /// us even if we are killed.
-fn prepare_child(command: &mut Command) {
+fn prepare_child(command: &mut Command, gate: Option<&Gate>) {
+    let gate = gate.map(|gate| (gate.number.1.as_raw_fd(), gate.word.0.as_raw_fd()));
     // SAFETY: all-zero is a valid sigset_t and the pointers are valid; getpid cannot fail.
     let (mask, parent) = unsafe {
         let mut mask: libc::sigset_t = std::mem::zeroed();
@@ -128,7 +201,7 @@ fn prepare_child(command: &mut Command) {
                 libc::_exit(128 + libc::SIGKILL);
             }
         }
-        Ok(())
+        gate.map_or(Ok(()), |(number, word)| pass(number, word))
     };
     // SAFETY: the closure neither allocates nor takes locks.
     unsafe { command.pre_exec(setup) };

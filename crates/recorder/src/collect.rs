@@ -336,7 +336,7 @@ pub fn several(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-fn host() -> String {
+pub(crate) fn host() -> String {
     let mut name = [0u8; 256];
     // SAFETY: one byte less than the buffer, so it stays NUL-terminated.
     unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };

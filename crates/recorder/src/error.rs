@@ -44,6 +44,12 @@ pub enum RecorderError {
     NothingRecorded { reason: String, ended: String },
     #[error("{bytes} is not a block size; choose a power of two between 16 and 1048576 bytes")]
     BlockSize { bytes: u64 },
+    #[error(transparent)]
+    Perf(#[from] perf::PerfError),
+    #[error("nothing can be sampled here: {why}")]
+    NothingToSample { why: String },
+    #[error("process {pid} is this threadtalk itself; name another one with --pid")]
+    OwnProcess { pid: u32 },
     #[error("the plan cannot be used here: {0}")]
     Plan(String),
 }

@@ -164,7 +164,8 @@ pub fn launch(
         environment.extend(told.map(|(name, value)| (name, value.into())));
         unset = &OPENMP_RIVALS;
     }
-    let running = Launch { target, environment, unset, streams, adopt_orphans: false }.start()?;
+    let running =
+        Launch { target, environment, unset, streams, adopt_orphans: false, gate: None }.start()?;
     let header = memory.header()?;
     let slots = memory.slots()?;
     if via == Via::Shim && !running.ends_within(MOMENT) {

@@ -1,6 +1,7 @@
 //! Starts a program with an injected library, follows it, and collects what it left behind.
 //!
 //! * [`record`]: with the exact engine; the result is a `profile::Profile`.
+//! * [`sampled`]: by sampling, a program that we start or processes that run; the same kind of profile.
 //! * [`launch`]: with the launch shim, under a plan; the result is what is bound where.
 //! * [`watched`]: with the watching library; the result is communication that it has seen.
 //!
@@ -28,6 +29,7 @@ pub mod processes;
 pub mod record;
 pub mod reference;
 mod regions;
+pub mod sampled;
 pub mod session;
 pub mod signals;
 mod tables;

@@ -177,7 +177,7 @@ fn row(segment: u32, header: &Header) -> ProcessRow {
 }
 
 /// The program's name, fit for a file name.
-fn short_name(command: &[String]) -> String {
+pub(crate) fn short_name(command: &[String]) -> String {
     let word = command.first().map_or("", String::as_str);
     let name = word.trim_start_matches('-').rsplit('/').next().unwrap_or_default();
     let plain = |c: char| if c.is_alphanumeric() || "._+-".contains(c) { c } else { '_' };

@@ -57,7 +57,8 @@ pub fn record(
         (ENV, session.path()),
     ];
     let started = SystemTime::now();
-    let launch = Launch { target, environment, unset: &[], streams, adopt_orphans: true };
+    let launch =
+        Launch { target, environment, unset: &[], streams, adopt_orphans: true, gate: None };
     let (ended, found) = follow(&session, options, launch.start()?)?;
     let header = session.header()?;
     check_recorded(&header.records()[0], &ended)?;

@@ -34,6 +34,15 @@ pub struct Target {
 impl Target {
     /// Finds `command[0]` as the shell would and checks that a library can be injected into it.
     pub fn resolve(command: &[OsString]) -> Result<Self, RecorderError> {
+        let target = Self::resolve_any(command)?;
+        check_elf(&target.program)?;
+        check_privileges(&target.program)?;
+        Ok(target)
+    }
+
+    /// Finds `command[0]` as the shell would; nothing is to be injected, so the kernel decides what it
+    /// executes.
+    pub fn resolve_any(command: &[OsString]) -> Result<Self, RecorderError> {
         let name = command.first().filter(|n| !n.is_empty()).ok_or(RecorderError::NoCommand)?;
         let path = find(name)?;
         let mut program = path.clone();
@@ -43,8 +52,6 @@ impl Target {
                 None => break,
             }
         }
-        check_elf(&program)?;
-        check_privileges(&program)?;
         Ok(Self { path, argv: command.to_vec(), program })
     }
 

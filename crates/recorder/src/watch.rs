@@ -83,7 +83,7 @@ pub fn watch(
 }
 
 /// Signals are for the thread that waits for the program.
-fn block_signals() {
+pub(crate) fn block_signals() {
     // SAFETY: all-zero is a valid sigset_t to fill, and the pointers are valid.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
@@ -442,7 +442,7 @@ pub fn monotonic_ns() -> i64 {
 }
 
 /// Processor time of the calling thread.
-fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 

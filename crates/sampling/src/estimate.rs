@@ -51,9 +51,10 @@ impl Estimator {
             _ => self.interval(sum, weighed),
         };
         let once = sum.once as f64;
-        let events = (sum.weight * factor + once).round().max(1.0);
+        let whole = sum.events(factor);
+        let events = whole as f64;
         Estimate {
-            events: events as u64,
+            events: whole,
             low: (low * factor + once).floor().min(events) as u64,
             high: (high * factor + once).ceil().max(events) as u64,
         }

@@ -172,6 +172,7 @@ impl Piece<'_> {
             }
         }
         match block.last_writer_but(thread) {
+            _ if self.stream == Stream::Context => {}
             Some((writer, written)) => {
                 let age = time_ns.saturating_sub(written.time_ns);
                 let is_new = block.seen(thread).is_none_or(|seen| seen < written.time_ns);
@@ -214,7 +215,7 @@ impl Piece<'_> {
                 let Observed { thread, time_ns, .. } = *self.sample;
                 self.weight / block.crowd(thread, time_ns, self.weight, window)
             }
-            Stream::Accesses | Stream::Transfers => self.weight,
+            Stream::Accesses | Stream::Transfers | Stream::Context => self.weight,
         }
     }
 

@@ -133,6 +133,15 @@ fn a_transfer_is_a_hit_each_time_and_waits_for_its_partner() {
 }
 
 #[test]
+fn context_says_who_writes_and_is_no_hit() {
+    let mut run = Run::new();
+    run.at(Stream::Context, 1, 0, Store, 0x100);
+    assert_eq!(run.at(Stream::Context, 2, 1, Load, 0x100), []);
+    let found = run.at(Stream::Transfers, 3, 2, Load, 0x100);
+    assert_eq!(told(&found), [(0, 2, CommKind::Raw, Sharing::True)]);
+}
+
+#[test]
 fn an_access_across_two_blocks_is_half_in_each() {
     let mut run = Run::new();
     run.waits(1, 0, Store, 0x13c);

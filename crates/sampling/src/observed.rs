@@ -18,6 +18,8 @@ pub enum Stream {
     /// Lines that came from another core's cache: each sample is itself a transfer to its thread, and
     /// a hit's weight is in transfers.
     Transfers,
+    /// Accesses that are known to be none of these: they say who writes, and are no hits.
+    Context,
 }
 
 /// One sampled access.

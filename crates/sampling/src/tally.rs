@@ -21,6 +21,19 @@ pub struct Sum {
 }
 
 impl Sum {
+    /// Events that it stands for when a unit of weight is `factor` events, at least 1.
+    pub fn events(&self, factor: f64) -> u64 {
+        (self.weight * factor + self.once as f64).round().max(1.0) as u64
+    }
+
+    /// Adds another sum.
+    pub fn join(&mut self, more: &Self) {
+        self.hits += more.hits;
+        self.once += more.once;
+        self.weight += more.weight;
+        self.squares += more.squares;
+    }
+
     fn add(&mut self, weight: f64) {
         self.hits += 1;
         self.once += u64::from(weight == 0.0);
@@ -109,11 +122,7 @@ impl Tally {
     /// Joins time slices two by two.
     pub fn join_slices(&mut self) {
         for (cell, sum) in std::mem::take(&mut self.cells) {
-            let into = self.cells.entry(Cell { slice: cell.slice / 2, ..cell }).or_default();
-            into.hits += sum.hits;
-            into.once += sum.once;
-            into.weight += sum.weight;
-            into.squares += sum.squares;
+            self.cells.entry(Cell { slice: cell.slice / 2, ..cell }).or_default().join(&sum);
         }
     }
 }

@@ -1,8 +1,12 @@
-//! `threadtalk record`: run a program under the exact engine and keep its profile.
+//! `threadtalk record`: run a program under the exact engine, or sample it or a running one, and keep its
+//! profile. Neighbour: `record/sampled.rs` samples.
+
+mod sampled;
 
 use crate::family;
 use crate::said::{grouped, refuse, say, several};
 use anyhow::Context;
+use clap::ArgGroup;
 use profile::schema::PROCESSES_FOLDER;
 use profile::{Counted, Profile};
 use recorder::machine::Machine;
@@ -15,45 +19,60 @@ use std::time::Duration;
 
 /// Run a program and record which of its threads talk to each other
 #[derive(clap::Args)]
+#[command(group(ArgGroup::new("sampling").args(["sample", "pid"]).multiple(true)))]
 pub struct Args {
-    /// See every memory access, by translating the program as it runs (the only mode so far)
-    #[arg(long)]
+    /// See every memory access, by translating the program as it runs (the default)
+    #[arg(long, conflicts_with = "sample")]
     exact: bool,
+    /// Sample the program instead: costs a few percent of its time, and gives estimates
+    #[arg(long)]
+    sample: bool,
+    /// Sample this running process, with all its threads, until it ends or Ctrl-C comes; several are
+    /// possible
+    #[arg(long, value_name = "PID", conflicts_with_all = EXACT_ONLY, conflicts_with = "command")]
+    pid: Vec<u32>,
+    #[command(flatten)]
+    how: sampled::Args,
     /// Folder for the profile [default: the program's name with .tt]
     #[arg(short, long, value_name = "NAME.tt")]
     output: Option<PathBuf>,
     /// Memory block in which communication is counted, bytes, a power of two
     /// [default: the machine's cache line]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", conflicts_with = "sample")]
     block: Option<u64>,
     /// Length of a time slice, like 10ms or 2s, at least 1ms; 0: do not divide the run
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = slice_length)]
-    slice: Duration,
+    /// [default: 10ms, when sampling 100ms]
+    #[arg(long, value_name = "TIME", value_parser = slice_length)]
+    slice: Option<Duration>,
     /// Count only who talks to whom: costs least, but tells neither true from false sharing nor
     /// lines and code sites
-    #[arg(long, conflicts_with_all = ["undirected", "reference"])]
+    #[arg(long, conflicts_with_all = ["undirected", "reference", "sample"])]
     matrix: bool,
     /// Count as numalize does: each access pairs with the two threads that accessed the block last,
     /// reads and writes alike
-    #[arg(long, conflicts_with = "reference")]
+    #[arg(long, conflicts_with_all = ["reference", "sample"])]
     undirected: bool,
     /// Count by replaying a trace of every access: slow, to check the engine with
-    #[arg(long)]
+    #[arg(long, conflicts_with = "sample")]
     reference: bool,
-    /// Run child processes natively instead of recording each into a profile of its own
+    /// Do not record child processes, each into a profile of its own
     #[arg(long)]
     no_follow: bool,
     /// Use nothing that earlier recordings have kept, translated code above all, and keep nothing
     /// (for untrusted programs)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "sample")]
     no_code_cache: bool,
     /// Replace an existing profile
     #[arg(long)]
     force: bool,
     /// The program and its arguments, after --
-    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
+
+/// What belongs to exact recordings only.
+const EXACT_ONLY: [&str; 6] =
+    ["exact", "block", "matrix", "undirected", "reference", "no_code_cache"];
 
 impl Args {
     fn counted(&self) -> Counted {
@@ -78,6 +97,9 @@ fn slice_length(text: &str) -> Result<Duration, String> {
 
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
+    if args.sample || !args.pid.is_empty() {
+        return sampled::run(args);
+    }
     let target = match Target::resolve(&args.command) {
         Ok(target) => target,
         Err(error) => return Ok(refuse(&error)),
@@ -86,7 +108,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         counted: args.counted(),
         follow: !args.no_follow,
         code_cache: !args.no_code_cache,
-        slice: args.slice,
+        slice: args.slice.unwrap_or(Duration::from_millis(10)),
         ..SessionOptions::default()
     };
     let path = args.output.unwrap_or_else(|| format!("{}.tt", target.name()).into());
@@ -95,9 +117,6 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };
-    if !args.exact {
-        say("recorded in mode --exact, the only one so far; name it to silence this");
-    }
     save(&recording, &path, args.force)?;
     tell(&recording.profile, &path);
     if let Some(note) = &recording.note {

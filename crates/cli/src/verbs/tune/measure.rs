@@ -65,6 +65,7 @@ impl Runner<'_> {
             unset: &[],
             streams: self.streams,
             adopt_orphans: false,
+            gate: None,
         };
         self.checked(launch.start()?.wait(|| ())?)
     }

@@ -1,0 +1,193 @@
+//! `threadtalk record --sample` and `--pid`: finds out what can be sampled, samples, keeps the profile.
+
+use super::{Args as Record, check_output, tell};
+use crate::said::{refuse, say};
+use anyhow::Context;
+use perf::probe::probe;
+use profile::Basis;
+use recorder::machine::Machine;
+use recorder::sampled::{self, Choice, SampleOptions, SampledRecording, TransferTime, Wish};
+use recorder::{Streams, Target};
+use std::time::Duration;
+
+/// Slices when sampling: shorter ones have hardly a hit each.
+const SLICE: Duration = Duration::from_millis(100);
+/// Pairs of processors whose latency is measured: each takes about a millisecond.
+const PAIRS: usize = 6;
+
+/// How to sample
+#[derive(clap::Args)]
+#[group(skip)]
+pub struct Args {
+    /// When sampling: end after this long, like 10s; the program goes on
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "sampling")]
+    duration: Option<Duration>,
+    /// When sampling: so many samples per second of a busy processor [default: what --budget allows]
+    #[arg(long, value_name = "HZ", value_parser = rate, requires = "sampling")]
+    rate: Option<f64>,
+    /// When sampling: at most this part of the program's processor time [default: 3]
+    #[arg(long, value_name = "PERCENT", value_parser = budget, conflicts_with = "rate", requires = "sampling")]
+    budget: Option<f64>,
+    /// When sampling: what a line of memory takes from one core to another, nanoseconds [default:
+    /// measured]
+    #[arg(long, value_name = "NS", value_parser = transfer, requires = "sampling")]
+    transfer_ns: Option<f64>,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let length = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write a number with a unit, like 10s"))?;
+    if length.is_zero() { Err("nothing can be sampled in no time".into()) } else { Ok(length) }
+}
+
+/// A number in a range.
+fn number(text: &str, low: f64, high: f64, what: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| format!("'{text}' is not a number"))?;
+    match (low..=high).contains(&number) {
+        true => Ok(number),
+        false => Err(format!("{what} lies between {low} and {high}")),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    number(text, 1.0, 100_000.0, "a rate in samples per second")
+}
+
+fn budget(text: &str) -> Result<f64, String> {
+    number(text, 0.01, 100.0, "a budget in percent")
+}
+
+fn transfer(text: &str) -> Result<f64, String> {
+    number(text, 1.0, 1e6, "what a transfer takes, in nanoseconds,")
+}
+
+/// Runs the verb; returns the process's exit code.
+pub fn run(args: Record) -> anyhow::Result<i32> {
+    let target = match args.pid.is_empty() {
+        true => Some(Target::resolve_any(&args.command)),
+        false => None,
+    };
+    let target = match target.transpose() {
+        Ok(target) => target,
+        Err(error) => return Ok(refuse(&error)),
+    };
+    let name = match &target {
+        Some(target) => target.name(),
+        None => process_name(args.pid[0]),
+    };
+    let path = args.output.clone().unwrap_or_else(|| format!("{name}.tt").into());
+    check_output(&path, args.force)?;
+    let choice = match choose(&args.how) {
+        Ok(choice) => choice,
+        Err(error) => return Ok(refuse(&error)),
+    };
+    let options = SampleOptions {
+        choice,
+        slice: args.slice.unwrap_or(SLICE),
+        follow: !args.no_follow,
+        duration: args.how.duration,
+    };
+    let xml = Machine::here(!args.no_code_cache).xml;
+    let recorded = match &target {
+        Some(target) => sampled::launch(target, &options, xml, Streams::Inherited),
+        None => {
+            say(&attached(&args.pid, &options));
+            sampled::attach(&args.pid, &options, xml)
+        }
+    };
+    let recording = match recorded {
+        Ok(recording) => recording,
+        Err(error) => return Ok(refuse(&error)),
+    };
+    let status = recording.ended.map(|ended| ended.ending);
+    let SampledRecording { profile, children, .. } = recording;
+    profile.save_with(&path, args.force, children.into_iter()).with_context(|| match status {
+        Some(ending) => {
+            format!("the program {}, but its profile could not be saved", ending.in_words())
+        }
+        None => "the profile could not be saved".into(),
+    })?;
+    say(&how(&options.choice));
+    tell(&profile, &path);
+    Ok(status.map_or(0, |ending| ending.shell_code()))
+}
+
+/// What is sampled on this machine.
+fn choose(args: &Args) -> Result<Choice, recorder::RecorderError> {
+    let wish = match (args.rate, args.budget) {
+        (Some(rate), _) => Wish::Rate(rate),
+        (None, Some(percent)) => Wish::Budget(percent / 100.0),
+        (None, None) => Wish::Budget(sampled::DEFAULT_BUDGET),
+    };
+    let mut choice = sampled::choose(&probe(), wish, transfer_time(args.transfer_ns))?;
+    // Measured only where it is needed.
+    if let Basis::Latency { source, .. } = &choice.basis
+        && source == "assumed"
+        && let Some(ns) = measured_ns()
+    {
+        choice.basis = TransferTime::Measured(ns).basis();
+    }
+    Ok(choice)
+}
+
+fn transfer_time(given: Option<f64>) -> TransferTime {
+    given.map_or(TransferTime::Unknown, TransferTime::Given)
+}
+
+/// What a line takes between processors of this machine, nanoseconds: the median over a few pairs.
+fn measured_ns() -> Option<f64> {
+    let topology = topology::Topology::discover().ok()?;
+    let measured = latency::measure(&topology, PAIRS, &|_, _| ()).ok()?;
+    let mut all: Vec<f64> = measured.pairs.iter().map(|pair| pair.latency_ns).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied()
+}
+
+/// One line when sampling of running processes begins.
+fn attached(pids: &[u32], options: &SampleOptions) -> String {
+    let listed: Vec<String> = pids.iter().map(u32::to_string).collect();
+    let until = match options.duration {
+        Some(duration) => format!("for {}", humantime::format_duration(duration)),
+        None => "until it ends; Ctrl-C ends the sampling, and the program goes on".into(),
+    };
+    format!("sampling process {} {until}", listed.join(", "))
+}
+
+/// What was sampled and why, and what amounts mean.
+fn how(choice: &Choice) -> String {
+    let Choice { event, per_second, reason, basis, .. } = choice;
+    let amounts = match basis {
+        Basis::Counters { event } => format!("amounts are those that '{event}' counted"),
+        Basis::Latency { transfer_ns, source } => format!(
+            "amounts are estimated from time spent waiting, at {transfer_ns:.0} ns for a line ({source})"
+        ),
+        Basis::Period => "amounts stand for accesses, by the sampling period".into(),
+    };
+    format!("sampled '{}' about {per_second:.0} times a second: {reason}; {amounts}", event.name)
+}
+
+/// A running process's name, for the profile's.
+fn process_name(pid: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let plain = |c: char| if c.is_alphanumeric() || "._+-".contains(c) { c } else { '_' };
+    let name: String = name.trim().chars().map(plain).collect();
+    if name.is_empty() || name.starts_with('.') { format!("process-{pid}") } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        assert_eq!(rate("500"), Ok(500.0));
+        assert_eq!(
+            rate("0"),
+            Err("a rate in samples per second lies between 1 and 100000".to_string())
+        );
+        assert_eq!(budget("x"), Err("'x' is not a number".to_string()));
+        assert!(budget("NaN").is_err() && transfer("1e9").is_err());
+        assert_eq!(duration("0s"), Err("nothing can be sampled in no time".to_string()));
+        assert_eq!(duration("1m"), Ok(Duration::from_secs(60)));
+    }
+}

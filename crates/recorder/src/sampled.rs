@@ -1,0 +1,53 @@
+//! Recording by sampling: a program that we start, or processes that run already.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `choice.rs` | which event is sampled how often, and how its samples become volumes |
+//! | `launch.rs` | starts a program and samples it from its first instruction |
+//! | `attach.rs` | samples running processes until they end, the time is over, or somebody interrupts |
+//! | `follow.rs` | reads the records and gives each to its process |
+//! | `process.rs` | what is known of a process: threads, memory, hits |
+//! | `slices.rs` | time slices of fixed length |
+//! | `collect.rs` | makes profiles of it |
+//!
+//! Neighbours: `perf` samples, `sampling` finds communication, `places` and `regions` of this crate name
+//! code and memory, as for exact recordings.
+
+mod attach;
+mod choice;
+mod collect;
+mod follow;
+mod launch;
+mod process;
+mod slices;
+
+pub use attach::attach;
+pub use choice::{Choice, DEFAULT_BUDGET, TransferTime, Wish, choose};
+pub use launch::launch;
+
+use crate::child::Ended;
+use profile::Profile;
+use std::time::Duration;
+
+/// Settings of a sampled recording.
+#[derive(Clone, Debug)]
+pub struct SampleOptions {
+    /// What is sampled.
+    pub choice: Choice,
+    /// Length of a time slice; zero: the run is one slice.
+    pub slice: Duration,
+    /// Sample child processes, each for a profile of its own.
+    pub follow: bool,
+    /// Sampling ends after so long; the program goes on.
+    pub duration: Option<Duration>,
+}
+
+/// A finished recording.
+pub struct SampledRecording {
+    /// Of the program, or of the first process that was attached to.
+    pub profile: Profile,
+    /// Of the other processes, each with its path relative to that of the first.
+    pub children: Vec<(String, Profile)>,
+    /// How a program that we started ended.
+    pub ended: Option<Ended>,
+}

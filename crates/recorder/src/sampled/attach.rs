@@ -1,0 +1,42 @@
+//! Samples running processes, with what they start, until they end, the time is over, or somebody
+//! interrupts. They notice nothing of it but the time that samples take.
+
+use crate::error::RecorderError;
+use crate::sampled::collect::{self, Origin};
+use crate::sampled::follow::Follower;
+use crate::sampled::{SampleOptions, SampledRecording};
+use crate::signals;
+use perf::{Sampler, Settings};
+use std::time::{Instant, SystemTime};
+
+/// Samples the processes `pids`, at least one.
+///
+/// # Errors
+/// When one of them is not there or may not be sampled.
+pub fn attach(
+    pids: &[u32],
+    options: &SampleOptions,
+    topology_xml: String,
+) -> Result<SampledRecording, RecorderError> {
+    for &pid in pids {
+        if pid == std::process::id() {
+            return Err(RecorderError::OwnProcess { pid });
+        }
+    }
+    signals::forward();
+    let mut settings = Settings::new(options.choice.event.clone(), options.choice.rate);
+    settings.processes = options.follow;
+    let started = SystemTime::now();
+    let sampler = Sampler::attach(pids, &settings)?;
+    let mut follower = Follower::new(options);
+    pids.iter().for_each(|&pid| follower.found(pid));
+    let command = crate::sampled::process::command(pids[0]);
+    let deadline = options.duration.map(|duration| Instant::now() + duration);
+    let followed = follower.run(sampler, |follower| {
+        follower.is_over()
+            || signals::interrupted().is_some()
+            || deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    });
+    let origin = Origin { options, topology_xml, started, ended: None, command };
+    Ok(collect::recording(followed, origin))
+}

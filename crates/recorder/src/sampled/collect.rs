@@ -1,0 +1,416 @@
+//! From what was sampled to profiles: estimates, names, warnings.
+//!
+//! Neighbours: `follow` has found it, `sampling` estimates, `places` names code and memory.
+
+use crate::child::{Ended, Ending};
+use crate::collect::{ONE_THREAD, host, several};
+use crate::places::Places;
+use crate::processes::short_name;
+use crate::sampled::follow::Followed;
+use crate::sampled::process::{Process, Thread};
+use crate::sampled::{Choice, SampleOptions, SampledRecording};
+use crate::session::RawThread;
+use crate::signals::{self, signal_name};
+use profile::schema::PROCESSES_FOLDER;
+use profile::{
+    Basis, CommRow, Counted, EventRow, Meta, Mode, Parameters, ProcessRow, Profile, SCHEMA_VERSION,
+    Sampled, Sampling, ThreadRow, Totals,
+};
+use sampling::{BLOCK_BYTES, Cell, Estimator, Stream, Sum};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, SystemTime};
+use symbols::Resolver;
+use types::{ThreadId, ThreadIdentity};
+
+/// Hits below which shape and sharing say little.
+const FEW_HITS: u64 = 100;
+/// Part of the samples below whose access was found worth a word.
+const LOW_YIELD: f64 = 0.3;
+
+/// What is known of a recording besides samples.
+pub struct Origin<'a> {
+    pub options: &'a SampleOptions,
+    pub topology_xml: String,
+    pub started: SystemTime,
+    /// `None`: the processes ran before.
+    pub ended: Option<Ended>,
+    pub command: Vec<String>,
+}
+
+/// Makes the profiles.
+pub fn recording(followed: Followed, origin: Origin<'_>) -> SampledRecording {
+    let maker = Maker { followed: &followed, origin: &origin, resolver: RefCell::default() };
+    let rows: Vec<ProcessRow> =
+        (1..followed.processes.len()).map(|number| maker.process_row(number)).collect();
+    let children = rows
+        .iter()
+        .filter_map(|row| Some((row.profile.clone()?, maker.profile(row.number as usize))))
+        .collect();
+    let mut profile = maker.profile(0);
+    if rows.iter().any(|row| row.threads > 1) {
+        profile.meta.warnings.retain(|warning| warning != ONE_THREAD);
+    }
+    profile.meta.warnings.extend(maker.warnings_of_all());
+    profile.meta.processes = rows;
+    SampledRecording { profile, children, ended: origin.ended }
+}
+
+struct Maker<'a> {
+    followed: &'a Followed,
+    origin: &'a Origin<'a>,
+    resolver: RefCell<Resolver>,
+}
+
+impl Maker<'_> {
+    fn choice(&self) -> &Choice {
+        &self.origin.options.choice
+    }
+
+    /// The process's end, or that of sampling, CLOCK_MONOTONIC.
+    fn end_of(&self, process: &Process) -> u64 {
+        process.ended_ns.unwrap_or(self.followed.ended_ns)
+    }
+
+    fn process_row(&self, number: usize) -> ProcessRow {
+        let process = &self.followed.processes[number];
+        let name = short_name(&self.command(number));
+        ProcessRow {
+            number: number as u32,
+            parent: process.parent.unwrap_or(0),
+            pid: process.pid,
+            command: self.command(number),
+            threads: process.threads.len() as u32,
+            exit_code: None,
+            exit_signal: None,
+            profile: Some(format!("{PROCESSES_FOLDER}/{number}-{name}.tt")),
+            unrecorded: None,
+        }
+    }
+
+    /// The command line; the name where the process was gone before it could be read.
+    fn command(&self, number: usize) -> Vec<String> {
+        let process = &self.followed.processes[number];
+        let name = || process.threads.first().map(|thread| vec![thread.name.clone()]);
+        match (number, process.command.is_empty()) {
+            (0, _) if !self.origin.command.is_empty() => self.origin.command.clone(),
+            (_, false) => process.command.clone(),
+            (_, true) => name().unwrap_or_default(),
+        }
+    }
+
+    fn profile(&self, number: usize) -> Profile {
+        let process = &self.followed.processes[number];
+        let slices = &self.followed.slices;
+        let end_ns = slices.since(self.end_of(process));
+        let threads = self.threads(process, end_ns);
+        let start_ns = threads.first().map_or(0, |thread| thread.started_ns);
+        let (first, slice_rows) = slices.rows(start_ns, end_ns);
+        let comm = self.comm(process, first, slice_rows.len() as u32 - 1);
+        let (events, addresses) = self.events(process);
+        let mut profile = Profile::new(self.meta(number, &threads, &comm), threads, comm);
+        profile.slices = slice_rows;
+        self.name(&mut profile, process, events, &addresses);
+        profile
+    }
+
+    /// Adds events with the names of code and memory.
+    fn name(
+        &self,
+        profile: &mut Profile,
+        process: &Process,
+        mut events: Vec<EventRow>,
+        addresses: &[u64],
+    ) {
+        let raw: Vec<RawThread> = process.threads.iter().zip(0..).map(raw_thread).collect();
+        // Without events there is nothing to name, and no file to read.
+        let modules = if events.is_empty() { &[][..] } else { &process.modules };
+        let mut places = Places::new(modules, &raw, Some(&process.regions), &self.resolver);
+        profile.sites = places.sites(addresses, &mut events);
+        profile.lines = places.lines(&events);
+        profile.events = events;
+    }
+
+    fn threads(&self, process: &Process, end_ns: u64) -> Vec<ThreadRow> {
+        let clock = self.choice().event.is_clock();
+        let since = |time_ns| self.followed.slices.since(time_ns);
+        let mut seen: HashMap<Option<ThreadId>, u32> = HashMap::new();
+        let row = |(thread, id): (&Thread, u32)| {
+            let ordinal = seen.entry(thread.parent).or_insert(0);
+            let identity = ThreadIdentity {
+                start_routine: String::new(),
+                parent: thread.parent,
+                ordinal: *ordinal,
+                name: thread.name.clone(),
+            };
+            *ordinal += 1;
+            let started_ns = since(thread.started_ns);
+            ThreadRow {
+                id: ThreadId(id),
+                identity,
+                start_symbol: String::new(),
+                os_tid: thread.tid,
+                started_ns,
+                ended_ns: thread.ended_ns.map_or(end_ns, since).max(started_ns),
+                instructions: 0,
+                loads: 0,
+                stores: 0,
+                cpu_ns: if clock { thread.sampled } else { 0 },
+            }
+        };
+        process.threads.iter().zip(0..).map(row).collect()
+    }
+
+    /// Events that a unit of weight stands for.
+    fn factor(&self) -> f64 {
+        match (&self.choice().basis, self.choice().stream) {
+            (Basis::Latency { transfer_ns, .. }, Stream::Waiting) => 1.0 / transfer_ns.max(1.0),
+            (Basis::Counters { .. }, _) => {
+                // Samples without an access are as many for all.
+                let processes = &self.followed.processes;
+                let decoded: u64 = processes.iter().map(|process| process.decoded_period).sum();
+                let all: u64 = processes.iter().map(|process| process.sampled).sum();
+                let counted = self.followed.counted.max(all as f64);
+                if decoded == 0 { 1.0 } else { counted / decoded as f64 }
+            }
+            _ => 1.0,
+        }
+    }
+
+    fn comm(&self, process: &Process, first: u32, last: u32) -> Vec<CommRow> {
+        let mut cells: BTreeMap<Cell, Sum> = BTreeMap::new();
+        for (cell, sum) in &process.tally.cells {
+            let slice = cell.slice.saturating_sub(first).min(last);
+            cells.entry(Cell { slice, ..*cell }).or_default().join(sum);
+        }
+        let mut estimator = Estimator::new(process.tally.largest);
+        let row = |(cell, sum): (Cell, Sum)| {
+            let Cell { slice, kind, from, to, sharing } = cell;
+            let estimate = estimator.estimate(&sum, self.factor());
+            let sampled = Sampled { hits: sum.hits, low: estimate.low, high: estimate.high };
+            let (count, sampled) = (estimate.events, Some(sampled));
+            CommRow { slice, from, to, kind, sharing, count, sampled }
+        };
+        cells.into_iter().map(row).collect()
+    }
+
+    /// The events, their sites being places in the list of addresses.
+    fn events(&self, process: &Process) -> (Vec<EventRow>, Vec<u64>) {
+        let sites = process.tally.events.keys().flat_map(|event| [event.from_site, event.to_site]);
+        let mut addresses: Vec<u64> = sites.chain([0]).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let number = |address: u64| addresses.binary_search(&address).unwrap_or(0) as u32;
+        let factor = self.factor();
+        let rows = process.tally.events.iter().map(|(event, sum)| EventRow {
+            line: event.line,
+            from: event.from,
+            to: event.to,
+            kind: event.kind,
+            sharing: event.sharing,
+            from_site: number(event.from_site),
+            to_site: number(event.to_site),
+            count: sum.sum.events(factor),
+            from_bytes: sum.from_bytes,
+            to_bytes: sum.to_bytes,
+            hits: sum.sum.hits,
+        });
+        (rows.collect(), addresses)
+    }
+
+    fn meta(&self, number: usize, threads: &[ThreadRow], comm: &[CommRow]) -> Meta {
+        let process = &self.followed.processes[number];
+        let start_ns = process.threads.first().map_or(0, |thread| thread.started_ns);
+        let life = Duration::from_nanos(self.end_of(process).saturating_sub(start_ns));
+        let cpu = Duration::from_nanos(threads.iter().map(|thread| thread.cpu_ns).sum());
+        let ended = self.origin.ended.filter(|_| number == 0);
+        let (exit_code, exit_signal) = match ended.map(|ended| ended.ending) {
+            Some(Ending::Exited(code)) => (Some(code), None),
+            Some(Ending::Killed(signal)) => (None, Some(signal)),
+            None => (None, None),
+        };
+        let offset = Duration::from_nanos(self.followed.slices.since(start_ns));
+        let started = self.origin.started + if number == 0 { Duration::ZERO } else { offset };
+        let directory = std::env::current_dir().unwrap_or_default();
+        // A process of one thread has nothing to place: hundreds of them need not carry the machine.
+        let placeable = number == 0 || threads.len() > 1;
+        Meta {
+            schema_version: SCHEMA_VERSION,
+            tool: concat!("threadtalk ", env!("CARGO_PKG_VERSION")).into(),
+            command: self.command(number),
+            directory: directory.to_string_lossy().into_owned(),
+            started: humantime::format_rfc3339_seconds(started).to_string(),
+            wall_seconds: ended.map_or(life, |ended| ended.wall).as_secs_f64(),
+            cpu_seconds: ended.map_or(cpu, |ended| ended.cpu).as_secs_f64(),
+            host: host(),
+            topology_xml: if placeable { self.origin.topology_xml.clone() } else { String::new() },
+            mode: Mode::Sampled,
+            parameters: Parameters {
+                block_bytes: BLOCK_BYTES,
+                slice_ns: self.followed.slices.length_ns,
+                counted: Counted::Detail,
+            },
+            totals: Totals::of(threads, comm),
+            warnings: self.warnings(process, number, threads.len(), comm),
+            exit_code,
+            exit_signal,
+            cache_flushes: 0,
+            blocks: 0,
+            blocks_stored: 0,
+            processes: Vec::new(),
+            sampled: Some(self.sampling(process)),
+        }
+    }
+
+    fn sampling(&self, process: &Process) -> Sampling {
+        let Followed { totals, reader, .. } = self.followed;
+        let choice = self.choice();
+        let period = match choice.rate {
+            perf::Rate::Period(period) if !choice.event.is_clock() => period,
+            _ => 0,
+        };
+        Sampling {
+            source: choice.event.name.clone(),
+            detectors: vec![choice.detector],
+            reason: choice.reason.clone(),
+            rate: choice.per_second,
+            period,
+            samples: process.samples,
+            decoded: process.decoded,
+            hits: process.tally.hits(),
+            lost: totals.lost,
+            throttled: totals.throttled,
+            basis: choice.basis.clone(),
+            attached: self.origin.ended.is_none(),
+            reader_seconds: reader.as_secs_f64(),
+        }
+    }
+
+    /// What this process's profile does not hold.
+    fn warnings(
+        &self,
+        process: &Process,
+        number: usize,
+        threads: usize,
+        comm: &[CommRow],
+    ) -> Vec<String> {
+        let mut list = Vec::new();
+        // A program that we start, and most children, execute one first: nothing new.
+        let usual = u32::from(self.origin.ended.is_some() || process.parent.is_some());
+        let execs = process.execs.saturating_sub(usual);
+        if execs > 0 {
+            let often = if execs == 1 { "once".into() } else { format!("{execs} times") };
+            list.push(format!(
+                "The process replaced its program (execve) {often}; the profile holds the last one."
+            ));
+        }
+        if let Some(ended) = self.origin.ended.filter(|_| number == 0) {
+            list.extend(how_it_ended(&ended));
+        }
+        let hits = process.tally.hits();
+        if threads <= 1 {
+            list.push(ONE_THREAD.into());
+        } else if comm.is_empty() {
+            list.push(format!(
+                "None of {} showed communication. What happens rarely may have been missed: sample \
+                 longer, or record exactly, without --sample.",
+                several(process.decoded, "sampled access", "sampled accesses")
+            ));
+        } else if hits < FEW_HITS {
+            list.push(format!(
+                "Only {} showed communication: shares and amounts are rough. Sample longer, or more \
+                 often with --rate.",
+                several(hits, "sample", "samples")
+            ));
+        }
+        if process.samples >= FEW_HITS
+            && (process.decoded as f64) < LOW_YIELD * process.samples as f64
+        {
+            list.push(format!(
+                "Of {} samples, only {} could be told what they accessed.",
+                process.samples, process.decoded
+            ));
+        }
+        if process.tally.without_line > 0 {
+            list.push(format!(
+                "{} on lines of memory that were too many to keep.",
+                several(process.tally.without_line, "hit is", "hits are")
+            ));
+        }
+        list
+    }
+
+    /// What the recording as a whole does not hold.
+    fn warnings_of_all(&self) -> Vec<String> {
+        let Followed { totals, beyond, slices, .. } = self.followed;
+        let mut list = Vec::new();
+        if totals.lost > 0 {
+            list.push(format!(
+                "{} lost because the reader did not get its turn in time; choose fewer with --rate.",
+                several(totals.lost, "record was", "records were")
+            ));
+        }
+        if totals.throttled > 0 {
+            list.push(format!(
+                "The kernel slowed sampling down {}; choose a lower --rate.",
+                if totals.throttled == 1 {
+                    "once".into()
+                } else {
+                    format!("{} times", totals.throttled)
+                }
+            ));
+        }
+        if *beyond > 0 {
+            list.push(format!(
+                "{} not recorded because there were too many in one recording.",
+                several(*beyond, "child process", "child processes")
+            ));
+        }
+        let wanted = self.origin.options.slice;
+        let length = Duration::from_nanos(slices.length_ns);
+        if length > wanted {
+            list.push(format!(
+                "Time slices are {} long instead of {}, to bound their number.",
+                humantime::format_duration(length),
+                humantime::format_duration(wanted)
+            ));
+        }
+        if let (None, Some(signal)) = (self.origin.ended, signals::interrupted()) {
+            list.push(format!(
+                "Sampling was ended by {}; the program went on.",
+                signal_name(signal)
+            ));
+        }
+        list
+    }
+}
+
+fn how_it_ended(ended: &Ended) -> Vec<String> {
+    let mut list = Vec::new();
+    let seconds = ended.wall.as_secs_f64();
+    match (ended.interrupted, ended.ending) {
+        (Some(signal), _) => list.push(format!(
+            "The recording was interrupted by {} after {seconds:.1} s; it covers the run up to then.",
+            signal_name(signal)
+        )),
+        (None, Ending::Killed(signal)) => list.push(format!(
+            "The program was killed by {} after {seconds:.1} s; the profile covers the run up to then.",
+            signal_name(signal)
+        )),
+        (None, Ending::Exited(_)) => {}
+    }
+    if ended.survivors > 0 {
+        list.push(format!(
+            "{} left running by the program when it ended; what still happens there is not in this \
+             profile.",
+            several(ended.survivors as u64, "process was", "processes were")
+        ));
+    }
+    list
+}
+
+/// What `places` needs of a thread. The initial one's stack has a name of its own.
+fn raw_thread((thread, id): (&Thread, u32)) -> RawThread {
+    let stack = if id == 0 { 0 } else { thread.stack };
+    RawThread { tid: thread.tid, stack, ..RawThread::default() }
+}

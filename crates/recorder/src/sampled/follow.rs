@@ -1,0 +1,195 @@
+//! Reads the records of a recording and gives each to its process.
+//!
+//! Neighbours: `launch` and `attach` have a sampler, `process` keeps what is found, `collect` makes
+//! profiles of it.
+
+use crate::sampled::process::{Process, Shared};
+use crate::sampled::slices::Slices;
+use crate::sampled::{Choice, SampleOptions};
+use crate::session::RawModule;
+use perf::{Accesses, Rate, Record, Sampler, Totals, Yield};
+use sampling::{Hit, Settings};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Longest sleep between two looks at the rings: less than it takes to fill them.
+const REST: Duration = Duration::from_millis(15);
+/// Most processes that are kept apart; more are counted.
+const MOST_PROCESSES: usize = 1024;
+
+/// Everything that was found out.
+pub struct Follower {
+    /// In order of appearance; the first is the program.
+    pub processes: Vec<Process>,
+    /// Those that run, by the kernel's number.
+    running: HashMap<u32, usize>,
+    /// Processes that were too many.
+    pub beyond: u64,
+    pub slices: Slices,
+    accesses: Accesses,
+    shared: Shared,
+    follow: bool,
+    hits: Vec<Hit>,
+    /// Processor time of reading.
+    spent: Duration,
+}
+
+/// What is known when sampling is over.
+pub struct Followed {
+    pub processes: Vec<Process>,
+    pub beyond: u64,
+    pub slices: Slices,
+    pub totals: Totals,
+    pub made: Yield,
+    /// What the sampled event has counted, if it did.
+    pub counted: f64,
+    pub reader: Duration,
+    /// CLOCK_MONOTONIC.
+    pub ended_ns: u64,
+}
+
+impl Follower {
+    pub fn new(options: &SampleOptions) -> Self {
+        let interval_ns = interval_ns(&options.choice);
+        let settings = Settings { interval_ns, ..Settings::default() };
+        Self {
+            processes: Vec::new(),
+            running: HashMap::new(),
+            beyond: 0,
+            slices: Slices::new(perf::now_ns(), options.slice),
+            accesses: Accesses::new(),
+            shared: Shared { stream: options.choice.stream, settings },
+            follow: options.follow,
+            hits: Vec::new(),
+            spent: Duration::ZERO,
+        }
+    }
+
+    /// A process that we start, before it executes the program.
+    pub fn expect(&mut self, pid: u32) {
+        self.add(Process::new(pid, None, self.shared));
+    }
+
+    /// A process that runs already.
+    pub fn found(&mut self, pid: u32) {
+        self.add(Process::running(pid, self.shared, self.slices.origin_ns));
+    }
+
+    /// Reads until `stop` says so or nothing can come any more. `stop` is asked many times a second.
+    pub fn run(mut self, mut sampler: Sampler, mut stop: impl FnMut(&Self) -> bool) -> Followed {
+        let before = crate::watch::cpu_time();
+        while !stop(&self) && !sampler.is_over() {
+            sampler.wait(REST);
+            sampler.drain(|record| self.take(record));
+            self.look();
+        }
+        sampler.stop();
+        sampler.drain_all(|record| self.take(record));
+        let ended_ns = perf::now_ns();
+        self.processes.iter_mut().filter(|process| !process.is_gone()).for_each(Process::look);
+        self.spent = crate::watch::cpu_time().saturating_sub(before);
+        Followed {
+            processes: self.processes,
+            beyond: self.beyond,
+            slices: self.slices,
+            totals: sampler.totals(),
+            made: self.accesses.made(),
+            counted: sampler.counts().first().map_or(0.0, |count| count.scaled()),
+            reader: self.spent,
+            ended_ns,
+        }
+    }
+
+    /// Whether all processes are gone.
+    pub fn is_over(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    fn add(&mut self, process: Process) {
+        if self.processes.len() >= MOST_PROCESSES {
+            self.beyond += 1;
+            return;
+        }
+        self.running.insert(process.pid, self.processes.len());
+        self.processes.push(process);
+    }
+
+    fn look(&mut self) {
+        let now = Instant::now();
+        for &index in self.running.values() {
+            self.processes[index].look_if_due(now);
+        }
+    }
+
+    fn process(&mut self, pid: u32) -> Option<&mut Process> {
+        self.running.get(&pid).map(|&index| &mut self.processes[index])
+    }
+
+    fn take(&mut self, record: Record) {
+        self.accesses.note(&record);
+        match record {
+            Record::Sample(sample) => {
+                let Some(&index) = self.running.get(&sample.pid) else { return };
+                let access = self.accesses.of(&sample).ok();
+                self.make_room(sample.time_ns);
+                self.hits.clear();
+                let process = &mut self.processes[index];
+                process.sample(&sample, access, &mut self.hits);
+                process.add(&self.hits, &self.slices);
+            }
+            Record::Forked { time_ns, pid, tid, parent_pid, parent_tid } => {
+                if pid == parent_pid {
+                    if let Some(process) = self.process(pid) {
+                        process.start(tid, Some(parent_tid), String::new(), time_ns);
+                    }
+                } else if self.follow
+                    && !self.running.contains_key(&pid)
+                    && let Some(&parent) = self.running.get(&parent_pid)
+                {
+                    let number = parent as u32;
+                    let parent = &self.processes[parent];
+                    self.add(Process::forked(parent, number, pid, parent_tid, time_ns));
+                }
+            }
+            Record::Exited { time_ns, pid, tid } => {
+                if let Some(process) = self.process(pid) {
+                    process.end(tid, time_ns);
+                    if process.is_gone() {
+                        self.running.remove(&pid);
+                    }
+                }
+            }
+            Record::Named { time_ns, pid, tid, name, exec } => {
+                if let Some(process) = self.process(pid) {
+                    match exec {
+                        true => process.execute(name, time_ns),
+                        false => process.rename(tid, name),
+                    }
+                }
+            }
+            Record::Mapped { pid, start, bytes, file_offset, path, .. } => {
+                let end = start.saturating_add(bytes);
+                if let Some(process) = self.process(pid) {
+                    process.map(RawModule { start, end, file_offset, path });
+                }
+            }
+            Record::Lost { .. } | Record::Throttled { .. } => {}
+        }
+    }
+
+    /// Joins slices while there would be too many.
+    fn make_room(&mut self, time_ns: u64) {
+        while self.slices.at(time_ns).is_none() {
+            self.slices.join();
+            self.processes.iter_mut().for_each(|process| process.tally.join_slices());
+        }
+    }
+}
+
+/// Usual time between two samples of a running thread.
+fn interval_ns(choice: &Choice) -> u64 {
+    match choice.rate {
+        Rate::Period(period) if choice.event.is_clock() => period,
+        _ => (1e9 / choice.per_second.max(1.0)) as u64,
+    }
+}

@@ -1,0 +1,89 @@
+//! Starts a program and samples it from its first instruction.
+//!
+//! The events must be open before the program is executed, and inherit from a process that is there:
+//! so the new process says its number and waits for a word before it executes the program (`child::Gate`),
+//! while a thread of ours opens them and then reads.
+
+use crate::child::{Ended, Gate, Launch, Streams};
+use crate::error::RecorderError;
+use crate::sampled::collect::{self, Origin};
+use crate::sampled::follow::{Followed, Follower};
+use crate::sampled::{SampleOptions, SampledRecording};
+use crate::target::Target;
+use perf::{Sampler, Settings};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::thread;
+use std::time::{Instant, SystemTime};
+
+/// Runs `target` until it ends and returns what was sampled of it.
+///
+/// # Errors
+/// When the program cannot be started or nothing can be sampled; the program has not run then.
+pub fn launch(
+    target: &Target,
+    options: &SampleOptions,
+    topology_xml: String,
+    streams: Streams,
+) -> Result<SampledRecording, RecorderError> {
+    let gate = Gate::new()?;
+    let over = AtomicBool::new(false);
+    let started = SystemTime::now();
+    let (ended, followed) = thread::scope(|scope| {
+        let reading = scope.spawn(|| read(&gate, options, &over));
+        let launch = Launch {
+            target,
+            environment: Vec::new(),
+            unset: &[],
+            streams,
+            adopt_orphans: true,
+            gate: Some(&gate),
+        };
+        let ended = launch.start().and_then(|running| running.wait(|| ()));
+        over.store(true, Release);
+        // A process that was never there cannot say anything.
+        gate.give_up();
+        let followed = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (ended, followed)
+    });
+    // Why the events could not be opened says more than that the program was then not executed.
+    let (ended, followed): (Ended, Followed) = match (ended, followed) {
+        (Ok(ended), Ok(Some(followed))) => (ended, followed),
+        (_, Err(error)) => return Err(error),
+        (Err(error), _) => return Err(error),
+        (Ok(ended), Ok(None)) => {
+            let reason = "the program was gone before sampling began".into();
+            return Err(RecorderError::NothingRecorded { reason, ended: ended.ending.in_words() });
+        }
+    };
+    let command = target.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let origin = Origin { options, topology_xml, started, ended: Some(ended), command };
+    Ok(collect::recording(followed, origin))
+}
+
+/// Opens the events, lets the program go, and reads until it is over.
+fn read(
+    gate: &Gate,
+    options: &SampleOptions,
+    over: &AtomicBool,
+) -> Result<Option<Followed>, RecorderError> {
+    crate::watch::block_signals();
+    let Some(pid) = gate.wait_for_child() else { return Ok(None) };
+    let mut settings = Settings::new(options.choice.event.clone(), options.choice.rate);
+    settings.processes = options.follow;
+    let sampler = match Sampler::launch(pid, &settings) {
+        Ok(sampler) => sampler,
+        Err(error) => {
+            gate.open(false);
+            return Err(error.into());
+        }
+    };
+    let mut follower = Follower::new(options);
+    follower.expect(pid);
+    let deadline = options.duration.map(|duration| Instant::now() + duration);
+    gate.open(true);
+    let followed = follower.run(sampler, |_| {
+        over.load(Acquire) || deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    });
+    Ok(Some(followed))
+}

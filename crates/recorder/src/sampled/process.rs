@@ -1,0 +1,343 @@
+//! What is known of a sampled process: its threads in order of start, its memory, and its hits.
+//!
+//! Neighbours: `follow` gives each process its records, `collect` makes the profile.
+
+use crate::regions::Regions;
+use crate::sampled::slices::Slices;
+use crate::session::RawModule;
+use access::Access;
+use perf::Sample;
+use sampling::{Hit, Matcher, Observed, Settings, Stream, Tally};
+use std::collections::HashMap;
+use std::fs;
+use std::time::{Duration, Instant};
+use types::ThreadId;
+
+/// First and longest time between two looks at a process's memory.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+/// What looking may cost: one part in so many of a processor.
+const SHARE: u32 = 100;
+
+/// A thread, from its start on.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    pub tid: u32,
+    pub parent: Option<ThreadId>,
+    pub name: String,
+    /// CLOCK_MONOTONIC.
+    pub started_ns: u64,
+    pub ended_ns: Option<u64>,
+    /// Sum of the periods of its samples.
+    pub sampled: u64,
+    /// Highest stack pointer that was sampled; 0 without samples.
+    pub stack: u64,
+}
+
+/// Settings that all processes of a recording share.
+#[derive(Clone, Copy, Debug)]
+pub struct Shared {
+    pub stream: Stream,
+    pub settings: Settings,
+}
+
+/// One process.
+#[derive(Debug)]
+pub struct Process {
+    pub pid: u32,
+    /// Number of the process that started it; `None` for those we started with.
+    pub parent: Option<u32>,
+    pub command: Vec<String>,
+    /// By id.
+    pub threads: Vec<Thread>,
+    /// Threads that run, by the kernel's number.
+    running: HashMap<u32, ThreadId>,
+    pub modules: Vec<RawModule>,
+    pub regions: Regions,
+    pub tally: Tally,
+    /// Samples, and those whose access was found, with their periods.
+    pub samples: u64,
+    pub decoded: u64,
+    pub sampled: u64,
+    pub decoded_period: u64,
+    /// Programs it has executed since we know it.
+    pub execs: u32,
+    pub ended_ns: Option<u64>,
+    shared: Shared,
+    /// `None` once the process is gone.
+    matcher: Option<Matcher>,
+    look_at: Instant,
+    look_after: Duration,
+}
+
+impl Process {
+    pub fn new(pid: u32, parent: Option<u32>, shared: Shared) -> Self {
+        Self {
+            pid,
+            parent,
+            command: Vec::new(),
+            threads: Vec::new(),
+            running: HashMap::new(),
+            modules: Vec::new(),
+            regions: Regions::default(),
+            tally: Tally::default(),
+            samples: 0,
+            decoded: 0,
+            sampled: 0,
+            decoded_period: 0,
+            execs: 0,
+            ended_ns: None,
+            shared,
+            matcher: None,
+            look_at: Instant::now() + FIRST_LOOK,
+            look_after: FIRST_LOOK,
+        }
+    }
+
+    /// A copy of `parent` that has just been made by its thread `tid`.
+    pub fn forked(parent: &Process, number: u32, pid: u32, tid: u32, time_ns: u64) -> Self {
+        let mut child = Self::new(pid, Some(number), parent.shared);
+        child.command = parent.command.clone();
+        child.modules = parent.modules.clone();
+        child.regions = parent.regions.clone();
+        let name = parent.running.get(&tid).map(|id| parent.threads[id.index()].name.clone());
+        child.start(pid, None, name.unwrap_or_default(), time_ns);
+        child
+    }
+
+    /// All that is there of a process that runs already.
+    pub fn running(pid: u32, shared: Shared, now_ns: u64) -> Self {
+        let mut process = Self::new(pid, None, shared);
+        process.look();
+        for (tid, name) in tasks(pid) {
+            process.start(tid, None, name, now_ns);
+        }
+        process
+    }
+
+    /// A new program in the process: all that was known is void.
+    pub fn execute(&mut self, name: String, time_ns: u64) {
+        let (parent, execs) = (self.parent, self.execs + 1);
+        *self = Self { execs, ..Self::new(self.pid, parent, self.shared) };
+        self.start(self.pid, None, name, time_ns);
+    }
+
+    /// A new thread.
+    pub fn start(
+        &mut self,
+        tid: u32,
+        parent_tid: Option<u32>,
+        name: String,
+        time_ns: u64,
+    ) -> ThreadId {
+        if let Some(&known) = self.running.get(&tid) {
+            return known;
+        }
+        let parent = parent_tid.and_then(|tid| self.running.get(&tid).copied());
+        let name = match parent {
+            Some(parent) if name.is_empty() => self.threads[parent.index()].name.clone(),
+            _ => name,
+        };
+        let id = ThreadId(self.threads.len() as u32);
+        let (started_ns, ended_ns) = (time_ns, None);
+        self.threads.push(Thread { tid, parent, name, started_ns, ended_ns, sampled: 0, stack: 0 });
+        self.running.insert(tid, id);
+        id
+    }
+
+    pub fn rename(&mut self, tid: u32, name: String) {
+        if let Some(id) = self.running.get(&tid) {
+            self.threads[id.index()].name = name;
+        }
+    }
+
+    /// A thread is gone; with the last one the process is.
+    pub fn end(&mut self, tid: u32, time_ns: u64) {
+        if let Some(id) = self.running.remove(&tid) {
+            self.threads[id.index()].ended_ns = Some(time_ns);
+        }
+        if self.running.is_empty() && !self.threads.is_empty() {
+            self.ended_ns = Some(time_ns);
+            self.matcher = None;
+        }
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.ended_ns.is_some()
+    }
+
+    /// Takes in a sample, with the access that it is about, if that was found; what it shows goes into
+    /// `hits`.
+    pub fn sample(&mut self, sample: &Sample, access: Option<Access>, hits: &mut Vec<Hit>) {
+        let thread = match self.running.get(&sample.tid) {
+            Some(&thread) => thread,
+            // Its start was lost.
+            None => self.start(sample.tid, None, String::new(), sample.time_ns),
+        };
+        self.samples += 1;
+        self.sampled += sample.period;
+        let known = &mut self.threads[thread.index()];
+        known.sampled += sample.period;
+        if let Some(registers) = &sample.registers {
+            known.stack = known.stack.max(registers.0[7]);
+        }
+        let Some(access) = access else { return };
+        self.decoded += 1;
+        self.decoded_period += sample.period;
+        let observed = Observed { time_ns: sample.time_ns, thread, access, period: sample.period };
+        let Shared { stream, settings } = self.shared;
+        let matcher = self.matcher.get_or_insert_with(|| Matcher::new(settings));
+        matcher.observe(stream_of(stream, sample), &observed, hits);
+    }
+
+    /// Adds hits to the tables.
+    pub fn add(&mut self, hits: &[Hit], slices: &Slices) {
+        for hit in hits {
+            self.tally.add(slices.at(hit.time_ns).unwrap_or(0), hit);
+        }
+    }
+
+    /// Code that has been mapped.
+    pub fn map(&mut self, module: RawModule) {
+        let same =
+            |m: &RawModule| (m.start, m.end, &m.path) == (module.start, module.end, &module.path);
+        if module.path.starts_with('/') && !self.modules.iter().any(same) {
+            self.modules.push(module);
+        }
+    }
+
+    /// Looks at the process's memory and name when it is time.
+    pub fn look_if_due(&mut self, now: Instant) {
+        if self.is_gone() || now < self.look_at {
+            return;
+        }
+        self.look();
+        let spent = now.elapsed();
+        self.look_at = now + self.look_after.max(spent * SHARE);
+        self.look_after = (self.look_after * 2).min(LONGEST_LOOK);
+    }
+
+    /// Looks at once.
+    pub fn look(&mut self) {
+        let Ok(maps) = fs::read(format!("/proc/{}/maps", self.pid)) else { return };
+        let maps = String::from_utf8_lossy(&maps);
+        self.regions.note(&maps);
+        maps.lines().filter_map(executable).for_each(|module| self.map(module));
+        // The kernel may show it before the program has set it, and the program may change it.
+        if self.command.is_empty() {
+            self.command = command(self.pid);
+        }
+    }
+}
+
+/// What a sample stands for: precise ones say where the line came from.
+fn stream_of(stream: Stream, sample: &Sample) -> Stream {
+    match sample.precise.map(|precise| precise.from) {
+        Some(perf::From::OtherCoreModified) if stream == Stream::Accesses => Stream::Transfers,
+        Some(perf::From::Own | perf::From::Shared | perf::From::Memory) => Stream::Context,
+        _ => stream,
+    }
+}
+
+/// A mapping of code of a file, from a line of `/proc/PID/maps`.
+fn executable(line: &str) -> Option<RawModule> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let permissions = fields.next()?;
+    let offset = fields.next()?;
+    let path = fields.nth(2)?.trim_start();
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    (permissions.as_bytes().get(2) == Some(&b'x') && path.starts_with('/')).then_some(())?;
+    Some(RawModule {
+        start: number(start)?,
+        end: number(end)?,
+        file_offset: number(offset)?,
+        path: path.to_owned(),
+    })
+}
+
+/// A process's command line, lossily.
+pub fn command(pid: u32) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let text = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    if text.is_empty() {
+        return Vec::new();
+    }
+    text.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// A process's threads with their names, the initial one first, then in order of their start.
+fn tasks(pid: u32) -> Vec<(u32, String)> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let mut found: Vec<(bool, u64, u32, String)> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let tid: u32 = entry.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            // The name, in parentheses, may hold anything.
+            let (before, after) = stat.rsplit_once(')')?;
+            let (_, name) = before.split_once('(')?;
+            let start = after.split_whitespace().nth(19)?.parse().ok()?;
+            Some((tid != pid, start, tid, name.to_owned()))
+        })
+        .collect();
+    found.sort_unstable();
+    found.into_iter().map(|(.., tid, name)| (tid, name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process() -> Process {
+        let shared = Shared { stream: Stream::Waiting, settings: Settings::default() };
+        Process::new(10, None, shared)
+    }
+
+    #[test]
+    fn threads_are_numbered_in_order_of_start_and_numbers_come_again() {
+        let mut process = process();
+        process.start(10, None, "app".into(), 1);
+        assert_eq!(process.start(11, Some(10), String::new(), 2), ThreadId(1));
+        // Told twice: by /proc and by the kernel.
+        assert_eq!(process.start(11, Some(10), String::new(), 3), ThreadId(1));
+        process.rename(11, "worker".into());
+        process.end(11, 4);
+        assert_eq!(process.start(11, Some(10), String::new(), 5), ThreadId(2));
+        let told: Vec<_> =
+            process.threads.iter().map(|t| (t.parent, t.name.as_str(), t.ended_ns)).collect();
+        let initial = Some(ThreadId(0));
+        assert_eq!(
+            told,
+            [(None, "app", None), (initial, "worker", Some(4)), (initial, "app", None)]
+        );
+        process.end(10, 6);
+        assert!(!process.is_gone());
+        process.end(11, 7);
+        assert_eq!(process.ended_ns, Some(7));
+    }
+
+    #[test]
+    fn another_program_makes_everything_void() {
+        let mut process = process();
+        process.start(10, None, "sh".into(), 1);
+        process.start(11, Some(10), String::new(), 2);
+        process.execute("app".into(), 9);
+        assert_eq!((process.threads.len(), process.execs), (1, 1));
+        assert_eq!((process.threads[0].name.as_str(), process.threads[0].started_ns), ("app", 9));
+    }
+
+    #[test]
+    fn our_own_threads_and_code_are_found() {
+        let pid = std::process::id();
+        let (waiting, stream) = (Settings::default(), Stream::Waiting);
+        let me = Process::running(pid, Shared { stream, settings: waiting }, 0);
+        assert_eq!(me.threads[0].tid, pid);
+        assert!(me.threads.len() >= 2, "{:?}", me.threads);
+        let code = our_own_threads_and_code_are_found as *const () as u64;
+        let exe = std::env::current_exe().unwrap();
+        let module = me.modules.iter().find(|m| (m.start..m.end).contains(&code)).unwrap();
+        assert_eq!(module.path, exe.to_str().unwrap());
+        assert_eq!(me.command, std::env::args().collect::<Vec<_>>());
+    }
+}
