@@ -11,7 +11,7 @@ use crate::suitability::{Suitability, suitability};
 use crate::{
     Amounts, PhaseRule, amount, balance, dynamicity, heterogeneity, phases, ratio, unevenness,
 };
-use profile::{ActivityRow, CommRow, Counted, Profile};
+use profile::{ActivityRow, CommRow, Counted, Profile, ThreadRow};
 use serde::Serialize;
 use types::{CommKind, CommMatrix, ThreadId};
 
@@ -136,8 +136,12 @@ fn metrics(profile: &Profile, talk: &CommMatrix, changes: usize) -> Metrics {
 /// The structure without the threads that are quiet and idle: an initial thread that waits for the
 /// others is no imbalance; a thread that computes without communicating is.
 fn working(profile: &Profile, talk: &CommMatrix, pattern: &Recognised) -> Working {
-    let accesses =
-        |id: usize| profile.threads.get(id).map_or(0, |t| t.loads.saturating_add(t.stores));
+    // Sampling knows processor time only.
+    let work = |thread: &ThreadRow| match thread.loads.saturating_add(thread.stores) {
+        0 => thread.cpu_ns,
+        accesses => accesses,
+    };
+    let accesses = |id: usize| profile.threads.get(id).map_or(0, work);
     let quiet = |id: &usize| pattern.quiet.binary_search(&(*id as u32)).is_ok();
     let mut of_others: Vec<u64> =
         (0..talk.threads()).filter(|id| !quiet(id)).map(accesses).collect();
@@ -232,7 +236,7 @@ fn list_phases(profile: &Profile, kind: CommKind, starts: &[usize]) -> Vec<Phase
 mod tests {
     use super::*;
     use crate::golden::near;
-    use profile::{Meta, Mode, Parameters, SCHEMA_VERSION, SliceRow, ThreadRow, Totals};
+    use profile::{Meta, Mode, Parameters, SCHEMA_VERSION, SliceRow, Totals};
     use types::{Sharing, ThreadIdentity};
 
     const SLICE_NS: u64 = 10_000_000;

@@ -65,6 +65,24 @@ pub struct Sampled {
     pub high: u64,
 }
 
+impl Sampled {
+    /// How well the sum of estimated counts is known: the distances to the ends of their intervals add
+    /// up as those of independent quantities do. `None` if one was counted, or there is none.
+    pub fn of_sum<'a>(rows: impl Iterator<Item = &'a CommRow>) -> Option<Self> {
+        let (mut hits, mut count, mut below, mut above) = (0, 0_u64, 0.0, 0.0);
+        for row in rows {
+            let sampled = row.sampled?;
+            hits += sampled.hits;
+            count += row.count;
+            below += ((row.count - sampled.low) as f64).powi(2);
+            above += ((sampled.high - row.count) as f64).powi(2);
+        }
+        let low = count.saturating_sub(below.sqrt().ceil() as u64);
+        let high = count.saturating_add(above.sqrt().ceil() as u64);
+        (hits > 0).then_some(Self { hits, low, high })
+    }
+}
+
 impl CommRow {
     /// Events of a whole run, not told apart further.
     pub fn whole(from: ThreadId, to: ThreadId, kind: CommKind, count: u64) -> Self {

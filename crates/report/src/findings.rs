@@ -12,7 +12,7 @@ use crate::layouts::Placement;
 use crate::lines::{self, Lines};
 use crate::verdict::{self, Verdict};
 use analysis::{Communication, talk_kind};
-use profile::{Counted, Mode, ProcessRow, Profile};
+use profile::{CommRow, Counted, Mode, ProcessRow, Profile, Sampled, Sampling};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use types::{CommKind, CommMatrix};
@@ -90,6 +90,24 @@ pub struct Talk {
     pub raw_false: u64,
     pub waw_true: u64,
     pub waw_false: u64,
+    /// How well `events` is known; `None`: they were counted.
+    pub estimate: Option<Estimate>,
+}
+
+/// How well an estimated number of events is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Estimate {
+    /// Samples that showed one of the events.
+    pub hits: u64,
+    /// The 95 % interval, by chance alone.
+    pub low: u64,
+    pub high: u64,
+}
+
+impl Estimate {
+    fn of<'a>(rows: impl Iterator<Item = &'a CommRow>) -> Option<Self> {
+        Sampled::of_sum(rows).map(|Sampled { hits, low, high }| Self { hits, low, high })
+    }
 }
 
 /// Two threads that talk, `a` < `b`.
@@ -101,6 +119,8 @@ pub struct Pair {
     pub b_to_a: u64,
     /// Share of all talk, 0 to 1.
     pub share: f64,
+    /// How well the events in both directions are known; `None`: they were counted.
+    pub estimate: Option<Estimate>,
 }
 
 impl Pair {
@@ -124,6 +144,8 @@ pub struct Thread {
     pub stores: u64,
     /// Instructions executed; 0 when they were not counted.
     pub instructions: u64,
+    /// Processor time, nanoseconds; 0 when it is not known.
+    pub cpu_ns: u64,
     /// RAW events from this thread's writes; undirected pairs with threads of higher ids.
     pub talk_out: u64,
     /// RAW events of this thread's reads; undirected pairs with threads of lower ids.
@@ -133,7 +155,8 @@ pub struct Thread {
 /// How the figures were obtained.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// `exact`: every access was seen.
+    /// `exact`: every access was seen; `sampled`: some were, loads, stores and instructions are not
+    /// known, and events are estimates.
     pub mode: &'static str,
     /// `matrix`, `detail`, `undirected`, `reference` or `translate`, as in the profile.
     pub counted: Counted,
@@ -150,6 +173,8 @@ pub struct Measured {
     /// The version that recorded.
     pub tool: String,
     pub schema_version: u32,
+    /// What was sampled, how, and what amounts rest on.
+    pub sampled: Option<Sampling>,
 }
 
 impl Findings {
@@ -183,6 +208,7 @@ impl Findings {
                 threads: &threads,
                 placement: placement.as_ref(),
                 block_bytes: meta.parameters.block_bytes,
+                sampled: meta.mode == Mode::Sampled,
             }),
             program: Program {
                 command: meta.command.clone(),
@@ -218,6 +244,7 @@ impl Findings {
                 cache_flushes: meta.cache_flushes,
                 tool: meta.tool.clone(),
                 schema_version: meta.schema_version,
+                sampled: meta.sampled.clone(),
             },
         }
     }
@@ -247,6 +274,7 @@ fn talk(profile: &Profile) -> Talk {
         raw_false: totals.raw_false,
         waw_true: totals.waw_true,
         waw_false: totals.waw_false,
+        estimate: Estimate::of(profile.comm.iter().filter(|row| row.kind == kind)),
     }
 }
 
@@ -260,11 +288,18 @@ fn pairs(profile: &Profile) -> Vec<Pair> {
         }
     }
     let total = talk(profile).events.max(1) as f64;
+    let mut rows: BTreeMap<(u32, u32), Vec<&CommRow>> = BTreeMap::new();
+    let kind = talk_kind(profile);
+    for row in profile.comm.iter().filter(|row| row.kind == kind && row.sampled.is_some()) {
+        let pair = (row.from.0.min(row.to.0), row.from.0.max(row.to.0));
+        rows.entry(pair).or_default().push(row);
+    }
     let mut pairs: Vec<Pair> = cells
         .into_iter()
         .map(|((a, b), (a_to_b, b_to_a))| {
             let share = (a_to_b as f64 + b_to_a as f64) / total;
-            Pair { a, b, a_to_b, b_to_a, share }
+            let estimate = rows.get(&(a, b)).and_then(|rows| Estimate::of(rows.iter().copied()));
+            Pair { a, b, a_to_b, b_to_a, share, estimate }
         })
         .collect();
     // Stable: pairs with equal amounts stay in the order of their ids.
@@ -285,6 +320,7 @@ fn threads(profile: &Profile) -> Vec<Thread> {
             loads: row.loads,
             stores: row.stores,
             instructions: row.instructions,
+            cpu_ns: row.cpu_ns,
             talk_out: 0,
             talk_in: 0,
         })

@@ -1,8 +1,8 @@
 //! Profiles for the tests of this crate.
 
 use profile::{
-    ActivityRow, CommRow, Counted, EventRow, LineRow, Meta, Mode, Parameters, Profile,
-    SCHEMA_VERSION, SiteRow, SliceRow, ThreadRow, Totals,
+    ActivityRow, Basis, CommRow, Counted, Detector, EventRow, LineRow, Meta, Mode, Parameters,
+    Profile, SCHEMA_VERSION, Sampled, Sampling, SiteRow, SliceRow, ThreadRow, Totals,
 };
 use std::collections::BTreeMap;
 use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
@@ -129,6 +129,40 @@ pub(crate) fn shared() -> Profile {
     };
     profile.comm = cells.into_iter().filter(|(_, count)| *count > 0).map(row).collect();
     profile.meta.totals = Totals::of(&profile.threads, &profile.comm);
+    profile
+}
+
+/// [`shared`] as if it had been sampled: a hit for 50 events, intervals from half to twice.
+pub(crate) fn sampled() -> Profile {
+    let mut profile = shared();
+    for row in &mut profile.comm {
+        let (hits, low, high) = (1 + row.count / 50, row.count / 2, row.count * 2);
+        row.sampled = Some(Sampled { hits, low, high });
+    }
+    profile.events.iter_mut().for_each(|event| event.hits = 1 + event.count / 50);
+    profile.lines = profile.events.chunk_by(|a, b| a.line == b.line).map(line).collect();
+    profile.activity.clear();
+    for thread in &mut profile.threads {
+        (thread.loads, thread.stores, thread.instructions) = (0, 0, 0);
+        thread.cpu_ns = 1_250_000_000;
+    }
+    profile.meta.mode = Mode::Sampled;
+    profile.meta.totals = Totals::of(&profile.threads, &profile.comm);
+    profile.meta.sampled = Some(Sampling {
+        source: "cpu-clock".into(),
+        detectors: vec![Detector::Matching],
+        reason: "No event counts transfers here".into(),
+        rate: 2000.0,
+        period: 0,
+        samples: 12_000,
+        decoded: 9_000,
+        hits: 130,
+        lost: 3,
+        throttled: 0,
+        basis: Basis::Latency { transfer_ns: 80.4, source: "measured".into() },
+        attached: true,
+        reader_seconds: 0.05,
+    });
     profile
 }
 

@@ -11,10 +11,17 @@ pub fn tasks(profile: &Profile) -> Tasks {
     let counted = profile.threads.iter().any(|thread| thread.instructions > 0);
     let accesses: Vec<u64> = profile.threads.iter().map(|t| t.loads + t.stores).collect();
     let instructions: Vec<u64> = profile.threads.iter().map(|t| t.instructions).collect();
-    let work = if counted { &instructions } else { &accesses };
+    let seen = accesses.iter().any(|&count| count > 0);
+    // Sampling knows processor time only.
+    let time: Vec<u64> = profile.threads.iter().map(|t| t.cpu_ns).collect();
+    let work = match (counted, seen) {
+        (true, _) => &instructions,
+        (false, true) => &accesses,
+        (false, false) => &time,
+    };
     let tasks = Tasks::from(&talk_matrix(profile)).with_work(work).with_moments(moments(profile));
     // Accesses that were not counted say nothing about memory.
-    if accesses.iter().any(|&count| count > 0) { tasks.with_traffic(&accesses) } else { tasks }
+    if seen { tasks.with_traffic(&accesses) } else { tasks }
 }
 
 /// Which pair talked in which slice; times in nanoseconds after the start of the recording.

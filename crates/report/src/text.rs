@@ -7,9 +7,10 @@ mod difference;
 mod lines;
 mod placement;
 mod processes;
+mod sampled;
 mod style;
 
-use crate::findings::{Findings, Pair, Thread, talk_matrix};
+use crate::findings::{Estimate, Findings, Pair, Thread, talk_matrix};
 use crate::numbers::{duration, grouped, percent, short};
 use crate::table::{Align, Table, cut};
 use crate::verdict::blocks;
@@ -91,23 +92,33 @@ fn heading(out: &mut String, style: TextStyle, text: &str) -> fmt::Result {
 
 fn write_pairs(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::Result {
     let directed = findings.talk.kind != "undirected";
+    let estimated = findings.talk.estimate.is_some();
+    let (third, fourth) = match (estimated, directed) {
+        (true, _) => ("95 % interval", "hits"),
+        (false, true) => ("→", "←"),
+        (false, false) => ("", ""),
+    };
     let mut table = Table::new(&[
         ("pair", Align::Left),
         ("share", Align::Right),
         ("events", Align::Right),
-        (if directed { "→" } else { "" }, Align::Right),
-        (if directed { "←" } else { "" }, Align::Right),
+        (third, Align::Right),
+        (fourth, Align::Right),
     ])
     .within(style.width);
     for pair in findings.pairs.iter().take(PAIRS_SHOWN) {
         let one_way = |count| if directed { grouped(count) } else { String::new() };
-        table.row(vec![
-            pair_name(pair),
-            percent(pair.share),
-            grouped(pair.events()),
-            one_way(pair.a_to_b),
-            one_way(pair.b_to_a),
-        ]);
+        let (third, fourth) = match pair.estimate {
+            Some(Estimate { hits, low, high }) => {
+                (format!("{} – {}", short(low as f64), short(high as f64)), grouped(hits))
+            }
+            None => (one_way(pair.a_to_b), one_way(pair.b_to_a)),
+        };
+        let events = match estimated {
+            true => short(pair.events() as f64),
+            false => grouped(pair.events()),
+        };
+        table.row(vec![pair_name(pair), percent(pair.share), events, third, fourth]);
     }
     write!(out, "{table}")?;
     more(out, findings.pairs.len(), PAIRS_SHOWN, "pairs", "--json")?;
@@ -180,12 +191,13 @@ fn write_matrix(
 fn write_threads(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::Result {
     let threads = &findings.threads;
     let directed = findings.talk.kind != "undirected";
+    let sampled = findings.measured.sampled.is_some();
     let mut table = Table::new(&[
         ("thread", Align::Left),
         ("name", Align::Left),
         ("started in", Align::Left),
-        ("loads", Align::Right),
-        ("stores", Align::Right),
+        (if sampled { "CPU time" } else { "loads" }, Align::Right),
+        (if sampled { "" } else { "stores" }, Align::Right),
         (if directed { "talk out" } else { "talk" }, Align::Right),
         (if directed { "talk in" } else { "" }, Align::Right),
     ])
@@ -202,8 +214,12 @@ fn write_threads(out: &mut String, style: TextStyle, findings: &Findings) -> fmt
             format!("T{}", thread.id),
             printable(&thread.name),
             printable(&start(thread)),
-            short(thread.loads as f64),
-            short(thread.stores as f64),
+            match (sampled, thread.cpu_ns) {
+                (false, _) => short(thread.loads as f64),
+                (true, 0) => "–".into(),
+                (true, ns) => duration(ns as f64 / 1e9),
+            },
+            if sampled { String::new() } else { short(thread.stores as f64) },
             grouped(if directed { thread.talk_out } else { thread.talk_in + thread.talk_out }),
             if directed { grouped(thread.talk_in) } else { String::new() },
         ]);
@@ -214,7 +230,8 @@ fn write_threads(out: &mut String, style: TextStyle, findings: &Findings) -> fmt
 
 fn start(thread: &Thread) -> String {
     match (thread.start_symbol.as_str(), thread.start_routine.as_str()) {
-        ("", "") => "(initial thread)".into(),
+        ("", "") if thread.id == 0 => "(initial thread)".into(),
+        ("", "") => "–".into(),
         ("", routine) => routine.into(),
         (symbol, _) => symbol.into(),
     }
@@ -223,20 +240,32 @@ fn start(thread: &Thread) -> String {
 fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::Result {
     let (measured, talk) = (&findings.measured, &findings.talk);
     let mut line = |text: String| writeln!(out, "{}", style.wrap(&format!("  {text}"), "  "));
-    line(match measured.mode {
-        "exact" => format!(
+    match &measured.sampled {
+        Some(sampling) => {
+            for sentence in sampled::sentences(sampling) {
+                line(sentence)?;
+            }
+        }
+        None => line(format!(
             "Exact: every one of {} loads and {} stores was seen, in blocks of {} bytes.",
             short(measured.loads as f64),
             short(measured.stores as f64),
             measured.block_bytes
-        ),
-        mode => format!("Mode {mode}, blocks of {} bytes.", measured.block_bytes),
-    })?;
+        ))?,
+    }
     line(match talk.kind {
         "undirected" => format!(
             "Events: {} by numalize's definition, between a thread that accesses a block and the \
              two others that did last.",
             grouped(talk.undirected)
+        ),
+        _ if measured.sampled.is_some() => format!(
+            "Events, estimated: {} read after another thread's write{}, {} written over another \
+             thread's write{}.",
+            grouped(talk.raw),
+            falsely(talk.raw_true, talk.raw_false),
+            grouped(talk.waw),
+            falsely(talk.waw_true, talk.waw_false),
         ),
         _ => format!(
             "Events: {} read after another thread's write{}, {} written over another thread's \
@@ -248,11 +277,18 @@ fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fm
             grouped(talk.invalidation)
         ),
     })?;
-    line(format!(
-        "The recorded run took {} ({} of CPU time), longer than the program alone.",
-        duration(measured.wall_seconds),
-        duration(measured.cpu_seconds)
-    ))?;
+    let (took, cpu) = (duration(measured.wall_seconds), duration(measured.cpu_seconds));
+    line(match &measured.sampled {
+        None => {
+            format!(
+                "The recorded run took {took} ({cpu} of CPU time), longer than the program alone."
+            )
+        }
+        Some(sampling) if sampling.attached => {
+            format!("It was sampled for {took}, in which it took {cpu} of CPU time.")
+        }
+        Some(_) => format!("The recorded run took {took} ({cpu} of CPU time)."),
+    })?;
     if measured.cache_flushes > 0 {
         line(format!(
             "The engine's code cache was full {}: so often all code was translated anew.",

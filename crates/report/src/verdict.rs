@@ -47,6 +47,8 @@ pub(crate) struct Facts<'a> {
     pub threads: &'a [Thread],
     pub placement: Option<&'a Placement>,
     pub block_bytes: u64,
+    /// Amounts are estimates.
+    pub sampled: bool,
 }
 
 /// "Most of the talk": the share that a few pairs must carry to be named.
@@ -87,6 +89,12 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
 /// Nobody reads what another wrote; that they write over it is worth a word, too.
 fn silent(facts: &Facts<'_>) -> String {
     let (threads, waw) = (facts.threads.len(), facts.talk.waw);
+    if facts.sampled && waw == 0 {
+        return format!(
+            "No sample showed any of the {threads} threads reading what another wrote: they hardly talk \
+             through memory, or too seldom to be seen by sampling."
+        );
+    }
     if facts.advice.is_empty() {
         return format!(
             "The {threads} threads do not talk through memory: where they run does not matter for \
@@ -154,6 +162,9 @@ fn amount(facts: &Facts<'_>) -> String {
     let unit = blocks(facts.block_bytes);
     let (rate, events) = (facts.talk.events_per_second, facts.talk.events);
     match (rate, facts.talk.kind == CommKind::Raw.name()) {
+        (Some(rate), true) if facts.sampled => {
+            format!("exchange some {} {unit} per second, by samples", short(rate))
+        }
         (Some(rate), true) => format!("exchange {} {unit} per second while recorded", short(rate)),
         (None, true) => format!("exchange {} {unit}", grouped(events)),
         (Some(rate), false) => {

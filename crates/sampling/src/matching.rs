@@ -9,6 +9,7 @@
 //!   after one another ([`SHORT`]): who is sampled twice in so short a time writes all the time, so
 //!   that r's accesses in between are handed something new, too. A sampled access stands for thousands.
 //!   Such accesses wait as *pending* until the later write comes;
+//!   But only if the writer has been sampled anywhere since: who did not run cannot have written again;
 //! - if it is a sample of a transfer: that has certainly happened; only the partner is in question,
 //!   and a later writer will do where none was seen before.
 //!
@@ -28,7 +29,7 @@
 use crate::block::{Block, Pending, Written};
 use crate::observed::{BLOCK_BYTES, Hit, Observed, Side, Stream};
 use crate::table::Table;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use types::{CommKind, Sharing, ThreadId};
 
 /// Sampling intervals for which a write is new.
@@ -37,6 +38,8 @@ const SHORT: u64 = 20;
 const LONG: u64 = 1000;
 /// Sampling intervals over which threads at a block are counted.
 const WINDOW: u64 = 32;
+/// Sampling intervals within which a thread that runs is sampled for certain.
+const RUNS: u64 = 2;
 /// Most blocks that one access is looked at in.
 const MOST_BLOCKS: u64 = 2;
 
@@ -83,17 +86,31 @@ pub struct Matcher {
     table: Table,
     /// By stream and thread.
     seen: BTreeMap<(u8, ThreadId), Seen>,
+    /// When each thread was sampled last, wherever.
+    ran: HashMap<ThreadId, u64>,
 }
 
 impl Matcher {
     pub fn new(settings: Settings) -> Self {
         let settings = Settings { interval_ns: settings.interval_ns.max(1), ..settings };
-        Self { settings, table: Table::new(settings.blocks), seen: BTreeMap::new() }
+        Self {
+            settings,
+            table: Table::new(settings.blocks),
+            seen: BTreeMap::new(),
+            ran: HashMap::new(),
+        }
+    }
+
+    /// A thread was sampled, at whatever: it runs. To be told of samples without an access;
+    /// [`observe`](Self::observe) says it of the others.
+    pub fn runs(&mut self, thread: ThreadId, time_ns: u64) {
+        self.ran.insert(thread, time_ns);
     }
 
     /// Looks at one sample; what it shows is appended to `hits`.
     pub fn observe(&mut self, stream: Stream, sample: &Observed, hits: &mut Vec<Hit>) {
         let first = hits.len();
+        self.runs(sample.thread, sample.time_ns);
         let address = sample.access.address;
         let end = address.saturating_add(u64::from(sample.access.bytes.max(1)));
         let start_block = address / BLOCK_BYTES;
@@ -109,7 +126,7 @@ impl Matcher {
                 bytes: mask(low % BLOCK_BYTES, high - low),
                 weight: sample.period as f64 / pieces,
             };
-            piece.observe(self.table.block(block), &self.settings, hits);
+            piece.observe(self.table.block(block), &self.settings, &self.ran, hits);
         }
         let own = |hit: &&Hit| hit.to.thread == sample.thread && hit.time_ns == sample.time_ns;
         let matched = hits[first..].iter().filter(own).count() > 0;
@@ -162,7 +179,13 @@ struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    fn observe(&self, block: &mut Block, settings: &Settings, hits: &mut Vec<Hit>) {
+    fn observe(
+        &self,
+        block: &mut Block,
+        settings: &Settings,
+        ran: &HashMap<ThreadId, u64>,
+        hits: &mut Vec<Hit>,
+    ) {
         let Observed { time_ns, thread, access, .. } = *self.sample;
         let (short, long) = (SHORT * settings.interval_ns, LONG * settings.interval_ns);
         let weight = self.scaled_weight(block, settings);
@@ -175,7 +198,10 @@ impl Piece<'_> {
             _ if self.stream == Stream::Context => {}
             Some((writer, written)) => {
                 let age = time_ns.saturating_sub(written.time_ns);
-                let is_new = block.seen(thread).is_none_or(|seen| seen < written.time_ns);
+                let seen = block.seen(thread);
+                let is_new = seen.is_none_or(|seen| seen < written.time_ns);
+                let until = ran.get(&writer).map_or(0, |last| last + RUNS * settings.interval_ns);
+                let may_write_again = seen.is_some_and(|seen| until >= seen);
                 let certain = self.stream == Stream::Transfers;
                 let weight = if certain || age <= short { weight } else { 0.0 };
                 let side = |written: Written| Side {
@@ -185,7 +211,7 @@ impl Piece<'_> {
                 };
                 if age <= long && (certain || is_new) {
                     hits.extend(self.hits(side(written), weight));
-                } else if age <= short {
+                } else if age <= short && may_write_again {
                     let since_ns = Some(written.time_ns);
                     let pending = self.hits(side(written), weight);
                     pending.for_each(|hit| block.wait(Pending { hit, since_ns }));

@@ -94,6 +94,28 @@ fn accesses_between_writes_that_go_on_are_hits_once_that_is_known() {
 }
 
 #[test]
+fn who_does_not_run_does_not_write_again() {
+    let mut run = Run::new();
+    // Two threads that take turns of 10 ms at a counter: the line moves once a turn.
+    for turn in 0..10u64 {
+        for ms in 0..10 {
+            run.waits(10 * turn + ms, (turn % 2) as u32, Store, 0x100);
+        }
+    }
+    // The first access of a turn, and those just after it, when the other may still have run.
+    assert!((9..=9 * 4).contains(&run.hits.len()), "{}", run.hits.len());
+    // A third one that computes elsewhere is told to run.
+    let mut run = Run::new();
+    run.waits(1, 0, Store, 0x100);
+    for ms in 2..8 {
+        run.matcher.runs(ThreadId(0), ms * MS);
+        run.waits(ms, 1, Load, 0x100);
+    }
+    run.waits(9, 0, Store, 0x100);
+    assert_eq!(run.hits.len(), 6);
+}
+
+#[test]
 fn what_was_handed_over_long_ago_is_one_event_and_later_none() {
     let mut run = Run::new();
     run.waits(0, 0, Store, 0x100);

@@ -84,7 +84,8 @@ fn simulate(mut programs: Vec<Program>, duration_ns: u64, seed: u64) -> Outcome 
     let mut now: Vec<u64> = (0..programs.len() as u64).collect();
     let jitter = |random: &mut fastrand::Rng| random.u64(INTERVAL_NS / 2..INTERVAL_NS * 3 / 2);
     let mut sample_at: Vec<u64> = now.iter().map(|_| jitter(&mut random)).collect();
-    let mut samples: Vec<Observed> = Vec::new();
+    // With the access that was sampled, or none.
+    let mut samples: Vec<(u64, ThreadId, Option<Observed>)> = Vec::new();
     while let Some(thread) =
         (0..now.len()).min_by_key(|&t| now[t]).filter(|&t| now[t] < duration_ns)
     {
@@ -101,20 +102,22 @@ fn simulate(mut programs: Vec<Program>, duration_ns: u64, seed: u64) -> Outcome 
         };
         line.count(thread, 0xff << (address % 64), kind, &mut truth);
         while sample_at[thread] < end {
-            if sample_at[thread] >= start {
-                let access = Access { address, bytes: 8, kind, site: 1 + address };
-                let thread_id = ThreadId(thread as u32);
-                let (time_ns, period) = (sample_at[thread], INTERVAL_NS);
-                samples.push(Observed { time_ns, thread: thread_id, access, period });
-            }
+            let id = ThreadId(thread as u32);
+            let access = Access { address, bytes: 8, kind, site: 1 + address };
+            let (time_ns, period) = (sample_at[thread], INTERVAL_NS);
+            let observed = Observed { time_ns, thread: id, access, period };
+            samples.push((time_ns, id, (time_ns >= start).then_some(observed)));
             sample_at[thread] += jitter(&mut random);
         }
         now[thread] = end;
     }
-    samples.sort_by_key(|sample| sample.time_ns);
+    samples.sort_by_key(|(time_ns, ..)| *time_ns);
     let mut hits: Vec<Hit> = Vec::new();
-    for sample in &samples {
-        matcher.observe(Stream::Waiting, sample, &mut hits);
+    for (time_ns, thread, observed) in &samples {
+        match observed {
+            Some(sample) => matcher.observe(Stream::Waiting, sample, &mut hits),
+            None => matcher.runs(*thread, *time_ns),
+        }
     }
     hits.iter().for_each(|hit| tally.add(0, hit));
     Outcome { truth, tally }

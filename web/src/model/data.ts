@@ -15,6 +15,7 @@ export interface Thread {
   start_routine: string
   start_symbol: string
   loads: number
+  cpu_ns: number
   stores: number
   talk_out: number
   talk_in: number
@@ -178,6 +179,7 @@ export interface Findings {
     raw_false: number
     waw_true: number
     waw_false: number
+    estimate: Estimate | null
   }
   communication: {
     pattern: { pattern: string; confidence: number }
@@ -206,7 +208,34 @@ export interface Findings {
     cache_flushes: number
     tool: string
     schema_version: number
+    /** What was sampled, and what amounts rest on; null in exact profiles. */
+    sampled: Sampling | null
   }
+}
+
+/** How a profile was sampled; see `profile::Sampling`. */
+export interface Sampling {
+  source: string
+  reason: string
+  rate: number
+  period: number
+  samples: number
+  decoded: number
+  hits: number
+  lost: number
+  throttled: number
+  basis:
+    | { by: 'counters'; event: string }
+    | { by: 'latency'; transfer_ns: number; source: string }
+    | { by: 'period' }
+  attached: boolean
+}
+
+/** How well an estimated number of events is known. */
+export interface Estimate {
+  hits: number
+  low: number
+  high: number
 }
 
 /** Time in bins, and what happened in them. */
@@ -320,7 +349,7 @@ export function unit(blockBytes: number): string {
 
 /** How a thread was started, for people. */
 export function startOf(thread: Thread): string {
-  return thread.start_symbol || thread.start_routine || '(initial thread)'
+  return thread.start_symbol || thread.start_routine || (thread.id === 0 ? '(initial thread)' : '–')
 }
 
 /** `T3 worker`; the name only if there is one. */

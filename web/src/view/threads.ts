@@ -1,6 +1,6 @@
 // The thread table: sortable, follows the focus.
 import { type Findings, startOf, type Thread } from '../model/data'
-import { grouped, short } from '../model/numbers'
+import { duration, grouped, short } from '../model/numbers'
 import { inFocus, type Store } from '../state'
 import { card, el } from './dom'
 
@@ -22,6 +22,13 @@ const COLUMNS: Column[] = [
   { title: 'talk in', key: (t) => t.talk_in, text: (t) => grouped(t.talk_in), numeric: true },
 ]
 
+/** Where accesses were not counted. */
+const SAMPLED: Column[] = [
+  ...COLUMNS.slice(0, 3),
+  { title: 'CPU time', key: (t) => t.cpu_ns, text: (t) => duration(t.cpu_ns / 1e9), numeric: true },
+  ...COLUMNS.slice(5),
+]
+
 /** Instead of both directions, where there are none. */
 const UNDIRECTED: Column = {
   title: 'talk',
@@ -32,7 +39,8 @@ const UNDIRECTED: Column = {
 
 function columnsFor(findings: Findings): Column[] {
   const placement = findings.placement
-  const columns = findings.talk.kind === 'undirected' ? [...COLUMNS.slice(0, -2), UNDIRECTED] : COLUMNS
+  const known = findings.measured.sampled ? SAMPLED : COLUMNS
+  const columns = findings.talk.kind === 'undirected' ? [...known.slice(0, -2), UNDIRECTED] : known
   if (!placement) return columns
   const [before, after] = [placement.layouts[0]!, placement.layouts[placement.layouts.length - 1]!]
   const place = (layout: typeof before): Column => ({

@@ -1,5 +1,5 @@
 // The parts of the page that are words and numbers: verdict, figures, warnings, how it was measured.
-import { type Data, type Findings, unit } from '../model/data'
+import { type Data, type Estimate, type Findings, type Sampling, unit } from '../model/data'
 import { duration, grouped, percent, short } from '../model/numbers'
 import { card, el } from './dom'
 
@@ -40,7 +40,8 @@ function figures(findings: Findings): HTMLElement {
   if (talk.events_per_second !== null) {
     const what = talk.kind === 'undirected' ? 'meetings on' : 'exchanged'
     const blocks = unit(measured.block_bytes)
-    const text = talk.kind === 'undirected' ? `${what} ${blocks}, exact` : `${blocks} ${what}, exact`
+    const how = measured.sampled ? 'estimated from samples' : 'exact'
+    const text = talk.kind === 'undirected' ? `${what} ${blocks}, ${how}` : `${blocks} ${what}, ${how}`
     list.push([`${short(talk.events_per_second)}/s`, text])
   }
   const falsely = talk.raw_false + talk.waw_false
@@ -110,6 +111,34 @@ function events(talk: Findings['talk']): [string, string][] {
   ]
 }
 
+/** What was sampled and what amounts mean. */
+function sampled(sampling: Sampling, estimate: Estimate | null): [string, string][] {
+  const { basis, samples, decoded, hits } = sampling
+  const often = sampling.period
+    ? `once in ${grouped(sampling.period)} events`
+    : `about ${short(sampling.rate)} times per second of CPU time`
+  const amounts =
+    basis.by === 'counters'
+      ? `as many as '${basis.event}' counted`
+      : basis.by === 'latency'
+        ? `time waiting, divided by the ${Math.round(basis.transfer_ns)} ns that a line takes (${basis.source}); not a count`
+        : 'each hit stands for the accesses between two samples; not a count'
+  const rows: [string, string][] = [
+    ['Sampled', `${sampling.source}, ${often}: ${sampling.reason}`],
+    ['Samples', `${grouped(samples)}, of ${grouped(decoded)} the access is known, ${grouped(hits)} hits`],
+    ['Amounts', amounts],
+  ]
+  if (estimate) {
+    const text = `${short(estimate.low)} to ${short(estimate.high)} reads, as far as chance goes`
+    rows.push(['95 % interval', text])
+  }
+  const { lost, throttled } = sampling
+  if (lost + throttled > 0) {
+    rows.push(['Not seen', `${grouped(lost)} records lost, slowed down ${grouped(throttled)} times`])
+  }
+  return rows
+}
+
 export function measured(data: Data): HTMLElement {
   const { measured, program, talk } = data.findings
   const ended =
@@ -121,11 +150,13 @@ export function measured(data: Data): HTMLElement {
   const rows: [string, string][] = [
     ['Mode', measured.mode === 'exact' ? 'exact: every load and store was seen' : measured.mode],
     ['Counted in', `blocks of ${measured.block_bytes} bytes`],
-    ['Loads, stores', `${grouped(measured.loads)}, ${grouped(measured.stores)}`],
+    ...(measured.sampled
+      ? sampled(measured.sampled, talk.estimate)
+      : [['Loads, stores', `${grouped(measured.loads)}, ${grouped(measured.stores)}`] as [string, string]]),
     ...events(talk),
     [
       'Recorded run',
-      `${duration(measured.wall_seconds)}, ${duration(measured.cpu_seconds)} of CPU time; longer than the program alone`,
+      `${duration(measured.wall_seconds)}, ${duration(measured.cpu_seconds)} of CPU time${measured.sampled ? '' : '; longer than the program alone'}`,
     ],
     ['Program ended with', ended],
     ['Run in', program.directory],

@@ -7,7 +7,7 @@ use crate::sampled::process::{Process, Shared};
 use crate::sampled::slices::Slices;
 use crate::sampled::{Choice, SampleOptions};
 use crate::session::RawModule;
-use perf::{Accesses, Rate, Record, Sampler, Totals, Yield};
+use perf::{Accesses, Rate, Record, Sampler, Totals};
 use sampling::{Hit, Settings};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -40,7 +40,6 @@ pub struct Followed {
     pub beyond: u64,
     pub slices: Slices,
     pub totals: Totals,
-    pub made: Yield,
     /// What the sampled event has counted, if it did.
     pub counted: f64,
     pub reader: Duration,
@@ -93,7 +92,6 @@ impl Follower {
             beyond: self.beyond,
             slices: self.slices,
             totals: sampler.totals(),
-            made: self.accesses.made(),
             counted: sampler.counts().first().map_or(0.0, |count| count.scaled()),
             reader: self.spent,
             ended_ns,

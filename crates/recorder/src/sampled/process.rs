@@ -19,6 +19,10 @@ const LONGEST_LOOK: Duration = Duration::from_secs(1);
 /// What looking may cost: one part in so many of a processor.
 const SHARE: u32 = 100;
 
+/// Below, nothing can be mapped (`vm.mmap_min_addr`): an access there is one that fails, or was not
+/// made.
+const LEAST_ADDRESS: u64 = 4096;
+
 /// A thread, from its start on.
 #[derive(Clone, Debug)]
 pub struct Thread {
@@ -181,12 +185,15 @@ impl Process {
         if let Some(registers) = &sample.registers {
             known.stack = known.stack.max(registers.0[7]);
         }
-        let Some(access) = access else { return };
+        let Shared { stream, settings } = self.shared;
+        let matcher = self.matcher.get_or_insert_with(|| Matcher::new(settings));
+        let Some(access) = access.filter(|access| access.address >= LEAST_ADDRESS) else {
+            matcher.runs(thread, sample.time_ns);
+            return;
+        };
         self.decoded += 1;
         self.decoded_period += sample.period;
         let observed = Observed { time_ns: sample.time_ns, thread, access, period: sample.period };
-        let Shared { stream, settings } = self.shared;
-        let matcher = self.matcher.get_or_insert_with(|| Matcher::new(settings));
         matcher.observe(stream_of(stream, sample), &observed, hits);
     }
 
