@@ -15,6 +15,7 @@
 //! * `generated.rs`: programs that make code while they run;
 //! * `bad_input.rs`: everything that cannot work must say so in one sentence and leave nothing;
 //! * `workflow.rs`: record, report, export, place, run, tune, one after the other;
+//! * `sampled.rs`: recording by sampling, started and running programs;
 //! * `recorder.rs`: the recorder apart from the engine, with a fake agent;
 //! * `patterns.rs`: which pattern the report recognises, and what differs between runs;
 //! * `launch.rs`: threads under a plan;

@@ -1,0 +1,405 @@
+//! Recording by sampling: what is found of programs with known communication, and running programs that
+//! are attached to, left, and notice nothing.
+//!
+//! Amounts are estimates and the machine may be busy, so these tests look at who talks to whom, at true
+//! and false sharing, and at what becomes of the program.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use test_support::threadtalk::{own_sentence, profile_json};
+use test_support::{Compiler, Outcome, Run, Scratch, Target, Threadtalk, probe};
+
+fn talkers_with(flags: &[&str]) -> PathBuf {
+    let target = Target::new(Compiler::Gcc, "tests/programs/known/talkers.c").flags(flags);
+    target.flags(&["-O2", "-g", "-pthread"]).build().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn talkers() -> PathBuf {
+    talkers_with(&[])
+}
+
+/// Whether anything can be sampled here; says so if not.
+fn can_sample(what: &str) -> bool {
+    let scratch = Scratch::new();
+    let outcome = sample(&scratch.join("probe.tt"), &[], &["true"]);
+    let refused = outcome.exit_code == Some(125);
+    if refused {
+        probe::skip(what, &own_sentence(&outcome));
+    }
+    !refused
+}
+
+/// `threadtalk record --sample`.
+fn sample(profile: &Path, options: &[&str], command: &[&str]) -> Outcome {
+    let run = Threadtalk::built().verb("record").arg("--sample").arg("-o").arg(profile);
+    run.args(options).arg("--").args(command).run()
+}
+
+/// `threadtalk record --pid`, not yet run.
+fn attach(profile: &Path, pid: u32, options: &[&str]) -> Run {
+    let run = Threadtalk::built().verb("record").arg("--pid").arg(pid.to_string());
+    run.arg("-o").arg(profile).args(options)
+}
+
+/// A program that runs beside the test; killed at the end if need be.
+struct Beside(Child);
+
+impl Beside {
+    /// Starts it and waits for its first line.
+    fn start(program: &Path, args: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self(child)
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    fn runs(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
+    assert!(status.unwrap().success());
+}
+
+fn total(json: &Value, name: &str) -> u64 {
+    json["totals"][name].as_u64().unwrap()
+}
+
+fn warnings(json: &Value) -> String {
+    json["warnings"].to_string()
+}
+
+/// Asserts that exactly the threads of each pair talk, in both directions together.
+#[track_caller]
+fn only_pairs_talk(profile: &Path, pairs: usize) {
+    for kind in ["raw", "waw"] {
+        let matrix = Threadtalk::built().matrix(profile, kind);
+        for a in 1..=2 * pairs {
+            for b in a + 1..=2 * pairs {
+                let talk = matrix.get(a, b) + matrix.get(b, a);
+                let is_pair = a % 2 == 1 && b == a + 1;
+                assert_eq!(talk > 0, is_pair, "{kind} T{a}, T{b}: {talk}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pairs_are_found_and_what_they_share() {
+    if !can_sample("pairs") {
+        return;
+    }
+    let (scratch, program) = (Scratch::new(), talkers());
+    for (how, truly) in [("same", true), ("apart", false)] {
+        let profile = scratch.join(how);
+        let outcome = sample(&profile, &[], &[program.to_str().unwrap(), "2", "2500", how]);
+        let outcome = outcome.expect_code(0);
+        assert_eq!(outcome.stdout_text(), "ready\ndone\n");
+        only_pairs_talk(&profile, 2);
+        let json = profile_json(&profile);
+        let [right, wrong] =
+            if truly { ["raw_true", "raw_false"] } else { ["raw_false", "raw_true"] };
+        assert!(total(&json, right) > 0 && total(&json, wrong) == 0, "{how}: {}", json["totals"]);
+        assert_eq!(json["mode"], "sampled");
+        assert_eq!((total(&json, "threads"), total(&json, "loads")), (5, 0));
+        let sampled = &json["sampled"];
+        assert!(sampled["hits"].as_u64().unwrap() > 0, "{sampled}");
+        let decoded = sampled["decoded"].as_f64().unwrap() / sampled["samples"].as_f64().unwrap();
+        assert!(decoded > 0.65, "{sampled}");
+        // The line has a name, and so has the code.
+        let lines = export(&profile, "lines");
+        assert!(lines.contains("lines+0x0..0x40 (talkers"), "{lines}");
+        let sites = export(&profile, "sites");
+        assert!(sites.contains(",talk,") && sites.contains("talkers.c,"), "{sites}");
+    }
+}
+
+fn export(profile: &Path, what: &str) -> String {
+    let outcome = Threadtalk::built().verb("export").arg(profile).arg(what).run();
+    outcome.expect_code(0).stdout_text()
+}
+
+#[test]
+fn estimates_lie_in_their_intervals() {
+    if !can_sample("intervals") {
+        return;
+    }
+    let (scratch, program) = (Scratch::new(), talkers());
+    let profile = scratch.join("one.tt");
+    let command = [program.to_str().unwrap(), "1", "1500", "same"];
+    sample(&profile, &["--slice", "500ms", "--transfer-ns", "100"], &command).expect_code(0);
+    let rows = export(&profile, "comm");
+    let rows: Vec<Vec<&str>> =
+        rows.lines().skip(1).map(|row| row.trim().split(',').collect()).collect();
+    let number = |row: &Vec<&str>, column: usize| row[column].parse::<u64>().unwrap();
+    assert!(rows.len() >= 4, "{rows:?}");
+    for row in &rows {
+        let [count, hits, low, high] = [5, 6, 7, 8].map(|column| number(row, column));
+        assert!(hits >= 1 && low <= count && count <= high && low < high, "{row:?}");
+    }
+    let basis = &profile_json(&profile)["sampled"]["basis"];
+    assert!(
+        basis["by"] == "counters" || basis["source"] == "given" || basis["by"] == "period",
+        "{basis}"
+    );
+    let report = Threadtalk::built().verb("report").arg(&profile).run().expect_code(0);
+    let text = report.stdout_text();
+    assert!(text.contains("95 % interval") && !text.contains("loads"), "{text}");
+    // Threads are placed by estimates as by counts.
+    Threadtalk::built().verb("place").arg(&profile).run().expect_code(0);
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is_shared() {
+    if !can_sample("nothing shared") {
+        return;
+    }
+    let (scratch, program) = (Scratch::new(), talkers());
+    let profile = scratch.join("alone.tt");
+    sample(&profile, &[], &[program.to_str().unwrap(), "2", "1500", "alone"]).expect_code(0);
+    let json = profile_json(&profile);
+    // All read one flag, which is written once: at most that.
+    assert!(total(&json, "raw") + total(&json, "waw") <= 4, "{}", json["totals"]);
+    assert!(json["sampled"]["samples"].as_u64().unwrap() > 100, "{}", json["sampled"]);
+}
+
+#[test]
+fn output_and_status_are_the_programs_own() {
+    if !can_sample("status") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let run = |name: &str, script: &str| sample(&scratch.join(name), &[], &["sh", "-c", script]);
+    let outcome = run("seven.tt", "echo out; echo err >&2; exit 7").expect_code(7);
+    assert_eq!(outcome.stdout_text(), "out\n");
+    assert!(outcome.stderr_text().starts_with("err\n"), "{outcome}");
+    let outcome = run("killed.tt", "kill -9 $$").expect_code(137);
+    assert!(outcome.stderr_text().contains("killed by SIGKILL"), "{outcome}");
+    assert_eq!(profile_json(&scratch.join("killed.tt"))["exit_signal"], 9);
+}
+
+#[test]
+fn children_have_profiles_of_their_own() {
+    if !can_sample("children") {
+        return;
+    }
+    let (scratch, program) = (Scratch::new(), talkers());
+    let profile = scratch.join("children.tt");
+    let script = format!("{0} 1 800 same; {0} 1 800 apart; true", program.display());
+    sample(&profile, &[], &["sh", "-c", &script]).expect_code(0);
+    let json = profile_json(&profile);
+    let rows = json["processes"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    for (row, sharing) in rows.iter().zip(["raw_true", "raw_false"]) {
+        assert_eq!((row["parent"].as_u64(), row["threads"].as_u64()), (Some(0), Some(3)), "{row}");
+        let child = profile_json(&profile.join(row["profile"].as_str().unwrap()));
+        assert!(total(&child, sharing) > 0, "{}", child["totals"]);
+        assert_eq!(total(&child, sharing), total(&child, "raw"), "{}", child["totals"]);
+    }
+    let profile = scratch.join("first.tt");
+    sample(&profile, &["--no-follow"], &["sh", "-c", &script]).expect_code(0);
+    assert_eq!(profile_json(&profile)["processes"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn a_running_program_is_sampled_and_goes_on() {
+    if !can_sample("attach") {
+        return;
+    }
+    let (scratch, program) = (Scratch::new(), talkers());
+    let mut beside = Beside::start(&program, &["2", "60000", "same"]);
+    let profile = scratch.join("attached.tt");
+    let outcome = attach(&profile, beside.pid(), &["--duration", "2s"]).run().expect_code(0);
+    assert!(outcome.wall < Duration::from_secs(30), "{outcome}");
+    only_pairs_talk(&profile, 2);
+    let json = profile_json(&profile);
+    assert_eq!(
+        (&json["sampled"]["attached"], &json["exit_code"]),
+        (&Value::Bool(true), &Value::Null)
+    );
+    assert_eq!(json["command"][1], "2");
+    assert!(beside.runs());
+
+    // Ctrl-C ends the sampling and keeps what there is.
+    let profile = scratch.join("interrupted.tt");
+    let run = attach(&profile, beside.pid(), &[]);
+    let outcome = run.run_meanwhile(|pid| {
+        std::thread::sleep(Duration::from_millis(2500));
+        signal(pid, "INT");
+    });
+    let outcome = outcome.expect_code(0);
+    assert!(outcome.stderr_text().contains("Sampling was ended by SIGINT"), "{outcome}");
+    assert_eq!(total(&profile_json(&profile), "threads"), 5);
+    assert!(beside.runs());
+}
+
+#[test]
+fn a_program_that_dies_is_kept_up_to_then() {
+    if !can_sample("killed while attached") {
+        return;
+    }
+    let (scratch, program) = (Scratch::new(), talkers());
+    let mut beside = Beside::start(&program, &["1", "60000", "apart"]);
+    let profile = scratch.join("dead.tt");
+    let target = beside.pid();
+    let outcome = attach(&profile, target, &[]).run_meanwhile(|_| {
+        std::thread::sleep(Duration::from_millis(2500));
+        signal(target, "KILL");
+    });
+    outcome.expect_code(0);
+    assert!(!beside.runs());
+    let json = profile_json(&profile);
+    assert!(total(&json, "raw_false") > 0, "{}", json["totals"]);
+}
+
+#[test]
+fn another_program_in_the_process_begins_anew() {
+    if !can_sample("exec while attached") {
+        return;
+    }
+    let (scratch, program) = (Scratch::new(), talkers());
+    let script = format!("echo ready; sleep 2; exec {} 1 1500 same", program.display());
+    let beside = Beside::start(Path::new("/bin/sh"), &["-c", &script]);
+    let profile = scratch.join("exec.tt");
+    attach(&profile, beside.pid(), &[]).run().expect_code(0);
+    let json = profile_json(&profile);
+    assert!(warnings(&json).contains("replaced its program (execve) once"), "{}", warnings(&json));
+    assert_eq!(total(&json, "threads"), 3, "{json}");
+    only_pairs_talk(&profile, 1);
+}
+
+#[test]
+fn a_thousand_threads_are_told_apart() {
+    if !can_sample("1,024 threads") {
+        return;
+    }
+    let (scratch, program) = (Scratch::new(), talkers());
+    let profile = scratch.join("many.tt");
+    let command = [program.to_str().unwrap(), "512", "3000", "alone"];
+    sample(&profile, &[], &command).expect_code(0);
+    let json = profile_json(&profile);
+    assert_eq!(total(&json, "threads"), 1025);
+    assert_eq!(json["sampled"]["lost"], 0, "{}", json["sampled"]);
+}
+
+#[test]
+fn a_static_program_can_be_sampled() {
+    if !can_sample("static") {
+        return;
+    }
+    let (scratch, program) = (Scratch::new(), talkers_with(&["-static"]));
+    let profile = scratch.join("static.tt");
+    sample(&profile, &[], &[program.to_str().unwrap(), "1", "1500", "same"]).expect_code(0);
+    only_pairs_talk(&profile, 1);
+}
+
+/// Asserts a refusal in one sentence with these words, and no profile.
+#[track_caller]
+fn refused(outcome: &Outcome, profile: &Path, words: &[&str]) {
+    assert_eq!(outcome.exit_code, Some(125), "{outcome}");
+    let stderr = outcome.stderr_text();
+    for word in words {
+        assert!(stderr.contains(word), "'{word}' is not in: {stderr}");
+    }
+    assert!(!stderr.contains("panicked") && !profile.exists(), "{outcome}");
+}
+
+#[test]
+fn what_cannot_be_attached_to_is_refused() {
+    if !can_sample("refusals") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let profile = scratch.join("refused.tt");
+    let run = |pid| attach(&profile, pid, &["--duration", "1s"]).run();
+    refused(&run(4_000_000_000), &profile, &["there is no process 4000000000"]);
+    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
+        refused(&run(2), &profile, &["process 2 is a thread of the kernel"]);
+    }
+    let threadtalk = test_support::paths::release().join("threadtalk");
+    let script = format!(
+        "exec {} record --pid $$ -o {} --duration 1s",
+        threadtalk.display(),
+        profile.display()
+    );
+    let own = Run::new("sh").args(["-c", &script]).run();
+    refused(&own, &profile, &["is this threadtalk itself"]);
+}
+
+#[test]
+fn another_users_process_is_refused() {
+    if !probe::is_root() || probe::command("setpriv").is_none() {
+        return probe::skip("another user", "needs root and setpriv");
+    }
+    if !can_sample("another user") {
+        return;
+    }
+    let folder = tempfile_for_all();
+    let profile = folder.join("refused.tt");
+    let threadtalk = test_support::paths::release().join("threadtalk");
+    let beside = Beside::start(Path::new("/bin/sh"), &["-c", "echo ready; exec sleep 60"]);
+    let outcome = Run::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&threadtalk)
+        .args(["record", "--duration", "1s", "--pid", &beside.pid().to_string(), "-o"])
+        .arg(&profile)
+        .env("XDG_CACHE_HOME", folder.join("cache"))
+        .run();
+    if outcome.exit_code == Some(126) || outcome.exit_code == Some(127) {
+        probe::skip("another user", "the build cannot be reached by other users");
+    } else {
+        refused(&outcome, &profile, &["belongs to another user"]);
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+/// A folder that every user may write into.
+fn tempfile_for_all() -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = std::env::temp_dir().join(format!("threadtalk-e2e-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o777)).unwrap();
+    folder
+}
+
+#[test]
+fn what_belongs_to_exact_recordings_is_refused() {
+    let scratch = Scratch::new();
+    let profile = scratch.join("refused.tt");
+    for option in ["--matrix", "--undirected", "--reference", "--exact", "--no-code-cache"] {
+        let outcome = sample(&profile, &[option], &["true"]);
+        refused(&outcome, &profile, &["cannot be used with", "--sample"]);
+    }
+    refused(
+        &sample(&profile, &["--rate", "0"], &["true"]),
+        &profile,
+        &["lies between 1 and 100000"],
+    );
+    let both = ["--rate", "100", "--budget", "5"];
+    refused(&sample(&profile, &both, &["true"]), &profile, &["cannot be used with"]);
+    let exact = Threadtalk::built().verb("record").arg("-o").arg(&profile);
+    let outcome = exact.args(["--duration", "1s", "--", "true"]).run();
+    refused(&outcome, &profile, &["--sample"]);
+    let outcome = attach(&profile, 1, &["--", "true"]).run();
+    refused(&outcome, &profile, &["cannot be used with"]);
+    let missing = sample(&profile, &[], &["/nonexistent/program"]);
+    assert_eq!(missing.exit_code, Some(127), "{missing}");
+}
