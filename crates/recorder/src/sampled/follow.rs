@@ -30,8 +30,8 @@ pub struct Follower {
     shared: Shared,
     follow: bool,
     hits: Vec<Hit>,
-    /// Processor time of reading.
-    spent: Duration,
+    /// Records were lost, maybe of new threads.
+    lost: bool,
 }
 
 /// What is known when sampling is over.
@@ -60,7 +60,7 @@ impl Follower {
             shared: Shared { stream: options.choice.stream, settings },
             follow: options.follow,
             hits: Vec::new(),
-            spent: Duration::ZERO,
+            lost: false,
         }
     }
 
@@ -76,6 +76,7 @@ impl Follower {
 
     /// Reads until `stop` says so or nothing can come any more. `stop` is asked many times a second.
     pub fn run(mut self, mut sampler: Sampler, mut stop: impl FnMut(&Self) -> bool) -> Followed {
+        come_first();
         let before = crate::watch::cpu_time();
         while !stop(&self) && !sampler.is_over() {
             sampler.wait(REST);
@@ -86,14 +87,14 @@ impl Follower {
         sampler.drain_all(|record| self.take(record));
         let ended_ns = perf::now_ns();
         self.processes.iter_mut().filter(|process| !process.is_gone()).for_each(Process::look);
-        self.spent = crate::watch::cpu_time().saturating_sub(before);
+        let reader = crate::watch::cpu_time().saturating_sub(before);
         Followed {
             processes: self.processes,
             beyond: self.beyond,
             slices: self.slices,
             totals: sampler.totals(),
             counted: sampler.counts().first().map_or(0.0, |count| count.scaled()),
-            reader: self.spent,
+            reader,
             ended_ns,
         }
     }
@@ -114,7 +115,11 @@ impl Follower {
 
     fn look(&mut self) {
         let now = Instant::now();
+        let lost = std::mem::take(&mut self.lost).then(perf::now_ns);
         for &index in self.running.values() {
+            if let Some(time_ns) = lost {
+                self.processes[index].find_threads(time_ns);
+            }
             self.processes[index].look_if_due(now);
         }
     }
@@ -171,7 +176,8 @@ impl Follower {
                     process.map(RawModule { start, end, file_offset, path });
                 }
             }
-            Record::Lost { .. } | Record::Throttled { .. } => {}
+            Record::Lost { .. } => self.lost = true,
+            Record::Throttled { .. } => {}
         }
     }
 
@@ -182,6 +188,14 @@ impl Follower {
             self.processes.iter_mut().for_each(|process| process.tally.join_slices());
         }
     }
+}
+
+/// Lets the calling thread run as soon as there is something to read, before programs that keep all
+/// processors busy; where that is not allowed, records may get lost, which is counted.
+fn come_first() {
+    const MOST: i32 = -20;
+    // SAFETY: plain numbers; 0 is the calling thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, MOST) };
 }
 
 /// Usual time between two samples of a running thread.

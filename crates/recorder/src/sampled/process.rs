@@ -149,6 +149,17 @@ impl Process {
         id
     }
 
+    /// Finds threads whose start was not told.
+    pub fn find_threads(&mut self, time_ns: u64) {
+        for (tid, name) in tasks(self.pid) {
+            let id = self.start(tid, None, name.clone(), time_ns);
+            let known = &mut self.threads[id.index()].name;
+            if known.is_empty() {
+                *known = name;
+            }
+        }
+    }
+
     pub fn rename(&mut self, tid: u32, name: String) {
         if let Some(id) = self.running.get(&tid) {
             self.threads[id.index()].name = name;

@@ -77,6 +77,10 @@ pub fn run(args: Record) -> anyhow::Result<i32> {
     };
     let path = args.output.clone().unwrap_or_else(|| format!("{name}.tt").into());
     check_output(&path, args.force)?;
+    if target.is_none() {
+        // Ctrl-C ends the sampling, and comes too early for nothing.
+        recorder::signals::forward();
+    }
     let choice = match choose(&args.how) {
         Ok(choice) => choice,
         Err(error) => return Ok(refuse(&error)),
