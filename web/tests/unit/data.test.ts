@@ -12,6 +12,7 @@ const thread = {
   start_routine: 'app+0x10',
   start_symbol: '',
   loads: 1,
+  cpu_ns: 0,
   stores: 1,
   talk_out: 0,
   talk_in: 0,
@@ -89,7 +90,8 @@ test('undirected pairs are shown in both directions', () => {
 test('words', () => {
   expect(startOf(thread)).toBe('app+0x10')
   expect(startOf({ ...thread, start_symbol: 'work()' })).toBe('work()')
-  expect(startOf({ ...thread, start_routine: '' })).toBe('(initial thread)')
+  expect(startOf({ ...thread, start_routine: '' })).toBe('–')
+  expect(startOf({ ...thread, id: 0, start_routine: '' })).toBe('(initial thread)')
   expect(threadName(thread)).toBe('T1 w')
   expect(threadName({ ...thread, name: '' })).toBe('T1')
   expect([unit(64), unit(4096)]).toEqual(['cache lines', 'blocks of 4096 bytes'])
