@@ -254,8 +254,8 @@ fn tables_as_csv_and_json() {
     let export = |args: &[&str]| threadtalk(&[&["export", text(&profile)], args].concat()).run();
     assert_eq!(
         export(&["lines"]).expect_code(0).stdout_text(),
-        "line,region,object,writers,readers,raw_true,raw_false,raw_any,waw_true,waw_false,waw_any\r\n\
-         0x4040c0,static,\"counters, \"\"both\"\"\",2,2,0,1600,0,0,0,0\r\n"
+        "line,region,object,writers,readers,raw_true,raw_false,raw_any,waw_true,waw_false,waw_any,\
+         hits\r\n0x4040c0,static,\"counters, \"\"both\"\"\",2,2,0,1600,0,0,0,0,0\r\n"
     );
     let json = export(&["events", "--format", "json"]).expect_code(0).stdout_text();
     let rows: serde_json::Value = serde_json::from_str(&json).unwrap();
