@@ -173,8 +173,7 @@ fn false_share(profile: &Profile) -> Option<f64> {
     let sum = |sharing: Sharing| -> f64 {
         let of = profile.comm.iter().filter(|row| row.sharing == sharing);
         of.filter(|row| matches!(row.kind, CommKind::Raw | CommKind::Waw))
-            .map(|row| row.count as f64)
-            .sum()
+            .fold(0.0, |sum, row| sum + row.count as f64)
     };
     let (yes, no) = (sum(Sharing::False), sum(Sharing::True));
     (yes + no > 0.0).then(|| yes / (yes + no))
@@ -182,9 +181,9 @@ fn false_share(profile: &Profile) -> Option<f64> {
 
 /// Pairs with events on the first side only.
 fn one_sided(pairs: &[(f64, f64)]) -> OneSided {
-    let total: f64 = pairs.iter().map(|pair| pair.0).sum();
+    let total = pairs.iter().fold(0.0, |sum, pair| sum + pair.0);
     let only = || pairs.iter().filter(|pair| pair.0 > 0.0 && pair.1 == 0.0);
-    let events: f64 = only().map(|pair| pair.0).sum();
+    let events = only().fold(0.0, |sum, pair| sum + pair.0);
     OneSided { pairs: only().count(), share: if total > 0.0 { events / total } else { 0.0 } }
 }
 

@@ -93,7 +93,7 @@ pub fn leader(path: &Path, first: &Meta) -> Option<Leader> {
 }
 
 /// Events by which threads are placed.
-fn talk(meta: &Meta) -> u64 {
+pub fn talk(meta: &Meta) -> u64 {
     match meta.parameters.counted {
         Counted::Undirected => meta.totals.undirected,
         _ => meta.totals.raw,

@@ -6,6 +6,7 @@
 //! | `launch.rs` | starts a program and samples it from its first instruction |
 //! | `attach.rs` | samples running processes until they end, the time is over, or somebody interrupts |
 //! | `follow.rs` | reads the records and gives each to its process |
+//! | `watching.rs` | takes in what the watching library inside the programs has seen |
 //! | `process.rs` | what is known of a process: threads, memory, hits |
 //! | `slices.rs` | time slices of fixed length |
 //! | `collect.rs` | makes profiles of it |
@@ -20,9 +21,10 @@ mod follow;
 mod launch;
 mod process;
 mod slices;
+mod watching;
 
 pub use attach::attach;
-pub use choice::{Choice, DEFAULT_BUDGET, TransferTime, Wish, choose};
+pub use choice::{Choice, DEFAULT_BUDGET, TransferTime, Wish, choose, choose_for_watching};
 pub use launch::launch;
 
 use crate::child::Ended;

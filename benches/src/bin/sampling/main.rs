@@ -71,10 +71,24 @@ impl Options {
     }
 }
 
+/// The event that counts transfers here, as the programs take it; none where nothing responds.
+fn transfers(threadtalk: &Threadtalk) -> Option<String> {
+    /// `PERF_TYPE_RAW` of the kernel's perf_event.h.
+    const RAW: u32 = 4;
+    let outcome = threadtalk.verb("doctor").arg("--json").run();
+    let found: serde_json::Value = serde_json::from_slice(&outcome.stdout).ok()?;
+    let sources = found["sources"].as_array()?;
+    let works = sources.iter().find(|s| s["source"] == "transfers" && s["works"] == true)?;
+    Some(format!("{RAW}:{}", works["config"].as_str()?))
+}
+
 fn main() -> anyhow::Result<()> {
-    let options = Options::parse();
+    let mut options = Options::parse();
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
     let mut missed = Vec::new();
+    if options.counter.is_none() {
+        options.counter = transfers(&threadtalk);
+    }
     if options.wants(Part::Accuracy) {
         missed.extend(accuracy::measure(&options, &threadtalk, scratch.path())?);
     }

@@ -124,6 +124,7 @@ fn silence_is_right_only_where_there_is_silence() {
     let found = calibration(&silent, &silent).unwrap();
     assert_eq!(trusts(&found), [Trust::Yes; 3]);
     assert_eq!((found.ratio, found.mse, found.chance), (None, 0.0, None));
+    assert!(found.strangers.share.is_sign_positive());
     let found = calibration(&exact(), &profile(4, &[])).unwrap();
     assert_eq!(trusts(&found), [Trust::No; 3]);
     let talks = profile(2, &[(0, 1, 100, 100, YES)]);

@@ -1,4 +1,5 @@
 //! The verbs, one file each: their arguments and what they wire together.
+pub mod calibrate;
 pub mod diff;
 pub mod doctor;
 pub mod export;

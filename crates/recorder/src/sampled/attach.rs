@@ -28,7 +28,7 @@ pub fn attach(
     settings.processes = options.follow;
     let started = SystemTime::now();
     let sampler = Sampler::attach(pids, &settings)?;
-    let mut follower = Follower::new(options);
+    let mut follower = Follower::new(options, None);
     pids.iter().for_each(|&pid| follower.found(pid));
     let command = crate::sampled::process::command(pids[0]);
     let deadline = options.duration.map(|duration| Instant::now() + duration);

@@ -86,6 +86,38 @@ pub fn choose(
     let Some((source, event)) = transfers.or_else(|| probed.sampled()) else {
         return Err(RecorderError::NothingToSample { why: why_nothing(probed) });
     };
+    Ok(made(probed, source, event, wish, transfer))
+}
+
+/// The clock for the watching library, which samples inside the program: what it arms and what traps
+/// cost as much again as its samples.
+///
+/// # Errors
+/// When the clock cannot be sampled here.
+pub fn choose_for_watching(
+    probed: &Probed,
+    wish: Wish,
+    transfer: TransferTime,
+) -> Result<Choice, RecorderError> {
+    let Some(event) = probed.working(Source::Clock) else {
+        return Err(RecorderError::NothingToSample { why: why_nothing(probed) });
+    };
+    let wish = match wish {
+        Wish::Budget(budget) => Wish::Budget(budget / 2.0),
+        rate => rate,
+    };
+    let choice = made(probed, Source::Clock, event, wish, transfer);
+    let reason = "debug registers tell when a thread comes to what another one has written".into();
+    Ok(Choice { detector: Detector::Watchpoints, reason, ..choice })
+}
+
+fn made(
+    probed: &Probed,
+    source: Source,
+    event: &Event,
+    wish: Wish,
+    transfer: TransferTime,
+) -> Choice {
     let sample_ns = probed.cost.as_ref().map_or(USUAL_SAMPLE_NS, |cost| cost.sample_ns);
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let by_budget = |budget| cost::choose_rate(sample_ns, budget, cpus);
@@ -119,7 +151,7 @@ pub fn choose(
     };
     let (event, per_second) = (event.clone(), chosen.per_second);
     let reason = reason(source, &event.name, probed);
-    Ok(Choice { event, rate, per_second, stream, detector, basis, reason })
+    Choice { event, rate, per_second, stream, detector, basis, reason }
 }
 
 fn reason(source: Source, event: &str, probed: &Probed) -> String {

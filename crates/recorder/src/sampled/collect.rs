@@ -8,13 +8,14 @@ use crate::places::Places;
 use crate::processes::short_name;
 use crate::sampled::follow::Followed;
 use crate::sampled::process::{Process, Thread};
+use crate::sampled::watching;
 use crate::sampled::{Choice, SampleOptions, SampledRecording};
 use crate::session::RawThread;
 use crate::signals::{self, signal_name};
 use profile::schema::PROCESSES_FOLDER;
 use profile::{
-    Basis, CommRow, Counted, EventRow, Meta, Mode, Parameters, ProcessRow, Profile, SCHEMA_VERSION,
-    Sampled, Sampling, ThreadRow, Totals,
+    Basis, CommRow, Counted, Detector, EventRow, Meta, Mode, Parameters, ProcessRow, Profile,
+    SCHEMA_VERSION, Sampled, Sampling, ThreadRow, Totals,
 };
 use sampling::{BLOCK_BYTES, Cell, Estimator, Stream, Sum};
 use std::cell::RefCell;
@@ -322,6 +323,9 @@ impl Maker<'_> {
                  often with --rate.",
                 several(hits, "sample", "samples")
             ));
+        }
+        if self.choice().detector == Detector::Watchpoints {
+            list.extend(watching::warnings(process));
         }
         if process.samples >= FEW_HITS
             && (process.decoded as f64) < LOW_YIELD * process.samples as f64

@@ -5,8 +5,10 @@
 
 use crate::sampled::process::{Process, Shared};
 use crate::sampled::slices::Slices;
+use crate::sampled::watching;
 use crate::sampled::{Choice, SampleOptions};
 use crate::session::RawModule;
+use crate::watched::Watcher;
 use perf::{Accesses, Rate, Record, Sampler, Totals};
 use sampling::{Hit, Settings};
 use std::collections::HashMap;
@@ -18,7 +20,7 @@ const REST: Duration = Duration::from_millis(15);
 const MOST_PROCESSES: usize = 1024;
 
 /// Everything that was found out.
-pub struct Follower {
+pub struct Follower<'a> {
     /// In order of appearance; the first is the program.
     pub processes: Vec<Process>,
     /// Those that run, by the kernel's number.
@@ -32,6 +34,8 @@ pub struct Follower {
     hits: Vec<Hit>,
     /// Records were lost, maybe of new threads.
     lost: bool,
+    /// What is seen inside the programs, where it is watched; samples from outside then show nothing.
+    watcher: Option<Watcher<'a>>,
 }
 
 /// What is known when sampling is over.
@@ -47,8 +51,8 @@ pub struct Followed {
     pub ended_ns: u64,
 }
 
-impl Follower {
-    pub fn new(options: &SampleOptions) -> Self {
+impl<'a> Follower<'a> {
+    pub fn new(options: &SampleOptions, watcher: Option<Watcher<'a>>) -> Self {
         let interval_ns = interval_ns(&options.choice);
         let settings = Settings { interval_ns, ..Settings::default() };
         Self {
@@ -61,6 +65,7 @@ impl Follower {
             follow: options.follow,
             hits: Vec::new(),
             lost: false,
+            watcher,
         }
     }
 
@@ -81,10 +86,12 @@ impl Follower {
         while !stop(&self) && !sampler.is_over() {
             sampler.wait(REST);
             sampler.drain(|record| self.take(record));
+            self.take_watched(false);
             self.look();
         }
         sampler.stop();
         sampler.drain_all(|record| self.take(record));
+        self.take_watched(true);
         let ended_ns = perf::now_ns();
         self.processes.iter_mut().filter(|process| !process.is_gone()).for_each(Process::look);
         let reader = crate::watch::cpu_time().saturating_sub(before);
@@ -128,6 +135,24 @@ impl Follower {
         self.running.get(&pid).map(|&index| &mut self.processes[index])
     }
 
+    /// Takes in what was seen inside the programs. `over`: nothing more is wanted.
+    fn take_watched(&mut self, over: bool) {
+        let Some(mut watcher) = self.watcher.take() else { return };
+        if over {
+            watcher.stop();
+        }
+        // What cannot be mapped is out of sight, and the program's own memory is short.
+        let seen = watcher.read(over).unwrap_or_default();
+        if let Some(last) = seen.iter().map(|seen| seen.time_ns).max() {
+            self.make_room(last);
+        }
+        watching::add(&seen, &mut self.processes, &self.slices);
+        if over {
+            watching::note(&watcher.processes().0, &mut self.processes);
+        }
+        self.watcher = Some(watcher);
+    }
+
     fn take(&mut self, record: Record) {
         self.accesses.note(&record);
         match record {
@@ -138,7 +163,9 @@ impl Follower {
                 self.hits.clear();
                 let process = &mut self.processes[index];
                 process.sample(&sample, access, &mut self.hits);
-                process.add(&self.hits, &self.slices);
+                if self.watcher.is_none() {
+                    process.add(&self.hits, &self.slices);
+                }
             }
             Record::Forked { time_ns, pid, tid, parent_pid, parent_tid } => {
                 if pid == parent_pid {

@@ -8,6 +8,7 @@ use crate::child::{Ended, Gate, Launch, Streams};
 use crate::error::RecorderError;
 use crate::sampled::collect::{self, Origin};
 use crate::sampled::follow::{Followed, Follower};
+use crate::sampled::watching::{self, Prepared};
 use crate::sampled::{SampleOptions, SampledRecording};
 use crate::target::Target;
 use perf::{Sampler, Settings};
@@ -28,12 +29,14 @@ pub fn launch(
 ) -> Result<SampledRecording, RecorderError> {
     let gate = Gate::new()?;
     let over = AtomicBool::new(false);
+    let watching = Prepared::new(options)?;
+    let environment = watching.as_ref().map_or(Vec::new(), |w| w.environment.clone());
     let started = SystemTime::now();
     let (ended, followed) = thread::scope(|scope| {
-        let reading = scope.spawn(|| read(&gate, options, &over));
+        let reading = scope.spawn(|| read(&gate, options, watching.as_ref(), &over));
         let launch = Launch {
             target,
-            environment: Vec::new(),
+            environment,
             unset: &[],
             streams,
             adopt_orphans: true,
@@ -65,11 +68,13 @@ pub fn launch(
 fn read(
     gate: &Gate,
     options: &SampleOptions,
+    watching: Option<&Prepared>,
     over: &AtomicBool,
 ) -> Result<Option<Followed>, RecorderError> {
     crate::watch::block_signals();
     let Some(pid) = gate.wait_for_child() else { return Ok(None) };
-    let mut settings = Settings::new(options.choice.event.clone(), options.choice.rate);
+    let (event, rate) = watching::outside(&options.choice);
+    let mut settings = Settings::new(event, rate);
     settings.processes = options.follow;
     let sampler = match Sampler::launch(pid, &settings) {
         Ok(sampler) => sampler,
@@ -78,7 +83,14 @@ fn read(
             return Err(error.into());
         }
     };
-    let mut follower = Follower::new(options);
+    let watcher = match watching.map(Prepared::watcher).transpose() {
+        Ok(watcher) => watcher,
+        Err(error) => {
+            gate.open(false);
+            return Err(error);
+        }
+    };
+    let mut follower = Follower::new(options, watcher);
     follower.expect(pid);
     let deadline = options.duration.map(|duration| Instant::now() + duration);
     gate.open(true);

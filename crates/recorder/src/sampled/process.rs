@@ -5,6 +5,7 @@
 use crate::regions::Regions;
 use crate::sampled::slices::Slices;
 use crate::session::RawModule;
+use crate::watched::WatchedProcess;
 use access::Access;
 use perf::Sample;
 use sampling::{Hit, Matcher, Observed, Settings, Stream, Tally};
@@ -67,6 +68,8 @@ pub struct Process {
     /// Programs it has executed since we know it.
     pub execs: u32,
     pub ended_ns: Option<u64>,
+    /// How it was watched from inside, where it was.
+    pub watched: Option<WatchedProcess>,
     shared: Shared,
     /// `None` once the process is gone.
     matcher: Option<Matcher>,
@@ -91,6 +94,7 @@ impl Process {
             decoded_period: 0,
             execs: 0,
             ended_ns: None,
+            watched: None,
             shared,
             matcher: None,
             look_at: Instant::now() + FIRST_LOOK,
@@ -174,6 +178,18 @@ impl Process {
         if self.running.is_empty() && !self.threads.is_empty() {
             self.ended_ns = Some(time_ns);
             self.matcher = None;
+        }
+    }
+
+    /// The thread that had this number at that time.
+    pub fn thread_at(&self, tid: u32, time_ns: u64) -> Option<ThreadId> {
+        let was = |thread: &Thread| {
+            thread.tid == tid && thread.ended_ns.is_none_or(|ended_ns| time_ns <= ended_ns)
+        };
+        let of_then = || (0..).zip(&self.threads).find(|(_, thread)| was(thread));
+        match self.running.get(&tid) {
+            Some(&id) if self.threads[id.index()].started_ns <= time_ns => Some(id),
+            _ => of_then().map(|(id, _)| ThreadId(id)),
         }
     }
 

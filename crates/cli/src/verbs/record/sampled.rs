@@ -32,6 +32,17 @@ pub struct Args {
     /// measured]
     #[arg(long, value_name = "NS", value_parser = transfer, requires = "sampling")]
     transfer_ns: Option<f64>,
+    /// When sampling: from inside the program, where the processor's debug registers watch what other
+    /// threads have written; finds rare sharing, too, and the exact bytes
+    #[arg(long, requires = "sample")]
+    watch: bool,
+}
+
+impl Args {
+    /// How a verb samples that lets only this be chosen.
+    pub fn usual(rate: Option<f64>, budget: Option<f64>, watch: bool) -> Self {
+        Self { duration: None, rate, budget, transfer_ns: None, watch }
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -49,11 +60,11 @@ fn number(text: &str, low: f64, high: f64, what: &str) -> Result<f64, String> {
     }
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+pub fn rate(text: &str) -> Result<f64, String> {
     number(text, 1.0, 100_000.0, "a rate in samples per second")
 }
 
-fn budget(text: &str) -> Result<f64, String> {
+pub fn budget(text: &str) -> Result<f64, String> {
     number(text, 0.01, 100.0, "a budget in percent")
 }
 
@@ -64,6 +75,7 @@ fn transfer(text: &str) -> Result<f64, String> {
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Record) -> anyhow::Result<i32> {
     let target = match args.pid.is_empty() {
+        true if args.how.watch => Some(Target::resolve(&args.command)),
         true => Some(Target::resolve_any(&args.command)),
         false => None,
     };
@@ -81,16 +93,12 @@ pub fn run(args: Record) -> anyhow::Result<i32> {
         // Ctrl-C ends the sampling, and comes too early for nothing.
         recorder::signals::forward();
     }
-    let choice = match choose(&args.how) {
-        Ok(choice) => choice,
+    let options = match options(&args.how) {
+        Ok(options) => options,
         Err(error) => return Ok(refuse(&error)),
     };
-    let options = SampleOptions {
-        choice,
-        slice: args.slice.unwrap_or(SLICE),
-        follow: !args.no_follow,
-        duration: args.how.duration,
-    };
+    let slice = args.slice.unwrap_or(options.slice);
+    let options = SampleOptions { slice, follow: !args.no_follow, ..options };
     let xml = Machine::here(!args.no_code_cache).xml;
     let recorded = match &target {
         Some(target) => sampled::launch(target, &options, xml, Streams::Inherited),
@@ -116,6 +124,15 @@ pub fn run(args: Record) -> anyhow::Result<i32> {
     Ok(status.map_or(0, |ending| ending.shell_code()))
 }
 
+/// Settings for this machine.
+///
+/// # Errors
+/// When nothing can be sampled here.
+pub fn options(args: &Args) -> Result<SampleOptions, recorder::RecorderError> {
+    let (choice, duration) = (choose(args)?, args.duration);
+    Ok(SampleOptions { choice, slice: SLICE, follow: true, duration })
+}
+
 /// What is sampled on this machine.
 fn choose(args: &Args) -> Result<Choice, recorder::RecorderError> {
     let wish = match (args.rate, args.budget) {
@@ -123,7 +140,11 @@ fn choose(args: &Args) -> Result<Choice, recorder::RecorderError> {
         (None, Some(percent)) => Wish::Budget(percent / 100.0),
         (None, None) => Wish::Budget(sampled::DEFAULT_BUDGET),
     };
-    let mut choice = sampled::choose(&probe(), wish, transfer_time(args.transfer_ns))?;
+    let (probed, transfer) = (probe(), transfer_time(args.transfer_ns));
+    let mut choice = match args.watch {
+        true => sampled::choose_for_watching(&probed, wish, transfer)?,
+        false => sampled::choose(&probed, wish, transfer)?,
+    };
     // Measured only where it is needed.
     if let Basis::Latency { source, .. } = &choice.basis
         && source == "assumed"

@@ -1,0 +1,164 @@
+//! `threadtalk calibrate`: records a program exactly and by sampling, and says how far the two are apart.
+//!
+//! `analysis::calibration` compares, `calibrate/text.rs` prints.
+
+mod text;
+
+use super::record;
+use super::record::sampled::{Args as How, budget, options, rate};
+use crate::family;
+use crate::output::Output;
+use crate::said::{refuse, say};
+use analysis::{Calibration, calibration};
+use anyhow::{Context, anyhow, bail};
+use profile::{Counted, Profile};
+use recorder::child::stdin_offset;
+use recorder::machine::Machine;
+use recorder::sampled::{self, SampledRecording};
+use recorder::session::SessionOptions;
+use recorder::{Ended, Ending, RecorderError, Streams, Target};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::{ErrorKind, Write};
+use std::time::Duration;
+
+/// Record a program exactly and by sampling, and say what of the samples can be trusted
+///
+/// Runs the command twice, with the same input: exactly first, then sampled. Both are runs of their own, so
+/// threads that race do not alternate in the same way; what differs because of that is no fault of
+/// sampling, and no merit either.
+///
+/// Of a command with several processes the one that talks most is compared.
+#[derive(clap::Args)]
+pub struct Args {
+    /// So many samples per second of a busy processor [default: what --budget allows]
+    #[arg(long, value_name = "HZ", value_parser = rate)]
+    rate: Option<f64>,
+    /// Sampling may cost this part of the program's processor time [default: 3]
+    #[arg(long, value_name = "PERCENT", value_parser = budget, conflicts_with = "rate")]
+    budget: Option<f64>,
+    /// Sample from inside the program, with the processor's debug registers, as 'record --watch' does
+    #[arg(long)]
+    watch: bool,
+    /// Print the result as JSON; then the program's output is not shown
+    #[arg(long)]
+    json: bool,
+    /// The program and its arguments, after --
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Version of the JSON; it is raised when the meaning of a field changes.
+const VERSION: u32 = 1;
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Printed<'a> {
+    version: u32,
+    command: Vec<String>,
+    /// How was sampled: event, detectors, rate, samples, yield.
+    sampling: &'a profile::Sampling,
+    /// Seconds of the exact and of the sampled run.
+    wall_seconds: [f64; 2],
+    #[serde(flatten)]
+    calibration: &'a Calibration,
+}
+
+/// Runs the verb; returns the process's exit code.
+pub fn run(args: Args) -> anyhow::Result<i32> {
+    let target = match Target::resolve(&args.command) {
+        Ok(target) => target,
+        Err(error) => return Ok(refuse(&error)),
+    };
+    let how = How::usual(args.rate, args.budget, args.watch);
+    let options = match options(&how) {
+        Ok(options) => options,
+        Err(error) => return Ok(refuse(&error)),
+    };
+    let again = Streams::Discarded { input_from: stdin_offset().unwrap_or(0) };
+    let first = if args.json { again } else { Streams::Inherited };
+    say("recording exactly (the program's output follows; that of the second run is discarded)");
+    let exact = match exactly(&target, first) {
+        Ok(found) => found,
+        Err(error) => return Ok(refuse(&error)),
+    };
+    if let Some(code) = stopped(&exact.1) {
+        return Ok(code);
+    }
+    say("sampling");
+    let xml = Machine::here(true).xml;
+    let recording = match sampled::launch(&target, &options, xml, again) {
+        Ok(recording) => recording,
+        Err(error) => return Ok(refuse(&error)),
+    };
+    if let Some(code) = recording.ended.as_ref().and_then(stopped) {
+        return Ok(code);
+    }
+    let sampled = talks_most(recording);
+    let Some(sampling) = &sampled.meta.sampled else { bail!("the second run was not sampled") };
+    let found = calibration(&exact.0, &sampled)
+        .context("the two recordings have no thread in common, so nothing can be compared")?;
+    let words = args.command.iter().map(|word| word.to_string_lossy().into_owned());
+    let printed = Printed {
+        version: VERSION,
+        command: words.collect(),
+        sampling,
+        wall_seconds: [exact.0.meta.wall_seconds, sampled.meta.wall_seconds],
+        calibration: &found,
+    };
+    print(&match args.json {
+        true => serde_json::to_string_pretty(&printed)? + "\n",
+        false => text::text(&printed),
+    })?;
+    Ok(0)
+}
+
+/// The exact profile of the process that talks most.
+fn exactly(target: &Target, streams: Streams) -> Result<(Profile, Ended), RecorderError> {
+    let options = SessionOptions {
+        counted: Counted::Detail,
+        slice: Duration::ZERO,
+        ..SessionOptions::default()
+    };
+    let recording = record::record_here(target, None, options, streams)?;
+    let mut best = recording.profile;
+    for (_, child) in recording.processes.profiles().flatten() {
+        if family::talk(&child.meta) > family::talk(&best.meta) {
+            best = child;
+        }
+    }
+    Ok((best, recording.ended))
+}
+
+/// The sampled profile of the process that talks most.
+fn talks_most(recording: SampledRecording) -> Profile {
+    let mut best = recording.profile;
+    for (_, child) in recording.children {
+        if family::talk(&child.meta) > family::talk(&best.meta) {
+            best = child;
+        }
+    }
+    best
+}
+
+/// The exit code when a run did not end well: then there is nothing to compare.
+fn stopped(ended: &Ended) -> Option<i32> {
+    if ended.interrupted.is_none() && ended.ending == Ending::Exited(0) {
+        return None;
+    }
+    say(&format!("the program {}: nothing to compare, stopped", ended.ending.in_words()));
+    Some(match (ended.ending, ended.interrupted) {
+        (Ending::Exited(0), Some(signal)) => 128 + signal,
+        (ending, _) => ending.shell_code(),
+    })
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = Output::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(anyhow!(error)).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}

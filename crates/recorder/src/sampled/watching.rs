@@ -1,0 +1,126 @@
+//! What the watching library inside the programs has seen, instead of what samples from outside show.
+//!
+//! The program is sampled from outside all the same, a few times a second: that tells of its threads,
+//! processes and code. Neighbours: `crate::watched` reads the library's memory, `follow` has the processes.
+
+use crate::error::RecorderError;
+use crate::inject;
+use crate::sampled::process::Process;
+use crate::sampled::slices::Slices;
+use crate::sampled::{Choice, SampleOptions};
+use crate::watched::{Seen, WATCH, WatchMemory, WatchOptions, WatchedProcess, Watcher};
+use perf::{Event, Rate};
+use profile::Detector;
+use sampling::Hit;
+use std::ffi::OsString;
+
+/// Samples from outside per second of a busy processor.
+const OUTSIDE: u64 = 20;
+
+/// Memory for the library, and what the program's environment needs; `None` where nothing is watched.
+pub struct Prepared {
+    memory: WatchMemory,
+    pub environment: Vec<(&'static str, OsString)>,
+}
+
+impl Prepared {
+    /// For a program that is about to be started.
+    pub fn new(options: &SampleOptions) -> Result<Option<Self>, RecorderError> {
+        if options.choice.detector != Detector::Watchpoints {
+            return Ok(None);
+        }
+        let library = inject::find_library(WATCH)?;
+        let period = match options.choice.rate {
+            Rate::Period(period) => period,
+            _ => (1e9 / options.choice.per_second.max(1.0)) as u64,
+        };
+        let own = WatchOptions::default();
+        let memory = WatchMemory::create(WatchOptions { period, follow: options.follow, ..own })?;
+        let environment = memory.environment(&library);
+        Ok(Some(Self { memory, environment }))
+    }
+
+    pub fn watcher(&self) -> Result<Watcher<'_>, RecorderError> {
+        self.memory.watcher()
+    }
+}
+
+/// Event and rate of samples from outside.
+pub fn outside(choice: &Choice) -> (Event, Rate) {
+    let rate = match choice.detector {
+        Detector::Watchpoints => Rate::Period(1_000_000_000 / OUTSIDE),
+        _ => choice.rate,
+    };
+    (choice.event.clone(), rate)
+}
+
+/// Adds what was seen to the processes. Threads and processes that nobody knows (their starts were lost)
+/// are left out; returns how many reports that were.
+pub fn add(seen: &[Seen], processes: &mut [Process], slices: &Slices) -> u64 {
+    let mut strangers = 0;
+    for seen in seen {
+        let process = processes.iter_mut().rev().find(|process| process.pid == seen.pid);
+        let known = process.and_then(|process| {
+            let from = process.thread_at(seen.from.tid, seen.from_ns)?;
+            let to = process.thread_at(seen.to.tid, seen.time_ns)?;
+            Some((process, from, to))
+        });
+        let Some((process, from, to)) = known else {
+            strangers += 1;
+            continue;
+        };
+        let hits: Vec<Hit> = seen.hits(from, to).collect();
+        process.add(&hits, slices);
+    }
+    strangers
+}
+
+/// Notes how each process was watched; its samples are those inside.
+pub fn note(watched: &[WatchedProcess], processes: &mut [Process]) {
+    for watched in watched {
+        let process = processes.iter_mut().rev().find(|process| process.pid == watched.pid);
+        if let Some(process) = process {
+            process.samples = watched.samples;
+            process.decoded = watched.decoded;
+            process.watched = Some(*watched);
+        }
+    }
+}
+
+/// What hindered watching a process, as sentences.
+pub fn warnings(process: &Process) -> Vec<String> {
+    let Some(watched) = process.watched else {
+        return vec![format!(
+            "The process has not loaded {WATCH}: it was started past the C library, or cleaned its \
+             environment. Sample it without --watch."
+        )];
+    };
+    let mut list: Vec<String> = watched
+        .complaint()
+        .map(|complaint| format!("The process {complaint}."))
+        .into_iter()
+        .collect();
+    if watched.threads > 0 && watched.unwatched > 0 {
+        list.push(format!(
+            "{} of {} threads could not be watched: too many open files; raise 'ulimit -n'.",
+            watched.unwatched,
+            watched.threads + watched.unwatched
+        ));
+    }
+    match watched.fewest_registers {
+        Some(0) => list.push(
+            "No debug register was free, somebody else uses them: only samples that met were counted.".into(),
+        ),
+        Some(fewest @ 1..=3) => list.push(format!(
+            "Only {fewest} of the processor's debug registers were free at times; more was estimated."
+        )),
+        _ => {}
+    }
+    if watched.lost > 0 {
+        list.push(format!(
+            "{} reports were lost because the reader did not get its turn in time.",
+            watched.lost
+        ));
+    }
+    list
+}
