@@ -9,6 +9,8 @@ pub enum Mode {
     Native,
     /// Sampled, at the default rate.
     Sampled,
+    /// Sampled from inside, with debug registers.
+    Watched,
     /// Recorded, but nothing counted.
     Translate,
     /// The communication matrices.
@@ -50,7 +52,8 @@ impl Mode {
         let mut words: Vec<std::ffi::OsString> = wrapper.iter().map(Into::into).collect();
         if self != Mode::Native {
             words.push(paths::release().join("threadtalk").into());
-            let how = if self == Mode::Sampled { "--sample" } else { "--exact" };
+            let sampled = matches!(self, Mode::Sampled | Mode::Watched);
+            let how = if sampled { "--sample" } else { "--exact" };
             words.extend(["record", how, "--force", "-o"].map(Into::into));
             words.push(profile.into());
             words.extend(self.options().iter().map(Into::into));
@@ -73,6 +76,7 @@ impl Mode {
     fn options(self) -> &'static [&'static str] {
         match self {
             Mode::Matrix => &["--matrix"],
+            Mode::Watched => &["--watch"],
             Mode::NoStore => &["--no-code-cache"],
             _ => &[],
         }

@@ -20,7 +20,10 @@ pub fn measure(options: &Options, scratch: &Path) -> anyhow::Result<Vec<String>>
     let mut missed = Vec::new();
     for (title, rows) in [("kernel", kernels::rows(threads, 1)), ("program", of_programs)] {
         let rows: Vec<Row> = rows.into_iter().filter(|row| options.wants_name(&row.name)).collect();
-        let columns = vec![Column::new("sampled", Mode::Sampled).target(1.05, None)];
+        let columns = vec![
+            Column::new("sampled", Mode::Sampled).target(1.05, None),
+            Column::new("watched", Mode::Watched).target(1.05, None),
+        ];
         let table = Table { title, columns, pairs: options.pairs.max(1) };
         let measured = table.measure(rows, scratch)?;
         missed.extend(measured.missed);
