@@ -28,6 +28,7 @@ enum Verb {
     Diff(verbs::diff::Args),
     Calibrate(verbs::calibrate::Args),
     Tune(verbs::tune::Args),
+    Top(verbs::top::Args),
     Topo(verbs::topo::Args),
     Doctor(verbs::doctor::Args),
 }
@@ -47,6 +48,7 @@ fn main() {
         Verb::Diff(args) => verbs::diff::run(args),
         Verb::Calibrate(args) => verbs::calibrate::run(args),
         Verb::Tune(args) => verbs::tune::run(args),
+        Verb::Top(args) => verbs::top::run(args),
         Verb::Topo(args) => verbs::topo::run(args),
         Verb::Doctor(args) => verbs::doctor::run(args),
     };

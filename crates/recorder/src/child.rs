@@ -7,7 +7,7 @@ use crate::target::Target;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -61,6 +61,8 @@ pub enum Streams {
     /// Output is thrown away; input is our standard input read again from this offset, or empty
     /// when that is not a file.
     Discarded { input_from: u64 },
+    /// Output goes to this open file; input is empty. For when the terminal is taken.
+    Kept { output: RawFd },
 }
 
 /// A program to be started.
@@ -163,8 +165,14 @@ impl Launch<'_> {
             command.env_remove(name);
         });
         command.envs(self.environment);
-        if let Streams::Discarded { input_from } = self.streams {
-            command.stdin(stdin_again(input_from)).stdout(Stdio::null()).stderr(Stdio::null());
+        match self.streams {
+            Streams::Inherited => {}
+            Streams::Discarded { input_from } => {
+                command.stdin(stdin_again(input_from)).stdout(Stdio::null()).stderr(Stdio::null());
+            }
+            Streams::Kept { output } => {
+                command.stdin(Stdio::null()).stdout(copy_of(output)?).stderr(copy_of(output)?);
+            }
         }
         signals::forward();
         set_subreaper(self.adopt_orphans);
@@ -214,6 +222,13 @@ pub fn stdin_offset() -> Option<u64> {
     }
     // SAFETY: plain integers.
     u64::try_from(unsafe { libc::lseek(0, 0, libc::SEEK_CUR) }).ok()
+}
+
+/// A descriptor of ours for the program.
+fn copy_of(descriptor: RawFd) -> Result<Stdio, RecorderError> {
+    // SAFETY: the caller of `start` keeps the descriptor open.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    borrowed.try_clone_to_owned().map(Stdio::from).map_err(RecorderError::Wait)
 }
 
 /// Our standard input opened once more, so that every run of a program reads the same.

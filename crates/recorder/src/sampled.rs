@@ -7,6 +7,7 @@
 //! | `attach.rs` | samples running processes until they end, the time is over, or somebody interrupts |
 //! | `follow.rs` | reads the records and gives each to its process |
 //! | `watching.rs` | takes in what the watching library inside the programs has seen |
+//! | `live.rs` | what the last seconds showed, again and again |
 //! | `process.rs` | what is known of a process: threads, memory, hits |
 //! | `slices.rs` | time slices of fixed length |
 //! | `collect.rs` | makes profiles of it |
@@ -19,6 +20,7 @@ mod choice;
 mod collect;
 mod follow;
 mod launch;
+mod live;
 mod process;
 mod slices;
 mod watching;
@@ -26,6 +28,7 @@ mod watching;
 pub use attach::attach;
 pub use choice::{Choice, DEFAULT_BUDGET, TransferTime, Wish, choose, choose_for_watching};
 pub use launch::launch;
+pub use live::{Feed, Live, Pace, Window, live_attach, live_launch};
 
 use crate::child::Ended;
 use profile::Profile;

@@ -114,6 +114,21 @@ impl Tally {
         }
     }
 
+    /// Adds another tally.
+    pub fn join(&mut self, more: &Self) {
+        for (cell, sum) in &more.cells {
+            self.cells.entry(*cell).or_default().join(sum);
+        }
+        for (event, sum) in &more.events {
+            let all = self.events.entry(*event).or_default();
+            all.sum.join(&sum.sum);
+            all.from_bytes |= sum.from_bytes;
+            all.to_bytes |= sum.to_bytes;
+        }
+        self.without_line += more.without_line;
+        self.largest = self.largest.max(more.largest);
+    }
+
     /// Hits of all kinds.
     pub fn hits(&self) -> u64 {
         self.cells.values().map(|sum| sum.hits).sum()

@@ -7,5 +7,6 @@ pub mod place;
 pub mod record;
 pub mod report;
 pub mod run;
+pub mod top;
 pub mod topo;
 pub mod tune;

@@ -3,7 +3,7 @@
 
 use crate::error::RecorderError;
 use crate::sampled::collect::{self, Origin};
-use crate::sampled::follow::Follower;
+use crate::sampled::follow::{Follower, Nobody, Onlooker};
 use crate::sampled::{SampleOptions, SampledRecording};
 use crate::signals;
 use perf::{Sampler, Settings};
@@ -17,6 +17,16 @@ pub fn attach(
     pids: &[u32],
     options: &SampleOptions,
     topology_xml: String,
+) -> Result<SampledRecording, RecorderError> {
+    watched(pids, options, topology_xml, &mut Nobody)
+}
+
+/// The same, with somebody who looks on.
+pub(super) fn watched(
+    pids: &[u32],
+    options: &SampleOptions,
+    topology_xml: String,
+    onlooker: &mut dyn Onlooker,
 ) -> Result<SampledRecording, RecorderError> {
     for &pid in pids {
         if pid == std::process::id() {
@@ -32,11 +42,27 @@ pub fn attach(
     pids.iter().for_each(|&pid| follower.found(pid));
     let command = crate::sampled::process::command(pids[0]);
     let deadline = options.duration.map(|duration| Instant::now() + duration);
-    let followed = follower.run(sampler, |follower| {
-        follower.is_over()
-            || signals::interrupted().is_some()
-            || deadline.is_some_and(|deadline| Instant::now() >= deadline)
-    });
+    let mut until = Until { onlooker, deadline };
+    let followed = follower.run(sampler, &mut until);
     let origin = Origin { options, topology_xml, started, ended: None, command };
     Ok(collect::recording(followed, origin))
+}
+
+/// Looks on until the processes are gone, the time is over, or somebody interrupts.
+struct Until<'a> {
+    onlooker: &'a mut dyn Onlooker,
+    deadline: Option<Instant>,
+}
+
+impl Onlooker for Until<'_> {
+    fn look(&mut self, follower: &mut Follower<'_>, sampler: &Sampler) -> bool {
+        self.onlooker.look(follower, sampler)
+            || follower.is_over()
+            || signals::interrupted().is_some()
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn end(&mut self, follower: &mut Follower<'_>, sampler: &Sampler) {
+        self.onlooker.end(follower, sampler);
+    }
 }

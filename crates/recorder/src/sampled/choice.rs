@@ -65,6 +65,8 @@ pub struct Choice {
     pub rate: Rate,
     /// Samples per second of a busy processor that `rate` comes to, at most.
     pub per_second: f64,
+    /// What a sample costs the thread that is sampled, nanoseconds.
+    pub sample_ns: f64,
     /// What its samples stand for.
     pub stream: Stream,
     pub detector: Detector,
@@ -151,7 +153,7 @@ fn made(
     };
     let (event, per_second) = (event.clone(), chosen.per_second);
     let reason = reason(source, &event.name, probed);
-    Choice { event, rate, per_second, stream, detector, basis, reason }
+    Choice { event, rate, per_second, sample_ns, stream, detector, basis, reason }
 }
 
 fn reason(source: Source, event: &str, probed: &Probed) -> String {

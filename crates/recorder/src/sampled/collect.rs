@@ -41,7 +41,8 @@ pub struct Origin<'a> {
 
 /// Makes the profiles.
 pub fn recording(followed: Followed, origin: Origin<'_>) -> SampledRecording {
-    let maker = Maker { followed: &followed, origin: &origin, resolver: RefCell::default() };
+    let resolver = RefCell::default();
+    let maker = Maker { followed: &followed, origin: &origin, resolver: &resolver };
     let rows: Vec<ProcessRow> =
         (1..followed.processes.len()).map(|number| maker.process_row(number)).collect();
     let children = rows
@@ -57,10 +58,20 @@ pub fn recording(followed: Followed, origin: Origin<'_>) -> SampledRecording {
     SampledRecording { profile, children, ended: origin.ended }
 }
 
+/// Makes the profile of the process `number` alone. The `resolver` keeps what it has read for the next.
+pub fn profile_of(
+    followed: &Followed,
+    origin: &Origin<'_>,
+    resolver: &RefCell<Resolver>,
+    number: usize,
+) -> Profile {
+    Maker { followed, origin, resolver }.profile(number)
+}
+
 struct Maker<'a> {
     followed: &'a Followed,
     origin: &'a Origin<'a>,
-    resolver: RefCell<Resolver>,
+    resolver: &'a RefCell<Resolver>,
 }
 
 impl Maker<'_> {
@@ -126,7 +137,7 @@ impl Maker<'_> {
         let raw: Vec<RawThread> = process.threads.iter().zip(0..).map(raw_thread).collect();
         // Without events there is nothing to name, and no file to read.
         let modules = if events.is_empty() { &[][..] } else { &process.modules };
-        let mut places = Places::new(modules, &raw, Some(&process.regions), &self.resolver);
+        let mut places = Places::new(modules, &raw, Some(&process.regions), self.resolver);
         profile.sites = places.sites(addresses, &mut events);
         profile.lines = places.lines(&events);
         profile.events = events;

@@ -36,9 +36,29 @@ pub struct Follower<'a> {
     lost: bool,
     /// What is seen inside the programs, where it is watched; samples from outside then show nothing.
     watcher: Option<Watcher<'a>>,
+    /// Processor time of reading, when it is over.
+    spent: Duration,
 }
 
-/// What is known when sampling is over.
+/// Who looks on while records are read.
+pub trait Onlooker {
+    /// Called many times a second; true ends the sampling.
+    fn look(&mut self, follower: &mut Follower<'_>, sampler: &Sampler) -> bool;
+
+    /// Called once when everything has been read.
+    fn end(&mut self, _: &mut Follower<'_>, _: &Sampler) {}
+}
+
+/// Who only waits for the end.
+pub struct Nobody;
+
+impl Onlooker for Nobody {
+    fn look(&mut self, _: &mut Follower<'_>, _: &Sampler) -> bool {
+        false
+    }
+}
+
+/// What is known when sampling is over, or so far.
 pub struct Followed {
     pub processes: Vec<Process>,
     pub beyond: u64,
@@ -66,6 +86,7 @@ impl<'a> Follower<'a> {
             hits: Vec::new(),
             lost: false,
             watcher,
+            spent: Duration::ZERO,
         }
     }
 
@@ -79,11 +100,11 @@ impl<'a> Follower<'a> {
         self.add(Process::running(pid, self.shared, self.slices.origin_ns));
     }
 
-    /// Reads until `stop` says so or nothing can come any more. `stop` is asked many times a second.
-    pub fn run(mut self, mut sampler: Sampler, mut stop: impl FnMut(&Self) -> bool) -> Followed {
+    /// Reads until `onlooker` has enough or nothing can come any more.
+    pub fn run(mut self, mut sampler: Sampler, onlooker: &mut dyn Onlooker) -> Followed {
         come_first();
         let before = crate::watch::cpu_time();
-        while !stop(&self) && !sampler.is_over() {
+        while !onlooker.look(&mut self, &sampler) && !sampler.is_over() {
             sampler.wait(REST);
             sampler.drain(|record| self.take(record));
             self.take_watched(false);
@@ -92,17 +113,30 @@ impl<'a> Follower<'a> {
         sampler.stop();
         sampler.drain_all(|record| self.take(record));
         self.take_watched(true);
-        let ended_ns = perf::now_ns();
         self.processes.iter_mut().filter(|process| !process.is_gone()).for_each(Process::look);
-        let reader = crate::watch::cpu_time().saturating_sub(before);
+        self.spent = crate::watch::cpu_time().saturating_sub(before);
+        onlooker.end(&mut self, &sampler);
+        self.followed(&sampler)
+    }
+
+    /// Shows what was found so far.
+    pub fn so_far<T>(&mut self, sampler: &Sampler, show: impl FnOnce(&mut Followed) -> T) -> T {
+        let mut followed = self.followed(sampler);
+        let shown = show(&mut followed);
+        self.processes = followed.processes;
+        shown
+    }
+
+    /// Moves everything that was found out of here.
+    fn followed(&mut self, sampler: &Sampler) -> Followed {
         Followed {
-            processes: self.processes,
+            processes: std::mem::take(&mut self.processes),
             beyond: self.beyond,
             slices: self.slices,
             totals: sampler.totals(),
             counted: sampler.counts().first().map_or(0.0, |count| count.scaled()),
-            reader,
-            ended_ns,
+            reader: self.spent,
+            ended_ns: perf::now_ns(),
         }
     }
 

@@ -7,7 +7,7 @@
 use crate::child::{Ended, Gate, Launch, Streams};
 use crate::error::RecorderError;
 use crate::sampled::collect::{self, Origin};
-use crate::sampled::follow::{Followed, Follower};
+use crate::sampled::follow::{Followed, Follower, Nobody, Onlooker};
 use crate::sampled::watching::{self, Prepared};
 use crate::sampled::{SampleOptions, SampledRecording};
 use crate::target::Target;
@@ -27,13 +27,24 @@ pub fn launch(
     topology_xml: String,
     streams: Streams,
 ) -> Result<SampledRecording, RecorderError> {
+    watched(target, options, topology_xml, streams, &mut Nobody)
+}
+
+/// The same, with somebody who looks on; sampling ends when he has enough, the program goes on.
+pub(super) fn watched(
+    target: &Target,
+    options: &SampleOptions,
+    topology_xml: String,
+    streams: Streams,
+    onlooker: &mut (dyn Onlooker + Send),
+) -> Result<SampledRecording, RecorderError> {
     let gate = Gate::new()?;
     let over = AtomicBool::new(false);
     let watching = Prepared::new(options)?;
     let environment = watching.as_ref().map_or(Vec::new(), |w| w.environment.clone());
     let started = SystemTime::now();
     let (ended, followed) = thread::scope(|scope| {
-        let reading = scope.spawn(|| read(&gate, options, watching.as_ref(), &over));
+        let reading = scope.spawn(|| read(&gate, options, watching.as_ref(), &over, onlooker));
         let launch = Launch {
             target,
             environment,
@@ -70,6 +81,7 @@ fn read(
     options: &SampleOptions,
     watching: Option<&Prepared>,
     over: &AtomicBool,
+    onlooker: &mut dyn Onlooker,
 ) -> Result<Option<Followed>, RecorderError> {
     crate::watch::block_signals();
     let Some(pid) = gate.wait_for_child() else { return Ok(None) };
@@ -94,8 +106,25 @@ fn read(
     follower.expect(pid);
     let deadline = options.duration.map(|duration| Instant::now() + duration);
     gate.open(true);
-    let followed = follower.run(sampler, |_| {
-        over.load(Acquire) || deadline.is_some_and(|deadline| Instant::now() >= deadline)
-    });
-    Ok(Some(followed))
+    let mut until = Until { onlooker, over, deadline };
+    Ok(Some(follower.run(sampler, &mut until)))
+}
+
+/// Looks on until the program or the time is over.
+struct Until<'a> {
+    onlooker: &'a mut dyn Onlooker,
+    over: &'a AtomicBool,
+    deadline: Option<Instant>,
+}
+
+impl Onlooker for Until<'_> {
+    fn look(&mut self, follower: &mut Follower<'_>, sampler: &Sampler) -> bool {
+        self.onlooker.look(follower, sampler)
+            || self.over.load(Acquire)
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn end(&mut self, follower: &mut Follower<'_>, sampler: &Sampler) {
+        self.onlooker.end(follower, sampler);
+    }
 }

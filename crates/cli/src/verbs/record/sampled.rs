@@ -21,7 +21,7 @@ const PAIRS: usize = 6;
 pub struct Args {
     /// When sampling: end after this long, like 10s; the program goes on
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "sampling")]
-    duration: Option<Duration>,
+    pub duration: Option<Duration>,
     /// When sampling: so many samples per second of a busy processor [default: what --budget allows]
     #[arg(long, value_name = "HZ", value_parser = rate, requires = "sampling")]
     rate: Option<f64>,
@@ -134,7 +134,7 @@ pub fn options(args: &Args) -> Result<SampleOptions, recorder::RecorderError> {
 }
 
 /// What is sampled on this machine.
-fn choose(args: &Args) -> Result<Choice, recorder::RecorderError> {
+pub fn choose(args: &Args) -> Result<Choice, recorder::RecorderError> {
     let wish = match (args.rate, args.budget) {
         (Some(rate), _) => Wish::Rate(rate),
         (None, Some(percent)) => Wish::Budget(percent / 100.0),

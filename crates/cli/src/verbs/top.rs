@@ -1,0 +1,213 @@
+//! `threadtalk top`: who talks to whom, now. Neighbours: `recorder::sampled` samples in a thread of its
+//! own, the crate `top` draws, `top/frame.rs` makes what is drawn of what was sampled.
+
+mod frame;
+
+use super::record::sampled::{self as how, Args as How};
+use crate::said::refuse;
+use anyhow::Context;
+use clap::ArgGroup;
+use recorder::sampled::{Feed, Live, Pace, SampleOptions, live_attach, live_launch};
+use recorder::{Ended, RecorderError, Streams, Target, signals};
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+use top::{Look, Snapshot, Source, State};
+use topology::{Hierarchy, Topology};
+
+/// How long a program that is asked to end may take before it is asked again.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Longest sleep of ours between two looks at what goes on.
+const REST: Duration = Duration::from_millis(20);
+/// Columns of text in a pipe.
+const COLUMNS: usize = 100;
+
+/// Watch live which threads talk to each other, by sampling
+///
+/// Shows the matrix of the last seconds, what each thread gives and takes, the hottest lines of memory
+/// with the code that meets there, and across which level of the machine the talk goes. 'q' quits, '?'
+/// explains keys and numbers. A running program (--pid) goes on afterwards; one that was started here is
+/// ended, and what it printed follows the view. Where the output is no terminal, plain text is printed
+/// for each interval.
+#[derive(clap::Args)]
+#[command(group(ArgGroup::new("sampling").args(["pid", "command"]).required(true)))]
+pub struct Args {
+    /// The running process to watch; several may be given
+    #[arg(short, long, value_name = "PID")]
+    pid: Vec<u32>,
+    /// Time between two pictures, like 1s or 250ms
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// The time that is looked at, at least the interval
+    #[arg(short, long, value_name = "TIME", default_value = "5s", value_parser = interval)]
+    window: Duration,
+    /// Print so many pictures as plain text and end
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    batch: Option<u64>,
+    #[command(flatten)]
+    how: How,
+    /// The program to start and its arguments, after --
+    #[arg(trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let length = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write a number with a unit, like 1s"))?;
+    if length < Duration::from_millis(50) {
+        return Err("pictures cannot follow each other faster than every 50ms".into());
+    }
+    Ok(length)
+}
+
+/// Runs the verb; returns the process's exit code.
+pub fn run(args: Args) -> anyhow::Result<i32> {
+    let target = match args.pid.is_empty() {
+        true => Some(Target::resolve_any(&args.command)).transpose(),
+        false => Ok(None),
+    };
+    let (target, choice) = match target.and_then(|target| Ok((target, how::choose(&args.how)?))) {
+        Ok(chosen) => chosen,
+        Err(error) => return Ok(refuse(&error)),
+    };
+    let options =
+        SampleOptions { choice, slice: Duration::ZERO, follow: true, duration: args.how.duration };
+    let pictured = args.batch.is_none() && io::stdout().is_terminal() && io::stdin().is_terminal();
+    // The view covers up what the program prints.
+    let mut output = match target.is_some() && pictured {
+        true => Some(tempfile::tempfile().context("cannot make a file for the program's output")?),
+        false => None,
+    };
+    let streams = match &output {
+        Some(file) => Streams::Kept { output: file.as_raw_fd() },
+        None => Streams::Inherited,
+    };
+    let feed = Feed::default();
+    let pace = Pace { interval: args.interval, length: args.window.max(args.interval) };
+    let mut live = Live::new(&options, pace, &feed);
+    let (shown, sampled) = thread::scope(|scope| {
+        let sampling = scope.spawn(|| match &target {
+            Some(target) => live_launch(target, &mut live, streams),
+            None => live_attach(&args.pid, &mut live).map(|()| None),
+        });
+        let mut watched = Watched::new(&feed, &sampling);
+        let shown = show(&mut watched, &args, pictured);
+        end(&feed, target.is_some(), &sampling);
+        (shown, sampling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    if let Some(output) = &mut output {
+        output.seek(SeekFrom::Start(0))?;
+        io::copy(output, &mut io::stdout().lock())?;
+    }
+    let ended = match sampled {
+        Ok(ended) => ended,
+        Err(error) => return Ok(refuse(&error)),
+    };
+    shown.context("cannot show the view")?;
+    // A program that was ended from here has not failed.
+    Ok(ended.filter(|e| e.interrupted.is_none()).map_or(0, |e| e.ending.shell_code()))
+}
+
+/// The thread that samples.
+type Sampling<'scope> = ScopedJoinHandle<'scope, Result<Option<Ended>, RecorderError>>;
+
+/// Ends the sampling, and with it a program that was started for it. One that does not end when asked
+/// is asked again, and then killed (`recorder::signals`).
+fn end(feed: &Feed, started: bool, sampling: &Sampling<'_>) {
+    feed.quit();
+    let mut asked: Option<Instant> = None;
+    while !sampling.is_finished() {
+        if started && asked.is_none_or(|asked| asked.elapsed() > PATIENCE) {
+            asked = Some(Instant::now());
+            // SAFETY: no preconditions. Our handler passes it on.
+            unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+        }
+        thread::sleep(REST);
+    }
+}
+
+/// What the view sees of the sampling.
+struct Watched<'a, 'scope> {
+    feed: &'a Feed,
+    sampling: &'a Sampling<'scope>,
+    machine: Option<Hierarchy>,
+    shown: Snapshot,
+}
+
+impl<'a, 'scope> Watched<'a, 'scope> {
+    fn new(feed: &'a Feed, sampling: &'a Sampling<'scope>) -> Self {
+        // A machine that nothing is known of has no levels to show.
+        let machine = Topology::discover().ok().map(|topology| Hierarchy::new(&topology));
+        Self { feed, sampling, machine, shown: Snapshot::default() }
+    }
+
+    /// Waits for something to show; false when there will be nothing.
+    fn wait(&self) -> bool {
+        while !self.feed.is_waiting() {
+            if self.sampling.is_finished() {
+                return self.feed.is_waiting();
+            }
+            thread::sleep(REST);
+        }
+        true
+    }
+}
+
+impl Source for Watched<'_, '_> {
+    fn snapshot(&mut self) -> Snapshot {
+        if let Some(window) = self.feed.take() {
+            self.shown = frame::snapshot(&window, self.machine.as_ref());
+        }
+        self.shown.over |= self.sampling.is_finished();
+        self.shown.clone()
+    }
+
+    fn clear(&mut self) {
+        self.feed.clear();
+    }
+
+    fn ended(&self) -> bool {
+        signals::interrupted().is_some()
+    }
+}
+
+/// Shows what is sampled until the reader has seen enough or there is no more.
+fn show(watched: &mut Watched<'_, '_>, args: &Args, pictured: bool) -> io::Result<()> {
+    if pictured {
+        // An error of the beginning is told on the usual screen.
+        return match watched.wait() {
+            true => top::run(watched, look(), args.interval).map(drop),
+            false => Ok(()),
+        };
+    }
+    let columns = terminal_size::terminal_size().map_or(COLUMNS, |(width, _)| width.0.into());
+    let mut left = args.batch.unwrap_or(u64::MAX);
+    while left > 0 && watched.wait() && !watched.ended() {
+        let snapshot = watched.snapshot();
+        // The first one comes when sampling begins, and has nothing in it.
+        if snapshot.window.is_zero() {
+            continue;
+        }
+        let text = top::batch(&snapshot, &State::default(), look(), columns);
+        match writeln!(io::stdout(), "{text}") {
+            // Nobody reads any more.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            other => other?,
+        }
+        left -= 1;
+    }
+    Ok(())
+}
+
+/// What the terminal can show, by the usual variables.
+fn look() -> Look {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+    let locale = locale.to_lowercase();
+    Look {
+        colour: set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
+        unicode: locale.contains("utf-8") || locale.contains("utf8"),
+    }
+}

@@ -1,0 +1,196 @@
+//! From what the last seconds showed to what is drawn. Pure.
+//!
+//! Neighbours: `recorder::sampled::live` has the window, the crate `top` draws the snapshot.
+
+use profile::{Basis, Detector, EventRow, LineRow, Profile, Sampling, SiteRow};
+use recorder::sampled::Window;
+use std::collections::{BTreeMap, HashMap};
+use top::{Level, Line, Pair, Snapshot, Thread};
+use topology::Hierarchy;
+use types::{CommKind, ThreadId};
+
+/// Hottest lines that a snapshot holds.
+const MOST_LINES: usize = 200;
+
+/// What to draw of `window`.
+pub fn snapshot(window: &Window, machine: Option<&Hierarchy>) -> Snapshot {
+    let profile = &window.profile;
+    let seconds = window.length.as_secs_f64().max(1e-9);
+    let pairs = pairs(profile, seconds);
+    Snapshot {
+        target: window.target.clone(),
+        elapsed: window.elapsed,
+        window: window.length,
+        method: profile.meta.sampled.as_ref().map(method).unwrap_or_default(),
+        basis: profile.meta.sampled.as_ref().map(basis).unwrap_or_default(),
+        sampling: sampling(window),
+        threads: threads(window, &pairs),
+        levels: machine.map(|machine| levels(machine, &window.cpus, &pairs)).unwrap_or_default(),
+        lines: lines(profile, seconds),
+        pairs,
+        notes: window.notes.clone(),
+        over: window.over,
+    }
+}
+
+fn method(sampling: &Sampling) -> String {
+    let detectors: Vec<_> = sampling
+        .detectors
+        .iter()
+        .map(|detector| match detector {
+            Detector::Matching => "sample matching",
+            Detector::Transfers => "transfers",
+            Detector::Watchpoints => "watchpoints",
+        })
+        .collect();
+    format!("{}, {}", sampling.source, detectors.join(" and "))
+}
+
+fn basis(sampling: &Sampling) -> String {
+    match &sampling.basis {
+        Basis::Counters { .. } => "events counted".into(),
+        Basis::Latency { transfer_ns, .. } => {
+            format!("events from waiting times ({transfer_ns:.0} ns each)")
+        }
+        Basis::Period => "events by ComDetective's scaling".into(),
+    }
+}
+
+fn sampling(window: &Window) -> top::Sampling {
+    let sampled = window.profile.meta.sampled.as_ref();
+    top::Sampling {
+        samples_per_second: window.samples as f64 / window.length.as_secs_f64().max(1e-9),
+        decoded: window.decoded as f64 / (window.samples as f64).max(1.0),
+        lost: sampled.map_or(0, |sampling| sampling.lost),
+        cost: window.cost,
+    }
+}
+
+/// RAW and WAW: the two ways in which a thread takes what another one wrote.
+fn takes(kind: CommKind) -> bool {
+    matches!(kind, CommKind::Raw | CommKind::Waw)
+}
+
+fn pairs(profile: &Profile, seconds: f64) -> Vec<Pair> {
+    let mut sums: BTreeMap<(ThreadId, ThreadId), (u64, u64)> = BTreeMap::new();
+    for row in profile.comm.iter().filter(|row| takes(row.kind)) {
+        let sum = sums.entry((row.from, row.to)).or_default();
+        sum.0 += row.count;
+        sum.1 += row.sampled.map_or(0, |sampled| sampled.hits);
+    }
+    sums.into_iter()
+        .map(|((from, to), (count, hits))| Pair { from, to, rate: count as f64 / seconds, hits })
+        .collect()
+}
+
+/// The threads that are there, and those that talked in this window.
+fn threads(window: &Window, pairs: &[Pair]) -> Vec<Thread> {
+    let mut talk: HashMap<ThreadId, (f64, f64)> = HashMap::new();
+    for pair in pairs {
+        talk.entry(pair.from).or_default().0 += pair.rate;
+        talk.entry(pair.to).or_default().1 += pair.rate;
+    }
+    let profile = &window.profile;
+    let there = |id: ThreadId| window.alive.get(id.index()).copied().unwrap_or(false);
+    profile
+        .threads
+        .iter()
+        .filter(|thread| there(thread.id) || talk.contains_key(&thread.id))
+        .map(|thread| {
+            let (gives, takes) = talk.get(&thread.id).copied().unwrap_or_default();
+            Thread {
+                id: thread.id,
+                os_tid: thread.os_tid,
+                name: thread.identity.name.clone(),
+                cpu: window.cpus.get(thread.id.index()).copied().flatten(),
+                busy: window.busy.get(thread.id.index()).copied().unwrap_or(0.0),
+                gives,
+                takes,
+            }
+        })
+        .collect()
+}
+
+fn lines(profile: &Profile, seconds: f64) -> Vec<Line> {
+    let mut hottest: Vec<&LineRow> = profile.lines.iter().filter(|row| row.line != 0).collect();
+    hottest.sort_by_key(|row| (std::cmp::Reverse(events_of(row)), row.line));
+    hottest.truncate(MOST_LINES);
+    hottest.into_iter().map(|row| line(profile, row, seconds)).collect()
+}
+
+fn events_of(row: &LineRow) -> u64 {
+    row.raw_true + row.raw_false + row.raw_any + row.waw_true + row.waw_false + row.waw_any
+}
+
+fn line(profile: &Profile, row: &LineRow, seconds: f64) -> Line {
+    let start = profile.events.partition_point(|event| event.line < row.line);
+    let end = profile.events.partition_point(|event| event.line <= row.line);
+    let events: Vec<&EventRow> =
+        profile.events[start..end].iter().filter(|event| takes(event.kind)).collect();
+    let mut threads: Vec<ThreadId> = events.iter().flat_map(|e| [e.from, e.to]).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    let wrong = (row.raw_false + row.waw_false) as f64;
+    let known = wrong + (row.raw_true + row.waw_true) as f64;
+    Line {
+        address: row.line,
+        object: if row.object.is_empty() { row.region.clone() } else { row.object.clone() },
+        rate: events_of(row) as f64 / seconds,
+        hits: row.hits,
+        false_share: (known > 0.0).then(|| wrong / known),
+        threads: threads.len() as u32,
+        writer: site(&profile.sites, events.iter().map(|e| (e.from_site, e.count))),
+        taker: site(&profile.sites, events.iter().map(|e| (e.to_site, e.count))),
+    }
+}
+
+/// The site with most events, as `function file:line`, and how many others there are.
+fn site(sites: &[SiteRow], events: impl Iterator<Item = (u32, u64)>) -> String {
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for (site, count) in events.filter(|&(site, _)| site != 0) {
+        *sums.entry(site).or_default() += count;
+    }
+    let Some((&most, _)) =
+        sums.iter().max_by_key(|&(&site, &count)| (count, std::cmp::Reverse(site)))
+    else {
+        return "?".into();
+    };
+    let name = sites.get(most as usize).map_or_else(|| "?".into(), site_name);
+    match sums.len() {
+        1 => name,
+        several => format!("{name} +{}", several - 1),
+    }
+}
+
+fn site_name(site: &SiteRow) -> String {
+    let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_string();
+    match (site.function.as_str(), site.file.as_str()) {
+        ("", _) if site.module.is_empty() => format!("{:#x}", site.address),
+        ("", _) => format!("{}+{:#x}", last(&site.module), site.offset),
+        (function, "") => function.into(),
+        (function, file) => format!("{function} {}:{}", last(file), site.line),
+    }
+}
+
+/// The talk by the level of the machine at which the threads' processors part.
+fn levels(machine: &Hierarchy, cpus: &[Option<u32>], pairs: &[Pair]) -> Vec<Level> {
+    let name = |level: usize| match machine.levels.get(level) {
+        Some(level) => format!("between {}", level.between),
+        None => "on one PU".into(),
+    };
+    let mut sums = vec![(0.0, 0); machine.levels.len() + 1];
+    let pu = |thread: ThreadId| {
+        let cpu = cpus.get(thread.index()).copied().flatten()?;
+        machine.os.iter().position(|&os| os == cpu)
+    };
+    for pair in pairs {
+        if let (Some(from), Some(to)) = (pu(pair.from), pu(pair.to)) {
+            let sum = &mut sums[machine.common(from, to)];
+            sum.0 += pair.rate;
+            sum.1 += pair.hits;
+        }
+    }
+    // The cheapest level first.
+    let all = sums.into_iter().enumerate().rev();
+    all.map(|(level, (rate, hits))| Level { name: name(level), rate, hits }).collect()
+}
