@@ -16,6 +16,11 @@ impl Threadtalk {
         Self { binary }
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.binary
+    }
+
     /// `threadtalk VERB …`.
     pub fn verb(&self, verb: &str) -> Run {
         // A user's settings must not change what tests see.

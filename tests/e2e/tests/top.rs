@@ -1,0 +1,135 @@
+//! The live view from outside: what it finds in running and started programs, as text and in a terminal,
+//! and that programs and terminals are left as they should be.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use test_support::threadtalk::own_sentence;
+use test_support::{Compiler, Outcome, Run, Target, Threadtalk, probe};
+
+fn talkers() -> PathBuf {
+    let target = Target::new(Compiler::Gcc, "tests/programs/known/talkers.c");
+    target.flags(&["-O2", "-g", "-pthread"]).build().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn top(args: &[&str]) -> Run {
+    Threadtalk::built().verb("top").args(args).timeout(Duration::from_secs(120))
+}
+
+/// Whether anything can be sampled here; says so if not.
+fn can_sample(what: &str) -> bool {
+    let outcome = top(&["--batch", "1", "--", "sleep", "0.2"]).run();
+    let refused = outcome.exit_code == Some(125);
+    if refused {
+        probe::skip(what, &own_sentence(&outcome));
+    }
+    !refused
+}
+
+/// A program that runs beside the test; killed at its end.
+struct Beside(Child);
+
+impl Beside {
+    fn talkers(how: &str) -> Self {
+        let mut command = Command::new(talkers());
+        let child = command.args(["1", "60000", how]).stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("the program starts");
+        let mut line = String::new();
+        let out = child.stdout.as_mut().expect("a pipe");
+        BufReader::new(out).read_line(&mut line).expect("its first line");
+        assert_eq!(line, "ready\n");
+        Self(child)
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    fn goes_on(&mut self) -> bool {
+        self.0.try_wait().expect("a child").is_none()
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The last picture of a batch.
+fn last_picture(outcome: &Outcome) -> String {
+    let text = outcome.stdout_text();
+    let start = text.rfind("\nMatrix").unwrap_or_else(|| panic!("no matrix in {text}"));
+    text[start..].to_string()
+}
+
+#[test]
+fn a_running_program_is_shown_and_goes_on() {
+    if !can_sample("top --pid") {
+        return;
+    }
+    let mut program = Beside::talkers("apart");
+    let outcome = top(&["--pid", &program.pid(), "--batch", "4"]).run().expect_code(0);
+    let text = outcome.stdout_text();
+    assert!(text.starts_with("talkers"), "{text}");
+    assert_eq!(text.matches("\nMatrix").count(), 4, "{text}");
+    let picture = last_picture(&outcome);
+    let line = picture.lines().find(|line| line.contains("lines+0x0..0x40"));
+    let line = line.unwrap_or_else(|| panic!("the line of memory is missing in {text}"));
+    assert!(line.contains("100 %") && line.contains("talk talkers.c:"), "{line}");
+    assert!(program.goes_on());
+}
+
+#[test]
+fn a_program_is_started_shown_to_its_end_and_its_status_kept() {
+    if !can_sample("top -- CMD") {
+        return;
+    }
+    let program = talkers();
+    let command = [program.to_str().expect("a plain path"), "1", "2500", "same"];
+    let outcome = top(&["--interval", "500ms", "--"]).args(command).run().expect_code(0);
+    let text = outcome.stdout_text();
+    assert!(text.contains("ready\n") && text.contains("done\n"), "{text}");
+    assert!(text.contains("  [ended]"), "{text}");
+    assert!(text.contains("lines+0x0..0x40"), "{text}");
+    let outcome = top(&["--", "sh", "-c", "exit 7"]).run();
+    assert_eq!(outcome.exit_code, Some(7), "{}", outcome.stderr_text());
+}
+
+#[test]
+fn a_terminal_gets_a_view_and_is_given_back() {
+    if !can_sample("top in a terminal") {
+        return;
+    }
+    let mut program = Beside::talkers("same");
+    let binary = Threadtalk::built().path().display().to_string();
+    let inside =
+        format!("stty rows 24 cols 80; '{binary}' top --pid {}; echo left=$?", program.pid());
+    let keys = "sleep 3; printf 3; sleep 1; printf ?; sleep 1; printf q; sleep 1";
+    let script = format!("({keys}) | script -qec \"{inside}\" /dev/null");
+    let run = Run::new("sh").args(["-c", &script]).env("TERM", "xterm-256color");
+    let text = run.timeout(Duration::from_secs(120)).run().expect_code(0).stdout_text();
+    for part in ["\x1b[?1049h", "Matrix", "Hot lines", "Keys and numbers", "\x1b[?1049l", "left=0"]
+    {
+        assert!(text.contains(part), "{part:?} is missing in {text:?}");
+    }
+    assert!(program.goes_on());
+}
+
+#[test]
+fn what_cannot_be_watched_is_refused() {
+    let cases: [(&[&str], &str); 4] = [
+        (&["--pid", "4194305"], "there is no process 4194305"),
+        (&["--", "/nonexistent/program"], "/nonexistent/program"),
+        (&["--interval", "1ms", "--pid", "1"], "every 50ms"),
+        (&[], "required"),
+    ];
+    for (args, words) in cases {
+        let outcome = top(args).run();
+        let text = outcome.stderr_text();
+        assert!(text.contains(words), "{args:?}: {text}");
+        assert!(matches!(outcome.exit_code, Some(125..=127)), "{args:?}: {:?}", outcome.exit_code);
+    }
+}
