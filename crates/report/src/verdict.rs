@@ -111,17 +111,17 @@ fn silent(facts: &Facts<'_>) -> String {
 
 fn headline(facts: &Facts<'_>) -> (Shape, String) {
     let threads = facts.threads.len();
-    if let Some(rate) = facts.talk.events_per_thousand_loads {
-        if rate < NEGLIGIBLE_PER_THOUSAND_LOADS {
-            let text = format!(
-                "The {threads} threads hardly talk: {} {} in the whole run, one in {} loads; \
+    if let Some(rate) = facts.talk.events_per_thousand_loads
+        && rate < NEGLIGIBLE_PER_THOUSAND_LOADS
+    {
+        let text = format!(
+            "The {threads} threads hardly talk: {} {} in the whole run, one in {} loads; \
                  placing them by their talk will change little.",
-                grouped(facts.talk.events),
-                blocks(facts.block_bytes),
-                short(1e3 / rate)
-            );
-            return (Shape::Negligible, text);
-        }
+            grouped(facts.talk.events),
+            blocks(facts.block_bytes),
+            short(1e3 / rate)
+        );
+        return (Shape::Negligible, text);
     }
     let start = format!("{threads} threads {}", amount(facts));
     if let Some((hub, share)) = hub(facts) {

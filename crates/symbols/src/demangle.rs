@@ -8,12 +8,11 @@ pub fn demangle(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }
-    if name.starts_with("_Z") {
-        if let Ok(symbol) = cpp_demangle::Symbol::new(name) {
-            if let Ok(text) = symbol.demangle() {
-                return text;
-            }
-        }
+    if name.starts_with("_Z")
+        && let Ok(symbol) = cpp_demangle::Symbol::new(name)
+        && let Ok(text) = symbol.demangle()
+    {
+        return text;
     }
     if let Some((module, name)) = name.strip_prefix("__").and_then(|rest| rest.split_once("_MOD_"))
     {
