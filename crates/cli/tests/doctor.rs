@@ -62,7 +62,7 @@ fn text_and_json_agree_on_what_works() {
     for name in ["transfers", "precise", "instructions", "cycles", "clock", "watchpoints"] {
         assert!(lines.lines().any(|line| line.starts_with(name)), "{name}: {lines}");
     }
-    let works = json["detector"]["started"] != "none";
+    let works = json["detector"] != "none";
     assert_eq!(text.status.code(), Some(if works { 0 } else { 1 }));
     if !works {
         return test_support::probe::skip("the default rate", "nothing can be sampled here");
@@ -72,8 +72,8 @@ fn text_and_json_agree_on_what_works() {
     assert!((10.0..=10_000.0).contains(&rate), "{rate}");
     let cost = json["cost"]["sample_ns"].as_f64().unwrap();
     if json["rate"]["limit"] == "budget" {
-        // 3 % of a second.
-        assert!((rate * cost / 3e7 - 1.0).abs() < 0.01, "{rate} {cost}");
+        // 2 % of a second.
+        assert!((rate * cost / 2e7 - 1.0).abs() < 0.01, "{rate} {cost}");
     }
 }
 
@@ -120,7 +120,7 @@ fn another_user_is_told_what_the_setting_allows() {
         assert!(why.contains("perf_event_paranoid") || why.contains("perf_event_open"), "{why}");
         assert!(!clock["remedy"].is_null(), "{clock}");
     } else {
-        assert_ne!(json["detector"]["started"], "none");
+        assert_ne!(json["detector"], "none");
     }
 }
 

@@ -28,8 +28,7 @@ fn probing_says_of_each_source_whether_it_responds_and_why_not() {
     }
     let cost = probed.cost.as_ref().unwrap();
     assert!(cost.samples > 0 && cost.sample_ns > 0.0);
-    let best = probed.detector(true).unwrap();
-    assert!(probed.detector(false).is_some_and(|d| d != Detector::Watchpoints));
+    let best = probed.detector().unwrap();
     assert_eq!(best == Detector::Transfers, probed.working(Source::Transfers).is_some());
     assert!(probed.watchpoints.usable() || probed.watchpoints.why.is_some());
 }

@@ -36,6 +36,7 @@ mod tables;
 pub mod target;
 mod thread_memory;
 mod timeline;
+pub mod transfer_time;
 mod user_cache;
 mod watch;
 pub mod watched;

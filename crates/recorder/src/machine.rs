@@ -93,7 +93,7 @@ impl Machine {
 }
 
 /// A number for everything that decides what would be found; `None` if that cannot be said.
-fn key() -> Option<u64> {
+pub(crate) fn key() -> Option<u64> {
     let settings = std::env::vars_os().any(|(name, _)| is_setting(&name));
     let mask = topology::inherited_mask();
     if settings || mask.is_empty() {

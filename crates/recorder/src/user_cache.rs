@@ -3,7 +3,7 @@
 //! Whoever can write there can have code run by whatever is recorded next, so folder and files must
 //! belong to the user, and nobody else may write into them.
 //!
-//! Neighbours: `code_store` and `machine` keep their files there.
+//! Neighbours: `code_store`, `machine` and `transfer_time` keep their files there.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;

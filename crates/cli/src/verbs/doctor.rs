@@ -17,7 +17,7 @@ use std::io::Write as _;
 #[derive(clap::Args)]
 pub struct Args {
     /// Share of the target's CPU time that samples may cost, in percent
-    #[arg(long, default_value_t = 3.0, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, default_value_t = 100.0 * recorder::sampled::DEFAULT_BUDGET, value_name = "PERCENT", value_parser = percent)]
     budget: f64,
     /// Print as JSON
     #[arg(long)]
@@ -89,7 +89,6 @@ fn use_of(source: Source) -> &'static str {
 fn detector_name(detector: Option<Detector>) -> &'static str {
     match detector {
         Some(Detector::Transfers) => "transfers",
-        Some(Detector::Watchpoints) => "watchpoints",
         Some(Detector::Matching) => "matching",
         None => "none",
     }
@@ -216,22 +215,16 @@ fn remedies(responses: &[Response]) -> String {
 
 /// Which detector would be chosen.
 fn choice(probed: &Probed) -> String {
-    let said = |detector| match detector {
-        Detector::Transfers => "samples of transfers, and their count as volume",
-        Detector::Watchpoints => "watchpoints in the program, armed by samples",
-        Detector::Matching => "matching of samples",
+    let by_itself = match probed.detector() {
+        Some(Detector::Transfers) => "samples of transfers, and their count as volume",
+        Some(Detector::Matching) => "matching of samples",
+        None => return "Nothing can be sampled here; record exactly, without --sample.".into(),
     };
-    match (probed.detector(true), probed.detector(false)) {
-        (Some(started), Some(running)) if started == running => {
-            format!("'record --sample' would choose: {}.", said(started))
-        }
-        (Some(started), Some(running)) => format!(
-            "'record --sample' would choose: {}; for running programs (--pid): {}.",
-            said(started),
-            said(running)
-        ),
-        _ => "Nothing can be sampled here; record exactly, without --sample.".to_string(),
-    }
+    let watch = match probed.can_watch() {
+        true => "; '--watch' takes watchpoints in the program, armed by samples",
+        false => "",
+    };
+    format!("'record --sample' and '--pid' would choose: {by_itself}{watch}.")
 }
 
 fn as_json(probed: &Probed, budget: f64) -> Value {
@@ -273,10 +266,8 @@ fn as_json(probed: &Probed, budget: f64) -> Value {
             "limit": limit_name(chosen.limit),
             "budget_percent": budget,
         })),
-        "detector": {
-            "started": detector_name(probed.detector(true)),
-            "running": detector_name(probed.detector(false)),
-        },
+        "detector": detector_name(probed.detector()),
+        "can_watch": probed.can_watch(),
         "probing_ms": probed.took.as_secs_f64() * 1e3,
     })
 }

@@ -7,6 +7,7 @@ use perf::probe::probe;
 use profile::Basis;
 use recorder::machine::Machine;
 use recorder::sampled::{self, Choice, SampleOptions, SampledRecording, TransferTime, Wish};
+use recorder::transfer_time::transfer_ns;
 use recorder::{Streams, Target};
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ pub struct Args {
     /// When sampling: so many samples per second of a busy processor [default: what --budget allows]
     #[arg(long, value_name = "HZ", value_parser = rate, requires = "sampling")]
     rate: Option<f64>,
-    /// When sampling: at most this part of the program's processor time [default: 3]
+    /// When sampling: at most this part of the program's processor time [default: 2]
     #[arg(long, value_name = "PERCENT", value_parser = budget, conflicts_with = "rate", requires = "sampling")]
     budget: Option<f64>,
     /// When sampling: what a line of memory takes from one core to another, nanoseconds [default:
@@ -148,7 +149,7 @@ pub fn choose(args: &Args) -> Result<Choice, recorder::RecorderError> {
     // Measured only where it is needed.
     if let Basis::Latency { source, .. } = &choice.basis
         && source == "assumed"
-        && let Some(ns) = measured_ns()
+        && let Some(ns) = transfer_ns(measured_ns)
     {
         choice.basis = TransferTime::Measured(ns).basis();
     }
