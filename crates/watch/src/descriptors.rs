@@ -1,7 +1,7 @@
 //! The descriptors of events: in a table, so that a forked child, and a process that steps back, can close
 //! all of them; with high numbers, so that the program gets the low ones that it expects.
 
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use injected::raw::{close, raw};
 
 /// Descriptors at once: four watched pieces and one sample for each of 1,638 threads.
@@ -10,15 +10,10 @@ const MOST: usize = 8192;
 /// program where there is not.
 const FLOOR: u64 = 4096;
 
-/// A descriptor, and the kernel's id of its event.
-struct Kept {
-    /// The descriptor + 1; 0: a free place.
-    fd: AtomicI32,
-    id: AtomicU64,
-}
-
-static TABLE: [Kept; MOST] =
-    [const { Kept { fd: AtomicI32::new(0), id: AtomicU64::new(0) } }; MOST];
+/// A descriptor + 1 in the lower half, and above it the lower half of the kernel's id of its event; 0: a
+/// free place. One word, because a place that is given up is at once another thread's: who took the
+/// number out and read the id afterwards could read that of the next event, and keep its own open.
+static TABLE: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 /// Places below may be in use.
 static USED: AtomicU32 = AtomicU32::new(0);
 
@@ -39,23 +34,31 @@ pub fn keep(fresh: i32) -> Result<Descriptor, i32> {
         return Err(-moved as i32);
     }
     let fd = moved as i32;
+    let ours = pack(fd, event_id(fd).unwrap_or(0));
     let place = TABLE.iter().position(|kept| {
-        kept.fd.load(Relaxed) == 0 && kept.fd.compare_exchange(0, fd + 1, AcqRel, Relaxed).is_ok()
+        kept.load(Relaxed) == 0 && kept.compare_exchange(0, ours, AcqRel, Relaxed).is_ok()
     });
     let Some(place) = place else {
         close(fd);
         return Err(libc::EMFILE);
     };
     USED.fetch_max(place as u32 + 1, AcqRel);
-    TABLE[place].id.store(event_id(fd).unwrap_or(0), Release);
     Ok(Descriptor(place as u32))
+}
+
+fn pack(fd: i32, id: u64) -> u64 {
+    id << 32 | (fd as u64 + 1)
+}
+
+/// The descriptor of what [`pack`] made; none for a free place.
+fn descriptor_of(kept: u64) -> Option<i32> {
+    (kept != 0).then_some(kept as u32 as i32 - 1)
 }
 
 impl Descriptor {
     /// Its number; none when all were closed in the meantime.
     pub fn number(self) -> Option<i32> {
-        let fd = TABLE[self.0 as usize].fd.load(Acquire);
-        (fd != 0).then_some(fd - 1)
+        descriptor_of(TABLE[self.0 as usize].load(Acquire))
     }
 
     /// Closes it.
@@ -67,14 +70,15 @@ impl Descriptor {
 /// Closes all of this process. `checked`: asks the kernel first whether each is still ours, which a
 /// program may have forbidden itself.
 pub fn close_all(checked: bool) {
-    TABLE[..USED.load(Acquire) as usize].iter().for_each(|kept| close_place(kept, checked));
+    TABLE[..USED.load(Acquire) as usize].iter().for_each(|place| close_place(place, checked));
 }
 
 /// The program may have closed it, and have something else under that number: only what is still our
 /// event is closed.
-fn close_place(kept: &Kept, checked: bool) {
-    let fd = kept.fd.swap(0, AcqRel) - 1;
-    if fd >= 0 && (!checked || event_id(fd) == Some(kept.id.load(Acquire))) {
+fn close_place(place: &AtomicU64, checked: bool) {
+    let kept = place.swap(0, AcqRel);
+    let Some(fd) = descriptor_of(kept) else { return };
+    if !checked || event_id(fd).is_some_and(|id| pack(fd, id) == kept) {
         close(fd);
     }
 }
