@@ -30,13 +30,28 @@ fn skipped(test: &str, outcome: &Outcome) -> bool {
     why.is_some()
 }
 
+/// Samples that showed communication.
+fn hits(outcome: &Outcome) -> f64 {
+    let found: Value = serde_json::from_slice(&outcome.stdout).unwrap_or_default();
+    found["hits"].as_f64().unwrap_or(0.0)
+}
+
 #[test]
 fn both_recordings_are_compared_in_numbers() {
     for how in [&["--rate", "3000"][..], &["--rate", "3000", "--watch"]] {
         let command = [&micro("write_volume"), "2", "60000000", "0.5", "pin"];
-        let outcome = threadtalk(&[&["calibrate", "--json"], how, &["--"], &command[..]].concat());
+        let calibrate =
+            || threadtalk(&[&["calibrate", "--json"], how, &["--"], &command[..]].concat());
+        // On a busy machine the two may never run at the same time while they are sampled.
+        let mut tries = (0..5).map(|_| calibrate());
+        let mut outcome = tries.next().unwrap();
         if skipped("calibrate", &outcome) {
             return;
+        }
+        while hits(&outcome) == 0.0
+            && let Some(next) = tries.next()
+        {
+            outcome = next;
         }
         let found: Value = serde_json::from_slice(&outcome.expect_code(0).stdout).unwrap();
         assert_eq!((&found["version"], &found["threads"]), (&1.into(), &3.into()));
