@@ -126,7 +126,8 @@ fn a_terminal_gets_a_view_and_is_given_back() {
 
 #[test]
 fn what_cannot_be_watched_is_refused() {
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 5] = [
+        (&["--watch", "--pid", "1"], "required"),
         (&["--pid", "4194305"], "there is no process 4194305"),
         (&["--", "/nonexistent/program"], "/nonexistent/program"),
         (&["--interval", "1ms", "--pid", "1"], "every 50ms"),

@@ -33,6 +33,8 @@ const COLUMNS: usize = 100;
 /// for each interval.
 #[derive(clap::Args)]
 #[command(group(ArgGroup::new("sampling").args(["pid", "command"]).required(true)))]
+// What --watch needs: a program that is started here.
+#[command(group(ArgGroup::new("sample").args(["command"])))]
 pub struct Args {
     /// The running process to watch; several may be given
     #[arg(short, long, value_name = "PID")]
