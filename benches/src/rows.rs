@@ -43,6 +43,8 @@ pub struct Sample {
     pub cpu: f64,
     /// Most memory of the largest process, bytes.
     pub peak_bytes: u64,
+    /// Most memory of the process that was started alone: of the recorder, where there is one.
+    pub own_peak_bytes: u64,
     /// Hash of standard output, where that must be the same.
     pub output: u64,
 }
@@ -80,14 +82,23 @@ impl Row {
             let sample = self.run(mode, scratch)?;
             total.cpu += sample.cpu;
             total.peak_bytes = total.peak_bytes.max(sample.peak_bytes);
+            total.own_peak_bytes = total.own_peak_bytes.max(sample.own_peak_bytes);
             total.output = sample.output;
         }
         Ok(total)
     }
 
+    /// Where recorded runs write the profile.
+    pub fn profile(&self, scratch: &Path) -> PathBuf {
+        match &self.work {
+            Work::Server(server) => server.profile(scratch),
+            Work::Plain(_) | Work::Kernel(_) => scratch.join(PROFILE),
+        }
+    }
+
     /// A single run.
     pub fn run(&self, mode: Mode, scratch: &Path) -> anyhow::Result<Sample> {
-        let (profile, output) = (scratch.join("bench.tt"), scratch.join("output"));
+        let (profile, output) = (self.profile(scratch), scratch.join("output"));
         let (outcome, compare) = match &self.work {
             Work::Plain(input) => {
                 let run = mode.run(&[], &input.command, &input.arguments, &profile);
@@ -104,11 +115,14 @@ impl Row {
         Ok(Sample {
             cpu: outcome.cpu.as_secs_f64(),
             peak_bytes: outcome.peak_bytes,
+            own_peak_bytes: outcome.own_peak_bytes,
             output: if compare { hash(&output)? } else { 0 },
         })
     }
 }
 
+/// Name of the profile of a recorded run.
+pub const PROFILE: &str = "bench.tt";
 /// Most time for one run.
 pub const LIMIT: Duration = Duration::from_secs(300);
 

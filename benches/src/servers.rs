@@ -5,7 +5,7 @@
 
 use crate::inputs;
 use crate::mode::Mode;
-use crate::rows::{LIMIT, Row, Work};
+use crate::rows::{LIMIT, PROFILE, Row, Work};
 use anyhow::ensure;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,11 @@ use test_support::{Outcome, Run, probe};
 pub trait Server {
     /// Makes ready what all runs use; the reason when it cannot run here.
     fn prepare(&mut self) -> anyhow::Result<Result<(), String>>;
+
+    /// Where recorded runs write the profile.
+    fn profile(&self, scratch: &Path) -> PathBuf {
+        scratch.join(PROFILE)
+    }
 
     /// Starts the server in a mode, has the client ask, ends the server.
     fn run(&self, mode: Mode, scratch: &Path) -> anyhow::Result<Outcome>;
@@ -84,7 +89,7 @@ impl Server for Redis {
         ];
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
         let program = probe::command("redis-server").expect("prepared");
-        let server = mode.run(&[], &program, &words, &scratch.join("bench.tt"));
+        let server = mode.run(&[], &program, &words, &self.profile(scratch));
         let ask = |arguments: &[&str]| Run::new("redis-cli").args(["-s", &socket]).args(arguments);
         let mut served = false;
         let outcome = server.directory(&folder).timeout(LIMIT).run_meanwhile(|_| {
@@ -140,7 +145,7 @@ impl Postgresql {
         let words = ["-D", &data, "-k", &data, "-c", "listen_addresses=", "-c", "fsync=off"];
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
         let program = self.programs.join("postgres");
-        let server = mode.run(&self.wrapper, &program, &words, &self.base.join("bench.tt"));
+        let server = mode.run(&self.wrapper, &program, &words, &self.base.join(PROFILE));
         let mut served = false;
         let outcome = server.directory(&self.base).timeout(LIMIT).run_meanwhile(|_| {
             let ready = || succeeds(self.command("pg_isready").args(["-q", "-h", &data]));
@@ -190,6 +195,11 @@ impl Server for Postgresql {
         }
         self.serve(Mode::Native, || succeeds(self.client(&["-i", "-q", "-s", "2"])))?;
         Ok(Ok(()))
+    }
+
+    /// An ordinary user may not write everywhere.
+    fn profile(&self, _scratch: &Path) -> PathBuf {
+        self.base.join(PROFILE)
     }
 
     fn run(&self, mode: Mode, _scratch: &Path) -> anyhow::Result<Outcome> {

@@ -1,4 +1,4 @@
-//! Medians and spreads of a few measurements.
+//! Medians, spreads and quartiles of a few measurements.
 
 /// Median and range.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -22,6 +22,27 @@ pub fn spread(values: impl Iterator<Item = f64>) -> Spread {
     Spread { least: values[0], median, most: values[values.len() - 1] }
 }
 
+/// Median, and the bounds of the middle half.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Quartiles {
+    pub lower: f64,
+    pub median: f64,
+    pub upper: f64,
+}
+
+/// Quartiles by linear interpolation between order statistics (Hyndman & Fan 1996, type 7); values must
+/// be finite and there must be at least one.
+pub fn quartiles(values: impl Iterator<Item = f64>) -> Quartiles {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        let place = share * (values.len() - 1) as f64;
+        let (below, above) = (values[place.floor() as usize], values[place.ceil() as usize]);
+        below + (above - below) * place.fract()
+    };
+    Quartiles { lower: at(0.25), median: at(0.5), upper: at(0.75) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,5 +53,12 @@ mod tests {
         assert_eq!(of(&[3.0, 1.0, 2.0]), Spread { least: 1.0, median: 2.0, most: 3.0 });
         assert_eq!(of(&[4.0, 1.0, 2.0, 3.0]), Spread { least: 1.0, median: 2.5, most: 4.0 });
         assert_eq!(of(&[5.0]), Spread { least: 5.0, median: 5.0, most: 5.0 });
+    }
+    #[test]
+    fn quartiles_lie_between_values() {
+        let of = |values: &[f64]| quartiles(values.iter().copied());
+        let four = of(&[4.0, 1.0, 2.0, 3.0]);
+        assert_eq!(four, Quartiles { lower: 1.75, median: 2.5, upper: 3.25 });
+        assert_eq!(of(&[5.0]), Quartiles { lower: 5.0, median: 5.0, upper: 5.0 });
     }
 }

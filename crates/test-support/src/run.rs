@@ -42,6 +42,9 @@ pub struct Outcome {
     pub cpu: Duration,
     /// Most memory that the command, or one of its waited-for children, had resident at once.
     pub peak_bytes: u64,
+    /// Most memory that the command alone had resident, without its children: as of the last look, of
+    /// which there is one every few milliseconds.
+    pub own_peak_bytes: u64,
 }
 
 impl Outcome {
@@ -172,18 +175,12 @@ impl Run {
         let stderr = drain(child.stderr.take().expect("stderr is a pipe"));
         let (ended, watch) = mpsc::channel::<()>();
         let timeout = self.timeout;
-        let watcher = std::thread::spawn(move || {
-            let timed_out = watch.recv_timeout(timeout) == Err(mpsc::RecvTimeoutError::Timeout);
-            if timed_out {
-                kill_group(group);
-            }
-            timed_out
-        });
+        let watcher = std::thread::spawn(move || watch_over(group, &watch, timeout));
         meanwhile(child.id());
         wait_without_reaping(group);
         // The watcher stops before the pid can be given to somebody else.
         drop(ended);
-        let timed_out = watcher.join().expect("the watcher does not panic");
+        let (timed_out, own_peak_bytes) = watcher.join().expect("the watcher does not panic");
         let (status, cpu, peak_bytes) = reap(group);
         let wall = started.elapsed();
         let left_processes = !timed_out && group_exists(group);
@@ -200,8 +197,36 @@ impl Run {
             wall,
             cpu,
             peak_bytes,
+            own_peak_bytes,
         }
     }
+}
+
+/// Waits for the end of the command that leads `group`, at most so long; kills the group then. Returns
+/// whether it did, and the command's own peak of memory in bytes.
+fn watch_over(group: libc::pid_t, ended: &mpsc::Receiver<()>, timeout: Duration) -> (bool, u64) {
+    const LOOK: Duration = Duration::from_millis(10);
+    let (deadline, mut peak) = (Instant::now() + timeout, 0);
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if ended.recv_timeout(left.min(LOOK)) != Err(mpsc::RecvTimeoutError::Timeout) {
+            return (false, peak);
+        }
+        if left.is_zero() {
+            kill_group(group);
+            return (true, peak);
+        }
+        // A program that is executed in place of another one has memory of its own.
+        peak = peak.max(resident_peak(group).unwrap_or(0));
+    }
+}
+
+/// `VmHWM` of a process, in bytes.
+fn resident_peak(pid: libc::pid_t) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    // The kernel's unit is always kB, which are KiB.
+    Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
 /// Writes `bytes` to the child's standard input and closes it.
@@ -290,6 +315,16 @@ mod tests {
         let outcome = run.timeout(Duration::from_millis(200)).run();
         assert!(outcome.timed_out);
         assert!(outcome.wall < Duration::from_secs(10), "{outcome}");
+    }
+
+    #[test]
+    fn the_commands_own_memory_is_told_from_its_childrens() {
+        // A shell that has dd fill 64 MiB.
+        let script = "dd if=/dev/zero of=/dev/null bs=64M count=1; sleep 0.1";
+        let outcome = Run::new("sh").args(["-c", script]).run().expect_code(0);
+        assert!(outcome.peak_bytes >= 64 << 20, "{}", outcome.peak_bytes);
+        let own = outcome.own_peak_bytes;
+        assert!(own > 0 && own < 32 << 20, "{own}");
     }
 
     #[test]

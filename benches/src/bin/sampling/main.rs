@@ -4,16 +4,18 @@
 //!   the processor counted, that exact recording counts and that sampling estimates, side by side by
 //!   sharing fraction and number of threads, with the split into true and false sharing
 //!   ([`accuracy`]; [`micro`] runs the programs, [`volume`] reads profiles).
-//! * The programs of `make bench`, with and without sampling in turns: CPU time and memory
-//!   ([`overhead`]).
+//! * The programs of `make bench`, with and without sampling in turns: processor time, memory, yield
+//!   and losses ([`overhead`]; [`told`] reads what profiles say of it).
 
 mod accuracy;
 mod micro;
 mod overhead;
+mod told;
 mod volume;
 
+use benches::{kernels, programs, servers};
 use clap::{Parser, ValueEnum};
-use test_support::{Scratch, Threadtalk};
+use test_support::{Scratch, Threadtalk, probe};
 
 /// How near sampling comes to the truth, and what it costs.
 #[derive(Parser)]
@@ -46,7 +48,7 @@ pub struct Options {
     /// Options for `threadtalk record --sample`, as one word each
     #[arg(long, value_delimiter = ' ', allow_hyphen_values = true)]
     sample: Vec<String>,
-    /// Turns of each row of the overhead's tables
+    /// Turns of each row of the overhead's tables: a native run, and one in each mode
     #[arg(long, default_value_t = 5)]
     pairs: usize,
     /// Fail when a target is missed
@@ -57,8 +59,12 @@ pub struct Options {
 /// The parts of the benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
+    /// The microbenchmarks
     Accuracy,
-    Overhead,
+    /// What sampling costs programs of the distribution
+    Programs,
+    /// What it costs the kernels of `make bench`
+    Kernels,
 }
 
 impl Options {
@@ -92,8 +98,16 @@ fn main() -> anyhow::Result<()> {
     if options.wants(Part::Accuracy) {
         missed.extend(accuracy::measure(&options, &threadtalk, scratch.path())?);
     }
-    if options.wants(Part::Overhead) {
-        missed.extend(overhead::measure(&options, scratch.path())?);
+    let threads = probe::cpus();
+    if options.wants(Part::Programs) {
+        let mut rows = programs::rows(threads)?;
+        rows.extend(kernels::openmp_rows(threads, 1));
+        rows.extend(servers::rows(threads));
+        missed.extend(overhead::measure("program", rows, &options, scratch.path())?);
+    }
+    if options.wants(Part::Kernels) {
+        let rows = kernels::rows(threads, 1);
+        missed.extend(overhead::measure("kernel", rows, &options, scratch.path())?);
     }
     missed.iter().for_each(|target| println!("missed: {target}"));
     anyhow::ensure!(!options.check || missed.is_empty(), "{} targets missed", missed.len());
