@@ -2,17 +2,16 @@
 //!
 //! Problem: the process may be gone by the time that a sample is looked at, it may have executed another
 //! program, and reading its memory needs more permission than sampling it. Approach: code that is mapped
-//! from a file is read from the file, which is found as the process sees it (`map_files`, then its root,
-//! then ours) and only taken if device and inode are those of the mapping; everything else (code made at
-//! run time, the vDSO, deleted files) from `/proc/PID/mem`, if that is allowed.
+//! from a file is read from the file ([`Mapping::open`]); everything else (code made at run time, the vDSO,
+//! files that cannot be reached) from `/proc/PID/mem`, if that is allowed.
 //!
 //! What is mapped is learnt from records, and from `/proc/PID/maps` when an address is not known.
 
+use crate::mapped::Mapping;
 use crate::sample::Record;
 use access::Code;
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -53,16 +52,8 @@ impl ProcessCode {
 
     /// Takes note of a mapping. Returns whether it replaces code that was known.
     pub fn note(&mut self, record: &Record) -> bool {
-        let Record::Mapped { start, bytes, file_offset, path, device, inode, .. } = record else {
-            return false;
-        };
-        let number = libc::makedev(device.0, device.1);
-        let region = Region {
-            start: *start,
-            end: start.saturating_add(*bytes),
-            offset: *file_offset,
-            source: self.source(*start, *start + *bytes, path, number, *inode),
-        };
+        let Some(mapping) = record.mapping() else { return false };
+        let region = self.region_of(&mapping);
         let known = self.regions.len();
         self.regions.retain(|r| r.end <= region.start || r.start >= region.end);
         let replaces = self.regions.len() != known;
@@ -71,29 +62,22 @@ impl ProcessCode {
         replaces
     }
 
-    fn source(
-        &self,
-        start: u64,
-        end: u64,
-        path: &str,
-        device: u64,
-        inode: u64,
-    ) -> Option<Rc<Source>> {
-        // Names of what is no file: [vdso], //anon.
-        if inode == 0 || !path.starts_with('/') || path.starts_with("//") {
+    fn region_of(&self, mapping: &Mapping<'_>) -> Region {
+        let Mapping { start, end, offset, .. } = *mapping;
+        Region { start, end, offset, source: self.source(mapping) }
+    }
+
+    fn source(&self, mapping: &Mapping<'_>) -> Option<Rc<Source>> {
+        if !mapping.is_file() {
             return None;
         }
+        let Mapping { device, inode, .. } = *mapping;
         let same = |s: &&Rc<Source>| (s.device, s.inode) == (device, inode);
         if let Some(known) = self.regions.iter().filter_map(|r| r.source.as_ref()).find(same) {
             return Some(Rc::clone(known));
         }
-        let pid = self.pid;
-        let candidates = [
-            format!("/proc/{pid}/map_files/{start:x}-{end:x}"),
-            format!("/proc/{pid}/root{path}"),
-            path.to_string(),
-        ];
-        candidates.iter().find_map(|name| open(&PathBuf::from(name), device, inode)).map(Rc::new)
+        let file = mapping.open(self.pid)?;
+        Some(Rc::new(Source { file, device, inode }))
     }
 
     /// The region that holds `address`.
@@ -115,14 +99,9 @@ impl ProcessCode {
         let maps = String::from_utf8_lossy(&maps);
         let found: Vec<Region> = maps
             .lines()
-            .filter_map(mapping)
-            .filter(|m| m.executable)
-            .map(|m| Region {
-                start: m.start,
-                end: m.end,
-                offset: m.offset,
-                source: self.source(m.start, m.end, m.path, m.device, m.inode),
-            })
+            .filter_map(Mapping::of_line)
+            .filter(|mapping| mapping.executable)
+            .map(|mapping| self.region_of(&mapping))
             .collect();
         if !found.is_empty() {
             self.regions = found;
@@ -166,47 +145,4 @@ impl Code for ProcessCode {
 fn find(regions: &[Region], address: u64) -> Option<&Region> {
     let after = regions.partition_point(|region| region.start <= address);
     regions[..after].last().filter(|region| address < region.end)
-}
-
-/// Opens a file if it is the mapped one.
-fn open(path: &PathBuf, device: u64, inode: u64) -> Option<Source> {
-    // Devices and pipes may do things when they are opened.
-    let is_it = |meta: &fs::Metadata| {
-        meta.is_file() && meta.ino() == inode && (device == 0 || meta.dev() == device)
-    };
-    if !is_it(&fs::metadata(path).ok()?) {
-        return None;
-    }
-    let file = File::open(path).ok()?;
-    is_it(&file.metadata().ok()?).then_some(Source { file, device, inode })
-}
-
-/// A line of /proc/PID/maps.
-#[derive(Debug, PartialEq)]
-struct MappingLine<'a> {
-    start: u64,
-    end: u64,
-    executable: bool,
-    offset: u64,
-    device: u64,
-    inode: u64,
-    path: &'a str,
-}
-
-fn mapping(line: &str) -> Option<MappingLine<'_>> {
-    let mut fields = line.splitn(6, ' ');
-    let (start, end) = fields.next()?.split_once('-')?;
-    let executable = fields.next()?.as_bytes().get(2) == Some(&b'x');
-    let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-    let (major, minor) = fields.next()?.split_once(':')?;
-    let number = |text: &str| u32::from_str_radix(text, 16).ok();
-    Some(MappingLine {
-        start: u64::from_str_radix(start, 16).ok()?,
-        end: u64::from_str_radix(end, 16).ok()?,
-        executable,
-        offset,
-        device: libc::makedev(number(major)?, number(minor)?),
-        inode: fields.next()?.parse().ok()?,
-        path: fields.next().unwrap_or_default().trim_start(),
-    })
 }

@@ -9,6 +9,7 @@
 //! | `ring.rs`, `record.rs`, `merge.rs` | from rings to records in order of time |
 //! | `ibs.rs`, `spe.rs`, `source_bits.rs` | what hardware says about accesses |
 //! | `accesses.rs`, `code.rs` | the accesses behind samples; the code of the target |
+//! | `mapped.rs` | files that processes have mapped |
 //! | `probe.rs`, `pingpong.rs`, `watchpoints.rs` | what responds on this machine |
 //! | `families.rs`, `families/*.json` | which events of a processor count what |
 //! | `cost.rs` | what a sample costs here, and the rate that follows |
@@ -24,6 +25,7 @@ mod error;
 mod event;
 mod families;
 mod ibs;
+mod mapped;
 mod merge;
 mod open;
 mod pingpong;
@@ -42,6 +44,7 @@ pub use accesses::{Accesses, NoAccess, Yield};
 pub use error::{PerfError, paranoid_level};
 pub use event::{Event, Rate, Supplies};
 pub use families::{Family, FamilyEvent, Processor};
+pub use mapped::Mapping;
 pub use sample::{From, Precise, Record, Registers, Sample};
 pub use sampler::{Sampler, Settings, Totals, Way};
 pub use sys::{Count, now_ns};

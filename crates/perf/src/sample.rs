@@ -1,5 +1,7 @@
 //! What a ring delivers: samples, and what happened to threads and processes, in order of time.
 
+use crate::mapped::Mapping;
+
 /// The general registers of the program, in the kernel's order for x86-64 (`enum perf_event_x86_regs`:
 /// ax bx cx dx si di bp sp ip flags cs ss ds es fs gs r8 … r15); what was not sampled is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -118,4 +120,22 @@ pub enum Record {
         device: (u32, u32),
         inode: u64,
     },
+}
+
+impl Record {
+    /// What has been mapped, if that is what the record tells.
+    pub fn mapping(&self) -> Option<Mapping<'_>> {
+        let Record::Mapped { start, bytes, file_offset, path, device, inode, .. } = self else {
+            return None;
+        };
+        Some(Mapping {
+            start: *start,
+            end: start.saturating_add(*bytes),
+            executable: true,
+            offset: *file_offset,
+            device: libc::makedev(device.0, device.1),
+            inode: *inode,
+            path,
+        })
+    }
 }

@@ -1,11 +1,12 @@
 //! Identities, times and warnings from made-up sessions.
 
 use super::*;
+use crate::session::ModuleFile;
 use std::time::Duration;
 use types::CommKind;
 
 fn module(start: u64, end: u64, file_offset: u64, path: &str) -> RawModule {
-    RawModule { start, end, file_offset, path: path.into() }
+    RawModule { start, end, file_offset, path: path.into(), file: ModuleFile::AtPath }
 }
 
 fn thread(parent: Option<u32>, start_routine: u64) -> RawThread {

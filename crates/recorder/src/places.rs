@@ -11,7 +11,7 @@ use profile::{EventRow, LineRow, SiteRow};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::PathBuf;
 use symbols::{Data, Module, Resolver};
 
 /// Bytes of the lines of memory in a profile.
@@ -61,13 +61,14 @@ impl<'a> Places<'a> {
     }
 
     fn site(&self, address: u64) -> SiteRow {
-        let Some((path, offset)) = locate(self.modules, address) else {
+        let Some((module, offset)) = find(self.modules, address) else {
             return SiteRow { address, ..SiteRow::default() };
         };
-        let place = self.resolver.borrow_mut().place(Path::new(path), offset);
+        let name = |file| self.resolver.borrow_mut().place(file, offset);
+        let place = module.readable().map(name).unwrap_or_default();
         SiteRow {
             address,
-            module: path.into(),
+            module: module.path.clone(),
             offset,
             function: place.function,
             file: place.file,
@@ -136,7 +137,8 @@ impl<'a> Places<'a> {
     fn thread_local_names(&self, below: u64) -> String {
         let Some(program) = self.modules.first() else { return String::new() };
         let mut resolver = self.resolver.borrow_mut();
-        let Some(module) = resolver.module(Path::new(&program.path)) else { return String::new() };
+        let module = program.readable().and_then(|file| resolver.module(file));
+        let Some(module) = module else { return String::new() };
         let (bytes, align) = module.thread_local_block();
         let block = bytes.next_multiple_of(align);
         // The line may begin before the program's block.
@@ -154,8 +156,8 @@ impl<'a> Places<'a> {
     fn static_data(&self, address: u64, touched: u64, with_fields: bool) -> Option<String> {
         let mut resolver = self.resolver.borrow_mut();
         let mut around = self.images.iter().filter(|image| image.memory.contains(&address));
-        around.find_map(|Image { path, bias, .. }| {
-            let module = resolver.module(Path::new(path))?;
+        around.find_map(|Image { path, readable, bias, .. }| {
+            let module = resolver.module(readable)?;
             let address = address.wrapping_sub(*bias);
             let line = Line { module, file: file_name(path), address, touched, with_fields };
             module.contains(address).then(|| line.text())
@@ -166,6 +168,8 @@ impl<'a> Places<'a> {
 /// A file that a process has mapped.
 struct Image {
     path: String,
+    /// Where it can be read.
+    readable: PathBuf,
     /// What is added to its link-time addresses.
     bias: u64,
     /// From its first to its last address in the process.
@@ -175,16 +179,18 @@ struct Image {
 /// The files that a process has mapped, the last one that was mapped first.
 fn images(modules: &[RawModule], resolver: &mut Resolver) -> Vec<Image> {
     let mut images: Vec<Image> = Vec::new();
-    for RawModule { path, start, file_offset, .. } in modules.iter().rev() {
-        let Some(file) = resolver.module(Path::new(path)) else { continue };
+    for module @ RawModule { path, start, file_offset, .. } in modules.iter().rev() {
+        let Some(readable) = module.readable() else { continue };
+        let Some(file) = resolver.module(readable) else { continue };
         let Some(bias) = file.load_bias(*start, *file_offset) else { continue };
-        if images.iter().any(|image| image.bias == bias && image.path == *path) {
+        if images.iter().any(|image| image.bias == bias && image.readable == readable) {
             continue;
         }
         let first = file.ranges().map(|range| range.start).min().unwrap_or(0);
         let end = file.ranges().map(|range| range.end).max().unwrap_or(0);
         let memory = first.wrapping_add(bias)..end.wrapping_add(bias);
-        images.push(Image { path: path.clone(), bias, memory });
+        let (path, readable) = (path.clone(), readable.to_path_buf());
+        images.push(Image { path, readable, bias, memory });
     }
     images
 }
@@ -192,7 +198,7 @@ fn images(modules: &[RawModule], resolver: &mut Resolver) -> Vec<Image> {
 /// Bytes of static thread-local data of all files, with their padding.
 fn thread_local_bytes(images: &[Image], resolver: &mut Resolver) -> u64 {
     let block = |image: &Image| {
-        let (bytes, align) = resolver.module(Path::new(&image.path))?.thread_local_block();
+        let (bytes, align) = resolver.module(&image.readable)?.thread_local_block();
         (bytes > 0).then(|| bytes.next_multiple_of(align) + align)
     };
     images.iter().filter_map(block).sum()
@@ -289,8 +295,12 @@ fn shortened(mut list: Vec<String>, separator: &str) -> String {
 /// The file that is mapped at `address`, and the place in it. Of files that were mapped there one
 /// after the other, the last.
 pub fn locate(modules: &[RawModule], address: u64) -> Option<(&str, u64)> {
+    find(modules, address).map(|(module, offset)| (module.path.as_str(), offset))
+}
+
+fn find(modules: &[RawModule], address: u64) -> Option<(&RawModule, u64)> {
     let module = modules.iter().rev().find(|m| (m.start..m.end).contains(&address))?;
-    Some((module.path.as_str(), address - module.start + module.file_offset))
+    Some((module, address - module.start + module.file_offset))
 }
 
 /// The last part of a path as the kernel prints it.

@@ -9,6 +9,7 @@
 //! | `watching.rs` | takes in what the watching library inside the programs has seen |
 //! | `live.rs` | what the last seconds showed, again and again |
 //! | `process.rs` | what is known of a process: threads, memory, hits |
+//! | `files.rs` | files that only the processes lead to |
 //! | `slices.rs` | time slices of fixed length |
 //! | `collect.rs` | makes profiles of it |
 //!
@@ -18,6 +19,7 @@
 mod attach;
 mod choice;
 mod collect;
+mod files;
 mod follow;
 mod launch;
 mod live;

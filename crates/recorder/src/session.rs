@@ -6,6 +6,7 @@ use profile::Counted;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -112,6 +113,30 @@ pub struct RawModule {
     pub end: u64,
     pub file_offset: u64,
     pub path: String,
+    pub file: ModuleFile,
+}
+
+/// Where a mapped file can be read.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum ModuleFile {
+    /// Under the module's path.
+    #[default]
+    AtPath,
+    /// Elsewhere: what has that path now is another file, or none.
+    At(PathBuf),
+    /// It cannot.
+    Unreachable,
+}
+
+impl RawModule {
+    /// The path to read it from, if it can be read.
+    pub fn readable(&self) -> Option<&Path> {
+        match &self.file {
+            ModuleFile::AtPath => Some(Path::new(&self.path)),
+            ModuleFile::At(path) => Some(path),
+            ModuleFile::Unreachable => None,
+        }
+    }
 }
 
 impl Session {
@@ -385,6 +410,7 @@ fn raw_module(module: Module) -> RawModule {
         end: module.end.load(Relaxed),
         file_offset: module.file_offset.load(Relaxed),
         path: text(&module.path),
+        file: ModuleFile::AtPath,
     }
 }
 

@@ -40,7 +40,7 @@ fn candidates(global: &Path, path: &Path, link: &DebugLink) -> Vec<PathBuf> {
     let mut list = Vec::new();
     list.extend(link.build_id.as_deref().and_then(|id| by_build_id(global, id)));
     if let Some((name, _)) = &link.link {
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let path = real_path(path);
         let folder = path.parent().unwrap_or(Path::new("/"));
         let below_root = folder.strip_prefix("/").unwrap_or(folder);
         list.push(folder.join(name));
@@ -48,6 +48,15 @@ fn candidates(global: &Path, path: &Path, link: &DebugLink) -> Vec<PathBuf> {
         list.push(global.join(below_root).join(name));
     }
     list
+}
+
+/// Where the file is, or was before it was deleted, if it is reached through a descriptor.
+fn real_path(path: &Path) -> PathBuf {
+    let was = || {
+        let target = std::fs::read_link(path).ok()?;
+        Some(PathBuf::from(target.to_str()?.strip_suffix(" (deleted)")?))
+    };
+    path.canonicalize().ok().or_else(was).unwrap_or_else(|| path.to_path_buf())
 }
 
 fn by_build_id(global: &Path, id: &[u8]) -> Option<PathBuf> {

@@ -261,6 +261,69 @@ fn a_running_program_is_sampled_and_goes_on() {
     assert!(beside.runs());
 }
 
+/// Asserts that the profile names function and line of the code that talks, and the data.
+#[track_caller]
+fn code_is_named(profile: &Path) {
+    let sites = export(profile, "sites");
+    assert!(sites.contains(",talk,") && sites.contains("talkers.c,"), "{sites}");
+    assert!(!sites.contains("(deleted)"), "{sites}");
+    let lines = export(profile, "lines");
+    assert!(lines.contains("lines+0x"), "{lines}");
+    assert!(!warnings(&profile_json(profile)).contains("has no names"), "{profile:?}");
+}
+
+#[test]
+fn what_a_running_program_was_started_from_has_names_when_it_is_deleted_or_replaced() {
+    if !can_sample("deleted program") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (before, running) = (scratch.join("before.tt"), scratch.join("talkers"));
+    std::fs::copy(talkers(), &running).unwrap();
+    let beside = Beside::start(&running, &["1", "60000", "same"]);
+    let options = ["--duration", "1s", "--transfer-ns", "100"];
+    attach(&before, beside.pid(), &options).run().expect_code(0);
+    code_is_named(&before);
+    std::fs::remove_file(&running).unwrap();
+    let deleted = scratch.join("deleted.tt");
+    attach(&deleted, beside.pid(), &options).run().expect_code(0);
+    code_is_named(&deleted);
+    // Another program under the same name must not lend its names.
+    std::fs::copy("/bin/true", &running).unwrap();
+    let replaced = scratch.join("replaced.tt");
+    attach(&replaced, beside.pid(), &options).run().expect_code(0);
+    code_is_named(&replaced);
+    assert_eq!(
+        export(&before, "sites").lines().count(),
+        export(&replaced, "sites").lines().count()
+    );
+}
+
+#[test]
+fn what_only_the_program_can_see_has_names() {
+    if !can_sample("another mount namespace") {
+        return;
+    }
+    if !probe::is_root() || probe::command("unshare").is_none() {
+        return probe::skip("another mount namespace", "needs root and unshare");
+    }
+    let scratch = Scratch::new();
+    // A place that is empty for us, and a memory file system for the program.
+    let place = scratch.join("place");
+    std::fs::create_dir(&place).unwrap();
+    let script = format!(
+        "mount -t tmpfs none {0} && cp {1} {0}/talkers && exec {0}/talkers 1 60000 apart",
+        place.display(),
+        talkers().display()
+    );
+    let beside = Beside::start(Path::new("unshare"), &["-m", "sh", "-c", &script]);
+    let profile = scratch.join("inside.tt");
+    let options = ["--duration", "1s", "--transfer-ns", "100"];
+    attach(&profile, beside.pid(), &options).run().expect_code(0);
+    assert!(!place.join("talkers").exists());
+    code_is_named(&profile);
+}
+
 #[test]
 fn a_program_that_dies_is_kept_up_to_then() {
     if !can_sample("killed while attached") {

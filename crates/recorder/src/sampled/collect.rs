@@ -4,18 +4,18 @@
 
 use crate::child::{Ended, Ending};
 use crate::collect::{ONE_THREAD, host, several};
-use crate::places::Places;
+use crate::places::{Places, file_name};
 use crate::processes::short_name;
 use crate::sampled::follow::Followed;
 use crate::sampled::process::{Process, Thread};
 use crate::sampled::watching;
 use crate::sampled::{Choice, SampleOptions, SampledRecording};
-use crate::session::RawThread;
+use crate::session::{RawModule, RawThread};
 use crate::signals::{self, signal_name};
 use profile::schema::PROCESSES_FOLDER;
 use profile::{
     Basis, CommRow, Counted, Detector, EventRow, Meta, Mode, Parameters, ProcessRow, Profile,
-    SCHEMA_VERSION, Sampled, Sampling, ThreadRow, Totals,
+    SCHEMA_VERSION, Sampled, Sampling, SiteRow, ThreadRow, Totals,
 };
 use sampling::{BLOCK_BYTES, Cell, Estimator, Stream, Sum};
 use std::cell::RefCell;
@@ -139,6 +139,7 @@ impl Maker<'_> {
         let modules = if events.is_empty() { &[][..] } else { &process.modules };
         let mut places = Places::new(modules, &raw, Some(&process.regions), self.resolver);
         profile.sites = places.sites(addresses, &mut events);
+        profile.meta.warnings.extend(unreachable(&process.modules, &profile.sites));
         profile.lines = places.lines(&events);
         profile.events = events;
     }
@@ -422,6 +423,34 @@ fn how_it_ended(ended: &Ended) -> Vec<String> {
         ));
     }
     list
+}
+
+/// Which of the files that `sites` lie in cannot be read.
+fn unreachable(modules: &[RawModule], sites: &[SiteRow]) -> Option<String> {
+    let met = |module: &&RawModule| {
+        module.readable().is_none() && sites.iter().any(|site| site.module == module.path)
+    };
+    let mut names: Vec<&str> = modules.iter().filter(met).map(|m| file_name(&m.path)).collect();
+    names.sort_unstable();
+    names.dedup();
+    let (first, others) = (names.first()?, names.len() - 1);
+    let others = match others {
+        0 => String::new(),
+        1 => " and of one more file".into(),
+        others => format!(" and of {others} more files"),
+    };
+    // SAFETY: no arguments, cannot fail.
+    let remedy = match unsafe { libc::geteuid() } {
+        0 => "",
+        _ => {
+            ", and it takes root (CAP_SYS_ADMIN) to read it; run threadtalk as root, or start the process \
+             anew"
+        }
+    };
+    Some(format!(
+        "Code of {first}{others} has no names: what the process ran has been deleted or replaced since it \
+         started, or lies where we cannot look{remedy}."
+    ))
 }
 
 /// What `places` needs of a thread. The initial one's stack has a name of its own.

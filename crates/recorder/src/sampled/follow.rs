@@ -3,11 +3,11 @@
 //! Neighbours: `launch` and `attach` have a sampler, `process` keeps what is found, `collect` makes
 //! profiles of it.
 
+use crate::sampled::files::Files;
 use crate::sampled::process::{Process, Shared};
 use crate::sampled::slices::Slices;
 use crate::sampled::watching;
 use crate::sampled::{Choice, SampleOptions};
-use crate::session::RawModule;
 use crate::watched::Watcher;
 use perf::{Accesses, Rate, Record, Sampler, Totals};
 use sampling::{Hit, Settings};
@@ -81,7 +81,7 @@ impl<'a> Follower<'a> {
             beyond: 0,
             slices: Slices::new(perf::now_ns(), options.slice),
             accesses: Accesses::new(),
-            shared: Shared { stream: options.choice.stream, settings },
+            shared: Shared { stream: options.choice.stream, settings, files: Files::default() },
             follow: options.follow,
             hits: Vec::new(),
             lost: false,
@@ -92,12 +92,12 @@ impl<'a> Follower<'a> {
 
     /// A process that we start, before it executes the program.
     pub fn expect(&mut self, pid: u32) {
-        self.add(Process::new(pid, None, self.shared));
+        self.add(Process::new(pid, None, self.shared.clone()));
     }
 
     /// A process that runs already.
     pub fn found(&mut self, pid: u32) {
-        self.add(Process::running(pid, self.shared, self.slices.origin_ns));
+        self.add(Process::running(pid, self.shared.clone(), self.slices.origin_ns));
     }
 
     /// Reads until `onlooker` has enough or nothing can come any more.
@@ -231,10 +231,9 @@ impl<'a> Follower<'a> {
                     }
                 }
             }
-            Record::Mapped { pid, start, bytes, file_offset, path, .. } => {
-                let end = start.saturating_add(bytes);
-                if let Some(process) = self.process(pid) {
-                    process.map(RawModule { start, end, file_offset, path });
+            Record::Mapped { pid, .. } => {
+                if let (Some(mapping), Some(process)) = (record.mapping(), self.process(pid)) {
+                    process.map(&mapping);
                 }
             }
             Record::Lost { .. } => self.lost = true,

@@ -3,11 +3,12 @@
 //! Neighbours: `follow` gives each process its records, `collect` makes the profile.
 
 use crate::regions::Regions;
+use crate::sampled::files::Files;
 use crate::sampled::slices::Slices;
-use crate::session::RawModule;
+use crate::session::{ModuleFile, RawModule};
 use crate::watched::WatchedProcess;
 use access::Access;
-use perf::Sample;
+use perf::{Mapping, Sample};
 use sampling::{Hit, Matcher, Observed, Settings, Stream, Tally};
 use std::collections::HashMap;
 use std::fs;
@@ -39,11 +40,12 @@ pub struct Thread {
     pub stack: u64,
 }
 
-/// Settings that all processes of a recording share.
-#[derive(Clone, Copy, Debug)]
+/// What all processes of a recording share.
+#[derive(Clone, Debug)]
 pub struct Shared {
     pub stream: Stream,
     pub settings: Settings,
+    pub files: Files,
 }
 
 /// One process.
@@ -104,7 +106,7 @@ impl Process {
 
     /// A copy of `parent` that has just been made by its thread `tid`.
     pub fn forked(parent: &Process, number: u32, pid: u32, tid: u32, time_ns: u64) -> Self {
-        let mut child = Self::new(pid, Some(number), parent.shared);
+        let mut child = Self::new(pid, Some(number), parent.shared.clone());
         child.command = parent.command.clone();
         child.modules = parent.modules.clone();
         child.regions = parent.regions.clone();
@@ -126,7 +128,7 @@ impl Process {
     /// A new program in the process: all that was known is void.
     pub fn execute(&mut self, name: String, time_ns: u64) {
         let (parent, execs) = (self.parent, self.execs + 1);
-        *self = Self { execs, ..Self::new(self.pid, parent, self.shared) };
+        *self = Self { execs, ..Self::new(self.pid, parent, self.shared.clone()) };
         self.start(self.pid, None, name, time_ns);
     }
 
@@ -212,7 +214,7 @@ impl Process {
         if let Some(registers) = &sample.registers {
             known.stack = known.stack.max(registers.0[7]);
         }
-        let Shared { stream, settings } = self.shared;
+        let Shared { stream, settings, .. } = self.shared;
         let matcher = self.matcher.get_or_insert_with(|| Matcher::new(settings));
         let Some(access) = access.filter(|access| access.address >= LEAST_ADDRESS) else {
             matcher.runs(thread, sample.time_ns);
@@ -231,12 +233,28 @@ impl Process {
         }
     }
 
-    /// Code that has been mapped.
-    pub fn map(&mut self, module: RawModule) {
-        let same =
-            |m: &RawModule| (m.start, m.end, &m.path) == (module.start, module.end, &module.path);
-        if module.path.starts_with('/') && !self.modules.iter().any(same) {
-            self.modules.push(module);
+    /// Code that has been mapped, or still is.
+    pub fn map(&mut self, mapping: &Mapping<'_>) {
+        let name = mapping.name();
+        if !name.starts_with('/') {
+            return;
+        }
+        let (start, end) = (mapping.start, mapping.end);
+        let same = |m: &&mut RawModule| (m.start, m.end, m.path.as_str()) == (start, end, name);
+        let files = &self.shared.files;
+        match self.modules.iter_mut().find(same) {
+            // Deleted since: from now on only the process leads to it.
+            Some(known) if known.file == ModuleFile::AtPath && mapping.path != name => {
+                known.file = files.find(self.pid, mapping);
+            }
+            Some(_) => {}
+            None => self.modules.push(RawModule {
+                start,
+                end,
+                file_offset: mapping.offset,
+                path: name.to_owned(),
+                file: files.find(self.pid, mapping),
+            }),
         }
     }
 
@@ -256,7 +274,8 @@ impl Process {
         let Ok(maps) = fs::read(format!("/proc/{}/maps", self.pid)) else { return };
         let maps = String::from_utf8_lossy(&maps);
         self.regions.note(&maps);
-        maps.lines().filter_map(executable).for_each(|module| self.map(module));
+        let code = maps.lines().filter_map(Mapping::of_line).filter(|mapping| mapping.executable);
+        code.for_each(|mapping| self.map(&mapping));
         // The kernel may show it before the program has set it, and the program may change it.
         if self.command.is_empty() {
             self.command = command(self.pid);
@@ -271,23 +290,6 @@ fn stream_of(stream: Stream, sample: &Sample) -> Stream {
         Some(perf::From::Own | perf::From::Shared | perf::From::Memory) => Stream::Context,
         _ => stream,
     }
-}
-
-/// A mapping of code of a file, from a line of `/proc/PID/maps`.
-fn executable(line: &str) -> Option<RawModule> {
-    let mut fields = line.splitn(6, ' ');
-    let (start, end) = fields.next()?.split_once('-')?;
-    let permissions = fields.next()?;
-    let offset = fields.next()?;
-    let path = fields.nth(2)?.trim_start();
-    let number = |text| u64::from_str_radix(text, 16).ok();
-    (permissions.as_bytes().get(2) == Some(&b'x') && path.starts_with('/')).then_some(())?;
-    Some(RawModule {
-        start: number(start)?,
-        end: number(end)?,
-        file_offset: number(offset)?,
-        path: path.to_owned(),
-    })
 }
 
 /// A process's command line, lossily.
@@ -323,9 +325,13 @@ fn tasks(pid: u32) -> Vec<(u32, String)> {
 mod tests {
     use super::*;
 
+    fn shared() -> Shared {
+        let (stream, settings) = (Stream::Waiting, Settings::default());
+        Shared { stream, settings, files: Files::default() }
+    }
+
     fn process() -> Process {
-        let shared = Shared { stream: Stream::Waiting, settings: Settings::default() };
-        Process::new(10, None, shared)
+        Process::new(10, None, shared())
     }
 
     #[test]
@@ -364,8 +370,7 @@ mod tests {
     #[test]
     fn our_own_threads_and_code_are_found() {
         let pid = std::process::id();
-        let (waiting, stream) = (Settings::default(), Stream::Waiting);
-        let me = Process::running(pid, Shared { stream, settings: waiting }, 0);
+        let me = Process::running(pid, shared(), 0);
         assert_eq!(me.threads[0].tid, pid);
         assert!(me.threads.len() >= 2, "{:?}", me.threads);
         let code = our_own_threads_and_code_are_found as *const () as u64;
