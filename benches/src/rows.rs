@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use test_support::run::OwnPeak;
 use test_support::{Outcome, probe};
 
 /// One row of the table.
@@ -43,8 +44,8 @@ pub struct Sample {
     pub cpu: f64,
     /// Most memory of the largest process, bytes.
     pub peak_bytes: u64,
-    /// Most memory of the process that was started alone: of the recorder, where there is one.
-    pub own_peak_bytes: u64,
+    /// Memory of the process that was started alone: of the recorder, where there is one.
+    pub own: OwnPeak,
     /// Hash of standard output, where that must be the same.
     pub output: u64,
 }
@@ -82,7 +83,9 @@ impl Row {
             let sample = self.run(mode, scratch)?;
             total.cpu += sample.cpu;
             total.peak_bytes = total.peak_bytes.max(sample.peak_bytes);
-            total.own_peak_bytes = total.own_peak_bytes.max(sample.own_peak_bytes);
+            let (own, of_run) = (&mut total.own, sample.own);
+            own.bytes = own.bytes.max(of_run.bytes);
+            own.with_children_bytes = own.with_children_bytes.max(of_run.with_children_bytes);
             total.output = sample.output;
         }
         Ok(total)
@@ -115,7 +118,7 @@ impl Row {
         Ok(Sample {
             cpu: outcome.cpu.as_secs_f64(),
             peak_bytes: outcome.peak_bytes,
-            own_peak_bytes: outcome.own_peak_bytes,
+            own: outcome.own,
             output: if compare { hash(&output)? } else { 0 },
         })
     }

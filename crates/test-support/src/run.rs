@@ -42,9 +42,16 @@ pub struct Outcome {
     pub cpu: Duration,
     /// Most memory that the command, or one of its waited-for children, had resident at once.
     pub peak_bytes: u64,
-    /// Most memory that the command alone had resident, without its children: as of the last look, of
-    /// which there is one every few milliseconds.
-    pub own_peak_bytes: u64,
+    pub own: OwnPeak,
+}
+
+/// Most memory that a command had resident by itself, without its children, as far as looks every few
+/// milliseconds have seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OwnPeak {
+    pub bytes: u64,
+    /// While it had children.
+    pub with_children_bytes: u64,
 }
 
 impl Outcome {
@@ -180,7 +187,7 @@ impl Run {
         wait_without_reaping(group);
         // The watcher stops before the pid can be given to somebody else.
         drop(ended);
-        let (timed_out, own_peak_bytes) = watcher.join().expect("the watcher does not panic");
+        let (timed_out, own) = watcher.join().expect("the watcher does not panic");
         let (status, cpu, peak_bytes) = reap(group);
         let wall = started.elapsed();
         let left_processes = !timed_out && group_exists(group);
@@ -197,16 +204,20 @@ impl Run {
             wall,
             cpu,
             peak_bytes,
-            own_peak_bytes,
+            own,
         }
     }
 }
 
 /// Waits for the end of the command that leads `group`, at most so long; kills the group then. Returns
-/// whether it did, and the command's own peak of memory in bytes.
-fn watch_over(group: libc::pid_t, ended: &mpsc::Receiver<()>, timeout: Duration) -> (bool, u64) {
+/// whether it did, and the command's own peak of memory.
+fn watch_over(
+    group: libc::pid_t,
+    ended: &mpsc::Receiver<()>,
+    timeout: Duration,
+) -> (bool, OwnPeak) {
     const LOOK: Duration = Duration::from_millis(10);
-    let (deadline, mut peak) = (Instant::now() + timeout, 0);
+    let (deadline, mut peak) = (Instant::now() + timeout, OwnPeak::default());
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if ended.recv_timeout(left.min(LOOK)) != Err(mpsc::RecvTimeoutError::Timeout) {
@@ -216,9 +227,18 @@ fn watch_over(group: libc::pid_t, ended: &mpsc::Receiver<()>, timeout: Duration)
             kill_group(group);
             return (true, peak);
         }
+        let (children, bytes) = (has_children(group), resident_peak(group).unwrap_or(0));
         // A program that is executed in place of another one has memory of its own.
-        peak = peak.max(resident_peak(group).unwrap_or(0));
+        peak.bytes = peak.bytes.max(bytes);
+        if children {
+            peak.with_children_bytes = peak.with_children_bytes.max(bytes);
+        }
     }
+}
+
+/// Whether the initial thread of a process has started processes that are not waited for yet.
+fn has_children(pid: libc::pid_t) -> bool {
+    std::fs::read(format!("/proc/{pid}/task/{pid}/children")).is_ok_and(|list| !list.is_empty())
 }
 
 /// `VmHWM` of a process, in bytes.
@@ -323,8 +343,9 @@ mod tests {
         let script = "dd if=/dev/zero of=/dev/null bs=64M count=1; sleep 0.1";
         let outcome = Run::new("sh").args(["-c", script]).run().expect_code(0);
         assert!(outcome.peak_bytes >= 64 << 20, "{}", outcome.peak_bytes);
-        let own = outcome.own_peak_bytes;
-        assert!(own > 0 && own < 32 << 20, "{own}");
+        let own = outcome.own;
+        assert!(own.with_children_bytes > 0 && own.bytes < 32 << 20, "{own:?}");
+        assert!(own.bytes >= own.with_children_bytes, "{own:?}");
     }
 
     #[test]

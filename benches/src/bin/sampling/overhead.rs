@@ -5,7 +5,8 @@
 //! system time of the program and its children, without the recorder, whose own time stands beside it:
 //! `reader` is the part of one processor that reading samples took while the program ran, `recorder` all
 //! that the recorder did besides the program, probing at the start and writing the profile among it.
-//! Memory is that of the largest process and the recorder's together.
+//! Memory is that of the largest process and the recorder's together, or what the recorder needs later to
+//! make the profile, if that is more.
 
 use crate::Options;
 use crate::told::Told;
@@ -113,11 +114,10 @@ fn cost(native: &[Sample], runs: &[(Sample, Told)]) -> Cost {
         |(alone, (_, told)): (&Sample, &(Sample, Told))| told.program_cpu / alone.cpu.max(1e-4);
     let alone = quartiles(native.iter().map(|sample| sample.peak_bytes as f64)).median.max(1.0);
     let together = median(&|sample, _| {
-        let own = sample.own_peak_bytes;
+        let (own, largest) = (sample.own, sample.peak_bytes as f64);
         // Where the recorder is the largest process, the program is not larger than alone.
-        let program =
-            if sample.peak_bytes > own + own / 50 { sample.peak_bytes as f64 } else { alone };
-        program + own as f64
+        let program = if largest > 1.02 * own.bytes as f64 { largest } else { alone };
+        (program + own.with_children_bytes as f64).max(largest)
     });
     Cost {
         program: quartiles(native.iter().zip(runs).map(ratio)),
