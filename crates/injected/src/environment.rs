@@ -9,11 +9,14 @@ use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 
-const PRELOAD: &[u8] = b"LD_PRELOAD=";
+pub(crate) const PRELOAD: &[u8] = b"LD_PRELOAD=";
 /// Longest path that is kept for `execve`.
 const PATH_BYTES: usize = 4096;
-/// Most variables that an environment for `execve` may have with ours added.
-const MAX_VARIABLES: usize = 8192;
+/// Variables, and bytes of LD_PRELOAD, of most environments, of large ones, and the most that one may have to
+/// get our traces. (Steps, since stacks of threads may be small.)
+const USUAL: (usize, usize) = (128, 512);
+const LARGE: (usize, usize) = (768, 1024);
+const MOST: (usize, usize) = (8192, 2 * PATH_BYTES);
 
 /// Written once while the library attaches (one thread), read-only afterwards.
 struct Kept<const N: usize> {
@@ -53,7 +56,6 @@ pub struct Traces {
     setting: Kept<256>,
     /// The entry of LD_PRELOAD.
     entry: Kept<PATH_BYTES>,
-    rebuilt: Rebuilt,
 }
 
 unsafe extern "C" {
@@ -64,7 +66,7 @@ unsafe extern "C" {
 ///
 /// # Safety
 /// `variables` is null or a null-terminated array of strings.
-unsafe fn find(variables: *const *const c_char, prefix: &[u8]) -> Option<usize> {
+pub(crate) unsafe fn find(variables: *const *const c_char, prefix: &[u8]) -> Option<usize> {
     if variables.is_null() {
         return None;
     }
@@ -85,16 +87,7 @@ unsafe fn find(variables: *const *const c_char, prefix: &[u8]) -> Option<usize> 
 impl Traces {
     /// Of the library with this file name, whose variable (with its `=`) holds a path.
     pub const fn new(variable: &'static [u8], library: &'static [u8]) -> Self {
-        Self {
-            variable,
-            library,
-            setting: Kept::new(),
-            entry: Kept::new(),
-            rebuilt: Rebuilt {
-                variables: UnsafeCell::new([core::ptr::null(); MAX_VARIABLES + 3]),
-                preload: UnsafeCell::new([0; 2 * PATH_BYTES]),
-            },
-        }
+        Self { variable, library, setting: Kept::new(), entry: Kept::new() }
     }
 
     /// The path, as the recorder has set it.
@@ -155,52 +148,79 @@ impl Traces {
         }
     }
 
-    /// `variables` with both traces put back; `variables` itself when that does not fit.
+    /// The variable with its value, without a NUL, and the entry, if they are known.
+    pub(crate) fn both(&self) -> Option<(&[u8], &[u8])> {
+        let (setting, entry) = (self.setting.get().strip_suffix(b"\0")?, self.entry.get());
+        (!entry.is_empty()).then_some((setting, entry))
+    }
+
+    /// Runs `call` with `variables` and both traces put back; with `variables` themselves where that does
+    /// not fit. All of it is on the stack: a child of vfork that executes a program leaves nothing behind.
     ///
     /// # Safety
     /// `variables` is null or a null-terminated array of strings.
-    pub unsafe fn put_back(&self, variables: *const *const c_char) -> *const *const c_char {
-        let (setting, entry) = (self.setting.get(), self.entry.get());
-        if setting.is_empty() || entry.is_empty() || variables.is_null() {
-            return variables;
-        }
-        // SAFETY: as the caller vouches; both buffers are static and their bounds are checked.
+    pub unsafe fn put_back<R>(
+        &self,
+        variables: *const *const c_char,
+        call: impl FnOnce(*const *const c_char) -> R,
+    ) -> R {
+        let Some((_, entry)) = self.both().filter(|_| !variables.is_null()) else {
+            return call(variables);
+        };
+        // SAFETY: as the caller vouches.
         unsafe {
             let theirs = find(variables, PRELOAD);
-            let rest = match theirs {
-                Some(index) => &CStr::from_ptr(*variables.add(index)).to_bytes()[PRELOAD.len()..],
-                None => &[],
-            };
-            let preload = &mut *self.rebuilt.preload.get();
-            if PRELOAD.len() + entry.len() + 1 + rest.len() + 1 > preload.len() {
-                return variables;
-            }
-            let mut at = 0;
-            let separator: &[u8] = if rest.is_empty() { b"" } else { b":" };
-            for part in [PRELOAD, entry, separator, rest, b"\0"] {
-                preload[at..at + part.len()].copy_from_slice(part);
-                at += part.len();
-            }
-            let list = &mut *self.rebuilt.variables.get();
+            let rest = theirs.map_or(0, |at| CStr::from_ptr(*variables.add(at)).count_bytes());
             let mut count = 0;
-            for i in 0.. {
-                let variable = *variables.add(i);
-                if variable.is_null() {
-                    break;
-                }
-                if count >= MAX_VARIABLES {
-                    return variables;
-                }
-                if Some(i) != theirs {
-                    list[count] = variable;
-                    count += 1;
-                }
+            while !(*variables.add(count)).is_null() {
+                count += 1;
             }
-            list[count] = preload.as_ptr().cast();
-            list[count + 1] = setting.as_ptr().cast();
-            list[count + 2] = core::ptr::null();
-            list.as_ptr()
+            let preload = PRELOAD.len() + entry.len() + 1 + rest + 1;
+            let fits = |room: (usize, usize)| count + 3 <= room.0 && preload <= room.1;
+            if fits(USUAL) {
+                self.on_stack::<{ USUAL.0 }, { USUAL.1 }, R>(variables, theirs, call)
+            } else if fits(LARGE) {
+                self.on_stack::<{ LARGE.0 }, { LARGE.1 }, R>(variables, theirs, call)
+            } else if fits(MOST) {
+                self.on_stack::<{ MOST.0 }, { MOST.1 }, R>(variables, theirs, call)
+            } else {
+                call(variables)
+            }
         }
+    }
+
+    /// The same with room for so many variables and bytes of LD_PRELOAD, which is enough. `theirs`: index of
+    /// their own LD_PRELOAD.
+    ///
+    /// # Safety
+    /// As for `put_back`.
+    #[inline(never)]
+    unsafe fn on_stack<const VARIABLES: usize, const BYTES: usize, R>(
+        &self,
+        variables: *const *const c_char,
+        theirs: Option<usize>,
+        call: impl FnOnce(*const *const c_char) -> R,
+    ) -> R {
+        let mut preload = [0u8; BYTES];
+        let mut list = [core::ptr::null::<c_char>(); VARIABLES];
+        // SAFETY: as the caller vouches.
+        let rest = theirs.map_or(&b""[..], |at| unsafe {
+            &CStr::from_ptr(*variables.add(at)).to_bytes()[PRELOAD.len()..]
+        });
+        let separator: &[u8] = if rest.is_empty() { b"" } else { b":" };
+        let parts = [PRELOAD, self.entry.get(), separator, rest];
+        for (to, from) in preload.iter_mut().zip(parts.into_iter().flatten()) {
+            *to = *from;
+        }
+        // SAFETY: as the caller vouches.
+        let all = (0..).map(|at| (at, unsafe { *variables.add(at) }));
+        let own = all.take_while(|(_, variable)| !variable.is_null());
+        let kept = own.filter(|(at, _)| Some(*at) != theirs).map(|(_, variable)| variable);
+        let ours = [preload.as_ptr().cast(), self.setting.get().as_ptr().cast()];
+        for (to, from) in list.iter_mut().zip(kept.chain(ours)) {
+            *to = from;
+        }
+        call(list.as_ptr())
     }
 }
 
@@ -218,16 +238,6 @@ unsafe fn remove(index: usize) {
         }
     }
 }
-
-/// An environment with our traces added, in memory of this module: good for one `execve` at a time.
-struct Rebuilt {
-    variables: UnsafeCell<[*const c_char; MAX_VARIABLES + 3]>,
-    preload: UnsafeCell<[u8; 2 * PATH_BYTES]>,
-}
-
-// SAFETY: only `put_back` writes, and a process that two threads replace at once may get either
-// environment; all values ever stored are valid strings.
-unsafe impl Sync for Rebuilt {}
 
 /// The current environment.
 pub fn current() -> *const *const c_char {

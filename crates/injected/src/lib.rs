@@ -5,15 +5,20 @@
 //! | `raw.rs` | system calls that the program cannot have replaced |
 //! | `real.rs` | the functions that hooks stand in front of |
 //! | `starts.rs` | what new threads are told before the program's routine runs |
-//! | `environment.rs` | takes our variables out of the environment, puts them back for `execve` |
+//! | `environment.rs` | takes our variables out of the environment, puts them back for other programs |
+//! | `programs.rs`, `shell.rs` | hooks of calls that execute other programs |
+//! | `threads.rs` | hooks of calls that create threads |
 //!
 //! Rules: no heap, no locks that the program can see, no panics, no formatted output. Neighbours: `shim`
 //! and `watch` are such libraries. (`agent` uses nothing of the program's libc and so none of this.)
 #![no_std]
 
 pub mod environment;
+pub mod programs;
 pub mod raw;
 pub mod real;
+pub mod shell;
 pub mod starts;
+pub mod threads;
 
 pub use environment::Traces;

@@ -149,6 +149,25 @@ fn programs_that_children_execute_are_watched() {
     }
 }
 
+/// Programs with two threads besides the initial one among the watched processes.
+fn with_threads(watched: &Watched) -> usize {
+    assert!(watched.processes.iter().all(|process| process.complaint().is_none()));
+    watched.processes.iter().filter(|process| process.threads == 3).count()
+}
+
+#[test]
+fn programs_are_watched_whatever_call_executes_them() {
+    let Some(watched) = lives("calls") else { return };
+    assert_eq!(with_threads(&watched), 1 + 10 + 1, "{:?}", watched.processes);
+}
+
+#[test]
+fn what_shells_of_the_c_library_start_is_watched() {
+    let Some(watched) = lives("shell") else { return };
+    assert_eq!(with_threads(&watched), 1 + 2, "{:?}", watched.processes);
+    assert!(watched.outcome.stdout_text().contains("sh 0 \n"), "{}", watched.outcome);
+}
+
 #[test]
 fn a_process_that_executes_itself_is_watched_on() {
     let Some(watched) = lives("exec") else { return };

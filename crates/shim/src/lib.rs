@@ -30,7 +30,6 @@ mod matching;
 mod names;
 mod plan;
 mod raw_syscall;
-mod start;
 mod sys;
 mod threads;
 

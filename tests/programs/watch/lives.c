@@ -1,9 +1,10 @@
 // Threads and processes that come and go while a library in them keeps events open for each thread. Every
 // mode prints the same in every run: among other things how many descriptors it finds open.
 //
-//   lives row|crowd|fork|vfork|exec [DEPTH]|spawn|registers|confined
+//   lives row|crowd|fork|vfork|exec [DEPTH]|spawn|calls|shell|registers|confined
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
@@ -157,6 +158,72 @@ static void spawns(char **arguments) {
     }
 }
 
+// One child for each way to execute a program; none of them sees anything of a library.
+static int executes_by(int way, char *self, int fd) {
+    char *ends[] = {self, "end", NULL}, *few[] = {"A=1", NULL};
+    char *slash = strrchr(self, '/');
+    switch (way) {
+    case 0: return execv(self, ends);
+    case 1: return execve(self, ends, few);
+    case 2: return execvp(slash + 1, ends);
+    case 3: return execvpe(slash + 1, ends, environ);
+    case 4: return fexecve(fd, ends, environ);
+    case 5: return execl(self, self, "end", (char *)NULL);
+    case 6: return execl(self, self, "end", "3", "4", "5", "6", "7", "8", (char *)NULL);
+    case 7: return execle(self, self, "end", (char *)NULL, few);
+    case 8: return execle(self, self, "end", "3", "4", "5", "6", "7", (char *)NULL, few);
+    case 9: return execlp(slash + 1, self, "end", "3", "4", (char *)NULL);
+    }
+    return -1;
+}
+
+static void calls(void) {
+    char self[4096] = "", folder[4096];
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) exit(3);
+    strcpy(folder, self);
+    *strrchr(folder, '/') = 0;
+    setenv("PATH", folder, 1);
+    int fd = open(self, O_RDONLY | O_CLOEXEC);
+    pair(10000000);
+    for (volatile int way = 0; way < 10; way++) {
+        fflush(stdout);
+        pid_t child = way % 2 ? fork() : vfork();
+        if (child == 0) {
+            executes_by(way, self, fd);
+            _exit(99);
+        }
+        printf("way %d ended with %d\n", way, status_of(child));
+    }
+    // A call that fails leaves everything as it was.
+    printf("%d\n", execl("/nowhere/at/all", "x", "1", "2", "3", "4", "5", "6", (char *)NULL));
+    char *ends[] = {self, "end", NULL};
+    pid_t child;
+    if (posix_spawnp(&child, strrchr(self, '/') + 1, NULL, NULL, ends, environ)) exit(3);
+    printf("spawned one ended with %d\n", status_of(child));
+}
+
+// What a shell is told, and what it says.
+static void shell(char **arguments) {
+    char command[5000];
+    pair(10000000);
+    snprintf(command, sizeof command, "%s end 'two  words' \"it's\"", arguments[0]);
+    fflush(stdout);
+    printf("system: %d, %d\n", system(command), system(NULL));
+    fflush(stdout);
+    printf("system: %d\n", system("export -p | grep -c THREADTALK; echo $0 $# \"$LD_PRELOAD\"; exit 7"));
+    fflush(stdout);
+    printf("system: %d\n", system("kill -TERM $$"));
+    fflush(stdout);
+    printf("system: %d\n", system("nothing_of_this_name"));
+    fflush(stdout);
+    printf("system: %d\n", system("if fi"));
+    strcat(command, "; echo \"ended with $?\"");
+    FILE *pipe = popen(command, "r");
+    for (int c; (c = getc(pipe)) != EOF;) putchar(c);
+    printf("popen: %d\n", pclose(pipe));
+    printf("variables of ours: %d, %d\n", getenv("LD_PRELOAD") != NULL, getenv("THREADTALK_WATCH") != NULL);
+}
+
 // Uses all debug registers itself.
 static void registers(void) {
     static uint64_t words[4];
@@ -198,9 +265,11 @@ int main(int argc, char **argv) {
     else if (!strcmp(mode, "vfork")) vforks(argv);
     else if (!strcmp(mode, "exec")) executes(argv, argc > 2 ? atoi(argv[2]) : 0);
     else if (!strcmp(mode, "spawn")) spawns(argv);
+    else if (!strcmp(mode, "calls")) calls();
+    else if (!strcmp(mode, "shell")) shell(argv);
     else if (!strcmp(mode, "registers")) registers();
     else if (!strcmp(mode, "confined")) confined();
-    else if (!strcmp(mode, "end")) return pair(2000000), descriptors();
+    else if (!strcmp(mode, "end")) return pair(2000000), descriptors() + 10 * argc;
     else return 2;
     return 0;
 }
