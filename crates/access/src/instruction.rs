@@ -3,12 +3,15 @@
 //! Operands that no set of general registers decides are kept as [`Reach::Hidden`]: gathers and
 //! scatters, masked accesses, areas of processor state. Hints (prefetches), `lea` and long `nop`s
 //! access nothing.
+//!
+//! Neighbours: `effect` says what becomes of the registers.
 
-use crate::registers::{RegisterSet, Registers};
+use crate::effect::Effect;
+use crate::registers::{ARITHMETIC_FLAGS, RegisterSet, Registers};
 use crate::{Access, AccessKind};
 use iced_x86::{
     CodeSize, Decoder, DecoderOptions, FlowControl, Instruction as Iced, InstructionInfoFactory,
-    MemorySize, Mnemonic, OpAccess, Register, UsedMemory,
+    MemorySize, Mnemonic, OpAccess, Register, RflagsBits, UsedMemory,
 };
 
 /// How far an operand reaches.
@@ -91,6 +94,34 @@ impl Operand {
         self.stack
     }
 
+    /// Where it is in its segment.
+    pub(crate) fn offset(&self, registers: &Registers) -> u64 {
+        let general = |number: u8| registers.general[usize::from(number) % 16];
+        let base = self.base.map_or(0, general);
+        let index = self.index.map_or(0, general);
+        let index = if self.byte_index { index & 0xff } else { index };
+        let scaled = index.wrapping_mul(u64::from(self.scale));
+        self.narrowed(base.wrapping_add(scaled).wrapping_add(self.displacement))
+    }
+
+    fn narrowed(&self, value: u64) -> u64 {
+        if self.narrow { value & 0xffff_ffff } else { value }
+    }
+
+    /// The address that `lea` computes, which accesses nothing.
+    pub(crate) fn of_address(i: &Iced) -> Option<Self> {
+        let (base, index) = (i.memory_base(), i.memory_index());
+        Some(Self {
+            base: in_address(base).ok()?,
+            index: in_address(index).ok()?,
+            scale: i.memory_index_scale() as u8,
+            narrow: is_narrow(base, index),
+            displacement: i.memory_displacement64(),
+            reach: Reach::Bytes(0),
+            ..hidden(AccessKind::Load)
+        })
+    }
+
     /// What it accesses for the instruction at `site`, given the registers before it.
     pub fn access(&self, site: u64, registers: &Registers) -> Result<Access, Unknown> {
         let segment = match self.segment {
@@ -98,15 +129,8 @@ impl Operand {
             Segment::Fs => registers.fs_base,
             Segment::Gs => registers.gs_base,
         };
-        let general = |number: u8| registers.general[usize::from(number) % 16];
-        let base = self.base.map_or(0, general);
-        let index = self.index.map_or(0, general);
-        let index = if self.byte_index { index & 0xff } else { index };
-        let scaled = index.wrapping_mul(u64::from(self.scale));
-        let mut offset = base.wrapping_add(scaled).wrapping_add(self.displacement);
-        let narrowed = |value: u64| if self.narrow { value & 0xffff_ffff } else { value };
-        offset = narrowed(offset);
-        let left = narrowed(registers.general[usize::from(RCX)]);
+        let mut offset = self.offset(registers);
+        let left = self.narrowed(registers.general[usize::from(RCX)]);
         let bytes = match self.reach {
             Reach::Bytes(bytes) => bytes,
             Reach::Hidden => return Err(Unknown::Hidden),
@@ -117,7 +141,7 @@ impl Operand {
             Reach::Repeated { element } => {
                 let all = left.saturating_mul(element.into()).min(u64::from(u32::MAX));
                 if registers.flags & Registers::DIRECTION != 0 {
-                    offset = narrowed(offset.wrapping_add(element.into()).wrapping_sub(all));
+                    offset = self.narrowed(offset.wrapping_add(element.into()).wrapping_sub(all));
                 }
                 all as u32
             }
@@ -135,8 +159,13 @@ pub enum Flow {
     SystemCall,
     /// To that address if the condition holds, else to the next one.
     If(Condition, u64),
-    /// Elsewhere, perhaps; to that address, if the instruction says it.
-    Elsewhere(Option<u64>),
+    /// To that address.
+    Jump(u64),
+    /// To that address, and back by a return.
+    Call(u64),
+    Return,
+    /// Elsewhere, perhaps.
+    Elsewhere,
 }
 
 /// What a conditional branch looks at: its condition code in machine code.
@@ -144,6 +173,25 @@ pub enum Flow {
 pub struct Condition(u8);
 
 impl Condition {
+    /// The flags that it looks at.
+    pub fn flags(self) -> u64 {
+        const CARRY: u64 = 1;
+        const PARITY: u64 = 1 << 2;
+        const ZERO: u64 = 1 << 6;
+        const SIGN: u64 = 1 << 7;
+        const OVERFLOW: u64 = 1 << 11;
+        match self.0 >> 1 {
+            0 => OVERFLOW,
+            1 => CARRY,
+            2 => ZERO,
+            3 => CARRY | ZERO,
+            4 => SIGN,
+            5 => PARITY,
+            6 => SIGN | OVERFLOW,
+            _ => ZERO | SIGN | OVERFLOW,
+        }
+    }
+
     /// Whether it holds with these flags (Intel SDM, volume 1, appendix B.1).
     pub fn holds(self, flags: u64) -> bool {
         let flag = |bit: u32| flags >> bit & 1 != 0;
@@ -172,8 +220,9 @@ pub struct Instruction {
     pub flow: Flow,
     /// General registers that it changes, or may change.
     pub writes: RegisterSet,
-    /// Whether it changes any of the flags that branches look at.
-    pub writes_flags: bool,
+    /// Flags that conditions look at and that it changes, or may change: bits of rflags.
+    pub writes_flags: u64,
+    pub(crate) effect: Effect,
     operands: [Option<Operand>; 2],
 }
 
@@ -228,9 +277,9 @@ impl Describer {
         if i.mnemonic() == Mnemonic::Clzero {
             operands[0] = Some(hidden(AccessKind::Store));
         }
-        let writes_flags = i.rflags_modified() != 0;
-        let (site, length) = (i.ip(), i.len() as u8);
-        Instruction { site, length, flow: flow(i), writes, writes_flags, operands }
+        let writes_flags = if i.rflags_modified() == 0 { 0 } else { ARITHMETIC_FLAGS };
+        let (site, length, effect) = (i.ip(), i.len() as u8, Effect::of(i));
+        Instruction { site, length, flow: flow(i), writes, writes_flags, effect, operands }
     }
 }
 
@@ -241,16 +290,27 @@ pub fn decode(describer: &mut Describer, site: u64, code: &[u8]) -> Option<Instr
 }
 
 fn flow(i: &Iced) -> Flow {
-    match i.flow_control() {
-        FlowControl::Next => Flow::Next,
-        FlowControl::ConditionalBranch if i.is_jcc_short_or_near() => {
-            // Counted from 1; 0 is for what has none.
-            let code = (i.condition_code() as u8).wrapping_sub(1) & 0xf;
-            Flow::If(Condition(code), i.near_branch_target())
-        }
-        FlowControl::Call if i.mnemonic() == Mnemonic::Syscall => Flow::SystemCall,
-        _ => Flow::Elsewhere(target(i)),
+    // The direction of string instructions, which is taken for the sampled one.
+    if i.rflags_modified() & RflagsBits::DF != 0 {
+        return Flow::Elsewhere;
     }
+    match (i.flow_control(), condition(i), target(i)) {
+        (FlowControl::Next, ..) => Flow::Next,
+        (FlowControl::ConditionalBranch, Some(condition), Some(to)) if i.is_jcc_short_or_near() => {
+            Flow::If(condition, to)
+        }
+        (FlowControl::UnconditionalBranch, _, Some(to)) => Flow::Jump(to),
+        (FlowControl::Call, _, Some(to)) => Flow::Call(to),
+        (FlowControl::Call, ..) if i.mnemonic() == Mnemonic::Syscall => Flow::SystemCall,
+        (FlowControl::Return, ..) if i.mnemonic() == Mnemonic::Ret => Flow::Return,
+        _ => Flow::Elsewhere,
+    }
+}
+
+/// The condition that an instruction depends on.
+pub(crate) fn condition(i: &Iced) -> Option<Condition> {
+    // Counted from 1; 0 is for what has none.
+    (i.condition_code() as u8).checked_sub(1).map(|code| Condition(code & 0xf))
 }
 
 /// Where a direct branch or call goes; cheaper than a description.
@@ -266,7 +326,7 @@ pub fn target(i: &Iced) -> Option<u64> {
 }
 
 /// The number of the general register that `register` is part of.
-fn number(register: Register) -> Option<u8> {
+pub(crate) fn number(register: Register) -> Option<u8> {
     let full = register.full_register();
     full.is_gpr64().then(|| full.number() as u8)
 }
@@ -283,15 +343,10 @@ fn operand(i: &Iced, m: &UsedMemory) -> Option<Operand> {
         OpAccess::Write | OpAccess::CondWrite => AccessKind::Store,
         OpAccess::ReadWrite | OpAccess::ReadCondWrite => AccessKind::Update,
     };
-    let in_address = |register: Register| match register {
-        Register::None | Register::RIP | Register::EIP => Ok(None),
-        other => number(other).map(Some).ok_or(()),
-    };
     let (Ok(base), Ok(index)) = (in_address(m.base()), in_address(m.index())) else {
         return Some(hidden(kind));
     };
-    let narrow = m.address_size() == CodeSize::Code32
-        || [m.base(), m.index()].iter().any(|r| r.is_gpr32() || *r == Register::EIP);
+    let narrow = m.address_size() == CodeSize::Code32 || is_narrow(m.base(), m.index());
     Some(Operand {
         base,
         index,
@@ -308,6 +363,18 @@ fn operand(i: &Iced, m: &UsedMemory) -> Option<Operand> {
         reach: reach(i, m),
         kind,
     })
+}
+
+/// The number of a register in an address; none for what is part of the displacement already.
+fn in_address(register: Register) -> Result<Option<u8>, ()> {
+    match register {
+        Register::None | Register::RIP | Register::EIP => Ok(None),
+        other => number(other).map(Some).ok_or(()),
+    }
+}
+
+fn is_narrow(base: Register, index: Register) -> bool {
+    [base, index].iter().any(|r| r.is_gpr32() || *r == Register::EIP)
 }
 
 fn reach(i: &Iced, m: &UsedMemory) -> Reach {

@@ -9,14 +9,20 @@
 //! | --- | --- |
 //! | `registers.rs` | the registers that addresses are made of |
 //! | `instruction.rs` | one instruction: operands, registers changed, what follows |
+//! | `effect.rs` | what an instruction does to registers and flags |
+//! | `arithmetic.rs` | sums, comparisons and shifts with their flags |
 //! | `surroundings.rs` | the code around an address: the instruction before it |
-//! | `reconstruct.rs` | from a sample to the access that it is about, with a table of what code says |
+//! | `ahead.rs` | what a thread executes next, computed from its registers |
+//! | `reconstruct.rs` | from a sample to the accesses that it may be about, with tables of what code says |
 //!
 //! `no_std`: both `perf`, which looks at samples from outside, and the library that samples inside the
 //! program use this crate. Neighbours: `engine` decodes for translation, which needs much more.
 #![no_std]
 extern crate alloc;
 
+mod ahead;
+mod arithmetic;
+mod effect;
 mod instruction;
 mod reconstruct;
 mod registers;

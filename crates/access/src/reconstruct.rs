@@ -1,39 +1,40 @@
-//! From a sampled address and registers to the access that the sample is about.
+//! From a sampled address and registers to the accesses that the sample may be about.
 //!
 //! Problem: a sample holds the registers *before* the instruction at its address, and it mostly comes
 //! when a slow access before that has just finished: 86 of 100 samples land just behind the access that
-//! the thread waited for. Approach, in this order:
+//! the thread waited for. But a store is not waited for where it is made; the thread goes on until the
+//! processor has no room for another one. So all accesses around the address are named, all of which
+//! the thread has made or is about to make, the likeliest first:
 //!
 //! 1. the instruction before, if it is known ([`surroundings`](crate::surroundings)) and has not
 //!    changed the registers that make its address (`mov rax,[rax]` has);
 //! 2. the instruction at the address;
 //! 3. the ones further before, a few, as far as nothing since has changed their registers;
-//! 4. up to [`FORWARD`] instructions after it, until the program may go elsewhere, as far as nothing
-//!    between has changed their registers: the thread is about to execute them. Where one conditional
-//!    branch leads is known, too, if nothing before it changes the flags.
+//! 4. up to [`AHEAD`] instructions after it, as far as it is certain that the thread comes there
+//!    ([`ahead`](crate::ahead)).
 //!
-//! What is found is exact or it is refused. Pushes, pops, calls and returns come last, at 1 and 2 only:
-//! a thread's stack is seldom what it waits for, and never what others write.
+//! What is found is exact or it is refused. Pushes, pops, calls and returns are named only where there
+//! is nothing else, from 1 and 2: a thread's stack is seldom what it waits for, and never what others
+//! write.
 //!
-//! All that only code decides is kept per address, in a table of fixed size. Code that may change
+//! All that only code decides is kept per address, in tables of fixed size. Code that may change
 //! without a notice (a compiler's at run time) is read again for each sample and compared.
 
 use crate::Access;
-use crate::instruction::{
-    Condition, Describer, Flow, Instruction, Operand, Reach, Segment, Unknown,
-};
+use crate::ahead::State;
+use crate::instruction::{Describer, Instruction, Operand, Reach, Unknown, decode};
 use crate::registers::{RegisterSet, Registers};
 use crate::surroundings::{AFTER, BACKWARD, BEFORE, Surroundings};
 use alloc::boxed::Box;
 use alloc::vec;
+use alloc::vec::Vec;
 
 /// How many instructions after the sampled one are tried.
-pub const FORWARD: u8 = 8;
-/// Candidates kept per address that are certain: what the first of them lacks (a segment's base, elements
-/// left), the second has.
-const CERTAIN: usize = 2;
-/// With one for each side of a branch, and one on the stack.
-const CANDIDATES: usize = CERTAIN + 3;
+pub const AHEAD: u8 = 24;
+/// Most accesses that are named.
+pub const MOST: usize = 6;
+/// Longest instruction.
+const LONGEST: usize = 15;
 /// `syscall`.
 const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
 const PAGE: u64 = 4096;
@@ -57,7 +58,7 @@ pub enum Step {
     After(u8),
 }
 
-/// An access that a sample is about.
+/// An access that a sample may be about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
     pub access: Access,
@@ -77,31 +78,43 @@ pub enum Refused {
     Hidden,
 }
 
+/// An access of an instruction before the sampled one, whose registers have not changed since.
 #[derive(Clone, Copy)]
-struct Candidate {
+struct Earlier {
     site: u64,
-    step: Step,
+    step: u8,
     operand: Operand,
-    /// Executed only if this condition holds (or not) with the sampled flags.
-    only_if: Option<(Condition, bool)>,
 }
 
 /// What the code around one address says.
 #[derive(Clone, Copy)]
 struct Plan {
     ip: u64,
-    candidates: [Option<Candidate>; CANDIDATES],
-    /// Why there is none, when there is none.
-    refused: Refused,
+    earlier: [Option<Earlier>; BACKWARD],
+    /// A thread that is here waits for the kernel, or has just come back from it.
+    in_call: bool,
+    /// There is an access before whose address is not to be told.
+    hidden: bool,
     /// Of the code, where it is not fixed.
     checksum: Option<u64>,
 }
 
 /// Finds the accesses that samples of one process are about.
 pub struct Reconstructor {
-    table: Box<[Option<Plan>]>,
+    plans: Box<[Option<Plan>]>,
+    /// Instructions of fixed code.
+    instructions: Box<[Option<Instruction>]>,
     describer: Describer,
+    /// Code around a sampled address.
     buffer: Box<[u8]>,
+    named: Named,
+}
+
+/// The accesses that were found, and why others were not.
+struct Named {
+    list: Vec<Found>,
+    stack: Option<Found>,
+    refused: Refused,
 }
 
 impl Reconstructor {
@@ -110,40 +123,77 @@ impl Reconstructor {
     pub fn new(addresses: usize) -> Self {
         let size = addresses.max(1).next_power_of_two();
         Self {
-            table: vec![None; size].into_boxed_slice(),
+            plans: vec![None; size].into_boxed_slice(),
+            instructions: vec![None; size].into_boxed_slice(),
             describer: Describer::default(),
             buffer: vec![0; BEFORE + AFTER].into_boxed_slice(),
+            named: Named {
+                list: Vec::with_capacity(MOST),
+                stack: None,
+                refused: Refused::NoAccess,
+            },
         }
     }
 
     /// Forgets all code: another program is executed, or code has been mapped.
     pub fn forget(&mut self) {
-        self.table.fill(None);
+        self.plans.fill(None);
+        self.instructions.fill(None);
     }
 
-    /// The access behind a sample at `ip` with these registers.
+    /// The accesses around a sample at `ip` with these registers, at least one, the likeliest first.
     pub fn reconstruct(
         &mut self,
         ip: u64,
         registers: &Registers,
         code: &mut impl Code,
-    ) -> Result<Found, Refused> {
-        let place = place(ip, self.table.len());
-        let known = self.table[place].as_ref().filter(|plan| plan.ip == ip);
-        let checked = known.map(|plan| plan.checksum);
-        if checked != Some(None) {
-            let (start, end) = self.read(ip, code).ok_or(Refused::NoCode)?;
-            let checksum = (!code.is_fixed(ip)).then(|| checksum(&self.buffer[start..end]));
-            if checked != Some(checksum) {
-                self.table[place] = Some(self.plan(ip, start, end, checksum));
+    ) -> Result<&[Found], Refused> {
+        let (plan, window) = self.plan_for(ip, code).ok_or(Refused::NoCode)?;
+        self.named.begin(plan.hidden);
+        let (last, further) = plan.earlier.split_at(1);
+        self.named.take_earlier(last, registers);
+        let (mut state, mut at) = (State::new(registers, plan.unknown()), ip);
+        for step in 0..=AHEAD {
+            let Some(i) = self.instruction(at, ip, window, code) else {
+                if step == 0 {
+                    return Err(Refused::NoCode);
+                }
+                break;
+            };
+            self.named.take(&i, step, &state);
+            if step == 0 {
+                self.named.take_earlier(further, registers);
+            }
+            match state.pass(&i) {
+                Some(next) if next != ip && !self.named.is_full() => at = next,
+                _ => break,
             }
         }
-        self.table[place].as_ref().map_or(Err(Refused::NoCode), |plan| plan.choose(registers))
+        self.named.result()
+    }
+
+    /// What the code around `ip` says, and where it is in the buffer, if it may change.
+    fn plan_for(&mut self, ip: u64, code: &mut impl Code) -> Option<(Plan, Option<Window>)> {
+        let place = place(ip, self.plans.len());
+        let known = self.plans[place].filter(|plan| plan.ip == ip);
+        if let Some(plan) = known.filter(|plan| plan.checksum.is_none()) {
+            return Some((plan, None));
+        }
+        let window = self.read(ip, code)?;
+        let (start, end) = window;
+        let checksum = (!code.is_fixed(ip)).then(|| checksum(&self.buffer[start..end]));
+        let window = checksum.is_some().then_some(window);
+        if let Some(plan) = known.filter(|plan| plan.checksum == checksum) {
+            return Some((plan, window));
+        }
+        let plan = self.plan(ip, (start, end), checksum);
+        self.plans[place] = Some(plan);
+        Some((plan, window))
     }
 
     /// Reads the code around `ip` into the buffer, in which `ip` is at `BEFORE`; returns where it begins
     /// and ends.
-    fn read(&mut self, ip: u64, code: &mut impl Code) -> Option<(usize, usize)> {
+    fn read(&mut self, ip: u64, code: &mut impl Code) -> Option<Window> {
         let after = code.read(ip, &mut self.buffer[BEFORE..]);
         if after == 0 {
             return None;
@@ -160,166 +210,128 @@ impl Reconstructor {
         Some((BEFORE, BEFORE + after))
     }
 
-    fn plan(&mut self, ip: u64, start: usize, end: usize, checksum: Option<u64>) -> Plan {
-        let code = Surroundings {
-            ip,
-            before: &self.buffer[start..BEFORE],
-            after: &self.buffer[BEFORE..end],
-        };
-        let mut plan = Planning::default();
+    fn plan(&mut self, ip: u64, window: Window, checksum: Option<u64>) -> Plan {
+        let code = surroundings(&self.buffer, ip, window);
         // A thread that is in the kernel has the registers of a call that has not returned.
         let in_call = code.before.ends_with(&SYSTEM_CALL);
-        let back = match in_call {
-            true => [None; BACKWARD],
-            false => code.backward(&mut self.describer),
-        };
+        let mut plan = Plan { ip, earlier: [None; BACKWARD], in_call, hidden: false, checksum };
+        if in_call {
+            return plan;
+        }
         let mut since = RegisterSet::default();
-        let mut back = back.iter().flatten().zip(1..).map(|(i, step)| {
+        let back = code.backward(&mut self.describer);
+        for ((place, i), step) in plan.earlier.iter_mut().zip(back.iter().flatten()).zip(1..) {
             since = since.union(i.writes);
-            (i, Step::Before(step), since)
-        });
-        if let Some((i, step, changed)) = back.next() {
-            plan.offer(i, step, changed);
-        }
-        let changed = if in_call { RegisterSet::SYSTEM_CALL } else { RegisterSet::default() };
-        let mut forward = code.forward(ip, &mut self.describer).zip(1..);
-        let mut walk = Walk { changed, flags: true, branch: None };
-        let at = forward.next();
-        if let Some((i, _)) = &at {
-            plan.offer(i, Step::At, walk.changed);
-            walk.pass(i, 0);
-        }
-        for (i, step, changed) in back {
-            plan.offer(i, step, changed);
-        }
-        for (i, step) in forward.take(FORWARD.into()) {
-            let step = step - 1;
-            plan.offer(&i, Step::After(step), walk.changed);
-            walk.pass(&i, step);
-        }
-        if let Some((condition, taken, next, step)) = walk.branch {
-            for (from, holds) in [(taken, true), (next, false)] {
-                let mut changed = walk.changed;
-                let steps = step + 1..=FORWARD;
-                for (i, step) in code.forward(from, &mut self.describer).zip(steps) {
-                    plan.offer_if(&i, Step::After(step), changed, condition, holds);
-                    changed = changed.union(i.writes);
-                }
+            let Some(operand) = i.main_operand() else { continue };
+            if operand.reach() == Reach::Hidden {
+                plan.hidden = true;
+            } else if !operand.needs().overlaps(since) {
+                *place = Some(Earlier { site: i.site, step, operand: *operand });
             }
         }
-        let decoded = at.is_some();
-        plan.made(ip, decoded, checksum)
+        plan
     }
-}
 
-/// What is known on the way forward.
-struct Walk {
-    changed: RegisterSet,
-    /// The flags are still the sampled ones.
-    flags: bool,
-    /// The branch at the end: condition, where it leads, what comes if it does not, its step.
-    branch: Option<(Condition, u64, u64, u8)>,
-}
-
-impl Walk {
-    fn pass(&mut self, i: &Instruction, step: u8) {
-        if let Flow::If(condition, target) = i.flow
-            && self.flags
-        {
-            self.branch = Some((condition, target, i.next(), step));
-        }
-        self.flags &= !i.writes_flags;
-        self.changed = self.changed.union(i.writes);
-    }
-}
-
-/// Collects candidates, best first.
-#[derive(Default)]
-struct Planning {
-    certain: [Option<Candidate>; CERTAIN],
-    /// If a branch does not go, and if it does.
-    sides: [Option<Candidate>; 2],
-    stack: Option<Candidate>,
-    hidden: bool,
-}
-
-impl Planning {
-    /// What an instruction accesses, if its registers are known.
-    fn candidate(
+    /// The instruction at an address: of code that may change, out of the window around `ip`.
+    fn instruction(
         &mut self,
-        i: &Instruction,
-        step: Step,
-        changed: RegisterSet,
-    ) -> Option<Candidate> {
-        let operand = i.main_operand()?;
-        if operand.reach() == Reach::Hidden {
-            self.hidden = true;
+        address: u64,
+        ip: u64,
+        window: Option<Window>,
+        code: &mut impl Code,
+    ) -> Option<Instruction> {
+        if let Some(window) = window {
+            return surroundings(&self.buffer, ip, window)
+                .instruction(address, &mut self.describer);
+        }
+        let place = place(address, self.instructions.len());
+        if let Some(known) = self.instructions[place].filter(|known| known.site == address) {
+            return Some(known);
+        }
+        let mut bytes = [0; LONGEST];
+        let count = code.read(address, &mut bytes);
+        // Asked after reading, which makes unknown code known.
+        if count == 0 || !code.is_fixed(address) {
             return None;
         }
-        let is_known = !operand.needs().overlaps(changed);
-        is_known.then_some(Candidate { site: i.site, step, operand: *operand, only_if: None })
+        self.instructions[place] = decode(&mut self.describer, address, &bytes[..count]);
+        self.instructions[place]
     }
+}
 
-    fn offer(&mut self, i: &Instruction, step: Step, changed: RegisterSet) {
-        let Some(candidate) = self.candidate(i, step, changed) else { return };
-        if candidate.operand.is_stack() {
-            if self.stack.is_none() && matches!(step, Step::Before(1) | Step::At) {
-                self.stack = Some(candidate);
-            }
-            return;
-        }
-        // The last place is for one that needs no segment.
-        let free = self.certain.iter().position(Option::is_none);
-        let is_flat = candidate.operand.segment() == Segment::Flat;
-        if let Some(place) = free.filter(|&place| place + 1 < CERTAIN || is_flat) {
-            self.certain[place] = Some(candidate);
-        }
-    }
+/// Where code begins and ends in the buffer; the sampled address is at `BEFORE`.
+type Window = (usize, usize);
 
-    fn offer_if(
-        &mut self,
-        i: &Instruction,
-        step: Step,
-        changed: RegisterSet,
-        condition: Condition,
-        holds: bool,
-    ) {
-        let Some(candidate) = self.candidate(i, step, changed) else { return };
-        let is_plain =
-            !candidate.operand.is_stack() && candidate.operand.segment() == Segment::Flat;
-        let side = &mut self.sides[usize::from(holds)];
-        if is_plain && side.is_none() {
-            *side = Some(Candidate { only_if: Some((condition, holds)), ..candidate });
-        }
-    }
-
-    fn made(self, ip: u64, decoded: bool, checksum: Option<u64>) -> Plan {
-        let [first, second] = self.certain;
-        let [not, taken] = self.sides;
-        let refused = match (decoded, self.hidden) {
-            (false, _) => Refused::NoCode,
-            (true, true) => Refused::Hidden,
-            (true, false) => Refused::NoAccess,
-        };
-        Plan { ip, candidates: [first, second, not, taken, self.stack], refused, checksum }
-    }
+fn surroundings(buffer: &[u8], ip: u64, (start, end): Window) -> Surroundings<'_> {
+    Surroundings { ip, before: &buffer[start..BEFORE], after: &buffer[BEFORE..end] }
 }
 
 impl Plan {
-    fn choose(&self, registers: &Registers) -> Result<Found, Refused> {
-        let mut refused = None;
-        for candidate in self.candidates.iter().flatten() {
-            if candidate.only_if.is_some_and(|(c, holds)| c.holds(registers.flags) != holds) {
-                continue;
-            }
-            match candidate.operand.access(candidate.site, registers) {
-                Ok(access) => return Ok(Found { access, step: candidate.step }),
-                Err(Unknown::Segment) => refused = Some(Refused::Segment),
-                Err(Unknown::Hidden) => refused = Some(Refused::Hidden),
-                Err(Unknown::Nothing) => {}
-            }
+    /// Registers that are not the sampled ones.
+    fn unknown(&self) -> RegisterSet {
+        if self.in_call { RegisterSet::SYSTEM_CALL } else { RegisterSet::default() }
+    }
+}
+
+impl Named {
+    fn begin(&mut self, hidden: bool) {
+        self.list.clear();
+        self.stack = None;
+        self.refused = if hidden { Refused::Hidden } else { Refused::NoAccess };
+    }
+
+    fn is_full(&self) -> bool {
+        self.list.len() == MOST
+    }
+
+    fn take_earlier(&mut self, earlier: &[Option<Earlier>], registers: &Registers) {
+        for Earlier { site, step, operand } in earlier.iter().flatten() {
+            let access = operand.access(*site, registers);
+            self.add(operand, access, Step::Before(*step));
         }
-        Err(refused.unwrap_or(self.refused))
+    }
+
+    /// What the instruction `step` steps after the sampled one accesses.
+    fn take(&mut self, i: &Instruction, step: u8, state: &State) {
+        let Some(operand) = i.main_operand() else { return };
+        let step = if step == 0 { Step::At } else { Step::After(step) };
+        if operand.reach() == Reach::Hidden {
+            return self.add(operand, Err(Unknown::Hidden), step);
+        }
+        if let Some(access) = state.access(operand, i.site) {
+            self.add(operand, access, step);
+        }
+    }
+
+    fn add(&mut self, operand: &Operand, access: Result<Access, Unknown>, step: Step) {
+        let found = match access {
+            Ok(access) => Found { access, step },
+            Err(Unknown::Nothing) => return,
+            Err(Unknown::Segment) => return self.refused = Refused::Segment,
+            Err(Unknown::Hidden) => {
+                if self.refused == Refused::NoAccess {
+                    self.refused = Refused::Hidden;
+                }
+                return;
+            }
+        };
+        if operand.is_stack() {
+            if self.stack.is_none() && matches!(step, Step::Before(1) | Step::At) {
+                self.stack = Some(found);
+            }
+            return;
+        }
+        // A loop comes to the same again.
+        if !self.is_full() && self.list.iter().all(|known| known.access != found.access) {
+            self.list.push(found);
+        }
+    }
+
+    fn result(&mut self) -> Result<&[Found], Refused> {
+        if self.list.is_empty() {
+            self.list.extend(self.stack);
+        }
+        if self.list.is_empty() { Err(self.refused) } else { Ok(&self.list) }
     }
 }
 

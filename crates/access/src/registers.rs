@@ -21,6 +21,9 @@ impl Registers {
     pub const DIRECTION: u64 = 1 << 10;
 }
 
+/// The flags that conditions look at: carry, parity, zero, sign, overflow.
+pub(crate) const ARITHMETIC_FLAGS: u64 = 1 | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 11;
+
 /// A set of general registers, bit i = number i of [`Registers::general`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RegisterSet(pub u16);
@@ -31,6 +34,14 @@ impl RegisterSet {
 
     pub fn insert(&mut self, number: u8) {
         self.0 |= 1 << number;
+    }
+
+    pub fn remove(&mut self, number: u8) {
+        self.0 &= !(1 << number);
+    }
+
+    pub fn holds(self, number: u8) -> bool {
+        self.0 & 1 << number != 0
     }
 
     pub fn union(self, other: Self) -> Self {

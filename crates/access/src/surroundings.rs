@@ -12,7 +12,7 @@
 //! an instruction that does not go on to the next one: a jump, call or return, where looking back ends.)
 //! Conditional branches did not branch if the thread came past them.
 
-use crate::instruction::{Describer, Flow, Instruction, target};
+use crate::instruction::{Describer, Flow, Instruction, decode, target};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction as Iced};
 
 /// Bytes of code before the address that are looked at.
@@ -36,37 +36,17 @@ pub struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
-    /// The instructions from an address in sight on, as long as it is certain which one is next: also
-    /// where a direct jump leads, if that is in sight.
-    pub fn forward<'a>(
-        &'a self,
-        from: u64,
-        describer: &'a mut Describer,
-    ) -> impl Iterator<Item = Instruction> + 'a {
-        let mut decoder = self.decoder_at(from);
-        core::iter::from_fn(move || {
-            let i = next(decoder.as_mut()?)?;
-            let described = describer.describe(&i);
-            if i.is_jmp_short_or_near() {
-                decoder = self.decoder_at(i.near_branch_target());
-            } else if described.flow != Flow::Next {
-                decoder = None;
-            }
-            Some(described)
-        })
-    }
-
-    /// Reads on at an address in sight.
-    fn decoder_at(&self, address: u64) -> Option<Decoder<'_>> {
+    /// Decodes the instruction at an address in sight.
+    pub fn instruction(&self, address: u64, describer: &mut Describer) -> Option<Instruction> {
         let forward = address.wrapping_sub(self.ip);
-        let code = match self.after.get(usize::try_from(forward).ok()?..) {
+        let code = match usize::try_from(forward).ok().and_then(|at| self.after.get(at..)) {
             Some(code) => code,
             None => {
                 let back = usize::try_from(self.ip.wrapping_sub(address)).ok()?;
                 &self.before[self.before.len().checked_sub(back)?..]
             }
         };
-        Some(Decoder::with_ip(64, code, address, DecoderOptions::NONE))
+        decode(describer, address, code)
     }
 
     /// The instructions that the thread has executed last, the latest first, as far as that is known.

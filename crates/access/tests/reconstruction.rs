@@ -43,7 +43,12 @@ fn at(code: &[u8], offset: u64) -> Result<Found, Refused> {
         *value = 0x10_0000 * (number as u64 + 1);
     }
     registers.general[7] = RDI;
-    Reconstructor::new(16).reconstruct(START + 200 + offset, &registers, &mut text(code))
+    first(Reconstructor::new(16).reconstruct(START + 200 + offset, &registers, &mut text(code)))
+}
+
+/// The likeliest access.
+fn first(found: Result<&[Found], Refused>) -> Result<Found, Refused> {
+    found.map(|found| found[0])
 }
 
 /// Step and address of what is found.
@@ -82,11 +87,13 @@ fn further_back_and_forward_as_long_as_registers_hold() {
     // inc rcx; inc rdx; mov [rdi], rax
     let code = b"\x48\xff\xc1\x48\xff\xc2\x48\x89\x07";
     assert_eq!(found(code, 0), Ok((Step::After(2), RDI)));
-    // inc rdi; mov [rdi], rax; mov [rsi], rax: the first has another address by then.
-    let code = b"\x48\xff\xc7\x48\x89\x07\x48\x89\x06";
+    // inc rdi; mov [rdi], rax
+    assert_eq!(found(b"\x48\xff\xc7\x48\x89\x07", 0), Ok((Step::After(1), RDI + 1)));
+    // bswap rdi; mov [rdi], rax; mov [rsi], rax: the first has an address that nobody computes.
+    let code = b"\x48\x0f\xcf\x48\x89\x07\x48\x89\x06";
     assert_eq!(found(code, 0), Ok((Step::After(2), 0x70_0000)));
-    // cmp eax, ecx; jz; mov [rdi], rax: elsewhere, perhaps.
-    assert_eq!(found(b"\x39\xc8\x74\x20\x48\x89\x07", 0), Err(Refused::NoAccess));
+    // cmp eax, ecx, which differ; jz; mov [rdi], rax
+    assert_eq!(found(b"\x39\xc8\x74\x20\x48\x89\x07", 0), Ok((Step::After(2), RDI)));
     // jmp over mov [rdi], rax to mov [rsi], rax: certainly.
     let code = b"\xeb\x03\x48\x89\x07\x48\x89\x06";
     assert_eq!(found(code, 0), Ok((Step::After(1), 0x70_0000)));
@@ -102,8 +109,9 @@ fn further_back_and_forward_as_long_as_registers_hold() {
 fn found_with(code: &[u8], flags: u64) -> Result<(Step, u64), Refused> {
     let mut registers = Registers { flags, ..Registers::default() };
     (registers.general[6], registers.general[7]) = (0x70_0000, RDI);
-    let found = Reconstructor::new(16).reconstruct(START + 200, &registers, &mut text(code));
-    found.map(|found| (found.step, found.access.address))
+    let mut reconstructor = Reconstructor::new(16);
+    let found = reconstructor.reconstruct(START + 200, &registers, &mut text(code));
+    first(found).map(|found| (found.step, found.access.address))
 }
 
 #[test]
@@ -139,13 +147,49 @@ fn one_branch_is_followed_by_the_sampled_flags() {
             assert_eq!(branch(0x71 + 2 * pair, flags), !holds, "{pair} {flags:x}");
         }
     }
-    // cmp eax, ecx before it: the flags at the branch are others.
-    let code = b"\x39\xc8\x74\x04\x48\x89\x07\xc3\x48\x89\x06";
+    // bswap eax; cmp eax, ecx before it: the flags at the branch are unknown.
+    let code = b"\x0f\xc8\x39\xc8\x74\x04\x48\x89\x07\xc3\x48\x89\x06";
     assert_eq!(found_with(code, 0), Err(Refused::NoAccess));
-    // lea before it leaves them, and changes rdi; then a second branch ends it.
-    let code = b"\x48\x8d\x7f\x01\x74\x05\x48\x89\x07\x74\x00\x48\x89\x06\x48\x89\x06";
-    assert_eq!(found_with(code, 0), Err(Refused::NoAccess));
+    // lea before it leaves them; then a second branch by the same flags.
+    let code = b"\x48\x8d\x7f\x01\x74\x05\x48\x89\x07\x74\x03\x48\x89\x06\x48\x89\x06";
+    assert_eq!(found_with(code, 0), Ok((Step::After(2), RDI + 1)));
     assert_eq!(found_with(code, ZERO), Ok((Step::After(2), 0x70_0000)));
+}
+
+/// Steps and addresses of everything that is found.
+fn all(code: &[u8], offset: u64) -> Vec<(Step, u64)> {
+    let mut registers = Registers::default();
+    (registers.general[6], registers.general[7]) = (0x70_0000, RDI);
+    let mut reconstructor = Reconstructor::new(16);
+    let found = reconstructor.reconstruct(START + 200 + offset, &registers, &mut text(code));
+    found.unwrap().iter().map(|found| (found.step, found.access.address)).collect()
+}
+
+#[test]
+fn all_accesses_around_are_named_the_likeliest_first() {
+    // mov rax, [rdi]; mov [rdi+0x40], rcx; mov eax, [rsi]; mov [rdi+0x80], rcx
+    let code = b"\x48\x8b\x07\x48\x89\x4f\x40\x8b\x06\x48\x89\x8f\x80\x00\x00\x00";
+    let expected = [
+        (Step::Before(1), RDI + 0x40),
+        (Step::At, 0x70_0000),
+        (Step::Before(2), RDI),
+        (Step::After(1), RDI + 0x80),
+    ];
+    assert_eq!(all(code, 7), expected);
+    // push rbx; mov [rdi], rax: the stack is named where there is nothing else only.
+    assert_eq!(all(b"\x53\x48\x89\x07", 1), [(Step::At, RDI)]);
+    // L: add rdi, 64; mov [rdi], rax; jmp L: once around, until the sampled address comes again.
+    assert_eq!(all(b"\x48\x83\xc7\x40\x48\x89\x07\xeb\xf7", 0), [(Step::After(1), RDI + 64)]);
+}
+
+#[test]
+fn calls_are_followed_and_returned_from() {
+    // call F; mov [rsi], rax; ret; F: mov [rdi], rax; ret
+    let code = b"\xe8\x04\x00\x00\x00\x48\x89\x06\xc3\x48\x89\x07\xc3";
+    assert_eq!(all(code, 0), [(Step::After(1), RDI), (Step::After(3), 0x70_0000)]);
+    // call F; mov [rsi], rax; ret; F: push rax; mov [rdi], rax; ret: not to where it came from.
+    let code = b"\xe8\x04\x00\x00\x00\x48\x89\x06\xc3\x50\x48\x89\x07\xc3";
+    assert_eq!(all(code, 0), [(Step::After(2), RDI)]);
 }
 
 #[test]
@@ -215,7 +259,9 @@ fn fixed_code_is_read_once_and_code_that_changes_is_noticed() {
     let mut fixed = text(b"\x48\x8b\x47\x08"); // mov rax, [rdi+8]
     let mut reconstructor = Reconstructor::new(64);
     let mut ask = |code: &mut Text| {
-        reconstructor.reconstruct(START + 200, &registers, code).map(|found| found.access.address)
+        reconstructor
+            .reconstruct(START + 200, &registers, code)
+            .map(|found| found[0].access.address)
     };
     assert_eq!(ask(&mut fixed), Ok(8));
     let reads = fixed.reads;
@@ -226,7 +272,9 @@ fn fixed_code_is_read_once_and_code_that_changes_is_noticed() {
     changing.fixed = false;
     let mut reconstructor = Reconstructor::new(64);
     let mut ask = |code: &mut Text| {
-        reconstructor.reconstruct(START + 200, &registers, code).map(|found| found.access.address)
+        reconstructor
+            .reconstruct(START + 200, &registers, code)
+            .map(|found| found[0].access.address)
     };
     assert_eq!(ask(&mut changing), Ok(8));
     assert_eq!(ask(&mut changing), Ok(8));
@@ -239,10 +287,10 @@ fn forgetting_lets_fixed_code_be_read_again() {
     let registers = Registers::default();
     let mut code = text(b"\x48\x8b\x47\x08");
     let mut reconstructor = Reconstructor::new(64);
-    let first = reconstructor.reconstruct(START + 200, &registers, &mut code).unwrap();
+    let once = first(reconstructor.reconstruct(START + 200, &registers, &mut code)).unwrap();
     code.bytes[203] = 0x18;
-    assert_eq!(reconstructor.reconstruct(START + 200, &registers, &mut code), Ok(first));
+    assert_eq!(reconstructor.reconstruct(START + 200, &registers, &mut code).unwrap()[0], once);
     reconstructor.forget();
-    let second = reconstructor.reconstruct(START + 200, &registers, &mut code).unwrap();
-    assert_eq!((first.access.address, second.access.address), (8, 0x18));
+    let again = first(reconstructor.reconstruct(START + 200, &registers, &mut code)).unwrap();
+    assert_eq!((once.access.address, again.access.address), (8, 0x18));
 }

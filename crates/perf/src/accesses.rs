@@ -4,7 +4,7 @@
 
 use crate::code::ProcessCode;
 use crate::sample::{Record, Sample};
-use access::{Access, AccessKind, Describer, Found, Reconstructor, Refused, Step};
+use access::{Access, AccessKind, Describer, Reconstructor, Refused, Step};
 use std::collections::HashMap;
 
 /// Addresses of code whose meaning is kept, for each process.
@@ -55,6 +55,8 @@ pub struct Accesses {
     processes: HashMap<u32, Process>,
     describer: Describer,
     made: Yield,
+    /// Those of the last sample.
+    found: Vec<Access>,
 }
 
 impl Accesses {
@@ -86,42 +88,55 @@ impl Accesses {
         }
     }
 
-    /// The access that a sample is about.
-    pub fn of(&mut self, sample: &Sample) -> Result<Access, NoAccess> {
-        let result = self.look(sample);
+    /// The accesses that a sample may be about, at least one, the likeliest first: all of them are made
+    /// around it. What hardware names is one.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn of(&mut self, sample: &Sample) -> Result<&[Access], NoAccess> {
+        self.found.clear();
+        let result = match sample.precise {
+            Some(_) => Ok(self.precise(sample)),
+            None => self.around(sample).map(Some),
+        };
         let made = &mut self.made;
         *match &result {
-            Ok((_, None)) => &mut made.precise,
-            Ok((_, Some(Step::Before(_)))) => &mut made.before,
-            Ok((_, Some(Step::At))) => &mut made.at,
-            Ok((_, Some(Step::After(_)))) => &mut made.after,
+            Ok(None) => &mut made.precise,
+            Ok(Some(Step::Before(_))) => &mut made.before,
+            Ok(Some(Step::At)) => &mut made.at,
+            Ok(Some(Step::After(_))) => &mut made.after,
             Err(NoAccess::Refused(Refused::NoAccess)) => &mut made.no_access,
             Err(NoAccess::Refused(Refused::Segment)) => &mut made.segment,
             Err(NoAccess::Refused(Refused::Hidden)) => &mut made.hidden,
             Err(NoAccess::Refused(Refused::NoCode)) => &mut made.no_code,
             Err(NoAccess::NoRegisters) => &mut made.no_registers,
         } += 1;
-        result.map(|(access, _)| access)
+        result.map(|_| &self.found[..])
     }
 
-    fn look(&mut self, sample: &Sample) -> Result<(Access, Option<Step>), NoAccess> {
-        if let Some(precise) = sample.precise {
-            let decoded = self.main_operand(sample);
-            let bytes = precise.bytes.or(decoded.map(|(bytes, _)| bytes)).unwrap_or(1);
-            let kind = precise.kind.or(decoded.map(|(_, kind)| kind)).unwrap_or(AccessKind::Load);
-            // A load that is part of an update takes the line for writing.
-            let kind = match decoded {
-                Some((_, AccessKind::Update)) => AccessKind::Update,
-                _ => kind,
-            };
-            let access = Access { address: precise.address, bytes, kind, site: sample.ip };
-            return Ok((access, None));
-        }
+    /// What the hardware says.
+    fn precise(&mut self, sample: &Sample) -> Option<Step> {
+        let precise = sample.precise?;
+        let decoded = self.main_operand(sample);
+        let bytes = precise.bytes.or(decoded.map(|(bytes, _)| bytes)).unwrap_or(1);
+        let kind = precise.kind.or(decoded.map(|(_, kind)| kind)).unwrap_or(AccessKind::Load);
+        // A load that is part of an update takes the line for writing.
+        let kind = match decoded {
+            Some((_, AccessKind::Update)) => AccessKind::Update,
+            _ => kind,
+        };
+        self.found.push(Access { address: precise.address, bytes, kind, site: sample.ip });
+        None
+    }
+
+    /// What the code around the sampled address accesses; the step of the likeliest.
+    fn around(&mut self, sample: &Sample) -> Result<Step, NoAccess> {
         let registers = sample.registers.ok_or(NoAccess::NoRegisters)?.for_addresses();
-        let Process { reconstructor, code } = self.process(sample.pid);
+        let Process { reconstructor, code } = process(&mut self.processes, sample.pid);
         let found = reconstructor.reconstruct(sample.ip, &registers, code);
-        let Found { access, step } = found.map_err(NoAccess::Refused)?;
-        Ok((access, Some(step)))
+        let found = found.map_err(NoAccess::Refused)?;
+        self.found.extend(found.iter().map(|found| found.access));
+        Ok(found[0].step)
     }
 
     /// Length and kind of what the sampled instruction accesses.
@@ -141,11 +156,15 @@ impl Accesses {
     }
 
     fn process(&mut self, pid: u32) -> &mut Process {
-        self.processes.entry(pid).or_insert_with(|| Process {
-            reconstructor: Reconstructor::new(ADDRESSES),
-            code: ProcessCode::new(pid),
-        })
+        process(&mut self.processes, pid)
     }
+}
+
+fn process(processes: &mut HashMap<u32, Process>, pid: u32) -> &mut Process {
+    processes.entry(pid).or_insert_with(|| Process {
+        reconstructor: Reconstructor::new(ADDRESSES),
+        code: ProcessCode::new(pid),
+    })
 }
 
 /// Why a sample has no access.

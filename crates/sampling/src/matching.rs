@@ -13,6 +13,10 @@
 //! - if it is a sample of a transfer: that has certainly happened; only the partner is in question,
 //!   and a later writer will do where none was seen before.
 //!
+//! *Which access.* A sample mostly names several accesses around its address, all of which were made; it
+//! stands for the likeliest of those that another thread's write makes communication, for that is what a
+//! thread waits for rather than its own memory. The others say who writes what.
+//!
 //! *What does not.* After [`SHORT`], a write is old: a block that was merely handed over once, long ago,
 //! is one event, whatever the sampling period (weight 0, see [`Hit::weight`]), and after [`LONG`] none:
 //! the memory may have been freed, and belong to another since.
@@ -29,6 +33,7 @@
 use crate::block::{Block, Pending, Written};
 use crate::observed::{BLOCK_BYTES, Hit, Observed, Side, Stream};
 use crate::table::Table;
+use access::Access;
 use std::collections::{BTreeMap, HashMap};
 use types::{CommKind, Sharing, ThreadId};
 
@@ -82,51 +87,37 @@ pub struct MatcherStats {
 /// The detector. Samples must come in order of time; of the same time, in any.
 #[derive(Debug)]
 pub struct Matcher {
-    settings: Settings,
+    judge: Judge,
     table: Table,
     /// By stream and thread.
     seen: BTreeMap<(u8, ThreadId), Seen>,
-    /// When each thread was sampled last, wherever.
-    ran: HashMap<ThreadId, u64>,
 }
 
 impl Matcher {
     pub fn new(settings: Settings) -> Self {
         let settings = Settings { interval_ns: settings.interval_ns.max(1), ..settings };
-        Self {
-            settings,
-            table: Table::new(settings.blocks),
-            seen: BTreeMap::new(),
-            ran: HashMap::new(),
-        }
+        let judge = Judge { interval_ns: settings.interval_ns, ran: HashMap::new() };
+        Self { judge, table: Table::new(settings.blocks), seen: BTreeMap::new() }
     }
 
     /// A thread was sampled, at whatever: it runs. To be told of samples without an access;
     /// [`observe`](Self::observe) says it of the others.
     pub fn runs(&mut self, thread: ThreadId, time_ns: u64) {
-        self.ran.insert(thread, time_ns);
+        self.judge.ran.insert(thread, time_ns);
     }
 
     /// Looks at one sample; what it shows is appended to `hits`.
-    pub fn observe(&mut self, stream: Stream, sample: &Observed, hits: &mut Vec<Hit>) {
+    pub fn observe(&mut self, stream: Stream, sample: &Observed<'_>, hits: &mut Vec<Hit>) {
         let first = hits.len();
         self.runs(sample.thread, sample.time_ns);
-        let address = sample.access.address;
-        let end = address.saturating_add(u64::from(sample.access.bytes.max(1)));
-        let start_block = address / BLOCK_BYTES;
-        let last_block = ((end - 1) / BLOCK_BYTES).min(start_block + MOST_BLOCKS - 1);
-        let pieces = (last_block - start_block + 1) as f64;
-        for block in start_block..=last_block {
-            let low = address.max(block * BLOCK_BYTES);
-            let high = end.min((block + 1).saturating_mul(BLOCK_BYTES));
-            let piece = Piece {
-                stream,
-                sample,
-                block,
-                bytes: mask(low % BLOCK_BYTES, high - low),
-                weight: sample.period as f64 / pieces,
-            };
-            piece.observe(self.table.block(block), &self.settings, &self.ran, hits);
+        let Some(chosen) = self.choose(stream, sample) else { return };
+        // First, since the others must not count as what the thread did before.
+        self.look(stream, sample, &sample.accesses[chosen], hits);
+        for (k, access) in sample.accesses.iter().enumerate() {
+            let is_known = || self.table.known(access.address / BLOCK_BYTES).is_some();
+            if k != chosen && (access.kind.writes() || is_known()) {
+                self.look(Stream::Context, sample, access, hits);
+            }
         }
         let own = |hit: &&Hit| hit.to.thread == sample.thread && hit.time_ns == sample.time_ns;
         let matched = hits[first..].iter().filter(own).count() > 0;
@@ -139,6 +130,48 @@ impl Matcher {
             if let Some(seen) = self.seen.get_mut(&(stream as u8, hit.to.thread)) {
                 seen.matched = (seen.matched + 1).min(seen.samples);
             }
+        }
+    }
+
+    /// Which of its accesses the sample stands for: the first of those with the best evidence.
+    fn choose(&self, stream: Stream, sample: &Observed<'_>) -> Option<usize> {
+        let evidence = |access: &Access| {
+            let block = self.table.known(access.address / BLOCK_BYTES)?;
+            let (evidence, _) =
+                self.judge.evidence(block, stream, sample.thread, sample.time_ns)?;
+            Some(evidence)
+        };
+        let found = sample.accesses.iter().map(evidence).enumerate();
+        // Of equal ones, the last counts as the largest.
+        found.rev().max_by_key(|(_, evidence)| *evidence).map(|(k, _)| k)
+    }
+
+    /// Looks at one of a sample's accesses.
+    fn look(
+        &mut self,
+        stream: Stream,
+        sample: &Observed<'_>,
+        access: &Access,
+        hits: &mut Vec<Hit>,
+    ) {
+        let address = access.address;
+        let end = address.saturating_add(u64::from(access.bytes.max(1)));
+        let start_block = address / BLOCK_BYTES;
+        let last_block = ((end - 1) / BLOCK_BYTES).min(start_block + MOST_BLOCKS - 1);
+        let pieces = (last_block - start_block + 1) as f64;
+        for block in start_block..=last_block {
+            let low = address.max(block * BLOCK_BYTES);
+            let high = end.min((block + 1).saturating_mul(BLOCK_BYTES));
+            let piece = Piece {
+                stream,
+                time_ns: sample.time_ns,
+                thread: sample.thread,
+                access,
+                block,
+                bytes: mask(low % BLOCK_BYTES, high - low),
+                weight: sample.period as f64 / pieces,
+            };
+            piece.observe(self.table.block(block), &self.judge, hits);
         }
     }
 
@@ -168,10 +201,69 @@ fn mask(first: u64, count: u64) -> u64 {
     bits << first
 }
 
+/// What another thread's write says about an access: that it is communication (worst first)
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Evidence {
+    /// that was handed over once, long ago,
+    Old,
+    /// if the writer turns out to go on,
+    Ongoing,
+    /// for certain.
+    New,
+}
+
+/// Decides what is evidence.
+#[derive(Debug)]
+struct Judge {
+    interval_ns: u64,
+    /// When each thread was sampled last, wherever.
+    ran: HashMap<ThreadId, u64>,
+}
+
+impl Judge {
+    /// Longest age of a new write.
+    fn short(&self) -> u64 {
+        SHORT * self.interval_ns
+    }
+
+    /// Age after which a write is forgotten.
+    fn long(&self) -> u64 {
+        LONG * self.interval_ns
+    }
+
+    /// What the last write of another thread than `thread` says about its access to the block now.
+    fn evidence(
+        &self,
+        block: &Block,
+        stream: Stream,
+        thread: ThreadId,
+        time_ns: u64,
+    ) -> Option<(Evidence, (ThreadId, Written))> {
+        let (writer, written) = block.last_writer_but(thread)?;
+        let age = time_ns.saturating_sub(written.time_ns);
+        let seen = block.seen(thread);
+        let certain = stream == Stream::Transfers;
+        let is_new = certain || seen.is_none_or(|seen| seen < written.time_ns);
+        let until = self.ran.get(&writer).map_or(0, |last| last + RUNS * self.interval_ns);
+        let may_write_again = seen.is_some_and(|seen| until >= seen);
+        let evidence = match age {
+            _ if is_new && age <= self.long() => match certain || age <= self.short() {
+                true => Evidence::New,
+                false => Evidence::Old,
+            },
+            _ if age <= self.short() && may_write_again => Evidence::Ongoing,
+            _ => return None,
+        };
+        Some((evidence, (writer, written)))
+    }
+}
+
 /// The part of an access that lies in one block.
 struct Piece<'a> {
     stream: Stream,
-    sample: &'a Observed,
+    time_ns: u64,
+    thread: ThreadId,
+    access: &'a Access,
     /// Number of the block.
     block: u64,
     bytes: u64,
@@ -179,67 +271,51 @@ struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    fn observe(
-        &self,
-        block: &mut Block,
-        settings: &Settings,
-        ran: &HashMap<ThreadId, u64>,
-        hits: &mut Vec<Hit>,
-    ) {
-        let Observed { time_ns, thread, access, .. } = *self.sample;
-        let (short, long) = (SHORT * settings.interval_ns, LONG * settings.interval_ns);
-        let weight = self.scaled_weight(block, settings);
-        if access.kind.writes() {
-            for pending in block.take_pending_but(thread) {
-                hits.extend(self.confirmed(pending, short, long));
+    fn observe(&self, block: &mut Block, judge: &Judge, hits: &mut Vec<Hit>) {
+        let weight = self.scaled_weight(block, judge.interval_ns);
+        if self.access.kind.writes() {
+            for pending in block.take_pending_but(self.thread) {
+                hits.extend(self.confirmed(pending, judge));
             }
         }
-        match block.last_writer_but(thread) {
-            _ if self.stream == Stream::Context => {}
-            Some((writer, written)) => {
-                let age = time_ns.saturating_sub(written.time_ns);
-                let seen = block.seen(thread);
-                let is_new = seen.is_none_or(|seen| seen < written.time_ns);
-                let until = ran.get(&writer).map_or(0, |last| last + RUNS * settings.interval_ns);
-                let may_write_again = seen.is_some_and(|seen| until >= seen);
-                let certain = self.stream == Stream::Transfers;
-                let weight = if certain || age <= short { weight } else { 0.0 };
-                let side = |written: Written| Side {
-                    thread: writer,
-                    site: written.site,
-                    bytes: written.bytes,
-                };
-                if age <= long && (certain || is_new) {
-                    hits.extend(self.hits(side(written), weight));
-                } else if age <= short && may_write_again {
-                    let since_ns = Some(written.time_ns);
-                    let pending = self.hits(side(written), weight);
-                    pending.for_each(|hit| block.wait(Pending { hit, since_ns }));
-                }
-            }
-            None if self.stream == Stream::Transfers => {
-                let nobody = Side { thread, site: 0, bytes: 0 };
+        if self.stream != Stream::Context {
+            self.judged(block, judge, weight, hits);
+        }
+        block.note(self.side(), self.time_ns, self.access.kind.writes(), judge.short());
+    }
+
+    fn judged(&self, block: &mut Block, judge: &Judge, weight: f64, hits: &mut Vec<Hit>) {
+        let found = judge.evidence(block, self.stream, self.thread, self.time_ns);
+        let Some((evidence, (writer, written))) = found else {
+            if self.stream == Stream::Transfers && block.last_writer_but(self.thread).is_none() {
+                let nobody = Side { thread: self.thread, site: 0, bytes: 0 };
                 for hit in self.hits(nobody, weight) {
                     block.wait(Pending { hit, since_ns: None });
                 }
             }
-            None => {}
+            return;
+        };
+        let from = Side { thread: writer, site: written.site, bytes: written.bytes };
+        match evidence {
+            Evidence::New => hits.extend(self.hits(from, weight)),
+            Evidence::Old => hits.extend(self.hits(from, 0.0)),
+            Evidence::Ongoing => {
+                let since_ns = Some(written.time_ns);
+                self.hits(from, weight).for_each(|hit| block.wait(Pending { hit, since_ns }));
+            }
         }
-        block.note(self.side(), time_ns, access.kind.writes(), short);
     }
 
     fn side(&self) -> Side {
-        let Observed { thread, access, .. } = *self.sample;
-        Side { thread, site: access.site, bytes: self.bytes }
+        Side { thread: self.thread, site: self.access.site, bytes: self.bytes }
     }
 
     /// What the sample stands for; of time that several threads wait at once, its part.
-    fn scaled_weight(&self, block: &mut Block, settings: &Settings) -> f64 {
+    fn scaled_weight(&self, block: &mut Block, interval_ns: u64) -> f64 {
         match self.stream {
             Stream::Waiting => {
-                let window = (WINDOW * settings.interval_ns) as f64;
-                let Observed { thread, time_ns, .. } = *self.sample;
-                self.weight / block.crowd(thread, time_ns, self.weight, window)
+                let window = (WINDOW * interval_ns) as f64;
+                self.weight / block.crowd(self.thread, self.time_ns, self.weight, window)
             }
             Stream::Accesses | Stream::Transfers | Stream::Context => self.weight,
         }
@@ -247,7 +323,7 @@ impl Piece<'_> {
 
     /// The access as communication from `from`: of each kind that it is.
     fn hits(&self, from: Side, weight: f64) -> impl Iterator<Item = Hit> + use<> {
-        let Observed { time_ns, access, .. } = *self.sample;
+        let (time_ns, access) = (self.time_ns, self.access);
         let (block, to) = (self.block * BLOCK_BYTES, self.side());
         let sharing = sharing(&from, &to);
         let hit = move |kind| Hit { time_ns, block, kind, sharing, from, to, weight };
@@ -256,14 +332,14 @@ impl Piece<'_> {
     }
 
     /// What another thread's pending access is now that this one has written.
-    fn confirmed(&self, pending: Pending, short: u64, long: u64) -> Option<Hit> {
-        let Observed { time_ns, thread, access, .. } = *self.sample;
+    fn confirmed(&self, pending: Pending, judge: &Judge) -> Option<Hit> {
         let Pending { mut hit, since_ns } = pending;
+        let after = |time_ns| self.time_ns.saturating_sub(time_ns);
         match since_ns {
-            Some(since) => (time_ns.saturating_sub(since) <= short).then_some(hit),
-            None if time_ns.saturating_sub(hit.time_ns) > long => None,
+            Some(since) => (after(since) <= judge.short()).then_some(hit),
+            None if after(hit.time_ns) > judge.long() => None,
             None => {
-                hit.from = Side { thread, site: access.site, bytes: self.bytes };
+                hit.from = self.side();
                 hit.sharing = sharing(&hit.from, &hit.to);
                 Some(hit)
             }

@@ -24,8 +24,22 @@ impl Run {
         kind: AccessKind,
         address: u64,
     ) -> Vec<Hit> {
-        let access = Access { address, bytes: 8, kind, site: 0x1000 + u64::from(thread) };
-        let sample = Observed { time_ns: ms * MS, thread: ThreadId(thread), access, period: MS };
+        self.all(stream, ms, thread, &[(kind, address)])
+    }
+
+    /// The same of a sample that names several accesses.
+    fn all(
+        &mut self,
+        stream: Stream,
+        ms: u64,
+        thread: u32,
+        accesses: &[(AccessKind, u64)],
+    ) -> Vec<Hit> {
+        let site = 0x1000 + u64::from(thread);
+        let access = |&(kind, address)| Access { address, bytes: 8, kind, site };
+        let accesses: Vec<_> = accesses.iter().map(access).collect();
+        let (time_ns, thread) = (ms * MS, ThreadId(thread));
+        let sample = Observed { time_ns, thread, accesses: &accesses, period: MS };
         let before = self.hits.len();
         self.matcher.observe(stream, &sample, &mut self.hits);
         self.hits[before..].to_vec()
@@ -200,4 +214,36 @@ fn the_same_samples_give_the_same_hits() {
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1).len(), 0);
+}
+
+#[test]
+fn a_sample_stands_for_the_access_that_is_communication() {
+    let mut run = Run::new();
+    // Each has a line of its own before the common one, which neither is likely to wait for.
+    assert_eq!(run.all(Stream::Waiting, 1, 0, &[(Load, 0x1000), (Store, 0x100)]), []);
+    let hits = run.all(Stream::Waiting, 2, 1, &[(Store, 0x2000), (Load, 0x140), (Load, 0x100)]);
+    assert_eq!(told(&hits), [(0, 1, CommKind::Raw, Sharing::True)]);
+    assert!((0.9e6..=1e6).contains(&hits[0].weight), "{}", hits[0].weight);
+    // One sample, one access: the first of two that both would be.
+    run.waits(3, 0, Store, 0x100);
+    run.waits(4, 0, Store, 0x2000);
+    let hits = run.all(Stream::Waiting, 5, 1, &[(Load, 0x2000), (Load, 0x100)]);
+    assert_eq!(hits.iter().map(|hit| hit.block).collect::<Vec<_>>(), [0x2000]);
+    // What is certain counts before what may be: the thread has seen the first one's write.
+    run.waits(6, 0, Store, 0x3000);
+    let hits = run.all(Stream::Waiting, 7, 1, &[(Load, 0x2000), (Load, 0x3000)]);
+    assert_eq!(hits.iter().map(|hit| hit.block).collect::<Vec<_>>(), [0x3000]);
+}
+
+#[test]
+fn the_other_accesses_of_a_sample_say_who_writes() {
+    let mut run = Run::new();
+    run.all(Stream::Waiting, 1, 0, &[(Load, 0x1000), (Store, 0x100)]);
+    run.all(Stream::Waiting, 2, 1, &[(Load, 0x100)]);
+    // May be communication, and is as soon as the writer goes on.
+    assert_eq!(run.all(Stream::Waiting, 3, 1, &[(Load, 0x100)]), []);
+    let late = run.all(Stream::Waiting, 4, 0, &[(Load, 0x1000), (Store, 0x100)]);
+    assert_eq!(told(&late), [(0, 1, CommKind::Raw, Sharing::True)]);
+    // A line that a thread both reads and writes around a sample is not its own news.
+    assert_eq!(run.all(Stream::Waiting, 60, 2, &[(Load, 0x5000), (Store, 0x5000)]), []);
 }

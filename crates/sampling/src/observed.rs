@@ -22,13 +22,15 @@ pub enum Stream {
     Context,
 }
 
-/// One sampled access.
+/// One sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Observed {
+pub struct Observed<'a> {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub time_ns: u64,
     pub thread: ThreadId,
-    pub access: Access,
+    /// What the thread has just accessed or is about to, at least one, the likeliest first: it has made
+    /// all of them, but the sample stands for one.
+    pub accesses: &'a [Access],
     /// What the sample stands for, in units of its source: events, or nanoseconds.
     pub period: u64,
 }

@@ -46,6 +46,11 @@ impl Table {
         self.young.entry(number).or_default()
     }
 
+    /// The block, if it is known.
+    pub(crate) fn known(&self, number: u64) -> Option<&Block> {
+        self.young.get(&number).or_else(|| self.old.get(&number))
+    }
+
     /// Forgets all.
     pub(crate) fn clear(&mut self) {
         self.young.clear();

@@ -8,6 +8,7 @@
 use access::{Access, AccessKind};
 use sampling::{Cell, Estimator, Hit, Matcher, Observed, Settings, Stream, Tally};
 use std::collections::HashMap;
+use std::slice;
 use types::{CommKind, Sharing, ThreadId};
 
 const TRANSFER_NS: u64 = 100;
@@ -85,7 +86,7 @@ fn simulate(mut programs: Vec<Program>, duration_ns: u64, seed: u64) -> Outcome 
     let jitter = |random: &mut fastrand::Rng| random.u64(INTERVAL_NS / 2..INTERVAL_NS * 3 / 2);
     let mut sample_at: Vec<u64> = now.iter().map(|_| jitter(&mut random)).collect();
     // With the access that was sampled, or none.
-    let mut samples: Vec<(u64, ThreadId, Option<Observed>)> = Vec::new();
+    let mut samples: Vec<(u64, ThreadId, Option<Access>)> = Vec::new();
     while let Some(thread) =
         (0..now.len()).min_by_key(|&t| now[t]).filter(|&t| now[t] < duration_ns)
     {
@@ -104,20 +105,22 @@ fn simulate(mut programs: Vec<Program>, duration_ns: u64, seed: u64) -> Outcome 
         while sample_at[thread] < end {
             let id = ThreadId(thread as u32);
             let access = Access { address, bytes: 8, kind, site: 1 + address };
-            let (time_ns, period) = (sample_at[thread], INTERVAL_NS);
-            let observed = Observed { time_ns, thread: id, access, period };
-            samples.push((time_ns, id, (time_ns >= start).then_some(observed)));
+            let time_ns = sample_at[thread];
+            samples.push((time_ns, id, (time_ns >= start).then_some(access)));
             sample_at[thread] += jitter(&mut random);
         }
         now[thread] = end;
     }
     samples.sort_by_key(|(time_ns, ..)| *time_ns);
     let mut hits: Vec<Hit> = Vec::new();
-    for (time_ns, thread, observed) in &samples {
-        match observed {
-            Some(sample) => matcher.observe(Stream::Waiting, sample, &mut hits),
-            None => matcher.runs(*thread, *time_ns),
-        }
+    for &(time_ns, thread, access) in &samples {
+        let Some(access) = access else {
+            matcher.runs(thread, time_ns);
+            continue;
+        };
+        let accesses = slice::from_ref(&access);
+        let sample = Observed { time_ns, thread, accesses, period: INTERVAL_NS };
+        matcher.observe(Stream::Waiting, &sample, &mut hits);
     }
     hits.iter().for_each(|hit| tally.add(0, hit));
     Outcome { truth, tally }

@@ -15,7 +15,7 @@ use crate::events::{self, Piece};
 use crate::queue::{Report, push};
 use crate::session::Session;
 use crate::thread::{self, Thread, Watched};
-use access::{Access, AccessKind, Code, Describer, Registers, decode};
+use access::{Access, AccessKind, Code, Describer, Found, Registers, decode};
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 use wire::watch::{LINE, REGISTERS, how, kind, mode};
@@ -38,16 +38,16 @@ pub struct Trap {
     pub now_ns: u64,
 }
 
-/// A sample of the calling thread: `access` was made at about `now_ns`.
-pub fn sampled(session: Session, access: &Access, now_ns: u64, stack_pointer: u64) {
-    if access.address >= USER_END {
-        return;
-    }
+/// A sample of the calling thread: the accesses were made at about `now_ns`, at least one, the likeliest
+/// first.
+pub fn sampled(session: Session, found: &[Found], now_ns: u64, stack_pointer: u64) {
     thread::with(|thread| {
         // A last sample while the thread ends must not open anything.
         if thread.tid.get() == 0 {
             return;
         }
+        let chosen = chosen(session, thread, found);
+        let Some(access) = &chosen.filter(|access| access.address < USER_END) else { return };
         push_time(&thread.samples, now_ns);
         if access.kind.writes() {
             push_time(&thread.stores, now_ns);
@@ -85,6 +85,19 @@ pub fn sampled(session: Session, access: &Access, now_ns: u64, stack_pointer: u6
             }
         }
     });
+}
+
+/// Which access a sample stands for: the first to a line that another thread has published, else the
+/// first store, which others may want to know of, else the likeliest.
+fn chosen(session: Session, thread: &Thread, found: &[Found]) -> Option<Access> {
+    let is_published = |access: &Access| {
+        let line = line_of(access.address);
+        let post = board::read(board::place(&session.segment.board, line));
+        post.is_some_and(|post| post.line() == line && post.tid != thread.tid.get())
+    };
+    let accesses = || found.iter().map(|found| found.access);
+    let store = || accesses().find(|access| access.kind.writes());
+    accesses().find(is_published).or_else(store).or_else(|| accesses().next())
 }
 
 fn push_time(times: &Cell<[u64; thread::SAMPLES]>, now: u64) {

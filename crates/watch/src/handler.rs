@@ -199,11 +199,12 @@ unsafe extern "C" fn work_at_bench(argument: *mut c_void) {
         Source::Sample => {
             let Ok(found) = found else { return };
             work.session.segment.decoded.fetch_add(1, Relaxed);
-            detect::sampled(work.session, &found.access, work.now_ns, work.registers.general[4]);
+            detect::sampled(work.session, found, work.now_ns, work.registers.general[4]);
         }
         Source::Watched(k) => {
             let trap = Trap { piece: k, address: work.address, now_ns: work.now_ns };
-            let read_back = found.ok().filter(|found| found.step == access::Step::Before(1));
+            let last = found.ok().and_then(<[_]>::first);
+            let read_back = last.filter(|found| found.step == access::Step::Before(1));
             let access = read_back.map(|found| found.access).or_else(|| {
                 let describer = work.bench.describer();
                 detect::read_back(describer, work.ip, &work.registers, &trap)

@@ -192,11 +192,11 @@ impl<'a> Follower<'a> {
         match record {
             Record::Sample(sample) => {
                 let Some(&index) = self.running.get(&sample.pid) else { return };
-                let access = self.accesses.of(&sample).ok();
                 self.make_room(sample.time_ns);
                 self.hits.clear();
+                let accesses = self.accesses.of(&sample).unwrap_or_default();
                 let process = &mut self.processes[index];
-                process.sample(&sample, access, &mut self.hits);
+                process.sample(&sample, accesses, &mut self.hits);
                 if self.watcher.is_none() {
                     process.add(&self.hits, &self.slices);
                 }

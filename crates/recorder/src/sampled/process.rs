@@ -199,9 +199,9 @@ impl Process {
         self.ended_ns.is_some()
     }
 
-    /// Takes in a sample, with the access that it is about, if that was found; what it shows goes into
-    /// `hits`.
-    pub fn sample(&mut self, sample: &Sample, access: Option<Access>, hits: &mut Vec<Hit>) {
+    /// Takes in a sample with the accesses that it may be about, the likeliest first, none if they are
+    /// not known; what it shows goes into `hits`.
+    pub fn sample(&mut self, sample: &Sample, accesses: &[Access], hits: &mut Vec<Hit>) {
         let thread = match self.running.get(&sample.tid) {
             Some(&thread) => thread,
             // Its start was lost.
@@ -216,13 +216,14 @@ impl Process {
         }
         let Shared { stream, settings, .. } = self.shared;
         let matcher = self.matcher.get_or_insert_with(|| Matcher::new(settings));
-        let Some(access) = access.filter(|access| access.address >= LEAST_ADDRESS) else {
+        if accesses.first().is_none_or(|access| access.address < LEAST_ADDRESS) {
             matcher.runs(thread, sample.time_ns);
             return;
-        };
+        }
         self.decoded += 1;
         self.decoded_period += sample.period;
-        let observed = Observed { time_ns: sample.time_ns, thread, access, period: sample.period };
+        let Sample { time_ns, period, .. } = *sample;
+        let observed = Observed { time_ns, thread, accesses, period };
         matcher.observe(stream_of(stream, sample), &observed, hits);
     }
 
