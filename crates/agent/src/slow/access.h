@@ -6,7 +6,10 @@
 #include "grants.h"
 #include "trace.h"
 
-#define FIGHT 4 // what taking a block that is not whole adds to its heat; coming back takes 1 off
+// What taking a block that is not whole adds to its heat, and what takes off from it: coming back to it, and
+// each write that adds bytes. Who fights adds few before the block is gone; who comes once in a phase, to a
+// block that two threads have a part of, fills his part.
+enum { FIGHT = 4, CALM = 1, FILLING = 2 };
 
 // What the last writer of a block has done to it since it took the block, as an access meets it.
 struct meeting {
@@ -169,10 +172,13 @@ enum coming { STAYED, CAME_BACK, TOOK_OVER }; // it was its own; others have rea
 // How much threads fight for a block, in its site's word, after a write. Who takes a whole block from
 // another comes after him, as a rule: memory is handed on so from one phase to the next.
 static inline u32 heat_after(u32 last, enum coming coming, int was_whole) {
-    u32 heat = last & MOST_HEAT, one = 1u << HEAT_SHIFT;
+    u32 heat = (last & MOST_HEAT) >> HEAT_SHIFT, most = MOST_HEAT >> HEAT_SHIFT;
+    u32 less = coming == STAYED ? FILLING : CALM;
     if (coming == TOOK_OVER && !was_whole)
-        return heat < MOST_HEAT - FIGHT * one ? heat + FIGHT * one : MOST_HEAT;
-    return coming != STAYED && heat ? heat - one : heat;
+        heat = heat < most - FIGHT ? heat + FIGHT : most;
+    else
+        heat = heat > less ? heat - less : 0;
+    return heat << HEAT_SHIFT;
 }
 
 // Notes which bytes of the thread's block have been written since it was taken, and from where; whether
