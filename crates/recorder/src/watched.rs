@@ -90,6 +90,8 @@ pub struct WatchedProcess {
     pub pid: u32,
     /// Who forked it; itself for a program that was executed.
     pub parent: u32,
+    /// When the library was loaded, or the process forked; CLOCK_MONOTONIC, ns.
+    pub began_ns: u64,
     /// Threads that were watched, and those that could not be.
     pub threads: u64,
     pub unwatched: u64,
@@ -244,6 +246,7 @@ fn process(segment: &Segment) -> WatchedProcess {
     WatchedProcess {
         pid: segment.pid.load(Acquire),
         parent: segment.parent.load(Relaxed),
+        began_ns: segment.began_ns.load(Relaxed) as u64,
         threads: segment.threads.load(Relaxed),
         unwatched: segment.unwatched.load(Relaxed),
         fewest_registers: (fewest != u32::MAX).then_some(fewest),

@@ -83,6 +83,20 @@ fn a_program_that_handles_sigtrap_itself_is_left_alone() {
 }
 
 #[test]
+fn a_program_that_would_handle_sigtrap_is_watched_until_one_comes() {
+    let Some(watched) = signals("precaution") else { return };
+    let process = &watched.processes[0];
+    assert_eq!(process.complaint(), None);
+    assert!(process.decoded > 50, "{process:?}");
+}
+
+#[test]
+fn a_handler_for_one_sigtrap_gets_one() {
+    let Some(watched) = signals("reset") else { return };
+    assert_eq!(watched.outcome.signal, Some(5));
+}
+
+#[test]
 fn a_sigtrap_that_is_not_ours_ends_a_program_as_ever() {
     for mode in ["raise", "int3"] {
         let Some(watched) = signals(mode) else { return };
@@ -189,9 +203,17 @@ fn without_debug_registers_samples_still_meet() {
 
 #[test]
 fn a_program_that_forbids_itself_our_calls_lives_on() {
-    let Some(watched) = lives("confined") else { return };
-    let complaint = watched.processes[0].complaint().unwrap();
-    assert!(complaint.contains("seccomp"), "{complaint}");
+    for mode in ["confined", "strict"] {
+        let Some(watched) = lives(mode) else { return };
+        let complaint = watched.processes[0].complaint().unwrap();
+        assert!(complaint.contains("seccomp"), "{complaint}");
+    }
+}
+
+#[test]
+fn a_program_that_forbids_itself_the_time_lives_on() {
+    let Some(watched) = lives("timeless") else { return };
+    assert!(watched.processes[0].decoded > 50, "{:?}", watched.processes);
 }
 
 /// The microbenchmarks of `benches/sampling/programs/`; their threads are 1 to N after the initial one.

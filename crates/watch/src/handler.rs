@@ -3,6 +3,7 @@
 use crate::bench::{Taken, on_stack};
 use crate::detect::{self, Trap};
 use crate::events::Source;
+use crate::hooks::signals;
 use crate::session::{self, Session};
 use crate::thread;
 use access::Registers;
@@ -63,7 +64,7 @@ pub fn install() -> Result<(), u32> {
     if current().is_none_or(|action| action.handler != libc::SIG_DFL) {
         return Err(reason::OWN_HANDLER);
     }
-    install_default();
+    install_first(libc::SA_RESTART);
     INSTALLED.store(1, Release);
     // Who started us may have blocked it.
     if raw_mask(libc::SIG_UNBLOCK) & TRAP_BIT != 0 {
@@ -72,16 +73,17 @@ pub fn install() -> Result<(), u32> {
     Ok(())
 }
 
-/// Our handler, while the program has none.
-pub fn install_default() {
+/// Our handler, while no signal has come that is the program's. `restart`: `SA_RESTART`, or 0 where the
+/// program's own handler would interrupt its system calls.
+pub fn install_first(restart: c_int) {
     // SAFETY: sigaction is the library's next definition; an all-zero struct is valid, and its mask is
     // filled: no other signal interrupts our handler.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = entry as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | restart;
         libc::sigfillset(&mut action.sa_mask);
-        crate::hooks::signals::set(libc::SIGTRAP, &action);
+        signals::set(libc::SIGTRAP, &action);
     }
 }
 
@@ -95,16 +97,18 @@ pub fn install_before(action: &libc::sigaction) {
     ours.sa_sigaction = forward as *const () as usize;
     ours.sa_flags |= libc::SA_SIGINFO;
     // SAFETY: the program's own action with another function.
-    unsafe { crate::hooks::signals::set(libc::SIGTRAP, &ours) };
+    unsafe { signals::set(libc::SIGTRAP, &ours) };
 }
 
+/// A program's handler; one that wants less than three arguments ignores the rest.
+type Handler = unsafe extern "C" fn(c_int, *mut Info, *mut c_void);
+
 unsafe extern "C" fn forward(signal: c_int, info: *mut Info, context: *mut c_void) {
-    type Handler = unsafe extern "C" fn(c_int, *mut Info, *mut c_void);
     // SAFETY: the kernel's information about the signal.
     let is_ours = unsafe { (*info).code == TRAP_PERF && Source::of((*info).data).is_some() };
     let handler = PROGRAMS.load(Acquire);
     if !is_ours && handler > libc::SIG_IGN {
-        // SAFETY: the program's own handler; one that wants less than three arguments ignores the rest.
+        // SAFETY: the program's own handler, as the kernel would call it.
         unsafe {
             let handler = core::mem::transmute::<usize, Handler>(handler);
             handler(signal, info, context);
@@ -141,7 +145,7 @@ unsafe extern "C" fn entry(_: c_int, info: *mut Info, context: *mut libc::uconte
     // SAFETY: the C library's errno of this thread.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above; the kernel's information about the signal.
-    let (saved, info) = unsafe { (*errno, &*info) };
+    let (saved, info) = unsafe { (*errno, &mut *info) };
     match Source::of(info.data).filter(|_| info.code == TRAP_PERF) {
         // SAFETY: the context that came with the signal.
         Some(source) => ours(source, info, unsafe { &*context }),
@@ -245,15 +249,25 @@ fn registers_of(context: &libc::ucontext_t) -> (Registers, u64) {
     (registers, get(libc::REG_RIP))
 }
 
-/// A SIGTRAP that is not ours does what it would do without us: the program has no handler, or we would
-/// not be here.
-fn foreign(info: &Info, context: &mut libc::ucontext_t) {
+/// A SIGTRAP that is not ours does what it would do without us; the program gets all others itself.
+fn foreign(info: &mut Info, context: &mut libc::ucontext_t) {
     let blocks = thread::with(|thread| thread.blocks.get());
+    let action = signals::programs();
+    let handles = action.sa_sigaction > libc::SIG_IGN;
     session::step_back(reason::OWN_HANDLER);
-    // SAFETY: an all-zero struct is the default disposition.
-    unsafe { crate::hooks::signals::set(libc::SIGTRAP, &core::mem::zeroed()) };
     // What somebody has sent waits while the program blocks it; a breakpoint in the program does not.
-    if blocks && info.code <= 0 {
+    let waits = blocks && info.code <= 0;
+    if handles && (waits || action.sa_flags & libc::SA_RESETHAND == 0) {
+        install_before(&action);
+    } else {
+        // SAFETY: an all-zero struct is the default disposition.
+        unsafe { signals::set(libc::SIGTRAP, &core::mem::zeroed()) };
+        signals::reset_programs();
+    }
+    if handles && !waits {
+        return deliver(&action, info, context);
+    }
+    if waits {
         // SAFETY: the mask that is in force when this handler returns.
         unsafe { libc::sigaddset(&mut context.uc_sigmask, libc::SIGTRAP) };
     }
@@ -261,5 +275,22 @@ fn foreign(info: &Info, context: &mut libc::ucontext_t) {
     unsafe {
         let (pid, tid) = (raw::pid() as usize, raw::tid() as usize);
         raw::raw(libc::SYS_tgkill, pid, tid, libc::SIGTRAP as usize, 0);
+    }
+}
+
+/// Calls the program's handler with the signals blocked that the kernel would have blocked for it. What
+/// is in force when that returns is in `context`.
+fn deliver(action: &libc::sigaction, info: &mut Info, context: &mut libc::ucontext_t) {
+    // SAFETY: a set begins with the kernel's, which has 64 signals.
+    let first = |set: &libc::sigset_t| unsafe { core::ptr::from_ref(set).cast::<u64>().read() };
+    let own = if action.sa_flags & libc::SA_NODEFER == 0 { TRAP_BIT } else { 0 };
+    let mask = first(&context.uc_sigmask) | first(&action.sa_mask) | own;
+    // SAFETY: a valid pointer to a set of the kernel's size; the program's own handler, as the kernel
+    // would call it.
+    unsafe {
+        let set = &raw const mask as usize;
+        raw::raw(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK as usize, set, 0, 8);
+        let handler = core::mem::transmute::<usize, Handler>(action.sa_sigaction);
+        handler(libc::SIGTRAP, info, core::ptr::from_mut(context).cast());
     }
 }

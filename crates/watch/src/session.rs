@@ -3,6 +3,7 @@
 //! A process attaches when the library is loaded; a forked child takes a segment of its own. Whatever makes
 //! watching impossible or unwelcome ends it for the process ([`step_back`]), and the segment says why.
 
+use crate::hooks::confinement;
 use crate::{code, descriptors, handler, thread};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use injected::Traces;
@@ -76,6 +77,7 @@ pub fn attach() {
     TRACES.clean();
     let Some(header) = memory else { return };
     HEADER.store(header, Release);
+    confinement::find_next();
     let modules = code::note_modules();
     SECCOMP.store(seccomp_mode(), Relaxed);
     // SAFETY: a handler that only touches our own state.
@@ -163,12 +165,24 @@ fn note(session: Session, why: u32) {
 
 /// Ends watching for this process: nothing of ours is armed afterwards.
 pub fn step_back(why: u32) {
-    let Some(session) = mapped().filter(|_| is_own()) else { return };
+    leave(why, why != reason::SECCOMP);
+}
+
+/// The same while whatever the program is about to do is not done yet.
+pub fn step_back_before(why: u32) {
+    leave(why, true);
+}
+
+/// `may_call`: system calls of ours cannot be the program's end.
+fn leave(why: u32, may_call: bool) {
+    let Some(session) = mapped().filter(|_| WATCHING.load(Acquire) == 1 && is_own()) else {
+        return;
+    };
     if WATCHING.swap(0, AcqRel) == 0 {
         return;
     }
     note(session, why);
-    descriptors::close_all(why != reason::SECCOMP);
+    descriptors::close_all(may_call);
 }
 
 /// A forked child is watched by itself, or not at all.

@@ -475,3 +475,25 @@ fn what_belongs_to_exact_recordings_is_refused() {
     let missing = sample(&profile, &[], &["/nonexistent/program"]);
     assert_eq!(missing.exit_code, Some(127), "{missing}");
 }
+
+#[test]
+fn what_cannot_be_watched_says_so() {
+    if !can_sample("programs that cannot be watched") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let profile = scratch.join("refused.tt");
+    let binary = talkers_with(&["-static"]);
+    let outcome = sample(&profile, &["--watch"], &[binary.to_str().unwrap(), "100"]);
+    refused(&outcome, &profile, &["is statically linked", "without --watch, it can be sampled"]);
+    if !probe::is_root() || probe::command("setpriv").is_none() {
+        return probe::skip("a program that becomes another user", "needs root and setpriv");
+    }
+    // The library comes into setpriv, and not into what that executes.
+    let profile = scratch.join("other.tt");
+    let command =
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", "/bin/sleep", "0.1"];
+    sample(&profile, &["--watch"], &command).expect_code(0);
+    let warnings = warnings(&profile_json(&profile));
+    assert!(warnings.contains("has become another user"), "{warnings}");
+}

@@ -257,6 +257,31 @@ static void confined(void) {
     _exit(0);
 }
 
+// A thread that may only read, write and end from now on.
+static void *strict(void *unused) {
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0)) exit(3);
+    for (volatile long i = 0; i < 100000000; i++) {}
+    if (write(1, "survived\n", 9) != 9) _exit(3);
+    syscall(SYS_exit, 0);
+    return unused;
+}
+
+static void strictly(void) {
+    pair(10000000);
+    fflush(stdout);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, strict, NULL)) exit(3);
+    pthread_join(thread, NULL);
+    _exit(0);
+}
+
+// Time cannot be read without the kernel.
+static void timeless(void) {
+    if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0)) exit(3);
+    pair(20000000);
+    puts("survived");
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
     if (!strcmp(mode, "row")) row();
@@ -269,6 +294,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(mode, "shell")) shell(argv);
     else if (!strcmp(mode, "registers")) registers();
     else if (!strcmp(mode, "confined")) confined();
+    else if (!strcmp(mode, "strict")) strictly();
+    else if (!strcmp(mode, "timeless")) timeless();
     else if (!strcmp(mode, "end")) return pair(2000000), descriptors() + 10 * argc;
     else return 2;
     return 0;

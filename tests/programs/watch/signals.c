@@ -59,6 +59,43 @@ static void own(void) {
     printf("handled %ld\n", counted);
 }
 
+// Handles SIGTRAP as a precaution, as runtimes of languages do; none comes until the end.
+static void precaution(void) {
+    struct sigaction action = {.sa_handler = counting}, old;
+    if (sigaction(SIGTRAP, &action, NULL)) exit(3);
+    compute(100000000);
+    sigaction(SIGTRAP, NULL, &old);
+    printf("handler %s, %ld\n", old.sa_handler == counting ? "own" : "other", counted);
+}
+
+// A handler for one signal only, that has another one blocked; the second signal ends the program.
+static volatile sig_atomic_t blocked_in_handler = -1;
+
+static void once(int signal, siginfo_t *info, void *context) {
+    (void)context;
+    sigset_t now;
+    pthread_sigmask(SIG_BLOCK, NULL, &now);
+    blocked_in_handler = sigismember(&now, SIGUSR1) + 2 * sigismember(&now, SIGUSR2);
+    counted += signal == SIGTRAP && info->si_code == SI_TKILL;
+}
+
+static void reset(void) {
+    struct sigaction action = {.sa_sigaction = once, .sa_flags = SA_SIGINFO | SA_RESETHAND};
+    sigaddset(&action.sa_mask, SIGUSR1);
+    if (sigaction(SIGTRAP, &action, NULL)) exit(3);
+    compute(30000000);
+    raise(SIGTRAP);
+    struct sigaction old;
+    sigaction(SIGTRAP, NULL, &old);
+    sigset_t now;
+    pthread_sigmask(SIG_BLOCK, NULL, &now);
+    printf("handled %ld with %d, then %s, blocked %d\n", counted, (int)blocked_in_handler,
+           old.sa_handler == SIG_DFL ? "default" : "other", sigismember(&now, SIGUSR1));
+    fflush(stdout);
+    raise(SIGTRAP);
+    puts("alive");
+}
+
 // What the program sees of its dispositions and masks.
 static void query(void) {
     struct sigaction old;
@@ -169,6 +206,8 @@ int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (!strcmp(mode, "own")) with_two(own);
+    else if (!strcmp(mode, "precaution")) with_two(precaution);
+    else if (!strcmp(mode, "reset")) with_two(reset);
     else if (!strcmp(mode, "query")) with_two(query);
     else if (!strcmp(mode, "blocked")) blocked();
     else if (!strcmp(mode, "altstack")) mask_alarm(SIG_BLOCK), with_two(altstack);

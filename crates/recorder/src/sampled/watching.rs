@@ -79,7 +79,9 @@ pub fn add(seen: &[Seen], processes: &mut [Process], slices: &Slices) -> u64 {
 pub fn note(watched: &[WatchedProcess], processes: &mut [Process]) {
     for watched in watched {
         let process = processes.iter_mut().rev().find(|process| process.pid == watched.pid);
-        if let Some(process) = process {
+        // The library may not have come into the last program that a process has executed.
+        let started_ns = |process: &Process| process.threads.first().map_or(0, |t| t.started_ns);
+        if let Some(process) = process.filter(|process| watched.began_ns >= started_ns(process)) {
             process.samples = watched.samples;
             process.decoded = watched.decoded;
             process.watched = Some(*watched);
@@ -91,8 +93,8 @@ pub fn note(watched: &[WatchedProcess], processes: &mut [Process]) {
 pub fn warnings(process: &Process) -> Vec<String> {
     let Some(watched) = process.watched else {
         return vec![format!(
-            "The process has not loaded {WATCH}: it was started past the C library, or cleaned its \
-             environment. Sample it without --watch."
+            "The process has not loaded {WATCH}: it was started past the C library, has cleaned its \
+             environment, or has become another user. Sample it without --watch."
         )];
     };
     let mut list: Vec<String> = watched

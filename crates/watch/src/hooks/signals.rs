@@ -1,5 +1,6 @@
-//! Signal dispositions and masks. SIGTRAP comes to us first; when the program handles it, nothing is
-//! watched any more and it gets all that is not ours. It is never blocked for long, because what is blocked could come to the program by `sigwait`, or survive an `execve` and end
+//! Signal dispositions and masks. SIGTRAP comes to us first. A program may handle it as a precaution, as
+//! Fortran's runtime does: when the first one comes that is not ours, nothing is watched any more, and the
+//! program's handler gets it and all that follow. It is never blocked for long, because what is blocked could come to the program by `sigwait`, or survive an `execve` and end
 //! the next program.
 //!
 //! Handlers that run on an alternate stack block SIGTRAP meanwhile: a stack made for one signal may have
@@ -38,24 +39,35 @@ unsafe impl Sync for Programs {}
 // SAFETY: an all-zero struct is the default disposition.
 static PROGRAMS: Programs = Programs(UnsafeCell::new(unsafe { core::mem::zeroed() }));
 
-/// `sigaction` for SIGTRAP: the program gets what it wants, and we step back if that is not the default.
-fn change_trap(action: Option<&libc::sigaction>) -> libc::sigaction {
+/// What the program has made of SIGTRAP.
+pub fn programs() -> libc::sigaction {
     // SAFETY: see `Programs`.
-    let old = unsafe { PROGRAMS.0.get().read() };
+    unsafe { PROGRAMS.0.get().read() }
+}
+
+/// SIGTRAP is as at the start, for the program.
+pub fn reset_programs() {
+    // SAFETY: see `Programs`; an all-zero struct is the default disposition.
+    unsafe { PROGRAMS.0.get().write(core::mem::zeroed()) };
+}
+
+/// `sigaction` for SIGTRAP: the program gets what it wants.
+fn change_trap(action: Option<&libc::sigaction>) -> libc::sigaction {
+    let old = programs();
     let Some(action) = action else { return old };
     // SAFETY: see `Programs`.
     unsafe { PROGRAMS.0.get().write(*action) };
     match action.sa_sigaction {
-        libc::SIG_DFL => handler::install_default(),
+        libc::SIG_DFL => handler::install_first(libc::SA_RESTART),
         libc::SIG_IGN => {
             session::step_back(reason::OWN_HANDLER);
             // SAFETY: the program's own action.
             unsafe { set(libc::SIGTRAP, action) };
         }
-        _ => {
-            session::step_back(reason::OWN_HANDLER);
-            handler::install_before(action);
+        _ if session::get().is_some() => {
+            handler::install_first(action.sa_flags & libc::SA_RESTART);
         }
+        _ => handler::install_before(action),
     }
     old
 }

@@ -82,6 +82,10 @@ pub fn run(args: Record) -> anyhow::Result<i32> {
     };
     let target = match target.transpose() {
         Ok(target) => target,
+        Err(RecorderError::Unsupported { path, reason }) => {
+            let reason = format!("{reason}; without --watch, it can be sampled");
+            return Ok(refuse(&RecorderError::Unsupported { path, reason }));
+        }
         Err(error) => return Ok(refuse(&error)),
     };
     let name = match &target {
