@@ -8,7 +8,7 @@ use profile::Basis;
 use recorder::machine::Machine;
 use recorder::sampled::{self, Choice, SampleOptions, SampledRecording, TransferTime, Wish};
 use recorder::transfer_time::transfer_ns;
-use recorder::{Streams, Target};
+use recorder::{RecorderError, Streams, Target};
 use std::time::Duration;
 
 /// Slices when sampling: shorter ones have hardly a hit each.
