@@ -342,9 +342,8 @@ fn place(ip: u64, size: usize) -> usize {
 fn checksum(bytes: &[u8]) -> u64 {
     let mix =
         |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    bytes.chunks(8).fold(bytes.len() as u64, |sum, piece| {
-        let mut word = [0; 8];
-        word[..piece.len()].copy_from_slice(piece);
-        mix(sum, u64::from_le_bytes(word))
-    })
+    let (words, rest) = bytes.as_chunks();
+    let sum =
+        words.iter().fold(bytes.len() as u64, |sum, word| mix(sum, u64::from_le_bytes(*word)));
+    rest.iter().fold(sum, |sum, byte| mix(sum, u64::from(*byte)))
 }
