@@ -11,6 +11,7 @@
 //! | `process.rs` | what is known of a process: threads, memory, hits |
 //! | `files.rs` | files that only the processes lead to |
 //! | `slices.rs` | time slices of fixed length |
+//! | `scale.rs` | how many events a hit stands for |
 //! | `collect.rs` | makes profiles of it |
 //!
 //! Neighbours: `perf` samples, `sampling` finds communication, `places` and `regions` of this crate name
@@ -24,6 +25,7 @@ mod follow;
 mod launch;
 mod live;
 mod process;
+mod scale;
 mod slices;
 mod watching;
 

@@ -8,16 +8,17 @@ use crate::places::{Places, file_name};
 use crate::processes::short_name;
 use crate::sampled::follow::Followed;
 use crate::sampled::process::{Process, Thread};
+use crate::sampled::scale::Scale;
 use crate::sampled::watching;
 use crate::sampled::{Choice, SampleOptions, SampledRecording};
 use crate::session::{RawModule, RawThread};
 use crate::signals::{self, signal_name};
 use profile::schema::PROCESSES_FOLDER;
 use profile::{
-    Basis, CommRow, Counted, Detector, EventRow, Meta, Mode, Parameters, ProcessRow, Profile,
+    CommRow, Counted, Detector, EventRow, Meta, Mode, Parameters, ProcessRow, Profile,
     SCHEMA_VERSION, Sampled, Sampling, SiteRow, ThreadRow, Totals,
 };
-use sampling::{BLOCK_BYTES, Cell, Estimator, Stream, Sum};
+use sampling::{BLOCK_BYTES, Cell, Estimator, Sum};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
@@ -174,20 +175,9 @@ impl Maker<'_> {
         process.threads.iter().zip(0..).map(row).collect()
     }
 
-    /// Events that a unit of weight stands for.
-    fn factor(&self) -> f64 {
-        match (&self.choice().basis, self.choice().stream) {
-            (Basis::Latency { transfer_ns, .. }, Stream::Waiting) => 1.0 / transfer_ns.max(1.0),
-            (Basis::Counters { .. }, _) => {
-                // Samples without an access are as many for all.
-                let processes = &self.followed.processes;
-                let decoded: u64 = processes.iter().map(|process| process.decoded_period).sum();
-                let all: u64 = processes.iter().map(|process| process.sampled).sum();
-                let counted = self.followed.counted.max(all as f64);
-                if decoded == 0 { 1.0 } else { counted / decoded as f64 }
-            }
-            _ => 1.0,
-        }
+    /// Events that hits stand for.
+    fn scale(&self, process: &Process) -> Scale {
+        Scale::of(self.choice(), self.followed, process)
     }
 
     fn comm(&self, process: &Process, first: u32, last: u32) -> Vec<CommRow> {
@@ -196,10 +186,10 @@ impl Maker<'_> {
             let slice = cell.slice.saturating_sub(first).min(last);
             cells.entry(Cell { slice, ..*cell }).or_default().join(sum);
         }
-        let mut estimator = Estimator::new(process.tally.largest);
+        let (mut estimator, scale) = (Estimator::new(process.tally.largest), self.scale(process));
         let row = |(cell, sum): (Cell, Sum)| {
             let Cell { slice, kind, from, to, sharing } = cell;
-            let estimate = estimator.estimate(&sum, self.factor());
+            let estimate = estimator.estimate(&sum, scale.to(to));
             let sampled = Sampled { hits: sum.hits, low: estimate.low, high: estimate.high };
             let (count, sampled) = (estimate.events, Some(sampled));
             CommRow { slice, from, to, kind, sharing, count, sampled }
@@ -214,7 +204,7 @@ impl Maker<'_> {
         addresses.sort_unstable();
         addresses.dedup();
         let number = |address: u64| addresses.binary_search(&address).unwrap_or(0) as u32;
-        let factor = self.factor();
+        let scale = self.scale(process);
         let rows = process.tally.events.iter().map(|(event, sum)| EventRow {
             line: event.line,
             from: event.from,
@@ -223,7 +213,7 @@ impl Maker<'_> {
             sharing: event.sharing,
             from_site: number(event.from_site),
             to_site: number(event.to_site),
-            count: sum.sum.events(factor),
+            count: sum.sum.events(scale.to(event.to)),
             from_bytes: sum.from_bytes,
             to_bytes: sum.to_bytes,
             hits: sum.sum.hits,

@@ -25,8 +25,16 @@ const SHARE: u32 = 100;
 /// made.
 const LEAST_ADDRESS: u64 = 4096;
 
+/// Samples whose access was found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Decoded {
+    pub samples: u64,
+    /// Sum of their periods.
+    pub period: u64,
+}
+
 /// A thread, from its start on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Thread {
     pub tid: u32,
     pub parent: Option<ThreadId>,
@@ -36,6 +44,7 @@ pub struct Thread {
     pub ended_ns: Option<u64>,
     /// Sum of the periods of its samples.
     pub sampled: u64,
+    pub decoded: Decoded,
     /// Highest stack pointer that was sampled; 0 without samples.
     pub stack: u64,
 }
@@ -149,8 +158,7 @@ impl Process {
             _ => name,
         };
         let id = ThreadId(self.threads.len() as u32);
-        let (started_ns, ended_ns) = (time_ns, None);
-        self.threads.push(Thread { tid, parent, name, started_ns, ended_ns, sampled: 0, stack: 0 });
+        self.threads.push(Thread { tid, parent, name, started_ns: time_ns, ..Thread::default() });
         self.running.insert(tid, id);
         id
     }
@@ -222,6 +230,9 @@ impl Process {
         }
         self.decoded += 1;
         self.decoded_period += sample.period;
+        let decoded = &mut self.threads[thread.index()].decoded;
+        decoded.samples += 1;
+        decoded.period += sample.period;
         let Sample { time_ns, period, .. } = *sample;
         let observed = Observed { time_ns, thread, accesses, period };
         matcher.observe(stream_of(stream, sample), &observed, hits);
