@@ -31,6 +31,18 @@ const CELLS_BYTES: u64 = (MAX_THREADS as u64 + 2) * 8 * 8;
 const EVENTS_BYTES: u64 = (512 + 8) << 10;
 const FIRST_EVENT_BITS: u32 = 9;
 
+/// The page as the engine addresses it is the one that the recorder reads.
+const _: () = {
+    const fn is_at(place: i32, offset: usize) -> bool {
+        place - control::PAGE == offset as i32
+    }
+    assert!(is_at(control::PAGE + control::BYTES, core::mem::offset_of!(ThreadPage, loads)));
+    assert!(is_at(control::LOADS, core::mem::offset_of!(ThreadPage, loads)));
+    assert!(is_at(control::STORES, core::mem::offset_of!(ThreadPage, stores)));
+    assert!(is_at(control::INSTRUCTIONS, core::mem::offset_of!(ThreadPage, instructions)));
+    assert!(-control::PAGE as usize == size_of::<ThreadPage>());
+};
+
 unsafe extern "C" {
     /// In `slow/shadow.h`: logical id of the thread in each slot of each bank; bank of each logical id.
     static mut tt_slot_owner: [[u32; 64]; shadow::MAX_BANKS];
