@@ -5,7 +5,7 @@
 //! * [`launch`]: with the launch shim, under a plan; the result is what is bound where.
 //! * [`watched`]: with the watching library; the result is communication that it has seen.
 //!
-//! Below them: [`target`] finds and checks the program, [`inject`] finds the library, [`child`]
+//! Below them: [`target`] finds and checks the program (`sanitizers`: what it was built with), [`inject`] finds the library, [`child`]
 //! starts it and passes signals on, [`memory`] is the memory shared with it, [`session`] reads a
 //! recording, `code_store` keeps what was translated, [`machine`] what hwloc said
 //! (`user_cache`: where), [`reference`] replays a traced one. `watch` looks at a program while it runs
@@ -30,6 +30,7 @@ pub mod record;
 pub mod reference;
 mod regions;
 pub mod sampled;
+mod sanitizers;
 pub mod session;
 pub mod signals;
 mod tables;

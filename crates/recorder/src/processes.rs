@@ -157,7 +157,7 @@ fn row(segment: u32, header: &Header) -> ProcessRow {
         command(header).iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let unrecorded = match header.state.load(Relaxed) {
         state::RUNNING => None,
-        state::NOT_LOADED => Some("it ended before its code began to run".to_owned()),
+        state::NOT_LOADED => Some(not_begun(header.pid.load(Relaxed)).to_owned()),
         _ => Some(reason(header.failure.load(Relaxed)).to_owned()),
     };
     let status = header.exit_status.load(Relaxed);
@@ -173,6 +173,17 @@ fn row(segment: u32, header: &Header) -> ProcessRow {
             .then(|| format!("{PROCESSES_FOLDER}/{segment}-{}.tt", short_name(&command))),
         command,
         unrecorded,
+    }
+}
+
+/// What is said of a process whose program has not run a single instruction of its own.
+fn not_begun(pid: u32) -> &'static str {
+    // The state follows the name, which is in parentheses and may hold anything.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    match state {
+        None | Some('Z' | 'X') => "it ended before its code began to run",
+        Some(_) => "the recording ended before its code began to run",
     }
 }
 
@@ -336,6 +347,22 @@ mod tests {
         let signals: Vec<_> = processes.rows().iter().map(|row| row.exit_signal).collect();
         assert_eq!(signals, [Some(9), None, Some(15)]);
         assert_eq!(processes.profile(&processes.rows()[0]).unwrap().meta.exit_signal, Some(9));
+    }
+
+    #[test]
+    fn who_runs_still_has_not_ended() {
+        assert_eq!(
+            not_begun(std::process::id()),
+            "the recording ended before its code began to run"
+        );
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        while !std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") Z ") {
+            std::thread::yield_now();
+        }
+        assert_eq!(not_begun(pid), "it ended before its code began to run", "a zombie");
+        child.wait().unwrap();
+        assert_eq!(not_begun(u32::MAX), "it ended before its code began to run", "nobody");
     }
 
     #[test]

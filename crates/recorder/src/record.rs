@@ -7,6 +7,7 @@ use crate::error::RecorderError;
 use crate::inject::{self, AGENT, TUNABLES};
 use crate::processes::Processes;
 use crate::reference;
+use crate::sanitizers;
 use crate::session::{Session, SessionOptions};
 use crate::signals::signal_name;
 use crate::target::Target;
@@ -40,6 +41,7 @@ pub fn record(
     topology_xml: String,
     streams: Streams,
 ) -> Result<Recording, RecorderError> {
+    sanitizers::check_engine(&target.program)?;
     let agent = inject::find_library(AGENT)?;
     let session = Session::create(options)?;
     let (store, note) = match options.code_cache.then(|| CodeStore::open(&agent)) {

@@ -5,6 +5,7 @@
 //! interpreter.
 
 use crate::error::RecorderError;
+use crate::sanitizers;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache, ReadRef};
@@ -37,6 +38,7 @@ impl Target {
         let target = Self::resolve_any(command)?;
         check_elf(&target.program)?;
         check_privileges(&target.program)?;
+        sanitizers::check_injection(&target.program)?;
         Ok(target)
     }
 

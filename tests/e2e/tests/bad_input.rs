@@ -78,6 +78,34 @@ mod programs {
         record_refused(&scratch, binary.to_str().unwrap(), 125, &["static"]);
     }
 
+    /// They would refuse by themselves, in words that say nothing of what to do.
+    #[test]
+    fn with_sanitizers() {
+        let built = |flag: &str| {
+            let program = Target::new(Compiler::Gcc, "tests/programs/known/talkers.c");
+            program.flags(&["-O1", "-g", "-pthread", flag]).build()
+        };
+        let scratch = Scratch::new();
+        for (flag, words) in [
+            ("-fsanitize=thread", ["ThreadSanitizer", "--sample"]),
+            ("-fsanitize=address", ["ASAN_OPTIONS=verify_asan_link_order=0", "--sample"]),
+        ] {
+            match built(flag) {
+                Ok(program) => record_refused(&scratch, program.to_str().unwrap(), 125, &words),
+                Err(error) => probe::skip(flag, &format!("gcc has no library for it: {error}")),
+            }
+        }
+        // What the sentence tells to do works.
+        if let Ok(program) = built("-fsanitize=address") {
+            let profile = scratch.join("address.tt");
+            let command = [program.to_str().unwrap(), "1", "100", "same"];
+            let run = Threadtalk::built().record(&profile, &[], &command);
+            let outcome = run.env("ASAN_OPTIONS", "verify_asan_link_order=0").run();
+            assert_eq!(outcome.expect_code(0).stdout_text(), "ready\ndone\n");
+            assert!(profile.exists());
+        }
+    }
+
     #[test]
     fn of_32_bits() {
         let scratch = Scratch::new();
