@@ -50,8 +50,8 @@ pub fn check_engine(path: &Path) -> Result<(), RecorderError> {
 /// Whether the variable ASAN_OPTIONS turns the check off. The last word counts.
 fn lets_others_first(options: &str) -> bool {
     let words = options.split([':', ',', ' ', '\n', '\t']);
-    let said = words.filter_map(|word| word.strip_prefix("verify_asan_link_order=")).last();
-    said.is_some_and(|value| matches!(value, "0" | "false" | "no"))
+    let mut said = words.filter_map(|word| word.strip_prefix("verify_asan_link_order="));
+    said.next_back().is_some_and(|value| matches!(value, "0" | "false" | "no"))
 }
 
 /// What a program's file says of sanitizers.
