@@ -73,6 +73,8 @@ pub struct Thread {
     hand: u32,
     refused: u32,
     waiting_chunk: u32,
+    thinned: u32,
+    without_line: [u32; 16],
     hashes: [u64; 20],
     /// Its signal mask.
     pub signal_mask: u64,
@@ -420,6 +422,8 @@ impl Thread {
             hand: 0,
             refused: 0,
             waiting_chunk: 0,
+            thinned: 0,
+            without_line: [0; 16],
             hashes: [0; 20],
             signal_mask: 0,
             slot: None,

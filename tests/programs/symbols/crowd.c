@@ -1,41 +1,55 @@
-// More lines than a thread keeps events of, and then a line that gets hot: the main thread reads what a
-// worker has written to LINES lines, then both meet ROUNDS times on one more. Prints "hot ADDRESS".
+// More lines than a thread keeps events of, a line that was hot before and one that gets hot afterwards: the
+// main thread reads what a worker has written to LINES lines; EARLY times before and ROUNDS times afterwards
+// both meet on one more. Prints "hot ADDRESS ADDRESS".
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 
-enum { LINES = 40000, LINE = 64, ROUNDS = 4000 };
+enum { LINES = 40000, LINE = 64, ROUNDS = 4000, EARLY = 500 };
 
 static _Alignas(4096) volatile char crowd[LINES * LINE];
-static _Alignas(64) volatile long hot[8];
+static _Alignas(64) volatile long hot[8], early[8];
 static sem_t mine, yours;
+
+// The worker's part in meeting on a line, so often.
+static void give(volatile long *line, int rounds) {
+    for (int round = 0; round < rounds; round++) {
+        sem_wait(&yours);
+        line[0]++;
+        sem_post(&mine);
+    }
+}
+
+// The main thread's part.
+static long take(volatile long *line, int rounds) {
+    long sum = 0;
+    for (int round = 0; round < rounds; round++) {
+        sem_post(&yours);
+        sem_wait(&mine);
+        sum += line[0];
+    }
+    return sum;
+}
 
 static void *worker(void *argument) {
     (void)argument;
+    give(early, EARLY);
     for (int k = 0; k < LINES; k++) crowd[k * LINE] = 1;
     sem_post(&mine);
-    for (int round = 0; round < ROUNDS; round++) {
-        sem_wait(&yours);
-        hot[0]++;
-        sem_post(&mine);
-    }
+    give(hot, ROUNDS);
     return NULL;
 }
 
 int main(void) {
     pthread_t thread;
-    long sum = 0;
     sem_init(&mine, 0, 0);
     sem_init(&yours, 0, 0);
     if (pthread_create(&thread, NULL, worker, NULL)) return 3;
+    long sum = take(early, EARLY);
     sem_wait(&mine);
     for (int k = 0; k < LINES; k++) sum += crowd[k * LINE];
-    for (int round = 0; round < ROUNDS; round++) {
-        sem_post(&yours);
-        sem_wait(&mine);
-        sum += hot[0];
-    }
+    sum += take(hot, ROUNDS);
     pthread_join(thread, NULL);
-    printf("hot %p\n", (void *)hot);
+    printf("hot %p %p\n", (void *)hot, (void *)early);
     return sum < LINES;
 }

@@ -11,6 +11,11 @@
 // takes the place of a line with few events, so that lines that get hot later are found, too. The largest
 // table has a filter of lines in front of it, which fits the innermost cache: programs that communicate all
 // over their memory would push their data and shadow out of the caches with vain looks at the table.
+//
+// Of such programs most lines are alike: none of those kept says much, and counting them costs more than all
+// others, since their events lie all over the caches. So a thread with as many vain looks as it has events is
+// *thinned*, once: the hottest lines stay, the others are summed up by code site, and only so many are
+// admitted from then on that what counts them stays near (`thin`).
 #ifndef TT_EVENTS_H
 #define TT_EVENTS_H
 #include "cells.h"
@@ -18,6 +23,8 @@
 #define FIRST_BITS 9
 #define MOST_BITS 16 // so that at least half of the places stay free with room to give up some
 #define MOST_EVENTS (1u << 14)
+#define FEW_BITS 13 // of a thread that has been thinned
+#define FEW_EVENTS (1u << 11)
 #define ADMITTED_OF 64
 #define FILTER_BITS 16
 #define CANDIDATES 8
@@ -35,6 +42,9 @@ struct event {
     struct key key;
     u64 count, own_bytes, other_bytes;
 };
+
+static inline u32 most_bits(const struct thread *t) { return t->thinned ? FEW_BITS : MOST_BITS; }
+static inline u32 most_events(const struct thread *t) { return t->thinned ? FEW_EVENTS : MOST_EVENTS; }
 
 // The thread's chunks of events; there are at most MOST_EVENTS / EVENTS_PER_CHUNK and one.
 static inline u32 *event_chunks(const struct thread *t) { return t->events; }
@@ -57,7 +67,7 @@ static inline struct event *event_at(const struct thread *t, u32 name) {
 // is the list of the thread's chunks, which is shorter.
 static inline u32 *places(const struct thread *t) { return t->events + (1ull << t->event_bits); }
 
-// Bits that are set for lines of events that are, or were, in a table of the largest size.
+// Bits that are set for lines of events that are, or were, in a table of the thread's largest size.
 static inline u64 *filter_word(const struct thread *t, u64 line, u64 *bit) {
     u64 number = (line >> LINE_SHIFT) * 0x9e3779b97f4a7c15ull >> (64 - FILTER_BITS);
     *bit = 1ull << number % 64;
@@ -66,7 +76,7 @@ static inline u64 *filter_word(const struct thread *t, u64 line, u64 *bit) {
 
 static inline int is_unknown_line(const struct thread *t, u64 line) {
     u64 bit;
-    return t->event_count >= MOST_EVENTS && t->event_bits == MOST_BITS &&
+    return t->event_count >= most_events(t) && t->event_bits == most_bits(t) &&
            !(*filter_word(t, line, &bit) & bit);
 }
 
@@ -125,7 +135,7 @@ static void fill(struct thread *t, u32 *p, u32 name) {
     t->event_gone -= *p == GONE;
     t->event_count++;
     *p = tag_of(hash_of(key)) | (name + 1);
-    if (t->event_bits == MOST_BITS) {
+    if (t->event_bits == most_bits(t)) {
         u64 bit, *word = filter_word(t, key.line, &bit);
         *word |= bit;
     }
@@ -139,29 +149,34 @@ static void fill_table(struct thread *t) {
             fill(t, find(t, event_at(t, chunk * 32 + k)->key), chunk * 32 + k);
 }
 
+static void empty_table(struct thread *t) {
+    u32 *table = places(t);
+    for (u64 k = 0; k < 1ull << t->event_bits; k++)
+        table[k] = 0;
+    u64 none, *filter = filter_word(t, 0, &none);
+    for (u64 k = 0; k < (1u << FILTER_BITS) / 64; k++)
+        filter[k] = 0;
+    t->event_count = t->event_gone = 0;
+}
+
 // Keeps three quarters of the places free, so that most searches end where they begin; of the largest
 // table, a half.
 static void make_room(struct thread *t) {
     u64 size = 1ull << t->event_bits;
     u64 used = t->event_count + t->event_gone;
-    if (used * 4 < size || (t->event_bits == MOST_BITS && used * 2 < size))
+    int largest = t->event_bits == most_bits(t);
+    if (used * 4 < size || (largest && used * 2 < size))
         return;
-    if (t->event_gone > t->event_count / 2 || t->event_bits == MOST_BITS) {
-        u32 *table = places(t);
-        for (u64 k = 0; k < size; k++)
-            table[k] = 0;
-        u64 none, *filter = filter_word(t, 0, &none);
-        for (u64 k = 0; k < (1u << FILTER_BITS) / 64; k++)
-            filter[k] = 0;
-    } else {
+    if (t->event_gone > t->event_count / 2 || largest)
+        empty_table(t);
+    else
         t->event_bits++;
-    }
     fill_table(t);
 }
 
 // Room for a new event at the end of the thread's chunks; NONE when there is none.
 static u32 append(struct thread *t) {
-    if (t->event_count >= MOST_EVENTS)
+    if (t->event_count >= most_events(t))
         return NONE;
     u32 *chunks = event_chunks(t), last = t->event_chunks - 1;
     if (!t->event_chunks || chunk_at(chunks[last])->used == EVENTS_PER_CHUNK) {
@@ -232,12 +247,18 @@ static void insert(struct thread *t, u32 name, const struct event *e) {
         fill(t, place, name);
 }
 
-// Counts the event by code site alone.
+// Counts the event by code site alone. There are few of these, hence mostly one that was counted lately.
 static void count_without_line(struct thread *t, struct key key) {
     key.line = 0;
+    u32 *lately = &t->without_line[(key.sites * 0x9e3779b97f4a7c15ull + key.who * 0xc2b2ae3d27d4eb4full) >> 60];
+    if (t->event_chunks && is_same(event_at(t, *lately)->key, key)) {
+        event_at(t, *lately)->count++;
+        return;
+    }
     u32 *place = find(t, key);
     if (holds_event(*place)) {
-        event_at(t, name_in(*place))->count++;
+        *lately = name_in(*place);
+        event_at(t, *lately)->count++;
         return;
     }
     u32 name = give_up_line(t);
@@ -248,8 +269,76 @@ static void count_without_line(struct thread *t, struct key key) {
         add_shared(tt_session.events_without_site, 1);
 }
 
+// The count from which on at most half of what a thinned thread may have is as frequent; a power of two.
+static u64 count_of_hot(const struct thread *t) {
+    u32 with[64] = {0}; // so many bits in their counts
+    for (u32 chunk = 0; chunk < t->event_chunks; chunk++)
+        for (u32 k = 0; k < chunk_at(event_chunks(t)[chunk])->used; k++) {
+            const struct event *e = event_at(t, chunk * 32 + k);
+            if (e->key.line && e->count)
+                with[63 - __builtin_clzll(e->count)]++;
+        }
+    u32 bits = 64, events = 0;
+    while (bits > 0 && events + with[bits - 1] <= FEW_EVENTS / 2)
+        events += with[--bits];
+    return bits < 64 ? 1ull << bits : ~0ull;
+}
+
+// Takes their lines from all events that are less frequent; those that are the same then become one.
+// Moves the events that remain to the first places of the first chunks, and enters them into the table.
+// Counts are moved in two steps: who reads them in between finds one of them twice. What an event leaves
+// behind has a count of 0.
+static void merge_rare(struct thread *t, u64 least) {
+    u32 all = t->event_chunks, next = 0;
+    empty_table(t);
+    for (u32 chunk = 0; chunk < all; chunk++)
+        for (u32 k = 0; k < chunk_at(event_chunks(t)[chunk])->used; k++) {
+            struct event *e = event_at(t, chunk * 32 + k);
+            if (e->count < least)
+                e->key.line = e->own_bytes = e->other_bytes = 0;
+            u32 *place = find(t, e->key);
+            if (holds_event(*place)) {
+                event_at(t, name_in(*place))->count += e->count;
+                e->count = 0;
+                continue;
+            }
+            u32 name = next / EVENTS_PER_CHUNK * 32 + next % EVENTS_PER_CHUNK;
+            next++;
+            struct event *to = event_at(t, name);
+            if (to != e) {
+                *to = *e;
+                e->count = 0;
+            }
+            fill(t, place, name);
+        }
+    t->event_chunks = (next + EVENTS_PER_CHUNK - 1) / EVENTS_PER_CHUNK;
+    if (next % EVENTS_PER_CHUNK)
+        __atomic_store_n(&chunk_at(event_chunks(t)[t->event_chunks - 1])->used, next % EVENTS_PER_CHUNK,
+                         __ATOMIC_RELEASE);
+}
+
+// Too many lines for the table are alike. Where many pieces of code are involved, there may still be more
+// events than a thinned thread may have: then the lines that were given up make room for others, that is all.
+static void thin(struct thread *t) {
+    merge_rare(t, count_of_hot(t));
+    t->hand = 0;
+    for (int k = 0; k < 16; k++)
+        t->without_line[k] = 0;
+    if (t->event_count > FEW_EVENTS / 4 * 3)
+        return;
+    t->thinned = 1;
+    t->event_bits = FEW_BITS;
+    empty_table(t);
+    fill_table(t);
+}
+
 static void count_new_event(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
     u32 name = append(t);
+    if (name == NONE && t->refused == MOST_EVENTS && t->event_count >= MOST_EVENTS) {
+        t->refused++;
+        thin(t);
+        name = append(t);
+    }
     if (name == NONE && t->refused++ % ADMITTED_OF == 0)
         name = give_up_line(t);
     struct event e = {key, 1, own_bytes, other_bytes};
