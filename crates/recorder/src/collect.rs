@@ -2,7 +2,7 @@
 
 use crate::child::{Ended, Ending};
 use crate::error::RecorderError;
-use crate::places::{file_name, locate};
+use crate::places;
 use crate::processes;
 use crate::reference::Traced;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
@@ -14,7 +14,6 @@ use crate::watch::{Watched, monotonic_ns};
 use profile::{CommRow, Counted, Meta, Mode, Profile, SCHEMA_VERSION, ThreadRow, Totals};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 use symbols::Resolver;
@@ -131,14 +130,8 @@ fn thread_rows(
     raw.iter()
         .enumerate()
         .map(|(id, thread)| {
-            let place = locate(modules, thread.start_routine);
-            let start_routine = place
-                .as_ref()
-                .map(|(path, offset)| format!("{}+{offset:#x}", file_name(path)))
-                .unwrap_or_default();
-            let start_symbol = place
-                .and_then(|(path, offset)| resolver.function(Path::new(path), offset))
-                .unwrap_or_default();
+            let (start_routine, start_symbol) =
+                places::start_routine(modules, thread.start_routine, resolver);
             let count = seen.entry((thread.parent, start_routine.clone())).or_insert(0);
             let ordinal = *count;
             *count += 1;

@@ -16,6 +16,8 @@ use symbols::{Data, Module, Resolver};
 
 /// Bytes of the lines of memory in a profile.
 const LINE_BYTES: u64 = 64;
+/// What the names of libraries begin with that are injected into programs.
+const OUR_LIBRARIES: &str = "libthreadtalk_";
 /// Most lines of which fields are looked up, the hottest; most names for one line.
 const MOST_FIELDS: usize = 4096;
 const MOST_NAMES: usize = 8;
@@ -292,12 +294,25 @@ fn shortened(mut list: Vec<String>, separator: &str) -> String {
     list.join(separator)
 }
 
-/// The file that is mapped at `address`, and the place in it. Of files that were mapped there one
-/// after the other, the last.
-pub fn locate(modules: &[RawModule], address: u64) -> Option<(&str, u64)> {
-    find(modules, address).map(|(module, offset)| (module.path.as_str(), offset))
+/// The start routine at `address`: file and offset as other runs know it, and its name; both empty where
+/// unknown. Routines of libraries of ours stand before the program's.
+pub fn start_routine(
+    modules: &[RawModule],
+    address: u64,
+    resolver: &mut Resolver,
+) -> (String, String) {
+    let found = find(modules, address).filter(|_| address != 0);
+    let Some((module, offset)) = found else { return Default::default() };
+    let file = file_name(&module.path);
+    if file.starts_with(OUR_LIBRARIES) {
+        return Default::default();
+    }
+    let name = module.readable().and_then(|path| resolver.function(path, offset));
+    (format!("{file}+{offset:#x}"), name.unwrap_or_default())
 }
 
+/// The file that is mapped at `address`, and the place in it. Of files that were mapped there one
+/// after the other, the last.
 fn find(modules: &[RawModule], address: u64) -> Option<(&RawModule, u64)> {
     let module = modules.iter().rev().find(|m| (m.start..m.end).contains(&address))?;
     Some((module, address - module.start + module.file_offset))

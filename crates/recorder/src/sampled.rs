@@ -12,6 +12,7 @@
 //! | `files.rs` | files that only the processes lead to |
 //! | `slices.rs` | time slices of fixed length |
 //! | `scale.rs` | how many events a hit stands for |
+//! | `starts.rs` | start routines of running threads |
 //! | `collect.rs` | makes profiles of it |
 //!
 //! Neighbours: `perf` samples, `sampling` finds communication, `places` and `regions` of this crate name
@@ -27,6 +28,7 @@ mod live;
 mod process;
 mod scale;
 mod slices;
+mod starts;
 mod watching;
 
 pub use attach::attach;

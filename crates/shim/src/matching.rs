@@ -1,7 +1,8 @@
 //! Which slot of the plan a new thread gets.
 //!
 //! A thread is known by its start routine, the planned id of its creator, and its ordinal among
-//! those that this creator has started with this routine. Slots without identity are matched by the
+//! those that this creator has started with this routine; where the plan does not know its creator, those
+//! that any has started with it. Slots without identity are matched by the
 //! number of the thread in creation order. A thread that matches nothing may still be recognised by
 //! the name that it gives itself later (`names.rs`).
 
@@ -97,15 +98,20 @@ fn claim(slot: &Slot) -> bool {
     slot.life.compare_exchange(life::WAITING, life::TAKEN, AcqRel, Relaxed).is_ok()
 }
 
+/// First slot of the threads with this creator and routine; else of those with this routine whose creator
+/// nobody knows, because they ran already when recording began.
 fn group_of(plan: Plan, creator: u32, place: Option<&Place>) -> Option<usize> {
     let place = place?;
-    let parent = plan.slots.get(creator as usize)?.thread.load(Relaxed);
-    plan.slots.iter().position(|slot| {
-        slot.by_order.load(Relaxed) == 0
-            && slot.parent.load(Relaxed) == parent
-            && slot.offset.load(Relaxed) == place.offset
-            && slot.module == place.module
-    })
+    let parent = plan.slots.get(creator as usize).map(|slot| slot.thread.load(Relaxed));
+    let first = |parent: u32| {
+        plan.slots.iter().position(|slot| {
+            slot.by_order.load(Relaxed) == 0
+                && slot.parent.load(Relaxed) == parent
+                && slot.offset.load(Relaxed) == place.offset
+                && slot.module == place.module
+        })
+    };
+    parent.and_then(first).or_else(|| first(NONE))
 }
 
 fn same_group(a: &Slot, b: &Slot) -> bool {

@@ -299,6 +299,47 @@ fn what_a_running_program_was_started_from_has_names_when_it_is_deleted_or_repla
     );
 }
 
+/// Asserts that the threads of `talk` are known by it, and that a plan for them binds them all.
+#[track_caller]
+fn threads_are_recognised(profile: &Path, program: &Path, pairs: usize) {
+    let rows = export(profile, "threads");
+    let known = rows.lines().filter(|row| row.contains("talkers") && row.contains(",talk,"));
+    assert_eq!(known.count(), 2 * pairs, "{rows}");
+    let plan = profile.with_extension("json");
+    let place = Threadtalk::built().verb("place").arg(profile).arg("-o").arg(&plan);
+    place.run().expect_code(0);
+    let run = Threadtalk::built().verb("run").arg("--plan").arg(&plan).arg("--").arg(program);
+    let outcome = run.args(["2", "300", "same"]).run().expect_code(0);
+    let all = 2 * pairs + 1;
+    let sentence = format!("{all} of {all} planned threads ran where the plan says");
+    assert!(outcome.stderr_text().contains(&sentence), "{outcome}");
+}
+
+#[test]
+fn sampled_threads_are_known_by_what_they_run_so_plans_bind_them() {
+    if !can_sample("start routines") {
+        return;
+    }
+    let (scratch, program) = (Scratch::new(), talkers());
+    let profile = scratch.join("launched.tt");
+    let command = [program.to_str().unwrap(), "2", "1500", "same"];
+    let fixed = ["--transfer-ns", "100"];
+    sample(&profile, &fixed, &command).expect_code(0);
+    threads_are_recognised(&profile, &program, 2);
+    // Of threads that ran before, nobody knows who has created them.
+    if !probe::is_root() {
+        return probe::skip(
+            "start routines of running programs",
+            "reading their memory takes root",
+        );
+    }
+    let beside = Beside::start(&program, &["2", "60000", "same"]);
+    let profile = scratch.join("attached.tt");
+    let options = ["--duration", "1500ms", "--transfer-ns", "100"];
+    attach(&profile, beside.pid(), &options).run().expect_code(0);
+    threads_are_recognised(&profile, &program, 2);
+}
+
 #[test]
 fn what_only_the_program_can_see_has_names() {
     if !can_sample("another mount namespace") {

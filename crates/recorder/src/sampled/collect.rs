@@ -4,7 +4,7 @@
 
 use crate::child::{Ended, Ending};
 use crate::collect::{ONE_THREAD, host, several};
-use crate::places::{Places, file_name};
+use crate::places::{Places, file_name, start_routine};
 use crate::processes::short_name;
 use crate::sampled::follow::Followed;
 use crate::sampled::process::{Process, Thread};
@@ -148,11 +148,14 @@ impl Maker<'_> {
     fn threads(&self, process: &Process, end_ns: u64) -> Vec<ThreadRow> {
         let clock = self.choice().event.is_clock();
         let since = |time_ns| self.followed.slices.since(time_ns);
-        let mut seen: HashMap<Option<ThreadId>, u32> = HashMap::new();
+        let resolver = &mut self.resolver.borrow_mut();
+        let mut seen: HashMap<(Option<ThreadId>, String), u32> = HashMap::new();
         let row = |(thread, id): (&Thread, u32)| {
-            let ordinal = seen.entry(thread.parent).or_insert(0);
+            let (start_routine, start_symbol) =
+                start_routine(&process.modules, thread.routine, resolver);
+            let ordinal = seen.entry((thread.parent, start_routine.clone())).or_insert(0);
             let identity = ThreadIdentity {
-                start_routine: String::new(),
+                start_routine,
                 parent: thread.parent,
                 ordinal: *ordinal,
                 name: thread.name.clone(),
@@ -162,7 +165,7 @@ impl Maker<'_> {
             ThreadRow {
                 id: ThreadId(id),
                 identity,
-                start_symbol: String::new(),
+                start_symbol,
                 os_tid: thread.tid,
                 started_ns,
                 ended_ns: thread.ended_ns.map_or(end_ns, since).max(started_ns),

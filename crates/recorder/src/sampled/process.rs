@@ -5,6 +5,7 @@
 use crate::regions::Regions;
 use crate::sampled::files::Files;
 use crate::sampled::slices::Slices;
+use crate::sampled::starts::Starts;
 use crate::session::{ModuleFile, RawModule};
 use crate::watched::WatchedProcess;
 use access::Access;
@@ -47,6 +48,8 @@ pub struct Thread {
     pub decoded: Decoded,
     /// Highest stack pointer that was sampled; 0 without samples.
     pub stack: u64,
+    /// Address of its start routine; 0 when unknown or initial.
+    pub routine: u64,
 }
 
 /// What all processes of a recording share.
@@ -86,6 +89,12 @@ pub struct Process {
     matcher: Option<Matcher>,
     look_at: Instant,
     look_after: Duration,
+    /// Where start routines are, once found, and the modules known when they were looked for.
+    starts: Option<Starts>,
+    starts_among: usize,
+    /// When to look for those of new threads, and not before when.
+    starts_at: Option<Instant>,
+    starts_rest: Instant,
 }
 
 impl Process {
@@ -110,6 +119,10 @@ impl Process {
             matcher: None,
             look_at: Instant::now() + FIRST_LOOK,
             look_after: FIRST_LOOK,
+            starts: None,
+            starts_among: 0,
+            starts_at: None,
+            starts_rest: Instant::now(),
         }
     }
 
@@ -131,6 +144,7 @@ impl Process {
         for (tid, name) in tasks(pid) {
             process.start(tid, None, name, now_ns);
         }
+        process.find_starts();
         process
     }
 
@@ -160,6 +174,10 @@ impl Process {
         let id = ThreadId(self.threads.len() as u32);
         self.threads.push(Thread { tid, parent, name, started_ns: time_ns, ..Thread::default() });
         self.running.insert(tid, id);
+        if id != ThreadId(0) {
+            let soon = (Instant::now() + FIRST_LOOK).max(self.starts_rest);
+            self.starts_at.get_or_insert(soon);
+        }
         id
     }
 
@@ -272,13 +290,39 @@ impl Process {
 
     /// Looks at the process's memory and name when it is time.
     pub fn look_if_due(&mut self, now: Instant) {
-        if self.is_gone() || now < self.look_at {
+        if self.is_gone() {
             return;
         }
-        self.look();
-        let spent = now.elapsed();
-        self.look_at = now + self.look_after.max(spent * SHARE);
-        self.look_after = (self.look_after * 2).min(LONGEST_LOOK);
+        if now >= self.look_at {
+            self.look();
+            self.look_at = now + self.look_after.max(now.elapsed() * SHARE);
+            self.look_after = (self.look_after * 2).min(LONGEST_LOOK);
+        }
+        if self.starts_at.is_some_and(|at| now >= at) {
+            let begun = Instant::now();
+            self.find_starts();
+            self.starts_rest = begun + begun.elapsed() * SHARE;
+        }
+    }
+
+    /// Finds start routines of threads that run.
+    fn find_starts(&mut self) {
+        self.starts_at = None;
+        let unknown = |id: &&ThreadId| id.index() != 0 && self.threads[id.index()].routine == 0;
+        if !self.running.values().any(|id| unknown(&id)) {
+            return;
+        }
+        // What was not found will not be as long as nothing else is mapped.
+        if self.starts.is_none() && self.starts_among != self.modules.len() {
+            self.starts_among = self.modules.len();
+            self.starts = Starts::find(self.pid, &self.modules);
+        }
+        let Some(starts) = &self.starts else { return };
+        for (tid, routine) in starts.read(self.pid) {
+            if let Some(id) = self.running.get(&tid).filter(|id| id.index() != 0) {
+                self.threads[id.index()].routine = routine;
+            }
+        }
     }
 
     /// Looks at once.
@@ -292,6 +336,7 @@ impl Process {
         if self.command.is_empty() {
             self.command = command(self.pid);
         }
+        self.find_starts();
     }
 }
 
