@@ -227,7 +227,9 @@ mod tests {
         unsafe {
             assert_eq!(libc::write(let_go, b"x".as_ptr().cast(), 1), 1);
             assert_eq!(libc::pthread_join(thread, std::ptr::null_mut()), 0);
-            [hear, say, wait, let_go].map(|fd| libc::close(fd));
+            for fd in [hear, say, wait, let_go] {
+                libc::close(fd);
+            }
         }
         assert_eq!(starts.read(pid).get(&tid), None, "it has ended");
         // Threads of Rust's library all start at the same place.
