@@ -3,6 +3,10 @@
 //! Problem: a sample costs 2 µs on bare metal and 30 µs in a virtual machine. Approach: fixed work, in
 //! turns with and without sampling, in CPU time; the median of the differences over the samples taken.
 //! From that, a rate that costs the share of a processor that one is willing to pay.
+//!
+//! A thread that is sampled also takes longer to get a processor and to lose it: a clock's timer is set and
+//! stopped, which in a virtual machine may take several times as long as the switch itself. That is measured
+//! with two threads that wake each other up on one processor, one of them sampled.
 
 use crate::error::PerfError;
 use crate::event::{Event, Extras, Rate};
@@ -10,6 +14,8 @@ use crate::ring::Ring;
 use crate::sys;
 use perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
 use std::hint::black_box;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 
 /// Length of one piece of work in nanoseconds of CPU time, about; and how many pairs are measured.
 const PIECE_NS: u64 = 2_000_000;
@@ -29,6 +35,9 @@ pub struct Cost {
     pub sample_ns: f64,
     pub spread_ns: f64,
     pub samples: u64,
+    /// CPU time for each time that a sampled thread gets a processor and loses it again, in nanoseconds,
+    /// beyond what that takes without sampling; 0 if it could not be measured.
+    pub switch_ns: f64,
 }
 
 /// Measures what a sample of `event` costs the thread that is sampled. Takes about 50 ms.
@@ -59,7 +68,58 @@ pub fn measure(event: &Event, rate: Rate) -> Result<Cost, PerfError> {
     costs.sort_by(f64::total_cmp);
     let at = |share: f64| costs[((costs.len() - 1) as f64 * share) as usize];
     let sample_ns = at(0.5).max(100.0);
-    Ok(Cost { sample_ns, spread_ns: (at(0.75) - at(0.25)) / 2.0, samples: all })
+    let spread_ns = (at(0.75) - at(0.25)) / 2.0;
+    Ok(Cost { sample_ns, spread_ns, samples: all, switch_ns: measure_switch(event).unwrap_or(0.0) })
+}
+
+/// Turns of the two threads with and without sampling, and how often that is compared.
+const TURNS: u64 = 50;
+const COMPARISONS: usize = 7;
+/// Samples a second of a busy processor for which a switch is measured: an ordinary rate.
+const USUAL_RATE: f64 = 1000.0;
+
+/// Two threads on one processor that wait for each other; the calling one is sampled. Takes some
+/// milliseconds.
+fn measure_switch(event: &Event) -> Option<f64> {
+    let rate = Chosen { per_second: USUAL_RATE, limit: Limit::Most };
+    let rate = if event.is_clock() { rate.clock_period() } else { rate.period(MOST_OPERATIONS) };
+    let cpu = *sys::allowed_cpus().first()?;
+    let (mut here, mut there) = UnixStream::pair().ok()?;
+    std::thread::scope(|scope| {
+        let partner = scope.spawn(move || {
+            sys::bind_thread(cpu);
+            let mut byte = [0];
+            while there.read_exact(&mut byte).is_ok() && there.write_all(&byte).is_ok() {}
+        });
+        // In a thread of its own, which alone is bound.
+        let sampled = scope.spawn(move || {
+            sys::bind_thread(cpu);
+            let fd = sys::open(&event.attributes(rate, Extras::default()), 0, -1).ok()?;
+            let mut costs = Vec::new();
+            for _ in 0..COMPARISONS {
+                let without = turns(&mut here)?;
+                sys::enable(&fd).ok()?;
+                let with = turns(&mut here);
+                sys::disable(&fd).ok()?;
+                costs.push((with? as f64 - without as f64) / TURNS as f64);
+            }
+            costs.sort_by(f64::total_cmp);
+            Some(costs[costs.len() / 2].max(0.0))
+        });
+        let cost = sampled.join().ok().flatten();
+        // The socket is closed, which ends the partner.
+        let _ = partner.join();
+        cost
+    })
+}
+
+/// CPU time of all threads while the two wake each other up [`TURNS`] times, nanoseconds.
+fn turns(stream: &mut UnixStream) -> Option<u64> {
+    let (before, mut byte) = (sys::process_cpu_ns(), [0]);
+    for _ in 0..TURNS {
+        stream.write_all(&byte).and_then(|()| stream.read_exact(&mut byte)).ok()?;
+    }
+    Some(sys::process_cpu_ns().saturating_sub(before))
 }
 
 /// Rounds of work that take about [`PIECE_NS`].
@@ -168,6 +228,8 @@ mod tests {
             Ok(cost) => {
                 println!("{cost:?}");
                 assert!(cost.samples >= 10 && cost.sample_ns >= 100.0, "{cost:?}");
+                // A timer that is set and stopped cannot take a millisecond.
+                assert!((0.0..1e6).contains(&cost.switch_ns), "{cost:?}");
             }
             Err(error) => test_support::probe::skip("cost of a sample", &error.to_string()),
         }

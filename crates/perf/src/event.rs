@@ -53,6 +53,11 @@ impl Event {
         Self::plain("cpu-clock", b::PERF_TYPE_SOFTWARE, u64::from(b::PERF_COUNT_SW_CPU_CLOCK))
     }
 
+    /// Nothing: for what happens to threads, processes and mappings, while other events are paused.
+    pub fn notes() -> Self {
+        Self::plain("dummy", b::PERF_TYPE_SOFTWARE, u64::from(b::PERF_COUNT_SW_DUMMY))
+    }
+
     /// Instructions, by whatever counts them here.
     pub fn instructions() -> Self {
         let config = u64::from(b::PERF_COUNT_HW_INSTRUCTIONS);

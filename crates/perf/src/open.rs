@@ -71,6 +71,8 @@ pub(crate) struct Events {
     owners: HashMap<Place, RawFd>,
     layouts: Layouts,
     looking: Option<Looking>,
+    /// All events but the first are switched off for a while.
+    paused: bool,
     /// Read while events were opened.
     early: Vec<Parsed>,
     /// Counted by events that have been closed.
@@ -90,6 +92,7 @@ impl Events {
             owners: HashMap::new(),
             layouts: Layouts::new(kinds),
             looking: None,
+            paused: false,
             early: Vec::new(),
             gone: vec![Count::default(); settings.events.len()],
         }
@@ -247,9 +250,18 @@ impl Events {
 
     /// Enables the events from the `first`th on.
     fn enable(&self, first: usize) {
-        for event in &self.events[first..] {
+        for event in self.events[first..].iter().filter(|e| e.event == 0 || !self.paused) {
             // A thread that is gone has nothing to be sampled.
             let _ = sys::enable(&event.fd);
+        }
+    }
+
+    /// Switches all events but the first off, or on again, with those that were inherited from them.
+    pub fn pause(&mut self, pause: bool) {
+        self.paused = pause;
+        for event in self.events.iter().filter(|event| event.event != 0) {
+            // A thread that is gone has nothing to be sampled.
+            let _ = if pause { sys::disable(&event.fd) } else { sys::enable(&event.fd) };
         }
     }
 

@@ -37,6 +37,12 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// One event that can be paused, with everything that is started.
+    pub fn with_pauses(event: Event, rate: Rate) -> Self {
+        let events = vec![(Event::notes(), Rate::Never), (event, rate)];
+        Self { events, ..Self::new(Event::notes(), Rate::Never) }
+    }
+
     /// One event, with everything that is started.
     pub fn new(event: Event, rate: Rate) -> Self {
         Self { events: vec![(event, rate)], processes: true, pages: 64, way: None }
@@ -157,6 +163,12 @@ impl Sampler {
     /// Whether the target and all that was followed are gone, as far as [`wait`](Self::wait) has noticed.
     pub fn is_over(&self) -> bool {
         self.events.is_over()
+    }
+
+    /// Pauses all events but the first, which goes on to deliver what happens to threads, processes and
+    /// mappings; or ends the pause.
+    pub fn pause(&mut self, pause: bool) {
+        self.events.pause(pause);
     }
 
     /// Stops sampling; what is in the rings can still be read.

@@ -94,6 +94,14 @@ pub(crate) fn thread_cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// CPU time of all threads of this process in nanoseconds.
+pub(crate) fn process_cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec there; this clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// Numbers of the processors that are online.
 pub(crate) fn online_cpus() -> Vec<i32> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();

@@ -14,6 +14,10 @@ fn settings() -> Settings {
 
 /// Starts a shell script that waits to be executed until the sampler is open.
 fn launch(script: &str) -> Option<(Child, Sampler)> {
+    launch_with(script, &settings())
+}
+
+fn launch_with(script: &str, settings: &Settings) -> Option<(Child, Sampler)> {
     let (mut number_out, mut number_in) = pipe().unwrap();
     let (mut go_out, mut go_in) = pipe().unwrap();
     let mut command = Command::new("/bin/sh");
@@ -28,7 +32,7 @@ fn launch(script: &str) -> Option<(Child, Sampler)> {
     let starter = std::thread::spawn(move || command.spawn().unwrap());
     let mut number = [0; 4];
     number_out.read_exact(&mut number).unwrap();
-    let sampler = Sampler::launch(u32::from_ne_bytes(number), &settings());
+    let sampler = Sampler::launch(u32::from_ne_bytes(number), settings);
     go_in.write_all(b"g").unwrap();
     let mut child = starter.join().unwrap();
     match sampler {
@@ -144,6 +148,46 @@ fn running_programs_are_followed_with_threads_and_processes_that_come() {
     // SAFETY: the group is our child's own.
     unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
     child.wait().unwrap();
+}
+
+#[test]
+fn what_happens_is_told_during_a_pause_too() {
+    let settings = Settings::with_pauses(Event::cpu_clock(), Rate::Period(500_000));
+    let work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+    let script = format!("{work}; ({work}; /bin/true; {work}) & wait");
+    let Some((mut child, mut sampler)) = launch_with(&script, &settings) else { return };
+    // Paused when it has been sampled, until a child of it was told of; then not paused.
+    let mut records = Vec::new();
+    let (mut paused, mut resumed) = (None, None);
+    let started = Instant::now();
+    while child.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(30) {
+        sampler.wait(Duration::from_millis(5));
+        sampler.drain(|record| records.push(record));
+        if paused.is_none() && samples(&records).count() >= 5 {
+            sampler.pause(true);
+            paused = Some(perf::now_ns());
+        }
+        let forked = records
+            .iter()
+            .any(|r| matches!(r, Record::Forked { pid, parent_pid, .. } if pid != parent_pid));
+        if resumed.is_none() && forked {
+            sampler.pause(false);
+            resumed = Some(perf::now_ns());
+        }
+    }
+    let _ = child.kill();
+    child.wait().unwrap();
+    sampler.drain_all(|record| records.push(record));
+    let (paused, resumed) = (paused.expect("samples"), resumed.expect("a child"));
+    let during = samples(&records).filter(|s| (paused..resumed).contains(&s.time_ns)).count();
+    let after = samples(&records).filter(|s| s.time_ns >= resumed);
+    let processes: HashSet<u32> = after.map(|sample| sample.pid).collect();
+    assert_eq!(during, 0);
+    assert!(!processes.is_empty(), "nobody was sampled after the pause");
+    let executed = records
+        .iter()
+        .any(|r| matches!(r, Record::Named { name, exec: true, .. } if name == "true"));
+    assert!(executed, "the child's program is not told of");
 }
 
 #[test]

@@ -256,6 +256,7 @@ fn as_json(probed: &Probed, budget: f64) -> Value {
             "sample_ns": cost.sample_ns,
             "spread_ns": cost.spread_ns,
             "samples": cost.samples,
+            "switch_ns": cost.switch_ns,
         })),
         "sampled": probed.sampled().map(|(source, event)| json!({
             "source": source_name(source),

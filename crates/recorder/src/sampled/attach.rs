@@ -2,11 +2,12 @@
 //! interrupts. They notice nothing of it but the time that samples take.
 
 use crate::error::RecorderError;
+use crate::sampled::breaks;
 use crate::sampled::collect::{self, Origin};
 use crate::sampled::follow::{Follower, Nobody, Onlooker};
 use crate::sampled::{SampleOptions, SampledRecording};
 use crate::signals;
-use perf::{Sampler, Settings};
+use perf::Sampler;
 use std::time::{Instant, SystemTime};
 
 /// Samples the processes `pids`, at least one.
@@ -34,7 +35,8 @@ pub(super) fn watched(
         }
     }
     signals::forward();
-    let mut settings = Settings::new(options.choice.event.clone(), options.choice.rate);
+    let choice = &options.choice;
+    let mut settings = breaks::settings(choice, choice.event.clone(), choice.rate);
     settings.processes = options.follow;
     let started = SystemTime::now();
     let sampler = Sampler::attach(pids, &settings)?;

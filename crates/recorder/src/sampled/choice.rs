@@ -68,6 +68,10 @@ pub struct Choice {
     pub per_second: f64,
     /// What a sample costs the thread that is sampled, nanoseconds.
     pub sample_ns: f64,
+    /// What it costs that a sampled thread gets a processor and loses it again, nanoseconds.
+    pub switch_ns: f64,
+    /// Part of the program's processor time that its samples may cost; `None` where a rate was asked for.
+    pub budget: Option<f64>,
     /// What its samples stand for.
     pub stream: Stream,
     pub detector: Detector,
@@ -153,8 +157,24 @@ fn made(
         _ => Detector::Matching,
     };
     let (event, per_second) = (event.clone(), chosen.per_second);
+    let switch_ns = probed.cost.as_ref().map_or(0.0, |cost| cost.switch_ns);
+    let budget = match wish {
+        Wish::Budget(budget) => Some(budget),
+        Wish::Rate(_) => None,
+    };
     let reason = reason(source, &event.name, probed);
-    Choice { event, rate, per_second, sample_ns, stream, detector, basis, reason }
+    Choice {
+        event,
+        rate,
+        per_second,
+        sample_ns,
+        switch_ns,
+        budget,
+        stream,
+        detector,
+        basis,
+        reason,
+    }
 }
 
 fn reason(source: Source, event: &str, probed: &Probed) -> String {

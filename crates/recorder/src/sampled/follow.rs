@@ -3,6 +3,7 @@
 //! Neighbours: `launch` and `attach` have a sampler, `process` keeps what is found, `collect` makes
 //! profiles of it.
 
+use crate::sampled::breaks::Breaks;
 use crate::sampled::files::Files;
 use crate::sampled::process::{Process, Shared};
 use crate::sampled::slices::Slices;
@@ -38,6 +39,7 @@ pub struct Follower<'a> {
     watcher: Option<Watcher<'a>>,
     /// Processor time of reading, when it is over.
     spent: Duration,
+    breaks: Breaks,
 }
 
 /// Who looks on while records are read.
@@ -67,6 +69,8 @@ pub struct Followed {
     /// What the sampled event has counted, if it did.
     pub counted: f64,
     pub reader: Duration,
+    /// What is to be said about breaks.
+    pub breaks: Option<String>,
     /// CLOCK_MONOTONIC.
     pub ended_ns: u64,
 }
@@ -87,6 +91,7 @@ impl<'a> Follower<'a> {
             lost: false,
             watcher,
             spent: Duration::ZERO,
+            breaks: Breaks::new(&options.choice),
         }
     }
 
@@ -109,6 +114,7 @@ impl<'a> Follower<'a> {
             sampler.drain(|record| self.take(record));
             self.take_watched(false);
             self.look();
+            self.take_turn(&mut sampler);
         }
         sampler.stop();
         sampler.drain_all(|record| self.take(record));
@@ -117,6 +123,17 @@ impl<'a> Follower<'a> {
         self.spent = crate::watch::cpu_time().saturating_sub(before);
         onlooker.end(&mut self, &sampler);
         self.followed(&sampler)
+    }
+
+    /// Switches the clock on or off when it is time.
+    fn take_turn(&mut self, sampler: &mut Sampler) {
+        let Self { breaks, running, processes, .. } = self;
+        let of =
+            |process: &Process| process.tids().map(|tid| (process.pid, tid)).collect::<Vec<_>>();
+        let threads = || running.values().flat_map(|&index| of(&processes[index]));
+        if let Some(on) = breaks.turn(Instant::now(), threads) {
+            sampler.pause(!on);
+        }
     }
 
     /// Shows what was found so far.
@@ -134,8 +151,9 @@ impl<'a> Follower<'a> {
             beyond: self.beyond,
             slices: self.slices,
             totals: sampler.totals(),
-            counted: sampler.counts().first().map_or(0.0, |count| count.scaled()),
+            counted: sampler.counts().last().map_or(0.0, |count| count.scaled()),
             reader: self.spent,
+            breaks: self.breaks.note(),
             ended_ns: perf::now_ns(),
         }
     }
@@ -190,10 +208,11 @@ impl<'a> Follower<'a> {
     fn take(&mut self, record: Record) {
         self.accesses.note(&record);
         match record {
-            Record::Sample(sample) => {
+            Record::Sample(mut sample) => {
                 let Some(&index) = self.running.get(&sample.pid) else { return };
                 self.make_room(sample.time_ns);
                 self.hits.clear();
+                sample.period = (sample.period as f64 * self.breaks.weight()) as u64;
                 let accesses = self.accesses.of(&sample).unwrap_or_default();
                 let process = &mut self.processes[index];
                 process.sample(&sample, accesses, &mut self.hits);

@@ -6,12 +6,13 @@
 
 use crate::child::{Ended, Gate, Launch, Streams};
 use crate::error::RecorderError;
+use crate::sampled::breaks;
 use crate::sampled::collect::{self, Origin};
 use crate::sampled::follow::{Followed, Follower, Nobody, Onlooker};
 use crate::sampled::watching::{self, Prepared};
 use crate::sampled::{SampleOptions, SampledRecording};
 use crate::target::Target;
-use perf::{Sampler, Settings};
+use perf::Sampler;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
@@ -86,7 +87,7 @@ fn read(
     crate::watch::block_signals();
     let Some(pid) = gate.wait_for_child() else { return Ok(None) };
     let (event, rate) = watching::outside(&options.choice);
-    let mut settings = Settings::new(event, rate);
+    let mut settings = breaks::settings(&options.choice, event, rate);
     settings.processes = options.follow;
     let sampler = match Sampler::launch(pid, &settings) {
         Ok(sampler) => sampler,

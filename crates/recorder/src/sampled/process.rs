@@ -209,6 +209,11 @@ impl Process {
         }
     }
 
+    /// Numbers of the threads that run.
+    pub fn tids(&self) -> impl Iterator<Item = u32> {
+        self.running.keys().copied()
+    }
+
     /// The thread that had this number at that time.
     pub fn thread_at(&self, tid: u32, time_ns: u64) -> Option<ThreadId> {
         let was = |thread: &Thread| {

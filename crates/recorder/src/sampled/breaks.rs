@@ -1,0 +1,257 @@
+//! Breaks from sampling, for programs whose threads are switched so often that it would cost too much.
+//!
+//! Problem: while a thread is sampled by a clock, the kernel sets a timer whenever the thread gets a
+//! processor, and stops it when the thread loses it. In a virtual machine that takes 5 to 15 µs, more than
+//! all else of a switch: a server that answers 50,000 requests a second would take twice as long.
+//!
+//! Approach: `/proc` says how often threads have got a processor and how long they had it (`schedstat`).
+//! Where that, times what a switch costs (`perf::cost`), is more than the budget, the clock runs in bursts
+//! with breaks between, so that it costs the budget. A sample of a burst stands for the break after it as well.
+//! Bursts have the full rate, because accesses must be sampled close in time to be matched.
+//!
+//! Neighbours: `follow` takes the turns, `choice` has the costs.
+
+use crate::sampled::Choice;
+use perf::{Event, Rate, Settings};
+use profile::Detector;
+use std::collections::HashMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Least length of a burst: some samples of each busy thread.
+const BURST: Duration = Duration::from_millis(20);
+/// Least part of the time in which the clock runs.
+const LEAST_SHARE: f64 = 0.02;
+/// From there on, a break would not be worth it.
+const MOST_SHARE: f64 = 0.8;
+/// Shortest time between two looks at /proc, and the part of a processor that they may cost.
+const LOOK: Duration = Duration::from_millis(100);
+const LOOK_SHARE: u32 = 200;
+/// Most threads that are looked at.
+const MOST_THREADS: usize = 256;
+/// Processor time from which on it is known how often threads are switched.
+const ENOUGH_NS: u64 = 5_000_000;
+
+/// What a thread has had.
+#[derive(Clone, Copy, Default)]
+struct Turns {
+    ran_ns: u64,
+    switches: u64,
+}
+
+/// When the clock runs.
+pub struct Breaks {
+    /// `None`: there are no breaks.
+    budget: Option<f64>,
+    switch_ns: f64,
+    /// Part of the time in which it runs from this burst on.
+    share: f64,
+    /// What switches would cost if it always ran, as part of the program's time.
+    load: f64,
+    /// Since when it runs, or until when it does not.
+    burst: Result<Instant, Instant>,
+    look_at: Instant,
+    known: HashMap<u32, Turns>,
+    /// Begin, and time without the clock.
+    began: Instant,
+    off: Duration,
+}
+
+impl Breaks {
+    pub fn new(choice: &Choice) -> Self {
+        let now = Instant::now();
+        let usual = choice.event.is_clock() && choice.detector != Detector::Watchpoints;
+        Self {
+            budget: choice.budget.filter(|_| usual && choice.switch_ns > 0.0),
+            switch_ns: choice.switch_ns,
+            share: 1.0,
+            load: 0.0,
+            burst: Ok(now),
+            look_at: now + BURST,
+            known: HashMap::new(),
+            began: now,
+            off: Duration::ZERO,
+        }
+    }
+
+    /// How many times its own time a sample stands for.
+    pub fn weight(&self) -> f64 {
+        1.0 / self.share
+    }
+
+    /// Whether the clock is to be switched on (true) or off now. `threads`: process and thread numbers of
+    /// the program.
+    pub fn turn<I: Iterator<Item = (u32, u32)>>(
+        &mut self,
+        now: Instant,
+        threads: impl FnOnce() -> I,
+    ) -> Option<bool> {
+        let budget = self.budget?;
+        if now >= self.look_at {
+            self.look(threads().take(MOST_THREADS));
+            self.look_at = now + LOOK.max(now.elapsed() * LOOK_SHARE);
+        }
+        match self.burst {
+            Err(until) if now >= until => {
+                self.burst = Ok(now);
+                self.share = share(self.load, budget);
+                Some(true)
+            }
+            // The first time, what has been sampled so far stands for itself.
+            Ok(since) if self.share >= 1.0 => {
+                self.share = share(self.load, budget);
+                (self.share < 1.0).then(|| self.rest(now, now - since.max(now - BURST)))
+            }
+            Ok(since) if now - since >= BURST => Some(self.rest(now, now - since)),
+            _ => None,
+        }
+    }
+
+    /// Begins the break after a burst of this length.
+    fn rest(&mut self, now: Instant, burst: Duration) -> bool {
+        let rest = burst.mul_f64(1.0 / self.share - 1.0);
+        self.off += rest;
+        self.burst = Err(now + rest);
+        false
+    }
+
+    fn look(&mut self, threads: impl Iterator<Item = (u32, u32)>) {
+        let mut known = HashMap::new();
+        let mut sum = Turns::default();
+        for (pid, tid) in threads {
+            let Some(turns) = turns(pid, tid) else { continue };
+            let before = self.known.get(&tid).copied().unwrap_or_default();
+            sum.ran_ns += turns.ran_ns.saturating_sub(before.ran_ns);
+            sum.switches += turns.switches.saturating_sub(before.switches);
+            known.insert(tid, turns);
+        }
+        if sum.ran_ns < ENOUGH_NS {
+            return;
+        }
+        self.known = known;
+        let load = sum.switches as f64 * self.switch_ns / sum.ran_ns as f64;
+        // Quickly up and slowly down: what was switched often will be again.
+        self.load = if load > self.load { load } else { (self.load + load) / 2.0 };
+    }
+
+    /// What a profile says about it.
+    pub fn note(&self) -> Option<String> {
+        let now = Instant::now();
+        let to_come = self.burst.err().map_or(Duration::ZERO, |until| until - now.min(until));
+        let off = self.off.saturating_sub(to_come);
+        let share = off.as_secs_f64() / (now - self.began).as_secs_f64().max(1e-3);
+        (share >= 0.05).then(|| {
+            format!(
+                "The program's threads are switched so often that sampling all the time would cost it \
+                 {:.0} % of its time: it was sampled in bursts, with breaks for {:.0} % of the time, for \
+                 which the bursts stand. Use --rate to sample without breaks.",
+                100.0 * self.load,
+                100.0 * share.min(1.0)
+            )
+        })
+    }
+}
+
+/// What a sampler is to open: `event`, so that it can be paused if there may be breaks.
+pub fn settings(choice: &Choice, event: Event, rate: Rate) -> Settings {
+    match Breaks::new(choice).budget {
+        Some(_) => Settings::with_pauses(event, rate),
+        None => Settings::new(event, rate),
+    }
+}
+
+/// The part of the time in which the clock may run, where it costs `load` of the program's time.
+fn share(load: f64, budget: f64) -> f64 {
+    let share = (budget / load.max(1e-9)).max(LEAST_SHARE);
+    if share > MOST_SHARE { 1.0 } else { share }
+}
+
+/// `schedstat` of a thread: time on processors, time waiting for one, times that it got one.
+fn turns(pid: u32, tid: u32) -> Option<Turns> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    let mut fields = text.split_ascii_whitespace();
+    let ran_ns = fields.next()?.parse().ok()?;
+    Some(Turns { ran_ns, switches: fields.nth(1)?.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_runs_as_much_as_the_budget_pays() {
+        assert_eq!(share(0.0, 0.02), 1.0);
+        assert_eq!(share(0.022, 0.02), 1.0);
+        assert!((share(0.1, 0.02) - 0.2).abs() < 1e-9);
+        assert_eq!(share(2.4, 0.02), LEAST_SHARE);
+    }
+
+    /// Breaks of a program whose switches would cost `load`, as of `now`.
+    fn breaks(load: f64, now: Instant) -> Breaks {
+        Breaks {
+            budget: Some(0.02),
+            switch_ns: 10_000.0,
+            share: 1.0,
+            load,
+            burst: Ok(now),
+            look_at: now + Duration::from_secs(3600),
+            known: HashMap::new(),
+            began: now,
+            off: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn bursts_stand_for_breaks() {
+        let start = Instant::now();
+        let mut breaks = breaks(0.08, start);
+        let (mut on, mut weighted, mut runs) = (0, 0.0, true);
+        for k in 0..4000 {
+            // The reader comes when it can.
+            let now = start + Duration::from_millis(3 * k + k % 2);
+            if runs {
+                on += 1;
+                weighted += breaks.weight();
+            }
+            runs = breaks.turn(now, std::iter::empty).unwrap_or(runs);
+        }
+        assert!((900..1150).contains(&on), "{on}");
+        assert!((3800.0..4200.0).contains(&weighted), "{weighted}");
+        assert!(breaks.off > Duration::from_secs(8), "{:?}", breaks.off);
+    }
+
+    #[test]
+    fn who_is_not_switched_has_no_breaks() {
+        let start = Instant::now();
+        let mut breaks = breaks(0.01, start);
+        let turns = (0..1000)
+            .filter_map(|k| breaks.turn(start + Duration::from_millis(k), std::iter::empty));
+        assert_eq!(turns.count(), 0);
+        assert_eq!((breaks.weight(), breaks.note()), (1.0, None));
+    }
+
+    #[test]
+    fn our_own_switches_are_seen() {
+        let (pid, start) = (std::process::id(), Instant::now());
+        let mut breaks = breaks(0.0, start);
+        let mut byte = [0];
+        let (mut here, mut there) = std::os::unix::net::UnixStream::pair().unwrap();
+        let tid = std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            while there.read_exact(&mut byte).is_ok() && there.write_all(&byte).is_ok() {}
+        });
+        for _ in 0..5000 {
+            use std::io::{Read, Write};
+            here.write_all(&byte).and_then(|()| here.read_exact(&mut byte)).unwrap();
+        }
+        let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+        let tids: Vec<(u32, u32)> = tasks
+            .filter_map(|task| Some((pid, task.file_name().to_str()?.parse().ok()?)))
+            .collect();
+        breaks.look(tids.into_iter());
+        drop(here);
+        tid.join().unwrap();
+        // A switch that takes 10 µs, and is made at least every few dozen µs.
+        assert!(breaks.load > 0.05, "{}", breaks.load);
+    }
+}
