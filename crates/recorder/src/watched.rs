@@ -32,6 +32,8 @@ pub struct WatchOptions {
     pub published_only: bool,
     /// Watch child processes, too.
     pub follow: bool,
+    /// What it costs that a sampled thread gets a processor and loses it again, ns; 0: not known.
+    pub switch_ns: u32,
 }
 
 impl Default for WatchOptions {
@@ -43,6 +45,7 @@ impl Default for WatchOptions {
             registers: REGISTERS,
             published_only: false,
             follow: true,
+            switch_ns: 0,
         }
     }
 }
@@ -110,6 +113,9 @@ pub struct WatchedProcess {
     /// Reports that found no room.
     pub lost: u64,
     pub handler_ns: u64,
+    /// Samples after which fewer debug registers were armed than there are, because that would have cost
+    /// too much.
+    pub spared: u64,
     state: u32,
     reason: u32,
     error: u32,
@@ -168,6 +174,7 @@ impl WatchMemory {
             let header = &header.records()[0];
             header.event_type.store(options.event.0, Relaxed);
             header.event_config.store(options.event.1, Relaxed);
+            header.switch_ns.store(options.switch_ns, Relaxed);
             header.period.store(options.period.max(1), Relaxed);
             header.registers.store(options.registers.min(REGISTERS) as u32, Relaxed);
             let what = if options.published_only { mode::PUBLISHED } else { mode::PIECES };
@@ -261,6 +268,7 @@ fn process(segment: &Segment) -> WatchedProcess {
         stale: segment.stale.load(Relaxed),
         lost: segment.lost.load(Relaxed),
         handler_ns: segment.handler_ns.load(Relaxed),
+        spared: segment.spared.load(Relaxed),
         state: segment.state.load(Acquire),
         reason: segment.reason.load(Relaxed),
         error: segment.unwatched_error.load(Relaxed),

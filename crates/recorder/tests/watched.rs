@@ -202,6 +202,24 @@ fn without_debug_registers_samples_still_meet() {
 }
 
 #[test]
+fn threads_that_are_switched_often_are_sampled_less_and_spared_registers() {
+    if !can_watch("switches") {
+        return;
+    }
+    let binary = program("tests/programs/watch/lives.c");
+    let run = |switch_ns| {
+        let watched =
+            watch(WatchOptions { switch_ns, ..options() }, &[binary.to_str().unwrap(), "turns"]);
+        assert_eq!(watched.outcome.stdout_text(), "over\n", "{}", watched.outcome);
+        watched.processes[0]
+    };
+    let (free, dear) = (run(0), run(100_000));
+    assert_eq!(free.spared, 0, "{free:?}");
+    assert!(dear.samples > 0 && dear.spared * 2 > dear.samples, "{dear:?}");
+    assert!(dear.samples * 3 < free.samples, "{dear:?} {free:?}");
+}
+
+#[test]
 fn a_program_that_forbids_itself_our_calls_lives_on() {
     for mode in ["confined", "strict"] {
         let Some(watched) = lives(mode) else { return };

@@ -12,6 +12,7 @@
 
 use crate::board::{self, Post, line_of, mask};
 use crate::events::{self, Piece};
+use crate::price;
 use crate::queue::{Report, push};
 use crate::session::Session;
 use crate::thread::{self, Thread, Watched};
@@ -36,6 +37,20 @@ pub struct Trap {
     /// The watched address.
     pub address: u64,
     pub now_ns: u64,
+}
+
+/// At every sample, with an access or not: what is armed must be worth what it costs.
+pub fn weigh(session: Session) {
+    thread::with(|thread| {
+        if thread.tid.get() == 0 {
+            return;
+        }
+        let affordable = price::registers(session, thread);
+        thread.affordable.set(affordable);
+        if thread.watched.get().is_some_and(|watched| watched.registers > affordable) {
+            disarm(thread);
+        }
+    });
 }
 
 /// A sample of the calling thread: the accesses were made at about `now_ns`, at least one, the likeliest
@@ -118,7 +133,8 @@ fn random(thread: &Thread) -> u64 {
 /// Watches a recently published line, unless one is watched that is not old yet.
 fn try_to_watch(session: Session, thread: &Thread, now_ns: u64, stack_pointer: u64) {
     let previous = thread.samples.get()[PREVIOUS];
-    if thread.available.get() == 0 {
+    let registers = thread.available.get().min(thread.affordable.get());
+    if registers == 0 {
         return;
     }
     if thread.watched.get().is_some_and(|watched| watched.since_ns > previous) {
@@ -138,7 +154,7 @@ fn try_to_watch(session: Session, thread: &Thread, now_ns: u64, stack_pointer: u
     // A trap between arming and noting what is armed would not be understood.
     let watched = Watched { post, pieces, registers: wanted, mode: how, since_ns: now_ns };
     thread.watched.set(None);
-    let registers = arm(session, thread, &pieces[..wanted.min(thread.available.get())]);
+    let registers = arm(session, thread, &pieces[..wanted.min(registers)]);
     if registers > 0 {
         thread.watched.set(Some(Watched { registers, ..watched }));
         session.segment.armed.fetch_add(1, Relaxed);
@@ -292,7 +308,7 @@ fn report(
         mode,
         exact: access.is_ok(),
     };
-    push(session.segment, session.records, session.header.period.load(Relaxed), &report);
+    push(session.segment, session.records, price::period(session, thread), &report);
 }
 
 fn code_of(access: AccessKind) -> u32 {

@@ -88,6 +88,11 @@ pub fn watch_instead(descriptor: Descriptor, index: usize, piece: Piece) -> Resu
     control(descriptor, sys::MODIFY_ATTRIBUTES as usize, &raw mut attr as usize)
 }
 
+/// Changes how many events there are from sample to sample; false where the kernel refuses.
+pub fn set_period(descriptor: Descriptor, period: u64) -> bool {
+    control(descriptor, sys::PERIOD as usize, &raw const period as usize).is_ok()
+}
+
 /// Switches an event off; it keeps its debug register.
 pub fn disable(descriptor: Descriptor) {
     let _ = control(descriptor, sys::DISABLE as usize, 0);

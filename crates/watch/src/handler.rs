@@ -201,6 +201,7 @@ unsafe extern "C" fn work_at_bench(argument: *mut c_void) {
     let found = work.bench.decoder().reconstruct(work.ip, &work.registers, &mut crate::code::Here);
     match work.source {
         Source::Sample => {
+            detect::weigh(work.session);
             let Ok(found) = found else { return };
             work.session.segment.decoded.fetch_add(1, Relaxed);
             detect::sampled(work.session, found, work.now_ns, work.registers.general[4]);

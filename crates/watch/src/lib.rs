@@ -17,6 +17,7 @@
 //! | `code.rs` | the program's code, and which of it never changes |
 //! | `detect.rs` | Algorithm 1: samples and traps |
 //! | `board.rs` | the bulletin board |
+//! | `price.rs` | what switches of threads cost, and how much is armed therefore |
 //! | `queue.rs` | reports to the recorder |
 //! | `heap.rs` | memory for the decoder that is not the program's |
 //! | `hooks/` | the program's calls that concern us: threads, signals, other programs |
@@ -40,6 +41,7 @@ mod events;
 mod handler;
 mod heap;
 mod hooks;
+mod price;
 mod queue;
 mod session;
 mod thread;

@@ -35,6 +35,8 @@ pub struct Thread {
     pub watching: [Cell<Option<Descriptor>>; REGISTERS],
     /// Debug registers that it may still try to get.
     pub available: Cell<usize>,
+    /// Of those, so many as are worth what they cost.
+    pub affordable: Cell<usize>,
     pub watched: Cell<Option<Watched>>,
     /// Times of the last samples, the last one first; of those that were stores.
     pub samples: Cell<[u64; SAMPLES]>,
@@ -43,6 +45,10 @@ pub struct Thread {
     /// t_prev of Algorithm 1, by line, so that a busy line does not hide what happens on others.
     pub met: [Cell<(u64, u64)>; LINES_MET],
     pub random: Cell<u64>,
+    /// Times that it has lost its processor, up to the last sample.
+    pub switches: Cell<u64>,
+    /// Events from sample to sample; 0: what the header says.
+    pub period: Cell<u64>,
     /// Where its stack ends, about.
     pub stack_top: Cell<u64>,
     /// The program thinks that SIGTRAP is blocked.
@@ -57,11 +63,14 @@ thread_local! {
             sample: Cell::new(None),
             watching: [const { Cell::new(None) }; REGISTERS],
             available: Cell::new(0),
+            affordable: Cell::new(REGISTERS),
             watched: Cell::new(None),
             samples: Cell::new([0; SAMPLES]),
             stores: Cell::new([0; SAMPLES]),
             met: [const { Cell::new((0, 0)) }; LINES_MET],
             random: Cell::new(0),
+            switches: Cell::new(0),
+            period: Cell::new(0),
             stack_top: Cell::new(0),
             blocks: Cell::new(false),
         }
@@ -127,6 +136,8 @@ pub fn forget() {
         thread.sample.set(None);
         thread.watching.iter().for_each(|watching| watching.set(None));
         thread.watched.set(None);
+        thread.switches.set(0);
+        thread.period.set(0);
         thread.samples.set([0; SAMPLES]);
         thread.stores.set([0; SAMPLES]);
         thread.met.iter().for_each(|met| met.set((0, 0)));

@@ -21,8 +21,9 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// First eight bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTWATCH\0");
-/// Changes with every change of this layout. 1: first version.
-pub const VERSION: u32 = 1;
+/// Changes with every change of this layout. 1: first version; 2: what switches of threads cost, and samples
+/// after which nothing was watched because of that.
+pub const VERSION: u32 = 2;
 /// Environment variable that tells the library where the memory is: a path to open.
 pub const ENV: &str = "THREADTALK_WATCH";
 
@@ -69,6 +70,8 @@ pub struct Header {
     pub taken: AtomicU32,
     /// 1: nothing is to be watched any more; threads stop at their next sample.
     pub stop: AtomicU32,
+    /// What it costs that a thread gets a processor and loses it again while it is sampled, ns; 0: not known.
+    pub switch_ns: AtomicU32,
 }
 
 /// [`Header::mode`].
@@ -167,7 +170,10 @@ pub struct Segment {
     pub lost: AtomicU64,
     /// Nanoseconds in the handlers, without what the kernel needs around them.
     pub handler_ns: AtomicU64,
-    _gap: [AtomicU64; 7],
+    /// Samples after which fewer debug registers, or none, were armed than there are, because the thread is
+    /// switched too often.
+    pub spared: AtomicU64,
+    _gap: [AtomicU64; 6],
     /// Next position of the queue.
     pub tail: AtomicU64,
     _pad: [AtomicU64; 7],

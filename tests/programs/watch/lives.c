@@ -282,6 +282,28 @@ static void timeless(void) {
     puts("survived");
 }
 
+// Two threads that wake each other up again and again, and do little between.
+static int ends[2][2];
+
+static void *answers(void *unused) {
+    char byte;
+    while (read(ends[0][0], &byte, 1) == 1 && write(ends[1][1], &byte, 1) == 1) {}
+    return unused;
+}
+
+static void turns(void) {
+    pthread_t thread;
+    if (pipe(ends[0]) || pipe(ends[1]) || pthread_create(&thread, NULL, answers, NULL)) exit(3);
+    char byte = 0;
+    for (int i = 0; i < 40000; i++) {
+        for (volatile int k = 0; k < 2000; k++) {}
+        if (write(ends[0][1], &byte, 1) != 1 || read(ends[1][0], &byte, 1) != 1) exit(3);
+    }
+    close(ends[0][1]);
+    pthread_join(thread, NULL);
+    puts("over");
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
     if (!strcmp(mode, "row")) row();
@@ -294,6 +316,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(mode, "shell")) shell(argv);
     else if (!strcmp(mode, "registers")) registers();
     else if (!strcmp(mode, "confined")) confined();
+    else if (!strcmp(mode, "turns")) turns();
     else if (!strcmp(mode, "strict")) strictly();
     else if (!strcmp(mode, "timeless")) timeless();
     else if (!strcmp(mode, "end")) return pair(2000000), descriptors() + 10 * argc;

@@ -35,7 +35,10 @@ impl Prepared {
             _ => (1e9 / options.choice.per_second.max(1.0)) as u64,
         };
         let own = WatchOptions::default();
-        let memory = WatchMemory::create(WatchOptions { period, follow: options.follow, ..own })?;
+        // A rate that was asked for is kept.
+        let switch_ns = options.choice.budget.map_or(0, |_| options.choice.switch_ns as u32);
+        let follow = options.follow;
+        let memory = WatchMemory::create(WatchOptions { period, follow, switch_ns, ..own })?;
         let environment = memory.environment(&library);
         Ok(Some(Self { memory, environment }))
     }
@@ -89,6 +92,9 @@ pub fn note(watched: &[WatchedProcess], processes: &mut [Process]) {
     }
 }
 
+/// Part of the samples, one in so many, without all debug registers from which on it is said.
+const SPARED: u64 = 10;
+
 /// What hindered watching a process, as sentences.
 pub fn warnings(process: &Process) -> Vec<String> {
     let Some(watched) = process.watched else {
@@ -117,6 +123,13 @@ pub fn warnings(process: &Process) -> Vec<String> {
             "Only {fewest} of the processor's debug registers were free at times; more was estimated."
         )),
         _ => {}
+    }
+    if watched.spared * SPARED >= watched.samples.max(1) {
+        list.push(format!(
+            "After {} of {} samples, fewer debug registers or none were used: threads are switched so often \
+             that it would have cost too much. Use --rate to use them always.",
+            watched.spared, watched.samples
+        ));
     }
     if watched.lost > 0 {
         list.push(format!(
