@@ -23,6 +23,7 @@
 #define FIRST_BITS 9
 #define MOST_BITS 16 // so that at least half of the places stay free with room to give up some
 #define MOST_EVENTS (1u << 14)
+#define MORE_WITHOUT_LINE (1u << 10) // events by code site alone that may come on top
 #define FEW_BITS 13 // of a thread that has been thinned
 #define FEW_EVENTS (1u << 11)
 #define ADMITTED_OF 64
@@ -46,7 +47,7 @@ struct event {
 static inline u32 most_bits(const struct thread *t) { return t->thinned ? FEW_BITS : MOST_BITS; }
 static inline u32 most_events(const struct thread *t) { return t->thinned ? FEW_EVENTS : MOST_EVENTS; }
 
-// The thread's chunks of events; there are at most MOST_EVENTS / EVENTS_PER_CHUNK and one.
+// The thread's chunks of events; their names fit NAME_BITS.
 static inline u32 *event_chunks(const struct thread *t) { return t->events; }
 
 // An event is named by chunk * 32 + its number in it, the chunks being those of the thread in the order in
@@ -174,9 +175,9 @@ static void make_room(struct thread *t) {
     fill_table(t);
 }
 
-// Room for a new event at the end of the thread's chunks; NONE when there is none.
-static u32 append(struct thread *t) {
-    if (t->event_count >= most_events(t))
+// Room for a new event at the end of the thread's chunks; NONE when there is none, or so many events.
+static u32 append(struct thread *t, u32 most) {
+    if (t->event_count >= most)
         return NONE;
     u32 *chunks = event_chunks(t), last = t->event_chunks - 1;
     if (!t->event_chunks || chunk_at(chunks[last])->used == EVENTS_PER_CHUNK) {
@@ -261,7 +262,10 @@ static void count_without_line(struct thread *t, struct key key) {
         event_at(t, *lately)->count++;
         return;
     }
-    u32 name = give_up_line(t);
+    // Some more of these than of others: to give up a line may take as much room as it makes.
+    u32 name = append(t, most_events(t) + MORE_WITHOUT_LINE);
+    if (name == NONE)
+        name = give_up_line(t);
     struct event e = {.key = key, .count = 1};
     if (name != NONE)
         insert(t, name, &e);
@@ -333,11 +337,11 @@ static void thin(struct thread *t) {
 }
 
 static void count_new_event(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
-    u32 name = append(t);
+    u32 name = append(t, most_events(t));
     if (name == NONE && t->refused == MOST_EVENTS && t->event_count >= MOST_EVENTS) {
         t->refused++;
         thin(t);
-        name = append(t);
+        name = append(t, most_events(t));
     }
     if (name == NONE && t->refused++ % ADMITTED_OF == 0)
         name = give_up_line(t);
