@@ -187,10 +187,21 @@ fn not_begun(pid: u32) -> &'static str {
     }
 }
 
+/// The program's name in a command line: without folders, and without the rest of a title that a server has
+/// given itself (`nginx: master process /usr/sbin/nginx`).
+pub(crate) fn program_name(command: &[String]) -> &str {
+    let word = command.first().map_or("", String::as_str).trim_start_matches('-');
+    let is_path = word.starts_with(['/', '.']);
+    let word = match word.split_once(' ') {
+        Some((first, _)) if !is_path && !first.contains('/') => first.trim_end_matches(':'),
+        _ => word,
+    };
+    word.rsplit('/').next().unwrap_or_default()
+}
+
 /// The program's name, fit for a file name.
 pub(crate) fn short_name(command: &[String]) -> String {
-    let word = command.first().map_or("", String::as_str);
-    let name = word.trim_start_matches('-').rsplit('/').next().unwrap_or_default();
+    let name = program_name(command);
     let plain = |c: char| if c.is_alphanumeric() || "._+-".contains(c) { c } else { '_' };
     let mut name: String = name.chars().map(plain).collect();
     while name.len() > NAME_BYTES {
@@ -370,7 +381,10 @@ mod tests {
         let name = |word: &str| short_name(&[word.to_owned()]);
         assert_eq!(name("-bash"), "bash");
         assert_eq!(name("/usr/bin/g++-12"), "g++-12");
-        assert_eq!(name("postgres: writer / main"), "_main");
+        assert_eq!(name("postgres: writer / main"), "postgres");
+        assert_eq!(name("nginx: master process nginx -c /etc/nginx.conf"), "nginx");
+        assert_eq!(name("redis-server unixsocket:/run/redis.sock"), "redis-server");
+        assert_eq!(name("/opt/My Program/bin/it"), "it");
         assert_eq!(name(""), "process");
         assert_eq!(name(&"é".repeat(100)).len(), NAME_BYTES);
     }

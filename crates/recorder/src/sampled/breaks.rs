@@ -74,6 +74,15 @@ impl Breaks {
         }
     }
 
+    /// Takes note of threads that have run before: how often they were switched then does not matter.
+    pub fn found(&mut self, threads: impl Iterator<Item = (u32, u32)>) {
+        if self.budget.is_some() {
+            let so_far =
+                threads.take(MOST_THREADS).filter_map(|(pid, tid)| Some((tid, turns(pid, tid)?)));
+            self.known.extend(so_far);
+        }
+    }
+
     /// How many times its own time a sample stands for.
     pub fn weight(&self) -> f64 {
         1.0 / self.share
@@ -248,10 +257,14 @@ mod tests {
         let tids: Vec<(u32, u32)> = tasks
             .filter_map(|task| Some((pid, task.file_name().to_str()?.parse().ok()?)))
             .collect();
-        breaks.look(tids.into_iter());
+        breaks.look(tids.iter().copied());
+        let mut later = self::breaks(0.0, start);
+        later.found(tids.iter().copied());
+        later.look(tids.into_iter());
         drop(here);
         tid.join().unwrap();
         // A switch that takes 10 µs, and is made at least every few dozen µs.
         assert!(breaks.load > 0.05, "{}", breaks.load);
+        assert_eq!(later.load, 0.0, "what was before counts");
     }
 }

@@ -102,7 +102,9 @@ impl<'a> Follower<'a> {
 
     /// A process that runs already.
     pub fn found(&mut self, pid: u32) {
-        self.add(Process::running(pid, self.shared.clone(), self.slices.origin_ns));
+        let process = Process::running(pid, self.shared.clone(), self.slices.origin_ns);
+        self.breaks.found(process.tids().map(|tid| (pid, tid)));
+        self.add(process);
     }
 
     /// Reads until `onlooker` has enough or nothing can come any more.

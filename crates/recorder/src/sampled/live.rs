@@ -302,8 +302,10 @@ impl<'a> Live<'a> {
 
 /// The file name of a process's program.
 fn name(profile: &Profile) -> String {
-    let program = profile.meta.command.first().map_or("?", String::as_str);
-    program.rsplit('/').next().unwrap_or(program).to_string()
+    match crate::processes::program_name(&profile.meta.command) {
+        "" => "?".into(),
+        name => name.into(),
+    }
 }
 
 /// What `/proc` says of a thread.
