@@ -58,6 +58,11 @@ impl Block {
         writes.max_by_key(|(_, write)| write.time_ns)
     }
 
+    /// Whether anybody was sampled writing it, lately.
+    pub(crate) fn is_written(&self) -> bool {
+        self.slots.iter().any(|slot| slot.write.is_some())
+    }
+
     /// When `thread` was last seen here.
     pub(crate) fn seen(&self, thread: ThreadId) -> Option<u64> {
         self.slots.iter().find(|slot| slot.thread == thread).map(|slot| slot.seen_ns)

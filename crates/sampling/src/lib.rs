@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `observed.rs` | what goes in: one sampled access; what comes out: one hit |
 //! | `matching.rs` | sample matching: an access after another thread's write to the same block |
+//! | `around.rs` | who writes a block that nobody was sampled writing, by what is written around it |
 //! | `block.rs` | what is known of a block of memory: its latest threads |
 //! | `table.rs` | the blocks that were sampled lately, in bounded memory |
 //! | `tally.rs` | hits by pair of threads, and by line and code site |
@@ -13,6 +14,7 @@
 //! Neighbours: `perf` and the library inside the program deliver the accesses, `recorder` numbers their
 //! threads and makes tables of the hits.
 
+mod around;
 mod block;
 mod estimate;
 mod matching;

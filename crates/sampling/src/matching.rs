@@ -17,6 +17,9 @@
 //! stands for the likeliest of those that another thread's write makes communication, for that is what a
 //! thread waits for rather than its own memory. The others say who writes what.
 //!
+//! *Arrays.* A read of a block that nobody was sampled writing may be a hit, too, if another thread is
+//! sampled writing around it ([`around`](crate::around)).
+//!
 //! *What does not.* After [`SHORT`], a write is old: a block that was merely handed over once, long ago,
 //! is one event, whatever the sampling period (weight 0, see [`Hit::weight`]), and after [`LONG`] none:
 //! the memory may have been freed, and belong to another since.
@@ -30,10 +33,11 @@
 //! Source: ComDetective, section 3.2 (bulletin board, expiry after the publisher's next samples), without
 //! its watchpoints.
 
+use crate::around::Around;
 use crate::block::{Block, Pending, Written};
 use crate::observed::{BLOCK_BYTES, Hit, Observed, Side, Stream};
 use crate::table::Table;
-use access::Access;
+use access::{Access, AccessKind};
 use std::collections::{BTreeMap, HashMap};
 use types::{CommKind, Sharing, ThreadId};
 
@@ -80,6 +84,8 @@ pub struct MatcherStats {
     pub samples: u64,
     /// Samples with at least one hit.
     pub matched: u64,
+    /// Hits on blocks that nobody was sampled writing (`around.rs`).
+    pub inferred: u64,
     /// Blocks that were forgotten because there were too many.
     pub forgotten: u64,
 }
@@ -89,6 +95,8 @@ pub struct MatcherStats {
 pub struct Matcher {
     judge: Judge,
     table: Table,
+    around: Around,
+    inferred: u64,
     /// By stream and thread.
     seen: BTreeMap<(u8, ThreadId), Seen>,
 }
@@ -97,7 +105,13 @@ impl Matcher {
     pub fn new(settings: Settings) -> Self {
         let settings = Settings { interval_ns: settings.interval_ns.max(1), ..settings };
         let judge = Judge { interval_ns: settings.interval_ns, ran: HashMap::new() };
-        Self { judge, table: Table::new(settings.blocks), seen: BTreeMap::new() }
+        Self {
+            judge,
+            table: Table::new(settings.blocks),
+            around: Around::new(settings.interval_ns, settings.blocks),
+            inferred: 0,
+            seen: BTreeMap::new(),
+        }
     }
 
     /// A thread was sampled, at whatever: it runs. To be told of samples without an access;
@@ -110,15 +124,18 @@ impl Matcher {
     pub fn observe(&mut self, stream: Stream, sample: &Observed<'_>, hits: &mut Vec<Hit>) {
         let first = hits.len();
         self.runs(sample.thread, sample.time_ns);
-        let Some(chosen) = self.choose(stream, sample) else { return };
+        let Some((chosen, evidence)) = self.choose(stream, sample) else { return };
+        let inferred = evidence.is_none() && self.infer(stream, sample, hits);
         // First, since the others must not count as what the thread did before.
-        self.look(stream, sample, &sample.accesses[chosen], hits);
+        let of_chosen = if inferred { Stream::Context } else { stream };
+        self.look(of_chosen, sample, &sample.accesses[chosen], hits);
         for (k, access) in sample.accesses.iter().enumerate() {
             let is_known = || self.table.known(access.address / BLOCK_BYTES).is_some();
             if k != chosen && (access.kind.writes() || is_known()) {
                 self.look(Stream::Context, sample, access, hits);
             }
         }
+        self.note_around(sample, hits);
         let own = |hit: &&Hit| hit.to.thread == sample.thread && hit.time_ns == sample.time_ns;
         let matched = hits[first..].iter().filter(own).count() > 0;
         let seen = self.seen.entry((stream as u8, sample.thread)).or_default();
@@ -133,8 +150,56 @@ impl Matcher {
         }
     }
 
-    /// Which of its accesses the sample stands for: the first of those with the best evidence.
-    fn choose(&self, stream: Stream, sample: &Observed<'_>) -> Option<usize> {
+    /// Infers who writes what the sample's accesses read, if nobody was sampled writing it.
+    fn infer(&mut self, stream: Stream, sample: &Observed<'_>, hits: &mut Vec<Hit>) -> bool {
+        let Observed { time_ns, thread, period, .. } = *sample;
+        let writer = |access: &Access| {
+            let block = access.address / BLOCK_BYTES;
+            let sampled = match self.table.known(block) {
+                Some(known) if known.is_written() => return None,
+                known => known.map_or(1, |known| known.accesses + 1),
+            };
+            self.around.writer(block, thread, time_ns, sampled).map(|from| (block, from, *access))
+        };
+        let reads = sample.accesses.iter().filter(|access| access.kind == AccessKind::Load);
+        let Some((block, from, access)) = reads.filter_map(writer).next() else { return false };
+        let first = access.address % BLOCK_BYTES;
+        let bytes = mask(first, u64::from(access.bytes).clamp(1, BLOCK_BYTES - first));
+        let hit = Hit {
+            time_ns,
+            block: block * BLOCK_BYTES,
+            kind: CommKind::Raw,
+            sharing: Sharing::True,
+            // What was read was written.
+            from: Side { bytes, ..from },
+            to: Side { thread, site: access.site, bytes },
+            weight: period as f64,
+        };
+        match stream {
+            Stream::Transfers => {
+                hits.push(hit);
+                self.inferred += 1;
+            }
+            Stream::Waiting | Stream::Accesses => self.around.wait(block, hit),
+            Stream::Context => {}
+        }
+        true
+    }
+
+    /// Notes who writes where, and what reads have been waiting for that.
+    fn note_around(&mut self, sample: &Observed<'_>, hits: &mut Vec<Hit>) {
+        let Observed { time_ns, thread, .. } = *sample;
+        let first = hits.len();
+        for access in sample.accesses {
+            let side = Side { thread, site: access.site, bytes: 0 };
+            let block = access.address / BLOCK_BYTES;
+            self.around.note(block, &side, time_ns, access.kind.writes(), hits);
+        }
+        self.inferred += (hits.len() - first) as u64;
+    }
+
+    /// Which of its accesses the sample stands for, the first of those with the best evidence, and that.
+    fn choose(&self, stream: Stream, sample: &Observed<'_>) -> Option<(usize, Option<Evidence>)> {
         let evidence = |access: &Access| {
             let block = self.table.known(access.address / BLOCK_BYTES)?;
             let (evidence, _) =
@@ -143,7 +208,7 @@ impl Matcher {
         };
         let found = sample.accesses.iter().map(evidence).enumerate();
         // Of equal ones, the last counts as the largest.
-        found.rev().max_by_key(|(_, evidence)| *evidence).map(|(k, _)| k)
+        found.rev().max_by_key(|(_, evidence)| *evidence)
     }
 
     /// Looks at one of a sample's accesses.
@@ -178,6 +243,7 @@ impl Matcher {
     /// The program has executed another one: what its memory held is gone.
     pub fn forget_memory(&mut self) {
         self.table.clear();
+        self.around.clear();
     }
 
     /// What became of a thread's samples of a stream.
@@ -186,7 +252,8 @@ impl Matcher {
     }
 
     pub fn stats(&self) -> MatcherStats {
-        let mut stats = MatcherStats { forgotten: self.table.forgotten, ..Default::default() };
+        let (inferred, forgotten) = (self.inferred, self.table.forgotten);
+        let mut stats = MatcherStats { inferred, forgotten, ..Default::default() };
         for seen in self.seen.values() {
             stats.samples += seen.samples;
             stats.matched += seen.matched;
