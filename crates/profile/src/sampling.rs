@@ -51,6 +51,10 @@ pub struct Sampling {
     pub decoded: u64,
     /// Hits among them; an access that reads and writes may be two.
     pub hits: u64,
+    /// Of the hits, those on lines that nobody was sampled writing: by whom was inferred from what is
+    /// written around them.
+    #[serde(default)]
+    pub inferred: u64,
     /// Records of the whole recording that found no room.
     pub lost: u64,
     /// How often the kernel slowed sampling down, in the whole recording.
@@ -79,6 +83,7 @@ impl Sampling {
             samples: 90,
             decoded: 60,
             hits: 20,
+            inferred: 0,
             lost: 0,
             throttled: 0,
             basis: Basis::Latency { transfer_ns: 80.5, source: "measured".into() },

@@ -161,6 +161,7 @@ pub(crate) fn sampled() -> Profile {
         throttled: 0,
         basis: Basis::Latency { transfer_ns: 80.4, source: "measured".into() },
         attached: true,
+        inferred: 12,
         reader_seconds: 0.05,
     });
     profile

@@ -84,8 +84,6 @@ pub struct MatcherStats {
     pub samples: u64,
     /// Samples with at least one hit.
     pub matched: u64,
-    /// Hits on blocks that nobody was sampled writing (`around.rs`).
-    pub inferred: u64,
     /// Blocks that were forgotten because there were too many.
     pub forgotten: u64,
 }
@@ -246,14 +244,18 @@ impl Matcher {
         self.around.clear();
     }
 
+    /// Hits so far on blocks that nobody was sampled writing (`around.rs`).
+    pub fn inferred(&self) -> u64 {
+        self.inferred
+    }
+
     /// What became of a thread's samples of a stream.
     pub fn seen(&self, stream: Stream, thread: ThreadId) -> Seen {
         self.seen.get(&(stream as u8, thread)).copied().unwrap_or_default()
     }
 
     pub fn stats(&self) -> MatcherStats {
-        let (inferred, forgotten) = (self.inferred, self.table.forgotten);
-        let mut stats = MatcherStats { inferred, forgotten, ..Default::default() };
+        let mut stats = MatcherStats { forgotten: self.table.forgotten, ..Default::default() };
         for seen in self.seen.values() {
             stats.samples += seen.samples;
             stats.matched += seen.matched;

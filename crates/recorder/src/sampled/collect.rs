@@ -284,6 +284,7 @@ impl Maker<'_> {
             samples: process.samples,
             decoded: process.decoded,
             hits: process.tally.hits(),
+            inferred: process.inferred,
             lost: totals.lost,
             throttled: totals.throttled,
             basis: choice.basis.clone(),

@@ -79,6 +79,8 @@ pub struct Process {
     pub decoded: u64,
     pub sampled: u64,
     pub decoded_period: u64,
+    /// Hits on lines that nobody was sampled writing.
+    pub inferred: u64,
     /// Programs it has executed since we know it.
     pub execs: u32,
     pub ended_ns: Option<u64>,
@@ -112,6 +114,7 @@ impl Process {
             decoded: 0,
             sampled: 0,
             decoded_period: 0,
+            inferred: 0,
             execs: 0,
             ended_ns: None,
             watched: None,
@@ -263,6 +266,7 @@ impl Process {
 
     /// Adds hits to the tables.
     pub fn add(&mut self, hits: &[Hit], slices: &Slices) {
+        self.inferred = self.matcher.as_ref().map_or(self.inferred, Matcher::inferred);
         for hit in hits {
             self.tally.add(slices.at(hit.time_ns).unwrap_or(0), hit);
         }

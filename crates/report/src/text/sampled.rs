@@ -27,6 +27,13 @@ pub(super) fn sentences(sampling: &Sampling) -> Vec<String> {
          clusters, and what amounts rest on, make it less certain. What is rare may be missing."
             .into(),
     ];
+    if sampling.inferred > 0 {
+        list.push(format!(
+            "{} of these were on lines that no sample showed being written; who writes them, and that the \
+             bytes are the same, is inferred from what is written around them.",
+            grouped(sampling.inferred)
+        ));
+    }
     if sampling.lost + sampling.throttled > 0 {
         list.push(format!(
             "{} records were lost, and sampling was slowed down {} times by the kernel.",
@@ -83,6 +90,7 @@ mod tests {
             "1.25 s",
             "Sampled: cpu-clock, about 2.0 k times per second of CPU time. No event counts",
             "Of 12,000 samples, 9,000 (75 %) could be told what they accessed; 130 showed",
+            "12 of these were on lines that no sample showed being written; who writes them",
             "divided by the 80 ns that",
             "3 records were lost",
         ] {
