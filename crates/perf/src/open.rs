@@ -198,33 +198,46 @@ impl Events {
     /// Opens all events at one place.
     fn open(&mut self, pid: i32, cpu: i32, place: Place, of: u32) -> Result<(), PerfError> {
         for index in 0..self.settings.events.len() {
-            let (event, rate) = self.settings.events[index].clone();
             let extras = Extras { notes: self.extras.notes && index == 0, ..self.extras };
-            let attributes = event.attributes(rate, extras);
-            let fd =
-                sys::open(&attributes, pid, cpu).map_err(|error| match error.raw_os_error() {
-                    Some(libc::EMFILE | libc::ENFILE) => self.too_many_files(),
-                    _ => PerfError::opening(&event.name, of, error),
-                })?;
-            let failed = |error: io::Error| match error.raw_os_error() {
-                Some(libc::EPERM | libc::ENOMEM) => {
-                    PerfError::Locked { event: event.name.clone(), error }
-                }
-                _ => PerfError::Other { event: event.name.clone(), error },
-            };
-            let joined = match self.owners.get(&place) {
-                Some(&owner) => sys::set_output(&fd, owner).is_ok(),
-                None => false,
-            };
-            if !joined {
-                let ring = self.map(&fd).map_err(failed)?;
-                self.owners.entry(place).or_insert(fd.as_raw_fd());
-                let owner = fd.as_raw_fd();
-                self.rings.push(OpenRing { ring, owner, place, over: false });
-            }
-            self.layouts.add(sys::id(&fd).map_err(failed)?, index);
-            self.events.push(OpenEvent { fd, event: index, place });
+            self.open_one(index, extras, (pid, cpu), place, of)?;
         }
+        Ok(())
+    }
+
+    /// Opens one event; `at`: thread and processor, -1 for any.
+    fn open_one(
+        &mut self,
+        index: usize,
+        extras: Extras,
+        at: (i32, i32),
+        place: Place,
+        of: u32,
+    ) -> Result<(), PerfError> {
+        let (event, rate) = self.settings.events[index].clone();
+        let attributes = event.attributes(rate, extras);
+        let fd =
+            sys::open(&attributes, at.0, at.1).map_err(|error| match error.raw_os_error() {
+                Some(libc::EMFILE | libc::ENFILE) => self.too_many_files(),
+                _ => PerfError::opening(&event.name, of, error),
+            })?;
+        let failed = |error: io::Error| match error.raw_os_error() {
+            Some(libc::EPERM | libc::ENOMEM) => {
+                PerfError::Locked { event: event.name.clone(), error }
+            }
+            _ => PerfError::Other { event: event.name.clone(), error },
+        };
+        let joined = match self.owners.get(&place) {
+            Some(&owner) => sys::set_output(&fd, owner).is_ok(),
+            None => false,
+        };
+        if !joined {
+            let ring = self.map(&fd).map_err(failed)?;
+            self.owners.entry(place).or_insert(fd.as_raw_fd());
+            let owner = fd.as_raw_fd();
+            self.rings.push(OpenRing { ring, owner, place, over: false });
+        }
+        self.layouts.add(sys::id(&fd).map_err(failed)?, index);
+        self.events.push(OpenEvent { fd, event: index, place });
         Ok(())
     }
 
@@ -263,6 +276,28 @@ impl Events {
             // A thread that is gone has nothing to be sampled.
             let _ = if pause { sys::disable(&event.fd) } else { sys::enable(&event.fd) };
         }
+    }
+
+    /// Lets all events but the first observe whole processors instead of threads, or leaves all as it is.
+    pub fn on_processors(&mut self) -> Result<(), PerfError> {
+        let first = self.events.len();
+        let extras = Extras { watermark: self.extras.watermark, ..Extras::default() };
+        for cpu in self.cpus.clone() {
+            for index in 1..self.settings.events.len() {
+                let opened = self.open_one(index, extras, (-1, cpu), Place::Cpu(cpu), 0);
+                if opened.is_err() {
+                    self.events.truncate(first);
+                    return opened;
+                }
+            }
+        }
+        let processors = self.events.split_off(first);
+        self.pause(true);
+        for event in &processors {
+            let _ = sys::enable(&event.fd);
+        }
+        self.events.extend(processors);
+        Ok(())
     }
 
     /// Stops all events.

@@ -171,6 +171,19 @@ impl Sampler {
         self.events.pause(pause);
     }
 
+    /// From now on, all events but the first observe whole processors instead of the target's threads, so
+    /// that they need not be set up whenever a thread gets a processor. Samples of other programs come as
+    /// well. Not to be paused after that.
+    ///
+    /// # Errors
+    /// Where that is not permitted; then everything goes on as before.
+    pub fn observe_processors(&mut self) -> Result<(), PerfError> {
+        match self.way {
+            Way::Everything => Ok(()),
+            Way::Inherited | Way::SingleThreads => self.events.on_processors(),
+        }
+    }
+
     /// Stops sampling; what is in the rings can still be read.
     pub fn stop(&mut self) {
         self.events.stop();

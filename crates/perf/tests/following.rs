@@ -191,6 +191,43 @@ fn what_happens_is_told_during_a_pause_too() {
 }
 
 #[test]
+fn a_clock_on_whole_processors_takes_the_place_of_that_of_threads() {
+    const PERIOD: u64 = 500_000;
+    let settings = Settings::with_pauses(Event::cpu_clock(), Rate::Period(PERIOD));
+    let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; /bin/true";
+    let Some((mut child, mut sampler)) = launch_with(script, &settings) else { return };
+    let mut records = Vec::new();
+    let mut changed = None;
+    while child.try_wait().unwrap().is_none() {
+        sampler.wait(Duration::from_millis(5));
+        sampler.drain(|record| records.push(record));
+        if changed.is_none() && samples(&records).count() >= 5 {
+            if let Err(error) = sampler.observe_processors() {
+                let _ = child.kill();
+                child.wait().unwrap();
+                return test_support::probe::skip("whole processors", &error.to_string());
+            }
+            changed = Some(perf::now_ns());
+        }
+    }
+    sampler.wait(Duration::from_millis(5));
+    assert!(sampler.is_over(), "the program's end is not noticed");
+    sampler.stop();
+    sampler.drain_all(|record| records.push(record));
+    let changed = changed.expect("samples");
+    let of_child = samples(&records).filter(|s| s.pid == child.id() && s.time_ns > changed);
+    let times: Vec<u64> = of_child.map(|sample| sample.time_ns).collect();
+    assert!(times.len() >= 20, "{} samples", times.len());
+    // Not by both clocks.
+    let most = (times[times.len() - 1] - times[0]) / PERIOD;
+    assert!(times.len() as u64 <= most + most / 4 + 5, "{} samples of {most}", times.len());
+    let executed = records
+        .iter()
+        .any(|r| matches!(r, Record::Named { name, exec: true, .. } if name == "true"));
+    assert!(executed, "what happens is not told of any more");
+}
+
+#[test]
 fn nothing_is_open_afterwards() {
     let open = || {
         std::fs::read_dir("/proc/self/fd")

@@ -4,7 +4,8 @@
 //! processor, and stops it when the thread loses it. In a virtual machine that takes 5 to 15 µs, more than
 //! all else of a switch: a server that answers 50,000 requests a second would take twice as long.
 //!
-//! Approach: `/proc` says how often threads have got a processor and how long they had it (`schedstat`).
+//! Approach: a clock that runs on whole processors is not stopped for any thread, if we may have that; it
+//! interrupts other programs as well, so it is used where it is needed only. Else there are breaks: `/proc` says how often threads have got a processor and how long they had it (`schedstat`).
 //! Where that, times what a switch costs (`perf::cost`), is more than the budget, the clock runs in bursts
 //! with breaks between, so that it costs the budget. A sample of a burst stands for the break after it as well.
 //! Bursts have the full rate, because accesses must be sampled close in time to be matched.
@@ -52,6 +53,9 @@ pub struct Breaks {
     burst: Result<Instant, Instant>,
     look_at: Instant,
     known: HashMap<u32, Turns>,
+    /// The clock has been tried to run on whole processors, and does.
+    tried: bool,
+    everywhere: bool,
     /// Begin, and time without the clock.
     began: Instant,
     off: Duration,
@@ -69,9 +73,23 @@ impl Breaks {
             burst: Ok(now),
             look_at: now + BURST,
             known: HashMap::new(),
+            tried: false,
+            everywhere: false,
             began: now,
             off: Duration::ZERO,
         }
+    }
+
+    /// Whether breaks may still be avoided, before the first one.
+    pub fn may_end(&mut self) -> bool {
+        !std::mem::replace(&mut self.tried, true)
+    }
+
+    /// There are no breaks after all, since the clock runs on whole processors.
+    pub fn end(&mut self, now: Instant) {
+        self.budget = None;
+        self.everywhere = true;
+        (self.share, self.burst, self.off) = (1.0, Ok(now), Duration::ZERO);
     }
 
     /// Takes note of threads that have run before: how often they were switched then does not matter.
@@ -145,6 +163,13 @@ impl Breaks {
 
     /// What a profile says about it.
     pub fn note(&self) -> Option<String> {
+        if self.everywhere {
+            return Some(
+                "The program's threads are switched so often that the clock ran on whole processors \
+                 instead of for each thread, where it interrupted other programs, too."
+                    .into(),
+            );
+        }
         let now = Instant::now();
         let to_come = self.burst.err().map_or(Duration::ZERO, |until| until - now.min(until));
         let off = self.off.saturating_sub(to_come);
@@ -205,9 +230,24 @@ mod tests {
             burst: Ok(now),
             look_at: now + Duration::from_secs(3600),
             known: HashMap::new(),
+            tried: false,
+            everywhere: false,
             began: now,
             off: Duration::ZERO,
         }
+    }
+
+    #[test]
+    fn a_clock_on_whole_processors_needs_no_breaks() {
+        let start = Instant::now();
+        let mut breaks = breaks(0.08, start);
+        assert_eq!(breaks.turn(start + BURST, std::iter::empty), Some(false));
+        assert!(breaks.may_end() && !breaks.may_end());
+        breaks.end(start + BURST);
+        let turns = (1..100).filter_map(|k| breaks.turn(start + BURST * k, std::iter::empty));
+        assert_eq!(turns.count(), 0);
+        assert_eq!(breaks.weight(), 1.0);
+        assert!(breaks.note().unwrap().contains("whole processors"));
     }
 
     #[test]

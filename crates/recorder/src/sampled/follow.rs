@@ -133,8 +133,13 @@ impl<'a> Follower<'a> {
         let of =
             |process: &Process| process.tids().map(|tid| (process.pid, tid)).collect::<Vec<_>>();
         let threads = || running.values().flat_map(|&index| of(&processes[index]));
-        if let Some(on) = breaks.turn(Instant::now(), threads) {
-            sampler.pause(!on);
+        let now = Instant::now();
+        match breaks.turn(now, threads) {
+            Some(false) if breaks.may_end() && sampler.observe_processors().is_ok() => {
+                breaks.end(now);
+            }
+            Some(on) => sampler.pause(!on),
+            None => {}
         }
     }
 
