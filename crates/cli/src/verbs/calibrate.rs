@@ -34,7 +34,7 @@ pub struct Args {
     /// So many samples per second of a busy processor [default: what --budget allows]
     #[arg(long, value_name = "HZ", value_parser = rate)]
     rate: Option<f64>,
-    /// Sampling may cost this part of the program's processor time [default: 3]
+    /// Sampling may cost this part of the program's processor time [default: 2]
     #[arg(long, value_name = "PERCENT", value_parser = budget, conflicts_with = "rate")]
     budget: Option<f64>,
     /// Sample from inside the program, with the processor's debug registers, as 'record --watch' does
