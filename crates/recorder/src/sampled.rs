@@ -6,7 +6,7 @@
 //! | `launch.rs` | starts a program and samples it from its first instruction |
 //! | `attach.rs` | samples running processes until they end, the time is over, or somebody interrupts |
 //! | `follow.rs` | reads the records and gives each to its process |
-//! | `breaks.rs` | breaks for programs that are switched too often |
+//! | `breaks.rs` | breaks, or a clock for whole processors, where threads are switched too often |
 //! | `watching.rs` | takes in what the watching library inside the programs has seen |
 //! | `live.rs` | what the last seconds showed, again and again |
 //! | `process.rs` | what is known of a process: threads, memory, hits |

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `observed.rs` | what goes in: one sampled access; what comes out: one hit |
 //! | `matching.rs` | sample matching: an access after another thread's write to the same block |
+//! | `evidence.rs` | what another thread's write says about an access |
 //! | `around.rs` | who writes a block that nobody was sampled writing, by what is written around it |
 //! | `block.rs` | what is known of a block of memory: its latest threads |
 //! | `table.rs` | the blocks that were sampled lately, in bounded memory |
@@ -17,6 +18,7 @@
 mod around;
 mod block;
 mod estimate;
+mod evidence;
 mod matching;
 mod observed;
 mod table;

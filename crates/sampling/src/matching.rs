@@ -6,7 +6,7 @@
 //! - if w's sampled write is newer than what r itself was last sampled doing to the block: *direct*
 //!   evidence;
 //! - if r has accessed the block since, but writes by others are sampled before and after it, shortly
-//!   after one another ([`SHORT`]): who is sampled twice in so short a time writes all the time, so
+//!   after one another (`SHORT`): who is sampled twice in so short a time writes all the time, so
 //!   that r's accesses in between are handed something new, too. A sampled access stands for thousands.
 //!   Such accesses wait as *pending* until the later write comes;
 //!   But only if the writer has been sampled anywhere since: who did not run cannot have written again;
@@ -20,8 +20,8 @@
 //! *Arrays.* A read of a block that nobody was sampled writing may be a hit, too, if another thread is
 //! sampled writing around it ([`around`](crate::around)).
 //!
-//! *What does not.* After [`SHORT`], a write is old: a block that was merely handed over once, long ago,
-//! is one event, whatever the sampling period (weight 0, see [`Hit::weight`]), and after [`LONG`] none:
+//! *What does not.* After `SHORT`, a write is old: a block that was merely handed over once, long ago,
+//! is one event, whatever the sampling period (weight 0, see [`Hit::weight`]), and after `LONG` none:
 //! the memory may have been freed, and belong to another since.
 //!
 //! *True or false.* True if the access touches bytes that the writer was lately sampled writing.
@@ -34,21 +34,16 @@
 //! its watchpoints.
 
 use crate::around::Around;
-use crate::block::{Block, Pending, Written};
+use crate::block::{Block, Pending};
+use crate::evidence::{Evidence, Judge};
 use crate::observed::{BLOCK_BYTES, Hit, Observed, Side, Stream};
 use crate::table::Table;
 use access::{Access, AccessKind};
 use std::collections::{BTreeMap, HashMap};
 use types::{CommKind, Sharing, ThreadId};
 
-/// Sampling intervals for which a write is new.
-const SHORT: u64 = 20;
-/// Sampling intervals after which a write is forgotten.
-const LONG: u64 = 1000;
 /// Sampling intervals over which threads at a block are counted.
 const WINDOW: u64 = 32;
-/// Sampling intervals within which a thread that runs is sampled for certain.
-const RUNS: u64 = 2;
 /// Most blocks that one access is looked at in.
 const MOST_BLOCKS: u64 = 2;
 
@@ -270,63 +265,6 @@ fn mask(first: u64, count: u64) -> u64 {
     bits << first
 }
 
-/// What another thread's write says about an access: that it is communication (worst first)
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Evidence {
-    /// that was handed over once, long ago,
-    Old,
-    /// if the writer turns out to go on,
-    Ongoing,
-    /// for certain.
-    New,
-}
-
-/// Decides what is evidence.
-#[derive(Debug)]
-struct Judge {
-    interval_ns: u64,
-    /// When each thread was sampled last, wherever.
-    ran: HashMap<ThreadId, u64>,
-}
-
-impl Judge {
-    /// Longest age of a new write.
-    fn short(&self) -> u64 {
-        SHORT * self.interval_ns
-    }
-
-    /// Age after which a write is forgotten.
-    fn long(&self) -> u64 {
-        LONG * self.interval_ns
-    }
-
-    /// What the last write of another thread than `thread` says about its access to the block now.
-    fn evidence(
-        &self,
-        block: &Block,
-        stream: Stream,
-        thread: ThreadId,
-        time_ns: u64,
-    ) -> Option<(Evidence, (ThreadId, Written))> {
-        let (writer, written) = block.last_writer_but(thread)?;
-        let age = time_ns.saturating_sub(written.time_ns);
-        let seen = block.seen(thread);
-        let certain = stream == Stream::Transfers;
-        let is_new = certain || seen.is_none_or(|seen| seen < written.time_ns);
-        let until = self.ran.get(&writer).map_or(0, |last| last + RUNS * self.interval_ns);
-        let may_write_again = seen.is_some_and(|seen| until >= seen);
-        let evidence = match age {
-            _ if is_new && age <= self.long() => match certain || age <= self.short() {
-                true => Evidence::New,
-                false => Evidence::Old,
-            },
-            _ if age <= self.short() && may_write_again => Evidence::Ongoing,
-            _ => return None,
-        };
-        Some((evidence, (writer, written)))
-    }
-}
-
 /// The part of an access that lies in one block.
 struct Piece<'a> {
     stream: Stream,
@@ -353,6 +291,7 @@ impl Piece<'_> {
         block.note(self.side(), self.time_ns, self.access.kind.writes(), judge.short());
     }
 
+    /// Makes hits of what the evidence says, or lets them wait.
     fn judged(&self, block: &mut Block, judge: &Judge, weight: f64, hits: &mut Vec<Hit>) {
         let found = judge.evidence(block, self.stream, self.thread, self.time_ns);
         let Some((evidence, (writer, written))) = found else {

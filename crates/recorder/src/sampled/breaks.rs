@@ -1,14 +1,15 @@
-//! Breaks from sampling, for programs whose threads are switched so often that it would cost too much.
+//! What is done where threads are switched so often that sampling them would cost too much.
 //!
 //! Problem: while a thread is sampled by a clock, the kernel sets a timer whenever the thread gets a
-//! processor, and stops it when the thread loses it. In a virtual machine that takes 5 to 15 µs, more than
+//! processor, and stops it when the thread loses it. In a virtual machine that takes 5 to 35 µs, more than
 //! all else of a switch: a server that answers 50,000 requests a second would take twice as long.
 //!
-//! Approach: a clock that runs on whole processors is not stopped for any thread, if we may have that; it
-//! interrupts other programs as well, so it is used where it is needed only. Else there are breaks: `/proc` says how often threads have got a processor and how long they had it (`schedstat`).
-//! Where that, times what a switch costs (`perf::cost`), is more than the budget, the clock runs in bursts
-//! with breaks between, so that it costs the budget. A sample of a burst stands for the break after it as well.
-//! Bursts have the full rate, because accesses must be sampled close in time to be matched.
+//! Approach: `/proc` says how often threads have got a processor and how long they had it (`schedstat`).
+//! Where that, times what a switch costs (`perf::cost`), is more than the budget, the clock runs on whole
+//! processors from then on, which is stopped for no thread. It interrupts other programs as well, so that
+//! is done only where it is needed, and not everybody may. Else the clock runs in bursts with breaks between,
+//! so that it costs the budget. A sample of a burst stands for the break after it as well. Bursts have the
+//! full rate, because accesses must be sampled close in time to be matched.
 //!
 //! Neighbours: `follow` takes the turns, `choice` has the costs.
 
