@@ -74,6 +74,8 @@ pub(crate) struct Slow<'a> {
     pub register: usize,
     /// Others that are free here.
     pub free: u16,
+    /// The slot for a second register, where none is free.
+    pub second_slot: usize,
     /// Displacement of the check's lowest byte with the registers as they are here.
     pub displacement: i64,
     pub pc: u64,
@@ -111,7 +113,7 @@ pub(crate) struct Room {
     descriptor_bytes: Vec<u8>,
     descriptor_sites: Vec<(usize, u32, u64)>,
     literals: Vec<(usize, u64)>,
-    fixups: Vec<(usize, i64)>,
+    fixups: Vec<(usize, usize)>,
     short_fixups: Vec<(usize, u8)>,
 }
 
@@ -128,6 +130,10 @@ pub(crate) struct Body<'a> {
     hook: bool,
     /// Registers whose values are in gs:SPILL and gs:SECOND_SPILL.
     pub spilled: [Option<usize>; 2],
+    /// Registers whose values are also in these slots, borrowed or not: to borrow one again, it need not
+    /// be stored. Were it stored each time, each load would wait for that store and the next store for that
+    /// load, as long as the program leaves the register alone.
+    held: [Option<usize>; 2],
     /// The flags are in gs:FLAGS.
     pub flags_parked: bool,
     /// Numbers code sites and tallies.
@@ -144,7 +150,7 @@ pub(crate) struct Body<'a> {
     /// Return addresses: offset of the rel32 that refers to one, and its value.
     pub literals: Vec<(usize, u64)>,
     /// rel32s to be filled in: where, and the offset they shall reach.
-    pub fixups: Vec<(usize, i64)>,
+    pub fixups: Vec<(usize, usize)>,
     /// The same for 8-bit displacements, with their values.
     pub short_fixups: Vec<(usize, u8)>,
     /// The head of a versioned loop, if it is one.
@@ -181,6 +187,7 @@ impl<'a> Body<'a> {
             table: target.table,
             hook: target.hook,
             spilled: [None; 2],
+            held: [None; 2],
             flags_parked: false,
             exits: room.exits,
             slow: Vec::new(),
@@ -220,11 +227,11 @@ impl<'a> Body<'a> {
         Parked { flags: self.flags_parked, ..parked_with(self.spilled) }
     }
 
-    /// Emits the hot part; returns the entry's address.
-    pub fn emit(&mut self, tests: &HeadTests, checks: &'a [Check]) -> Result<u64> {
+    /// Emits the hot part; returns the entry's offset.
+    pub fn emit(&mut self, tests: &HeadTests, checks: &'a [Check]) -> Result<usize> {
         let count = self.options.counts();
         self.emitter.align(16);
-        let entry = self.emitter.ip();
+        let entry = self.emitter.len();
         self.emitter.mark(self.source.pc, Parked::NOTHING);
         self.emit_self_check()?;
         if self.hook {
@@ -256,6 +263,7 @@ impl<'a> Body<'a> {
             }
             self.release_for(k, &i);
             self.emit_instruction(k, &i)?;
+            self.forget_held(k, &i);
         }
         if !self.source.terminated {
             // Where a trap that ends the block leaves the counter.
@@ -273,10 +281,46 @@ impl<'a> Body<'a> {
 
     /// Parks a register in a free one of the two slots, to be used for checks until it is released.
     pub fn spill(&mut self, register: usize, pc: u64) {
-        let slot = self.spilled.iter().position(Option::is_none).expect("checks use two registers");
-        self.emitter.store(register, SPILLS[slot]);
+        let held = (0..2).find(|s| self.held[*s] == Some(register) && self.spilled[*s].is_none());
+        let slot = held.unwrap_or_else(|| self.free_slot());
+        if held.is_none() {
+            self.emitter.store(register, SPILLS[slot]);
+            self.held[slot] = Some(register);
+        }
         self.spilled[slot] = Some(register);
         self.emitter.mark(pc, self.parked());
+    }
+
+    /// A slot that is not in use, if possible one that does not hold a register's value.
+    fn free_slot(&self) -> usize {
+        let free = (0..2).filter(|slot| self.spilled[*slot].is_none());
+        free.min_by_key(|slot| self.held[*slot].is_some()).expect("checks use two registers")
+    }
+
+    /// Whether the register's value is in a slot.
+    pub fn is_held(&self, register: usize) -> bool {
+        self.held.contains(&Some(register))
+    }
+
+    /// A slot that code outside the straight line may use meanwhile.
+    pub fn lend_slot(&mut self) -> usize {
+        let slot = self.free_slot();
+        self.held[slot] = None;
+        slot
+    }
+
+    /// Forgets what slots hold that instruction `k` changes, or that its handling may change.
+    fn forget_held(&mut self, k: usize, i: &Instruction) {
+        let leaves =
+            !matches!(i.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch)
+                || i.mnemonic() == Mnemonic::Syscall
+                || self.plan.repeats[k].is_some();
+        let changed = self.liveness.uses[k].modifies;
+        for held in &mut self.held {
+            if leaves || held.is_some_and(|r| changed >> r & 1 != 0) {
+                *held = None;
+            }
+        }
     }
 
     /// Restores the borrowed register in `slot`, if there is one.
@@ -328,7 +372,7 @@ impl<'a> Body<'a> {
         self.emitter.load(RAX, control::FAR_SPILL);
         self.emitter.mark(i.ip(), Parked::NOTHING);
         self.emitter.jump(self.trampolines.repeat);
-        self.fixups.push((rel32, self.emitter.len() as i64));
+        self.fixups.push((rel32, self.emitter.len()));
     }
 }
 

@@ -11,6 +11,7 @@
 //! Neighbours: [`probing`](crate::probing) emits the check and the slow path's call around this.
 
 use crate::body::{Body, Branches, Result, SPILLS, Slow};
+use crate::checks::Check;
 use crate::control;
 use crate::options::{ADDRESS_BITS, LINE_SHIFT, Mode};
 use crate::probe::{Written, first, up_to};
@@ -30,7 +31,7 @@ impl Body<'_> {
     /// path, whose code must follow.
     pub fn emit_bytes_question(&mut self, slow: &Slow) -> Result<Branches> {
         let check = slow.check;
-        if self.options.mode != Mode::Detail || !check.exclusive || check.is_always_slow() {
+        if !self.asks_for_bytes(check) {
             return Ok(slow.failures.clone());
         }
         self.lead_here(&slow.failures);
@@ -72,6 +73,11 @@ impl Body<'_> {
             self.leave(slow, &second);
         }
         Ok(self.give_back(slow, &second, onward))
+    }
+
+    /// Whether a check that finds no grant asks for the bytes written.
+    pub fn asks_for_bytes(&self, check: &Check) -> bool {
+        self.options.mode == Mode::Detail && check.exclusive && !check.is_always_slow()
     }
 
     /// Before the slow path, the second register is the program's again.
@@ -167,7 +173,7 @@ impl Body<'_> {
             return Second { register, slot: None };
         }
         let parked = slow.parked;
-        let slot = usize::from(parked.spill < 16);
+        let slot = slow.second_slot;
         let used = slow.check.registers() | regs::bit(RSP) | regs::bit(slow.register);
         let register = bits(!used).next().expect("addresses do not use all registers");
         self.emitter.store(register, SPILLS[slot]);
@@ -187,7 +193,7 @@ impl Body<'_> {
             self.emitter.mark(slow.pc, slow.parked);
         }
         let rel32 = self.emitter.open_branch(&[0xe9]);
-        self.fixups.push((rel32, slow.resume as i64));
+        self.fixups.push((rel32, slow.resume));
         self.emitter.mark(slow.pc, inside);
     }
 

@@ -1,6 +1,10 @@
 //! The code cache: regions of executable memory near the program's code, each starting with
 //! trampolines into the agent.
 //!
+//! A region has two parts: what blocks usually run lies in the first, close together, and what they
+//! seldom do (failed checks, exits that lead nowhere yet) in the second. Large programs wait for their
+//! instructions first of all, and the cold parts are most of the bytes.
+//!
 //! Blocks are never moved, and regions given up only when no thread can be in them any more
 //! ([`generation`](crate::generation)).
 
@@ -18,7 +22,37 @@ pub(crate) const ANCHOR_BYTES: u64 = 64 << 10;
 
 /// Bytes of the regions of a cache that is full with `most_bytes` of code.
 pub(crate) fn region_bytes(most_bytes: u64) -> u64 {
-    (most_bytes.min(REGION_BYTES / 2).next_power_of_two().max(MARGIN) * 2).min(REGION_BYTES)
+    (most_bytes.min(REGION_BYTES / 2).next_power_of_two().max(2 * MARGIN) * 2).min(REGION_BYTES)
+}
+
+/// How much of a region of so many bytes is for hot parts: cold ones are twice as long.
+pub fn hot_bytes(region_bytes: u64) -> u64 {
+    region_bytes / 8 * 3
+}
+
+/// Where the two parts of a block begin: multiples of [`Spot::ALIGNMENT`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spot {
+    pub hot: u64,
+    pub cold: u64,
+}
+
+impl Spot {
+    pub const ALIGNMENT: u64 = 16;
+
+    /// Address of the byte at an offset of a block with so many hot bytes.
+    pub fn at(&self, offset: usize, split: usize) -> u64 {
+        match offset.checked_sub(split) {
+            Some(behind) => self.cold + behind as u64,
+            None => self.hot + offset as u64,
+        }
+    }
+
+    /// The offset of an address.
+    pub fn offset(&self, address: u64, split: usize) -> usize {
+        let inside = address.wrapping_sub(self.hot) as usize;
+        if inside < split { inside } else { split + (address - self.cold) as usize }
+    }
 }
 
 /// Entry points in the agent.
@@ -57,9 +91,12 @@ pub struct Trampolines {
     deliver_end: u64,
 }
 
-/// A block's place.
+/// A block's place: where its parts begin in the region.
 struct Placed {
-    offset: u32,
+    hot: u32,
+    cold: u32,
+    /// Bytes of the hot part.
+    split: u32,
     /// Of its first instruction, in the program.
     pc: u64,
     entries: Entries,
@@ -68,7 +105,9 @@ struct Placed {
 /// One region.
 pub struct Region {
     base: u64,
-    cursor: u64,
+    next: Spot,
+    /// Where the second part begins, and ends.
+    middle: u64,
     end: u64,
     pub trampolines: Trampolines,
     blocks: Vec<Placed>,
@@ -97,16 +136,18 @@ impl Region {
     /// # Safety
     /// `bytes` at `base` must be readable, writable, executable and unused.
     pub unsafe fn new(base: u64, bytes: u64, stubs: &Stubs) -> Self {
+        let middle = base + hot_bytes(bytes);
         let mut region = Region {
             base,
-            cursor: base,
+            next: Spot { hot: base, cold: middle },
+            middle,
             end: base + bytes,
             trampolines: Trampolines::default(),
             blocks: Vec::new(),
         };
         let code = trampolines(base, stubs, &mut region.trampolines);
         // SAFETY: forwarded.
-        unsafe { region.write(&code) };
+        region.next.hot = unsafe { write(&code, base) };
         region
     }
 
@@ -116,18 +157,18 @@ impl Region {
     }
 
     /// Where the next block will lie.
-    pub fn cursor(&self) -> u64 {
-        self.cursor
+    pub fn next(&self) -> Spot {
+        self.next
     }
 
     /// Bytes in use.
     pub fn used(&self) -> u64 {
-        self.cursor - self.base
+        (self.next.hot - self.base) + (self.next.cold - self.middle)
     }
 
     /// Whether there is room for another block.
     pub fn has_room(&self) -> bool {
-        self.cursor + MARGIN < self.end
+        self.next.hot + MARGIN < self.middle && self.next.cold + MARGIN < self.end
     }
 
     /// Whether the address lies in this region.
@@ -135,36 +176,31 @@ impl Region {
         (self.base..self.end).contains(&address)
     }
 
-    /// Places the block of the program's code at `pc` at the cursor.
-    pub fn place(&mut self, code: &[u8], pc: u64, entries: Entries) {
-        let offset = (self.cursor - self.base) as u32;
-        self.blocks.push(Placed { offset, pc, entries });
-        // SAFETY: `has_room` is checked before translation, and a block is smaller than the margin.
-        unsafe { self.write(code) };
-    }
-
-    /// Leaves room, so that the next block lies in a line of the processor's cache as `like` does.
-    pub fn skip_to(&mut self, like: u64) {
-        self.cursor += like.wrapping_sub(self.cursor) % 64;
-    }
-
-    unsafe fn write(&mut self, code: &[u8]) {
-        debug_assert!(self.cursor + (code.len() as u64) < self.end);
-        // SAFETY: the bytes from the cursor on are ours and nobody runs them yet.
-        unsafe {
-            core::ptr::copy_nonoverlapping(code.as_ptr(), self.cursor as *mut u8, code.len())
+    /// Places the block of the program's code at `pc`, the first `split` bytes of whose code are hot.
+    pub fn place(&mut self, code: &[u8], split: usize, pc: u64, entries: Entries) {
+        let offset = |at: u64| (at - self.base) as u32;
+        let (hot, cold) = (offset(self.next.hot), offset(self.next.cold));
+        self.blocks.push(Placed { hot, cold, split: split as u32, pc, entries });
+        let (first, second) = code.split_at(split);
+        // SAFETY: `has_room` is checked before translation, and a block is smaller than the margin; so
+        // the bytes are ours and nobody runs them yet.
+        self.next = unsafe {
+            Spot { hot: write(first, self.next.hot), cold: write(second, self.next.cold) }
         };
-        self.cursor = (self.cursor + code.len() as u64).next_multiple_of(16);
     }
 
     /// What a thread stopped at `address` is doing.
     pub fn position(&self, address: u64) -> Option<Position> {
         let t = &self.trampolines;
         let offset = (address - self.base) as u32;
-        let next = self.blocks.partition_point(|b| b.offset <= offset);
-        if let Some(k) = next.checked_sub(1) {
-            let block = &self.blocks[k];
-            return block.entries.at(offset - block.offset, block.pc).map(Position::Block);
+        let is_cold = address >= self.middle;
+        let next = self.blocks.partition_point(|b| offset >= if is_cold { b.cold } else { b.hot });
+        if let Some(block) = next.checked_sub(1).map(|k| &self.blocks[k]) {
+            let inside = match is_cold {
+                true => offset - block.cold + block.split,
+                false => offset - block.hot,
+            };
+            return block.entries.at(inside, block.pc).map(Position::Block);
         }
         // Trampolines are laid out in the order of the struct's fields.
         Some(match address {
@@ -178,6 +214,16 @@ impl Region {
             _ => return None,
         })
     }
+}
+
+/// Copies code to `at`. Returns where the next may lie.
+///
+/// # Safety
+/// The memory is writable, and nobody runs it.
+unsafe fn write(code: &[u8], at: u64) -> u64 {
+    // SAFETY: forwarded.
+    unsafe { core::ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len()) };
+    (at + code.len() as u64).next_multiple_of(Spot::ALIGNMENT)
 }
 
 /// Trampoline code for a region at `base`.

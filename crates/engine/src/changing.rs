@@ -142,7 +142,7 @@ impl Body<'_> {
     /// block's own address. Returns the link with number `id` that tells it why.
     pub(crate) fn emit_stale(&mut self, check: &SelfCheck, id: usize) -> Link {
         let pc = self.source.pc;
-        let here = self.emitter.len() as i64;
+        let here = self.emitter.len();
         self.fixups.extend(check.differs.iter().map(|rel32| (*rel32, here)));
         (self.spilled, self.flags_parked) = (check.spilled, check.parked.flags);
         self.emitter.mark(pc, check.parked);

@@ -1,56 +1,58 @@
-//! Emitting the cold part of a block and closing it: failed checks, corrected side exits, exit
-//! stubs, return addresses, fixups.
+//! Closing a block: what it runs on its way out, near the rest of the hot part (corrected side exits, ways
+//! by the table, return addresses), then the cold part (failed checks, exit stubs, descriptors), fixups.
 
 use crate::blocks::NO_LINK;
-use crate::body::{Body, Correction, Counts, Exit, Result, Room};
+use crate::body::{Body, Correction, Counts, Result, Room};
 use crate::control;
+use crate::emit::Emitted;
 use crate::links::{self, Link};
 use crate::liveness::{Live, Scanner};
-use crate::moves::{Kind, Moves};
-use crate::recovery::{Entry, Parked};
+use crate::moves::Kind;
+use crate::recovery::Parked;
 use crate::regs::RAX;
 use crate::sites::Site;
 use alloc::vec::Vec;
 
 /// A block ready to be placed.
 pub(crate) struct Finished {
-    pub code: Vec<u8>,
-    pub entries: Vec<Entry>,
+    pub code: Emitted,
     pub links: Vec<Link>,
     pub site: Option<Site>,
-    pub moves: Moves,
     pub room: Room,
 }
 
 impl Body<'_> {
-    /// Emits the cold part. `first_link` is the id of the block's first link,
+    /// Emits what is left of the hot part, and the cold part. `first_link` is the id of the block's first link,
     /// `next_site` that of its site.
     pub fn finish(
         mut self,
-        entry: u64,
+        entry: usize,
         scanner: &mut Scanner,
         readable: &dyn Fn(u64) -> bool,
         first_link: usize,
         next_site: usize,
     ) -> Result<Finished> {
+        let ways = (0..self.exits.len()).map(|k| self.correct(k, scanner, readable));
+        let ways = ways.collect::<Result<Vec<usize>>>()?;
+        let site = self.site_branch.map(|branch| self.emit_lookup(branch, next_site));
+        self.emit_literals();
+        self.emitter.begin_cold();
         self.finish_head()?;
         for mut slow in core::mem::take(&mut self.slow) {
             self.emit_slow(&mut slow)?;
         }
         let mut links = Vec::new();
-        for k in 0..self.exits.len() {
+        for (k, rel32) in ways.into_iter().enumerate() {
             let exit = self.exits[k];
-            let rel32 = self.correct(&exit, scanner, readable)?;
             let stub = self.emitter.len();
             // A loop is linked from the start, and left like any other when its code goes away.
             let own = exit.target == self.source.pc;
-            let to = if own { (entry - self.emitter.base()) as usize } else { stub };
-            self.fixups.push((rel32, to as i64));
+            self.emitter.point(rel32, if own { entry } else { stub });
             self.emit_exit_stub(exit.target, first_link + links.len());
             links.push(Link {
-                site: self.emitter.base() + rel32 as u64,
+                site: self.emitter.address_at(rel32),
                 target: exit.target,
-                stub: self.emitter.base() + stub as u64,
+                stub: self.emitter.address_at(stub),
                 next: NO_LINK,
                 stale: false,
                 far: false,
@@ -59,45 +61,49 @@ impl Body<'_> {
         if let Some(check) = self.self_check.take() {
             links.push(self.emit_stale(&check, first_link + links.len()));
         }
-        let site = self.site_branch.map(|branch| self.emit_lookup(branch, next_site));
         self.emitter.align(8);
-        for (rel32, value) in &self.literals {
-            self.fixups.push((*rel32, self.emitter.len() as i64));
-            self.emitter.moves.note(self.emitter.len(), Kind::Absolute);
-            self.emitter.bytes(&value.to_le_bytes());
-        }
         let first = self.emitter.len();
-        self.fixups
-            .extend(self.descriptors.iter().map(|(rel32, at)| (*rel32, (first + at) as i64)));
+        self.fixups.extend(self.descriptors.iter().map(|(rel32, at)| (*rel32, first + at)));
         self.emitter.bytes(&self.descriptor_bytes);
         for (at, number, pc) in &self.descriptor_sites {
             self.emitter.moves.note_site(first + at, *number, *pc);
         }
         for (at, to) in &self.fixups {
-            let displacement = (to - (*at as i64 + 4)) as i32;
-            self.emitter.replace(*at, &displacement.to_le_bytes());
+            self.emitter.lead(*at, *to);
         }
         for (at, value) in &self.short_fixups {
             self.emitter.replace(*at, &[*value]);
         }
         let (emitter, room) = self.into_room();
-        let (code, entries, moves) = emitter.finish();
-        Ok(Finished { code, entries, links, site, moves, room })
+        Ok(Finished { code: emitter.finish(), links, site, room })
     }
 
-    /// Puts the counters right when the block is left here. Returns the
-    /// rel32 that leads on.
+    /// Return addresses stay near the calls that push them.
+    fn emit_literals(&mut self) {
+        if !self.literals.is_empty() {
+            self.emitter.align(8);
+        }
+        for (rel32, value) in &self.literals {
+            self.fixups.push((*rel32, self.emitter.len()));
+            self.emitter.moves.note(self.emitter.len(), Kind::Absolute);
+            self.emitter.bytes(&value.to_le_bytes());
+        }
+    }
+
+    /// Puts the counters right when the block is left by its `k`th exit, near the rest of what usually
+    /// runs: every other block is left on the way. Returns the rel32 that leads on.
     fn correct(
         &mut self,
-        exit: &Exit,
+        k: usize,
         scanner: &mut Scanner,
         readable: &dyn Fn(u64) -> bool,
     ) -> Result<usize> {
+        let exit = self.exits[k];
         let Correction { counts, back } = exit.correction;
         if counts == Counts::default() {
             return Ok(exit.rel32);
         }
-        self.fixups.push((exit.rel32, self.emitter.len() as i64));
+        self.fixups.push((exit.rel32, self.emitter.len()));
         self.emitter.mark(exit.target, Parked::NOTHING);
         // SAFETY: an exit of code that is about to run.
         let live = if self.options.liveness && self.source.original.is_empty() {

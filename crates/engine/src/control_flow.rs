@@ -212,7 +212,7 @@ impl Body<'_> {
         self.emitter.jump(self.trampolines.syscall);
         self.emitter.bytes(&[0x0f, 0x05]);
         self.emitter.mark(i.next_ip(), Parked::NOTHING);
-        self.fixups.push((rel32, self.emitter.len() as i64));
+        self.fixups.push((rel32, self.emitter.len()));
         self.emitter.load(RCX, control::CALLS);
         self.emitter.bytes(&[0x80, 0x21, 0xfe]); // and byte [rcx], 0xfe
         self.emitter.bytes(&[0x65, 0x48, 0x83, 0x3c, 0x25]); // cmp qword gs:[MOVES_DATA], 0
@@ -222,7 +222,7 @@ impl Body<'_> {
         let rel32 = self.emitter.open_branch(&[0x48, 0x8d, 0x0d]); // lea rcx, [rip + end]
         self.emitter.store(RCX, control::RESUME);
         self.emitter.jump(self.trampolines.after_syscall);
-        self.fixups.push((rel32, self.emitter.len() as i64));
+        self.fixups.push((rel32, self.emitter.len()));
         self.short_fixups.push((over, (self.emitter.len() - over - 1) as u8));
     }
 }

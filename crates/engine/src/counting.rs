@@ -1,11 +1,12 @@
 //! Emitting the counters: a block counts all that it executes in one place, and a side exit puts right
 //! what that makes of it.
 //!
-//! The place is where the flags are free first, or parked for a check. There, one tally that stands for
-//! so many instructions, loads and stores ([`types::tally`]) is incremented, and where something is
-//! taken back, one is decremented. That is a third of what three additions cost in code with small
-//! blocks, and unlike a word that holds three sums it never overflows. The host numbers the tallies; what gets none is
-//! added to the thread's own counters.
+//! The place is where the flags are free last, or parked for a check, so that few exits come behind it
+//! and have something to take back. There, one tally that stands for so many instructions, loads and
+//! stores ([`types::tally`]) is incremented; an exit before it increments that of what was executed, and
+//! one behind it takes the rest back. That is a third of what three additions cost in code with small
+//! blocks, and unlike a word that holds three sums it never overflows. The host numbers the tallies; what
+//! gets none is added to the thread's own counters.
 //!
 //! Neighbours: [`control`] says where tallies lie, [`moves`](crate::moves) notes which code uses which.
 
@@ -49,11 +50,11 @@ impl Body<'_> {
         Correction { counts: self.counts_of(rest), back: true }
     }
 
-    /// The first instruction at which the flags are dead, or parked for a check.
+    /// The last instruction at which the flags are dead, or parked for a check.
     pub fn counting_place(&self, checks: &[Check]) -> Option<usize> {
-        let dead = (0..self.source.instructions.len()).find(|&k| self.liveness.live[k].flags == 0);
-        let parked = checks.first().filter(|_| self.options.park).map(|c| c.position);
-        dead.into_iter().chain(parked).min()
+        let dead = (0..self.source.instructions.len()).rfind(|&k| self.liveness.live[k].flags == 0);
+        let parked = checks.last().filter(|_| self.options.park).map(|c| c.position);
+        dead.into_iter().chain(parked).max()
     }
 
     /// The tally for so much, and its number.

@@ -4,6 +4,7 @@
 //! Every instruction of ours that touches the control block has the form `op gs:[disp32]`, which
 //! needs no register.
 
+use crate::cache::Spot;
 use crate::control;
 use crate::encode;
 use crate::liveness;
@@ -46,24 +47,38 @@ fn constant_bytes(kind: OpKind) -> usize {
     }
 }
 
-/// Code under construction, to be placed at `base`.
+/// Code under construction, to be placed at a spot: first the hot part, then the cold one.
 pub struct Emitter {
     code: Vec<u8>,
     /// Made when it is first needed, which is seldom.
     encoder: Option<Encoder>,
-    base: u64,
+    spot: Spot,
+    /// Offset of the cold part, once that has begun.
+    split: Option<usize>,
     entries: Vec<Entry>,
     block_shift: u32,
     bmi2: bool,
     pub(crate) moves: Moves,
 }
 
+/// Code that is ready to be placed.
+pub(crate) struct Emitted {
+    /// Both parts, one behind the other.
+    pub bytes: Vec<u8>,
+    /// Bytes of the hot part.
+    pub split: usize,
+    pub entries: Vec<Entry>,
+    /// What in it depends on places.
+    pub moves: Moves,
+}
+
 impl Emitter {
-    pub fn new(base: u64, options: &Options) -> Self {
+    pub fn new(spot: Spot, options: &Options) -> Self {
         Self {
             code: Vec::with_capacity(CODE_BYTES),
             encoder: None,
-            base,
+            spot,
+            split: None,
             entries: Vec::with_capacity(ENTRIES),
             block_shift: options.block_shift,
             bmi2: options.bmi2,
@@ -81,19 +96,43 @@ impl Emitter {
         self.code.is_empty()
     }
 
-    /// Address of the first byte.
-    pub fn base(&self) -> u64 {
-        self.base
+    /// What comes from here on is the cold part.
+    pub fn begin_cold(&mut self) {
+        debug_assert!(self.split.is_none());
+        self.split = Some(self.code.len());
+    }
+
+    fn is_cold(&self, offset: usize) -> bool {
+        self.split.is_some_and(|split| offset >= split)
+    }
+
+    /// Address of the byte at an offset.
+    pub fn address_at(&self, offset: usize) -> u64 {
+        self.spot.at(offset, self.split.unwrap_or(usize::MAX))
     }
 
     /// Address of the next byte.
     pub fn ip(&self) -> u64 {
-        self.base + self.code.len() as u64
+        self.address_at(self.code.len())
     }
 
-    /// The code, its recovery entries, and what in it depends on places.
-    pub(crate) fn finish(self) -> (Vec<u8>, Vec<Entry>, Moves) {
-        (self.code, self.entries, self.moves)
+    pub(crate) fn finish(self) -> Emitted {
+        let split = self.split.unwrap_or(self.code.len());
+        Emitted { bytes: self.code, split, entries: self.entries, moves: self.moves }
+    }
+
+    /// Lets the rel32 at offset `at` reach offset `to` for now: it is one that a link patches.
+    pub fn point(&mut self, at: usize, to: usize) {
+        let displacement = self.address_at(to).wrapping_sub(self.address_at(at) + 4);
+        self.replace(at, &(displacement as i32).to_le_bytes());
+    }
+
+    /// Lets the rel32 at offset `at` reach offset `to`.
+    pub fn lead(&mut self, at: usize, to: usize) {
+        self.point(at, to);
+        if self.is_cold(at) != self.is_cold(to) {
+            self.moves.note(at, Kind::Across);
+        }
     }
 
     /// From here on the program's state is parked like this, its counter at `pc`.
@@ -235,18 +274,28 @@ impl Emitter {
     }
 
     /// As [`Self::open_branch`], with the rel32 inside one 64-byte line, so that it can be changed
-    /// atomically while other threads run it.
+    /// atomically while other threads run it: inside 16 bytes even, so that it is so wherever a spot is.
     pub fn patchable_branch(&mut self, opcode: &[u8]) -> usize {
-        while (self.ip() + opcode.len() as u64) % 64 > 60 {
-            self.bytes(&[0x90]);
+        let at = (self.ip() + opcode.len() as u64) % Spot::ALIGNMENT;
+        if at > Spot::ALIGNMENT - 4 {
+            self.pad((Spot::ALIGNMENT - at) as usize);
         }
         self.open_branch(opcode)
     }
 
-    /// Pads with no-ops to a multiple of `to`.
+    /// Pads with no-ops to a multiple of `to`, at most [`Spot::ALIGNMENT`].
     pub fn align(&mut self, to: u64) {
-        while !self.ip().is_multiple_of(to) {
-            self.bytes(&[0x90]);
+        self.pad((self.ip().next_multiple_of(to) - self.ip()) as usize);
+    }
+
+    /// No-ops of so many bytes, as few as that takes (the forms that processor manuals recommend).
+    fn pad(&mut self, bytes: usize) {
+        const NOPS: [&[u8]; 4] = [&[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0], &[0x0f, 0x1f, 0x40, 0]];
+        let mut rest = bytes;
+        while rest > 0 {
+            let nop = NOPS[rest.min(NOPS.len()) - 1];
+            self.bytes(nop);
+            rest -= nop.len();
         }
     }
 

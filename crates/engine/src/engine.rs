@@ -197,14 +197,14 @@ impl Engine {
         }
         let Some(k) = self.region_for(target, host) else { return };
         let (id, region) = (self.blocks.next_link(), &mut self.regions[k]);
-        let base = region.cursor();
+        let spot = region.next();
         // SAFETY: forwarded; the pad is entered when it is complete.
         unsafe {
-            let pad = self.table.pad(target, base, &self.options, id, region.trampolines.direct);
-            let entries = Entries::new(&pad.entries, target, &mut self.scratch);
-            region.place(&pad.code, target, entries);
+            let pad = self.table.pad(target, spot, &self.options, id, region.trampolines.direct);
+            let entries = Entries::new(&pad.code.entries, target, &mut self.scratch);
+            region.place(&pad.code.bytes, pad.code.split, target, entries);
             self.blocks.add_link(pad.link);
-            self.table.enter(target, base);
+            self.table.enter(target, spot.hot);
         }
     }
 

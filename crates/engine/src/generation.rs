@@ -174,7 +174,7 @@ impl Engine {
     /// Index of a region with room, in reach of `pc` if there can be one. Out of reach, RIP-relative
     /// operands cost an instruction more and exits to blocks of other regions go by the dispatcher.
     pub(crate) fn region_for(&mut self, pc: u64, host: &mut dyn Host) -> Option<usize> {
-        let near = |r: &Region| r.has_room() && reaches(r.cursor(), pc);
+        let near = |r: &Region| r.has_room() && reaches(r.base(), pc);
         if let Some(k) = self.regions.iter().position(near) {
             return Some(k);
         }

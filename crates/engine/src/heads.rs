@@ -61,7 +61,7 @@ impl Body<'_> {
             failures.extend(self.emit_probe(head.registers, &h.key, &h.probe)?);
         }
         let rel32 = self.emitter.open_branch(&[0xe9]);
-        self.fixups.push((rel32, head.passed as i64));
+        self.fixups.push((rel32, head.passed));
         self.lead_here(&failures);
         for (slot, offset) in SPILLS.into_iter().enumerate() {
             if let Some(register) = head.spilled[slot].take() {

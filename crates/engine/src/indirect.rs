@@ -15,14 +15,14 @@
 //! for pads.
 
 use crate::blocks::NO_LINK;
+use crate::cache::Spot;
 use crate::control;
-use crate::emit::Emitter;
+use crate::emit::{Emitted, Emitter};
 use crate::links::{self, Link};
 use crate::moves::Kind;
 use crate::options::Options;
-use crate::recovery::{Entry, Parked};
+use crate::recovery::Parked;
 use crate::regs::{R11, RCX};
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// log2 of the number of words.
@@ -119,13 +119,12 @@ impl Table {
 
 /// A pad ready to be placed.
 pub(crate) struct Pad {
-    pub code: Vec<u8>,
-    pub entries: Vec<Entry>,
+    pub code: Emitted,
     pub link: Link,
 }
 
 impl Table {
-    /// Makes the pad for `target`, to lie at `base`, with the link of number `id`. `direct` is the
+    /// Makes the pad for `target`, to lie at `spot`, with the link of number `id`. `direct` is the
     /// trampoline for direct exits.
     ///
     /// # Safety
@@ -133,12 +132,12 @@ impl Table {
     pub(crate) unsafe fn pad(
         &self,
         target: u64,
-        base: u64,
+        spot: Spot,
         options: &Options,
         id: usize,
         direct: u64,
     ) -> Pad {
-        let mut e = Emitter::new(base, options);
+        let mut e = Emitter::new(spot, options);
         let waiting = Parked { rcx: true, r11: true, ..Parked::NOTHING };
         let unknown = Parked { pc_in_rcx: true, ..waiting };
         e.mark(0, unknown);
@@ -154,21 +153,17 @@ impl Table {
         e.load(R11, control::SAVED_R11);
         e.mark(target, Parked::NOTHING);
         let rel32 = e.patchable_branch(&[0xe9]);
-        let stub = e.ip();
-        links::emit_exit_stub(&mut e, target, id, direct);
         e.align(8);
         let literal = e.len();
         e.bytes(&self.word(target).load(Ordering::Relaxed).to_le_bytes());
-        let (mut code, entries, _) = e.finish();
-        code[next..next + 4].copy_from_slice(&((literal - (next + 4)) as u32).to_le_bytes());
-        let site = base + rel32 as u64;
-        let displacement = (stub - (site + 4)) as u32;
-        code[rel32..rel32 + 4].copy_from_slice(&displacement.to_le_bytes());
-        Pad {
-            code,
-            entries,
-            link: Link { site, target, stub, next: NO_LINK, stale: false, far: false },
-        }
+        e.lead(next, literal);
+        e.begin_cold();
+        let (stub, at) = (e.ip(), e.len());
+        e.lead(rel32, at);
+        links::emit_exit_stub(&mut e, target, id, direct);
+        let site = e.address_at(rel32);
+        let link = Link { site, target, stub, next: NO_LINK, stale: false, far: false };
+        Pad { code: e.finish(), link }
     }
 
     /// Lets branches to `target` find its pad, which has been placed at `pad`.
@@ -210,18 +205,24 @@ mod tests {
         unsafe { t.clear(77) };
         let options = Options::new(Mode::Matrix, 6, 0);
         let target = 0x5555_1234_5678;
+        let spot = Spot { hot: 0x10_0000, cold: 0x18_0000 };
         // SAFETY: mapped.
-        let pad = unsafe { t.pad(target, 0x10_0000, &options, 3, 0x20_0000) };
+        let pad = unsafe { t.pad(target, spot, &options, 3, 0x20_0000) };
         let list: alloc::vec::Vec<_> =
-            Decoder::with_ip(64, &pad.code, 0x10_0000, DecoderOptions::NONE).iter().collect();
+            Decoder::with_ip(64, &pad.code.bytes, 0x10_0000, DecoderOptions::NONE).iter().collect();
         let jrcxz = list.iter().find(|i| i.mnemonic() == Mnemonic::Jrcxz).unwrap();
         let hit = (jrcxz.near_branch_target() - 0x10_0000) as usize;
         let next = list.iter().find(|i| i.is_jmp_near_indirect()).unwrap();
         let literal = (next.ip_rel_memory_address() - 0x10_0000) as usize;
         assert_eq!(literal % 8, 0, "alignment checks may be on");
-        assert_eq!(pad.code[literal..literal + 8], 77u64.to_le_bytes(), "the next pad's address");
-        assert!(pad.entries.iter().any(|e| e.offset as usize == hit && e.pc == target));
+        assert_eq!(
+            pad.code.bytes[literal..literal + 8],
+            77u64.to_le_bytes(),
+            "the next pad's address"
+        );
+        assert!(pad.code.entries.iter().any(|e| e.offset as usize == hit && e.pc == target));
         assert_eq!(pad.link.target, target);
+        assert_eq!(pad.link.stub, spot.cold, "apart from what usually runs");
         // SAFETY: mapped.
         unsafe { t.enter(target, 0x10_0000) };
         assert_eq!(t.word(target).load(Ordering::Relaxed), 0x10_0000);

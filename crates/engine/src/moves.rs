@@ -34,10 +34,12 @@ pub(crate) enum Kind {
     Site,
     /// Four bytes: where a tally is; in a record, what it means.
     Tally,
+    /// Four bytes: distance from the hot part to the cold one or back.
+    Across,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 7] = [
+    pub const ALL: [Kind; 8] = [
         Kind::Relative,
         Kind::Absolute,
         Kind::Block,
@@ -45,6 +47,7 @@ impl Kind {
         Kind::Table,
         Kind::Site,
         Kind::Tally,
+        Kind::Across,
     ];
 
     /// Bytes at the place.

@@ -46,13 +46,16 @@ impl<'a> Body<'a> {
         let register = self.check_register(k, used, pc);
         let borrowed = self.spilled.into_iter().flatten().fold(0, |set, r| set | regs::bit(r));
         let free = !self.liveness.live[k].regs | borrowed;
+        let free = free & !used & !regs::bit(register);
+        let asks = self.asks_for_bytes(check);
         let mut slow = Slow {
             failures: Branches::default(),
             quick: None,
             resume: 0,
             check,
             register,
-            free: free & !used & !regs::bit(register),
+            free,
+            second_slot: if asks && free == 0 { self.lend_slot() } else { 0 },
             displacement,
             pc,
             parked: self.parked(),
@@ -221,7 +224,8 @@ impl<'a> Body<'a> {
             };
             (k..self.liveness.uses.len()).find(touches).unwrap_or(usize::MAX)
         };
-        bits(!taken).max_by_key(next_use).expect("an address uses at most two registers")
+        let cost = |r: &usize| (next_use(r), self.is_held(*r));
+        bits(!taken).max_by_key(cost).expect("an address uses at most two registers")
     }
 
     /// Hands the check's accesses and the way back to the slow path; only the check's register is
@@ -234,7 +238,7 @@ impl<'a> Body<'a> {
             self.lead_here(&[rel32]);
             slow.failures.extend(self.emit_both_looks(slow)?);
             let rel32 = self.emitter.open_branch(&[0xe9]);
-            self.fixups.push((rel32, slow.resume as i64));
+            self.fixups.push((rel32, slow.resume));
         }
         let failures = self.emit_bytes_question(slow)?;
         self.lead_here(&failures);
@@ -268,7 +272,7 @@ impl<'a> Body<'a> {
         self.descriptors.push((rel32, begin));
         self.emitter.store(address, control::DESCRIPTOR);
         let rel32 = self.open_address(address);
-        self.fixups.push((rel32, slow.resume as i64));
+        self.fixups.push((rel32, slow.resume));
         self.emitter.store(address, control::RESUME);
         self.emitter.jump(self.trampolines.access);
         Ok(())
@@ -276,7 +280,7 @@ impl<'a> Body<'a> {
 
     /// Lets rel32s lead to what is emitted next.
     pub fn lead_here(&mut self, rel32s: &[usize]) {
-        let here = self.emitter.len() as i64;
+        let here = self.emitter.len();
         self.fixups.extend(rel32s.iter().map(|rel32| (*rel32, here)));
     }
 

@@ -21,11 +21,11 @@
 use crate::blocks::NO_LINK;
 use crate::body::Body;
 use crate::control;
-use crate::emit::{Emitter, reaches};
+use crate::emit::{Emitted, Emitter, reaches};
 use crate::engine::{Engine, Host, Resolved};
 use crate::entries::Entries;
 use crate::links::{self, AddressHash, Link};
-use crate::recovery::{Entry, Parked};
+use crate::recovery::Parked;
 use crate::regs::{R11, RCX};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
@@ -106,8 +106,7 @@ fn worth_knowing(samples: &[u64]) -> Vec<u64> {
 
 /// A guard ready to be placed.
 struct Guard {
-    code: Vec<u8>,
-    entries: Vec<Entry>,
+    code: Emitted,
     links: Vec<Link>,
 }
 
@@ -134,22 +133,22 @@ impl Engine {
             return None;
         }
         let k = self.region_for(site.branch, host)?;
-        let base = self.regions[k].cursor();
+        let base = self.regions[k].next().hot;
         if !reaches(base, site.branch) {
             return None;
         }
-        let guard = self.guard(site, targets, k);
-        let entries = Entries::new(&guard.entries, targets[0], &mut self.scratch);
-        self.regions[k].place(&guard.code, targets[0], entries);
-        guard.links.into_iter().for_each(|link| self.blocks.add_link(link));
+        let Guard { code, links } = self.guard(site, targets, k);
+        let entries = Entries::new(&code.entries, targets[0], &mut self.scratch);
+        self.regions[k].place(&code.bytes, code.split, targets[0], entries);
+        links.into_iter().for_each(|link| self.blocks.add_link(link));
         self.statistics.guards += 1;
         Some(base)
     }
 
-    /// The guard to lie at the cursor of a region.
+    /// The guard to lie at the next spot of a region.
     fn guard(&self, site: &Site, targets: &[u64], region: usize) -> Guard {
         let region = &self.regions[region];
-        let mut e = Emitter::new(region.cursor(), &self.options);
+        let mut e = Emitter::new(region.next(), &self.options);
         let (mut compared, mut ways) = (Vec::new(), Vec::new());
         for target in targets {
             e.mark(0, KNOWN);
@@ -168,46 +167,46 @@ impl Engine {
             };
             ways.push((far, way));
             let next = e.len();
-            fill(&mut e, other, next);
+            e.lead(other, next);
             if compared.len() == targets.len() {
                 e.mark(0, KNOWN);
                 e.jump(site.lookup);
             }
         }
+        e.align(8);
+        let literal = |e: &mut Emitter, rel32: usize, value: u64| {
+            let at = e.len();
+            e.lead(rel32, at);
+            e.bytes(&value.to_le_bytes());
+            at
+        };
+        for (target, rel32) in targets.iter().zip(compared) {
+            literal(&mut e, rel32, *target);
+        }
+        // Words that are patched; until the stubs are there, their addresses are not known.
+        let words: Vec<_> =
+            ways.iter().map(|(far, way)| far.then(|| literal(&mut e, *way, 0))).collect();
+        e.begin_cold();
         let mut links = Vec::new();
-        for (target, (far, way)) in targets.iter().zip(ways) {
-            let stub = e.ip();
+        for (k, target) in targets.iter().enumerate() {
+            let (stub, at) = (e.ip(), e.len());
             let id = self.blocks.next_link() + links.len();
             links::emit_exit_stub(&mut e, *target, id, region.trampolines.direct);
-            let branch = region.cursor() + way as u64;
-            let site = if far {
-                e.align(8);
-                let literal = e.len();
-                fill(&mut e, way, literal);
-                e.bytes(&stub.to_le_bytes());
-                region.cursor() + literal as u64
-            } else {
-                let to = (stub - region.cursor()) as usize;
-                fill(&mut e, way, to);
-                branch
+            let site = match words[k] {
+                Some(word) => {
+                    e.replace(word, &stub.to_le_bytes());
+                    word
+                }
+                None => {
+                    e.lead(ways[k].1, at);
+                    ways[k].1
+                }
             };
+            let (site, far) = (e.address_at(site), ways[k].0);
             links.push(Link { site, target: *target, stub, next: NO_LINK, stale: false, far });
         }
-        e.align(8);
-        for (target, rel32) in targets.iter().zip(compared) {
-            let literal = e.len();
-            fill(&mut e, rel32, literal);
-            e.bytes(&target.to_le_bytes());
-        }
-        let (code, entries, _) = e.finish();
-        Guard { code, entries, links }
+        Guard { code: e.finish(), links }
     }
-}
-
-/// Lets the rel32 at `at` reach `to`.
-fn fill(e: &mut Emitter, at: usize, to: usize) {
-    let displacement = to as i64 - (at as i64 + 4);
-    e.replace(at, &(displacement as i32).to_le_bytes());
 }
 
 impl Body<'_> {
@@ -228,7 +227,7 @@ impl Body<'_> {
         e.bytes(&(id as u32).to_le_bytes());
         e.jump(self.trampolines.learn);
         e.mark(0, KNOWN);
-        self.fixups.push((branch, e.len() as i64));
+        self.fixups.push((branch, e.len()));
         e.bytes(&[0x65, 0x83, 0x2c, 0x25]); // sub dword gs:[COUNTDOWN], 1
         e.bytes(&control::COUNTDOWN.to_le_bytes());
         e.bytes(&[1, 0x78, 0]); // js
@@ -238,7 +237,7 @@ impl Body<'_> {
         let lookup = e.ip();
         target_to_rcx(e);
         self.table.emit_jump(e);
-        Site { branch: e.base() + branch as u64, lookup }
+        Site { branch: e.address_at(branch), lookup }
     }
 }
 

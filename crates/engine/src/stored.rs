@@ -20,9 +20,11 @@
 //! Neighbours: [`engine`](crate::engine) asks before it translates, the host keeps records.
 
 use crate::blocks::{Block, NO_LINK};
+use crate::cache::Spot;
 use crate::checks::Plan;
 use crate::cold::Finished;
 use crate::control;
+use crate::emit::Emitted;
 use crate::engine::{Engine, Host};
 use crate::entries::Entries;
 use crate::indirect;
@@ -48,11 +50,12 @@ pub enum Kind {
     ReturnsFlags,
 }
 
-/// Where a block lies: its first byte, its region, its entry.
+/// Where a block lies: its parts, its region, its entry.
 pub(crate) struct Place {
-    pub base: u64,
+    pub spot: Spot,
     pub region: u64,
-    pub entry: u64,
+    /// Offset of the entry.
+    pub entry: usize,
 }
 
 /// A number for everything but the program's code that decides how it is translated.
@@ -100,9 +103,10 @@ pub(crate) fn is_wanted(options: &Options, source: &Superblock) -> bool {
 /// The fixed part of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Head {
-    /// Where the program's code, the block and its region were.
+    /// Where the program's code, the block's two parts and its region were.
     pc: u64,
-    base: u64,
+    hot: u64,
+    cold: u64,
     region: u64,
     /// Bytes of the block and of its recovery entries.
     code: u32,
@@ -116,20 +120,22 @@ struct Head {
     counts: [u16; 4],
     /// Offsets of the rel32 and the lookup of its site; 0 = it has none.
     site: [u16; 2],
+    /// Bytes of the hot part.
+    split: u16,
 }
 
 impl Head {
-    const BYTES: usize = 52;
+    const BYTES: usize = 62;
 
     fn write(&self, out: &mut Vec<u8>) {
-        for word in [self.pc, self.base, self.region] {
+        for word in [self.pc, self.hot, self.cold, self.region] {
             out.extend_from_slice(&word.to_le_bytes());
         }
         for word in [self.code, self.entries] {
             out.extend_from_slice(&word.to_le_bytes());
         }
         let words = [self.original, self.places, self.links, self.entry];
-        for word in words.into_iter().chain(self.counts).chain(self.site) {
+        for word in words.into_iter().chain(self.counts).chain(self.site).chain([self.split]) {
             out.extend_from_slice(&word.to_le_bytes());
         }
     }
@@ -138,19 +144,21 @@ impl Head {
         let bytes: &[u8; Self::BYTES] = bytes.get(..Self::BYTES)?.try_into().ok()?;
         let long = |at: usize| u64::from_le_bytes(core::array::from_fn(|k| bytes[at + k]));
         let word = |at: usize| u32::from_le_bytes(core::array::from_fn(|k| bytes[at + k]));
-        let short = |k: usize| u16::from_le_bytes([bytes[32 + 2 * k], bytes[33 + 2 * k]]);
+        let short = |k: usize| u16::from_le_bytes([bytes[40 + 2 * k], bytes[41 + 2 * k]]);
         Some(Head {
             pc: long(0),
-            base: long(8),
-            region: long(16),
-            code: word(24),
-            entries: word(28),
+            hot: long(8),
+            cold: long(16),
+            region: long(24),
+            code: word(32),
+            entries: word(36),
             original: short(0),
             places: short(1),
             links: short(2),
             entry: short(3),
             counts: [short(4), short(5), short(6), short(7)],
             site: [short(8), short(9)],
+            split: short(10),
         })
     }
 }
@@ -241,7 +249,7 @@ impl Engine {
         checks: usize,
     ) {
         self.record.clear();
-        if !finished.moves.fixed {
+        if !finished.code.moves.fixed {
             let out = &mut self.record;
             if record(
                 source,
@@ -300,23 +308,24 @@ impl Engine {
         if now != stored.original {
             return None;
         }
-        self.regions[region].skip_to(stored.head.base);
-        let base = self.regions[region].cursor();
+        let spot = self.regions[region].next();
         self.move_code(&stored, pc, distance, region, host)?;
-        self.regions[region].place(&self.scratch, pc, Entries::packed(stored.entries));
+        let split = usize::from(stored.head.split);
+        self.regions[region].place(&self.scratch, split, pc, Entries::packed(stored.entries));
+        let at = |offset: u16| spot.at(offset.into(), split);
         for (site, stub, target) in stored.links() {
             self.blocks.add_link(Link {
-                site: base + u64::from(site),
+                site: at(site),
                 target: pc.wrapping_add_signed(target.into()),
-                stub: base + u64::from(stub),
+                stub: at(stub),
                 next: NO_LINK,
                 stale: false,
                 far: false,
             });
         }
-        let [branch, lookup] = stored.head.site.map(u64::from);
+        let [branch, lookup] = stored.head.site;
         if branch != 0 {
-            self.sites.add(Site { branch: base + branch, lookup: base + lookup });
+            self.sites.add(Site { branch: at(branch), lookup: at(lookup) });
         }
         let [instructions, accesses, checks, unseen] = stored.head.counts.map(u64::from);
         let statistics = &mut self.statistics;
@@ -326,10 +335,10 @@ impl Engine {
         statistics.accesses += accesses;
         statistics.checks += checks;
         statistics.unseen += unseen;
-        Some(Block { entry: base + u64::from(stored.head.entry), end })
+        Some(Block { entry: at(stored.head.entry), end })
     }
 
-    /// Makes of a stored block what it is at the region's cursor; leaves it in `self.scratch`.
+    /// Makes of a stored block what it is at the region's next spot; leaves it in `self.scratch`.
     fn move_code(
         &mut self,
         stored: &Stored,
@@ -341,17 +350,26 @@ impl Engine {
         let code = &mut self.scratch;
         code.clear();
         code.extend_from_slice(stored.code);
+        let split = usize::from(stored.head.split);
+        code.get(..split)?;
         let region = &self.regions[region];
-        let moved = region.cursor().wrapping_sub(stored.head.base) as i64;
+        let (now, then) = (region.next(), Spot { hot: stored.head.hot, cold: stored.head.cold });
+        let hot_moved = now.hot.wrapping_sub(then.hot) as i64;
+        let cold_moved = now.cold.wrapping_sub(then.cold) as i64;
         let region_moved = region.base().wrapping_sub(stored.head.region) as i64;
         for place in stored.places() {
             let Moved { offset, kind, argument } = place?;
+            let (moved, other_moved) = match offset < split {
+                true => (hot_moved, cold_moved),
+                false => (cold_moved, hot_moved),
+            };
             let bytes = code.get_mut(offset..offset + kind.bytes())?;
             let old = u32::from_le_bytes(bytes[..4].try_into().ok()?);
             let relative = |by: i64| Some(i32::try_from(i64::from(old as i32) + by).ok()? as u32);
             let new = match kind {
                 moves::Kind::Relative => relative(distance.wrapping_sub(moved))?,
                 moves::Kind::Trampoline => relative(region_moved.wrapping_sub(moved))?,
+                moves::Kind::Across => relative(other_moved.wrapping_sub(moved))?,
                 moves::Kind::Block => {
                     old.wrapping_add((distance >> self.options.block_shift) as u32)
                 }
@@ -368,7 +386,10 @@ impl Engine {
         }
         let first = self.blocks.next_link();
         for (k, (site, stub, _)) in stored.links().enumerate() {
-            code.get(usize::from(site)..usize::from(site) + 4)?;
+            let [from, to] = [site, stub].map(|at| now.at(at.into(), split));
+            let displacement = to.wrapping_sub(from + 4) as u32;
+            let site = usize::from(site);
+            code.get_mut(site..site + 4)?.copy_from_slice(&displacement.to_le_bytes());
             let id = usize::from(stub) + STUB_ID;
             code.get_mut(id..id + 4)?.copy_from_slice(&((first + k) as u32).to_le_bytes());
         }
@@ -401,36 +422,37 @@ fn record(
     out: &mut Vec<u8>,
 ) -> Option<()> {
     let short = |n: usize| u16::try_from(n).ok();
-    let Finished { code, links, moves, .. } = finished;
+    let Finished { code: Emitted { bytes: code, split, moves, .. }, links, .. } = finished;
     let [accesses, checks, unseen] = counts;
     // Offsets in the code must fit, too.
     short(code.len())?;
+    let offset = |address| place.spot.offset(address, *split) as u16;
     let head = Head {
         pc: source.pc,
-        base: place.base,
+        hot: place.spot.hot,
+        cold: place.spot.cold,
         region: place.region,
         code: code.len() as u32,
         entries: entries.bytes().len() as u32,
         original: short((source.end - source.pc) as usize)?,
         places: short(moves.places.len())?,
         links: short(links.len())?,
-        entry: short((place.entry - place.base) as usize)?,
+        entry: short(place.entry)?,
         counts: [
             short(source.instructions.len())?,
             short(accesses)?,
             short(checks)?,
             short(unseen)?,
         ],
-        site: finished.site.map_or([0; 2], |site| {
-            [site.branch, site.lookup].map(|address| (address - place.base) as u16)
-        }),
+        site: finished.site.map_or([0; 2], |site| [site.branch, site.lookup].map(offset)),
+        split: *split as u16,
     };
     head.write(out);
     for p in &moves.places {
         out.extend_from_slice(&packed_place(p)?.to_le_bytes());
     }
     for link in links {
-        let offsets = [link.site, link.stub].map(|at| (at - place.base) as u16);
+        let offsets = [link.site, link.stub].map(offset);
         offsets.iter().for_each(|offset| out.extend_from_slice(&offset.to_le_bytes()));
         let distance = link.target.wrapping_sub(source.pc) as i64;
         out.extend_from_slice(&i32::try_from(distance).ok()?.to_le_bytes());
@@ -456,7 +478,8 @@ mod tests {
     fn heads_and_places_come_back() {
         let head = Head {
             pc: 1 << 40,
-            base: 2,
+            hot: 2,
+            cold: 16,
             region: 3,
             code: 70_000,
             entries: 5,
@@ -466,6 +489,7 @@ mod tests {
             entry: 9,
             counts: [10, 11, 12, 13],
             site: [14, 15],
+            split: 17,
         };
         let mut out = Vec::new();
         head.write(&mut out);
@@ -477,7 +501,6 @@ mod tests {
         }
         let far = |offset, argument| Moved { offset, kind: moves::Kind::Site, argument };
         assert_eq!(packed_place(&far(0x1_0000, 0)).or(packed_place(&far(0, 8192))), None);
-        assert_eq!(unpacked_place(7 << OFFSET_BITS), None);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! This file decides what to emit; [`body`](crate::body), [`control_flow`](crate::control_flow) and
 //! [`cold`](crate::cold) emit it.
 //!
-//! Layout of a block: the entry, counters, instructions with their checks, then the cold part: failed
-//! checks, corrections of the counters at side exits, exit stubs, and return addresses as literals.
+//! Layout of a block: the entry, counters, instructions with their checks, return addresses as literals;
+//! then, in another place, the cold part: failed checks, corrections of the counters at side exits, exit
+//! stubs, descriptors of accesses.
 
 use crate::access::Access;
 use crate::blocks::Block;
@@ -100,8 +101,8 @@ unsafe fn emit_block(
         hook: source.pc == options.thread_start_hook,
         room: core::mem::take(&mut engine.room),
     };
-    let base = engine.regions[region].cursor();
-    let mut emitter = Emitter::new(base, &options);
+    let spot = engine.regions[region].next();
+    let mut emitter = Emitter::new(spot, &options);
     if stored::is_wanted(&options, source) && again.is_none() {
         emitter.moves = Moves::of(source.pc);
     }
@@ -109,16 +110,17 @@ unsafe fn emit_block(
     let entry = body.emit(&head, &checks).ok()?;
     let (next_link, next_site) = (engine.blocks.next_link(), engine.sites.next());
     let finished = body.finish(entry, &mut engine.scanner, readable, next_link, next_site).ok()?;
-    let entries = Entries::new(&finished.entries, source.pc, &mut engine.scratch);
-    let place = Place { base, region: engine.regions[region].base(), entry };
+    let code = &finished.code;
+    let entries = Entries::new(&code.entries, source.pc, &mut engine.scratch);
+    let place = Place { spot, region: engine.regions[region].base(), entry };
     engine.write_record(source, &finished, &entries, &place, &plan, checks.len());
-    engine.regions[region].place(&finished.code, source.pc, entries);
+    engine.regions[region].place(&code.bytes, code.split, source.pc, entries);
     engine.room = finished.room;
     for link in finished.links {
         engine.blocks.add_link(link);
     }
     finished.site.into_iter().for_each(|site| engine.sites.add(site));
-    Some(Block { entry, end: source.end })
+    Some(Block { entry: spot.hot + entry as u64, end: source.end })
 }
 
 unsafe fn analyse(

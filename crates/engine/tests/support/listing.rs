@@ -1,18 +1,18 @@
 //! What the engine makes of a program's bytes, as text: one line for each emitted instruction.
 //!
-//! Addresses are named, so that the text is the same wherever things lie: `program+6`, `block+1b`,
-//! `table+…`, and the trampolines by what they are
-//! for. What is not reached by the block's own flow (descriptors, return addresses) is shown as bytes.
+//! Addresses are named, so that the text is the same wherever things lie: `program+6`, `block+1b` and
+//! `cold+2c` in the two parts of a block, `table+…`, and the trampolines by what they are for. What is not reached by the block's own flow (descriptors, return addresses) is shown as bytes.
 
 use super::host::{MEANINGS, REGIONS, TestHost};
 use super::{CODE_BYTES, Machine};
-use engine::cache::Stubs;
+use engine::cache::{Spot, Stubs, hot_bytes};
 use engine::{Engine, Host, Mode, Options, Resolved, control};
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Formatter, Instruction, IntelFormatter, Mnemonic,
     Register, SymbolResolver, SymbolResult,
 };
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Where the agent's entry points would be: addresses by which trampolines are recognised.
 const STUBS: [(&str, u64); 7] = [
@@ -25,22 +25,38 @@ const STUBS: [(&str, u64); 7] = [
     ("after_syscall", 0x6666_6666_6666),
 ];
 
+/// One of a block's parts.
+#[derive(Clone)]
+struct Part {
+    name: &'static str,
+    place: Range<u64>,
+}
+
+/// What a pad has that is cold: an exit's stub.
+const PAD_COLD_BYTES: u64 = 32;
+
 /// Names for addresses.
 #[derive(Clone)]
 struct Names {
     program: u64,
     region: u64,
     region_bytes: u64,
-    block: std::ops::Range<u64>,
+    /// The hot part and the cold one.
+    parts: [Part; 2],
     table: u64,
     trampolines: Vec<(&'static str, u64)>,
 }
 
 impl Names {
+    /// The part of the block that the address lies in.
+    fn part(&self, address: u64) -> Option<&Part> {
+        self.parts.iter().find(|part| part.place.contains(&address))
+    }
+
     fn of(&self, address: u64) -> Option<String> {
         let inside = |start: u64, bytes: u64| address.wrapping_sub(start) < bytes;
-        if self.block.contains(&address) {
-            return Some(format!("block+{:x}", address - self.block.start));
+        if let Some(Part { name, place }) = self.part(address) {
+            return Some(format!("{name}+{:x}", address - place.start));
         }
         if inside(self.region, self.region_bytes) {
             // The last trampoline that starts before it.
@@ -102,12 +118,17 @@ pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> S
     let text = match resolved {
         Resolved::Native => "runs where it is\n".into(),
         Resolved::Cache(entry) => {
+            // The pad for indirect branches to it lies right behind a block, in both parts.
+            let pad = machine.tables.table(0).first_pad(machine.code);
+            let hot = Part { name: "block", place: region + before..pad };
+            let all_cold = engine.cache_bytes() - (end_of(pad) - region);
+            let start = region + hot_bytes(region_bytes);
+            let cold = Part { name: "cold", place: start..start + all_cold - PAD_COLD_BYTES };
             let names = Names {
                 program: machine.code,
                 region,
                 region_bytes,
-                // The pad for indirect branches to it lies right behind a block.
-                block: region + before..machine.tables.table(0).first_pad(machine.code),
+                parts: [hot, cold],
                 table: machine.tables.base as u64,
                 trampolines: trampolines(region, before),
             };
@@ -121,6 +142,16 @@ pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> S
 fn bytes_at(start: u64, end: u64) -> &'static [u8] {
     // SAFETY: within a region that is mapped as long as the text is made.
     unsafe { std::slice::from_raw_parts(start as *const u8, (end - start) as usize) }
+}
+
+/// Where the next block may lie behind a pad.
+fn end_of(pad: u64) -> u64 {
+    let code = bytes_at(pad, pad + 128);
+    let mut steps = Decoder::with_ip(64, code, pad, DecoderOptions::NONE).into_iter();
+    let exit = steps.find(|step| step.code() == Code::Jmp_rel32_64);
+    let end = exit.expect("a pad ends with an exit").next_ip();
+    // A word with an address follows.
+    (end.next_multiple_of(8) + 8).next_multiple_of(Spot::ALIGNMENT)
 }
 
 /// Trampolines by the agent's addresses in them: each starts where the one before it ends.
@@ -143,19 +174,23 @@ fn text(names: &Names, entry: u64) -> String {
     let mut formatter = IntelFormatter::with_options(Some(Box::new(names.clone())), None);
     formatter.options_mut().set_rip_relative_addresses(true);
     let reached = reached(names, entry);
-    let mut text = String::new();
-    let mut at = names.block.start;
-    while at < names.block.end {
-        let offset = at - names.block.start;
+    names.parts.iter().map(|part| text_of(names, part, entry, &reached, &mut formatter)).collect()
+}
+
+fn text_of(
+    names: &Names,
+    part: &Part,
+    entry: u64,
+    reached: &BTreeMap<u64, Instruction>,
+    formatter: &mut IntelFormatter,
+) -> String {
+    let Range { start, end } = part.place;
+    let mut text = if part.name == "cold" { "cold:\n".into() } else { String::new() };
+    let mut at = start;
+    while at < end {
+        let offset = at - start;
         let mark = if at == entry { " <- entry" } else { "" };
         match reached.get(&at) {
-            Some(step) if step.code() == Code::Nopd && at != entry => {
-                let nops =
-                    (at..names.block.end).take_while(|at| *at != entry && is_nop(&reached, *at));
-                let count = nops.count();
-                text += &format!("{offset:4x}  nop x {count}\n");
-                at += count as u64;
-            }
             Some(step) => {
                 let mut line = String::new();
                 formatter.format(step, &mut line);
@@ -164,8 +199,8 @@ fn text(names: &Names, entry: u64) -> String {
                 at += step.len() as u64;
             }
             None => {
-                let next = reached.range(at..).next().map_or(names.block.end, |(start, _)| *start);
-                text += &data(names, at, next);
+                let next = reached.range(at..end).next().map_or(end, |(start, _)| *start);
+                text += &data(names, start, at, next);
                 at = next;
             }
         }
@@ -197,12 +232,8 @@ fn tally(number: usize) -> String {
     format!("tally {instructions}i {loads}l {stores}s")
 }
 
-fn is_nop(reached: &BTreeMap<u64, Instruction>, at: u64) -> bool {
-    reached.get(&at).is_some_and(|step| step.code() == Code::Nopd)
-}
-
-/// Bytes that nobody runs; return addresses by name.
-fn data(names: &Names, start: u64, end: u64) -> String {
+/// Bytes that nobody runs, of the part that begins at `part`; return addresses by name.
+fn data(names: &Names, part: u64, start: u64, end: u64) -> String {
     // Return addresses are aligned.
     let aligned = start.next_multiple_of(8).min(end);
     let mut words = if aligned > start { vec![hex(bytes_at(start, aligned))] } else { Vec::new() };
@@ -212,7 +243,7 @@ fn data(names: &Names, start: u64, end: u64) -> String {
             Err(_) => hex(chunk),
         }
     }));
-    format!("{:4x}  data {}\n", start - names.block.start, words.join(" "))
+    format!("{:4x}  data {}\n", start - part, words.join(" "))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -222,12 +253,14 @@ fn hex(bytes: &[u8]) -> String {
 /// The block's instructions that its own flow reaches, by address.
 fn reached(names: &Names, entry: u64) -> BTreeMap<u64, Instruction> {
     let mut found = BTreeMap::new();
-    let mut open = vec![names.block.start, entry];
+    let mut open = vec![names.parts[0].place.start, entry];
     while let Some(at) = open.pop() {
-        if !names.block.contains(&at) || found.contains_key(&at) {
+        let Some(part) = names.part(at) else { continue };
+        if found.contains_key(&at) {
             continue;
         }
-        let code = bytes_at(at, names.block.end);
+        let end = part.place.end;
+        let code = bytes_at(at, end);
         let step = Decoder::with_ip(64, code, at, DecoderOptions::NONE).decode();
         found.insert(at, step);
         let falls_through = !matches!(
@@ -239,7 +272,7 @@ fn reached(names: &Names, entry: u64) -> BTreeMap<u64, Instruction> {
         }
         // Where the slow path comes back to.
         if step.mnemonic() == Mnemonic::Lea && step.is_ip_rel_memory_operand() {
-            let next = &bytes_at(step.next_ip(), names.block.end);
+            let next = &bytes_at(step.next_ip(), end);
             let next = Decoder::with_ip(64, next, step.next_ip(), DecoderOptions::NONE).decode();
             if next.memory_displacement64() == control::RESUME as u64 {
                 open.push(step.ip_rel_memory_address());
