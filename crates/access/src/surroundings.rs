@@ -84,26 +84,24 @@ impl Surroundings<'_> {
             let length = lengths[start];
             arrives[start] = length > 0 && arrives[start - length];
         }
-        // Of the sweeps that arrive: which places they pass.
-        let (mut passed, mut began) = ([0_usize; REACH + 1], [0_usize; FIRST + 1]);
-        for start in (LAST..=farthest).filter(|&start| arrives[start]) {
-            began[start] = 1;
-            let mut at = start;
-            while at > 0 {
-                if let Some(passed) = passed.get_mut(at) {
-                    *passed += 1;
-                }
-                at -= lengths[at];
+        // Of the sweeps that arrive: how many pass a place, and how many begin there or further away.
+        let (mut passing, mut begun) = ([0_usize; FIRST + 1], [0_usize; FIRST + 2]);
+        for start in (1..=farthest).rev() {
+            let begins = usize::from(start >= LAST && arrives[start]);
+            passing[start] += begins;
+            begun[start] = begun[start + 1] + begins;
+            if arrives[start] {
+                passing[start - lengths[start]] += passing[start];
             }
         }
         let mut starts = [0; BACKWARD];
-        if began.iter().sum::<usize>() * 2 < farthest.saturating_sub(LAST) {
+        if begun[1] * 2 < farthest.saturating_sub(LAST) {
             return starts;
         }
         let clear = |bytes: &usize| {
             // Sweeps have to be in step before that.
-            let voters: usize = began[(bytes + 8).min(FIRST)..].iter().sum();
-            voters >= 8 && passed[*bytes] * 4 >= voters * 3
+            let voters = begun[(bytes + 8).min(FIRST)];
+            voters >= 8 && passing[*bytes] * 4 >= voters * 3
         };
         for (place, start) in starts.iter_mut().zip((1..=REACH).filter(clear)) {
             *place = start;
@@ -147,21 +145,48 @@ impl Surroundings<'_> {
     fn not_entered(&self, starts: &[usize; BACKWARD]) -> usize {
         let mut least = starts.iter().take_while(|&&start| start > 0).count();
         for (code, offset) in [(self.before, -(self.before.len() as i64)), (self.after, 0)] {
-            for at in 0..code.len() {
-                let Some(target) = branch_target(&code[at..], offset + at as i64) else { continue };
+            branches(code, offset, |at, target| {
                 // Positions are relative to the address: those of interest are 0 and before it.
-                let Some(behind) = (0..least).find(|&k| target == -(end_of(starts, k) as i64))
-                else {
-                    continue;
-                };
+                let is_end = |k: &usize| target == -(end_of(starts, *k) as i64);
+                let Some(behind) = (0..least).find(is_end) else { return };
                 let jump = (code[at], offset + at as i64);
                 let named = -(starts[behind] as i64);
                 if is_in_step(code, at) && !self.enters_a_loop(jump, target, named) {
                     least = behind;
                 }
-            }
+            });
         }
         least
+    }
+}
+
+/// Gives what may be a direct branch to one of the last [`REACH`] bytes before the address, or to the address,
+/// to `each`: where it begins in the code, and its target. The code begins at position `offset`.
+///
+/// Hardly any of thousands of bytes is one, so what is asked first is what few answer: of branches with 8
+/// bits, whether they are near enough; of those with 32, whether the four bytes lead there.
+fn branches(code: &[u8], offset: i64, mut each: impl FnMut(usize, i64)) {
+    let leads_there = |target: i64| (-(REACH as i64)..=0).contains(&target);
+    let mut consider = |at: usize| {
+        let target = branch_target(&code[at..], offset + at as i64);
+        if let Some(target) = target.filter(|target| leads_there(*target)) {
+            each(at, target);
+        }
+    };
+    // A byte and a displacement of 8 bits: 126 bytes back to 129 further on.
+    let within = |position: i64| (position - offset).clamp(0, code.len() as i64) as usize;
+    let short = within(-(REACH as i64) - 129)..within(127);
+    let is_short = |byte: u8| matches!(byte, 0x70..=0x7f | 0xe0..=0xe3 | 0xeb);
+    short.filter(|&at| is_short(code[at])).for_each(&mut consider);
+    for (place, bytes) in code.windows(4).enumerate() {
+        let displacement = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let target = (offset as i32 + place as i32 + 4).wrapping_add(displacement);
+        if target.wrapping_neg() as u32 <= REACH as u32 {
+            // With an opcode of one byte before it, or of two.
+            let first = |length: usize| place.checked_sub(length);
+            first(1).filter(|&at| matches!(code[at], 0xe8 | 0xe9)).map(&mut consider);
+            first(2).filter(|&at| matches!(code[at], 0x0f | 0xc7)).map(&mut consider);
+        }
     }
 }
 
@@ -231,4 +256,48 @@ fn next(decoder: &mut Decoder<'_>) -> Option<Iced> {
     }
     let i = decoder.decode();
     (!i.is_invalid()).then_some(i)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn all_branches_to_the_last_bytes_are_found() {
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let mut count = 0;
+        for round in 0..200 {
+            let mut code: Vec<u8> = (0..3072).map(|_| random() as u8).collect();
+            // Chance hardly ever makes a branch with 32 bits that leads there.
+            for _ in 0..20 {
+                let at = random() as usize % 3000;
+                let opcode = [&b"\xe8"[..], b"\xe9", b"\x0f\x84", b"\xc7\xf8"][at % 4];
+                let end = at + opcode.len() + 4;
+                let displacement = 1024 - end as i32 - (random() % 40) as i32;
+                code[at..at + opcode.len()].copy_from_slice(opcode);
+                code[end - 4..end].copy_from_slice(&displacement.to_le_bytes());
+            }
+            // As it is called: the code before the address, and that from there on.
+            let middle = if round % 2 == 0 { 1024 } else { 0 };
+            for (code, offset) in [(&code[..middle], -(middle as i64)), (&code[middle..], 0)] {
+                let all = (0..code.len()).filter_map(|at| {
+                    let target = branch_target(&code[at..], offset + at as i64)?;
+                    (-(REACH as i64)..=0).contains(&target).then_some((at, target))
+                });
+                let mut found = Vec::new();
+                branches(code, offset, |at, target| found.push((at, target)));
+                found.sort_unstable();
+                assert!(all.eq(found.iter().copied()), "round {round}, {offset}");
+                count += found.len();
+            }
+        }
+        assert!(count > 1000, "{count}");
+    }
 }

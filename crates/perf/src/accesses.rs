@@ -5,7 +5,7 @@
 use crate::code::ProcessCode;
 use crate::sample::{Record, Sample};
 use access::{Access, AccessKind, Describer, Reconstructor, Refused, Step};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// Addresses of code whose meaning is kept, for each process.
 const ADDRESSES: usize = 2048;
@@ -45,14 +45,15 @@ impl Yield {
 }
 
 struct Process {
-    reconstructor: Reconstructor,
+    /// Its tables are large: none until there is a sample.
+    reconstructor: Option<Reconstructor>,
     code: ProcessCode,
 }
 
 /// Computes accesses; is told all records in their order.
 #[derive(Default)]
 pub struct Accesses {
-    processes: HashMap<u32, Process>,
+    processes: FxHashMap<u32, Process>,
     describer: Describer,
     made: Yield,
     /// Those of the last sample.
@@ -74,8 +75,10 @@ impl Accesses {
         match record {
             Record::Mapped { pid, .. } => {
                 let process = self.process(*pid);
-                if process.code.note(record) {
-                    process.reconstructor.forget();
+                if process.code.note(record)
+                    && let Some(reconstructor) = &mut process.reconstructor
+                {
+                    reconstructor.forget();
                 }
             }
             Record::Named { pid, exec: true, .. } => {
@@ -133,6 +136,7 @@ impl Accesses {
     fn around(&mut self, sample: &Sample) -> Result<Step, NoAccess> {
         let registers = sample.registers.ok_or(NoAccess::NoRegisters)?.for_addresses();
         let Process { reconstructor, code } = process(&mut self.processes, sample.pid);
+        let reconstructor = reconstructor.get_or_insert_with(|| Reconstructor::new(ADDRESSES));
         let found = reconstructor.reconstruct(sample.ip, &registers, code);
         let found = found.map_err(NoAccess::Refused)?;
         self.found.extend(found.iter().map(|found| found.access));
@@ -160,11 +164,9 @@ impl Accesses {
     }
 }
 
-fn process(processes: &mut HashMap<u32, Process>, pid: u32) -> &mut Process {
-    processes.entry(pid).or_insert_with(|| Process {
-        reconstructor: Reconstructor::new(ADDRESSES),
-        code: ProcessCode::new(pid),
-    })
+fn process(processes: &mut FxHashMap<u32, Process>, pid: u32) -> &mut Process {
+    let new = || Process { reconstructor: None, code: ProcessCode::new(pid) };
+    processes.entry(pid).or_insert_with(new)
 }
 
 /// Why a sample has no access.

@@ -10,6 +10,8 @@
 use crate::mapped::Mapping;
 use crate::sample::Record;
 use access::Code;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
@@ -18,12 +20,53 @@ use std::time::{Duration, Instant};
 /// How often the list of mappings is read again for addresses that are not in it.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// Bytes of a file that are read at once, and most such pieces of one file that are kept.
+const PIECE: u64 = 4096;
+const MOST_PIECES: usize = 1024;
+
 /// A file that code is mapped from.
 #[derive(Debug)]
 struct Source {
     file: File,
     device: u64,
     inode: u64,
+    /// What has been read: code around samples is asked for instruction by instruction. The last one of a
+    /// file is shorter.
+    pieces: RefCell<FxHashMap<u64, Vec<u8>>>,
+}
+
+impl Source {
+    fn new(file: File, device: u64, inode: u64) -> Self {
+        Self { file, device, inode, pieces: RefCell::default() }
+    }
+
+    /// Fills `into` from a byte of the file on; returns how many bytes there are.
+    fn read(&self, offset: u64, into: &mut [u8]) -> usize {
+        let mut pieces = self.pieces.borrow_mut();
+        let mut done = 0;
+        while done < into.len() {
+            let at = offset + done as u64;
+            if pieces.len() >= MOST_PIECES && !pieces.contains_key(&(at / PIECE)) {
+                pieces.clear();
+            }
+            let piece = pieces.entry(at / PIECE).or_insert_with(|| self.piece(at / PIECE));
+            let rest = piece.get((at % PIECE) as usize..).unwrap_or_default();
+            let count = rest.len().min(into.len() - done);
+            if count == 0 {
+                break;
+            }
+            into[done..done + count].copy_from_slice(&rest[..count]);
+            done += count;
+        }
+        done
+    }
+
+    fn piece(&self, number: u64) -> Vec<u8> {
+        let mut bytes = vec![0; PIECE as usize];
+        let count = self.file.read_at(&mut bytes, number * PIECE).unwrap_or(0);
+        bytes.truncate(count);
+        bytes
+    }
 }
 
 /// A piece of executable memory.
@@ -77,7 +120,7 @@ impl ProcessCode {
             return Some(Rc::clone(known));
         }
         let file = mapping.open(self.pid)?;
-        Some(Rc::new(Source { file, device, inode }))
+        Some(Rc::new(Source::new(file, device, inode)))
     }
 
     /// The region that holds `address`.
@@ -131,9 +174,9 @@ impl Code for ProcessCode {
         let into = &mut into[..room];
         let Some(source) = &region.source else { return self.read_memory(address, into) };
         let offset = region.offset + (address - region.start);
-        match source.file.read_at(into, offset) {
-            Ok(count) if count > 0 => count,
-            _ => self.read_memory(address, into),
+        match source.read(offset, into) {
+            0 => self.read_memory(address, into),
+            count => count,
         }
     }
 
@@ -145,4 +188,34 @@ impl Code for ProcessCode {
 fn find(regions: &[Region], address: u64) -> Option<&Region> {
     let after = regions.partition_point(|region| region.start <= address);
     regions[..after].last().filter(|region| address < region.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_files_are_read_once_and_joined() {
+        let path = std::env::current_exe().expect("we are a file");
+        let whole = fs::read(&path).expect("our own file");
+        let source = Source::new(File::open(&path).expect("our own file"), 0, 0);
+        let read = |offset: usize, bytes: usize| {
+            let mut into = vec![0; bytes];
+            let count = source.read(offset as u64, &mut into);
+            into.truncate(count);
+            into
+        };
+        assert_eq!(read(5000, 15), whole[5000..5015]);
+        assert_eq!(source.pieces.borrow().len(), 1);
+        assert_eq!(read(4000, 9000), whole[4000..13_000]);
+        assert_eq!(source.pieces.borrow().len(), 4);
+        let end = whole.len();
+        assert_eq!(read(end - 10, 100), whole[end - 10..]);
+        assert!(read(end, 10).is_empty());
+        for piece in 0..2 * MOST_PIECES {
+            read(piece * PIECE as usize, 1);
+        }
+        assert!(source.pieces.borrow().len() <= MOST_PIECES);
+        assert_eq!(read(5000, 15), whole[5000..5015]);
+    }
 }

@@ -96,13 +96,30 @@ impl PerfError {
 
     fn refused(event: String, pid: u32, error: io::Error) -> Self {
         let level = paranoid_level().unwrap_or(2);
-        let is_ours = pid == 0 || pid == std::process::id();
-        if level > 2 && !is_privileged() {
-            Self::Paranoid { level }
-        } else if !is_ours && !is_readable(pid) {
-            Self::NotYours { pid }
-        } else {
-            Self::Forbidden { event, level, error }
+        let may_look = pid == 0 || pid == std::process::id() || is_readable(pid);
+        match Refusal::of(level, may_look, is_privileged()) {
+            Refusal::NotYours => Self::NotYours { pid },
+            Refusal::Paranoid => Self::Paranoid { level },
+            Refusal::Forbidden => Self::Forbidden { event, level, error },
+        }
+    }
+}
+
+/// Why we may not open an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Refusal {
+    NotYours,
+    Paranoid,
+    Forbidden,
+}
+
+impl Refusal {
+    /// Another user's process comes first, because no level lets anybody but root look into those.
+    fn of(level: i32, may_look: bool, privileged: bool) -> Self {
+        match may_look {
+            false => Self::NotYours,
+            true if level > 2 && !privileged => Self::Paranoid,
+            true => Self::Forbidden,
         }
     }
 }
@@ -116,4 +133,17 @@ fn is_privileged() -> bool {
 /// Whether we may look at a process: the same rule as for its events.
 fn is_readable(pid: u32) -> bool {
     std::fs::read_link(format!("/proc/{pid}/exe")).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Refusal;
+
+    #[test]
+    fn no_level_is_to_blame_for_another_users_process() {
+        assert_eq!(Refusal::of(3, false, false), Refusal::NotYours);
+        assert_eq!(Refusal::of(3, true, false), Refusal::Paranoid);
+        assert_eq!(Refusal::of(2, true, false), Refusal::Forbidden);
+        assert_eq!(Refusal::of(4, true, true), Refusal::Forbidden);
+    }
 }

@@ -15,6 +15,8 @@ const SLACK_NS: u64 = 1_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct Merge {
     waiting: Vec<(u64, Record)>,
+    /// Their times and places, to be sorted in their stead: records are large.
+    order: Vec<(u64, u32)>,
 }
 
 impl Merge {
@@ -30,9 +32,15 @@ impl Merge {
     /// Gives everything up to `horizon` to `each`, in order of time; what has the same time in the order
     /// in which it came.
     pub fn deliver(&mut self, horizon: u64, mut each: impl FnMut(Record)) {
-        self.waiting.sort_by_key(|(time, _)| *time);
-        let count = self.waiting.partition_point(|(time, _)| *time <= horizon);
-        self.waiting.drain(..count).for_each(|(_, record)| each(record));
+        let times = self.waiting.iter().zip(0..).filter(|((time, _), _)| *time <= horizon);
+        self.order.clear();
+        self.order.extend(times.map(|((time, _), place)| (*time, place)));
+        self.order.sort_unstable();
+        for &(_, place) in &self.order {
+            let (time_ns, record) = &mut self.waiting[place as usize];
+            each(std::mem::replace(record, Record::Throttled { time_ns: *time_ns }));
+        }
+        self.waiting.retain(|(time, _)| *time > horizon);
     }
 }
 

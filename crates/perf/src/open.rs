@@ -13,7 +13,7 @@ use crate::sys::{self, Count, FileLimit};
 use crate::threads;
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 /// Pages of a single thread's ring: there may be thousands.
@@ -73,6 +73,8 @@ pub(crate) struct Events {
     looking: Option<Looking>,
     /// All events but the first are switched off for a while.
     paused: bool,
+    /// All events but the first observe whole processors.
+    on_processors: bool,
     /// Read while events were opened.
     early: Vec<Parsed>,
     /// Counted by events that have been closed.
@@ -93,6 +95,7 @@ impl Events {
             layouts: Layouts::new(kinds),
             looking: None,
             paused: false,
+            on_processors: false,
             early: Vec::new(),
             gone: vec![Count::default(); settings.events.len()],
         }
@@ -197,7 +200,8 @@ impl Events {
 
     /// Opens all events at one place.
     fn open(&mut self, pid: i32, cpu: i32, place: Place, of: u32) -> Result<(), PerfError> {
-        for index in 0..self.settings.events.len() {
+        let count = if self.on_processors { 1 } else { self.settings.events.len() };
+        for index in 0..count {
             let extras = Extras { notes: self.extras.notes && index == 0, ..self.extras };
             self.open_one(index, extras, (pid, cpu), place, of)?;
         }
@@ -292,11 +296,13 @@ impl Events {
             }
         }
         let processors = self.events.split_off(first);
-        self.pause(true);
-        for event in &processors {
-            let _ = sys::enable(&event.fd);
+        // With those that were inherited from them, which would be looked at whenever a thread is switched.
+        for event in self.events.extract_if(.., |event| event.event != 0) {
+            add(&mut self.gone[event.event], sys::count(&event.fd).unwrap_or_default());
         }
         self.events.extend(processors);
+        self.on_processors = true;
+        self.pause(false);
         Ok(())
     }
 
@@ -357,8 +363,13 @@ impl Events {
         self.owners.retain(|place, _| !gone.contains(place));
     }
 
-    /// Waits until a ring wants to be read, at most so long.
-    pub fn wait(&mut self, most: Duration) {
+    /// Bytes of the smallest ring; 0 if there is none.
+    pub fn least_ring_bytes(&self) -> u64 {
+        self.rings.iter().map(|open| open.ring.bytes_of_data()).min().unwrap_or(0)
+    }
+
+    /// Waits until a ring wants to be read, or `also` can be, at most so long.
+    pub fn wait(&mut self, most: Duration, also: Option<BorrowedFd<'_>>) {
         let mut polled: Vec<libc::pollfd> = self
             .rings
             .iter()
@@ -368,7 +379,12 @@ impl Events {
                 revents: 0,
             })
             .collect();
-        let milliseconds = most.as_millis().min(60_000) as i32;
+        polled.extend(also.map(|also| libc::pollfd {
+            fd: also.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        }));
+        let milliseconds = most.as_micros().div_ceil(1000).min(60_000) as i32;
         // SAFETY: the array is live and as long as said.
         unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
         for (ring, polled) in self.rings.iter_mut().zip(&polled) {

@@ -10,7 +10,7 @@ use crate::ibs;
 use crate::sample::{Precise, Record, Registers, Sample};
 use crate::source_bits;
 use perf_event_open_sys::bindings as b;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// What the records of some events look like.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Layouts {
     /// `sample_type` of each of the sampler's events.
     kinds: Vec<u64>,
     /// Event by the kernel's number for it.
-    by_id: HashMap<u64, usize>,
+    by_id: FxHashMap<u64, usize>,
 }
 
 /// A record with its time; `None`: of a kind that says nothing to us.
@@ -31,7 +31,7 @@ pub(crate) struct Damaged;
 impl Layouts {
     /// For events with these sample types, in the order of [`Sample::event`].
     pub fn new(kinds: Vec<u64>) -> Self {
-        Self { kinds, by_id: HashMap::new() }
+        Self { kinds, by_id: FxHashMap::default() }
     }
 
     /// Records that bear `id` are of the `event`th.

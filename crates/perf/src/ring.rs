@@ -46,6 +46,11 @@ impl Ring {
         Ok(Self { base, page, data: pages * page, wrapped: Vec::new() })
     }
 
+    /// Room for records.
+    pub fn bytes_of_data(&self) -> u64 {
+        self.data as u64
+    }
+
     fn position(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: both positions lie in the mapped first page, are aligned, and are only accessed
         // atomically, by us as by the kernel.

@@ -21,6 +21,7 @@ use crate::sample::Record;
 use crate::sys::{self, Count, FileLimit};
 use crate::threads;
 use std::collections::HashSet;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// What to sample, and how.
@@ -140,10 +141,20 @@ impl Sampler {
         self.totals
     }
 
-    /// Sleeps until a ring is a quarter full, at most so long. Records do not get lost if nobody reads
-    /// them for some 20 ms.
+    /// Sleeps until a ring is a quarter full, at most so long (in whole milliseconds, rounded up). How
+    /// long records may stay in the rings follows from their [`room`](Self::room).
     pub fn wait(&mut self, most: Duration) {
-        self.events.wait(most);
+        self.wait_for(most, None);
+    }
+
+    /// The same, or until `also` can be read.
+    pub fn wait_for(&mut self, most: Duration, also: Option<BorrowedFd<'_>>) {
+        self.events.wait(most, also);
+    }
+
+    /// How many samples each of the rings has room for, about.
+    pub fn room(&self) -> u64 {
+        self.events.least_ring_bytes() / SAMPLE_BYTES
     }
 
     /// Gives all complete records to `each`, in order of time. Those of the last millisecond wait for
@@ -173,13 +184,16 @@ impl Sampler {
 
     /// From now on, all events but the first observe whole processors instead of the target's threads, so
     /// that they need not be set up whenever a thread gets a processor. Samples of other programs come as
-    /// well. Not to be paused after that.
+    /// well.
     ///
     /// # Errors
     /// Where that is not permitted; then everything goes on as before.
     pub fn observe_processors(&mut self) -> Result<(), PerfError> {
         match self.way {
-            Way::Everything => Ok(()),
+            Way::Everything => {
+                self.events.pause(false);
+                Ok(())
+            }
             Way::Inherited | Way::SingleThreads => self.events.on_processors(),
         }
     }
@@ -222,6 +236,9 @@ impl Sampler {
         });
     }
 }
+
+/// A sample in a ring, rounded up: 64 bytes of numbers, registers, and what some events add.
+const SAMPLE_BYTES: u64 = 320;
 
 fn extras(settings: &Settings, on_exec: bool) -> Extras {
     Extras {

@@ -6,6 +6,7 @@
 //! | `launch.rs` | starts a program and samples it from its first instruction |
 //! | `attach.rs` | samples running processes until they end, the time is over, or somebody interrupts |
 //! | `follow.rs` | reads the records and gives each to its process |
+//! | `rest.rs` | how long the reader sleeps between two looks at the rings |
 //! | `breaks.rs` | breaks, or a clock for whole processors, where threads are switched too often |
 //! | `watching.rs` | takes in what the watching library inside the programs has seen |
 //! | `live.rs` | what the last seconds showed, again and again |
@@ -14,6 +15,7 @@
 //! | `slices.rs` | time slices of fixed length |
 //! | `scale.rs` | how many events a hit stands for |
 //! | `starts.rs` | start routines of running threads |
+//! | `tasks.rs` | threads as the kernel lists them, and which are its own |
 //! | `collect.rs` | makes profiles of it |
 //!
 //! Neighbours: `perf` samples, `sampling` finds communication, `places` and `regions` of this crate name
@@ -28,9 +30,11 @@ mod follow;
 mod launch;
 mod live;
 mod process;
+mod rest;
 mod scale;
 mod slices;
 mod starts;
+mod tasks;
 mod watching;
 
 pub use attach::attach;

@@ -17,7 +17,8 @@
 //! neighbours in place of pages know where one thread's part of an array ends.
 
 use crate::observed::{Hit, Side};
-use std::collections::{BTreeMap, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use types::ThreadId;
 
 /// Blocks below and above in which the nearest writes may lie: a page.
@@ -58,12 +59,12 @@ pub(crate) struct Around {
     /// Most blocks and regions that are remembered.
     most: usize,
     writes: BTreeMap<u64, Write>,
-    regions: HashMap<u64, Region>,
+    regions: FxHashMap<u64, Region>,
 }
 
 impl Around {
     pub(crate) fn new(interval_ns: u64, most: usize) -> Self {
-        let (writes, regions) = (BTreeMap::new(), HashMap::new());
+        let (writes, regions) = (BTreeMap::new(), FxHashMap::default());
         Self { age_ns: AGE * interval_ns, most: most.max(1), writes, regions }
     }
 

@@ -4,7 +4,7 @@
 
 use crate::block::{Block, Written};
 use crate::observed::Stream;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use types::ThreadId;
 
 /// Sampling intervals for which a write is new.
@@ -30,7 +30,7 @@ pub(crate) enum Evidence {
 pub(crate) struct Judge {
     pub(crate) interval_ns: u64,
     /// When each thread was sampled last, wherever.
-    pub(crate) ran: HashMap<ThreadId, u64>,
+    pub(crate) ran: FxHashMap<ThreadId, u64>,
 }
 
 impl Judge {

@@ -39,7 +39,8 @@ use crate::evidence::{Evidence, Judge};
 use crate::observed::{BLOCK_BYTES, Hit, Observed, Side, Stream};
 use crate::table::Table;
 use access::{Access, AccessKind};
-use std::collections::{BTreeMap, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use types::{CommKind, Sharing, ThreadId};
 
 /// Sampling intervals over which threads at a block are counted.
@@ -97,7 +98,7 @@ pub struct Matcher {
 impl Matcher {
     pub fn new(settings: Settings) -> Self {
         let settings = Settings { interval_ns: settings.interval_ns.max(1), ..settings };
-        let judge = Judge { interval_ns: settings.interval_ns, ran: HashMap::new() };
+        let judge = Judge { interval_ns: settings.interval_ns, ran: FxHashMap::default() };
         Self {
             judge,
             table: Table::new(settings.blocks),

@@ -6,14 +6,14 @@
 //! same samples leave the same blocks.
 
 use crate::block::Block;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::mem;
 
 /// Blocks by number.
 #[derive(Debug)]
 pub(crate) struct Table {
-    young: HashMap<u64, Block>,
-    old: HashMap<u64, Block>,
+    young: FxHashMap<u64, Block>,
+    old: FxHashMap<u64, Block>,
     /// Most blocks of a generation.
     most: usize,
     /// Blocks that were forgotten.
@@ -24,7 +24,7 @@ impl Table {
     /// A table of at most `blocks` blocks.
     pub(crate) fn new(blocks: usize) -> Self {
         let most = (blocks / 2).max(1);
-        Self { young: HashMap::new(), old: HashMap::new(), most, forgotten: 0 }
+        Self { young: FxHashMap::default(), old: FxHashMap::default(), most, forgotten: 0 }
     }
 
     /// The block, new if it is not known.

@@ -64,6 +64,10 @@ impl Onlooker for Until<'_> {
             || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
+    fn due(&self) -> Option<Instant> {
+        self.deadline.into_iter().chain(self.onlooker.due()).min()
+    }
+
     fn end(&mut self, follower: &mut Follower<'_>, sampler: &Sampler) {
         self.onlooker.end(follower, sampler);
     }

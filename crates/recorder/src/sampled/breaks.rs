@@ -1,4 +1,5 @@
-//! What is done where threads are switched so often that sampling them would cost too much.
+//! What is done where sampling all the time would cost too much: because threads are switched often, or because
+//! we take too long to read the samples.
 //!
 //! Problem: while a thread is sampled by a clock, the kernel sets a timer whenever the thread gets a
 //! processor, and stops it when the thread loses it. In a virtual machine that takes 5 to 35 µs, more than
@@ -11,9 +12,13 @@
 //! so that it costs the budget. A sample of a burst stands for the break after it as well. Bursts have the
 //! full rate, because accesses must be sampled close in time to be matched.
 //!
+//! What reading takes is known from our own processor time. Where it is more than a part of one processor
+//! ([`READER_SHARE`]), after what any recording takes at its start, there are breaks as well.
+//!
 //! Neighbours: `follow` takes the turns, `choice` has the costs.
 
 use crate::sampled::Choice;
+use perf::cost::READER_SHARE;
 use perf::{Event, Rate, Settings};
 use profile::Detector;
 use std::collections::HashMap;
@@ -34,11 +39,23 @@ const MOST_THREADS: usize = 256;
 /// Processor time from which on it is known how often threads are switched.
 const ENOUGH_NS: u64 = 5_000_000;
 
+/// What reading may take beyond its share: code that has not been seen before, names of processes.
+const START: Duration = Duration::from_millis(30);
+/// Time after which what reading took counts half as much.
+const HALF: Duration = Duration::from_secs(2);
+
 /// What a thread has had.
 #[derive(Clone, Copy, Default)]
 struct Turns {
     ran_ns: u64,
     switches: u64,
+}
+
+/// Why there was a break, and what it would have cost to sample all the time.
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    Switches(f64),
+    Reading(f64),
 }
 
 /// When the clock runs.
@@ -50,6 +67,9 @@ pub struct Breaks {
     share: f64,
     /// What switches would cost if it always ran, as part of the program's time.
     load: f64,
+    reading: Reading,
+    /// Of the last break.
+    why: Why,
     /// Since when it runs, or until when it does not.
     burst: Result<Instant, Instant>,
     look_at: Instant,
@@ -65,12 +85,14 @@ pub struct Breaks {
 impl Breaks {
     pub fn new(choice: &Choice) -> Self {
         let now = Instant::now();
-        let usual = choice.event.is_clock() && choice.detector != Detector::Watchpoints;
+        let usual = choice.detector != Detector::Watchpoints;
         Self {
-            budget: choice.budget.filter(|_| usual && choice.switch_ns > 0.0),
-            switch_ns: choice.switch_ns,
+            budget: choice.budget.filter(|_| usual),
+            switch_ns: if choice.event.is_clock() { choice.switch_ns } else { 0.0 },
             share: 1.0,
             load: 0.0,
+            reading: Reading::default(),
+            why: Why::Switches(0.0),
             burst: Ok(now),
             look_at: now + BURST,
             known: HashMap::new(),
@@ -81,21 +103,21 @@ impl Breaks {
         }
     }
 
-    /// Whether breaks may still be avoided, before the first one.
+    /// Whether breaks because of switches may still be avoided, before the first one.
     pub fn may_end(&mut self) -> bool {
-        !std::mem::replace(&mut self.tried, true)
+        self.by_switches() < 1.0 && !std::mem::replace(&mut self.tried, true)
     }
 
-    /// There are no breaks after all, since the clock runs on whole processors.
+    /// The break that has just begun is none, since the clock runs on whole processors from now on.
     pub fn end(&mut self, now: Instant) {
-        self.budget = None;
         self.everywhere = true;
-        (self.share, self.burst, self.off) = (1.0, Ok(now), Duration::ZERO);
+        self.off = self.off_until(now);
+        (self.share, self.burst) = (1.0, Ok(now));
     }
 
     /// Takes note of threads that have run before: how often they were switched then does not matter.
     pub fn found(&mut self, threads: impl Iterator<Item = (u32, u32)>) {
-        if self.budget.is_some() {
+        if self.budget.is_some() && self.switch_ns > 0.0 {
             let so_far =
                 threads.take(MOST_THREADS).filter_map(|(pid, tid)| Some((tid, turns(pid, tid)?)));
             self.known.extend(so_far);
@@ -107,27 +129,32 @@ impl Breaks {
         1.0 / self.share
     }
 
-    /// Whether the clock is to be switched on (true) or off now. `threads`: process and thread numbers of
-    /// the program.
+    /// Whether the clock is to be switched on (true) or off now. `spent`: our processor time so far;
+    /// `threads`: process and thread numbers of the program.
     pub fn turn<I: Iterator<Item = (u32, u32)>>(
         &mut self,
         now: Instant,
+        spent: Duration,
         threads: impl FnOnce() -> I,
     ) -> Option<bool> {
-        let budget = self.budget?;
+        self.budget?;
         if now >= self.look_at {
-            self.look(threads().take(MOST_THREADS));
+            if self.switch_ns > 0.0 && !self.everywhere {
+                self.look(threads().take(MOST_THREADS));
+            }
+            let elapsed = now - self.began;
+            self.reading.look(elapsed, elapsed.saturating_sub(self.off_until(now)), spent);
             self.look_at = now + LOOK.max(now.elapsed() * LOOK_SHARE);
         }
         match self.burst {
             Err(until) if now >= until => {
                 self.burst = Ok(now);
-                self.share = share(self.load, budget);
+                self.share = self.affordable();
                 Some(true)
             }
             // The first time, what has been sampled so far stands for itself.
             Ok(since) if self.share >= 1.0 => {
-                self.share = share(self.load, budget);
+                self.share = self.affordable();
                 (self.share < 1.0).then(|| self.rest(now, now - since.max(now - BURST)))
             }
             Ok(since) if now - since >= BURST => Some(self.rest(now, now - since)),
@@ -135,10 +162,48 @@ impl Breaks {
         }
     }
 
+    /// When the next turn is due.
+    pub fn due(&self) -> Option<Instant> {
+        self.budget?;
+        Some(match self.burst {
+            Err(until) => until,
+            Ok(since) if self.share < 1.0 => since + BURST,
+            Ok(_) => self.look_at,
+        })
+    }
+
+    /// Part of the time in which the clock may run.
+    fn affordable(&self) -> f64 {
+        self.by_switches().min(self.by_reading())
+    }
+
+    /// The same, as far as switches decide it.
+    fn by_switches(&self) -> f64 {
+        match self.budget {
+            Some(budget) if !self.everywhere => share(self.load, budget),
+            _ => 1.0,
+        }
+    }
+
+    /// The same, as far as reading decides it.
+    fn by_reading(&self) -> f64 {
+        share(self.reading.load, READER_SHARE)
+    }
+
+    /// Time without the clock so far.
+    fn off_until(&self, now: Instant) -> Duration {
+        let to_come = self.burst.err().map_or(Duration::ZERO, |until| until - now.min(until));
+        self.off.saturating_sub(to_come)
+    }
+
     /// Begins the break after a burst of this length.
     fn rest(&mut self, now: Instant, burst: Duration) -> bool {
         let rest = burst.mul_f64(1.0 / self.share - 1.0);
         self.off += rest;
+        self.why = match self.by_reading() < self.by_switches() {
+            true => Why::Reading(self.reading.load),
+            false => Why::Switches(self.load),
+        };
         self.burst = Err(now + rest);
         false
     }
@@ -163,27 +228,75 @@ impl Breaks {
     }
 
     /// What a profile says about it.
-    pub fn note(&self) -> Option<String> {
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
         if self.everywhere {
-            return Some(
+            notes.push(
                 "The program's threads are switched so often that the clock ran on whole processors \
                  instead of for each thread, where it interrupted other programs, too."
                     .into(),
             );
         }
         let now = Instant::now();
-        let to_come = self.burst.err().map_or(Duration::ZERO, |until| until - now.min(until));
-        let off = self.off.saturating_sub(to_come);
-        let share = off.as_secs_f64() / (now - self.began).as_secs_f64().max(1e-3);
-        (share >= 0.05).then(|| {
-            format!(
+        let off = self.off_until(now).as_secs_f64();
+        let share = off / (now - self.began).as_secs_f64().max(1e-3);
+        if share < 0.05 {
+            return notes;
+        }
+        let why = match self.why {
+            Why::Switches(load) => format!(
                 "The program's threads are switched so often that sampling all the time would cost it \
-                 {:.0} % of its time: it was sampled in bursts, with breaks for {:.0} % of the time, for \
-                 which the bursts stand. Use --rate to sample without breaks.",
-                100.0 * self.load,
-                100.0 * share.min(1.0)
-            )
-        })
+                 {:.0} % of its time",
+                100.0 * load
+            ),
+            Why::Reading(load) => {
+                format!("Reading all samples would take {:.1} % of a processor", 100.0 * load)
+            }
+        };
+        notes.push(format!(
+            "{why}: it was sampled in bursts, with breaks for {:.0} % of the time, for which the bursts \
+             stand. Use --rate to sample without breaks.",
+            100.0 * share.min(1.0)
+        ));
+        notes
+    }
+}
+
+/// What reading the samples takes us.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    /// Part of one processor that it would take if the clock always ran; 0 as long as it may take what it
+    /// does.
+    load: f64,
+    /// Up to the last look: time, time with the clock, our processor time.
+    known: [Duration; 3],
+    /// The latest of the last two, seconds.
+    with_clock: f64,
+    spent: f64,
+}
+
+impl Default for Reading {
+    /// As if [`START`] had been paid for, in a second before.
+    fn default() -> Self {
+        let known = [Duration::ZERO; 3];
+        Self { load: 0.0, known, with_clock: 1.0, spent: -START.as_secs_f64() }
+    }
+}
+
+impl Reading {
+    /// Takes note of these sums since the start.
+    fn look(&mut self, elapsed: Duration, with_clock: Duration, spent: Duration) {
+        let now = [elapsed, with_clock, spent];
+        let since = |k: usize| now[k].saturating_sub(self.known[k]).as_secs_f64();
+        let keep = 0.5_f64.powf(since(0) / HALF.as_secs_f64());
+        self.with_clock = keep * self.with_clock + since(1);
+        self.spent = keep * self.spent + since(2);
+        self.known = now;
+        let is_much = spent > START + elapsed.mul_f64(READER_SHARE);
+        // Once there are breaks, they stay as long as they are needed.
+        let is_needed = is_much || self.load > 0.0;
+        let load = self.spent / self.with_clock.max(1e-2);
+        self.load = if is_needed && load > READER_SHARE { load } else { 0.0 };
     }
 }
 
@@ -228,6 +341,8 @@ mod tests {
             switch_ns: 10_000.0,
             share: 1.0,
             load,
+            reading: Reading::default(),
+            why: Why::Switches(0.0),
             burst: Ok(now),
             look_at: now + Duration::from_secs(3600),
             known: HashMap::new(),
@@ -242,13 +357,14 @@ mod tests {
     fn a_clock_on_whole_processors_needs_no_breaks() {
         let start = Instant::now();
         let mut breaks = breaks(0.08, start);
-        assert_eq!(breaks.turn(start + BURST, std::iter::empty), Some(false));
+        assert_eq!(breaks.turn(start + BURST, Duration::ZERO, std::iter::empty), Some(false));
         assert!(breaks.may_end() && !breaks.may_end());
         breaks.end(start + BURST);
-        let turns = (1..100).filter_map(|k| breaks.turn(start + BURST * k, std::iter::empty));
+        let turns = (1..100)
+            .filter_map(|k| breaks.turn(start + BURST * k, Duration::ZERO, std::iter::empty));
         assert_eq!(turns.count(), 0);
         assert_eq!(breaks.weight(), 1.0);
-        assert!(breaks.note().unwrap().contains("whole processors"));
+        assert!(breaks.notes()[0].contains("whole processors"));
     }
 
     #[test]
@@ -263,7 +379,7 @@ mod tests {
                 on += 1;
                 weighted += breaks.weight();
             }
-            runs = breaks.turn(now, std::iter::empty).unwrap_or(runs);
+            runs = breaks.turn(now, Duration::ZERO, std::iter::empty).unwrap_or(runs);
         }
         assert!((900..1150).contains(&on), "{on}");
         assert!((3800.0..4200.0).contains(&weighted), "{weighted}");
@@ -274,10 +390,42 @@ mod tests {
     fn who_is_not_switched_has_no_breaks() {
         let start = Instant::now();
         let mut breaks = breaks(0.01, start);
-        let turns = (0..1000)
-            .filter_map(|k| breaks.turn(start + Duration::from_millis(k), std::iter::empty));
+        let turns = (0..1000).filter_map(|k| {
+            breaks.turn(start + Duration::from_millis(k), Duration::ZERO, std::iter::empty)
+        });
         assert_eq!(turns.count(), 0);
-        assert_eq!((breaks.weight(), breaks.note()), (1.0, None));
+        assert_eq!((breaks.weight(), breaks.notes()), (1.0, Vec::new()));
+    }
+
+    #[test]
+    fn reading_may_take_its_share_and_no_more() {
+        let start = Instant::now();
+        // So much of a processor while the clock runs, and once at the start; its part in the last 10 s.
+        let read = |cost: f64, at_start: Duration| {
+            let mut breaks = Breaks { look_at: start, ..breaks(0.0, start) };
+            let (mut runs, mut spent, mut weighted) = (true, at_start, 0.0);
+            let mut half = Duration::ZERO;
+            for millisecond in 0..20_000 {
+                if millisecond == 10_000 {
+                    half = spent;
+                }
+                let now = start + Duration::from_millis(millisecond);
+                if runs {
+                    spent += Duration::from_millis(1).mul_f64(cost);
+                    weighted += breaks.weight();
+                }
+                runs = breaks.turn(now, spent, std::iter::empty).unwrap_or(runs);
+            }
+            ((spent - half).as_secs_f64() / 10.0, weighted / 20_000.0, breaks)
+        };
+        let (share, weighted, breaks) = read(0.1, Duration::ZERO);
+        assert!((0.018..0.022).contains(&share), "{share}");
+        assert!((0.9..1.1).contains(&weighted), "{weighted}");
+        assert!(matches!(breaks.why, Why::Reading(load) if (0.09..0.11).contains(&load)));
+        // Not the program's switches: no processor need be observed as a whole.
+        assert!(!Breaks { tried: false, ..breaks }.may_end());
+        let (_, weighted, breaks) = read(0.015, Duration::from_millis(40));
+        assert_eq!((weighted, breaks.off), (1.0, Duration::ZERO));
     }
 
     #[test]

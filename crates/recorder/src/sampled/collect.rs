@@ -353,7 +353,7 @@ impl Maker<'_> {
     /// What the recording as a whole does not hold.
     fn warnings_of_all(&self) -> Vec<String> {
         let Followed { totals, beyond, slices, .. } = self.followed;
-        let mut list: Vec<String> = self.followed.breaks.iter().cloned().collect();
+        let mut list = self.followed.breaks.clone();
         if totals.lost > 0 {
             list.push(format!(
                 "{} lost because the reader did not get its turn in time; choose fewer with --rate.",

@@ -6,17 +6,18 @@
 use crate::sampled::breaks::Breaks;
 use crate::sampled::files::Files;
 use crate::sampled::process::{Process, Shared};
+use crate::sampled::rest::Rest;
 use crate::sampled::slices::Slices;
 use crate::sampled::watching;
 use crate::sampled::{Choice, SampleOptions};
+use crate::watch::cpu_time;
 use crate::watched::Watcher;
 use perf::{Accesses, Rate, Record, Sampler, Totals};
+use rustc_hash::FxHashMap;
 use sampling::{Hit, Settings};
-use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// Longest sleep between two looks at the rings: less than it takes to fill them.
-const REST: Duration = Duration::from_millis(15);
 /// Most processes that are kept apart; more are counted.
 const MOST_PROCESSES: usize = 1024;
 
@@ -25,7 +26,7 @@ pub struct Follower<'a> {
     /// In order of appearance; the first is the program.
     pub processes: Vec<Process>,
     /// Those that run, by the kernel's number.
-    running: HashMap<u32, usize>,
+    running: FxHashMap<u32, usize>,
     /// Processes that were too many.
     pub beyond: u64,
     pub slices: Slices,
@@ -37,15 +38,27 @@ pub struct Follower<'a> {
     lost: bool,
     /// What is seen inside the programs, where it is watched; samples from outside then show nothing.
     watcher: Option<Watcher<'a>>,
-    /// Processor time of reading, when it is over.
+    /// Processor time of reading so far.
     spent: Duration,
     breaks: Breaks,
+    rest: Rest,
+    per_second: f64,
 }
 
 /// Who looks on while records are read.
 pub trait Onlooker {
     /// Called many times a second; true ends the sampling.
     fn look(&mut self, follower: &mut Follower<'_>, sampler: &Sampler) -> bool;
+
+    /// When it wants to be called next, if not sooner.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
+    /// What can be read when sampling is over, if anything says so.
+    fn over(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Called once when everything has been read.
     fn end(&mut self, _: &mut Follower<'_>, _: &Sampler) {}
@@ -70,7 +83,7 @@ pub struct Followed {
     pub counted: f64,
     pub reader: Duration,
     /// What is to be said about breaks.
-    pub breaks: Option<String>,
+    pub breaks: Vec<String>,
     /// CLOCK_MONOTONIC.
     pub ended_ns: u64,
 }
@@ -81,7 +94,7 @@ impl<'a> Follower<'a> {
         let settings = Settings { interval_ns, ..Settings::default() };
         Self {
             processes: Vec::new(),
-            running: HashMap::new(),
+            running: FxHashMap::default(),
             beyond: 0,
             slices: Slices::new(perf::now_ns(), options.slice),
             accesses: Accesses::new(),
@@ -92,6 +105,8 @@ impl<'a> Follower<'a> {
             watcher,
             spent: Duration::ZERO,
             breaks: Breaks::new(&options.choice),
+            rest: Rest::default(),
+            per_second: options.choice.per_second,
         }
     }
 
@@ -110,19 +125,24 @@ impl<'a> Follower<'a> {
     /// Reads until `onlooker` has enough or nothing can come any more.
     pub fn run(mut self, mut sampler: Sampler, onlooker: &mut dyn Onlooker) -> Followed {
         come_first();
-        let before = crate::watch::cpu_time();
+        self.rest = Rest::new(sampler.room(), self.per_second, self.watcher.is_some());
         while !onlooker.look(&mut self, &sampler) && !sampler.is_over() {
-            sampler.wait(REST);
+            let begun = cpu_time();
+            let due = onlooker.due().into_iter().chain(self.breaks.due()).min();
+            sampler.wait_for(self.rest.next(Instant::now(), due), onlooker.over());
             sampler.drain(|record| self.take(record));
             self.take_watched(false);
             self.look();
             self.take_turn(&mut sampler);
+            // What the onlooker does is not reading.
+            self.spent += cpu_time().saturating_sub(begun);
         }
+        let begun = cpu_time();
         sampler.stop();
         sampler.drain_all(|record| self.take(record));
         self.take_watched(true);
         self.processes.iter_mut().filter(|process| !process.is_gone()).for_each(Process::look);
-        self.spent = crate::watch::cpu_time().saturating_sub(before);
+        self.spent += cpu_time().saturating_sub(begun);
         onlooker.end(&mut self, &sampler);
         self.followed(&sampler)
     }
@@ -134,7 +154,7 @@ impl<'a> Follower<'a> {
             |process: &Process| process.tids().map(|tid| (process.pid, tid)).collect::<Vec<_>>();
         let threads = || running.values().flat_map(|&index| of(&processes[index]));
         let now = Instant::now();
-        match breaks.turn(now, threads) {
+        match breaks.turn(now, self.spent, threads) {
             Some(false) if breaks.may_end() && sampler.observe_processors().is_ok() => {
                 breaks.end(now);
             }
@@ -160,7 +180,7 @@ impl<'a> Follower<'a> {
             totals: sampler.totals(),
             counted: sampler.counts().last().map_or(0.0, |count| count.scaled()),
             reader: self.spent,
-            breaks: self.breaks.note(),
+            breaks: self.breaks.notes(),
             ended_ns: perf::now_ns(),
         }
     }
@@ -228,6 +248,7 @@ impl<'a> Follower<'a> {
                 }
             }
             Record::Forked { time_ns, pid, tid, parent_pid, parent_tid } => {
+                self.rest.news();
                 if pid == parent_pid {
                     if let Some(process) = self.process(pid) {
                         process.start(tid, Some(parent_tid), String::new(), time_ns);
@@ -250,6 +271,9 @@ impl<'a> Follower<'a> {
                 }
             }
             Record::Named { time_ns, pid, tid, name, exec } => {
+                if exec {
+                    self.rest.news();
+                }
                 if let Some(process) = self.process(pid) {
                     match exec {
                         true => process.execute(name, time_ns),

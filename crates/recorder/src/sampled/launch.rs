@@ -13,6 +13,7 @@ use crate::sampled::watching::{self, Prepared};
 use crate::sampled::{SampleOptions, SampledRecording};
 use crate::target::Target;
 use perf::Sampler;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
@@ -107,7 +108,7 @@ fn read(
     follower.expect(pid);
     let deadline = options.duration.map(|duration| Instant::now() + duration);
     gate.open(true);
-    let mut until = Until { onlooker, over, deadline };
+    let mut until = Until { onlooker, over, gate, deadline };
     Ok(Some(follower.run(sampler, &mut until)))
 }
 
@@ -115,6 +116,7 @@ fn read(
 struct Until<'a> {
     onlooker: &'a mut dyn Onlooker,
     over: &'a AtomicBool,
+    gate: &'a Gate,
     deadline: Option<Instant>,
 }
 
@@ -123,6 +125,14 @@ impl Onlooker for Until<'_> {
         self.onlooker.look(follower, sampler)
             || self.over.load(Acquire)
             || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.deadline.into_iter().chain(self.onlooker.due()).min()
+    }
+
+    fn over(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.gate.over())
     }
 
     fn end(&mut self, follower: &mut Follower<'_>, sampler: &Sampler) {

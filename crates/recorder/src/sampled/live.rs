@@ -181,6 +181,10 @@ impl Onlooker for Live<'_> {
         self.feed.quit.load(Relaxed)
     }
 
+    fn due(&self) -> Option<Instant> {
+        Some(self.looked + self.pace.interval)
+    }
+
     fn end(&mut self, follower: &mut Follower<'_>, sampler: &Sampler) {
         self.show(follower, sampler);
     }

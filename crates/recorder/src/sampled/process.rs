@@ -6,12 +6,13 @@ use crate::regions::Regions;
 use crate::sampled::files::Files;
 use crate::sampled::slices::Slices;
 use crate::sampled::starts::Starts;
+use crate::sampled::tasks::{is_kernels, tasks};
 use crate::session::{ModuleFile, RawModule};
 use crate::watched::WatchedProcess;
 use access::Access;
 use perf::{Mapping, Sample};
+use rustc_hash::FxHashMap;
 use sampling::{Hit, Matcher, Observed, Settings, Stream, Tally};
-use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant};
 use types::ThreadId;
@@ -70,7 +71,7 @@ pub struct Process {
     /// By id.
     pub threads: Vec<Thread>,
     /// Threads that run, by the kernel's number.
-    running: HashMap<u32, ThreadId>,
+    running: FxHashMap<u32, ThreadId>,
     pub modules: Vec<RawModule>,
     pub regions: Regions,
     pub tally: Tally,
@@ -106,7 +107,7 @@ impl Process {
             parent,
             command: Vec::new(),
             threads: Vec::new(),
-            running: HashMap::new(),
+            running: FxHashMap::default(),
             modules: Vec::new(),
             regions: Regions::default(),
             tally: Tally::default(),
@@ -196,9 +197,30 @@ impl Process {
     }
 
     pub fn rename(&mut self, tid: u32, name: String) {
+        if is_kernels(self.pid, tid, &name) && self.withdraw(tid) {
+            return;
+        }
         if let Some(id) = self.running.get(&tid) {
             self.threads[id.index()].name = name;
         }
+    }
+
+    /// Takes back a thread that none of the program has turned out to be, by the name that it gives itself
+    /// as soon as it runs. Not where others, started since, have been seen doing something under their
+    /// numbers.
+    fn withdraw(&mut self, tid: u32) -> bool {
+        let Some(&id) = self.running.get(&tid) else { return true };
+        let later = |other: ThreadId| other.0 >= id.0;
+        let sampled = self.threads[id.index()..].iter().any(|thread| thread.sampled > 0);
+        if sampled || self.tally.cells.keys().any(|cell| later(cell.from) || later(cell.to)) {
+            return false;
+        }
+        let moved = |other: ThreadId| ThreadId(other.0 - u32::from(other.0 > id.0));
+        self.running.remove(&tid);
+        self.running.values_mut().for_each(|other| *other = moved(*other));
+        self.threads.remove(id.index());
+        self.threads.iter_mut().for_each(|thread| thread.parent = thread.parent.map(moved));
+        true
     }
 
     /// A thread is gone; with the last one the process is.
@@ -368,25 +390,6 @@ pub fn command(pid: u32) -> Vec<String> {
     text.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// A process's threads with their names, the initial one first, then in order of their start.
-fn tasks(pid: u32) -> Vec<(u32, String)> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let mut found: Vec<(bool, u64, u32, String)> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let tid: u32 = entry.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            // The name, in parentheses, may hold anything.
-            let (before, after) = stat.rsplit_once(')')?;
-            let (_, name) = before.split_once('(')?;
-            let start = after.split_whitespace().nth(19)?.parse().ok()?;
-            Some((tid != pid, start, tid, name.to_owned()))
-        })
-        .collect();
-    found.sort_unstable();
-    found.into_iter().map(|(.., tid, name)| (tid, name)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -421,6 +424,28 @@ mod tests {
         assert!(!process.is_gone());
         process.end(11, 7);
         assert_eq!(process.ended_ns, Some(7));
+    }
+
+    #[test]
+    fn workers_of_the_kernel_are_no_threads_of_the_program() {
+        let mut process = process();
+        process.start(10, None, "app".into(), 1);
+        process.start(11, Some(10), String::new(), 2);
+        process.start(12, Some(10), String::new(), 3);
+        process.start(13, Some(12), String::new(), 4);
+        // None of them runs any more: what they call themselves decides.
+        process.rename(11, "iou-wrk-10".into());
+        process.rename(12, "worker".into());
+        let told: Vec<_> = process.threads.iter().map(|t| (t.tid, t.parent)).collect();
+        assert_eq!(told, [(10, None), (12, Some(ThreadId(0))), (13, Some(ThreadId(1)))]);
+        assert_eq!(process.threads[1].name, "worker");
+        process.end(11, 5);
+        process.end(13, 6);
+        assert_eq!(process.threads[2].ended_ns, Some(6));
+        // Seen at work: it stays.
+        process.threads[1].sampled = 1;
+        process.rename(12, "iou-wrk-12".into());
+        assert_eq!(process.threads.len(), 3);
     }
 
     #[test]

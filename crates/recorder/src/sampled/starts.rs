@@ -13,8 +13,9 @@
 //! Neighbours: `process` looks, `collect` names.
 
 use crate::session::RawModule;
-use object::read::elf::{ElfFile64, ProgramHeader};
-use object::{Object, ObjectSymbol, ReadCache};
+use object::elf::{FileHeader64, PT_LOAD, SHT_DYNSYM, gnu_hash};
+use object::read::elf::{FileHeader, GnuHashTable, ProgramHeader, Sym, SymbolTable, VersionTable};
+use object::{Endianness, ReadCache};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -55,8 +56,10 @@ impl Starts {
     /// yet.
     pub fn find(pid: u32, modules: &[RawModule]) -> Option<Self> {
         let memory = Memory::of(pid)?;
-        let library = Symbols::of(modules, LIBRARY)?;
-        let loader = Symbols::of(modules, LOADER)?;
+        let (library, loader) = (module_of(modules, LIBRARY)?, module_of(modules, LOADER)?);
+        let (library_file, loader_file) = (open(library)?, open(loader)?);
+        let library = Symbols::of(library, &library_file)?;
+        let loader = Symbols::of(loader, &loader_file)?;
         let offset = |name: &str| {
             let address = library.address(&format!("_thread_db_{name}"))?;
             let [_bits, _elements, offset] = memory.read(address).map(words)?;
@@ -131,40 +134,52 @@ impl Memory {
     }
 }
 
+/// The file of a mapped library; of thousands of names that it exports, a few are looked up.
+type LibraryFile = ReadCache<File>;
+type Elf = FileHeader64<Endianness>;
+
 /// What a mapped library exports.
-struct Symbols {
-    addresses: HashMap<String, u64>,
+struct Symbols<'data> {
+    endian: Endianness,
+    table: SymbolTable<'data, Elf, &'data LibraryFile>,
+    hashes: GnuHashTable<'data, Elf>,
+    /// What is to be added to the addresses in the file.
+    bias: u64,
 }
 
-impl Symbols {
-    fn of(modules: &[RawModule], name: &str) -> Option<Self> {
-        let is = |module: &&RawModule| module.path.rsplit('/').next() == Some(name);
-        let module = modules.iter().rev().find(is)?;
-        let data = ReadCache::new(File::open(module.readable()?).ok()?);
-        let file = ElfFile64::<object::Endianness, _>::parse(&data).ok()?;
-        let endian = file.endian();
+/// The mapping of the library of that name.
+fn module_of<'a>(modules: &'a [RawModule], name: &str) -> Option<&'a RawModule> {
+    let is = |module: &&RawModule| module.path.rsplit('/').next() == Some(name);
+    modules.iter().rev().find(is)
+}
+
+fn open(module: &RawModule) -> Option<LibraryFile> {
+    Some(ReadCache::new(File::open(module.readable()?).ok()?))
+}
+
+impl<'data> Symbols<'data> {
+    fn of(module: &RawModule, file: &'data LibraryFile) -> Option<Self> {
+        let header = Elf::parse(file).ok()?;
+        let endian = header.endian().ok()?;
         // The mapping begins with the page in which its segment does.
         const PAGE: u64 = 4096;
-        let segment = file.elf_program_headers().iter().find(|segment| {
+        let segment = header.program_headers(endian, file).ok()?.iter().find(|segment| {
             let (start, bytes) = segment.file_range(endian);
             let maps = start / PAGE * PAGE == module.file_offset / PAGE * PAGE && bytes > 0;
-            maps && segment.p_type(endian) == object::elf::PT_LOAD
+            maps && segment.p_type(endian) == PT_LOAD
         })?;
-        let from = segment.p_vaddr(endian) / PAGE * PAGE;
-        let bias = module.start.wrapping_sub(from);
-        let symbols = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
-        let wanted = |name: &str| name.starts_with("_thread_db_") || name == "_rtld_global";
-        let addresses = symbols
-            .filter_map(|symbol| {
-                let name = symbol.name().ok().filter(|name| wanted(name))?;
-                Some((name.to_owned(), symbol.address().wrapping_add(bias)))
-            })
-            .collect();
-        Some(Self { addresses })
+        let bias = module.start.wrapping_sub(segment.p_vaddr(endian) / PAGE * PAGE);
+        let sections = header.sections(endian, file).ok()?;
+        let table = sections.symbols(endian, file, SHT_DYNSYM).ok()?;
+        let (hashes, _) = sections.gnu_hash(endian, file).ok()??;
+        Some(Self { endian, table, hashes, bias })
     }
 
     fn address(&self, name: &str) -> Option<u64> {
-        self.addresses.get(name).copied()
+        let Self { endian, table, hashes, .. } = self;
+        let (name, any) = (name.as_bytes(), VersionTable::default());
+        let (_, symbol) = hashes.find(*endian, name, gnu_hash(name), None, table, &any)?;
+        Some(symbol.st_value(*endian).wrapping_add(self.bias))
     }
 }
 

@@ -116,6 +116,11 @@ pub fn warnings(process: &Process) -> Vec<String> {
         ));
     }
     match watched.fewest_registers {
+        Some(0..=3) if watched.is_out_of_files() => list.push(
+            "Some threads did without debug registers, each of which is an open file, and there were too many; \
+             raise 'ulimit -n'."
+                .into(),
+        ),
         Some(0) => list.push(
             "No debug register was free, somebody else uses them: only samples that met were counted.".into(),
         ),
