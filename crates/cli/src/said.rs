@@ -21,9 +21,9 @@ pub fn refuse(error: &RecorderError) -> i32 {
     error.exit_code()
 }
 
-/// "1 thread", "5 threads".
+/// "1 thread", "5,000 threads".
 pub fn several(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+    format!("{} {what}{}", grouped(count as u64), if count == 1 { "" } else { "s" })
 }
 
 /// A whole number in groups of three digits.
@@ -50,8 +50,8 @@ mod tests {
             assert_eq!(grouped(number), text);
         }
         assert_eq!(
-            (several(1, "thread"), several(0, "pair")),
-            ("1 thread".into(), "0 pairs".into())
+            [several(1, "thread"), several(0, "pair"), several(1162, "thread")],
+            ["1 thread", "0 pairs", "1,162 threads"]
         );
     }
 }

@@ -1,13 +1,14 @@
 //! Starting a program with everything inherited but a few environment variables, passing signals
 //! on, and waiting for it.
 
+use crate::closed;
 use crate::error::RecorderError;
 use crate::signals::{self, signal_name};
 use crate::target::Target;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -105,6 +106,11 @@ impl Gate {
         write_all(&self.word.1, &[u8::from(go)]);
     }
 
+    /// Can be read once there is no process any more to wait for, if its number was read before.
+    pub fn over(&self) -> BorrowedFd<'_> {
+        self.number.0.as_fd()
+    }
+
     /// There is no process any more to wait for.
     pub fn give_up(&self) {
         write_all(&self.number.1, &0_u32.to_ne_bytes());
@@ -176,7 +182,7 @@ impl Launch<'_> {
         }
         signals::forward();
         set_subreaper(self.adopt_orphans);
-        prepare_child(&mut command, self.gate);
+        prepare_child(&mut command, self.gate, self.streams == Streams::Inherited);
         let started = Instant::now();
         let spawned = command.spawn();
         if spawned.is_err() {
@@ -190,9 +196,9 @@ impl Launch<'_> {
     }
 }
 
-/// In the new process: our signal mask as it was (the standard library empties it), and an end with
-/// us even if we are killed.
-fn prepare_child(command: &mut Command, gate: Option<&Gate>) {
+/// In the new process: our signal mask as it was (the standard library empties it), what was closed closed
+/// where it has our streams, and an end with us even if we are killed.
+fn prepare_child(command: &mut Command, gate: Option<&Gate>, inherits: bool) {
     let gate = gate.map(|gate| (gate.number.1.as_raw_fd(), gate.word.0.as_raw_fd()));
     // SAFETY: all-zero is a valid sigset_t and the pointers are valid; getpid cannot fail.
     let (mask, parent) = unsafe {
@@ -208,6 +214,9 @@ fn prepare_child(command: &mut Command, gate: Option<&Gate>) {
             if libc::getppid() != parent {
                 libc::_exit(128 + libc::SIGKILL);
             }
+        }
+        if inherits {
+            closed::close_again();
         }
         gate.map_or(Ok(()), |(number, word)| pass(number, word))
     };

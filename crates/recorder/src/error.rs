@@ -20,7 +20,8 @@ pub enum RecorderError {
     #[error("{}: cannot be executed: {reason}", path.display())]
     NotExecutable { path: PathBuf, reason: String },
     #[error("{}: {reason}", path.display())]
-    Unsupported { path: PathBuf, reason: String },
+    /// `can_sample`: nothing can be injected, but it can be sampled from outside, which `reason` does not say.
+    Unsupported { path: PathBuf, reason: String, can_sample: bool },
     #[error(
         "cannot find {name}: looked in {places}; build it with 'make build', or set \
          THREADTALK_LIB_DIR to the folder that has it"
@@ -32,6 +33,11 @@ pub enum RecorderError {
         path.display()
     )]
     LibraryPath { path: PathBuf },
+    #[error(
+        "cannot see where threadtalk itself lies ({0}): /proc is not mounted here, which recording needs; mount it \
+         with: mount -t proc proc /proc"
+    )]
+    NoProc(io::Error),
     #[error("cannot set up the shared memory of the {what}: {error}{hint}")]
     SharedMemory { what: &'static str, error: io::Error, hint: &'static str },
     #[error("cannot read the recording back: {0}")]
@@ -55,6 +61,17 @@ pub enum RecorderError {
 }
 
 impl RecorderError {
+    /// The same, and `how` after it where the program can be sampled from outside.
+    pub fn or_sample(self, how: &str) -> Self {
+        match self {
+            Self::Unsupported { path, reason, can_sample: true } => {
+                let reason = format!("{reason}; {how}");
+                Self::Unsupported { path, reason, can_sample: false }
+            }
+            other => other,
+        }
+    }
+
     /// The exit code that belongs to this failure.
     pub fn exit_code(&self) -> i32 {
         match self {

@@ -17,11 +17,11 @@ pub const LIB_DIR_ENV: &str = "THREADTALK_LIB_DIR";
 pub fn find_library(name: &'static str) -> Result<PathBuf, RecorderError> {
     let candidates: Vec<PathBuf> = match std::env::var_os(LIB_DIR_ENV).filter(|d| !d.is_empty()) {
         Some(folder) => vec![PathBuf::from(folder)],
-        None => std::env::current_exe()
-            .ok()
-            .and_then(|exe| exe.parent().map(Path::to_path_buf))
-            .map(|bin| vec![bin.clone(), bin.join("../lib/threadtalk")])
-            .unwrap_or_default(),
+        None => {
+            let own = std::env::current_exe().map_err(RecorderError::NoProc)?;
+            let bin = own.parent().unwrap_or(Path::new("/"));
+            vec![bin.to_path_buf(), bin.join("../lib/threadtalk")]
+        }
     };
     let found = candidates.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
     let Some(path) = found else {

@@ -6,7 +6,7 @@
 //! * [`watched`]: with the watching library; the result is communication that it has seen.
 //!
 //! Below them: [`target`] finds and checks the program (`sanitizers`: what it was built with), [`inject`] finds the library, [`child`]
-//! starts it and passes signals on, [`memory`] is the memory shared with it, [`session`] reads a
+//! starts it and passes signals on (`closed`: streams that we were given closed), [`memory`] is the memory shared with it, [`session`] reads a
 //! recording, `code_store` keeps what was translated, [`machine`] what hwloc said
 //! (`user_cache`: where), [`reference`] replays a traced one. `watch` looks at a program while it runs
 //! (`timeline`: its time slices, `regions`: its memory). At the end `counts` sums what was counted,
@@ -16,6 +16,7 @@
 //! the injected libraries, `cli` holds the verbs.
 
 pub mod child;
+mod closed;
 mod code_store;
 mod collect;
 mod counts;

@@ -121,8 +121,9 @@ fn check_recorded(header: &Header, ended: &Ended) -> Result<(), RecorderError> {
 fn failure_reason(failure: u32) -> String {
     match failure {
         failure::NO_SHADOW => {
-            "there is no room for the shadow memory; lift the address space limit with 'ulimit -v \
-             unlimited', or allow overcommit with 'sysctl vm.overcommit_memory=0'"
+            "there is no room for the shadow memory; lift the limits of address space and data with \
+             'ulimit -v unlimited; ulimit -d unlimited', or allow overcommit with 'sysctl \
+             vm.overcommit_memory=0'"
                 .into()
         }
         failure::NO_CODE_CACHE => {

@@ -29,7 +29,11 @@ pub fn check_injection(path: &Path) -> Result<(), RecorderError> {
     let reason = "is built with AddressSanitizer as a shared library, which lets no other library be loaded \
                   first; set ASAN_OPTIONS=verify_asan_link_order=0, or sample it from outside with \
                   'threadtalk record --sample'";
-    Err(RecorderError::Unsupported { path: path.to_path_buf(), reason: reason.into() })
+    Err(RecorderError::Unsupported {
+        path: path.to_path_buf(),
+        reason: reason.into(),
+        can_sample: false,
+    })
 }
 
 /// Refuses programs that the exact engine cannot run.
@@ -44,7 +48,7 @@ pub fn check_engine(path: &Path) -> Result<(), RecorderError> {
         "is built with {name}, whose shadow memory needs the addresses that the exact engine uses; sample it \
          with 'threadtalk record --sample', or build it without -fsanitize"
     );
-    Err(RecorderError::Unsupported { path: path.to_path_buf(), reason })
+    Err(RecorderError::Unsupported { path: path.to_path_buf(), reason, can_sample: false })
 }
 
 /// Whether the variable ASAN_OPTIONS turns the check off. The last word counts.

@@ -71,6 +71,22 @@ pub fn forward() {
     });
 }
 
+/// Runs `action` with these signals waiting until it is done: for what must not be left half done. For the
+/// process's only thread.
+pub fn held<R>(action: impl FnOnce() -> R) -> R {
+    // SAFETY: all-zero is a valid sigset_t and the pointers are valid for the calls.
+    let before = unsafe {
+        let (mut block, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        FORWARDED.iter().for_each(|&signal| _ = libc::sigaddset(&mut block, signal));
+        libc::pthread_sigmask(libc::SIG_BLOCK, &block, &mut before);
+        before
+    };
+    let result = action();
+    // SAFETY: the mask as it was.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    result
+}
+
 /// Names the program, and passes on what came before it had a process id.
 pub fn watch(pid: i32) {
     CHILD.store(pid, Ordering::SeqCst);

@@ -69,7 +69,16 @@ fn not_executable(path: &Path, reason: impl Into<String>) -> RecorderError {
 }
 
 fn unsupported(path: &Path, reason: impl Into<String>) -> RecorderError {
-    RecorderError::Unsupported { path: path.to_path_buf(), reason: reason.into() }
+    RecorderError::Unsupported {
+        path: path.to_path_buf(),
+        reason: reason.into(),
+        can_sample: false,
+    }
+}
+
+/// Nothing can be injected into it, but the kernel samples it as any other.
+fn closed(path: &Path, reason: impl Into<String>) -> RecorderError {
+    RecorderError::Unsupported { path: path.to_path_buf(), reason: reason.into(), can_sample: true }
 }
 
 /// `execvp`'s search: a name with a slash is a path, any other is looked for in PATH.
@@ -223,7 +232,7 @@ fn check_program_headers(path: &Path, data: &ReadCache<File>) -> Result<(), Reco
         }
     }
     let Some(loader) = loader else {
-        return Err(unsupported(
+        return Err(closed(
             path,
             "is statically linked (or a library), so nothing can be injected; link it dynamically, \
              that is without -static",
@@ -231,11 +240,14 @@ fn check_program_headers(path: &Path, data: &ReadCache<File>) -> Result<(), Reco
     };
     let file_name = loader.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if file_name.starts_with("ld-musl") {
-        return Err(unsupported(path, "is linked with musl; Threadtalk works on glibc programs"));
+        return Err(closed(
+            path,
+            "is linked with musl; Threadtalk injects into glibc programs only",
+        ));
     }
     if file_name != GLIBC_LOADER {
         let reason = format!("uses the loader {}, not glibc's {GLIBC_LOADER}", loader.display());
-        return Err(unsupported(path, reason));
+        return Err(closed(path, reason));
     }
     if !loader.exists() {
         return Err(not_executable(path, format!("its loader {} is missing", loader.display())));

@@ -122,6 +122,11 @@ pub struct WatchedProcess {
 }
 
 impl WatchedProcess {
+    /// Whether something could not be watched because the program has all the files open that it may.
+    pub fn is_out_of_files(&self) -> bool {
+        matches!(self.error as i32, libc::EMFILE | libc::ENFILE)
+    }
+
     /// Why it is not watched, or not any more, to follow "the process"; `None` while it is.
     pub fn complaint(&self) -> Option<String> {
         let error = || std::io::Error::from_raw_os_error(self.error as i32);
@@ -152,6 +157,12 @@ impl WatchedProcess {
             }
             (state::STEPPED_BACK, reason::SECCOMP) => {
                 "has forbidden itself system calls (seccomp); it ran on unwatched from then on".into()
+            }
+            (state::STEPPED_BACK, reason::NO_ROOM) => {
+                "is allowed too little memory for watching, which needs some of it, and ran unwatched; \
+                 lift the limits with 'ulimit -v unlimited; ulimit -d unlimited', or sample without \
+                 --watch"
+                    .into()
             }
             (state::STEPPED_BACK, reason::STOPPED) => return None,
             _ => "was not watched".into(),

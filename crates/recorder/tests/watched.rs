@@ -304,6 +304,45 @@ fn pairs_that_share_nothing_never_meet() {
     assert!(!pairs.is_empty() && pairs.len() == on_lines.len(), "{pairs:?}");
 }
 
+/// Events are open files; where a program may have few, that is said, not that registers were taken.
+#[test]
+fn few_open_files_are_named_as_what_is_missing() {
+    if !can_watch("a limit of open files") {
+        return;
+    }
+    let binary = program("tests/programs/known/talkers.c");
+    let command = format!("ulimit -n 16; exec {} 1 300 alone", binary.display());
+    let run = watch(options(), &["sh", "-c", &command]);
+    assert_eq!(run.outcome.exit_code, Some(0), "{}", run.outcome);
+    let last = run.processes.last().unwrap();
+    assert!(last.is_out_of_files() && last.fewest_registers.is_some_and(|k| k < 4), "{last:?}");
+}
+
+/// Whatever address space a program is allowed: it lives, and it is watched where there is room for that.
+#[test]
+fn little_address_space_is_no_end() {
+    if !can_watch("a limit of the address space") {
+        return;
+    }
+    let binary = program("tests/programs/watch/lives.c");
+    let mut told = 0;
+    for limit in (24..160).step_by(16).chain([4000]) {
+        let (space, data) = if limit % 32 == 24 { ("v", limit) } else { ("d", limit / 2) };
+        let command =
+            format!("ulimit -{space} {}; exec {} registers", data << 10, binary.display());
+        let native = Run::new("sh").args(["-c", &command]).run();
+        let run = watch(options(), &["sh", "-c", &command]);
+        assert_eq!(native.exit_code, run.outcome.exit_code, "{limit} MiB\n{}", run.outcome);
+        let last = run.processes.last().unwrap();
+        told += usize::from(last.complaint().is_some_and(|text| text.contains("ulimit -v")));
+        // Where there is no room to say so, the shell is the last that was seen.
+        let is_shell = run.processes.len() == 1;
+        let is_watched = last.samples > 0 && !is_shell;
+        assert_eq!(is_watched, limit == 4000, "{limit} MiB: {last:?}");
+    }
+    assert!(told > 5, "{told}");
+}
+
 #[test]
 fn whoever_starts_with_sigtrap_ignored_is_left_alone() {
     if !can_watch("ignored SIGTRAP") {

@@ -5,7 +5,7 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 
 /// Address space for all of it; takes memory only where it is used.
-const BYTES: usize = 64 << 20;
+const BYTES: usize = 16 << 20;
 
 struct Heap {
     /// Address of the mapping; 0: not there yet.
@@ -47,6 +47,11 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}
+
+/// Makes sure that it is there.
+pub fn prepare() -> bool {
+    HEAP.base() != 0
 }
 
 /// Private memory of zeroes.

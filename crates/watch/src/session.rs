@@ -4,7 +4,7 @@
 //! watching impossible or unwelcome ends it for the process ([`step_back`]), and the segment says why.
 
 use crate::hooks::confinement;
-use crate::{code, descriptors, handler, thread};
+use crate::{code, descriptors, handler, heap, thread};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use injected::Traces;
 use injected::raw::{self, now_ns};
@@ -145,6 +145,10 @@ fn take_segment(parent: u32) -> Option<Session> {
 fn begin(session: Session, go: bool) {
     let why = match session.header.version.load(Relaxed) {
         VERSION if go => Some(reason::GO),
+        VERSION if !has_room() => {
+            note(session, reason::NO_ROOM);
+            return unmap();
+        }
         VERSION => handler::install().err(),
         _ => {
             return session.segment.state.store(state::VERSION_MISMATCH, Release);
@@ -156,6 +160,33 @@ fn begin(session: Session, go: bool) {
     session.segment.state.store(state::WATCHING, Release);
     WATCHING.store(1, Release);
     thread::begin();
+}
+
+/// Limits of the address space, and of the data in it, below which the program gets all of it: what we take
+/// could be what it lacks in the end.
+const AMPLE: [(u32, u64); 2] = [(libc::RLIMIT_AS, 2 << 30), (libc::RLIMIT_DATA, 512 << 20)];
+
+/// Whether there is room for what watching needs.
+fn has_room() -> bool {
+    let ample = |&(of, least): &(u32, u64)| {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a valid pointer.
+        let known = unsafe {
+            let into = &raw mut limit as usize;
+            raw::raw(libc::SYS_prlimit64, 0, of as usize, 0, into) == 0
+        };
+        !known || limit.rlim_cur >= least
+    };
+    // Who allocates in vain is aborted; so what handlers need is there before they are.
+    AMPLE.iter().all(ample) && heap::prepare()
+}
+
+/// Gives the program back what the memory takes of its address space. While nobody watches.
+fn unmap() {
+    SEGMENT.store(core::ptr::null_mut(), Release);
+    let base = HEADER.swap(core::ptr::null_mut(), AcqRel);
+    // SAFETY: the mapping of `attach`, which nobody uses any more.
+    unsafe { raw::raw(libc::SYS_munmap, base as usize, BYTES as usize, 0, 0) };
 }
 
 fn note(session: Session, why: u32) {

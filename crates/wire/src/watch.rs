@@ -110,6 +110,8 @@ pub mod reason {
     pub const STOPPED: u32 = 6;
     /// It runs with more rights than who started it, or is otherwise protected.
     pub const PROTECTED: u32 = 7;
+    /// The program is allowed so little address space that what watching needs of it could be missing.
+    pub const NO_ROOM: u32 = 8;
 }
 
 /// One published store.

@@ -75,7 +75,8 @@ mod programs {
         let scratch = Scratch::new();
         let target = Target::new(Compiler::Gcc, "tests/programs/stress/close_fds.c");
         let binary = target.flags(&["-static", "-pthread"]).build().unwrap();
-        record_refused(&scratch, binary.to_str().unwrap(), 125, &["static"]);
+        let words = ["static", "or sample it with 'threadtalk record --sample'"];
+        record_refused(&scratch, binary.to_str().unwrap(), 125, &words);
     }
 
     /// They would refuse by themselves, in words that say nothing of what to do.
@@ -217,6 +218,37 @@ mod outputs {
         Run::new("umount").arg(&disk).run().expect_code(0);
         refused(&outcome, 125, &["space"]);
         assert_eq!(left, Vec::<PathBuf>::new(), "a partial profile was left");
+    }
+
+    #[test]
+    fn without_proc() {
+        let threadtalk = test_support::paths::release().join("threadtalk");
+        let script = |rest: &str| format!("umount -l /proc && {rest}");
+        let hidden = |rest: &str| Run::new("unshare").args(["-m", "sh", "-c", &script(rest)]).run();
+        if hidden("true").exit_code != Some(0) {
+            return probe::skip("without /proc", "unmounting it is not allowed here");
+        }
+        let scratch = Scratch::new();
+        let record = format!(
+            "exec {} record -o {} -- true",
+            threadtalk.display(),
+            scratch.join("x.tt").display()
+        );
+        refused(&hidden(&record), 125, &["mount -t proc"]);
+    }
+
+    /// The signal comes while we try whether the folder takes a profile.
+    #[test]
+    fn an_interruption_before_the_start_leaves_nothing() {
+        let library = Target::new(Compiler::Gcc, "tests/programs/stress/interrupted.c");
+        let library = library.flags(&["-O2", "-shared", "-fPIC"]).build().unwrap();
+        let scratch = Scratch::new();
+        let profile = scratch.join("x.tt");
+        let run = Threadtalk::built().record(&profile, &[], &["true"]);
+        let outcome = run.env("LD_PRELOAD", library.as_os_str()).run();
+        assert_eq!(outcome.signal, Some(15), "{outcome}");
+        let left: Vec<_> = std::fs::read_dir(scratch.path()).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 
     #[test]

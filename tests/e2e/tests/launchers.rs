@@ -168,7 +168,9 @@ fn systemd_reads_the_drop_in() {
     let verify = |name: &str, text: &str| {
         let unit = scratch.join(name);
         std::fs::write(&unit, format!("{text}ExecStart=/bin/true\n")).unwrap();
-        Run::new("systemd-analyze").arg("verify").arg(unit).run().stderr_text()
+        let said = Run::new("systemd-analyze").arg("verify").arg(unit).run().stderr_text();
+        // It looks at the units that are installed, too.
+        said.lines().filter(|line| line.contains(name)).collect::<Vec<_>>().join("\n")
     };
     assert_eq!(verify("right.service", &drop_in), "");
     // It does look at the line.

@@ -458,6 +458,43 @@ fn what_cannot_be_attached_to_is_refused() {
 }
 
 #[test]
+fn a_process_that_is_named_twice_is_sampled_once() {
+    if !can_sample("a process named twice") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (profile, beside) =
+        (scratch.join("twice.tt"), Beside::start(&talkers(), &["1", "20000", "same"]));
+    let pid = beside.pid().to_string();
+    let options = ["--pid", &pid, "--duration", "300ms"];
+    attach(&profile, beside.pid(), &options).run().expect_code(0);
+    let json = profile_json(&profile);
+    assert_eq!(json["processes"].as_array().map_or(0, Vec::len), 0, "{json}");
+}
+
+/// Workers of io_uring belong to the process, but they are none of its threads: nobody could place them.
+#[test]
+fn workers_of_the_kernel_are_not_listed() {
+    if !can_sample("workers of the kernel") {
+        return;
+    }
+    let source = "tests/programs/stress/kernel_workers.c";
+    let program = Target::new(Compiler::Gcc, source).flags(&["-O2", "-pthread"]).build().unwrap();
+    let scratch = Scratch::new();
+    for options in [&[][..], &["--watch"]] {
+        let profile = scratch.join("workers.tt");
+        let options = [options, &["--force"]].concat();
+        let outcome = sample(&profile, &options, &[program.to_str().unwrap()]).expect_code(0);
+        match outcome.stdout_text().as_str() {
+            "no io_uring\n" => return probe::skip("workers of the kernel", "there is no io_uring"),
+            said => assert_eq!(said, "32000 reads\n"),
+        }
+        let threads = profile_json(&profile)["totals"]["threads"].as_u64();
+        assert_eq!(threads, Some(2), "{options:?}");
+    }
+}
+
+#[test]
 fn another_users_process_is_refused() {
     if !probe::is_root() || probe::command("setpriv").is_none() {
         return probe::skip("another user", "needs root and setpriv");

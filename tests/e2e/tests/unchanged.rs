@@ -1,7 +1,7 @@
 //! What instrumentation finds hard: each program must print and return the same when recorded.
 
 use e2e::{assert_unchanged, native, stress};
-use test_support::{Scratch, Threadtalk};
+use test_support::{Run, Scratch, Threadtalk};
 
 #[track_caller]
 fn same_when_recorded(name: &str, arguments: &[&str]) {
@@ -67,5 +67,32 @@ fn translated_only() {
             .run();
         assert_unchanged(&native(&command), &recorded);
         assert!(recorded.stderr_text().contains("translate only"), "{recorded}");
+    }
+}
+
+/// A program that reads or writes a closed stream notices; and the next file that it opens gets its number.
+#[test]
+fn closed_standard_streams_stay_closed() {
+    let scratch = Scratch::new();
+    let (list, profile) = (scratch.join("list"), scratch.join("p.tt"));
+    let script = format!(
+        "for d in 0 1 2; do [ -e /proc/$$/fd/$d ] && set -- $* $d; done; echo $* > {}; exit 7",
+        list.display()
+    );
+    let open = |command: &str| {
+        let outcome = Run::new("sh").args(["-c", command]).env("SCRIPT", &script).run();
+        assert_eq!(outcome.exit_code, Some(7), "{command}\n{outcome}");
+        std::fs::read_to_string(&list).unwrap().trim().to_string()
+    };
+    for (redirection, expected) in [("<&-", "1 2"), (">&-", "0 2"), ("<&- >&- 2>&-", "")] {
+        assert_eq!(open(&format!("exec sh -c \"$SCRIPT\" {redirection}")), expected);
+        for way in ["--exact", "--sample", "--sample --watch"] {
+            let command = format!(
+                "exec {} record {way} --force -o {} -- sh -c \"$SCRIPT\" {redirection}",
+                test_support::paths::release().join("threadtalk").display(),
+                profile.display(),
+            );
+            assert_eq!(open(&command), expected, "{way} {redirection}");
+        }
     }
 }

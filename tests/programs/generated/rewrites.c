@@ -17,6 +17,8 @@
 
 typedef unsigned (*function)(unsigned);
 static int rounds, failed;
+// All threads have their memory: nobody's mapping falls into a hole of another's.
+static pthread_barrier_t mapped;
 
 static void check(const char *what, unsigned long got, unsigned long wanted) {
     printf("%s %lu\n", what, got);
@@ -42,6 +44,7 @@ static unsigned char *pages(int protection) {
 // Each round other code at the same address, in memory that stays writable.
 static void *rewrite(void *sum) {
     unsigned char *code = pages(PROT_READ | PROT_WRITE | PROT_EXEC);
+    pthread_barrier_wait(&mapped);
     for (int k = 0; k < rounds; k++) {
         make_adder(code + k % 3 * 16, k);
         *(unsigned long *)sum += ((function)(code + k % 3 * 16))(1);
@@ -163,8 +166,10 @@ int main(int argc, char **argv) {
     int threads = argc > 2 ? atoi(argv[2]) : 3;
     pthread_t ids[64];
     unsigned long sums[64] = {0};
+    pthread_barrier_init(&mapped, NULL, threads + 1);
     for (int t = 0; t < threads; t++)
         pthread_create(&ids[t], NULL, rewrite, &sums[t]);
+    pthread_barrier_wait(&mapped);
     flip();
     remap();
     twice_mapped();

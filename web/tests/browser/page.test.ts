@@ -263,8 +263,10 @@ describe.skipIf(!browser)('report page', () => {
     // Nothing is wider than the page, and every box lies in the drawing.
     for (const width of [700, 1560]) {
       await page.setViewportSize({ width, height: 1100 })
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
-      expect(wide).toBeLessThanOrEqual(0)
+      // Drawings follow the page's width a frame later, and the browser adds scroll bars when it has laid out.
+      const wide = (): Promise<number> =>
+        page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+      await expect.poll(wide, { timeout: 10_000 }).toBeLessThanOrEqual(0)
       await page.screenshot({ path: join(FOLDER, `${name}-${width}-light.png`), fullPage: true })
     }
     await press(page, 'dark')

@@ -125,6 +125,14 @@ fn as_text(probed: &Probed, budget: f64) -> String {
                 cost.spread_ns / 1e3,
                 cost.samples
             );
+            if cost.switch_ns > 0.0 {
+                let _ = writeln!(
+                    text,
+                    "A sampled thread takes {:.1} µs more each time that it takes turns with one that is not \
+                     sampled.",
+                    cost.switch_ns / 1e3
+                );
+            }
         }
         Err(why) => {
             let _ = writeln!(text, "What a sample costs is not known: {why}.");

@@ -102,7 +102,10 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     }
     let target = match Target::resolve(&args.command) {
         Ok(target) => target,
-        Err(error) => return Ok(refuse(&error)),
+        Err(error) => {
+            let how = "or sample it with 'threadtalk record --sample'";
+            return Ok(refuse(&error.or_sample(how)));
+        }
     };
     let options = SessionOptions {
         counted: args.counted(),
@@ -131,9 +134,10 @@ pub fn check_output(path: &Path, force: bool) -> anyhow::Result<()> {
     profile::check_destination(path, force)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let probe = path.with_file_name(format!(".{name}.{}.probe", std::process::id()));
-    std::fs::create_dir(&probe)
-        .and_then(|()| std::fs::remove_dir(&probe))
-        .with_context(|| format!("cannot write the profile {}", path.display()))
+    recorder::signals::held(|| {
+        std::fs::create_dir(&probe).and_then(|()| std::fs::remove_dir(&probe))
+    })
+    .with_context(|| format!("cannot write the profile {}", path.display()))
 }
 
 /// Records on this machine, in blocks of its cache lines unless told otherwise. The environment may
@@ -185,7 +189,7 @@ pub fn save(recording: &Recording, path: &Path, force: bool) -> anyhow::Result<(
 
 fn what_was_counted(profile: &Profile) -> String {
     let totals = &profile.meta.totals;
-    let reads = || format!("{} reads of what another thread wrote", grouped(totals.raw));
+    let reads = || format!("{} of what another thread wrote", several(totals.raw as usize, "read"));
     match profile.meta.parameters.counted {
         Counted::Translate => "nothing counted".into(),
         Counted::Undirected => {
@@ -219,10 +223,10 @@ pub fn tell(profile: &Profile, path: &Path) {
     }
     if let Some(leader) = family::leader(path, &profile.meta) {
         say(&format!(
-            "{} talks most: {} threads, {} events",
+            "{} talks most: {}, {}",
             leader.folder,
-            leader.threads,
-            grouped(leader.talk)
+            several(leader.threads as usize, "thread"),
+            several(leader.talk as usize, "event")
         ));
     }
     for warning in &profile.meta.warnings {

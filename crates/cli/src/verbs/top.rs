@@ -66,7 +66,8 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
-    let target = match args.pid.is_empty() {
+    let pids = how::each_once(args.pid.clone());
+    let target = match pids.is_empty() {
         true => Some(Target::resolve_any(&args.command)).transpose(),
         false => Ok(None),
     };
@@ -92,7 +93,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let (shown, sampled) = thread::scope(|scope| {
         let sampling = scope.spawn(|| match &target {
             Some(target) => live_launch(target, &mut live, streams),
-            None => live_attach(&args.pid, &mut live).map(|()| None),
+            None => live_attach(&pids, &mut live).map(|()| None),
         });
         let mut watched = Watched::new(&feed, &sampling);
         let shown = show(&mut watched, &args, pictured);

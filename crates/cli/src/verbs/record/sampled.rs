@@ -8,7 +8,7 @@ use profile::Basis;
 use recorder::machine::Machine;
 use recorder::sampled::{self, Choice, SampleOptions, SampledRecording, TransferTime, Wish};
 use recorder::transfer_time::transfer_ns;
-use recorder::{RecorderError, Streams, Target};
+use recorder::{Streams, Target};
 use std::time::Duration;
 
 /// Slices when sampling: shorter ones have hardly a hit each.
@@ -74,7 +74,8 @@ fn transfer(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the verb; returns the process's exit code.
-pub fn run(args: Record) -> anyhow::Result<i32> {
+pub fn run(mut args: Record) -> anyhow::Result<i32> {
+    args.pid = each_once(args.pid);
     let target = match args.pid.is_empty() {
         true if args.how.watch => Some(Target::resolve(&args.command)),
         true => Some(Target::resolve_any(&args.command)),
@@ -82,11 +83,9 @@ pub fn run(args: Record) -> anyhow::Result<i32> {
     };
     let target = match target.transpose() {
         Ok(target) => target,
-        Err(RecorderError::Unsupported { path, reason }) => {
-            let reason = format!("{reason}; without --watch, it can be sampled");
-            return Ok(refuse(&RecorderError::Unsupported { path, reason }));
+        Err(error) => {
+            return Ok(refuse(&error.or_sample("without --watch, it can be sampled")));
         }
-        Err(error) => return Ok(refuse(&error)),
     };
     let name = match &target {
         Some(target) => target.name(),
@@ -127,6 +126,12 @@ pub fn run(args: Record) -> anyhow::Result<i32> {
     say(&how(&options.choice));
     tell(&profile, &path);
     Ok(status.map_or(0, |ending| ending.shell_code()))
+}
+
+/// Processes that were named, those that were named again left out.
+pub fn each_once(pids: Vec<u32>) -> Vec<u32> {
+    let mut seen = std::collections::HashSet::new();
+    pids.into_iter().filter(|&pid| seen.insert(pid)).collect()
 }
 
 /// Settings for this machine.
