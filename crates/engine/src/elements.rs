@@ -133,6 +133,8 @@ impl Elements {
     pub fn extent(&self) -> i64 {
         match self.kind {
             Kind::Masked | Kind::Packed => i64::from(self.bytes) * i64::from(self.stored),
+            // A row as long as any: where a tile ends, only its configuration tells.
+            Kind::Tile => 64,
             _ => i64::from(self.bytes),
         }
     }
@@ -212,7 +214,11 @@ fn by_mask_register(i: &Instruction) -> Option<Elements> {
     };
     // What can be broadcast is an element of the mask; else the type of the operand says what is.
     let (whole, one) = (size_of(false), size_of(true).size());
-    let bytes = if one > 0 { one } else { whole.element_size() };
+    let bytes = match one {
+        _ if is_complex_scalar(i.mnemonic()) => whole.size(),
+        0 => whole.element_size(),
+        one => one,
+    };
     let stored = whole.size() / bytes;
     let (count, stored) = if i.is_broadcast() {
         (stored, 1)
@@ -303,6 +309,12 @@ fn is_broadcast(mnemonic: Mnemonic) -> bool {
     )
 }
 
+/// A complex number of two halves, for which the mask has one bit.
+fn is_complex_scalar(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::*;
+    matches!(mnemonic, Vfcmaddcsh | Vfcmulcsh | Vfmaddcsh | Vfmulcsh)
+}
+
 /// Instructions whose mask only decides about the result: they read the whole operand (exception
 /// classes E4NF, E5NF and E6NF of the manual).
 fn reads_all(i: &Instruction) -> bool {
@@ -385,4 +397,40 @@ fn reads_all(i: &Instruction) -> bool {
                 | Vunpcklpd
                 | Vunpcklps
         )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::collect;
+    use iced_x86::{Code, InstructionInfoFactory, MemoryOperand};
+
+    /// Few processors have half-precision numbers: `tests/extents.rs` cannot ask most of them.
+    #[test]
+    fn a_complex_number_is_one_element() {
+        let at_rbx = MemoryOperand::with_base(Register::RBX);
+        let xmm = Register::XMM3;
+        let with = |code| {
+            let mut i = Instruction::with3(code, xmm, xmm, at_rbx).unwrap();
+            i.set_op_mask(Register::K1);
+            let e = Elements::of(&i).unwrap();
+            (e.bytes, e.count)
+        };
+        assert_eq!(with(Code::EVEX_Vfmulcsh_xmm_k1z_xmm_xmmm32_er), (4, 1));
+        assert_eq!(with(Code::EVEX_Vfmulcph_xmm_k1z_xmm_xmmm128b32), (4, 4));
+        assert_eq!(with(Code::EVEX_Vmulsh_xmm_k1z_xmm_xmmm16_er), (2, 1));
+    }
+
+    #[test]
+    fn every_tile_is_seen() {
+        for tile in 0..8_u32 {
+            let at = MemoryOperand::with_base_index(Register::RBX, Register::RCX);
+            let tile = Register::TMM0 + tile;
+            let i = Instruction::with2(Code::VEX_Tilestored_sibmem_tmm, at, tile).unwrap();
+            let mut found = Vec::new();
+            let unseen = collect(&mut InstructionInfoFactory::new(), &i, 0, &mut found);
+            assert_eq!((unseen, found.len()), (0, 1), "{tile:?}");
+            assert!(found[0].writes && found[0].size > 0, "{tile:?}");
+        }
+    }
 }

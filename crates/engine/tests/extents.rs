@@ -151,7 +151,7 @@ fn is_left_out(i: &Instruction) -> bool {
         || i.is_stack_instruction()
         || (0..i.op_count()).any(|n| i.op_register(n).is_segment_register())
         // Any value is no good for these.
-        || matches!(i.mnemonic(), Fxrstor | Fxrstor64 | Ldmxcsr | Vldmxcsr | Lss | Lfs | Lgs)
+        || matches!(i.mnemonic(), Fxrstor | Fxrstor64 | Ldmxcsr | Vldmxcsr | Lss | Lfs | Lgs | Ldtilecfg)
         || matches!(i.mnemonic(), Umonitor | Monitor | Monitorx | Insb | Insw | Insd | Outsb | Outsw | Outsd)
         // AMD's processors read four bytes, and the manuals say two; nothing uses it.
         || i.code() == Code::Movsxd_r16_rm16

@@ -257,6 +257,8 @@ fn every_form_of_access() {
         ("write-scatter-half", "AVX-512"),
         ("write-clzero", "clzero"),
         ("write-xsavec", "xsavec with AVX"),
+        ("write-tile", "AMX"),
+        ("write-movdir64b", "movdir64b"),
     ] {
         if !list.lines().any(|name| name == form) {
             test_support::probe::skip(&format!("forms with {what}"), "this processor has none");

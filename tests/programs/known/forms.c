@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { LINES = 4096, LINE = 64, ROUNDS = 4 };
@@ -93,9 +94,21 @@ WIDE static void write_extract_half(char *start) {
     EACH_PAIR(at) { _mm512_mask_cvtepi64_storeu_epi32(at + 48, 0xf, _mm512_set1_epi64(6)); __asm__ volatile("" : : : "memory"); }
 }
 
-// Areas of processor state, one in each 64 lines. Which lines the processor writes is found out on
+// Tiles: rows of up to 64 bytes, as far from each other as a register says.
+static int has_tiles(void) {
+    // The kernel gives them to who asks for them (arch_prctl, ARCH_REQ_XCOMP_PERM).
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 24 & 1 && syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+}
+static void set_tiles(int bytes, int rows) {
+    struct { uint8_t palette, start, reserved[14]; uint16_t bytes[16]; uint8_t rows[16]; } all = {.palette = 1};
+    for (int k = 0; k < 8; k++) all.bytes[k] = (uint16_t)bytes, all.rows[k] = (uint8_t)rows;
+    __asm__ volatile("ldtilecfg %0" : : "m"(all));
+}
+
+// Areas of processor state, one in each 256 lines. Which lines the processor writes is found out on
 // memory of this thread's own, from which bytes differ however the area was filled before.
-enum { AREA = 4096 };
+enum { AREA = 16384 }; // with tiles, an area has 11 KiB
 static long area_lines;
 static _Alignas(AREA) char trial[2][AREA];
 
@@ -111,8 +124,13 @@ SAVES(xsaveopt_all, "xsaveopt64", -1)
 
 static void all_in_use(void) {
     __asm__ volatile("fninit; fld1; vpcmpeqd %%ymm1, %%ymm1, %%ymm1" : : : "memory");
+    // The C library's memset leaves what it fills with in zmm16.
     if (__builtin_cpu_supports("avx512bw"))
-        __asm__ volatile("kxnorq %%k1, %%k1, %%k1; vpternlogd $255, %%zmm1, %%zmm1, %%zmm1; vpternlogd $255, %%zmm20, %%zmm20, %%zmm20" : : : "memory");
+        __asm__ volatile("kxnorq %%k1, %%k1, %%k1; vpternlogd $255, %%zmm1, %%zmm1, %%zmm1; vpternlogd $255, %%zmm16, %%zmm16, %%zmm16; vpternlogd $255, %%zmm20, %%zmm20, %%zmm20" : : : "memory");
+    if (has_tiles()) {
+        set_tiles(64, 16);
+        __asm__ volatile("tileloadd (%0,%1), %%tmm3" : : "r"(all_in_use), "r"(1L) : "memory");
+    }
 }
 
 static void write_areas(char *start, void (*save)(char *)) {
@@ -137,6 +155,16 @@ static void write_xsave_some(char *start) { write_areas(start, xsave_some); }
 static void write_xsavec(char *start) { write_areas(start, xsavec_all); }
 static void write_xsavec_some(char *start) { write_areas(start, xsavec_some); }
 static void write_xsaveopt(char *start) { write_areas(start, xsaveopt_all); }
+
+#define EACH_TILE(instruction, bytes, distance)                                                              \
+    set_tiles(bytes, 16);                                                                                             \
+    for (char *at = start; at < start + LINES * LINE; at += 16L * (distance))                                         \
+        __asm__ volatile(instruction : : "r"(at), "r"((long)(distance)) : "memory");                                  \
+    __asm__ volatile("tilerelease" : : : "memory")
+static void write_tile(char *start) { EACH_TILE("tilestored %%tmm0, (%0,%1)", 64, LINE); }
+static void write_tile_half(char *start) { EACH_TILE("tilestored %%tmm7, (%0,%1)", 40, 2 * LINE); }
+static void write_movdir64b(char *start) { EACH_LINE(at) __asm__ volatile("movdir64b %0, %1" : : "m"(other), "r"(at) : "memory"); }
+static void write_movdiri(char *start) { EACH_LINE(at) __asm__ volatile("movdiri %1, %0" : "=m"(*(long *)(at + 8)) : "r"(1L)); }
 
 // --- reading
 static void read_plain(char *start) { EACH_LINE(at) { long v; __asm__ volatile("movq %1, %0" : "=r"(v) : "m"(*(long *)at)); } }
@@ -223,11 +251,14 @@ static void read_xrstor(char *start) {
     __asm__ volatile("fninit; ldmxcsr %0" : : "m"(plain));
 }
 
+static void read_tile(char *start) { EACH_TILE("tileloadd (%0,%1), %%tmm0", 64, LINE); }
+static void read_tile_half(char *start) { EACH_TILE("tileloaddt1 (%0,%1), %%tmm6", 8, 2 * LINE); }
+
 static const struct {
     const char *name;
     Form *form;
     int writes;
-    enum { ANY, AVX2, AVX512, CLZERO, STATE } needs;
+    enum { ANY, AVX2, AVX512, CLZERO, STATE, TILES, DIRECT } needs;
     enum { ALL, HALF, LEGACY_AREAS, AREAS } lines;
 } forms[] = {
     {"write-plain", write_plain, 1, 0}, {"write-byte", write_byte, 1, 0},
@@ -278,6 +309,12 @@ static const struct {
     {"read-broadcast-half", read_broadcast_half, 0, AVX512, HALF},
     {"read-permuted", read_permuted, 0, AVX512, ALL},
     {"read-xrstor", read_xrstor, 0, STATE, AREAS},
+    {"write-tile", write_tile, 1, TILES, ALL},
+    {"write-tile-half", write_tile_half, 1, TILES, HALF},
+    {"read-tile", read_tile, 0, TILES, ALL},
+    {"read-tile-half", read_tile_half, 0, TILES, HALF},
+    {"write-movdir64b", write_movdir64b, 1, DIRECT, ALL},
+    {"write-movdiri", write_movdiri, 1, DIRECT, ALL},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
@@ -320,6 +357,8 @@ static int is_here(int needed) {
     case CLZERO: return __get_cpuid(0x80000008, &a, &b, &c, &d) && b & 1;
     // xsavec and xsaveopt, and what to save.
     case STATE: return __get_cpuid_count(0xd, 1, &a, &b, &c, &d) && (a & 7) == 7 && __builtin_cpu_supports("avx2");
+    case TILES: return has_tiles();
+    case DIRECT: return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 27 & 3) == 3;
     default: return 1;
     }
 }
