@@ -26,6 +26,8 @@ pub struct Kernel {
     needs_v3: bool,
     binary: PathBuf,
     pub arguments: Vec<String>,
+    /// What it finds in its environment, in all modes.
+    pub environment: Vec<(&'static str, &'static str)>,
 }
 
 /// The kernels in all variants, and those of the programs' part: OpenMP by gfortran and by LLVM.
@@ -68,16 +70,26 @@ fn row(
     scale: usize,
 ) -> Row {
     let target = Target::new(compiler, source).flags(flags).flags(&["-fopenmp", "-pthread", "-lm"]);
-    let kernel = Kernel {
-        target,
-        needs_v3: flags.iter().any(|flag| flag.ends_with("v3")),
-        binary: PathBuf::new(),
-        arguments: vec![threads.to_string(), scale.to_string()],
-    };
+    let mut kernel = Kernel::new(target, [threads, scale]);
+    kernel.needs_v3 = flags.iter().any(|flag| flag.ends_with("v3"));
     Row { name: name.into(), why, repeat: 1, work: Work::Kernel(kernel) }
 }
 
 impl Kernel {
+    /// A kernel whose arguments are the number of threads and the scale.
+    pub fn new(target: Target, arguments: [usize; 2]) -> Self {
+        let arguments = arguments.map(|n| n.to_string()).to_vec();
+        let (binary, environment) = (PathBuf::new(), Vec::new());
+        Self { target, needs_v3: false, binary, arguments, environment }
+    }
+
+    /// The same, with threads of OpenMP that sleep while they wait: how long others keep a processor from them
+    /// would be most of what is measured where they spin.
+    pub fn waiting_passively(mut self) -> Self {
+        self.environment.push(("OMP_WAIT_POLICY", "passive"));
+        self
+    }
+
     /// Compiles it, unless this machine cannot compile or run it.
     pub fn build(&mut self) -> anyhow::Result<Result<(), String>> {
         if self.needs_v3 && !probe::has_v3() {

@@ -1,6 +1,6 @@
 //! What the benchmarks share: rows to be measured, ways to run them, tables.
 //!
-//! * [`rows`]: what is measured; [`kernels`], [`programs`], [`servers`]: the rows; [`inputs`]: what
+//! * [`rows`]: what is measured; [`kernels`], [`suites`], [`programs`], [`servers`]: the rows; [`inputs`]: what
 //!   they work on;
 //! * [`mode`]: how it is run;
 //! * [`table`]: takes the turns and prints;
@@ -15,4 +15,5 @@ pub mod programs;
 pub mod rows;
 pub mod servers;
 pub mod statistics;
+pub mod suites;
 pub mod table;

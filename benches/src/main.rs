@@ -1,7 +1,7 @@
 //! What recording costs (`make bench`): CPU time and memory against native runs.
 //!
-//! Four tables: kernels of `benches/kernels/`; programs of the distribution, with servers; processes
-//! that are over at once; and the kernels with each of the engine's optimisations switched off. Every
+//! Five tables: kernels of `benches/kernels/`; those after programs of the literature's suites; programs of the
+//! distribution, with servers; processes that are over at once; and the kernels with each of the engine's optimisations switched off. Every
 //! row is run natively and recorded in each mode, in turns, so that a machine that warms up or slows
 //! down does so for all. Compared is user plus system time of all processes involved, as `wait4`
 //! reports it: for recorded runs that includes writing the profile. Output must be the same.
@@ -11,7 +11,7 @@
 use benches::mode::{self, Mode, OPTIMISATIONS};
 use benches::rows::Row;
 use benches::table::{Column, Table};
-use benches::{kernels, programs, servers};
+use benches::{kernels, programs, servers, suites};
 use clap::{Parser, ValueEnum};
 use test_support::{Scratch, probe};
 
@@ -48,6 +48,7 @@ struct Options {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Which {
     Kernels,
+    Suites,
     Programs,
     ShortLived,
     Optimisations,
@@ -88,6 +89,7 @@ fn main() -> anyhow::Result<()> {
 fn rows_of(which: Which, threads: usize, scale: usize) -> anyhow::Result<Vec<Row>> {
     Ok(match which {
         Which::Kernels => kernels::rows(threads, scale),
+        Which::Suites => suites::rows(threads, scale),
         Which::Programs => {
             let mut rows = programs::rows(threads)?;
             rows.extend(kernels::openmp_rows(threads, scale));
@@ -118,6 +120,7 @@ fn heading(which: Which, options: &Options) -> (&'static str, Vec<Column>) {
     let columns = if options.translate_only { all[..1].to_vec() } else { all.to_vec() };
     match which {
         Which::Kernels => ("kernel", columns),
+        Which::Suites => ("suite", columns),
         Which::Programs => ("program", columns),
         Which::ShortLived => {
             let stores = [("no store", Mode::NoStore), ("first time", Mode::FirstTime)];

@@ -109,7 +109,10 @@ impl Row {
                 (run.timeout(LIMIT).run(), input.compare)
             }
             Work::Kernel(kernel) => {
-                let run = mode.run(&[], kernel.binary(), &kernel.arguments, &profile);
+                let mut run = mode.run(&[], kernel.binary(), &kernel.arguments, &profile);
+                for (name, value) in &kernel.environment {
+                    run = run.env(name, value);
+                }
                 (run.stdout_to(&output).timeout(LIMIT).run(), true)
             }
             Work::Server(server) => (server.run(mode, scratch)?, false),
