@@ -292,6 +292,26 @@ fn what_only_the_run_tells_is_followed_in_every_mode() {
 }
 
 #[test]
+fn more_pieces_of_code_than_lines_that_are_kept() {
+    let (scratch, binary) = (Scratch::new(), program("code", &["-O2"]));
+    let (profile, threadtalk) = (scratch.join("code.tt"), Threadtalk::built());
+    let recorded =
+        threadtalk.record(&profile, &[], &[binary.to_str().unwrap()]).run().expect_code(0);
+    let said = recorded.stderr_text();
+    assert!(said.contains("told by code site only"), "not too many lines: {said}");
+    assert!(!said.contains("found no room"), "{said}");
+    let truth = Expected::from_output(&recorded.stdout_text(), "raw").unwrap().get(1, 2);
+    let events: u64 = e2e::events::table(&profile, "events")
+        .iter()
+        .filter(|row| {
+            (row["kind"].as_str(), row["from"].as_str(), row["to"].as_str()) == ("raw", "1", "2")
+        })
+        .map(|row| row["count"].parse::<u64>().expect("a count"))
+        .sum();
+    assert!((truth..=truth + quiet().of(1, 2)).contains(&events), "{events} of {truth}");
+}
+
+#[test]
 fn loads_and_stores_of_each_thread() {
     let (scratch, binary) = (Scratch::new(), program("accesses", &["-O2"]));
     let (profile, threadtalk) = (scratch.join("accesses.tt"), Threadtalk::built());

@@ -15,16 +15,17 @@
 // Of such programs most lines are alike: none of those kept says much, and counting them costs more than all
 // others, since their events lie all over the caches. So a thread with as many vain looks as it has events is
 // *thinned*, once: the hottest lines stay, the others are summed up by code site, and only so many are
-// admitted from then on that what counts them stays near (`thin`).
+// admitted from then on that what counts them stays near (`thin`). Sums by code site get more room as they
+// need it, because a site that is left out is missing altogether.
 #ifndef TT_EVENTS_H
 #define TT_EVENTS_H
 #include "cells.h"
 
 #define FIRST_BITS 9
 #define MOST_BITS 16 // so that at least half of the places stay free with room to give up some
-#define MOST_EVENTS (1u << 14)
+#define MOST_EVENTS (1u << 14) // a quarter of the places; so are FEW_EVENTS of a thinned thread's
 #define MORE_WITHOUT_LINE (1u << 10) // events by code site alone that may come on top
-#define FEW_BITS 13 // of a thread that has been thinned
+#define FEW_BITS 13 // of a thread that has been thinned, until more of its code communicates
 #define FEW_EVENTS (1u << 11)
 #define ADMITTED_OF 64
 #define FILTER_BITS 16
@@ -44,7 +45,7 @@ struct event {
     u64 count, own_bytes, other_bytes;
 };
 
-static inline u32 most_bits(const struct thread *t) { return t->thinned ? FEW_BITS : MOST_BITS; }
+static inline u32 most_bits(const struct thread *t) { return t->thinned ? t->thinned : MOST_BITS; }
 static inline u32 most_events(const struct thread *t) { return t->thinned ? FEW_EVENTS : MOST_EVENTS; }
 
 // The thread's chunks of events; their names fit NAME_BITS.
@@ -248,6 +249,17 @@ static void insert(struct thread *t, u32 name, const struct event *e) {
         fill(t, place, name);
 }
 
+// Room for an event by code site alone. Some more of these than of others: to give up a line may take as much
+// room as it makes.
+static u32 append_without_line(struct thread *t) {
+    u32 most = (1u << most_bits(t)) / 4;
+    if (t->event_count >= most + MORE_WITHOUT_LINE && t->thinned && t->thinned < MOST_BITS) {
+        t->thinned++;
+        most *= 2;
+    }
+    return append(t, most + MORE_WITHOUT_LINE);
+}
+
 // Counts the event by code site alone. There are few of these, hence mostly one that was counted lately.
 static void count_without_line(struct thread *t, struct key key) {
     key.line = 0;
@@ -262,8 +274,7 @@ static void count_without_line(struct thread *t, struct key key) {
         event_at(t, *lately)->count++;
         return;
     }
-    // Some more of these than of others: to give up a line may take as much room as it makes.
-    u32 name = append(t, most_events(t) + MORE_WITHOUT_LINE);
+    u32 name = append_without_line(t);
     if (name == NONE)
         name = give_up_line(t);
     struct event e = {.key = key, .count = 1};
@@ -330,8 +341,7 @@ static void thin(struct thread *t) {
         t->without_line[k] = 0;
     if (t->event_count > FEW_EVENTS / 4 * 3)
         return;
-    t->thinned = 1;
-    t->event_bits = FEW_BITS;
+    t->thinned = t->event_bits = FEW_BITS;
     empty_table(t);
     fill_table(t);
 }
