@@ -4,7 +4,7 @@
 //! Neighbours: `profile::ProcessRow` lists the processes; `verbs/report.rs` shows, `verbs/diff.rs` compares,
 //! `verbs/place.rs` places and `verbs/export.rs` exports the one that talks most, `verbs/record.rs` names it.
 
-use crate::said::say;
+use crate::said::{say, several};
 use anyhow::{anyhow, bail};
 use profile::{Counted, Meta, Profile};
 use std::path::Path;
@@ -14,6 +14,8 @@ pub struct Shown {
     pub profile: Profile,
     /// 0 is the first process.
     pub number: u32,
+    /// What makes it the one, where nobody has named it; to follow "which".
+    pub why: &'static str,
 }
 
 /// The process that talks most.
@@ -23,8 +25,45 @@ pub struct Leader {
     pub threads: u32,
     /// Its profile, relative to that of the first process.
     pub folder: String,
-    /// Events of its talk.
-    pub talk: u64,
+    weight: Weight,
+}
+
+/// What makes a process the one to look at: talk, and where nobody was seen talking, samples. Processes are
+/// compared in this order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Weight {
+    /// Events by which threads are placed.
+    talk: u64,
+    /// 0 in exact recordings.
+    samples: u64,
+}
+
+impl Weight {
+    fn of(meta: &Meta) -> Self {
+        Self {
+            talk: talk(meta),
+            samples: meta.sampled.as_ref().map_or(0, |sampled| sampled.samples),
+        }
+    }
+
+    fn why(&self) -> &'static str {
+        if self.talk > 0 { "talks most" } else { "was sampled most, while none talked" }
+    }
+}
+
+impl Leader {
+    /// What makes it the one, to follow its name.
+    pub fn why(&self) -> &'static str {
+        self.weight.why()
+    }
+
+    /// How much that is.
+    pub fn much(&self) -> String {
+        match self.weight {
+            Weight { talk: 0, samples } => several(samples as usize, "sample"),
+            Weight { talk, .. } => several(talk as usize, "event"),
+        }
+    }
 }
 
 /// The process to look at in the profile at `path`: the one with this number, or the one that talks most.
@@ -34,12 +73,12 @@ pub struct Leader {
 /// When a profile cannot be read, or the process was not recorded.
 pub fn load(path: &Path, number: Option<u32>) -> anyhow::Result<Shown> {
     let first = Profile::load(path)?;
-    let number = match number {
-        Some(number) => number,
-        None => leader(path, &first.meta).map_or(0, |leader| leader.number),
+    let (number, why) = match number {
+        Some(number) => (number, "was named"),
+        None => leader(path, &first.meta).map_or((0, "is the first"), |l| (l.number, l.why())),
     };
     if number == 0 {
-        return Ok(Shown { profile: first, number });
+        return Ok(Shown { profile: first, number, why });
     }
     let Some(row) = first.meta.processes.iter().find(|row| row.number == number) else {
         bail!("{} has no process {number}; its report lists the processes", path.display());
@@ -51,7 +90,7 @@ pub fn load(path: &Path, number: Option<u32>) -> anyhow::Result<Shown> {
     let mut profile = Profile::load(&path.join(folder))?;
     profile.meta.processes = first.meta.processes;
     profile.meta.warnings.extend(first.meta.warnings);
-    Ok(Shown { profile, number })
+    Ok(Shown { profile, number, why })
 }
 
 /// How another process is chosen, whatever the verb.
@@ -63,11 +102,11 @@ const ANOTHER: &str = "for another one name its profile, in the folder processes
 /// # Errors
 /// As [`load`].
 pub fn load_saying(path: &Path, number: Option<u32>) -> anyhow::Result<Profile> {
-    let Shown { profile, number: shown } = load(path, number)?;
+    let Shown { profile, number: shown, why } = load(path, number)?;
     if number.is_none() && shown != 0 {
         let all = 1 + profile.meta.processes.len();
         say(&format!(
-            "process {shown} of '{}' is taken, which talks most of the program's {all}; {ANOTHER}",
+            "process {shown} of '{}' is taken, which {why} (of {all}); {ANOTHER}",
             path.display()
         ));
     }
@@ -75,18 +114,21 @@ pub fn load_saying(path: &Path, number: Option<u32>) -> anyhow::Result<Profile> 
 }
 
 /// The process in the profile at `path` that talks more than all others and than the first one, whose
-/// own profile says `first`. `None`: the first one does, or the others' profiles are not there any more.
+/// own profile says `first`; where none talks, the one that has more samples. `None`: the first one does, or
+/// the others' profiles are not there any more.
 pub fn leader(path: &Path, first: &Meta) -> Option<Leader> {
-    let mut most = talk(first);
+    let mut most = Weight::of(first);
     let mut leader = None;
-    // One thread alone talks to nobody.
-    for row in first.processes.iter().filter(|row| row.threads > 1) {
+    // One thread alone talks to nobody: where exactly recorded, it is never the one.
+    let sampled = first.sampled.is_some();
+    for row in first.processes.iter().filter(|row| row.threads > 1 || sampled) {
         let Some(folder) = &row.profile else { continue };
         let Ok(meta) = Meta::load(&path.join(folder)) else { continue };
-        if talk(&meta) > most {
-            most = talk(&meta);
+        let weight = Weight::of(&meta);
+        if weight > most {
+            most = weight;
             let (number, threads, folder) = (row.number, row.threads, folder.clone());
-            leader = Some(Leader { number, threads, folder, talk: most });
+            leader = Some(Leader { number, threads, folder, weight });
         }
     }
     leader

@@ -139,10 +139,7 @@ impl ProcessCode {
     /// Reads the list of mappings, if the process is still there.
     fn look(&mut self) {
         let Ok(maps) = fs::read(format!("/proc/{}/maps", self.pid)) else { return };
-        let maps = String::from_utf8_lossy(&maps);
-        let found: Vec<Region> = maps
-            .lines()
-            .filter_map(Mapping::of_line)
+        let found: Vec<Region> = Mapping::all(&maps)
             .filter(|mapping| mapping.executable)
             .map(|mapping| self.region_of(&mapping))
             .collect();

@@ -8,12 +8,14 @@
 //!
 //! Neighbours: `code` reads instructions of them, `recorder` names.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What the kernel puts behind the path of a file that has none any more.
-const DELETED: &str = " (deleted)";
+const DELETED: &[u8] = b" (deleted)";
 
 /// A mapping: a line of `/proc/PID/maps`, or what a record says of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,14 +29,20 @@ pub struct Mapping<'a> {
     pub device: u64,
     /// 0 where it was not told, or there is no file.
     pub inode: u64,
-    /// As the kernel prints it.
-    pub path: &'a str,
+    /// As the kernel prints it; names of files are bytes, and need not be text.
+    pub path: &'a OsStr,
 }
 
 impl<'a> Mapping<'a> {
+    /// What `/proc/PID/maps` lists.
+    pub fn all(maps: &'a [u8]) -> impl Iterator<Item = Self> {
+        maps.split(|&byte| byte == b'\n').filter_map(Self::of_line)
+    }
+
     /// Reads a line of `/proc/PID/maps`; `None` if it is none.
-    pub fn of_line(line: &'a str) -> Option<Self> {
-        let mut fields = line.splitn(6, ' ');
+    fn of_line(line: &'a [u8]) -> Option<Self> {
+        let mut parts = line.splitn(6, |&byte| byte == b' ');
+        let mut fields = parts.by_ref().take(5).map_while(|field| str::from_utf8(field).ok());
         let (start, end) = fields.next()?.split_once('-')?;
         let executable = fields.next()?.as_bytes().get(2) == Some(&b'x');
         let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
@@ -47,18 +55,20 @@ impl<'a> Mapping<'a> {
             offset,
             device: libc::makedev(number(major)?, number(minor)?),
             inode: fields.next()?.parse().ok()?,
-            path: fields.next().unwrap_or_default().trim_start(),
+            path: OsStr::from_bytes(parts.next().unwrap_or_default().trim_ascii_start()),
         })
     }
 
     /// Whether a file is mapped, rather than memory of another kind (`[vdso]`, `//anon`).
     pub fn is_file(&self) -> bool {
-        self.inode != 0 && self.path.starts_with('/') && !self.path.starts_with("//")
+        let path = self.path.as_bytes();
+        self.inode != 0 && path.starts_with(b"/") && !path.starts_with(b"//")
     }
 
     /// The path that the file has, or had.
-    pub fn name(&self) -> &'a str {
-        self.path.strip_suffix(DELETED).unwrap_or(self.path)
+    pub fn name(&self) -> &'a OsStr {
+        let path = self.path.as_bytes();
+        OsStr::from_bytes(path.strip_suffix(DELETED).unwrap_or(path))
     }
 
     /// Whether the file at `path` is the mapped one.
@@ -81,15 +91,17 @@ impl<'a> Mapping<'a> {
     /// The mapped file, of the process `pid`; `None` if it cannot be reached (any more, or by us).
     pub fn open(&self, pid: u32) -> Option<File> {
         let (Self { start, end, .. }, name) = (self, self.name());
+        let mut in_its_root = format!("/proc/{pid}/root").into_bytes();
+        in_its_root.extend_from_slice(name.as_bytes());
         [
-            format!("/proc/{pid}/map_files/{start:x}-{end:x}"),
-            format!("/proc/{pid}/exe"),
-            format!("/proc/{pid}/root{name}"),
-            name.to_string(),
+            format!("/proc/{pid}/map_files/{start:x}-{end:x}").into(),
+            format!("/proc/{pid}/exe").into(),
+            PathBuf::from(OsStr::from_bytes(&in_its_root)),
+            name.into(),
         ]
         .iter()
         .find_map(|path| {
-            if !self.is_at(Path::new(path)) {
+            if !self.is_at(path) {
                 return None;
             }
             let file = File::open(path).ok()?;
@@ -105,7 +117,7 @@ mod tests {
 
     #[test]
     fn lines_of_maps_are_read() {
-        let line = "7f1c2a000000-7f1c2a021000 r-xp 00003000 fe:01 1234   /opt/a b (deleted)";
+        let line = b"7f1c2a000000-7f1c2a021000 r-xp 00003000 fe:01 1234   /opt/a \xe9 (deleted)";
         let mapping = Mapping::of_line(line).expect("a line of the kernel's");
         let expected = Mapping {
             start: 0x7f1c_2a00_0000,
@@ -114,22 +126,21 @@ mod tests {
             offset: 0x3000,
             device: libc::makedev(0xfe, 1),
             inode: 1234,
-            path: "/opt/a b (deleted)",
+            path: OsStr::from_bytes(b"/opt/a \xe9 (deleted)"),
         };
         assert_eq!(mapping, expected);
-        assert_eq!((mapping.name(), mapping.is_file()), ("/opt/a b", true));
-        let vdso = Mapping::of_line("7ffd8-7ffd9 r-xp 00000000 00:00 0 [vdso]").expect("a line");
+        assert_eq!((mapping.name().as_bytes(), mapping.is_file()), (&b"/opt/a \xe9"[..], true));
+        let vdso = Mapping::of_line(b"7ffd8-7ffd9 r-xp 00000000 00:00 0 [vdso]").expect("a line");
         assert_eq!((vdso.inode, vdso.is_file()), (0, false));
-        assert_eq!(Mapping::of_line("nonsense"), None);
+        assert_eq!(Mapping::of_line(b"nonsense"), None);
     }
 
     #[test]
     fn only_the_file_itself_is_taken() {
         let path = std::env::current_exe().expect("we are a file");
-        let text = path.to_str().expect("built under a plain name");
-        let maps = fs::read_to_string("/proc/self/maps").expect("we may look at ourselves");
-        let mut mappings = maps.lines().filter_map(Mapping::of_line);
-        let mine = mappings.find(|m| m.path == text && m.executable).expect("our own code");
+        let maps = fs::read("/proc/self/maps").expect("we may look at ourselves");
+        let mine =
+            Mapping::all(&maps).find(|m| m.path == path && m.executable).expect("our own code");
         let pid = std::process::id();
         assert!(mine.is_at(&path));
         let mut start = [0; 4];
@@ -140,9 +151,9 @@ mod tests {
         assert!(!other.is_at(&path) && other.open(pid).is_none());
         // A name that another file has taken, or nobody: the process still leads to it.
         for path in ["/etc/passwd", "/opt/gone (deleted)"] {
-            assert!(Mapping { path, ..mine }.open(pid).is_some(), "{path}");
+            assert!(Mapping { path: path.as_ref(), ..mine }.open(pid).is_some(), "{path}");
         }
-        let gone = Mapping { path: "/opt/gone", ..mine };
+        let gone = Mapping { path: "/opt/gone".as_ref(), ..mine };
         assert!(gone.open(u32::MAX).is_none());
     }
 }

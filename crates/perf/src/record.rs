@@ -11,6 +11,8 @@ use crate::sample::{Precise, Record, Registers, Sample};
 use crate::source_bits;
 use perf_event_open_sys::bindings as b;
 use rustc_hash::FxHashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 /// What the records of some events look like.
 #[derive(Clone, Debug, Default)]
@@ -164,7 +166,7 @@ fn other(kind: u32, misc: u16, body: &[u8], time_ns: u64) -> Option<Option<Recor
                     (device, inode) = ((numbers.0, numbers.1), numbers.2);
                 }
             }
-            let path = bytes.text();
+            let path = OsStr::from_bytes(bytes.to_zero()).to_owned();
             Record::Mapped { time_ns, pid, start, bytes: length, file_offset, path, device, inode }
         }
         _ => return Some(None),
@@ -190,10 +192,15 @@ impl<'a> Bytes<'a> {
         Some(u64::from_ne_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// Text up to the first byte 0.
-    pub fn text(&mut self) -> String {
+    /// What comes before the first byte 0.
+    fn to_zero(&self) -> &'a [u8] {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
-        String::from_utf8_lossy(&self.0[..end]).into_owned()
+        &self.0[..end]
+    }
+
+    /// The same as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(self.to_zero()).into_owned()
     }
 }
 

@@ -48,7 +48,10 @@ fn recorded_records_are_read() {
             }
             Record::Named { name, exec: true, .. } => named.push(name),
             Record::Mapped { path, inode, bytes, .. } => {
-                assert!(bytes >= 4096 && (inode != 0) == path.starts_with('/'), "{path}");
+                assert!(
+                    bytes >= 4096 && (inode != 0) == path.as_bytes().starts_with(b"/"),
+                    "{path:?}"
+                );
                 paths.push(path);
             }
             Record::Forked { pid, parent_pid, .. } => {

@@ -1,6 +1,7 @@
 //! What a ring delivers: samples, and what happened to threads and processes, in order of time.
 
 use crate::mapped::Mapping;
+use std::ffi::OsString;
 
 /// The general registers of the program, in the kernel's order for x86-64 (`enum perf_event_x86_regs`:
 /// ax bx cx dx si di bp sp ip flags cs ss ds es fs gs r8 … r15); what was not sampled is 0.
@@ -114,7 +115,7 @@ pub enum Record {
         start: u64,
         bytes: u64,
         file_offset: u64,
-        path: String,
+        path: OsString,
         /// Major and minor number of the device, and inode: whether a file of that path is the mapped
         /// one. 0 where the kernel does not say them.
         device: (u32, u32),

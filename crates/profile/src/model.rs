@@ -151,13 +151,17 @@ pub struct Meta {
     pub sampled: Option<Sampling>,
 }
 
-/// A process that the recorded program, number 0, or one of its children started.
+/// A process beside the first one, number 0: one that it or one of its children started, or one that was
+/// sampled because it was named.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ProcessRow {
     /// From 1; some may be missing.
     pub number: u32,
-    /// Number of the process that started it.
+    /// Number of the process that started it; 0 for those that were named.
     pub parent: u32,
+    /// It ran already and was named (`--pid`): none of the others has started it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub named: bool,
     /// Process id, as the process saw it.
     pub pid: u32,
     pub command: Vec<String>,

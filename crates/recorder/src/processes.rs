@@ -165,6 +165,7 @@ fn row(segment: u32, header: &Header) -> ProcessRow {
     ProcessRow {
         number: segment,
         parent: header.parent_segment.load(Relaxed),
+        named: false,
         pid: header.pid.load(Relaxed),
         threads: if recorded { header.threads.load(Relaxed) } else { 0 },
         exit_code: (status & EXITED != 0).then_some((status & 0xff) as i32),

@@ -73,7 +73,7 @@ fn write(
         placement::write_placement(out, style, placement)?;
     }
     if !profile.meta.processes.is_empty() {
-        heading(out, style, "Child processes")?;
+        heading(out, style, processes::title(&profile.meta.processes))?;
         processes::write_processes(out, &profile.meta.processes, style.width)?;
     }
     if !findings.warnings.is_empty() {

@@ -129,7 +129,7 @@ fn the_report_is_about_the_process_that_talks_most() {
     };
     let most = report(&[]);
     assert!(most.contains("\n5 threads exchange "), "{most}");
-    assert!(most.contains("This is process 2, which talks most of the program's 4"), "{most}");
+    assert!(most.contains("This is process 2, which talks most (of 4)"), "{most}");
     assert!(most.contains("Child processes"), "{most}");
     assert!(report(&["--process", "0"]).contains("a single thread"));
     assert!(report(&["--process", "3"]).contains("\n4 threads exchange "));

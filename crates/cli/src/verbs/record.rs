@@ -8,7 +8,7 @@ use crate::said::{grouped, refuse, say, several};
 use anyhow::Context;
 use clap::ArgGroup;
 use profile::schema::PROCESSES_FOLDER;
-use profile::{Counted, Profile};
+use profile::{Counted, ProcessRow, Profile};
 use recorder::machine::Machine;
 use recorder::record::{Recording, record};
 use recorder::session::SessionOptions;
@@ -212,26 +212,34 @@ pub fn tell(profile: &Profile, path: &Path) {
         what_was_counted(profile),
         path.display()
     ));
-    let followed =
-        profile.meta.processes.iter().filter(|process| process.profile.is_some()).count();
-    if followed > 0 {
-        say(&format!(
-            "followed {followed} child process{}; profiles in {}",
-            if followed == 1 { "" } else { "es" },
-            path.join(PROCESSES_FOLDER).display()
-        ));
+    if let Some(others) = others(&profile.meta.processes) {
+        say(&format!("{others}; profiles in {}", path.join(PROCESSES_FOLDER).display()));
     }
     if let Some(leader) = family::leader(path, &profile.meta) {
-        say(&format!(
-            "{} talks most: {}, {}",
-            leader.folder,
-            several(leader.threads as usize, "thread"),
-            several(leader.talk as usize, "event")
-        ));
+        let threads = several(leader.threads as usize, "thread");
+        say(&format!("{} {}: {threads}, {}", leader.folder, leader.why(), leader.much()));
     }
     for warning in &profile.meta.warnings {
         say(&format!("note: {warning}"));
     }
+}
+
+/// Which processes have profiles besides the first one.
+fn others(processes: &[ProcessRow]) -> Option<String> {
+    let recorded = || processes.iter().filter(|process| process.profile.is_some());
+    let named = recorded().filter(|process| process.named).count();
+    let children = match recorded().count() - named {
+        0 => None,
+        1 => Some("followed 1 child process".to_string()),
+        more => Some(format!("followed {more} child processes")),
+    };
+    let named = match named {
+        0 => None,
+        1 => Some("sampled 1 more process".to_string()),
+        more => Some(format!("sampled {more} more processes")),
+    };
+    let said: Vec<String> = named.into_iter().chain(children).collect();
+    (!said.is_empty()).then(|| said.join(" and "))
 }
 
 #[cfg(test)]

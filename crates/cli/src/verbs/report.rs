@@ -56,7 +56,7 @@ pub struct Args {
 
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
-    let family::Shown { profile, number } = family::load(&args.profile, args.process)?;
+    let family::Shown { profile, number, why } = family::load(&args.profile, args.process)?;
     let plan = match &args.plan {
         Some(path) => Some(Plan::read(path)?.of_app(args.app.as_deref())?),
         None => None,
@@ -71,7 +71,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     });
     let mut findings = findings(&profile, &setting, lines)?;
     if args.process.is_none() && number != 0 {
-        findings.verdict.details.insert(0, which_process(&profile, number));
+        findings.verdict.details.insert(0, which_process(&profile, number, why));
     }
     let mut out = match &args.html {
         Some(path) => Output::file(path, args.force)?,
@@ -99,10 +99,9 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
 }
 
 /// That the report is not about the first process.
-fn which_process(profile: &Profile, number: u32) -> String {
+fn which_process(profile: &Profile, number: u32, why: &str) -> String {
     format!(
-        "This is process {number}, which talks most of the program's {}; --process 0 shows the first \
-         one.",
+        "This is process {number}, which {why} (of {}); --process 0 shows the first one.",
         1 + profile.meta.processes.len()
     )
 }

@@ -1,8 +1,9 @@
 //! `threadtalk tune`: record a program, place it, and measure whether that helps.
 //!
-//! `plans.rs` computes the candidates, `worth.rs` says when none is worth timing, `measure.rs` runs the program unplaced and placed in turn,
-//! `statistics.rs` says what the times mean, `summary.rs` prints it.
+//! `plans.rs` computes the candidates, `worth.rs` says when none is worth timing, `elsewhere.rs` when another
+//! process is the one to tune; `measure.rs` runs the program unplaced and placed in turn, `statistics.rs` says what the times mean, `summary.rs` prints it.
 
+mod elsewhere;
 mod measure;
 mod plans;
 mod statistics;
@@ -81,10 +82,11 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let timed = Streams::Discarded { input_from: input_from.unwrap_or(0) };
     let streams = if args.json { timed } else { Streams::Inherited };
     say("recording (the program's output follows; that of the timed runs is discarded)");
-    // A placement needs the matrix of the program alone; detloc asks when threads talk, too.
+    // A placement needs the matrix alone; detloc asks when threads talk, too. Children are looked at because
+    // one of them may be what matters.
     let usual = SessionOptions::default();
     let slice = if policy == Some(PolicyKind::Detloc) { usual.slice } else { Duration::ZERO };
-    let options = SessionOptions { counted: Counted::Matrix, follow: false, slice, ..usual };
+    let options = SessionOptions { counted: Counted::Matrix, slice, ..usual };
     let recording = match record::record_here(&target, None, options, streams) {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
@@ -98,9 +100,16 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     }
 
     let mut summary = Summary::new(&args.command, &recording.profile, &profile_path);
+    let elsewhere = elsewhere::who_talks(&recording.profile, &profile_path);
     if let Some(reason) = plans::why_not(&recording.profile, &machine) {
-        summary.does_not_matter(&reason);
+        match elsewhere.filter(|_| machine.allowed_pus() > 1) {
+            Some(who) => summary.elsewhere(&who),
+            None => summary.does_not_matter(&reason),
+        }
         return summary.print(args.json);
+    }
+    if let Some(who) = elsewhere {
+        say(&format!("note: {who}"));
     }
     let candidates = plans::candidates(&recording.profile, &machine, &costs, policy)?;
     // Who names a policy wants to see it compared.

@@ -91,6 +91,7 @@ impl Maker<'_> {
         ProcessRow {
             number: number as u32,
             parent: process.parent.unwrap_or(0),
+            named: process.parent.is_none(),
             pid: process.pid,
             command: self.command(number),
             threads: process.threads.len() as u32,

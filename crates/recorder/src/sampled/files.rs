@@ -29,9 +29,14 @@ pub struct Files {
 impl Files {
     /// Where the file that process `pid` has mapped can be read.
     pub fn find(&self, pid: u32, mapping: &Mapping<'_>) -> ModuleFile {
+        let name = Path::new(mapping.name());
         // Who does not say which file it is means the path.
-        if mapping.inode == 0 || mapping.is_at(Path::new(mapping.name())) {
-            return ModuleFile::AtPath;
+        if mapping.inode == 0 || mapping.is_at(name) {
+            // Modules are known by text, which a path need not be.
+            return match name.to_str() {
+                Some(_) => ModuleFile::AtPath,
+                None => ModuleFile::At(name.into()),
+            };
         }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let which = (mapping.device, mapping.inode);
@@ -52,35 +57,54 @@ fn path_of(file: &File) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
     use std::fs;
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::MetadataExt;
+    use test_support::Scratch;
 
-    fn mapping<'a>(path: &'a str, file: &Path) -> Mapping<'a> {
+    fn mapping<'a>(path: &'a Path, file: &Path) -> Mapping<'a> {
         let meta = fs::metadata(file).expect("it is there");
         let (device, inode) = (meta.dev(), meta.ino());
-        Mapping { start: 0, end: 4096, executable: true, offset: 0, device, inode, path }
+        Mapping {
+            start: 0,
+            end: 4096,
+            executable: true,
+            offset: 0,
+            device,
+            inode,
+            path: path.as_os_str(),
+        }
     }
 
     #[test]
     fn a_file_is_opened_once_and_only_where_its_path_is_anothers() {
         let (files, pid) = (Files::default(), std::process::id());
         let exe = std::env::current_exe().expect("we are a file");
-        let path = exe.to_str().expect("built under a plain name");
-        assert_eq!(files.find(pid, &mapping(path, &exe)), ModuleFile::AtPath);
+        assert_eq!(files.find(pid, &mapping(&exe, &exe)), ModuleFile::AtPath);
         assert!(files.open.lock().unwrap().is_empty());
         // As after an upgrade: the path now is another file's.
-        let replaced = mapping("/etc/passwd", &exe);
+        let replaced = mapping("/etc/passwd".as_ref(), &exe);
         let ModuleFile::At(found) = files.find(pid, &replaced) else { panic!("not found") };
         assert_eq!(fs::metadata(&found).expect("open").ino(), replaced.inode);
-        let deleted = mapping("/opt/gone (deleted)", &exe);
+        let deleted = mapping("/opt/gone (deleted)".as_ref(), &exe);
         assert_eq!(files.clone().find(u32::MAX, &deleted), ModuleFile::At(found));
         assert_eq!(files.open.lock().unwrap().len(), 1);
     }
 
     #[test]
+    fn a_path_that_is_no_text_leads_to_its_file_when_the_process_is_gone() {
+        let folder = Scratch::new();
+        let path = folder.join("x").with_file_name(OsStr::from_bytes(b"caf\xe9"));
+        fs::write(&path, "code").expect("a file");
+        let found = Files::default().find(u32::MAX, &mapping(&path, &path));
+        assert_eq!(found, ModuleFile::At(path));
+    }
+
+    #[test]
     fn what_nothing_leads_to_is_not_taken_for_what_has_its_path_now() {
         let folder = std::env::current_dir().expect("we are somewhere");
-        let mapping = Mapping { inode: 1, ..mapping("/etc/passwd", &folder) };
+        let mapping = Mapping { inode: 1, ..mapping("/etc/passwd".as_ref(), &folder) };
         let found = Files::default().find(std::process::id(), &mapping);
         assert_eq!(found, ModuleFile::Unreachable);
     }

@@ -296,16 +296,16 @@ impl Process {
 
     /// Code that has been mapped, or still is.
     pub fn map(&mut self, mapping: &Mapping<'_>) {
-        let name = mapping.name();
+        let name = mapping.name().to_string_lossy();
         if !name.starts_with('/') {
             return;
         }
         let (start, end) = (mapping.start, mapping.end);
-        let same = |m: &&mut RawModule| (m.start, m.end, m.path.as_str()) == (start, end, name);
+        let same = |m: &&mut RawModule| (m.start, m.end, m.path.as_str()) == (start, end, &name);
         let files = &self.shared.files;
         match self.modules.iter_mut().find(same) {
             // Deleted since: from now on only the process leads to it.
-            Some(known) if known.file == ModuleFile::AtPath && mapping.path != name => {
+            Some(known) if known.file == ModuleFile::AtPath && mapping.path != mapping.name() => {
                 known.file = files.find(self.pid, mapping);
             }
             Some(_) => {}
@@ -313,7 +313,7 @@ impl Process {
                 start,
                 end,
                 file_offset: mapping.offset,
-                path: name.to_owned(),
+                path: name.into_owned(),
                 file: files.find(self.pid, mapping),
             }),
         }
@@ -359,9 +359,8 @@ impl Process {
     /// Looks at once.
     pub fn look(&mut self) {
         let Ok(maps) = fs::read(format!("/proc/{}/maps", self.pid)) else { return };
-        let maps = String::from_utf8_lossy(&maps);
-        self.regions.note(&maps);
-        let code = maps.lines().filter_map(Mapping::of_line).filter(|mapping| mapping.executable);
+        self.regions.note(&String::from_utf8_lossy(&maps));
+        let code = Mapping::all(&maps).filter(|mapping| mapping.executable);
         code.for_each(|mapping| self.map(&mapping));
         // The kernel may show it before the program has set it, and the program may change it.
         if self.command.is_empty() {

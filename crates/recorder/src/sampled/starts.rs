@@ -190,13 +190,13 @@ mod tests {
     use std::sync::mpsc::channel;
 
     fn modules(pid: u32) -> Vec<RawModule> {
-        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("we may look");
-        let code = maps.lines().filter_map(Mapping::of_line).filter(|mapping| mapping.executable);
+        let maps = std::fs::read(format!("/proc/{pid}/maps")).expect("we may look");
+        let code = Mapping::all(&maps).filter(|mapping| mapping.executable);
         code.map(|mapping| RawModule {
             start: mapping.start,
             end: mapping.end,
             file_offset: mapping.offset,
-            path: mapping.path.into(),
+            path: mapping.path.to_string_lossy().into_owned(),
             file: Default::default(),
         })
         .collect()

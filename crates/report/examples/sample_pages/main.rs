@@ -206,6 +206,7 @@ fn child() -> ProcessRow {
     ProcessRow {
         number: 1,
         parent: 0,
+        named: false,
         pid: 4321,
         command: vec!["./helper".into(), "-v".into()],
         threads: 7,

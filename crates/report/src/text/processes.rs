@@ -1,4 +1,4 @@
-//! The child processes of a recording, each with the profile to look at.
+//! The processes of a recording besides the first one, each with the profile to look at.
 
 use super::{more, printable};
 use crate::table::{Align, Table};
@@ -9,6 +9,11 @@ use std::fmt::{self, Write};
 const SHOWN: usize = 10;
 /// Most characters of a command line.
 const COMMAND: usize = 40;
+
+/// What they are to the first one.
+pub(super) fn title(all: &[ProcessRow]) -> &'static str {
+    if all.iter().any(|process| process.named) { "Other processes" } else { "Child processes" }
+}
 
 /// The processes with the most threads first.
 pub(super) fn write_processes(out: &mut String, all: &[ProcessRow], width: usize) -> fmt::Result {
@@ -46,6 +51,7 @@ mod tests {
         ProcessRow {
             number,
             parent: 0,
+            named: false,
             pid: 100 + number,
             command: command.split(' ').map(Into::into).collect(),
             threads,
@@ -73,5 +79,8 @@ mod tests {
         out.clear();
         write_processes(&mut out, &all[12..], 80).unwrap();
         assert!(out.contains("./static  not recorded"), "{out}");
+        assert_eq!(title(&all), "Child processes");
+        all[3].named = true;
+        assert_eq!(title(&all), "Other processes");
     }
 }

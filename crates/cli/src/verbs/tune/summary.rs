@@ -47,6 +47,13 @@ impl Summary {
         self.json["reason"] = json!(reason);
     }
 
+    /// Another process is the one to tune, and which.
+    pub fn elsewhere(&mut self, who: &str) {
+        let _ = writeln!(self.text, "  No plan was made: {who}. Nothing was timed.");
+        self.json["verdict"] = json!("another process talks");
+        self.json["reason"] = json!(who);
+    }
+
     /// No placement promises anything, with the numbers that say so.
     pub fn not_worth(&mut self, found: &NotWorth) {
         self.does_not_matter(&found.reason);
@@ -132,7 +139,7 @@ fn time(seconds: f64) -> String {
 }
 
 /// A word as it can be pasted into a shell.
-fn quoted(word: &std::ffi::OsStr) -> String {
+pub fn quoted(word: &std::ffi::OsStr) -> String {
     let word = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+,:@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
