@@ -10,6 +10,7 @@
 //! | `breaks.rs` | breaks, or a clock for whole processors, where threads are switched too often |
 //! | `watching.rs` | takes in what the watching library inside the programs has seen |
 //! | `live.rs` | what the last seconds showed, again and again |
+//! | `windows.rs` | the last seconds of all processes, and which of them is shown |
 //! | `process.rs` | what is known of a process: threads, memory, hits |
 //! | `files.rs` | files that only the processes lead to |
 //! | `slices.rs` | time slices of fixed length |
@@ -36,11 +37,12 @@ mod slices;
 mod starts;
 mod tasks;
 mod watching;
+mod windows;
 
 pub use attach::attach;
 pub use choice::{Choice, DEFAULT_BUDGET, TransferTime, Wish, choose, choose_for_watching};
 pub use launch::launch;
-pub use live::{Feed, Live, Pace, Window, live_attach, live_launch};
+pub use live::{Feed, Listed, Live, Pace, Step, Window, live_attach, live_launch};
 
 use crate::child::Ended;
 use profile::Profile;

@@ -2,7 +2,7 @@
 
 use crate::snapshot::Snapshot;
 use crate::state::State;
-use crate::view::{Look, Part, levels, lines, matrix, method, threads, title};
+use crate::view::{Look, Part, levels, lines, matrix, method, processes, threads, title};
 
 /// Threads in the matrix of a batch, and lines of memory, at most.
 const MOST: usize = 32;
@@ -16,16 +16,15 @@ pub fn batch(snapshot: &Snapshot, state: &State, look: Look, width: usize) -> St
         lines::part(snapshot, state, width),
         levels::part(snapshot, look, width),
     ];
-    for Part { title, lines } in parts {
+    let several = snapshot.processes.len() > 1;
+    let others = several.then(|| processes::part(snapshot, width));
+    for Part { title, lines } in parts.into_iter().chain(others) {
         text += &format!("\n{title}\n");
         for line in lines.iter().take(MOST + 1) {
             let line: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
             text += line.trim_end();
             text.push('\n');
         }
-    }
-    for note in &snapshot.notes {
-        text += &format!("note: {note}\n");
     }
     text
 }

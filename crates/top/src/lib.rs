@@ -22,8 +22,8 @@ mod terminal;
 mod view;
 
 pub use batch::batch;
-pub use snapshot::{Level, Line, Pair, Sampling, Snapshot, Thread};
-pub use state::{Sort, State, Tab, Wish};
+pub use snapshot::{Level, Line, Pair, Process, Sampling, Snapshot, Thread};
+pub use state::{Sort, State, Step, Tab, Wish};
 pub use terminal::{Ended, Source, run};
 pub use view::{Look, draw};
 

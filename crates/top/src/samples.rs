@@ -1,6 +1,6 @@
 //! Made-up snapshots for tests.
 
-use crate::snapshot::{Level, Line, Pair, Sampling, Snapshot, Thread};
+use crate::snapshot::{Level, Line, Pair, Process, Sampling, Snapshot, Thread};
 use std::time::Duration;
 use types::ThreadId;
 
@@ -23,6 +23,8 @@ pub(crate) fn snapshot(threads: u32) -> Snapshot {
         method: "cpu-clock, sample matching".into(),
         basis: "from waiting times".into(),
         sampling: Sampling { samples_per_second: 1234.0, decoded: 0.71, lost: 0, cost: 0.014 },
+        processes: vec![process(1234, "redis-server", 320, true)],
+        chosen: false,
         threads: (0..threads).map(thread).collect(),
         pairs: vec![pair(0, 1, 1000.0), pair(1, 0, 1000.0), pair(2, 3, 3000.0), pair(3, 2, 3000.0)],
         lines: vec![
@@ -33,9 +35,12 @@ pub(crate) fn snapshot(threads: u32) -> Snapshot {
             Level { name: "same L3".into(), rate: 6000.0, hits: 120 },
             Level { name: "other package".into(), rate: 2000.0, hits: 40 },
         ],
-        notes: Vec::new(),
         over: false,
     }
+}
+
+pub(crate) fn process(pid: u32, name: &str, hits: u64, shown: bool) -> Process {
+    Process { pid, name: name.into(), threads: 4, hits, samples_per_second: 500.0, shown }
 }
 
 fn line(address: u64, object: &str, rate: f64, false_share: Option<f64>, code: &str) -> Line {

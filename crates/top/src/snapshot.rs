@@ -18,14 +18,16 @@ pub struct Snapshot {
     /// What rates of events rest on: "counted", or "from waiting times".
     pub basis: String,
     pub sampling: Sampling,
+    /// Those that are there or have talked lately, in order of their start.
+    pub processes: Vec<Process>,
+    /// The reader has chosen the one that is shown; otherwise it is the one that talks most.
+    pub chosen: bool,
     pub threads: Vec<Thread>,
     /// Without pairs that have no hits.
     pub pairs: Vec<Pair>,
     pub lines: Vec<Line>,
     /// From the cheapest level of the machine to the dearest.
     pub levels: Vec<Level>,
-    /// What a reader must know, one sentence each; the last is shown.
-    pub notes: Vec<String>,
     /// The target has ended: nothing will change any more.
     pub over: bool,
 }
@@ -40,6 +42,20 @@ pub struct Sampling {
     pub lost: u64,
     /// What sampling costs the target: share of its CPU time, 0 to 1.
     pub cost: f64,
+}
+
+/// One of the processes that are looked at.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Process {
+    pub pid: u32,
+    pub name: String,
+    /// Those that run.
+    pub threads: u32,
+    /// Samples that showed communication, in the window.
+    pub hits: u64,
+    pub samples_per_second: f64,
+    /// All else in the snapshot is about this one.
+    pub shown: bool,
 }
 
 /// One thread.

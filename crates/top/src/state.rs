@@ -10,13 +10,14 @@ pub enum Tab {
     Lines,
     Threads,
     Levels,
+    Processes,
     Help,
 }
 
 impl Tab {
-    /// In the order of their keys, 1 to 5.
-    pub const NUMBERED: [Self; 5] =
-        [Self::Overview, Self::Matrix, Self::Lines, Self::Threads, Self::Levels];
+    /// In the order of their keys, 1 to 6.
+    pub const NUMBERED: [Self; 6] =
+        [Self::Overview, Self::Matrix, Self::Lines, Self::Threads, Self::Levels, Self::Processes];
 
     fn next(self) -> Self {
         let at = Self::NUMBERED.iter().position(|tab| *tab == self);
@@ -64,6 +65,17 @@ pub enum Wish {
     Clear,
     /// Make the terminal anew.
     Repaint,
+    /// Show another process.
+    Process(Step),
+}
+
+/// Which of several processes is to be shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    Next,
+    Previous,
+    /// Always the one that talks most.
+    Most,
 }
 
 /// What the reader has chosen.
@@ -120,6 +132,9 @@ impl State {
         match code {
             KeyCode::Char('q') => return Wish::Quit,
             KeyCode::Char('c') => return Wish::Clear,
+            KeyCode::Char('n') => return self.step(Step::Next),
+            KeyCode::Char('N') => return self.step(Step::Previous),
+            KeyCode::Char('m') => return self.step(Step::Most),
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
             KeyCode::Char('s') => self.sort = self.sort.next(),
             KeyCode::Char('r') => self.reversed = !self.reversed,
@@ -128,7 +143,7 @@ impl State {
                 self.scroll = 0;
             }
             KeyCode::Char('?' | 'h') => self.show(Tab::Help),
-            KeyCode::Char(digit @ '1'..='5') => {
+            KeyCode::Char(digit @ '1'..='6') => {
                 self.show(Tab::NUMBERED[digit as usize - '1' as usize]);
             }
             KeyCode::Tab => self.show(self.tab.next()),
@@ -142,6 +157,12 @@ impl State {
             _ => {}
         }
         Wish::Redraw
+    }
+
+    /// Another process: what was scrolled or kept is of the former one.
+    fn step(&mut self, step: Step) -> Wish {
+        (self.paused, self.scroll) = (false, 0);
+        Wish::Process(step)
     }
 
     fn show(&mut self, tab: Tab) {
@@ -187,9 +208,18 @@ mod tests {
         assert_eq!((state.tab, state.scroll), (Tab::Threads, 0));
         typed(&mut state, "pr");
         assert!(state.paused && state.reversed);
-        typed(&mut state, " 5");
+        typed(&mut state, " 6");
         state.press(KeyCode::Tab.into());
         assert_eq!((state.tab, state.paused), (Tab::Overview, false));
+    }
+
+    #[test]
+    fn keys_ask_for_other_processes_and_end_a_pause() {
+        let mut state = State { paused: true, scroll: 3, ..State::default() };
+        for (key, step) in [('n', Step::Next), ('N', Step::Previous), ('m', Step::Most)] {
+            assert_eq!(state.press(KeyCode::Char(key).into()), Wish::Process(step));
+        }
+        assert_eq!((state.paused, state.scroll), (false, 0));
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! The loop: keys, snapshots, screen. However it ends, the terminal is left as it was.
 
 use crate::snapshot::Snapshot;
-use crate::state::{State, Wish};
+use crate::state::{State, Step, Wish};
 use crate::view::{Look, draw};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use std::io;
 use std::time::{Duration, Instant};
+
+/// By then a source shows what it was asked for.
+const SOON: Duration = Duration::from_millis(200);
 
 /// Where snapshots come from.
 pub trait Source {
@@ -14,6 +17,8 @@ pub trait Source {
     fn snapshot(&mut self) -> Snapshot;
     /// Forgets what has been seen so far.
     fn clear(&mut self);
+    /// Shows another process, soon.
+    fn choose(&mut self, step: Step);
     /// Whether the view is to end by itself.
     fn ended(&self) -> bool;
 }
@@ -58,6 +63,10 @@ fn follow(
                     Wish::Redraw => {}
                     Wish::Quit => return Ok(Ended::Quit),
                     Wish::Clear => source.clear(),
+                    Wish::Process(step) => {
+                        source.choose(step);
+                        next = next.min(Instant::now() + SOON);
+                    }
                     Wish::Repaint => terminal.clear()?,
                 }
             }

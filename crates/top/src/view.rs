@@ -5,6 +5,7 @@ pub(crate) mod help;
 pub(crate) mod levels;
 pub(crate) mod lines;
 pub(crate) mod matrix;
+pub(crate) mod processes;
 pub(crate) mod threads;
 
 #[cfg(test)]
@@ -69,6 +70,7 @@ fn whole<'a>(tab: Tab, snapshot: &Snapshot, state: &State, look: Look, area: Rec
         Tab::Lines => lines::part(snapshot, state, width),
         Tab::Threads => threads::part(snapshot, state, width),
         Tab::Levels => levels::part(snapshot, look, width),
+        Tab::Processes => processes::part(snapshot, width),
         Tab::Help => help::part(),
     }
 }
@@ -112,8 +114,9 @@ pub(crate) fn title(snapshot: &Snapshot, state: &State) -> String {
         _ => "",
     };
     format!(
-        "{}: {} threads, {} events/s, {}{mark}",
+        "{}{}: {} threads, {} events/s, {}{mark}",
         snapshot.target,
+        processes::place(snapshot),
         snapshot.threads.len(),
         short(select::total(snapshot)),
         elapsed(snapshot.elapsed.as_secs()),
@@ -145,11 +148,11 @@ fn footer(snapshot: &Snapshot, state: &State) -> String {
         "" => String::new(),
         filter => format!(" [{filter}, Esc clears]"),
     };
-    match snapshot.notes.last() {
-        Some(note) if state.filter.is_empty() => format!("note: {note}  (q quits, ? helps)"),
-        _ => format!(
-            "q quit  p pause  s sort: {}  r reverse  / filter{filter}  1-5 views  c clear  ? help",
-            state.sort.name()
-        ),
-    }
+    // What is rarer gives way, for a row of 80 characters.
+    let several = snapshot.processes.len() > 1;
+    let (process, clear) = if several { ("n process  ", "") } else { ("", "c clear  ") };
+    let sort = state.sort.name();
+    format!(
+        "q quit  {process}p pause  s sort: {sort}  r reverse  / filter{filter}  1-6 views  {clear}? help"
+    )
 }

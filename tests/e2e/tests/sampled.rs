@@ -472,6 +472,26 @@ fn a_process_that_is_named_twice_is_sampled_once() {
     assert_eq!(json["processes"].as_array().map_or(0, Vec::len), 0, "{json}");
 }
 
+/// Two that know nothing of each other: the report is about the one that works, wherever it was named.
+#[test]
+fn of_processes_that_were_named_none_is_anothers_child() {
+    if !can_sample("two processes") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (profile, program) = (scratch.join("two.tt"), talkers());
+    let quiet = Beside::start(&program, &["1", "20000", "alone"]);
+    let busy = Beside::start(&program, &["1", "20000", "same"]);
+    let options = ["--pid", &busy.pid().to_string(), "--duration", "500ms"];
+    let said = attach(&profile, quiet.pid(), &options).run().expect_code(0).stderr_text();
+    assert!(said.contains("sampled 1 more process; profiles in "), "{said}");
+    assert!(!said.contains("child process"), "{said}");
+    let report = Threadtalk::built().verb("report").arg(&profile).run().expect_code(0);
+    let report = report.stdout_text();
+    assert!(report.contains("This is process 1, which "), "{report}");
+    assert!(report.contains("Other processes"), "{report}");
+}
+
 /// Workers of io_uring belong to the process, but they are none of its threads: nobody could place them.
 #[test]
 fn workers_of_the_kernel_are_not_listed() {

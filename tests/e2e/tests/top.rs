@@ -124,6 +124,30 @@ fn a_terminal_gets_a_view_and_is_given_back() {
     assert!(program.goes_on());
 }
 
+/// The second one talks: it is shown, and the first one when a key asks for it.
+#[test]
+fn of_several_processes_the_one_that_talks_is_shown_and_others_can_be_seen() {
+    if !can_sample("top of two processes") {
+        return;
+    }
+    let mut sleeper = Beside(Command::new("sleep").arg("600").spawn().expect("sleep starts"));
+    let mut program = Beside::talkers("same");
+    let pids = ["--pid", &sleeper.pid(), "--pid", &program.pid()];
+    let text = top(&pids).args(["--batch", "2"]).run().expect_code(0).stdout_text();
+    assert!(text.contains(&format!(", pid {} (2 of 2): ", program.pid())), "{text}");
+    assert!(text.contains("\nProcesses"), "{text}");
+    let binary = Threadtalk::built().path().display().to_string();
+    let inside = format!("stty rows 24 cols 80; '{binary}' top {}; echo left=$?", pids.join(" "));
+    let keys = "sleep 3; printf n; sleep 2; printf q; sleep 1";
+    let script = format!("({keys}) | script -qec \"{inside}\" /dev/null");
+    let run = Run::new("sh").args(["-c", &script]).env("TERM", "xterm-256color");
+    let text = run.timeout(Duration::from_secs(120)).run().expect_code(0).stdout_text();
+    for part in ["talkers", "sleep", "left=0"] {
+        assert!(text.contains(part), "{part:?} is missing in {text:?}");
+    }
+    assert!(program.goes_on() && sleeper.goes_on());
+}
+
 #[test]
 fn what_cannot_be_watched_is_refused() {
     let cases: [(&[&str], &str); 5] = [

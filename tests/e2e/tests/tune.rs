@@ -71,6 +71,21 @@ fn a_program_with_nothing_to_place_is_not_timed() {
     assert!(!plan.exists());
 }
 
+/// A plan binds the threads of the program itself: which one is to be tuned instead of a shell is said.
+#[test]
+fn of_a_shell_that_starts_the_program_it_is_said_which_one_to_tune() {
+    if one_cpu() {
+        return;
+    }
+    let (scratch, binary) = (Scratch::new(), pairs());
+    let plan = scratch.join("t.json");
+    let command = format!("{} 100", binary.to_str().unwrap());
+    let outcome = tune(&plan, &[], &["sh", "-c", &format!("{command}; true")]).run();
+    let text = outcome.expect_code(0).stdout_text();
+    assert!(text.contains(&format!("(threadtalk tune -- {command})")), "{text}");
+    assert!(text.contains("Nothing was timed.") && !plan.exists(), "{text}");
+}
+
 /// Two threads that talk on CPUs that are all equally far apart; sixteen that all talk alike.
 #[test]
 fn a_program_that_no_placement_helps_is_left_alone() {

@@ -137,6 +137,8 @@ export interface ChildProcess {
   threads: number
   profile: string | null
   unrecorded: string | null
+  /** Sampled because it was named; left out where it was not. */
+  named?: boolean
 }
 
 /** Metrics of a stretch of the run; of the page's bins, averages over their slices. */

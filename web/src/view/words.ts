@@ -73,7 +73,7 @@ const PROCESSES = 20
 
 export function processes({ processes }: Findings): HTMLElement | null {
   if (processes.length === 0) return null
-  const section = card('Child processes', 'processes')
+  const section = card(processes.some((p) => p.named) ? 'Other processes' : 'Child processes', 'processes')
   const sorted = [...processes].sort((a, b) => b.threads - a.threads || a.number - b.number)
   const head = el('tr', {}, el('th', { class: 'number' }, 'threads'), el('th', {}, 'command'), el('th', {}, 'profile'))
   const rows = sorted.slice(0, PROCESSES).map(({ threads, command, profile, unrecorded }) =>

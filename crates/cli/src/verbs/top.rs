@@ -7,7 +7,7 @@ use super::record::sampled::{self as how, Args as How};
 use crate::said::refuse;
 use anyhow::Context;
 use clap::ArgGroup;
-use recorder::sampled::{Feed, Live, Pace, SampleOptions, live_attach, live_launch};
+use recorder::sampled::{Feed, Live, Pace, SampleOptions, Step, live_attach, live_launch};
 use recorder::{Ended, RecorderError, Streams, Target, signals};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
@@ -27,8 +27,9 @@ const COLUMNS: usize = 100;
 /// Watch live which threads talk to each other, by sampling
 ///
 /// Shows the matrix of the last seconds, what each thread gives and takes, the hottest lines of memory
-/// with the code that meets there, and across which level of the machine the talk goes. 'q' quits, '?'
-/// explains keys and numbers. A running program (--pid) goes on afterwards; one that was started here is
+/// with the code that meets there, and across which level of the machine the talk goes: of several processes
+/// those of the one that talks most, or of another one that 'n' chooses. 'q' quits, '?' explains keys and
+/// numbers. A running program (--pid) goes on afterwards; one that was started here is
 /// ended, and what it printed follows the view. Where the output is no terminal, plain text is printed
 /// for each interval.
 #[derive(clap::Args)]
@@ -169,6 +170,14 @@ impl Source for Watched<'_, '_> {
 
     fn clear(&mut self) {
         self.feed.clear();
+    }
+
+    fn choose(&mut self, step: top::Step) {
+        self.feed.choose(match step {
+            top::Step::Next => Step::Next,
+            top::Step::Previous => Step::Previous,
+            top::Step::Most => Step::Most,
+        });
     }
 
     fn ended(&self) -> bool {

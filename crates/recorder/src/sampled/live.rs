@@ -10,14 +10,13 @@ use crate::error::RecorderError;
 use crate::sampled::collect::{self, Origin};
 use crate::sampled::follow::{Followed, Follower, Onlooker};
 use crate::sampled::process::Process;
+use crate::sampled::windows::{History, Windows};
 use crate::sampled::{SampleOptions, attach, launch};
 use crate::target::Target;
 use perf::Sampler;
 use profile::Profile;
-use sampling::Tally;
 use std::cell::RefCell;
-use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -44,10 +43,35 @@ pub struct Window {
     pub decoded: u64,
     /// Part of the process's processor time that sampling took.
     pub cost: f64,
-    /// What a reader must know, one sentence each.
-    pub notes: Vec<String>,
+    /// All processes that are there or have talked in that time, in order of their start.
+    pub processes: Vec<Listed>,
+    /// The process was chosen by [`Feed::choose`].
+    pub chosen: bool,
     /// The process is gone.
     pub over: bool,
+}
+
+/// A process that is looked at.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Listed {
+    pub pid: u32,
+    pub name: String,
+    /// Those that run.
+    pub threads: u32,
+    /// In the window.
+    pub hits: u64,
+    pub samples: u64,
+    /// The window is about this one.
+    pub shown: bool,
+}
+
+/// Which process a window is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    Next,
+    Previous,
+    /// Always the one that talks most.
+    Most,
 }
 
 /// How windows are made.
@@ -63,6 +87,7 @@ pub struct Pace {
 #[derive(Debug, Default)]
 pub struct Feed {
     newest: Mutex<Option<Window>>,
+    steps: Mutex<Vec<Step>>,
     clear: AtomicBool,
     quit: AtomicBool,
 }
@@ -81,6 +106,15 @@ impl Feed {
     /// Forgets what has been seen so far.
     pub fn clear(&self) {
         self.clear.store(true, Relaxed);
+    }
+
+    /// Asks for windows about another process.
+    pub fn choose(&self, step: Step) {
+        self.steps.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(step);
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        std::mem::take(&mut self.steps.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
     /// Ends the sampling.
@@ -121,61 +155,20 @@ pub struct Live<'a> {
     pace: Pace,
     feed: &'a Feed,
     resolver: RefCell<Resolver>,
-    /// By process.
-    history: Vec<History>,
-    /// Processor time of threads at the last look, in ticks, by the kernel's number.
-    ticks: HashMap<u32, u64>,
+    windows: Windows,
+    /// Processor time of threads, in ticks, and when that was read; by the kernel's number.
+    ticks: HashMap<u32, (u64, Instant)>,
     started: SystemTime,
     begun: Instant,
     looked: Instant,
 }
 
-/// What a process has shown in the intervals of the window.
-#[derive(Default)]
-struct History {
-    steps: VecDeque<Step>,
-    /// What it had shown in all when it was looked at last: samples, and those with an access.
-    known: (u64, u64),
-}
-
-/// What one interval has shown.
-struct Step {
-    length: Duration,
-    tally: Tally,
-    samples: u64,
-    decoded: u64,
-}
-
-impl History {
-    fn push(&mut self, process: &mut Process, length: Duration, most: usize) {
-        // Another program in the process begins at nothing.
-        let since = |now: u64, known: u64| now.checked_sub(known).unwrap_or(now);
-        self.steps.push_back(Step {
-            length,
-            tally: std::mem::take(&mut process.tally),
-            samples: since(process.samples, self.known.0),
-            decoded: since(process.decoded, self.known.1),
-        });
-        self.known = (process.samples, process.decoded);
-        while self.steps.len() > most {
-            self.steps.pop_front();
-        }
-    }
-
-    fn tally(&self) -> Tally {
-        let mut all = Tally::default();
-        self.steps.iter().for_each(|step| all.join(&step.tally));
-        all
-    }
-
-    fn sum(&self, of: impl Fn(&Step) -> u64) -> u64 {
-        self.steps.iter().map(of).sum()
-    }
-}
-
 impl Onlooker for Live<'_> {
     fn look(&mut self, follower: &mut Follower<'_>, sampler: &Sampler) -> bool {
-        if self.history.is_empty() || self.looked.elapsed() >= self.pace.interval {
+        let steps = self.feed.steps();
+        if self.windows.is_new() || !steps.is_empty() || self.looked.elapsed() >= self.pace.interval
+        {
+            steps.into_iter().for_each(|step| self.windows.step(step, &follower.processes));
             self.show(follower, sampler);
         }
         self.feed.quit.load(Relaxed)
@@ -197,7 +190,7 @@ impl<'a> Live<'a> {
             pace,
             feed,
             resolver: RefCell::default(),
-            history: Vec::new(),
+            windows: Windows::new(pace.length),
             ticks: HashMap::new(),
             started: SystemTime::now(),
             begun: Instant::now(),
@@ -207,7 +200,7 @@ impl<'a> Live<'a> {
 
     /// Ends an interval and shows the window; the first has nothing in it.
     fn show(&mut self, follower: &mut Follower<'_>, sampler: &Sampler) {
-        let first = self.history.is_empty();
+        let first = self.windows.is_new();
         let length = if first { Duration::ZERO } else { self.looked.elapsed() };
         self.looked = Instant::now();
         if let Some(window) = follower.so_far(sampler, |so_far| self.window(so_far, length)) {
@@ -219,16 +212,13 @@ impl<'a> Live<'a> {
     fn window(&mut self, so_far: &mut Followed, length: Duration) -> Option<Window> {
         let processes = &mut so_far.processes;
         if self.feed.clear.swap(false, Relaxed) {
-            self.history.iter_mut().for_each(|history| history.steps.clear());
-            processes.iter_mut().for_each(|process| process.tally = Tally::default());
+            self.windows.clear();
+            processes.iter_mut().for_each(|process| process.tally = Default::default());
         }
-        let most = self.pace.length.div_duration_f64(self.pace.interval).ceil().max(1.0);
-        self.history.resize_with(processes.len(), History::default);
-        for (process, history) in processes.iter_mut().zip(&mut self.history) {
-            history.push(process, length, most as usize);
-        }
-        let number = self.busiest(processes)?;
-        processes[number].tally = self.history[number].tally();
+        self.windows.push(processes, length);
+        let number = self.windows.shown(processes)?;
+        processes[number].tally = self.windows.of(number).tally();
+        let listed = self.windows.list(processes);
         let origin = Origin {
             options: self.options,
             topology_xml: String::new(),
@@ -238,15 +228,8 @@ impl<'a> Live<'a> {
         };
         let profile = collect::profile_of(so_far, &origin, &self.resolver, number);
         let process = &mut so_far.processes[number];
-        process.tally = Tally::default();
-        Some(self.about(process, profile, number, length))
-    }
-
-    /// The process that has most hits in the window; of equal ones the first that is there.
-    fn busiest(&self, processes: &[Process]) -> Option<usize> {
-        let hits = |number: usize| self.history[number].sum(|step| step.tally.hits());
-        (0..processes.len())
-            .max_by_key(|&number| (hits(number), !processes[number].is_gone(), Reverse(number)))
+        process.tally = Default::default();
+        Some(self.about(process, profile, number, listed))
     }
 
     fn about(
@@ -254,7 +237,7 @@ impl<'a> Live<'a> {
         process: &Process,
         profile: Profile,
         number: usize,
-        length: Duration,
+        processes: Vec<Listed>,
     ) -> Window {
         let stats: Vec<Option<TaskStat>> = process
             .threads
@@ -265,42 +248,46 @@ impl<'a> Live<'a> {
             .threads
             .iter()
             .zip(&stats)
-            .map(|(thread, stat)| self.busy(thread.tid, stat.as_ref(), length))
+            .map(|(thread, stat)| self.busy(thread.tid, stat.as_ref()))
             .collect();
-        let history = &self.history[number];
-        let last = history.steps.back().map_or(0, |step| step.samples);
-        let used_ns = busy.iter().sum::<f64>() * length.as_nanos() as f64;
-        let cost =
-            if used_ns > 0.0 { last as f64 * self.options.choice.sample_ns / used_ns } else { 0.0 };
-        let others = self.history.len() - 1;
+        let history = self.windows.of(number);
         Window {
             target: format!("{}, pid {}", name(&profile), process.pid),
             elapsed: self.begun.elapsed(),
-            length: history.steps.iter().map(|step| step.length).sum(),
+            length: history.length(),
             alive: process.threads.iter().map(|thread| thread.ended_ns.is_none()).collect(),
             cpus: stats.iter().map(|stat| stat.as_ref().map(|stat| stat.cpu)).collect(),
-            busy,
-            samples: history.sum(|step| step.samples),
-            decoded: history.sum(|step| step.decoded),
-            cost: cost.min(1.0),
-            notes: (others > 0)
-                .then(|| format!("the process that talks most of {}", others + 1))
-                .into_iter()
-                .collect(),
+            samples: history.samples(),
+            decoded: history.decoded(),
+            cost: self.cost(history, &busy),
+            chosen: self.windows.is_chosen(),
+            processes,
             over: process.is_gone(),
+            busy,
             profile,
         }
     }
 
+    /// The part of the process's processor time that the last interval's samples took.
+    fn cost(&self, history: &History, busy: &[f64]) -> f64 {
+        let (samples, length) = history.last();
+        let used_ns = busy.iter().sum::<f64>() * length.as_nanos() as f64;
+        match used_ns > 0.0 {
+            true => (samples as f64 * self.options.choice.sample_ns / used_ns).min(1.0),
+            false => 0.0,
+        }
+    }
+
     /// The part of a processor that a thread has used since the last look.
-    fn busy(&mut self, tid: u32, stat: Option<&TaskStat>, length: Duration) -> f64 {
+    fn busy(&mut self, tid: u32, stat: Option<&TaskStat>) -> f64 {
         let Some(stat) = stat else {
             self.ticks.remove(&tid);
             return 0.0;
         };
-        let Some(before) = self.ticks.insert(tid, stat.ticks) else { return 0.0 };
+        let now = Instant::now();
+        let Some((before, at)) = self.ticks.insert(tid, (stat.ticks, now)) else { return 0.0 };
         let used = stat.ticks.saturating_sub(before) as f64 / ticks_per_second();
-        used / length.as_secs_f64().max(1e-9)
+        used / (now - at).as_secs_f64().max(1e-9)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Look, draw};
 use crate::batch;
-use crate::samples::snapshot;
+use crate::samples::{process, snapshot};
 use crate::snapshot::Snapshot;
 use crate::state::{State, Tab};
 use ratatui::Terminal;
@@ -50,7 +50,7 @@ line            ev/s  hits false thr object                written by
 
 
 Levels: same L3 75 %, other package 25 %
-q quit  p pause  s sort: talk  r reverse  / filter  1-5 views  c clear  ? help";
+q quit  p pause  s sort: talk  r reverse  / filter  1-6 views  c clear  ? help";
     let text = screen(&snapshot(6), &State::default(), PLAIN, (80, 24));
     assert_eq!(text.join("\n"), expected);
 }
@@ -112,13 +112,36 @@ fn what_happens_is_said() {
     assert!(title(&snapshot, &state).ends_with("  [paused]"));
     snapshot.over = true;
     assert!(title(&snapshot, &state).ends_with("  [ended]"));
-    snapshot.notes = vec!["first".into(), "12 records were lost".into()];
-    assert!(foot(&snapshot, &state).starts_with("note: 12 records were lost"));
     state.typing = Some(String::new());
     state.filter = "wor".into();
     assert!(foot(&snapshot, &state).starts_with("filter: wor_"));
     snapshot.sampling.lost = 3;
     assert!(screen(&snapshot, &state, PLAIN, (120, 24))[1].contains("71 % usable, 3 lost, cost"));
+}
+
+#[test]
+fn of_several_processes_it_is_said_which_is_shown_and_how_to_see_others() {
+    let mut snapshot = snapshot(6);
+    snapshot.processes.insert(0, process(999, "sh", 0, false));
+    let mut state = State::default();
+    let text = screen(&snapshot, &state, PLAIN, (80, 24));
+    assert_eq!(text[0], "redis-server, pid 1234 (2 of 2): 6 threads, 8.0k events/s, 1:05");
+    assert_eq!(
+        text[23],
+        "q quit  n process  p pause  s sort: talk  r reverse  / filter  1-6 views  ? help"
+    );
+    state.tab = Tab::Processes;
+    let text = screen(&snapshot, &state, PLAIN, (80, 24));
+    let row = |pid, name, hits, mark| {
+        format!("{mark} {pid:>7} {name:40} {:>7} {hits:>5} {:>8}", 4, 500).trim_end().to_string()
+    };
+    assert_eq!(text[2], "Processes; shown is the one that talks most, n for the next");
+    assert_eq!(text[4..6], [row(999, "sh", 0, ' '), row(1234, "redis-server", 320, '>')]);
+    snapshot.chosen = true;
+    let text = screen(&snapshot, &state, PLAIN, (80, 24));
+    assert_eq!(text[2], "Processes; n for the next, m for the one that talks most");
+    let text = batch(&snapshot, &State::default(), PLAIN, 80);
+    assert!(text.contains("\nProcesses"), "{text}");
 }
 
 #[test]

@@ -3,9 +3,9 @@
 //! Neighbours: `recorder::sampled::live` has the window, the crate `top` draws the snapshot.
 
 use profile::{Basis, Detector, EventRow, LineRow, Profile, Sampling, SiteRow};
-use recorder::sampled::Window;
+use recorder::sampled::{Listed, Window};
 use std::collections::{BTreeMap, HashMap};
-use top::{Level, Line, Pair, Snapshot, Thread};
+use top::{Level, Line, Pair, Process, Snapshot, Thread};
 use topology::Hierarchy;
 use types::{CommKind, ThreadId};
 
@@ -28,9 +28,16 @@ pub fn snapshot(window: &Window, machine: Option<&Hierarchy>) -> Snapshot {
         levels: machine.map(|machine| levels(machine, &window.cpus, &pairs)).unwrap_or_default(),
         lines: lines(profile, seconds),
         pairs,
-        notes: window.notes.clone(),
+        processes: window.processes.iter().map(|listed| process(listed, seconds)).collect(),
+        chosen: window.chosen,
         over: window.over,
     }
+}
+
+fn process(listed: &Listed, seconds: f64) -> Process {
+    let Listed { pid, ref name, threads, hits, samples, shown } = *listed;
+    let samples_per_second = samples as f64 / seconds;
+    Process { pid, name: name.clone(), threads, hits, samples_per_second, shown }
 }
 
 fn method(sampling: &Sampling) -> String {
