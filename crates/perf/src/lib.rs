@@ -11,6 +11,7 @@
 //! | `accesses.rs`, `code.rs` | the accesses behind samples; the code of the target |
 //! | `mapped.rs` | files that processes have mapped |
 //! | `probe.rs`, `pingpong.rs`, `watchpoints.rs` | what responds on this machine |
+//! | `known.rs` | what earlier probing has found |
 //! | `families.rs`, `families/*.json` | which events of a processor count what |
 //! | `cost.rs` | what a sample costs here, and the rate that follows |
 //! | `threads.rs`, `sys.rs`, `error.rs` | /proc, system calls, and why something cannot be sampled |
@@ -25,6 +26,7 @@ mod error;
 mod event;
 mod families;
 mod ibs;
+mod known;
 mod mapped;
 mod merge;
 mod open;
@@ -44,6 +46,7 @@ pub use accesses::{Accesses, NoAccess, Yield};
 pub use error::{PerfError, paranoid_level};
 pub use event::{Event, Rate, Supplies};
 pub use families::{Family, FamilyEvent, Processor};
+pub use known::Known;
 pub use mapped::Mapping;
 pub use sample::{From, Precise, Record, Registers, Sample};
 pub use sampler::{Sampler, Settings, Totals, Way};

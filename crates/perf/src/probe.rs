@@ -11,6 +11,7 @@ use crate::cost::{self, Cost};
 use crate::error::{PerfError, paranoid_level};
 use crate::event::{Event, Extras, Rate, Supplies};
 use crate::families::{Family, Processor};
+use crate::known::Known;
 use crate::pingpong;
 use crate::record::Layouts;
 use crate::ring::Ring;
@@ -46,6 +47,12 @@ pub enum Answer {
     Fails { why: String, remedy: Option<String> },
 }
 
+impl Answer {
+    pub fn works(&self) -> bool {
+        matches!(self, Answer::Works(_))
+    }
+}
+
 /// What came of trying one event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Response {
@@ -56,7 +63,7 @@ pub struct Response {
 
 impl Response {
     pub fn works(&self) -> bool {
-        matches!(self.answer, Answer::Works(_))
+        self.answer.works()
     }
 }
 
@@ -118,11 +125,16 @@ impl Probed {
 
 /// Tries everything. Takes less than 0.3 s.
 pub fn probe() -> Probed {
+    probe_unknown(&mut Known::default())
+}
+
+/// Tries what is not known well enough, and takes note of what is found.
+pub fn probe_unknown(known: &mut Known) -> Probed {
     let start = Instant::now();
     let processor = Processor::here();
     let family = processor.events();
     let mut responses = Vec::new();
-    let prober = Prober { processor: &processor };
+    let mut prober = Prober { processor: &processor, known };
     prober.transfers(family.as_ref(), &mut responses);
     prober.precise(family.as_ref(), &mut responses);
     for event in family.iter().flat_map(|f| &f.memory).filter_map(|e| e.event()) {
@@ -144,7 +156,8 @@ pub fn probe() -> Probed {
     if let Some((source, event)) = probed.sampled() {
         // Some hundred samples in all; counters at about the rate of the clock.
         let rate = Rate::Period(if source == Source::Clock { 100_000 } else { 400_000 });
-        probed.cost = cost::measure(event, rate).map_err(|error| error.to_string());
+        let cost = known.cost(source, event, || cost::measure(event, rate));
+        probed.cost = cost.map_err(|error| error.to_string());
     }
     probed.took = start.elapsed();
     probed
@@ -160,10 +173,11 @@ const CLOCK_TRIES: u32 = 20;
 
 struct Prober<'a> {
     processor: &'a Processor,
+    known: &'a mut Known,
 }
 
 impl Prober<'_> {
-    fn transfers(&self, family: Option<&Family>, responses: &mut Vec<Response>) {
+    fn transfers(&mut self, family: Option<&Family>, responses: &mut Vec<Response>) {
         let events: Vec<Event> =
             family.iter().flat_map(|f| &f.transfers).filter_map(|e| e.event()).collect();
         if events.is_empty() {
@@ -188,44 +202,16 @@ impl Prober<'_> {
         }
     }
 
-    /// Whether an event counts lines that go over, and only those.
-    fn transfer(&self, event: &Event) -> Answer {
-        let attributes = event.attributes(Rate::Never, Extras::default());
-        // Whether it opens at all is told more exactly than by two threads.
-        if let Err(error) = sys::open(&attributes, 0, -1) {
-            return self.refused(event, error);
-        }
-        let Some(cores) = pingpong::two_cores() else {
-            return Answer::Fails {
-                why: "it takes two cores to see a transfer, and this process may use one".into(),
-                remedy: Some("let it use more processors, with taskset or a larger machine".into()),
-            };
-        };
-        let count = |apart| pingpong::run(&attributes, cores, HANDED, apart);
-        let (together, apart) = match (count(false), count(true)) {
-            (Ok(together), Ok(apart)) => (together, apart),
-            (Err(error), _) | (_, Err(error)) => return self.refused(event, error),
-        };
-        let counted = format!(
-            "{} events in {} transfers, {} without any",
-            together.events, together.handed, apart.events
-        );
-        // A transfer of ours may be hidden by another on the way; a fifth is far from nothing.
-        if together.handed >= 1000
-            && together.events * 5 >= together.handed
-            && together.events >= 4 * apart.events
-        {
-            Answer::Works(counted)
-        } else {
-            let remedy = self.processor.is_virtual.then(|| {
-                "ask who runs this virtual machine to pass the processor's counters through"
-                    .to_string()
-            });
-            Answer::Fails { why: format!("it opens, but does not respond: {counted}"), remedy }
-        }
+    fn transfer(&mut self, event: &Event) -> Answer {
+        self.known.answer(
+            Source::Transfers,
+            event,
+            || opens(event),
+            || transfer(self.processor, event),
+        )
     }
 
-    fn precise(&self, family: Option<&Family>, responses: &mut Vec<Response>) {
+    fn precise(&mut self, family: Option<&Family>, responses: &mut Vec<Response>) {
         let mut events: Vec<Event> =
             family.iter().flat_map(|f| &f.precise).filter_map(|e| e.event()).collect();
         events.extend(ibs_op());
@@ -244,97 +230,144 @@ impl Prober<'_> {
             responses.push(Response { source: Source::Precise, event: None, answer });
         }
         for event in events {
-            let answer = self.samples(&event, Rate::Period(20_000), accessing);
+            let ask = || samples(self.processor, &event, Rate::Period(20_000), accessing);
+            let answer = self.known.answer(Source::Precise, &event, || opens(&event), ask);
             responses.push(Response { source: Source::Precise, event: Some(event), answer });
         }
     }
 
-    fn counter(&self, source: Source, event: Event) -> Response {
-        let answer = self.samples(&event, Rate::Period(200_000), working);
+    fn counter(&mut self, source: Source, event: Event) -> Response {
+        let ask = || samples(self.processor, &event, Rate::Period(200_000), working);
+        let answer = self.known.answer(source, &event, || opens(&event), ask);
         Response { source, event: Some(event), answer }
     }
 
-    fn clock(&self) -> Response {
+    fn clock(&mut self) -> Response {
         let event = Event::cpu_clock();
-        let look = || self.samples(&event, Rate::Period(200_000), working);
-        let mut answer = look();
-        // On a busy machine we may not get to run in the time of one try.
-        for _ in 0..CLOCK_TRIES {
-            if matches!(answer, Answer::Works(_)) {
-                break;
+        let look = || samples(self.processor, &event, Rate::Period(200_000), working);
+        let look_again = || {
+            let mut answer = look();
+            // On a busy machine we may not get to run in the time of one try.
+            for _ in 0..CLOCK_TRIES {
+                if answer.works() {
+                    break;
+                }
+                answer = look();
             }
-            answer = look();
-        }
+            answer
+        };
+        let answer = self.known.answer(Source::Clock, &event, || opens(&event), look_again);
         Response { source: Source::Clock, event: Some(event), answer }
     }
+}
 
-    /// Whether samples arrive from work, in memory that is known.
-    fn samples(&self, event: &Event, rate: Rate, work: fn(&[u64])) -> Answer {
-        let memory = vec![1_u64; 1 << 12];
-        let extras = Extras { watermark: 1 << 20, ..Extras::default() };
-        let fd = match sys::open(&event.attributes(rate, extras), 0, -1) {
-            Ok(fd) => fd,
-            Err(error) => return self.refused(event, error),
+/// Whether an event can be had now.
+fn opens(event: &Event) -> bool {
+    sys::open(&event.attributes(Rate::Never, Extras::default()), 0, -1).is_ok()
+}
+
+/// Whether an event counts lines that go over, and only those.
+fn transfer(processor: &Processor, event: &Event) -> Answer {
+    let attributes = event.attributes(Rate::Never, Extras::default());
+    // Whether it opens at all is told more exactly than by two threads.
+    if let Err(error) = sys::open(&attributes, 0, -1) {
+        return refused(processor, event, error);
+    }
+    let Some(cores) = pingpong::two_cores() else {
+        return Answer::Fails {
+            why: "it takes two cores to see a transfer, and this process may use one".into(),
+            remedy: Some("let it use more processors, with taskset or a larger machine".into()),
         };
-        let mut ring = match Ring::map(&fd, 16) {
-            Ok(ring) => ring,
-            Err(error) => {
-                let error = PerfError::Locked { event: event.name.clone(), error };
-                return Answer::Fails { why: error.to_string(), remedy: None };
-            }
-        };
-        if let Err(error) = sys::enable(&fd) {
-            return self.refused(event, error);
-        }
-        work(&memory);
-        let _ = sys::disable(&fd);
-        let counted = sys::count(&fd).unwrap_or_default().events;
-        let layouts = Layouts::new(vec![event.sample_type()]);
-        let bounds = memory.as_ptr_range();
-        let inside = bounds.start as u64..bounds.end as u64;
-        let (mut samples, mut known) = (0, 0);
-        ring.read(|kind, misc, body| {
-            if let Ok(Some((_, Record::Sample(sample)))) = layouts.parse(kind, misc, body) {
-                samples += 1;
-                known += u32::from(sample.precise.is_some_and(|p| inside.contains(&p.address)));
-            }
+    };
+    let count = |apart| pingpong::run(&attributes, cores, HANDED, apart);
+    let (together, apart) = match (count(false), count(true)) {
+        (Ok(together), Ok(apart)) => (together, apart),
+        (Err(error), _) | (_, Err(error)) => return refused(processor, event, error),
+    };
+    let counted = format!(
+        "{} events in {} transfers, {} without any",
+        together.events, together.handed, apart.events
+    );
+    // A transfer of ours may be hidden by another on the way; a fifth is far from nothing.
+    if together.handed >= 1000
+        && together.events * 5 >= together.handed
+        && together.events >= 4 * apart.events
+    {
+        Answer::Works(counted)
+    } else {
+        let remedy = processor.is_virtual.then(|| {
+            "ask who runs this virtual machine to pass the processor's counters through".to_string()
         });
-        let needs_addresses = event.supplies != Supplies::Registers;
-        if samples == 0 {
-            let why = format!("it opens, but gave no sample of {counted} counted");
-            Answer::Fails { why, remedy: None }
-        } else if needs_addresses && known == 0 {
-            let why = format!("{samples} samples, none with an address of what was accessed");
-            Answer::Fails { why, remedy: None }
-        } else {
-            Answer::Works(format!("{samples} samples in {counted} counted"))
-        }
+        Answer::Fails { why: format!("it opens, but does not respond: {counted}"), remedy }
     }
+}
 
-    /// Why an event does not open, and what would help.
-    fn refused(&self, event: &Event, error: io::Error) -> Answer {
-        let is_software = event.kind == b::PERF_TYPE_SOFTWARE;
-        let no_such = matches!(
-            error.raw_os_error(),
-            Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL)
-        );
-        if no_such && !is_software {
-            let (why, remedy) = match self.processor.is_virtual {
-                true => (
-                    "this virtual machine has no such counter",
-                    "give it a PMU: QEMU/KVM with -cpu host,pmu=on; in a cloud a larger or bare-metal \
-                     instance",
-                ),
-                false => (
-                    "the kernel has no driver for this processor's counters, or not for this event",
-                    "use a newer kernel; 'dmesg | grep -i pmu' says what it found",
-                ),
-            };
-            return Answer::Fails { why: why.to_string(), remedy: Some(remedy.to_string()) };
+/// Whether samples arrive from work, in memory that is known.
+fn samples(processor: &Processor, event: &Event, rate: Rate, work: fn(&[u64])) -> Answer {
+    let memory = vec![1_u64; 1 << 12];
+    let extras = Extras { watermark: 1 << 20, ..Extras::default() };
+    let fd = match sys::open(&event.attributes(rate, extras), 0, -1) {
+        Ok(fd) => fd,
+        Err(error) => return refused(processor, event, error),
+    };
+    let mut ring = match Ring::map(&fd, 16) {
+        Ok(ring) => ring,
+        Err(error) => {
+            let error = PerfError::Locked { event: event.name.clone(), error };
+            return Answer::Fails { why: error.to_string(), remedy: None };
         }
-        let error = PerfError::opening(&event.name, 0, error);
-        Answer::Fails { why: error.to_string(), remedy: error.remedy() }
+    };
+    if let Err(error) = sys::enable(&fd) {
+        return refused(processor, event, error);
     }
+    work(&memory);
+    let _ = sys::disable(&fd);
+    let counted = sys::count(&fd).unwrap_or_default().events;
+    let layouts = Layouts::new(vec![event.sample_type()]);
+    let bounds = memory.as_ptr_range();
+    let inside = bounds.start as u64..bounds.end as u64;
+    let (mut samples, mut known) = (0, 0);
+    ring.read(|kind, misc, body| {
+        if let Ok(Some((_, Record::Sample(sample)))) = layouts.parse(kind, misc, body) {
+            samples += 1;
+            known += u32::from(sample.precise.is_some_and(|p| inside.contains(&p.address)));
+        }
+    });
+    let needs_addresses = event.supplies != Supplies::Registers;
+    if samples == 0 {
+        let why = format!("it opens, but gave no sample of {counted} counted");
+        Answer::Fails { why, remedy: None }
+    } else if needs_addresses && known == 0 {
+        let why = format!("{samples} samples, none with an address of what was accessed");
+        Answer::Fails { why, remedy: None }
+    } else {
+        Answer::Works(format!("{samples} samples in {counted} counted"))
+    }
+}
+
+/// Why an event does not open, and what would help.
+fn refused(processor: &Processor, event: &Event, error: io::Error) -> Answer {
+    let is_software = event.kind == b::PERF_TYPE_SOFTWARE;
+    let no_such = matches!(
+        error.raw_os_error(),
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL)
+    );
+    if no_such && !is_software {
+        let (why, remedy) = match processor.is_virtual {
+            true => (
+                "this virtual machine has no such counter",
+                "give it a PMU: QEMU/KVM with -cpu host,pmu=on; in a cloud a larger or bare-metal \
+                 instance",
+            ),
+            false => (
+                "the kernel has no driver for this processor's counters, or not for this event",
+                "use a newer kernel; 'dmesg | grep -i pmu' says what it found",
+            ),
+        };
+        return Answer::Fails { why: why.to_string(), remedy: Some(remedy.to_string()) };
+    }
+    let error = PerfError::opening(&event.name, 0, error);
+    Answer::Fails { why: error.to_string(), remedy: error.remedy() }
 }
 
 /// AMD's instruction-based sampling, if the kernel offers it.

@@ -26,6 +26,7 @@ pub mod launch;
 pub mod machine;
 pub mod memory;
 mod places;
+pub mod probed;
 pub mod processes;
 pub mod record;
 pub mod reference;

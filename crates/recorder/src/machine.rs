@@ -10,7 +10,7 @@
 use crate::user_cache;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -74,21 +74,7 @@ impl Machine {
         if self.xml.is_empty() {
             return Ok(());
         }
-        let folder = path.parent().ok_or(user_cache::NoCache::Unusable)?;
-        user_cache::prepare(folder)?;
-        // Others find the old one or the new one.
-        let new = folder.join(format!("{FILE}.{}", std::process::id()));
-        let mut file = user_cache::open(&new, true)?;
-        let written = crate::memory::without_size_signal(|| {
-            file.set_len(0)?;
-            file.write_all(self.first_line(key).as_bytes())?;
-            file.write_all(self.xml.as_bytes())?;
-            fs::rename(&new, path)
-        });
-        if written.is_err() {
-            let _ = fs::remove_file(&new);
-        }
-        Ok(written?)
+        user_cache::replace(path, &[self.first_line(key).as_bytes(), self.xml.as_bytes()])
     }
 }
 
@@ -127,7 +113,7 @@ fn is_setting(name: &OsStr) -> bool {
 }
 
 /// A small file; more of it than any of those has.
-fn start_of(path: &str) -> Option<Vec<u8>> {
+pub(crate) fn start_of(path: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(1 << 16).read_to_end(&mut bytes).ok()?;
     Some(bytes)

@@ -9,8 +9,7 @@
 
 use crate::machine;
 use crate::user_cache::{self, NoCache};
-use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 use wire::code;
 
@@ -71,25 +70,13 @@ fn read(path: &Path, key: u64) -> Option<Least> {
 }
 
 fn keep(path: &Path, key: u64, least: Least) -> Result<(), NoCache> {
-    let folder = path.parent().ok_or(NoCache::Unusable)?;
-    user_cache::prepare(folder)?;
-    // Others find the old one or the new one.
-    let new = folder.join(format!("{FILE}.{}", std::process::id()));
-    let mut file = user_cache::open(&new, true)?;
-    let written = crate::memory::without_size_signal(|| {
-        file.set_len(0)?;
-        file.write_all(line(key, least).as_bytes())?;
-        fs::rename(&new, path)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    Ok(written?)
+    user_cache::replace(path, &[line(key, least).as_bytes()])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use test_support::Scratch;
 
     #[test]

@@ -3,10 +3,10 @@
 //! Whoever can write there can have code run by whatever is recorded next, so folder and files must
 //! belong to the user, and nobody else may write into them.
 //!
-//! Neighbours: `code_store`, `machine` and `transfer_time` keep their files there.
+//! Neighbours: `code_store`, `machine`, `probed` and `transfer_time` keep their files there.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -50,6 +50,26 @@ pub(crate) fn open(path: &Path, write: bool) -> Result<File, NoCache> {
         .open(path)?;
     check_owner(path, &file.metadata()?)?;
     Ok(file)
+}
+
+/// Replaces a file in the folder by the given pieces, one behind the other; others find the old one or the
+/// new one.
+pub(crate) fn replace(path: &Path, pieces: &[&[u8]]) -> Result<(), NoCache> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(NoCache::Unusable);
+    };
+    prepare(folder)?;
+    let new = folder.join(format!("{}.{}", name.to_string_lossy(), std::process::id()));
+    let mut file = open(&new, true)?;
+    let written = crate::memory::without_size_signal(|| {
+        file.set_len(0)?;
+        pieces.iter().try_for_each(|piece| file.write_all(piece))?;
+        fs::rename(&new, path)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    Ok(written?)
 }
 
 /// Neither somebody else's nor for others to write into.

@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 use perf::cost::{self, Chosen, Limit};
-use perf::probe::{Answer, Detector, Probed, Response, Source, probe};
+use perf::probe::{Answer, Detector, Probed, Response, Source};
+use recorder::probed::probed_anew;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -38,7 +39,7 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
-    let probed = probe();
+    let probed = probed_anew();
     let text = match args.json {
         true => format!("{:#}\n", as_json(&probed, args.budget)),
         false => as_text(&probed, args.budget),

@@ -3,9 +3,9 @@
 use super::{Args as Record, check_output, tell};
 use crate::said::{refuse, say};
 use anyhow::Context;
-use perf::probe::probe;
 use profile::Basis;
 use recorder::machine::Machine;
+use recorder::probed::probed;
 use recorder::sampled::{self, Choice, SampleOptions, SampledRecording, TransferTime, Wish};
 use recorder::transfer_time::transfer_ns;
 use recorder::{Streams, Target};
@@ -150,7 +150,7 @@ pub fn choose(args: &Args) -> Result<Choice, recorder::RecorderError> {
         (None, Some(percent)) => Wish::Budget(percent / 100.0),
         (None, None) => Wish::Budget(sampled::DEFAULT_BUDGET),
     };
-    let (probed, transfer) = (probe(), transfer_time(args.transfer_ns));
+    let (probed, transfer) = (probed(), transfer_time(args.transfer_ns));
     let mut choice = match args.watch {
         true => sampled::choose_for_watching(&probed, wish, transfer)?,
         false => sampled::choose(&probed, wish, transfer)?,
