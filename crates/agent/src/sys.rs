@@ -206,12 +206,16 @@ pub fn keep_out_of_dumps(start: u64, bytes: u64) {
     unsafe { call(MADVISE, [start, bytes, MADV_DONTDUMP, 0, 0, 0]) };
 }
 
-/// Asks for large pages where the agent fills memory from one end: each first touch of a small one costs
-/// about as much as what is then put there.
+/// Asks for large pages where the agent fills memory from one end, but for the beginning: each first touch of a
+/// small page costs about as much as what is then put there, and a large one, which is zeroed whole, more than
+/// all that most short-lived programs need.
 pub fn prefer_large_pages(start: u64, bytes: u64) {
     const MADV_HUGEPAGE: u64 = 14;
-    // SAFETY: advice on our own memory.
-    unsafe { call(MADVISE, [start, bytes, MADV_HUGEPAGE, 0, 0, 0]) };
+    const LARGE: u64 = 2 << 20;
+    if bytes > LARGE {
+        // SAFETY: advice on our own memory.
+        unsafe { call(MADVISE, [start + LARGE, bytes - LARGE, MADV_HUGEPAGE, 0, 0, 0]) };
+    }
 }
 
 /// Where large reservations go. First between what language runtimes ask for by address and where
