@@ -2,7 +2,7 @@
 //!
 //! Problem: the process may be gone by the time that a sample is looked at, it may have executed another
 //! program, and reading its memory needs more permission than sampling it. Approach: code that is mapped
-//! from a file is read from the file ([`Mapping::open`]); everything else (code made at run time, the vDSO,
+//! from a file is read from the file, at its path or by [`Mapping::open`]; everything else (code made at run time, the vDSO,
 //! files that cannot be reached) from `/proc/PID/mem`, if that is allowed.
 //!
 //! What is mapped is learnt from records, and from `/proc/PID/maps` when an address is not known.
@@ -11,9 +11,10 @@ use crate::mapped::Mapping;
 use crate::sample::Record;
 use access::Code;
 use rustc_hash::FxHashMap;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,11 @@ const MOST_PIECES: usize = 1024;
 /// A file that code is mapped from.
 #[derive(Debug)]
 struct Source {
-    file: File,
+    /// Opened when it is first read: of most of a program's libraries no code is ever looked at. `None`: it
+    /// is not there any more.
+    file: OnceCell<Option<File>>,
+    /// Where it is, unless it is open already.
+    path: PathBuf,
     device: u64,
     inode: u64,
     /// What has been read: code around samples is asked for instruction by instruction. The last one of a
@@ -36,8 +41,25 @@ struct Source {
 }
 
 impl Source {
-    fn new(file: File, device: u64, inode: u64) -> Self {
-        Self { file, device, inode, pieces: RefCell::default() }
+    fn of(mapping: &Mapping<'_>, file: OnceCell<Option<File>>, path: PathBuf) -> Self {
+        let Mapping { device, inode, .. } = *mapping;
+        Self { file, path, device, inode, pieces: RefCell::default() }
+    }
+
+    /// One that is open.
+    fn open(mapping: &Mapping<'_>, file: File) -> Self {
+        Self::of(mapping, OnceCell::from(Some(file)), PathBuf::new())
+    }
+
+    /// One that is at `path`.
+    fn at(mapping: &Mapping<'_>, path: &Path) -> Self {
+        Self::of(mapping, OnceCell::new(), path.into())
+    }
+
+    fn file(&self) -> Option<&File> {
+        let Self { device, inode, .. } = *self;
+        let same = Mapping { device, inode, ..Mapping::default() };
+        self.file.get_or_init(|| same.open_at(&self.path)).as_ref()
     }
 
     /// Fills `into` from a byte of the file on; returns how many bytes there are.
@@ -63,7 +85,8 @@ impl Source {
 
     fn piece(&self, number: u64) -> Vec<u8> {
         let mut bytes = vec![0; PIECE as usize];
-        let count = self.file.read_at(&mut bytes, number * PIECE).unwrap_or(0);
+        let read = |file: &File| file.read_at(&mut bytes, number * PIECE).ok();
+        let count = self.file().and_then(read).unwrap_or(0);
         bytes.truncate(count);
         bytes
     }
@@ -119,8 +142,13 @@ impl ProcessCode {
         if let Some(known) = self.regions.iter().filter_map(|r| r.source.as_ref()).find(same) {
             return Some(Rc::clone(known));
         }
-        let file = mapping.open(self.pid)?;
-        Some(Rc::new(Source::new(file, device, inode)))
+        let name = Path::new(mapping.name());
+        let source = match mapping.is_at(name) {
+            true => Source::at(mapping, name),
+            // Only the process leads there, as long as it lives.
+            false => Source::open(mapping, mapping.open(self.pid)?),
+        };
+        Some(Rc::new(source))
     }
 
     /// The region that holds `address`.
@@ -195,7 +223,8 @@ mod tests {
     fn pieces_of_files_are_read_once_and_joined() {
         let path = std::env::current_exe().expect("we are a file");
         let whole = fs::read(&path).expect("our own file");
-        let source = Source::new(File::open(&path).expect("our own file"), 0, 0);
+        let file = File::open(&path).expect("our own file");
+        let source = Source::open(&Mapping::default(), file);
         let read = |offset: usize, bytes: usize| {
             let mut into = vec![0; bytes];
             let count = source.read(offset as u64, &mut into);
@@ -214,5 +243,19 @@ mod tests {
         }
         assert!(source.pieces.borrow().len() <= MOST_PIECES);
         assert_eq!(read(5000, 15), whole[5000..5015]);
+    }
+
+    #[test]
+    fn a_file_is_opened_when_its_code_is_read_and_only_if_it_is_still_the_same() {
+        let pid = std::process::id();
+        let maps = fs::read("/proc/self/maps").expect("we may look at ourselves");
+        let path = std::env::current_exe().expect("we are a file");
+        let mine = Mapping::all(&maps).find(|m| m.path == path && m.executable).expect("our code");
+        let source = ProcessCode::new(pid).source(&mine).expect("our own file");
+        assert!(source.file.get().is_none());
+        let mut bytes = [0; 4];
+        assert_eq!((source.read(0, &mut bytes), &bytes), (4, b"\x7fELF"));
+        let other = Source::at(&Mapping { inode: mine.inode + 1, ..mine }, &path);
+        assert_eq!(other.read(0, &mut bytes), 0);
     }
 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 const DELETED: &[u8] = b" (deleted)";
 
 /// A mapping: a line of `/proc/PID/maps`, or what a record says of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mapping<'a> {
     pub start: u64,
     pub end: u64,
@@ -104,9 +104,14 @@ impl<'a> Mapping<'a> {
             if !self.is_at(path) {
                 return None;
             }
-            let file = File::open(path).ok()?;
-            file.metadata().is_ok_and(|meta| self.is(&meta)).then_some(file)
+            self.open_at(path)
         })
+    }
+
+    /// The mapped file, if it is the one at `path`.
+    pub(crate) fn open_at(&self, path: &Path) -> Option<File> {
+        let file = File::open(path).ok()?;
+        file.metadata().is_ok_and(|meta| self.is(&meta)).then_some(file)
     }
 }
 

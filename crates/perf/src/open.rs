@@ -370,23 +370,23 @@ impl Events {
 
     /// Waits until a ring wants to be read, or `also` can be, at most so long.
     pub fn wait(&mut self, most: Duration, also: Option<BorrowedFd<'_>>) {
-        let mut polled: Vec<libc::pollfd> = self
-            .rings
-            .iter()
-            .map(|ring| libc::pollfd {
-                fd: if ring.over { -1 } else { ring.owner },
-                events: libc::POLLIN,
-                revents: 0,
-            })
-            .collect();
-        polled.extend(also.map(|also| libc::pollfd {
-            fd: also.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        }));
-        let milliseconds = most.as_micros().div_ceil(1000).min(60_000) as i32;
-        // SAFETY: the array is live and as long as said.
-        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
+        self.poll(most, also);
+    }
+
+    /// Waits so long, or until `also` can be read, whatever comes into the rings. Each thread that ends wakes
+    /// up whoever polls the rings, though there is nothing to read yet.
+    pub fn sleep(&mut self, length: Duration, also: Option<BorrowedFd<'_>>) {
+        let mut polled = also.map(|also| pollfd(also.as_raw_fd()));
+        poll(polled.as_mut_slice(), length);
+        self.poll(Duration::ZERO, None);
+    }
+
+    /// Waits at most so long, and notes which rings are over.
+    fn poll(&mut self, most: Duration, also: Option<BorrowedFd<'_>>) {
+        let mut polled: Vec<libc::pollfd> =
+            self.rings.iter().map(|ring| pollfd(if ring.over { -1 } else { ring.owner })).collect();
+        polled.extend(also.map(|also| pollfd(also.as_raw_fd())));
+        poll(&mut polled, most);
         for (ring, polled) in self.rings.iter_mut().zip(&polled) {
             ring.over |= polled.revents & (libc::POLLHUP | libc::POLLERR) != 0;
         }
@@ -405,6 +405,17 @@ impl Events {
         }
         counts
     }
+}
+
+/// Whether a descriptor, if it is one, can be read.
+fn pollfd(fd: i32) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+}
+
+fn poll(polled: &mut [libc::pollfd], most: Duration) {
+    let milliseconds = most.as_micros().div_ceil(1000).min(60_000) as i32;
+    // SAFETY: the array is live and as long as said.
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
 }
 
 fn add(sum: &mut Count, count: Count) {

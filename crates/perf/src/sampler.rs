@@ -152,6 +152,12 @@ impl Sampler {
         self.events.wait(most, also);
     }
 
+    /// Waits so long, or until `also` can be read, and does not hear the rings: where many threads end, that
+    /// spares being woken by each of them.
+    pub fn sleep(&mut self, length: Duration, also: Option<BorrowedFd<'_>>) {
+        self.events.sleep(length, also);
+    }
+
     /// How many samples each of the rings has room for, about.
     pub fn room(&self) -> u64 {
         self.events.least_ring_bytes() / SAMPLE_BYTES

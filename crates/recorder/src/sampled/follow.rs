@@ -6,7 +6,7 @@
 use crate::sampled::breaks::Breaks;
 use crate::sampled::files::Files;
 use crate::sampled::process::{Process, Shared};
-use crate::sampled::rest::Rest;
+use crate::sampled::rest::{Rest, Way};
 use crate::sampled::slices::Slices;
 use crate::sampled::watching;
 use crate::sampled::{Choice, SampleOptions};
@@ -129,7 +129,10 @@ impl<'a> Follower<'a> {
         while !onlooker.look(&mut self, &sampler) && !sampler.is_over() {
             let begun = cpu_time();
             let due = onlooker.due().into_iter().chain(self.breaks.due()).min();
-            sampler.wait_for(self.rest.next(Instant::now(), due), onlooker.over());
+            match self.rest.way(Instant::now(), due) {
+                Way::Listen(most) => sampler.wait_for(most, onlooker.over()),
+                Way::Sleep(length) => sampler.sleep(length, onlooker.over()),
+            }
             sampler.drain(|record| self.take(record));
             self.take_watched(false);
             self.look();
@@ -263,6 +266,7 @@ impl<'a> Follower<'a> {
                 }
             }
             Record::Exited { time_ns, pid, tid } => {
+                self.rest.end();
                 if let Some(process) = self.process(pid) {
                     process.end(tid, time_ns);
                     if process.is_gone() {

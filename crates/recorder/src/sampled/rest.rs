@@ -3,7 +3,8 @@
 //! Problem: to be woken costs 30 to 100 µs in a virtual machine, and what was in the caches is gone: as much
 //! as it takes to read ten samples. But processes and threads that are over soon say what they are only while
 //! they live. Approach: short rests after news of either, then longer and longer ones; never so long that
-//! the rings could fill up (they wake us, too, but those of single threads are small).
+//! the rings could fill up (they wake us, too, but those of single threads are small). Threads that end wake us,
+//! too, each of them: where many do, we sleep for a short time instead of listening.
 //!
 //! Neighbours: `follow` sleeps, and hears the news.
 
@@ -16,6 +17,13 @@ const LONGEST: Duration = Duration::from_millis(150);
 const LONGEST_WATCHED: Duration = Duration::from_millis(100);
 /// Each is so many times as long as the one before.
 const GROWTH: f64 = 1.25;
+/// Short rests that news may bring one after the other, and the time after which another one may: where
+/// threads come and go all the time, most are gone before anybody could look at them.
+const SHORT_RESTS: u32 = 20;
+const ANOTHER: Duration = Duration::from_millis(300);
+/// Ends of threads since the last rest from which on we do not listen, and how long then at most.
+const MANY_ENDS: u32 = 8;
+const DEAF: Duration = Duration::from_millis(20);
 /// Part of a ring that may be filled meanwhile.
 const FILLED: f64 = 0.5;
 
@@ -24,11 +32,27 @@ const FILLED: f64 = 0.5;
 pub struct Rest {
     next: Duration,
     longest: Duration,
+    /// Short rests that are left, when news has come.
+    left: u32,
+    /// When one was added last.
+    added: Option<Instant>,
+    has_news: bool,
+    ends: u32,
+}
+
+/// How to rest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Until there is something to read, at most so long.
+    Listen(Duration),
+    /// So long, whatever comes.
+    Sleep(Duration),
 }
 
 impl Default for Rest {
     fn default() -> Self {
-        Self { next: SHORTEST, longest: LONGEST }
+        let (next, longest) = (SHORTEST, LONGEST);
+        Self { next, longest, left: SHORT_RESTS, added: None, has_news: false, ends: 0 }
     }
 }
 
@@ -38,19 +62,49 @@ impl Rest {
         let seconds = FILLED * room as f64 / per_second.max(1.0);
         let filled = Duration::from_secs_f64(seconds.min(LONGEST.as_secs_f64()));
         let longest = filled.min(if watched { LONGEST_WATCHED } else { LONGEST });
-        Self { next: SHORTEST.min(longest), longest }
+        Self { next: SHORTEST.min(longest), longest, ..Self::default() }
     }
 
     /// A process or a thread has appeared.
     pub fn news(&mut self) {
-        self.next = SHORTEST.min(self.longest);
+        self.has_news = true;
     }
 
-    /// How long to rest now, with something to be done at `due`.
-    pub fn next(&mut self, now: Instant, due: Option<Instant>) -> Duration {
+    /// A thread has ended.
+    pub fn end(&mut self) {
+        self.ends += 1;
+    }
+
+    /// How to rest now, with something to be done at `due`.
+    pub fn way(&mut self, now: Instant, due: Option<Instant>) -> Way {
+        let length = self.next(now, due);
+        match std::mem::take(&mut self.ends) >= MANY_ENDS {
+            true => Way::Sleep(length.min(DEAF)),
+            false => Way::Listen(length),
+        }
+    }
+
+    /// How long to rest now.
+    fn next(&mut self, now: Instant, due: Option<Instant>) -> Duration {
+        if std::mem::take(&mut self.has_news) && self.may_be_short(now) {
+            self.next = SHORTEST.min(self.longest);
+        }
         let rest = self.next;
         self.next = rest.mul_f64(GROWTH).min(self.longest);
         due.map_or(rest, |due| rest.min(due.saturating_duration_since(now)))
+    }
+
+    /// Whether news may bring a short rest now.
+    fn may_be_short(&mut self, now: Instant) -> bool {
+        let since = now.saturating_duration_since(*self.added.get_or_insert(now));
+        let more = since.div_duration_f64(ANOTHER) as u32;
+        if more > 0 {
+            self.left = self.left.saturating_add(more).min(SHORT_RESTS);
+            self.added = Some(now);
+        }
+        let may = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        may
     }
 }
 
@@ -70,6 +124,38 @@ mod tests {
         let due = now + Duration::from_millis(3);
         assert_eq!(rest.next(now, Some(due)), Duration::from_millis(3));
         assert_eq!(rest.next(due, Some(now)), Duration::ZERO);
+    }
+
+    #[test]
+    fn constant_news_is_looked_at_as_seldom_as_none() {
+        let mut now = Instant::now();
+        let mut rest = Rest::new(1000, 1000.0, false);
+        let mut rests = || {
+            rest.news();
+            let length = rest.next(now, None);
+            now += length;
+            length
+        };
+        assert!((0..SHORT_RESTS).all(|_| rests() == SHORTEST));
+        let later: Vec<_> = (0..40).map(|_| rests()).collect();
+        let mean = later.iter().sum::<Duration>() / 40;
+        assert!(mean > 2 * SHORTEST, "{later:?}");
+        // News after a while without any.
+        now += ANOTHER * SHORT_RESTS;
+        rest.news();
+        assert_eq!(rest.next(now, None), SHORTEST);
+    }
+
+    #[test]
+    fn where_many_threads_end_nobody_listens() {
+        let (mut rest, now) = (Rest::new(1000, 1000.0, false), Instant::now());
+        (1..MANY_ENDS).for_each(|_| rest.end());
+        assert_eq!(rest.way(now, None), Way::Listen(SHORTEST));
+        for expected in [SHORTEST.mul_f64(GROWTH), DEAF] {
+            (0..MANY_ENDS).for_each(|_| rest.end());
+            assert_eq!(rest.way(now, None), Way::Sleep(expected));
+        }
+        assert!(matches!(rest.way(now, None), Way::Listen(length) if length > DEAF));
     }
 
     #[test]
