@@ -16,7 +16,7 @@ use wire::session::mode;
 /// Bytes of user address space on x86-64 with four page-table levels.
 const ADDRESS_SPACE: u64 = 1 << 47;
 /// Reader slots in a word: threads that share a bank. The bit above them stands for threads that
-/// have ended, the next one says that a block is whole.
+/// have ended.
 pub const SLOTS: usize = 45;
 /// Most banks; mirrors `slow/shadow.h`.
 pub const MAX_BANKS: usize = 24;

@@ -15,8 +15,6 @@ use engine::control;
 use wire::session::{MAX_THREADS, ThreadPage, life, mode};
 
 const WRITER_SHIFT: u32 = 48;
-/// Of a block that has been written whole; mirrors `slow/shadow.h`.
-const FULL: u64 = 1 << 46;
 /// The agent's stack of a thread, for the dispatcher and slow paths.
 const STACK_BYTES: u64 = 256 << 10;
 /// A second one for signal handling.
@@ -195,7 +193,7 @@ fn prepare_on(stacks: Option<u64>, parent: Option<u32>, start_routine: u64) -> O
     // Undirected words hold nothing but the thread.
     let own_word = match counting::mode() {
         mode::UNDIRECTED => id as u64 + 1,
-        _ => (id as u64 + 1) << WRITER_SHIFT | FULL | mask,
+        _ => (id as u64 + 1) << WRITER_SHIFT | mask,
     };
     let mut thread = Thread::new(id as u64, page, stacks);
     (thread.mask, thread.own_word, thread.bank) = (mask, own_word, bank as u64);

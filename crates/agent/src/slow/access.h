@@ -4,7 +4,9 @@
 #include "departed.h"
 #include "events.h"
 #include "grants.h"
+#ifndef USUAL
 #include "trace.h"
+#endif
 
 // What taking a block that is not whole adds to its heat, and what takes off from it: coming back to it, and
 // each write that adds bytes. Who fights adds few before the block is gone; who comes once in a phase, to a
@@ -43,7 +45,7 @@ static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer
 // The thread has taken a block with this word: its readers have to ask again.
 static void invalidate(struct thread *t, u64 bank, u64 word, u64 writer, u64 address) {
     if (word & DEPARTED)
-        count_departed(t, bank, address, writer);
+        tt_count_departed(t, bank, address, writer);
     u64 others = word & READERS & ~(bank == t->bank ? t->mask : 0);
     for (; others; others &= others - 1) {
         unsigned slot = (unsigned)__builtin_ctzll(others);
@@ -82,7 +84,7 @@ static u64 join_readers(struct thread *t, u64 address) {
     u64 *own = word_of(t, address);
     u64 before = *own, truth = *word_in(0, address);
     u64 writer = truth >> WRITER_SHIFT;
-    u64 in_bank = FOREIGN | FULL | DEPARTED | READERS, kept = (before & in_bank) | t->mask;
+    u64 in_bank = FOREIGN | DEPARTED | READERS, kept = (before & in_bank) | t->mask;
     __atomic_store_n(own, (truth & ~in_bank) | kept, __ATOMIC_RELAXED);
     if (writer && tt_bank_of[writer - 1] != t->bank) {
         u64 bank = tt_bank_of[writer - 1], *writers = word_in(bank, address);
@@ -203,9 +205,8 @@ static inline int note_written(u64 start, u64 end, enum coming coming, u32 site)
 
 // The thread takes the block; the word before, which is not its own.
 static inline u64 take_block(struct thread *t, u64 address) {
-    u64 *own = word_of(t, address), taken = t->own_word & (tt_mode == DETAIL ? ~FULL : ~0ull);
     if (tt_banks == 1) {
-        u64 old = __atomic_exchange_n(own, taken, __ATOMIC_SEQ_CST);
+        u64 old = __atomic_exchange_n(word_of(t, address), t->own_word, __ATOMIC_SEQ_CST);
         invalidate(t, t->bank, old, old >> WRITER_SHIFT, address);
         return old;
     }
@@ -213,7 +214,7 @@ static inline u64 take_block(struct thread *t, u64 address) {
     for (u64 bank = 0; bank < tt_banks; bank++) {
         u64 *word = word_in(bank, address);
         u64 before = *word;
-        u64 mine = bank == t->bank ? taken : taken & ~(FOREIGN | FULL | READERS);
+        u64 mine = bank == t->bank ? t->own_word : t->own_word & ~(FOREIGN | READERS);
         __atomic_store_n(word, mine, __ATOMIC_SEQ_CST);
         invalidate(t, bank, before, old >> WRITER_SHIFT, address);
     }
@@ -235,9 +236,9 @@ static inline int is_granted(const struct thread *t, u64 start, u64 end) {
     return !missing;
 }
 
-// Whether the block is the thread's alone, written whole or not.
+// Whether the block is the thread's alone.
 static inline int is_own(const struct thread *t, u64 address) {
-    return (__atomic_load_n(word_of(t, address), __ATOMIC_SEQ_CST) | FULL) == t->own_word;
+    return __atomic_load_n(word_of(t, address), __ATOMIC_SEQ_CST) == t->own_word;
 }
 
 // Bytes of one block that the thread reads just before it writes to that block.
@@ -265,13 +266,22 @@ static inline void write_in_one_step(struct thread *t, u64 start, u64 end, u32 s
 }
 
 // Grants what the thread may do to a block that it has taken before. Readers take no lock: one may have
-// come.
+// come. Nor is the lock quite sure to keep writers out: translated code may store its site over the bit that
+// another thread has just set (engine::bytes).
 static inline void grant_own(struct thread *t, u64 address, int whole) {
-    u8 *offered = offer(t, address, READ | OWN | (whole ? WRITE : 0));
-    __atomic_fetch_or(word_of(t, address), whole ? FULL : 0, __ATOMIC_SEQ_CST);
-    settle(address, offered);
-    if (!is_own(t, address))
-        take_back(offered, READING);
+    grant(t, address, READ | OWN | (whole ? WRITE : 0));
+    u64 word = __atomic_load_n(word_of(t, address), __ATOMIC_SEQ_CST);
+    if (word != t->own_word)
+        take_back(grant_of(t, address), word & t->mask ? READING : NOTHING);
+}
+
+// Grants a block of the thread's for writing if no byte of it is missing any more; whether that is so. Neither the
+// lock nor the word is needed: whoever ends the thread's ownership takes OWN back, and WRITE with it, before he
+// makes bytes missing.
+static inline int grant_whole(struct thread *t, u64 address) {
+    u64 block = 1ull << tt_block_shift, first = address & ~(block - 1);
+    u8 *at = grant_of(t, address);
+    return look(at) & OWN && is_whole(first, first + block) && grant_more(address, at, WRITE, OWN);
 }
 
 // Adds bytes to a block of the thread's that others fight for; whether it is the thread's. Grants are
@@ -297,7 +307,7 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
         write_in_one_step(t, start, end, site, read);
         return;
     }
-    if (tt_mode == DETAIL && add_bytes(t, start, end, site))
+    if (tt_mode == DETAIL && (grant_whole(t, start) || add_bytes(t, start, end, site)))
         return;
     struct meeting m = {0}, seen = {0};
     u64 word = 0, writer = 0;
@@ -359,10 +369,12 @@ static void access_range(struct thread *t, u64 start, u64 bytes, int writes, u32
         return;
     if (tt_mode == TRANSLATE) // system calls and strings come here all the same
         return;
+#ifndef USUAL
     if (tt_mode == TRACE) {
         trace(t->id, writes ? TRACE_WRITE : TRACE_READ, start, bytes, site);
         return;
     }
+#endif
     u64 last = start + bytes - 1;
     for (u64 a = start;;) {
         u64 block_last = a | ((1ull << tt_block_shift) - 1);
@@ -385,15 +397,6 @@ static void read_range(struct thread *t, u64 start, u64 bytes, u32 site) {
 
 static void write_range(struct thread *t, u64 start, u64 bytes, u32 site) {
     access_range(t, start, bytes, 1, site);
-}
-
-enum { READS = 1, WRITES = 2 };
-
-static void access_as(struct thread *t, unsigned access, u64 start, u64 bytes, u32 site) {
-    if (access & READS)
-        read_range(t, start, bytes, site);
-    if (access & WRITES)
-        write_range(t, start, bytes, site);
 }
 
 #endif

@@ -5,6 +5,15 @@
 #include "access.h"
 #include "registers.h"
 
+enum { READS = 1, WRITES = 2 };
+
+static void access_as(struct thread *t, unsigned access, u64 start, u64 bytes, u32 site) {
+    if (access & READS)
+        read_range(t, start, bytes, site);
+    if (access & WRITES)
+        write_range(t, start, bytes, site);
+}
+
 // engine::elements::Kind from Xsave on.
 enum { XSAVE, XSAVEOPT, XSAVEC, XRSTOR };
 enum { X87, SSE, AVX, FIRST_PLACED = AVX, COMPONENTS = 63 };

@@ -32,7 +32,7 @@ struct session {
     struct deaths *deaths;
 };
 
-struct session tt_session;
+SHARED struct session tt_session;
 
 struct head {
     u32 thread, holds, used;

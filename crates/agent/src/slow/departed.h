@@ -13,6 +13,11 @@
 #define TT_DEPARTED_H
 #include "cells.h"
 
+// The thread has taken a block whose word said that there are such readings.
+void tt_count_departed(struct thread *t, u64 bank, u64 address, u64 writer);
+
+#ifndef USUAL
+
 #define DEPARTED_HEADS_BITS 16
 
 struct departed {
@@ -73,8 +78,7 @@ static void take_departed(u64 key, u64 most, struct thread *t, u64 writer) {
     }
 }
 
-// The thread has taken a block whose word said that there are such readings.
-static void count_departed(struct thread *t, u64 bank, u64 address, u64 writer) {
+void tt_count_departed(struct thread *t, u64 bank, u64 address, u64 writer) {
     lock_departed();
     take_departed(departed_key(bank, address), ~0ull, t, writer);
     unlock_departed();
@@ -124,4 +128,5 @@ void tt_forget_departed(void) {
     tt_departed_most = 0;
 }
 
+#endif
 #endif

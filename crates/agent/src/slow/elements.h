@@ -77,12 +77,8 @@ static inline int is_known(const struct thread *t, const struct elements *e, u64
     u64 last = first + e->bytes - 1;
     if ((first | last) >> ADDRESS_BITS)
         return 0;
-    u64 one = __atomic_load_n(word_of(t, first), __ATOMIC_RELAXED), other = one;
-    if ((first ^ last) >> tt_block_shift)
-        other = __atomic_load_n(word_of(t, last), __ATOMIC_RELAXED);
-    if (e->access == READS && tt_mode != UNDIRECTED)
-        return (one & other & t->mask) != 0;
-    return one == t->own_word && other == t->own_word;
+    unsigned granted = look(grant_of(t, first)) & look(grant_of(t, last));
+    return (granted & (e->access == READS ? READ : WRITE)) != 0;
 }
 
 static void access_indexed(struct thread *t, u64 base, const struct elements *e) {

@@ -18,15 +18,15 @@
 // Mirrors engine::grants.
 enum { READ = 1, WRITE = 2, READ_PAIR = 4, WRITE_PAIR = 8, OWN = 16 };
 
-u64 tt_grants[MAX_BANKS][64];     // the map of the thread in each slot
-u8 tt_slot_of[1 << 16];           // slot of each logical id
-u8 tt_folded[1 << 17];            // bits of the map's pages whose places several blocks share
-u32 tt_any_folded;
+SHARED u64 tt_grants[MAX_BANKS][64];     // the map of the thread in each slot
+SHARED u8 tt_slot_of[1 << 16];           // slot of each logical id
+SHARED u8 tt_folded[1 << 17];            // bits of the map's pages whose places several blocks share
+SHARED u32 tt_any_folded;
 
 // Who has ever been granted anything in a region of so many places, as bits by bank and slot: with a
 // thousand maps, one that grants nothing in memory that comes or goes need not be touched for that.
 #define REGION_SHIFT 17
-u64 tt_granted[1 << (32 - REGION_SHIFT)][MAX_BANKS];
+SHARED u64 tt_granted[1 << (32 - REGION_SHIFT)][MAX_BANKS];
 
 static inline u8 *grant_in(u64 map, u64 address) {
     return (u8 *)(map + (u32)(address >> tt_block_shift));
@@ -103,6 +103,21 @@ static inline void settle(u64 address, u8 *at) {
         drop_false_pairs(at + 1);
     if (is_folded(address))
         take_back(at, NOTHING);
+}
+
+// Grants the calling thread one bit more of a block for which it has been granted `condition`; not if that has
+// been taken back.
+static inline int grant_more(u64 address, u8 *at, unsigned bit, unsigned condition) {
+    unsigned below = is_first_in_line(at) ? NOTHING : look(at - 1), with_below = pairs(below, bit);
+    if (!(__atomic_fetch_or(at, (u8)(bit | with_below), __ATOMIC_SEQ_CST) & condition)) {
+        __atomic_fetch_and(at, (u8)~(bit | with_below), __ATOMIC_SEQ_CST);
+        return 0;
+    }
+    unsigned above = is_last_in_line(at) ? NOTHING : look(at + 1), with_above = pairs(bit, above);
+    if (with_above & ~above)
+        __atomic_fetch_or(at + 1, (u8)with_above, __ATOMIC_SEQ_CST);
+    settle(address, at);
+    return 1;
 }
 
 // Grants the calling thread these bits of the block, and pairs with its neighbours; the word can be looked

@@ -3,8 +3,6 @@
 // A shadow word, one per block:
 //   bits 48..63  logical id of the last writer + 1; 0 = not written yet
 //   bit  47      threads of other banks have read (only in the last writer's bank)
-//   bit  46      the last writer has written the whole block since it took it (only in its bank; where
-//                sharing is not told apart, always)
 //   bit  45      threads that have ended have read (departed.h)
 //   bits 0..44   reader slots; a writer's own slot is set by its write
 //
@@ -17,10 +15,10 @@
 // With sharing told apart, writers take the block's lock, too: who took a block and which bytes he
 // wrote belong together. For that there are, for all banks together, 64 bits per 64-byte line, set for each
 // byte that the block's last writer has *not* written since it took the block, and the code site that
-// last added bytes, one per line or block, whichever is larger. Once no bit of a block is left, its word
-// says so. The site's word is also the lock, so that it does not have to be fetched from another
-// processor, too. Its top bits say how much threads fight for the block, taking it from each other before
-// it is whole: then bytes are added under the lock only (engine::bytes looks).
+// last added bytes, one per line or block, whichever is larger. The site's word is also the lock, so that it
+// does not have to be fetched from another processor, too. Its top bits say how much threads fight for the
+// block, taking it from each other before it is whole: then bytes are added under the lock only (engine::bytes
+// looks).
 //
 // Neighbours: `shadow.rs` maps it all, `thread.rs` fills struct thread.
 #ifndef TT_SHADOW_H
@@ -34,7 +32,6 @@ typedef uint8_t u8;
 
 #define WRITER_SHIFT 48
 #define FOREIGN (1ull << 47)
-#define FULL (1ull << 46)
 #define DEPARTED (1ull << 45)
 #define READERS (DEPARTED - 1)
 #define MAX_BANKS 24
@@ -49,7 +46,7 @@ enum { TRANSLATE, MATRIX, DETAIL, UNDIRECTED, TRACE };
 
 // Mirrors thread.rs.
 struct thread {
-    u64 id, mask, own_word, bank; // own_word: of a block that it has written whole
+    u64 id, mask, own_word, bank; // own_word: of a block that is its alone
     u64 page;                    // of the session
     u64 grants;                  // its map; see grants.h
     struct slot *cells;          // see cells.h
@@ -66,17 +63,25 @@ struct thread {
     u64 hashes[20];              // of the waiting events, EVENTS_PER_CHUNK at most
 };
 
-u64 tt_shadow[MAX_BANKS];              // address of the word of block 0 in each bank
-u64 tt_reach[MAX_BANKS];               // bits of an address that count in each bank
-u64 tt_banks;                          // banks in use
-u64 tt_block_shift;                    // log2 of the block's bytes
-u64 tt_written;                        // address of the bits of line 0
-u64 tt_last_sites;                     // address of the site of line or block 0
+// What slow.c and usual.c share; the mode and the block are constants in the latter.
+#ifdef USUAL
+#define SHARED extern
+#define tt_mode DETAIL
+#define tt_block_shift LINE_SHIFT
+#else
+#define SHARED
 u64 tt_mode;
-u32 tt_slot_owner[MAX_BANKS][64];      // logical id of the thread in each slot
-u8 tt_bank_of[1 << 16];                // bank of each logical id
-u8 tt_filtered;                        // the program has filters of system calls
-static u32 tt_block_locks[LOCKS];      // where there are no sites
+u64 tt_block_shift; // log2 of the block's bytes
+#endif
+SHARED u64 tt_shadow[MAX_BANKS];         // address of the word of block 0 in each bank
+SHARED u64 tt_reach[MAX_BANKS];          // bits of an address that count in each bank
+SHARED u64 tt_banks;                     // banks in use
+SHARED u64 tt_written;                   // address of the bits of line 0
+SHARED u64 tt_last_sites;                // address of the site of line or block 0
+SHARED u32 tt_slot_owner[MAX_BANKS][64]; // logical id of the thread in each slot
+SHARED u8 tt_bank_of[1 << 16];           // bank of each logical id
+SHARED u8 tt_filtered;                   // the program has filters of system calls
+static u32 tt_block_locks[LOCKS];        // where there are no sites
 
 static inline u64 *word_in(u64 bank, u64 address) {
     return (u64 *)(tt_shadow[bank] + (((address & tt_reach[bank]) >> tt_block_shift) << 3));
@@ -142,11 +147,13 @@ static void unlock_block(u32 *lock) {
     __atomic_store_n(top, (u8)(*top & ~(LOCKED >> LOCKED_BIT)), __ATOMIC_RELEASE);
 }
 
+#ifndef USUAL
 // In the child of a fork, which has one thread. The sites there are new.
 void tt_release_locks(void) {
     for (unsigned k = 0; k < LOCKS && tt_mode != DETAIL; k++)
         tt_block_locks[k] = 0;
 }
+#endif
 
 // The memory will be changed, or looked at, soon: all that a slow path needs comes from other
 // processors at the same time.

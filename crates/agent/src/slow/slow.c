@@ -3,104 +3,27 @@
 // Rules of these files: general registers only (enforced by -mgeneral-regs-only), no calls out of
 // them, no thread-local storage; any instruction may be interrupted by a signal or a kill, and what
 // was counted up to there stays counted. They are one translation unit, so that the short functions of
-// each layer are inlined into the next: shadow.h, cells.h, events.h, access.h, then what a check,
+// each layer are inlined into the next: shadow.h, cells.h, events.h, access.h, then what a check (check.h),
 // a string instruction (repeat.h), a gather or another operand of that kind (elements.h, areas.h) and a
-// system call (system_calls.h) access.
+// system call (system_calls.h) access. What checks mostly need is compiled a second time (usual.c).
 //
 // Neighbours: `thread.rs` fills struct thread, `counting.rs` struct session, `shadow.rs` maps the
 // shadow, `stubs.rs` calls the functions named tt_….
-#include "access.h"
+#include "check.h"
 #include "elements.h"
 #include "registers.h"
 #include "repeat.h"
 #include "system_calls.h"
 #include "libc.h"
 
-// One access behind a check, as engine::descriptor lays it out.
-struct __attribute__((packed)) member {
-    int32_t delta;
-    u16 bytes;
-    u8 reads, writes;
-    u32 site;
-};
+void tt_usual_access(struct thread *t, u64 address, const struct descriptor *d);
 
-struct __attribute__((packed)) descriptor {
-    u32 count;
-    struct member members[];
-};
-
-// What the block at `address` needs, from the last writer's processor: its word, what was written and
-// from where, and the program's data itself, which the program waits for next.
-static inline void fetch_block(const struct thread *t, u64 address, int writes) {
-    if (look(grant_of(t, address)) & (writes ? OWN : READ)) // it is here
-        return;
-    fetch_to_change(word_of(t, address));
-    fetch_to_change(grant_of(t, address));
-    if (writes)
-        fetch_to_change((void *)address);
-    else
-        fetch_to_read((void *)address);
-    if (tt_mode == DETAIL && writes) {
-        fetch_to_change(last_site(address));
-        fetch_to_change(written_in_line(address));
-    } else if (tt_mode == DETAIL) {
-        fetch_to_read(last_site(address));
-        fetch_to_read(written_in_line(address));
-    }
-}
-
-// Whether the access lies in the block that holds `within`.
-static inline int is_in_block(u64 at, const struct member *m, u64 within) {
-    return ((at ^ within) | ((at + m->bytes - 1) ^ within)) >> tt_block_shift == 0;
-}
-
-// The member behind number k, which accesses the block that holds `at`, if it writes to that block, too.
-static inline const struct member *writer_behind(u64 address, const struct descriptor *d, u32 k, u64 at) {
-    const struct member *next = &d->members[k + 1];
-    int writes = k + 1 < d->count && !next->reads;
-    return writes && is_in_block(address + (int64_t)next->delta, next, at) ? next : 0;
-}
-
-// A member's access within one block, as most are, with the write behind it, if that changes what this
-// one reads: the block is taken once for both. Returns how many members that were.
-static inline u32 access_block(struct thread *t, u64 address, const struct descriptor *d, u32 k) {
-    const struct member *m = &d->members[k], *next = 0;
-    u64 at = address + (int64_t)m->delta, end = at + m->bytes;
-    struct reading read = {at, end, m->site};
-    if (m->reads && !m->writes && tt_banks == 1)
-        next = writer_behind(address, d, k, at);
-    if (next) {
-        u64 there = address + (int64_t)next->delta;
-        write_part(t, there, there + next->bytes, next->site, &read);
-        return 2;
-    }
-    int at_once = m->reads && m->writes && tt_banks == 1;
-    if (m->reads && !at_once)
-        read_part(t, at, end, m->site);
-    if (m->writes)
-        write_part(t, at, end, m->site, at_once ? &read : 0);
-    return 1;
-}
-
-// A check has failed: all accesses behind it are looked at, in program order.
+// A check has failed: all accesses behind it are looked at.
 void tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
-    if (d->count == ELEMENTS) {
+    if (d->count == ELEMENTS)
         access_elements(t, address, (const struct elements *)d);
-        return;
-    }
-    int by_readers = tt_mode == MATRIX || tt_mode == DETAIL;
-    for (u32 k = 0; k < d->count; k++) {
-        const struct member *m = &d->members[k];
-        u64 at = address + (int64_t)m->delta;
-        if (k == 0 && by_readers)
-            fetch_block(t, at, m->writes || writer_behind(address, d, k, at));
-        if (by_readers && is_in_block(at, m, at) && at >> ADDRESS_BITS == 0) {
-            k += access_block(t, address, d, k) - 1;
-            continue;
-        }
-        if (m->reads)
-            read_range(t, at, m->bytes, m->site);
-        if (m->writes)
-            write_range(t, at, m->bytes, m->site);
-    }
+    else if (tt_mode == DETAIL && tt_block_shift == LINE_SHIFT)
+        tt_usual_access(t, address, d);
+    else
+        access_members(t, address, d);
 }
