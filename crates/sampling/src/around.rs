@@ -3,28 +3,48 @@
 //! Problem: an array has more lines than a recording has samples. A line that a thread was sampled
 //! reading was hardly ever sampled while another thread wrote it, so that programs which exchange arrays
 //! would seem not to communicate. Approach: threads write memory piece by piece. If the nearest blocks
-//! below and above that were sampled being written, no further than [`REACH`], were both written last by
-//! one other thread, then what lies between is taken for its, too. That is communication only as long as
-//! it goes on writing there: such a read waits until the writer is sampled writing the region again,
+//! below and above that were sampled being written, no further than the level's reach, were both written
+//! last by one other thread, then what lies between is taken for its, too. That is communication only as long
+//! as it goes on writing there: such a read waits until the writer is sampled writing the region again,
 //! within [`AGE`], which what was written once and is read ever after never is.
 //!
-//! *What speaks against it.* A block that was sampled so often that a write should have been among the
-//! samples, if it was written like the rest of its region ([`EXPECTED`]); a region in which few blocks
-//! were seen written ([`LEAST_WRITTEN`]): variables lie side by side there, not arrays. Writes need no
-//! such help: a thread that writes between another one's writes mostly writes something else.
+//! *Levels.* Samples of a large array lie far apart. What is further apart than a page may well be of different
+//! threads, though, with more of them between: there it takes several writes on each side, none of them
+//! somebody else's ([`LEVELS`]).
+//!
+//! *What speaks against it.* A block, or all that lies between the nearest writes, that was sampled so often
+//! that a write should have been among the samples, if it was written like the rest of its region
+//! ([`EXPECTED`]); a region in which few blocks were seen written ([`LEAST_WRITTEN`]): variables lie side by side
+//! there, not arrays. Writes need no such help: a thread that writes between another one's writes mostly
+//! writes something else.
 //!
 //! Source: that neighbouring memory is used alike is what detection by pages builds on (CDSM, kMAF);
 //! neighbours in place of pages know where one thread's part of an array ends.
 
-use crate::observed::{Hit, Side};
+use crate::observed::{BLOCK_BYTES, Hit, Side};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use types::ThreadId;
 
-/// Blocks below and above in which the nearest writes may lie: a page.
-const REACH: u64 = 64;
-/// Blocks of a region: 64 KiB.
-const REGION: u64 = 1024;
+/// How far apart samples may lie.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    /// Blocks of a region.
+    region: u64,
+    /// Blocks below and above in which the nearest writes may lie.
+    reach: u64,
+    /// So many of them, on each side, must be of one thread.
+    nearest: usize,
+}
+
+/// From the finest: regions of 64 KiB, 1 MiB and 16 MiB; reaches of a page, 64 KiB and 1 MiB.
+const LEVELS: [Level; 3] = [
+    Level { region: 1 << 10, reach: 1 << 6, nearest: 1 },
+    Level { region: 1 << 14, reach: 1 << 10, nearest: 6 },
+    Level { region: 1 << 18, reach: 1 << 14, nearest: 6 },
+];
+/// Blocks of a page.
+const PAGE: u64 = 64;
 /// Blocks of a region that were sampled being written, from which it is taken for an array.
 const LEAST_WRITTEN: u32 = 16;
 /// Writes that must not be missing among a block's samples: this many are by chance in one of 20 cases.
@@ -52,51 +72,93 @@ struct Region {
     waiting: Vec<Hit>,
 }
 
+impl Region {
+    /// Part of its samples that are writes.
+    fn part(&self) -> f64 {
+        self.writes as f64 / self.samples.max(1) as f64
+    }
+}
+
 /// What was sampled being written, in order of place.
 #[derive(Debug)]
 pub(crate) struct Around {
     age_ns: u64,
-    /// Most blocks and regions that are remembered.
+    /// Most blocks, regions and pages that are remembered.
     most: usize,
     writes: BTreeMap<u64, Write>,
-    regions: FxHashMap<u64, Region>,
+    /// Samples by page.
+    pages: BTreeMap<u64, u32>,
+    /// By level.
+    regions: [FxHashMap<u64, Region>; LEVELS.len()],
 }
 
 impl Around {
     pub(crate) fn new(interval_ns: u64, most: usize) -> Self {
-        let (writes, regions) = (BTreeMap::new(), FxHashMap::default());
-        Self { age_ns: AGE * interval_ns, most: most.max(1), writes, regions }
+        Self {
+            age_ns: AGE * interval_ns,
+            most: most.max(1),
+            writes: BTreeMap::new(),
+            pages: BTreeMap::new(),
+            regions: Default::default(),
+        }
     }
 
     /// The thread that writes around `block`, which `reader` reads and which was sampled `sampled` times,
-    /// never being written.
+    /// never being written; and the level at which that was seen.
     pub(crate) fn writer(
         &self,
         block: u64,
         reader: ThreadId,
         time_ns: u64,
         sampled: u64,
-    ) -> Option<Side> {
-        let region = self.regions.get(&(block / REGION))?;
-        let part = region.writes as f64 / region.samples.max(1) as f64;
-        if region.written < LEAST_WRITTEN || sampled as f64 * part > EXPECTED {
-            return None;
-        }
-        let (_, below) = self.writes.range(block.saturating_sub(REACH)..block).next_back()?;
-        let (_, above) = self.writes.range(block..=block + REACH).next()?;
-        let is_new = |write: &Write| time_ns.saturating_sub(write.time_ns) <= self.age_ns;
-        let is_one = below.thread == above.thread && below.thread != reader;
-        let Write { thread, site, .. } = *below;
-        (is_one && is_new(below) && is_new(above)).then_some(Side { thread, site, bytes: u64::MAX })
+    ) -> Option<(Side, usize)> {
+        (0..LEVELS.len()).find_map(|level| {
+            let region = self.regions[level].get(&(block / LEVELS[level].region))?;
+            if region.written < LEAST_WRITTEN || sampled as f64 * region.part() > EXPECTED {
+                return None;
+            }
+            let write = self.one_writer(block, &LEVELS[level], time_ns)?;
+            let is_other = write.thread != reader && !self.is_only_read(block, level);
+            is_other.then_some((
+                Side { thread: write.thread, site: write.site, bytes: u64::MAX },
+                level,
+            ))
+        })
     }
 
-    /// Keeps a read until its writer goes on.
-    pub(crate) fn wait(&mut self, block: u64, hit: Hit) {
-        let waiting = &mut self.regions.entry(block / REGION).or_default().waiting;
-        if waiting.len() >= MOST_WAITING {
-            waiting.remove(0);
+    /// The nearest write, if those on both sides are new and of one thread.
+    fn one_writer(&self, block: u64, level: &Level, time_ns: u64) -> Option<Write> {
+        let Level { reach, nearest, .. } = *level;
+        let below = || self.writes.range(block.saturating_sub(reach)..block).rev().take(nearest);
+        let above = || self.writes.range(block..=block + reach).take(nearest);
+        let first = *below().next()?.1;
+        let is_its = |write: &Write| {
+            write.thread == first.thread && time_ns.saturating_sub(write.time_ns) <= self.age_ns
+        };
+        let all = below().count() == nearest && above().count() == nearest;
+        (all && below().chain(above()).all(|(_, write)| is_its(write))).then_some(first)
+    }
+
+    /// Whether the pages between the nearest writes were sampled so often that some of them should have been
+    /// writes.
+    fn is_only_read(&self, block: u64, level: usize) -> bool {
+        let Level { region, reach, .. } = LEVELS[level];
+        let Some(region) = self.regions[level].get(&(block / region)) else { return true };
+        let below = self.writes.range(block.saturating_sub(reach)..block).next_back();
+        let above = self.writes.range(block..=block + reach).next();
+        let (Some((below, _)), Some((above, _))) = (below, above) else { return true };
+        let between = below / PAGE + 1..(above / PAGE).max(below / PAGE + 1);
+        let sampled: u64 = self.pages.range(between).map(|(_, samples)| u64::from(*samples)).sum();
+        sampled as f64 * region.part() > EXPECTED
+    }
+
+    /// Keeps a read until its writer, which was found at this level, goes on.
+    pub(crate) fn wait(&mut self, block: u64, level: usize, hit: Hit) {
+        let region = self.regions[level].entry(block / LEVELS[level].region).or_default();
+        if region.waiting.len() >= MOST_WAITING {
+            region.waiting.remove(0);
         }
-        waiting.push(hit);
+        region.waiting.push(hit);
     }
 
     /// Notes a sampled access; the reads that a write has been waited for are appended to `hits`.
@@ -108,20 +170,37 @@ impl Around {
         writes: bool,
         hits: &mut Vec<Hit>,
     ) {
-        let region = self.regions.entry(block / REGION).or_default();
-        region.samples += 1;
-        if writes {
-            region.writes += 1;
-            let Side { thread, site, .. } = *side;
-            let new = self.writes.insert(block, Write { thread, site, time_ns }).is_none();
+        *self.pages.entry(block / PAGE).or_default() += 1;
+        let Side { thread, site, .. } = *side;
+        let new = writes && self.writes.insert(block, Write { thread, site, time_ns }).is_none();
+        for (level, regions) in LEVELS.iter().zip(&mut self.regions) {
+            let region = regions.entry(block / level.region).or_default();
+            region.samples += 1;
+            region.writes += u64::from(writes);
             region.written += u32::from(new);
-            let is_over = |hit: &mut Hit| hit.from.thread == thread;
-            let over = region.waiting.extract_if(.., is_over);
-            let age_ns = self.age_ns;
-            hits.extend(over.filter(|hit| time_ns.saturating_sub(hit.time_ns) <= age_ns));
         }
-        if self.writes.len() > self.most || self.regions.len() > self.most {
+        if writes {
+            self.goes_on(block, thread, time_ns, hits);
+        }
+        if self.writes.len() > self.most || self.regions[0].len() > self.most {
             self.forget_old();
+        }
+        // Without knowing what was read between, nothing could be said.
+        if self.pages.len() > self.most {
+            self.clear();
+        }
+    }
+
+    /// A thread has written a block: the reads that have waited for it, if what lies around them is still taken
+    /// for its.
+    fn goes_on(&mut self, block: u64, thread: ThreadId, time_ns: u64, hits: &mut Vec<Hit>) {
+        for (k, level) in LEVELS.iter().enumerate() {
+            let Some(region) = self.regions[k].get_mut(&(block / level.region)) else { continue };
+            let over = region.waiting.extract_if(.., |hit| hit.from.thread == thread);
+            let over: Vec<Hit> = over.collect();
+            let is_new = |hit: &Hit| time_ns.saturating_sub(hit.time_ns) <= self.age_ns;
+            let holds = |hit: &Hit| k == 0 || !self.is_only_read(hit.block / BLOCK_BYTES, k);
+            hits.extend(over.into_iter().filter(|hit| is_new(hit) && holds(hit)));
         }
     }
 
@@ -136,18 +215,23 @@ impl Around {
         let regions = &mut self.regions;
         self.writes.retain(|block, write| {
             let stays = write.time_ns > oldest;
-            if let Some(region) = regions.get_mut(&(block / REGION)).filter(|_| !stays) {
-                region.written -= 1;
+            for (level, regions) in LEVELS.iter().zip(regions.iter_mut()).filter(|_| !stays) {
+                if let Some(region) = regions.get_mut(&(block / level.region)) {
+                    region.written -= 1;
+                }
             }
             stays
         });
-        regions.retain(|_, region| region.written > 0);
+        for regions in &mut self.regions {
+            regions.retain(|_, region| region.written > 0);
+        }
     }
 
     /// Forgets all.
     pub(crate) fn clear(&mut self) {
         self.writes.clear();
-        self.regions.clear();
+        self.pages.clear();
+        self.regions.iter_mut().for_each(FxHashMap::clear);
     }
 }
 
@@ -157,7 +241,7 @@ mod tests {
     use types::{CommKind, Sharing};
 
     /// Place of an array: the start of a region.
-    const ARRAY: u64 = 5 * REGION;
+    const ARRAY: u64 = 5 * LEVELS[2].region;
 
     fn side(thread: u32) -> Side {
         Side { thread: ThreadId(thread), site: 7, bytes: 1 }
@@ -172,7 +256,7 @@ mod tests {
 
     fn writer(around: &Around, block: u64, reader: u32, time: u64) -> Option<u32> {
         let found = around.writer(ARRAY + block, ThreadId(reader), time, 1);
-        found.map(|side| side.thread.0)
+        found.map(|(side, _)| side.thread.0)
     }
 
     #[test]
@@ -217,18 +301,18 @@ mod tests {
         let (kind, sharing, weight) = (CommKind::Raw, Sharing::True, 1.0);
         let (from, to, block) = (side(0), side(1), 64 * (ARRAY + 51));
         let hit = Hit { time_ns: 20, block, kind, sharing, from, to, weight };
-        around.wait(ARRAY + 51, hit);
+        around.wait(ARRAY + 51, 0, hit);
         let mut hits = Vec::new();
         // Somebody else, and elsewhere.
         around.note(ARRAY + 60, &side(2), 30, true, &mut hits);
-        around.note(ARRAY + REGION, &side(0), 30, true, &mut hits);
+        around.note(ARRAY + LEVELS[0].region, &side(0), 30, true, &mut hits);
         around.note(ARRAY + 60, &side(0), 30, false, &mut hits);
         assert_eq!(hits, []);
         around.note(ARRAY + 70, &side(0), 20 + AGE, true, &mut hits);
         assert_eq!(hits, [hit]);
         // Once, and not after too long a time.
         around.note(ARRAY + 70, &side(0), 30, true, &mut hits);
-        around.wait(ARRAY + 51, hit);
+        around.wait(ARRAY + 51, 0, hit);
         around.note(ARRAY + 70, &side(0), 21 + AGE, true, &mut hits);
         assert_eq!(hits.len(), 1);
     }
@@ -241,9 +325,74 @@ mod tests {
         assert!(around.writes.len() <= 100, "{}", around.writes.len());
         assert_eq!(writer(&around, 1051, 1, 3), Some(0));
         assert_eq!(writer(&around, 51, 1, 3), None);
-        let counted: u32 = around.regions.values().map(|region| region.written).sum();
+        let counted: u32 = around.regions[0].values().map(|region| region.written).sum();
         assert_eq!(counted as usize, around.writes.len());
         around.clear();
         assert_eq!(writer(&around, 1051, 1, 3), None);
+    }
+
+    /// Every 200th block: no two within a page.
+    fn sparsely(around: &mut Around, thread: u32, blocks: std::ops::Range<u64>, time: u64) {
+        for block in blocks.step_by(200) {
+            around.note(ARRAY + block, &side(thread), time, true, &mut Vec::new());
+        }
+    }
+
+    #[test]
+    fn samples_of_large_arrays_lie_far_apart() {
+        let mut around = Around::new(1, 10_000);
+        sparsely(&mut around, 0, 0..8_000, 10);
+        sparsely(&mut around, 1, 8_000..16_000, 10);
+        assert_eq!(writer(&around, 4_100, 1, 20), Some(0));
+        assert_eq!(writer(&around, 12_100, 0, 20), Some(1));
+        // One's own; near the end of a part, where not all of six are of one thread; too long ago.
+        assert_eq!(writer(&around, 4_100, 0, 20), None);
+        assert_eq!(writer(&around, 7_100, 1, 20), None);
+        assert_eq!(writer(&around, 4_100, 1, 11 + AGE), None);
+        // Parts that lie closer to one another than samples do.
+        let mut mixed = Around::new(1, 10_000);
+        for block in (0..16_000).step_by(200) {
+            let thread = u32::from(block / 200 % 3 == 0);
+            mixed.note(ARRAY + block, &side(thread), 10, true, &mut Vec::new());
+        }
+        assert_eq!(writer(&mixed, 4_100, 2, 20), None);
+    }
+
+    #[test]
+    fn a_table_that_is_only_read_between_arrays_is_not_written() {
+        let mut around = Around::new(1, 10_000);
+        sparsely(&mut around, 0, 0..6_000, 10);
+        sparsely(&mut around, 0, 6_600..12_600, 10);
+        // Read at one place only, as nothing else is.
+        assert_eq!(writer(&around, 6_300, 1, 20), Some(0));
+        let (_, level) = around.writer(ARRAY + 6_300, ThreadId(1), 20, 1).unwrap();
+        let (kind, sharing, weight) = (CommKind::Raw, Sharing::True, 1.0);
+        let (from, to, block) = (side(0), side(1), 64 * (ARRAY + 6_300));
+        around.wait(
+            ARRAY + 6_300,
+            level,
+            Hit { time_ns: 20, block, kind, sharing, from, to, weight },
+        );
+        let mut hits = Vec::new();
+        for block in [6_000, 6_100, 6_200, 6_300, 6_400, 6_500] {
+            around.note(ARRAY + block, &side(1), 20, false, &mut hits);
+        }
+        assert_eq!(writer(&around, 6_300, 1, 20), None);
+        // What waits is not believed any more, either.
+        around.note(ARRAY + 200, &side(0), 30, true, &mut hits);
+        assert_eq!(hits, []);
+    }
+
+    #[test]
+    fn a_small_table_between_arrays_is_told_by_its_reads() {
+        let mut around = Around::new(1, 10_000);
+        written(&mut around, 0, 0..PAGE, 10);
+        written(&mut around, 0, 2 * PAGE..3 * PAGE, 10);
+        let table = PAGE..2 * PAGE;
+        assert_eq!(writer(&around, PAGE + 7, 1, 20), Some(0));
+        for block in table.step_by(16) {
+            around.note(ARRAY + block, &side(1), 20, false, &mut Vec::new());
+        }
+        assert_eq!(writer(&around, PAGE + 7, 1, 20), None);
     }
 }

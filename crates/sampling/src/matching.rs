@@ -153,10 +153,13 @@ impl Matcher {
                 Some(known) if known.is_written() => return None,
                 known => known.map_or(1, |known| known.accesses + 1),
             };
-            self.around.writer(block, thread, time_ns, sampled).map(|from| (block, from, *access))
+            let (from, level) = self.around.writer(block, thread, time_ns, sampled)?;
+            Some((block, from, level, *access))
         };
         let reads = sample.accesses.iter().filter(|access| access.kind == AccessKind::Load);
-        let Some((block, from, access)) = reads.filter_map(writer).next() else { return false };
+        let Some((block, from, level, access)) = reads.filter_map(writer).next() else {
+            return false;
+        };
         let first = access.address % BLOCK_BYTES;
         let bytes = mask(first, u64::from(access.bytes).clamp(1, BLOCK_BYTES - first));
         let hit = Hit {
@@ -174,7 +177,7 @@ impl Matcher {
                 hits.push(hit);
                 self.inferred += 1;
             }
-            Stream::Waiting | Stream::Accesses => self.around.wait(block, hit),
+            Stream::Waiting | Stream::Accesses => self.around.wait(block, level, hit),
             Stream::Context => {}
         }
         true
