@@ -37,7 +37,8 @@ pub const OPTIMISATIONS: &[(&str, u32)] = &[
     ("tallies", 32),
     ("park", 256),
     ("sites", 512),
-    ("all of them", 1 | 2 | 4 | 8 | 16 | 32 | 256 | 512),
+    ("beside", 1024),
+    ("all of them", 1 | 2 | 4 | 8 | 16 | 32 | 256 | 512 | 1024),
 ];
 
 impl Mode {

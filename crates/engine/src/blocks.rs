@@ -182,7 +182,14 @@ mod tests {
     }
 
     fn link(site: u64, target: u64) -> Link {
-        Link { site, target, stub: site + 100, next: NO_LINK, stale: false, far: false }
+        Link {
+            site,
+            target,
+            stub: site + 100,
+            next: NO_LINK,
+            stale: false,
+            kind: crate::links::Kind::Branch,
+        }
     }
 
     /// Where a link leads.

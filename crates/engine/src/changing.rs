@@ -16,7 +16,7 @@ use crate::blocks::{Block, NO_LINK};
 use crate::body::{Body, Result};
 use crate::emit::{Emitter, reaches};
 use crate::engine::{Engine, Host};
-use crate::links::Link;
+use crate::links::{self, Link};
 use crate::recovery::Parked;
 use crate::regs::{self, RAX, RSP};
 use crate::superblock::{MOST_CHANGING_BYTES, Superblock};
@@ -150,7 +150,7 @@ impl Body<'_> {
         self.release(pc);
         let stub = self.emitter.ip();
         self.emit_exit_stub(pc, id);
-        Link { site: 0, target: pc, stub, next: NO_LINK, stale: true, far: false }
+        Link { site: 0, target: pc, stub, next: NO_LINK, stale: true, kind: links::Kind::Branch }
     }
 }
 

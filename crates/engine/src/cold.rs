@@ -55,7 +55,7 @@ impl Body<'_> {
                 stub: self.emitter.address_at(stub),
                 next: NO_LINK,
                 stale: false,
-                far: false,
+                kind: links::Kind::Branch,
             });
         }
         if let Some(check) = self.self_check.take() {

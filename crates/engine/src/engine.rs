@@ -9,6 +9,7 @@ use crate::indirect::{Table, Tables};
 use crate::links::{AddressHash, Link};
 use crate::liveness::Scanner;
 use crate::options::Options;
+use crate::pads::{self, Ways};
 use crate::recovery::Registers;
 use crate::sites::Sites;
 use crate::stored::Kind;
@@ -114,6 +115,10 @@ pub struct Engine {
     pub(crate) scanner: Scanner,
     pub(crate) room: Room,
     pub(crate) generations: Generations,
+    /// The next block is made for an indirect branch that finds no pad: the pad lies before it.
+    arriving: bool,
+    /// Where branches enter that pad.
+    arrival: Option<u64>,
     /// The last block as it can be used again, if it can.
     pub(crate) record: Vec<u8>,
     /// Room for what is copied on its way.
@@ -136,6 +141,8 @@ impl Engine {
             scanner: Scanner::default(),
             room: Room::default(),
             generations: Generations::default(),
+            arriving: false,
+            arrival: None,
             record: Vec::new(),
             scratch: Vec::new(),
             statistics: Statistics::default(),
@@ -179,36 +186,46 @@ impl Engine {
     /// As [`Self::follow`].
     pub unsafe fn look_up(&mut self, target: u64, host: &mut dyn Host) -> Resolved {
         self.statistics.dispatches += 1;
+        self.arriving = self.options.beside && !self.pads.contains(&target);
         // SAFETY: forwarded.
-        match unsafe { self.block(target, host) } {
-            Some(block) => {
-                // SAFETY: under the engine's lock; the first region has set the table up.
-                unsafe { self.add_pad(target, host) };
-                Resolved::Cache(block.entry)
-            }
-            None => Resolved::Native,
-        }
+        let block = unsafe { self.block(target, host) };
+        let entry = self.arrival.take();
+        let Some(block) = block else { return Resolved::Native };
+        // SAFETY: under the engine's lock; the first region has set the table up.
+        unsafe { self.add_pad(target, entry, host) };
+        Resolved::Cache(block.entry)
     }
 
-    /// Makes indirect branches find `target` by themselves.
-    unsafe fn add_pad(&mut self, target: u64, host: &mut dyn Host) {
+    /// Makes indirect branches find `target` by themselves, by the pad that has been placed before its
+    /// block, if it has.
+    unsafe fn add_pad(&mut self, target: u64, placed: Option<u64>, host: &mut dyn Host) {
         if !self.pads.insert(target) {
             return;
         }
-        let Some(k) = self.region_for(target, host) else { return };
-        let (id, region) = (self.blocks.next_link(), &mut self.regions[k]);
-        let spot = region.next();
-        // SAFETY: forwarded; the pad is entered when it is complete.
-        unsafe {
-            let pad = self.table.pad(target, spot, &self.options, id, region.trampolines.direct);
-            let entries = Entries::new(&pad.code.entries, target, &mut self.scratch);
-            region.place(&pad.code.bytes, pad.code.split, target, entries);
-            self.blocks.add_link(pad.link);
-            self.table.enter(target, spot.hot);
+        let entry = match placed {
+            Some(entry) => Some(entry),
+            None => self.region_for(target, host).map(|region| self.place_pad(target, region)),
+        };
+        if let Some(entry) = entry {
+            // SAFETY: forwarded; the pad is complete.
+            unsafe { self.table.enter(target, entry) };
         }
     }
 
+    /// Places the pad of `target` in a region. Returns where branches enter it.
+    fn place_pad(&mut self, target: u64, region: usize) -> u64 {
+        let (id, next) = (self.blocks.next_link(), self.table.first_pad(target));
+        let region = &mut self.regions[region];
+        let ways = Ways { id, next, direct: region.trampolines.direct };
+        let pad = pads::pad(target, region.next(), &self.options, &ways);
+        let entries = Entries::new(&pad.code.entries, target, &mut self.scratch);
+        region.place(&pad.code.bytes, pad.code.split, target, entries);
+        self.blocks.add_link(pad.link);
+        pad.entry
+    }
+
     unsafe fn block(&mut self, pc: u64, host: &mut dyn Host) -> Option<Block> {
+        let arriving = core::mem::take(&mut self.arriving);
         if let Some(block) = self.blocks.get(pc) {
             return Some(block);
         }
@@ -220,6 +237,9 @@ impl Engine {
             return None;
         }
         let region = self.region_for(pc, host)?;
+        if arriving {
+            self.arrival = Some(self.place_pad(pc, region));
+        }
         if self.may_store(pc) {
             // SAFETY: the code is readable, the lock held, and the region has room.
             if let Some(block) = unsafe { self.stored_block(pc, region, host) } {

@@ -4,25 +4,16 @@
 //! Flags may be live across an indirect jump: compilers keep them over jump tables, and V8's
 //! builtins over tail calls. So the target is not compared but subtracted with `lea` and tested with
 //! `jrcxz`. A branch site hashes the target in %rcx into a table of code addresses and jumps there;
-//! what it finds is a *pad*, which knows its own target: it subtracts it, enters the block if nothing
-//! is left, and otherwise goes on to the next pad of the same hash, in the end to the dispatcher.
+//! what it finds is a [pad](crate::pads), which knows its own target.
 //!
 //! The table holds single words and pads are only added in front, so translated code may read the
-//! table at any time. A pad enters its block by an ordinary link ([`links`](crate::links)): when the
-//! block comes, goes or changes, the link is patched.
+//! table at any time.
 //!
 //! Neighbours: [`control_flow`](crate::control_flow) emits the sites, [`engine`](crate::engine) asks
 //! for pads.
 
-use crate::blocks::NO_LINK;
-use crate::cache::Spot;
-use crate::control;
-use crate::emit::{Emitted, Emitter};
-use crate::links::{self, Link};
+use crate::emit::Emitter;
 use crate::moves::Kind;
-use crate::options::Options;
-use crate::recovery::Parked;
-use crate::regs::{R11, RCX};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// log2 of the number of words.
@@ -117,55 +108,7 @@ impl Table {
     }
 }
 
-/// A pad ready to be placed.
-pub(crate) struct Pad {
-    pub code: Emitted,
-    pub link: Link,
-}
-
 impl Table {
-    /// Makes the pad for `target`, to lie at `spot`, with the link of number `id`. `direct` is the
-    /// trampoline for direct exits.
-    ///
-    /// # Safety
-    /// The table must be mapped.
-    pub(crate) unsafe fn pad(
-        &self,
-        target: u64,
-        spot: Spot,
-        options: &Options,
-        id: usize,
-        direct: u64,
-    ) -> Pad {
-        let mut e = Emitter::new(spot, options);
-        let waiting = Parked { rcx: true, r11: true, ..Parked::NOTHING };
-        let unknown = Parked { pc_in_rcx: true, ..waiting };
-        e.mark(0, unknown);
-        add_to_rcx(&mut e, target.wrapping_neg());
-        e.mark(target, unknown);
-        e.bytes(&[0xe3, 20]); // jrcxz over what follows
-        add_to_rcx(&mut e, target);
-        e.mark(0, unknown);
-        let next = e.open_branch(&[0xff, 0x25]); // jmp [rip + next]
-        e.mark(target, waiting);
-        e.load(RCX, control::SAVED_RCX);
-        e.mark(target, Parked { r11: true, ..Parked::NOTHING });
-        e.load(R11, control::SAVED_R11);
-        e.mark(target, Parked::NOTHING);
-        let rel32 = e.patchable_branch(&[0xe9]);
-        e.align(8);
-        let literal = e.len();
-        e.bytes(&self.word(target).load(Ordering::Relaxed).to_le_bytes());
-        e.lead(next, literal);
-        e.begin_cold();
-        let (stub, at) = (e.ip(), e.len());
-        e.lead(rel32, at);
-        links::emit_exit_stub(&mut e, target, id, direct);
-        let site = e.address_at(rel32);
-        let link = Link { site, target, stub, next: NO_LINK, stale: false, far: false };
-        Pad { code: e.finish(), link }
-    }
-
     /// Lets branches to `target` find its pad, which has been placed at `pad`.
     ///
     /// # Safety
@@ -175,18 +118,9 @@ impl Table {
     }
 }
 
-/// `mov r11, value; lea rcx, [rcx + r11]`: 14 bytes, no flags.
-fn add_to_rcx(e: &mut Emitter, value: u64) {
-    e.bytes(&[0x49, 0xbb]);
-    e.bytes(&value.to_le_bytes());
-    e.bytes(&[0x4a, 0x8d, 0x0c, 0x19]);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Mode;
-    use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 
     /// A table in low memory.
     fn table() -> Table {
@@ -199,33 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pad_chains_to_what_was_there_before() {
+    fn targets_have_words_of_their_own() {
         let t = table();
         // SAFETY: mapped.
         unsafe { t.clear(77) };
-        let options = Options::new(Mode::Matrix, 6, 0);
         let target = 0x5555_1234_5678;
-        let spot = Spot { hot: 0x10_0000, cold: 0x18_0000 };
-        // SAFETY: mapped.
-        let pad = unsafe { t.pad(target, spot, &options, 3, 0x20_0000) };
-        let list: alloc::vec::Vec<_> =
-            Decoder::with_ip(64, &pad.code.bytes, 0x10_0000, DecoderOptions::NONE).iter().collect();
-        let jrcxz = list.iter().find(|i| i.mnemonic() == Mnemonic::Jrcxz).unwrap();
-        let hit = (jrcxz.near_branch_target() - 0x10_0000) as usize;
-        let next = list.iter().find(|i| i.is_jmp_near_indirect()).unwrap();
-        let literal = (next.ip_rel_memory_address() - 0x10_0000) as usize;
-        assert_eq!(literal % 8, 0, "alignment checks may be on");
-        assert_eq!(
-            pad.code.bytes[literal..literal + 8],
-            77u64.to_le_bytes(),
-            "the next pad's address"
-        );
-        assert!(pad.code.entries.iter().any(|e| e.offset as usize == hit && e.pc == target));
-        assert_eq!(pad.link.target, target);
-        assert_eq!(pad.link.stub, spot.cold, "apart from what usually runs");
         // SAFETY: mapped.
         unsafe { t.enter(target, 0x10_0000) };
-        assert_eq!(t.word(target).load(Ordering::Relaxed), 0x10_0000);
-        assert_eq!(t.word(target + 16).load(Ordering::Relaxed), 77);
+        assert_eq!(t.first_pad(target), 0x10_0000);
+        assert_eq!(t.first_pad(target + 16), 77);
     }
 }

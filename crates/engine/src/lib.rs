@@ -46,6 +46,7 @@ pub mod liveness;
 pub mod loops;
 mod moves;
 pub mod options;
+mod pads;
 pub mod probe;
 mod probing;
 pub mod recovery;

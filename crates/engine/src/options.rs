@@ -56,6 +56,8 @@ pub struct Options {
     pub loops: bool,
     /// Let indirect branches remember where they lead.
     pub sites: bool,
+    /// Place blocks that indirect branches lead to right behind their pads.
+    pub beside: bool,
     /// After so many samples they are sure; see [`sites`](crate::sites).
     pub site_samples: usize,
     /// Count instructions, loads and stores by tallies.
@@ -86,6 +88,7 @@ pub mod disable {
     pub const TALLIES: u32 = 32;
     pub const PARK: u32 = 1 << 8;
     pub const SITES: u32 = 1 << 9;
+    pub const BESIDE: u32 = 1 << 10;
     /// Pretend that the processor lacks BMI2.
     pub const BMI2: u32 = 1 << 16;
 }
@@ -107,6 +110,7 @@ impl Options {
             loops: on(disable::LOOPS) && !traces && mode != Mode::Translate,
             park: on(disable::PARK),
             sites: on(disable::SITES),
+            beside: on(disable::BESIDE),
             site_samples: 8,
             tallies: on(disable::TALLIES),
             max_instructions: 96,

@@ -202,8 +202,9 @@ impl Engine {
                     ways[k].1
                 }
             };
-            let (site, far) = (e.address_at(site), ways[k].0);
-            links.push(Link { site, target: *target, stub, next: NO_LINK, stale: false, far });
+            let site = e.address_at(site);
+            let kind = if ways[k].0 { links::Kind::Word } else { links::Kind::Branch };
+            links.push(Link { site, target: *target, stub, next: NO_LINK, stale: false, kind });
         }
         Guard { code: e.finish(), links }
     }

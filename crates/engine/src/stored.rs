@@ -28,7 +28,7 @@ use crate::emit::Emitted;
 use crate::engine::{Engine, Host};
 use crate::entries::Entries;
 use crate::indirect;
-use crate::links::{Link, STUB_ID};
+use crate::links::{self, Link, STUB_ID};
 use crate::moves::{self, MOVABLE_FROM, Place as Moved};
 use crate::options::Options;
 use crate::sites::{self, Site};
@@ -83,6 +83,7 @@ fn of_processor(options: &Options, rotates: bool) -> u64 {
         most_bytes: _,
         most_bytes_in_all: _,
         stores: _,
+        beside: _,
         site_samples: _,
         thread_start_hook: _,
     } = *options;
@@ -320,7 +321,7 @@ impl Engine {
                 stub: at(stub),
                 next: NO_LINK,
                 stale: false,
-                far: false,
+                kind: links::Kind::Branch,
             });
         }
         let [branch, lookup] = stored.head.site;

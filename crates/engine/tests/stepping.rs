@@ -46,7 +46,12 @@ const WAYS: [Way; 10] = [
     (Mode::Translate, disable::LIVENESS, 0, false),
     (Mode::Undirected, 0, 0, false),
     (Mode::Trace, 0, 0, false),
-    (Mode::Detail, disable::BMI2 | disable::TALLIES | disable::MERGE | disable::GROUP, 0, false),
+    (
+        Mode::Detail,
+        disable::BMI2 | disable::TALLIES | disable::MERGE | disable::GROUP | disable::BESIDE,
+        0,
+        false,
+    ),
     (Mode::Detail, 0, 2, false),
     (Mode::Detail, 0, 0, true),
 ];

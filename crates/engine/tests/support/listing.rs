@@ -5,10 +5,10 @@
 
 use super::host::{MEANINGS, REGIONS, TestHost};
 use super::{CODE_BYTES, Machine};
-use engine::cache::{Spot, Stubs, hot_bytes};
+use engine::cache::{Stubs, hot_bytes};
 use engine::{Engine, Host, Mode, Options, Resolved, control};
 use iced_x86::{
-    Code, Decoder, DecoderOptions, FlowControl, Formatter, Instruction, IntelFormatter, Mnemonic,
+    Decoder, DecoderOptions, FlowControl, Formatter, Instruction, IntelFormatter, Mnemonic,
     Register, SymbolResolver, SymbolResult,
 };
 use std::collections::BTreeMap;
@@ -34,6 +34,9 @@ struct Part {
 
 /// What a pad has that is cold: an exit's stub.
 const PAD_COLD_BYTES: u64 = 32;
+/// Bytes of the rest, and where that is entered.
+const PAD_HOT_BYTES: u64 = 80;
+const PAD_ENTRY: u64 = 21;
 
 /// Names for addresses.
 #[derive(Clone)]
@@ -99,7 +102,8 @@ impl SymbolResolver for Names {
 /// The text of what is emitted for `program` in a mode.
 pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> String {
     machine.load(program);
-    let options = Options::new(mode, 6, disable);
+    // The pad for indirect branches to the block lies right behind it, in both parts.
+    let options = Options { beside: false, ..Options::new(mode, 6, disable) };
     let [direct, indirect, learn, access, repeat, syscall, after_syscall] =
         STUBS.map(|stub| stub.1);
     let stubs = Stubs { direct, indirect, learn, access, repeat, syscall, after_syscall };
@@ -118,10 +122,9 @@ pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> S
     let text = match resolved {
         Resolved::Native => "runs where it is\n".into(),
         Resolved::Cache(entry) => {
-            // The pad for indirect branches to it lies right behind a block, in both parts.
-            let pad = machine.tables.table(0).first_pad(machine.code);
+            let pad = machine.tables.table(0).first_pad(machine.code) - PAD_ENTRY;
             let hot = Part { name: "block", place: region + before..pad };
-            let all_cold = engine.cache_bytes() - (end_of(pad) - region);
+            let all_cold = engine.cache_bytes() - (pad + PAD_HOT_BYTES - region);
             let start = region + hot_bytes(region_bytes);
             let cold = Part { name: "cold", place: start..start + all_cold - PAD_COLD_BYTES };
             let names = Names {
@@ -142,16 +145,6 @@ pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> S
 fn bytes_at(start: u64, end: u64) -> &'static [u8] {
     // SAFETY: within a region that is mapped as long as the text is made.
     unsafe { std::slice::from_raw_parts(start as *const u8, (end - start) as usize) }
-}
-
-/// Where the next block may lie behind a pad.
-fn end_of(pad: u64) -> u64 {
-    let code = bytes_at(pad, pad + 128);
-    let mut steps = Decoder::with_ip(64, code, pad, DecoderOptions::NONE).into_iter();
-    let exit = steps.find(|step| step.code() == Code::Jmp_rel32_64);
-    let end = exit.expect("a pad ends with an exit").next_ip();
-    // A word with an address follows.
-    (end.next_multiple_of(8) + 8).next_multiple_of(Spot::ALIGNMENT)
 }
 
 /// Trampolines by the agent's addresses in them: each starts where the one before it ends.
