@@ -43,8 +43,9 @@ const LEVELS: [Level; 3] = [
     Level { region: 1 << 14, reach: 1 << 10, nearest: 6 },
     Level { region: 1 << 18, reach: 1 << 14, nearest: 6 },
 ];
-/// Blocks of a page.
-const PAGE: u64 = 64;
+/// Blocks of a cell, in which samples are counted, and cells that are remembered for each block that is.
+const CELL: u64 = 8;
+const CELLS: usize = 2;
 /// Blocks of a region that were sampled being written, from which it is taken for an array.
 const LEAST_WRITTEN: u32 = 16;
 /// Writes that must not be missing among a block's samples: this many are by chance in one of 20 cases.
@@ -83,11 +84,11 @@ impl Region {
 #[derive(Debug)]
 pub(crate) struct Around {
     age_ns: u64,
-    /// Most blocks, regions and pages that are remembered.
+    /// Most blocks and regions that are remembered.
     most: usize,
     writes: BTreeMap<u64, Write>,
-    /// Samples by page.
-    pages: BTreeMap<u64, u32>,
+    /// Samples by cell.
+    cells: BTreeMap<u64, u32>,
     /// By level.
     regions: [FxHashMap<u64, Region>; LEVELS.len()],
 }
@@ -98,7 +99,7 @@ impl Around {
             age_ns: AGE * interval_ns,
             most: most.max(1),
             writes: BTreeMap::new(),
-            pages: BTreeMap::new(),
+            cells: BTreeMap::new(),
             regions: Default::default(),
         }
     }
@@ -139,7 +140,7 @@ impl Around {
         (all && below().chain(above()).all(|(_, write)| is_its(write))).then_some(first)
     }
 
-    /// Whether the pages between the nearest writes were sampled so often that some of them should have been
+    /// Whether what lies between the nearest writes was sampled so often that some of them should have been
     /// writes.
     fn is_only_read(&self, block: u64, level: usize) -> bool {
         let Level { region, reach, .. } = LEVELS[level];
@@ -147,9 +148,14 @@ impl Around {
         let below = self.writes.range(block.saturating_sub(reach)..block).next_back();
         let above = self.writes.range(block..=block + reach).next();
         let (Some((below, _)), Some((above, _))) = (below, above) else { return true };
-        let between = below / PAGE + 1..(above / PAGE).max(below / PAGE + 1);
-        let sampled: u64 = self.pages.range(between).map(|(_, samples)| u64::from(*samples)).sum();
-        sampled as f64 * region.part() > EXPECTED
+        let between = below / CELL + 1..(above / CELL).max(below / CELL + 1);
+        let most = (EXPECTED / region.part().max(1e-9)) as u64;
+        let mut sampled = 0;
+        // Of many, the first few say it.
+        self.cells.range(between).any(|(_, samples)| {
+            sampled += u64::from(*samples);
+            sampled > most
+        })
     }
 
     /// Keeps a read until its writer, which was found at this level, goes on.
@@ -170,7 +176,7 @@ impl Around {
         writes: bool,
         hits: &mut Vec<Hit>,
     ) {
-        *self.pages.entry(block / PAGE).or_default() += 1;
+        *self.cells.entry(block / CELL).or_default() += 1;
         let Side { thread, site, .. } = *side;
         let new = writes && self.writes.insert(block, Write { thread, site, time_ns }).is_none();
         for (level, regions) in LEVELS.iter().zip(&mut self.regions) {
@@ -186,7 +192,7 @@ impl Around {
             self.forget_old();
         }
         // Without knowing what was read between, nothing could be said.
-        if self.pages.len() > self.most {
+        if self.cells.len() > CELLS * self.most {
             self.clear();
         }
     }
@@ -230,7 +236,7 @@ impl Around {
     /// Forgets all.
     pub(crate) fn clear(&mut self) {
         self.writes.clear();
-        self.pages.clear();
+        self.cells.clear();
         self.regions.iter_mut().for_each(FxHashMap::clear);
     }
 }
@@ -386,13 +392,13 @@ mod tests {
     #[test]
     fn a_small_table_between_arrays_is_told_by_its_reads() {
         let mut around = Around::new(1, 10_000);
-        written(&mut around, 0, 0..PAGE, 10);
-        written(&mut around, 0, 2 * PAGE..3 * PAGE, 10);
-        let table = PAGE..2 * PAGE;
-        assert_eq!(writer(&around, PAGE + 7, 1, 20), Some(0));
-        for block in table.step_by(16) {
+        written(&mut around, 0, 0..60, 10);
+        written(&mut around, 0, 100..160, 10);
+        let table = 60..100;
+        assert_eq!(writer(&around, 67, 1, 20), Some(0));
+        for block in table.step_by(8) {
             around.note(ARRAY + block, &side(1), 20, false, &mut Vec::new());
         }
-        assert_eq!(writer(&around, PAGE + 7, 1, 20), None);
+        assert_eq!(writer(&around, 67, 1, 20), None);
     }
 }

@@ -248,34 +248,90 @@ fn what_is_handed_over_once_stays_small() {
     assert!(estimated < 3.0 * truth, "{estimated} of {truth}");
 }
 
-#[test]
-fn arrays_with_more_lines_than_samples_show_who_reads_whose_part() {
-    const PART: u64 = 20_000;
-    // By turns each of three threads writes its part of an array, line by line, and reads the next one's.
-    let programs = (0..3u64)
-        .map(|t| -> Program {
-            let mut next = 0u64;
-            Box::new(move |random| {
-                next += 1;
-                let (round, line) = (next / PART, next % PART);
-                let (part, kind) = match round % 2 {
-                    0 => (t, AccessKind::Store),
-                    _ => ((t + 1) % 3, AccessKind::Load),
-                };
-                let address = 64 * (PART * (1 + part) + line);
-                Step { compute_ns: random.u64(..10), address, kind }
-            })
-        })
-        .collect();
-    let outcome = simulate(programs, 200_000_000, 6);
+/// Hits of RAW by pair.
+fn raw_hits(outcome: &Outcome) -> HashMap<(u32, u32), u64> {
     let mut hits: HashMap<(u32, u32), u64> = HashMap::new();
     for (cell, sum) in outcome.tally.cells.iter().filter(|(cell, _)| cell.kind == CommKind::Raw) {
         *hits.entry((cell.from.0, cell.to.0)).or_default() += sum.hits;
     }
     println!("{hits:?}");
-    for (t, next) in [(0, 1), (1, 2), (2, 0)] {
-        assert!(hits.remove(&(next, t)).unwrap_or(0) > 100, "{next} to {t}: {hits:?}");
+    hits
+}
+
+#[test]
+fn arrays_with_more_lines_than_samples_show_who_reads_whose_part() {
+    // Of the large array, samples lie far more than a page apart.
+    for (part, duration_ns) in [(20_000_u64, 200_000_000), (150_000, 200_000_000)] {
+        // By turns each of three threads writes its part of an array, line by line, and reads the next one's.
+        let programs = (0..3u64)
+            .map(|t| -> Program {
+                let mut next = 0u64;
+                Box::new(move |random| {
+                    next += 1;
+                    let (round, line) = (next / part, next % part);
+                    let (owner, kind) = match round % 2 {
+                        0 => (t, AccessKind::Store),
+                        _ => ((t + 1) % 3, AccessKind::Load),
+                    };
+                    let address = 64 * (part * (1 + owner) + line);
+                    Step { compute_ns: random.u64(..10), address, kind }
+                })
+            })
+            .collect();
+        let mut hits = raw_hits(&simulate(programs, duration_ns, 6));
+        for (t, next) in [(0, 1), (1, 2), (2, 0)] {
+            assert!(hits.remove(&(next, t)).unwrap_or(0) > 100, "{next} to {t}: {hits:?}");
+        }
+        // A thread that has just written here and reads elsewhere may be mistaken where parts meet.
+        assert!(hits.values().sum::<u64>() <= 3, "{hits:?}");
     }
-    // A thread that has just written here and reads elsewhere may be mistaken where parts meet.
-    assert!(hits.values().sum::<u64>() <= 3, "{hits:?}");
+}
+
+#[test]
+fn what_is_only_read_between_what_another_writes_is_not_communication() {
+    const ARRAY: u64 = 10_000;
+    // Lines of a table, from less than a page to as much as the arrays below and above it.
+    for table in [50, 64, 500, 4_000, 10_000] {
+        let writer: Program = {
+            let mut next = 0u64;
+            Box::new(move |random| {
+                next += 1;
+                let line = next % (2 * ARRAY);
+                let line = if line < ARRAY { line } else { line + table };
+                Step {
+                    compute_ns: random.u64(..3),
+                    address: 64 * (ARRAY + line),
+                    kind: AccessKind::Store,
+                }
+            })
+        };
+        let reader: Program = Box::new(move |random| {
+            let address = 64 * (2 * ARRAY + random.u64(..table));
+            Step { compute_ns: random.u64(..3), address, kind: AccessKind::Load }
+        });
+        let hits = raw_hits(&simulate(vec![writer, reader], 50_000_000, 7));
+        assert!(hits.values().sum::<u64>() <= 3, "{table}: {hits:?}");
+    }
+}
+
+#[test]
+fn parts_of_memory_dealt_out_in_turn_are_not_shared() {
+    // Pieces of an array of some pages each, every second one a thread's own, written and read by it alone.
+    for piece in [4_u64, 40, 400, 4_000] {
+        let programs = (0..2u64)
+            .map(|t| -> Program {
+                let mut next = 0u64;
+                Box::new(move |random| {
+                    next += 1;
+                    let (round, line) = (next / piece, next % piece);
+                    let kind = if round % 2 == 0 { AccessKind::Store } else { AccessKind::Load };
+                    let mine = 2 * (round / 2 % (80_000 / piece)) + t;
+                    let address = 64 * (100_000 + mine * piece + line);
+                    Step { compute_ns: random.u64(..3), address, kind }
+                })
+            })
+            .collect();
+        let hits = raw_hits(&simulate(programs, 50_000_000, 8));
+        assert!(hits.values().sum::<u64>() <= 3, "{piece}: {hits:?}");
+    }
 }
