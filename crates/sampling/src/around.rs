@@ -40,8 +40,8 @@ struct Level {
 /// From the finest: regions of 64 KiB, 1 MiB and 16 MiB; reaches of a page, 64 KiB and 1 MiB.
 const LEVELS: [Level; 3] = [
     Level { region: 1 << 10, reach: 1 << 6, nearest: 1 },
-    Level { region: 1 << 14, reach: 1 << 10, nearest: 6 },
-    Level { region: 1 << 18, reach: 1 << 14, nearest: 6 },
+    Level { region: 1 << 14, reach: 1 << 10, nearest: 8 },
+    Level { region: 1 << 18, reach: 1 << 14, nearest: 8 },
 ];
 /// Blocks of a cell, in which samples are counted, and cells that are remembered for each block that is.
 const CELL: u64 = 8;
@@ -351,7 +351,7 @@ mod tests {
         sparsely(&mut around, 1, 8_000..16_000, 10);
         assert_eq!(writer(&around, 4_100, 1, 20), Some(0));
         assert_eq!(writer(&around, 12_100, 0, 20), Some(1));
-        // One's own; near the end of a part, where not all of six are of one thread; too long ago.
+        // One's own; near the end of a part, where not all of eight are of one thread; too long ago.
         assert_eq!(writer(&around, 4_100, 0, 20), None);
         assert_eq!(writer(&around, 7_100, 1, 20), None);
         assert_eq!(writer(&around, 4_100, 1, 11 + AGE), None);
