@@ -13,7 +13,7 @@
 //! [`Stream`]: crate::Stream
 
 use crate::tally::Sum;
-use statrs::distribution::{ContinuousCDF, Gamma};
+use statrs::distribution::{Continuous, ContinuousCDF, Gamma};
 use std::collections::HashMap;
 
 /// Outside of the interval, on each side.
@@ -88,7 +88,11 @@ fn quantile(shape: f64, rate: f64, part: f64) -> f64 {
         let z = if part < 0.5 { -1.959_963_985 } else { 1.959_963_985 };
         return (shape + z * shape.sqrt()) / rate;
     }
-    Gamma::new(shape, rate).map_or(shape / rate, |gamma| gamma.inverse_cdf(part))
+    // In units of the rate, and its last steps taken here: the library's density overflows, or is not a number,
+    // for some shapes from 50 to 160.
+    let Ok(gamma) = Gamma::new(shape, 1.0) else { return shape / rate };
+    let step = |x: f64| x - (gamma.cdf(x) - part) / gamma.ln_pdf(x).exp();
+    step(step(gamma.inverse_cdf(part))) / rate
 }
 
 #[cfg(test)]

@@ -39,6 +39,20 @@ fn events_are_weights_times_the_factor() {
     assert!(mixed.low < equal.low && mixed.high > equal.high, "{mixed:?} {equal:?}");
 }
 
+/// Weights are nanoseconds, and hardly ever quite the same.
+#[test]
+fn weights_that_hardly_differ_have_the_interval_of_equal_ones() {
+    for hits in [1, 2, 10, 49, 50, 96, 104, 136, 140, 150, 159, 160, 161, 200, 1000, 200_000] {
+        let weights: Vec<f64> = (0..hits).map(|k| 728_500.0 + (k % 7) as f64).collect();
+        let found = Estimator::new(728_507.0).estimate(&sum(&weights), 1e-2);
+        let (low, high) = garwood(hits);
+        for (found, exact) in [(found.low, low * 7285.0), (found.high, high * 7285.0)] {
+            let error = (found as f64 - exact).abs() / exact.max(7285.0);
+            assert!(error < 1e-3, "{hits} hits: {found} instead of {exact}");
+        }
+    }
+}
+
 #[test]
 fn what_happened_once_is_one_event() {
     let mut estimator = Estimator::new(1e4);
