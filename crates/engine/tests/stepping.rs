@@ -126,7 +126,16 @@ impl Stepper {
         let own = code..code + case.own as u64;
         let exact = WAYS[way].1 & disable::LIVENESS != 0;
         follow(&native.steps, &cached.steps, &wanted, &own, exact)
-            .map_err(|text| format!("{}, {:?}: {text}", case.name, WAYS[way]))?;
+            .map_err(|text| {
+                let Steps { end, endless, steps } = &cached;
+                let last = steps.last().map(|step| step.instruction().to_string());
+                format!(
+                    "{}, {:?}: {text}; the last of {} in the cache is {last:?}, {end:?}, endless {endless}",
+                    case.name,
+                    WAYS[way],
+                    steps.len()
+                )
+            })?;
         assert!(!cached.endless, "{}, {:?}: it does not end", case.name, WAYS[way]);
         Ok(cached.steps.len())
     }
