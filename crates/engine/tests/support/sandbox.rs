@@ -139,7 +139,10 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     }
     // SAFETY: siginfo and context come from the kernel.
     let (code, context) = unsafe { ((*info).si_code, &mut *context) };
-    if signal == libc::SIGTRAP && code == libc::TRAP_TRACE {
+    // Some virtual machines forget now and then to say that it was the trap flag; the kernel then takes it for
+    // `int1` or a breakpoint in a debug register. Programs here have neither, and `int3` has another code.
+    let is_step = matches!(code, libc::TRAP_TRACE | libc::TRAP_BRKPT | libc::TRAP_HWBKPT);
+    if signal == libc::SIGTRAP && is_step {
         stepping::on_step(context);
         return;
     }
