@@ -17,17 +17,12 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 use wire::code::{self, FileHeader, RecordHead, Slot};
 
 /// What the files' names begin with.
 const PREFIX: &str = "code-";
-/// Files of other builds are removed when they have not been used for so long.
-const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Most bytes of all files; those that have not been used for longest go first.
 const MOST_IN_ALL: u64 = 2 * code::MOST_BYTES;
-/// A store's time of use is written down again after so long.
-const USE_NOTED: Duration = Duration::from_secs(3600);
 
 const HEADER_BYTES: usize = size_of::<FileHeader>();
 const SLOT_BYTES: usize = size_of::<Slot>();
@@ -87,7 +82,8 @@ impl CodeStore {
         let store = CodeStore { file, path };
         store.prepare()?;
         if is_new {
-            store.remove_others(folder);
+            // Of other builds; of this one, what it may grow to.
+            user_cache::remove_unused(&store.path, PREFIX, MOST_IN_ALL - code::MOST_BYTES);
         }
         Ok(store)
     }
@@ -110,11 +106,7 @@ impl CodeStore {
                 return Err(io::ErrorKind::InvalidData.into());
             }
         }
-        let used = self.file.metadata()?.modified()?;
-        let ago = SystemTime::now().duration_since(used).unwrap_or_default();
-        if ago > USE_NOTED {
-            self.file.set_modified(SystemTime::now())?;
-        }
+        user_cache::note_use(&self.file);
         Ok(())
     }
 
@@ -145,30 +137,6 @@ impl CodeStore {
         let mut bytes = [0; HEADER_BYTES];
         self.file.read_exact_at(&mut bytes, 0)?;
         Ok(Header::parse(bytes))
-    }
-
-    /// Removes what other builds have left long ago, and more of it if all is too much.
-    fn remove_others(&self, folder: &Path) {
-        let Ok(entries) = fs::read_dir(folder) else { return };
-        let mut others: Vec<(Duration, u64, PathBuf)> = entries
-            .flatten()
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX))
-            .filter_map(|entry| {
-                let data = entry.metadata().ok()?;
-                let ago = SystemTime::now().duration_since(data.modified().ok()?);
-                Some((ago.unwrap_or_default(), data.len(), entry.path()))
-            })
-            .filter(|(.., path)| *path != self.path)
-            .collect();
-        others.sort();
-        // What this one may grow to.
-        let mut bytes = code::MOST_BYTES;
-        for (ago, length, path) in others {
-            bytes += length;
-            if ago > UNUSED || bytes > MOST_IN_ALL {
-                let _ = fs::remove_file(path);
-            }
-        }
     }
 
     /// Adds what the first `segments` processes of a recording have translated.

@@ -5,6 +5,7 @@ use crate::session::SessionOptions;
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, SystemTime};
 
 /// A folder of its own that goes away again.
 struct Folder(PathBuf);
@@ -187,7 +188,7 @@ fn stores_of_other_builds_go_when_they_are_old_or_too_large() {
     let recent = make("code-2", code::MOST_BYTES - 100, days(1));
     let small = make("code-3", 90, days(2));
     let beyond = make("code-4", 20, days(3));
-    store.remove_others(&folder.0.join("cache"));
+    user_cache::remove_unused(&store.path, PREFIX, MOST_IN_ALL - code::MOST_BYTES);
     assert_eq!(
         [&store.path, &old, &foreign, &recent, &small, &beyond].map(|path| path.exists()),
         [true, false, true, true, true, false]

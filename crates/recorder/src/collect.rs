@@ -47,8 +47,8 @@ pub struct Found {
 
 impl Found {
     /// To be called right after the program's end.
-    pub fn new(watched: Watched, traced: Vec<Traced>) -> Self {
-        Self { watched, traced, ended_ns: monotonic_ns(), resolver: RefCell::default() }
+    pub fn new(watched: Watched, traced: Vec<Traced>, resolver: Resolver) -> Self {
+        Self { watched, traced, ended_ns: monotonic_ns(), resolver: RefCell::new(resolver) }
     }
 }
 

@@ -22,6 +22,7 @@ mod collect;
 mod counts;
 pub mod error;
 pub mod inject;
+mod known_names;
 pub mod launch;
 pub mod machine;
 pub mod memory;

@@ -267,6 +267,9 @@ impl Line<'_> {
             if !names.contains(&name) {
                 names.push(name);
             }
+            if names.len() > MOST_NAMES {
+                break;
+            }
         }
         shortened(names, ", ")
     }

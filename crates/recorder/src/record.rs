@@ -5,6 +5,7 @@ use crate::code_store::CodeStore;
 use crate::collect::{self, Circumstances, Found};
 use crate::error::RecorderError;
 use crate::inject::{self, AGENT, TUNABLES};
+use crate::known_names;
 use crate::processes::Processes;
 use crate::reference;
 use crate::sanitizers;
@@ -99,7 +100,7 @@ fn follow(
         watching.thread().unpark();
         let watched = join(watching);
         let traced = replaying.map_or_else(|| Ok(Vec::new()), join);
-        Ok((ended?, Found::new(watched?, traced?)))
+        Ok((ended?, Found::new(watched?, traced?, known_names::resolver(options.code_cache))))
     })
 }
 

@@ -59,6 +59,8 @@ pub struct SampleOptions {
     pub follow: bool,
     /// Sampling ends after so long; the program goes on.
     pub duration: Option<Duration>,
+    /// Names of code and memory are kept from recording to recording.
+    pub cached: bool,
 }
 
 /// A finished recording.

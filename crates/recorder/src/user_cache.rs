@@ -3,12 +3,18 @@
 //! Whoever can write there can have code run by whatever is recorded next, so folder and files must
 //! belong to the user, and nobody else may write into them.
 //!
-//! Neighbours: `code_store`, `machine`, `probed` and `transfer_time` keep their files there.
+//! Neighbours: `code_store`, `known_names`, `machine`, `probed` and `transfer_time` keep their files there.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Files that have not been used for so long are removed.
+const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
+/// A file's time of use is written down again after so long.
+const USE_NOTED: Duration = Duration::from_secs(3600);
 
 /// Why nothing is kept there or used from there.
 #[derive(Debug)]
@@ -70,6 +76,38 @@ pub(crate) fn replace(path: &Path, pieces: &[&[u8]]) -> Result<(), NoCache> {
         let _ = fs::remove_file(&new);
     }
     Ok(written?)
+}
+
+/// Writes down that a file is in use, as its time of modification.
+pub(crate) fn note_use(file: &File) {
+    let used = file.metadata().and_then(|data| data.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+    if SystemTime::now().duration_since(used).unwrap_or_default() > USE_NOTED {
+        let _ = file.set_modified(SystemTime::now());
+    }
+}
+
+/// Removes, of the files beside `path` whose names begin alike, those that have not been used for long,
+/// and more if they have more than `most` bytes; the file itself stays, and does not count.
+pub(crate) fn remove_unused(path: &Path, prefix: &str, most: u64) {
+    let Some(Ok(entries)) = path.parent().map(fs::read_dir) else { return };
+    let mut others: Vec<(Duration, u64, PathBuf)> = entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
+        .filter_map(|entry| {
+            let data = entry.metadata().ok()?;
+            let ago = SystemTime::now().duration_since(data.modified().ok()?);
+            Some((ago.unwrap_or_default(), data.len(), entry.path()))
+        })
+        .filter(|(.., other)| other != path)
+        .collect();
+    others.sort();
+    let mut bytes = 0;
+    for (ago, length, path) in others {
+        bytes += length;
+        if ago > UNUSED || bytes > most {
+            let _ = fs::remove_file(path);
+        }
+    }
 }
 
 /// Neither somebody else's nor for others to write into.

@@ -16,6 +16,11 @@ pub(crate) fn find(path: &Path, link: &DebugLink) -> Option<Elf> {
     find_under(Path::new(GLOBAL), path, link)
 }
 
+/// Where it is looked for.
+pub(crate) fn places(path: &Path, link: &DebugLink) -> Vec<PathBuf> {
+    candidates(Path::new(GLOBAL), path, link)
+}
+
 /// The same with another folder of debug files.
 fn find_under(global: &Path, path: &Path, link: &DebugLink) -> Option<Elf> {
     candidates(global, path, link).into_iter().filter(|candidate| candidate != path).find_map(
@@ -28,12 +33,18 @@ fn find_under(global: &Path, path: &Path, link: &DebugLink) -> Option<Elf> {
 
 /// The file with what the debug file at `path` has in common with others.
 pub(crate) fn find_alternative(path: &Path, link: &DebugLink) -> Option<PathBuf> {
-    let (name, id) = link.alternative.as_ref()?;
-    let beside = path.parent().unwrap_or(Path::new("/")).join(name);
-    [Some(beside), by_build_id(Path::new(GLOBAL), id)].into_iter().flatten().find(|candidate| {
+    let (_, id) = link.alternative.as_ref()?;
+    alternatives(path, link).into_iter().find(|candidate| {
         let elf = Elf::open(candidate);
         elf.is_ok_and(|elf| elf.has_dwarf && elf.link.build_id.as_ref().is_none_or(|b| b == id))
     })
+}
+
+/// Where that is looked for.
+pub(crate) fn alternatives(path: &Path, link: &DebugLink) -> Vec<PathBuf> {
+    let Some((name, id)) = &link.alternative else { return Vec::new() };
+    let beside = path.parent().unwrap_or(Path::new("/")).join(name);
+    [Some(beside), by_build_id(Path::new(GLOBAL), id)].into_iter().flatten().collect()
 }
 
 fn candidates(global: &Path, path: &Path, link: &DebugLink) -> Vec<PathBuf> {

@@ -9,13 +9,15 @@
 //! code sites and lines of memory.
 //!
 //! Inside: `module` is one file, `elf` reads it by `pieces`, `table` holds its symbols, `plt` names stubs, `debug_file` finds the
-//! file with its DWARF, `dwarf` reads that, `variables` and `fields` find types of data in it.
+//! file with its DWARF, `dwarf` reads that, `variables` and `fields` find types of data in it, `known` has
+//! answers of earlier runs.
 
 mod debug_file;
 mod demangle;
 mod dwarf;
 mod elf;
 mod fields;
+mod known;
 mod module;
 mod pieces;
 mod plt;
@@ -24,27 +26,37 @@ mod variables;
 
 pub use demangle::demangle;
 pub use elf::SymbolError;
+pub use known::{Keeper, Known};
 pub use module::{Data, Module, Place};
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Modules by path, read once each.
 #[derive(Default)]
 pub struct Resolver {
     modules: HashMap<PathBuf, Option<Module>>,
+    keeper: Option<Arc<dyn Keeper>>,
 }
 
 impl Resolver {
-    /// An empty resolver.
+    /// An empty resolver that keeps nothing.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// One that begins with what was kept about the files that it is asked about, and has the rest kept
+    /// when it is dropped.
+    pub fn keeping(keeper: Arc<dyn Keeper>) -> Self {
+        Self { modules: HashMap::new(), keeper: Some(keeper) }
     }
 
     /// The file at `path`; `None` when it cannot be read or is not ELF.
     pub fn module(&mut self, path: &Path) -> Option<&mut Module> {
         if !self.modules.contains_key(path) {
-            self.modules.insert(path.to_path_buf(), Module::open(path).ok());
+            let module = Module::open(path).map(|module| module.kept_by(self.keeper.clone()));
+            self.modules.insert(path.to_path_buf(), module.ok());
         }
         self.modules.get_mut(path)?.as_mut()
     }
@@ -59,5 +71,11 @@ impl Resolver {
     /// nothing is known.
     pub fn place(&mut self, path: &Path, file_offset: u64) -> Place {
         self.module(path).map(|module| module.place(file_offset)).unwrap_or_default()
+    }
+}
+
+impl Drop for Resolver {
+    fn drop(&mut self) {
+        self.modules.values().flatten().for_each(Module::keep);
     }
 }

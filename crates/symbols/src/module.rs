@@ -4,11 +4,13 @@ use crate::debug_file;
 use crate::demangle::demangle;
 use crate::dwarf::Dwarf;
 use crate::elf::{Elf, SymbolError};
+use crate::known::{Field, Keeper, Known};
 use crate::plt;
 use crate::table::{Symbol, Symbols, Tables};
 use crate::variables::Variables;
-use std::cell::OnceCell;
-use std::path::Path;
+use std::cell::{OnceCell, RefCell};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What an instruction belongs to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -43,6 +45,9 @@ pub struct Module {
     debug: OnceCell<Option<Elf>>,
     dwarf: OnceCell<Option<Dwarf>>,
     variables: OnceCell<Variables>,
+    keeper: Option<Arc<dyn Keeper>>,
+    /// Recalled with the first question that it may answer.
+    known: OnceCell<RefCell<Known>>,
 }
 
 impl Module {
@@ -52,8 +57,38 @@ impl Module {
     /// A file that cannot be read or is not ELF.
     pub fn open(path: &Path) -> Result<Self, SymbolError> {
         let elf = Elf::open(path)?;
-        let (debug, dwarf, variables) = Default::default();
-        Ok(Self { elf, debug, dwarf, variables })
+        let (debug, dwarf, variables, known) = Default::default();
+        Ok(Self { elf, debug, dwarf, variables, keeper: None, known })
+    }
+
+    /// Has its answers kept from run to run, if there is a keeper.
+    pub(crate) fn kept_by(mut self, keeper: Option<Arc<dyn Keeper>>) -> Self {
+        self.keeper = keeper;
+        self
+    }
+
+    /// Keeps what has been answered, if anything is new.
+    pub(crate) fn keep(&self) {
+        let Some((keeper, known)) = self.keeper.as_ref().zip(self.known.get()) else { return };
+        if let Some(text) = known.borrow().text() {
+            keeper.keep(&self.sources(), text);
+        }
+    }
+
+    fn known(&self) -> &RefCell<Known> {
+        let recall = |keeper: &Arc<dyn Keeper>| keeper.recall(&self.sources());
+        self.known.get_or_init(|| self.keeper.as_ref().map(recall).unwrap_or_default().into())
+    }
+
+    /// The files that answers depend on, whether they are there or not: this one, and all where its debug
+    /// information is looked for.
+    fn sources(&self) -> Vec<PathBuf> {
+        let mut list = vec![self.elf.path.clone()];
+        list.extend(debug_file::places(&self.elf.path, &self.elf.link));
+        let debug = self.debug().map(|debug| debug_file::alternatives(&debug.path, &debug.link));
+        list.extend(debug_file::alternatives(&self.elf.path, &self.elf.link));
+        list.extend(debug.unwrap_or_default());
+        list
     }
 
     /// What is added to link-time addresses in a process that has mapped byte `file_offset` of the
@@ -82,6 +117,15 @@ impl Module {
 
     /// What the instruction at byte `file_offset` of the file belongs to; empty where unknown.
     pub fn place(&self, file_offset: u64) -> Place {
+        if let Some(place) = self.known().borrow().place(file_offset) {
+            return place;
+        }
+        let place = self.find_place(file_offset);
+        self.known().borrow_mut().note_place(file_offset, &place);
+        place
+    }
+
+    fn find_place(&self, file_offset: u64) -> Place {
         let Some(address) = self.elf.address_of_code(file_offset) else {
             return Place::default();
         };
@@ -117,6 +161,15 @@ impl Module {
     /// the language (`.count`, `[3].lock`), and the offsets that it covers. `None` when the file
     /// does not tell the type, or it has no fields.
     pub fn field(&self, address: u64, offset: u64) -> Option<(String, std::ops::Range<u64>)> {
+        if let Some(field) = self.known().borrow().field(address, offset) {
+            return field;
+        }
+        let field = self.find_field(address, offset);
+        self.known().borrow_mut().note_field(address, offset, &field);
+        field
+    }
+
+    fn find_field(&self, address: u64, offset: u64) -> Field {
         let dwarf = self.dwarf()?;
         let variables = self.variables.get_or_init(|| Variables::find(&dwarf.sections));
         let (unit, variable_type) = variables.type_of(address)?;

@@ -76,8 +76,13 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         Ok(chosen) => chosen,
         Err(error) => return Ok(refuse(&error)),
     };
-    let options =
-        SampleOptions { choice, slice: Duration::ZERO, follow: true, duration: args.how.duration };
+    let options = SampleOptions {
+        choice,
+        slice: Duration::ZERO,
+        follow: true,
+        duration: args.how.duration,
+        cached: true,
+    };
     let pictured = args.batch.is_none() && io::stdout().is_terminal() && io::stdin().is_terminal();
     // The view covers up what the program prints.
     let mut output = match target.is_some() && pictured {

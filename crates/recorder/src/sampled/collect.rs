@@ -4,6 +4,7 @@
 
 use crate::child::{Ended, Ending};
 use crate::collect::{ONE_THREAD, host, several};
+use crate::known_names;
 use crate::places::{Places, file_name, start_routine};
 use crate::processes::short_name;
 use crate::sampled::follow::Followed;
@@ -42,7 +43,7 @@ pub struct Origin<'a> {
 
 /// Makes the profiles.
 pub fn recording(followed: Followed, origin: Origin<'_>) -> SampledRecording {
-    let resolver = RefCell::default();
+    let resolver = RefCell::new(known_names::resolver(origin.options.cached));
     let maker = Maker { followed: &followed, origin: &origin, resolver: &resolver };
     let rows: Vec<ProcessRow> =
         (1..followed.processes.len()).map(|number| maker.process_row(number)).collect();

@@ -7,6 +7,7 @@
 
 use crate::child::{Ended, Streams};
 use crate::error::RecorderError;
+use crate::known_names;
 use crate::sampled::collect::{self, Origin};
 use crate::sampled::follow::{Followed, Follower, Onlooker};
 use crate::sampled::process::Process;
@@ -189,7 +190,7 @@ impl<'a> Live<'a> {
             options,
             pace,
             feed,
-            resolver: RefCell::default(),
+            resolver: RefCell::new(known_names::resolver(options.cached)),
             windows: Windows::new(pace.length),
             ticks: HashMap::new(),
             started: SystemTime::now(),

@@ -102,7 +102,8 @@ pub fn run(mut args: Record) -> anyhow::Result<i32> {
         Err(error) => return Ok(refuse(&error)),
     };
     let slice = args.slice.unwrap_or(options.slice);
-    let options = SampleOptions { slice, follow: !args.no_follow, ..options };
+    let options =
+        SampleOptions { slice, follow: !args.no_follow, cached: !args.no_code_cache, ..options };
     let xml = Machine::here(!args.no_code_cache).xml;
     let recorded = match &target {
         Some(target) => sampled::launch(target, &options, xml, Streams::Inherited),
@@ -140,7 +141,7 @@ pub fn each_once(pids: Vec<u32>) -> Vec<u32> {
 /// When nothing can be sampled here.
 pub fn options(args: &Args) -> Result<SampleOptions, recorder::RecorderError> {
     let (choice, duration) = (choose(args)?, args.duration);
-    Ok(SampleOptions { choice, slice: SLICE, follow: true, duration })
+    Ok(SampleOptions { choice, slice: SLICE, follow: true, duration, cached: true })
 }
 
 /// What is sampled on this machine.

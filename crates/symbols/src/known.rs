@@ -1,0 +1,245 @@
+//! Answers of earlier runs about one file, so that its DWARF need not be read again.
+//!
+//! Problem: the first question about a file costs its whole debug information, unpacked and looked through,
+//! which takes longer than many programs run. Approach: what was asked once is kept as text, a line for each
+//! answer; of a text that was kept only the beginnings of its lines are looked at until somebody asks.
+//!
+//! Neighbours: `module` asks here first, whoever keeps the text must see to it that it is still true (the
+//! files that a `Keeper` is told of have not changed).
+
+use crate::module::Place;
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// Begins the text; changes with its form, and with what names look like.
+const HEAD: &str = "threadtalk names 1\n";
+/// More than so many bytes begin anew with what was asked last.
+const MOST_BYTES: usize = 4 << 20;
+/// Of more fields, those of large arrays, the rest is asked for again: to read so many answers takes longer.
+const MOST_FIELDS: usize = 1024;
+
+/// Keeps answers from run to run.
+pub trait Keeper: Send + Sync {
+    /// What was kept about a file whose answers depend on the files `sources`, while those were what they
+    /// are now.
+    fn recall(&self, sources: &[PathBuf]) -> Known;
+    /// Keeps all that is known about such a file, [`Known::text`].
+    fn keep(&self, sources: &[PathBuf], text: &str);
+}
+
+/// What was asked, with numbers as in the text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Question {
+    /// Of the code at a byte of the file.
+    Place(u64),
+    /// Of the object at an address, the field at an offset.
+    Field(u64, u64),
+}
+
+/// Name of a field and the offsets that it covers; `None` where there is none.
+pub(crate) type Field = Option<(String, Range<u64>)>;
+
+/// What is known about one file.
+#[derive(Clone, Debug)]
+pub struct Known {
+    text: String,
+    /// Where in the text the answers are.
+    answers: FxHashMap<Question, Range<usize>>,
+    /// How many of them are about fields.
+    fields: usize,
+    /// Bytes of the text that were known before.
+    before: usize,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self { text: HEAD.into(), answers: FxHashMap::default(), fields: 0, before: HEAD.len() }
+    }
+}
+
+impl Known {
+    /// From a text as [`text`](Self::text) gives it; nothing of what is no such text.
+    pub fn of_text(text: String) -> Self {
+        if !text.starts_with(HEAD) || !text.ends_with('\n') || text.len() > MOST_BYTES {
+            return Self::default();
+        }
+        let mut answers = FxHashMap::default();
+        let mut start = HEAD.len();
+        for line in text[HEAD.len()..].split_terminator('\n') {
+            if let Some((question, bytes)) = question_of(line) {
+                answers.insert(question, start + bytes..start + line.len());
+            }
+            start += line.len() + 1;
+        }
+        let fields = answers.keys().filter(|question| matches!(question, Question::Field(..)));
+        Self { before: text.len(), fields: fields.count(), text, answers }
+    }
+
+    /// All that is known; `None` if that is not more than before.
+    pub fn text(&self) -> Option<&str> {
+        (self.text.len() != self.before).then_some(&self.text)
+    }
+
+    pub(crate) fn place(&self, offset: u64) -> Option<Place> {
+        let answer = self.answer(Question::Place(offset))?;
+        let mut parts = answer.split('\t');
+        let line = parts.next()?.parse().ok()?;
+        let mut name = || parts.next().map(str::to_owned);
+        Some(Place { line, function: name()?, file: name()?, inlined: name()? })
+    }
+
+    pub(crate) fn note_place(&mut self, offset: u64, place: &Place) {
+        let Place { line, function, file, inlined } = place;
+        let answer = format!("{line}\t{function}\t{file}\t{inlined}");
+        self.note(Question::Place(offset), &answer, [function, file, inlined]);
+    }
+
+    /// `None` if that was not asked before.
+    pub(crate) fn field(&self, address: u64, offset: u64) -> Option<Field> {
+        let answer = self.answer(Question::Field(address, offset))?;
+        if answer.is_empty() {
+            return Some(None);
+        }
+        let mut parts = answer.split('\t');
+        let start = parts.next()?.parse().ok()?;
+        let end = parts.next()?.parse().ok()?;
+        Some(Some((parts.next()?.to_owned(), start..end)))
+    }
+
+    pub(crate) fn note_field(&mut self, address: u64, offset: u64, field: &Field) {
+        if self.fields >= MOST_FIELDS {
+            return;
+        }
+        self.fields += 1;
+        let answer = match field {
+            Some((name, range)) => format!("{}\t{}\t{name}", range.start, range.end),
+            None => String::new(),
+        };
+        let name = field.as_ref().map_or("", |(name, _)| name);
+        self.note(Question::Field(address, offset), &answer, [name]);
+    }
+
+    fn answer(&self, question: Question) -> Option<&str> {
+        self.text.get(self.answers.get(&question)?.clone())
+    }
+
+    /// Names that the text could not hold are asked for again.
+    fn note<const N: usize>(&mut self, question: Question, answer: &str, names: [&str; N]) {
+        if names.iter().any(|name| name.contains(['\t', '\n'])) {
+            return;
+        }
+        let line = match question {
+            Question::Place(offset) => format!("p{offset:x}\t"),
+            Question::Field(address, offset) => format!("f{address:x}.{offset:x}\t"),
+        };
+        if self.text.len() + line.len() + answer.len() >= MOST_BYTES {
+            *self = Self::default();
+        }
+        self.text.push_str(&line);
+        let start = self.text.len();
+        self.text.push_str(answer);
+        self.answers.insert(question, start..self.text.len());
+        self.text.push('\n');
+    }
+}
+
+/// What a line answers, and the bytes before the answer.
+fn question_of(line: &str) -> Option<(Question, usize)> {
+    let (question, _) = line.split_once('\t')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let known = match question.split_at_checked(1)? {
+        ("p", offset) => Question::Place(number(offset)?),
+        ("f", both) => {
+            let (address, offset) = both.split_once('.')?;
+            Question::Field(number(address)?, number(offset)?)
+        }
+        _ => return None,
+    };
+    Some((known, question.len() + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(function: &str) -> Place {
+        Place {
+            function: function.into(),
+            file: "/src/ä b.c".into(),
+            line: 7,
+            inlined: "g at f.c:10; h at f.c:20".into(),
+        }
+    }
+
+    #[test]
+    fn what_was_noted_is_known_and_what_was_kept_is_known_again() {
+        let mut known = Known::default();
+        assert_eq!((known.text(), known.place(0x40)), (None, None));
+        known.note_place(0x40, &place("f"));
+        known.note_place(0x50, &Place::default());
+        known.note_field(0x4010, 8, &Some((".count".into(), 8..12)));
+        known.note_field(0x4010, 16, &None);
+        let again = Known::of_text(known.text().unwrap().to_owned());
+        assert_eq!(again.text(), None, "nothing is new");
+        for known in [known, again] {
+            assert_eq!(known.place(0x40), Some(place("f")));
+            assert_eq!(known.place(0x50), Some(Place::default()));
+            assert_eq!(known.place(0x48), None);
+            assert_eq!(known.field(0x4010, 8), Some(Some((".count".into(), 8..12))));
+            assert_eq!(known.field(0x4010, 16), Some(None));
+            assert_eq!(known.field(0x40, 0), None);
+        }
+    }
+
+    #[test]
+    fn names_that_would_break_lines_are_not_kept() {
+        let mut known = Known::default();
+        known.note_place(0x40, &place("a\tb"));
+        known.note_field(0x4010, 8, &Some(("c\nd".into(), 8..12)));
+        assert_eq!((known.text(), known.place(0x40)), (None, None));
+    }
+
+    #[test]
+    fn other_texts_and_damaged_ones_say_nothing_that_was_not_said() {
+        let mut known = Known::default();
+        known.note_place(0x40, &place("f"));
+        let text = known.text().unwrap().to_owned();
+        let other = text.replace("names 1", "names 0");
+        for text in ["".into(), "p40\t7\tf\tf.c\t\n".into(), other, text[..text.len() - 1].into()] {
+            assert_eq!(Known::of_text(text).place(0x40), None);
+        }
+        for line in ["p", "p\t", "pzz\t1\ta\tb\tc", "p40", "p40\t1\ta", "f40\t", "x1\t\t\t"] {
+            assert_eq!(Known::of_text(format!("{HEAD}{line}\n")).place(0x40), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn of_a_large_array_the_first_elements_are_known() {
+        let mut known = Known::default();
+        let most = MOST_FIELDS as u64;
+        let field = |k: u64| Some((format!("[{k}]"), 4 * k..4 * k + 4));
+        for k in 0..2 * most {
+            known.note_field(0x4010, 4 * k, &field(k));
+        }
+        known.note_place(0x40, &place("f"));
+        let text = known.text().unwrap().to_owned();
+        for known in [known, Known::of_text(text)] {
+            assert_eq!(known.field(0x4010, 4 * (most - 1)), Some(field(most - 1)));
+            assert_eq!(known.field(0x4010, 4 * most), None);
+            assert_eq!((known.fields, known.place(0x40)), (MOST_FIELDS, Some(place("f"))));
+        }
+    }
+
+    #[test]
+    fn too_much_begins_anew() {
+        let mut known = Known::default();
+        let long = "f".repeat(MOST_BYTES / 4);
+        for offset in 0..6 {
+            known.note_place(offset, &place(&long));
+        }
+        assert!(known.text.len() <= MOST_BYTES);
+        assert_eq!((known.place(0), known.place(5)), (None, Some(place(&long))));
+        assert!(known.text().is_some());
+    }
+}
