@@ -252,10 +252,12 @@ impl Engine {
         let decodable =
             |pc: u64| readable(pc) && !(unsafe { is_trap(pc) } && host.has_breakpoints());
         // SAFETY: the host vouches for every address that is decoded.
-        let source = unsafe { Superblock::decode(pc, &self.options, &decodable) };
+        let mut source = unsafe { Superblock::decode(pc, &self.options, &decodable) };
         if source.instructions.is_empty() {
             return None;
         }
+        // SAFETY: as above.
+        unsafe { translate::end_before_loop(self, &mut source, &readable) };
         // SAFETY: as above.
         if unsafe { self.scanner.expects_flags(&source, &readable) } {
             // SAFETY: under the engine's lock.

@@ -57,6 +57,7 @@ pub mod stored;
 pub mod superblock;
 pub mod track;
 pub mod translate;
+mod trips;
 
 pub use engine::{Engine, Host, Resolved};
 pub use options::{Mode, Options};

@@ -54,6 +54,8 @@ pub struct Options {
     pub park: bool,
     /// Version small loops.
     pub loops: bool,
+    /// Enter versioned loops at their head.
+    pub entries: bool,
     /// Let indirect branches remember where they lead.
     pub sites: bool,
     /// Place blocks that indirect branches lead to right behind their pads.
@@ -89,6 +91,7 @@ pub mod disable {
     pub const PARK: u32 = 1 << 8;
     pub const SITES: u32 = 1 << 9;
     pub const BESIDE: u32 = 1 << 10;
+    pub const ENTRIES: u32 = 1 << 11;
     /// Pretend that the processor lacks BMI2.
     pub const BMI2: u32 = 1 << 16;
 }
@@ -108,6 +111,7 @@ impl Options {
             group: on(disable::GROUP) && !traces,
             hoist: on(disable::HOIST) && !traces,
             loops: on(disable::LOOPS) && !traces && mode != Mode::Translate,
+            entries: on(disable::ENTRIES),
             park: on(disable::PARK),
             sites: on(disable::SITES),
             beside: on(disable::BESIDE),

@@ -109,6 +109,35 @@ impl Superblock {
         unsafe { core::slice::from_raw_parts(i.ip() as *const u8, i.len()) }
     }
 
+    /// The small loops in it that begin behind its entry, in program order.
+    pub fn inner_loops(&self) -> impl Iterator<Item = Superblock> + '_ {
+        let jumps = |i: &Instruction| i.flow_control() == FlowControl::ConditionalBranch;
+        self.instructions.iter().enumerate().filter(move |(_, i)| jumps(i)).filter_map(
+            move |(last, i)| {
+                let pc = i.near_branch_target();
+                let inside = (self.pc + 1..=i.ip()).contains(&pc) && i.is_jcc_short_or_near();
+                let first =
+                    self.instructions[..=last].iter().position(|i| inside && i.ip() == pc)?;
+                let body = &self.instructions[first..=last];
+                let small = body.len() <= LOOP_LIMIT && !body[..last - first].iter().any(jumps);
+                small.then(|| Superblock {
+                    pc,
+                    end: i.next_ip(),
+                    instructions: body.to_vec(),
+                    terminated: false,
+                    is_loop: true,
+                    original: Vec::new(),
+                })
+            },
+        )
+    }
+
+    /// Leaves out what stands from `pc`, an address behind the entry, on.
+    pub fn cut_before(&mut self, pc: u64) {
+        self.instructions.retain(|i| i.ip() < pc);
+        (self.end, self.terminated) = (pc, false);
+    }
+
     /// The same loop `times` times in a row. Branches of all but the last copy are inverted in
     /// meaning: they leave towards the fall-through address.
     pub fn unrolled(&self, times: usize) -> Self {
@@ -132,5 +161,41 @@ fn is_known(i: &Instruction) -> bool {
         FlowControl::Call => matches!(i.code(), Call_rel32_64 | Syscall),
         FlowControl::ConditionalBranch => i.op0_kind() == OpKind::NearBranch64,
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes the code, which stands at an address where every branch in it has room.
+    fn decoded(code: &[u8]) -> Superblock {
+        let mut decoder = Decoder::with_ip(64, code, 0x1000, DecoderOptions::NONE);
+        Superblock::collect(0x1000, (96, 4), &mut |_| {
+            decoder.can_decode().then(|| decoder.decode())
+        })
+    }
+
+    #[test]
+    fn a_loop_behind_the_entry_is_found_and_can_be_left_out() {
+        // xor eax, eax; inc eax; cmp eax, 3; jne inc; ret
+        let mut block = decoded(&[0x31, 0xc0, 0xff, 0xc0, 0x83, 0xf8, 3, 0x75, 0xf9, 0xc3]);
+        let found: Vec<_> = block.inner_loops().map(|l| (l.pc, l.end, l.is_loop)).collect();
+        assert_eq!(found, [(0x1002, 0x1009, true)]);
+        block.cut_before(0x1002);
+        assert_eq!((block.instructions.len(), block.end), (1, 0x1002));
+        assert!(!block.terminated && !block.is_loop);
+    }
+
+    #[test]
+    fn what_has_other_branches_or_is_the_block_itself_is_no_inner_loop() {
+        // inc eax; cmp eax, 3; jne inc
+        let whole = decoded(&[0xff, 0xc0, 0x83, 0xf8, 3, 0x75, 0xf9]);
+        assert!(whole.is_loop && whole.inner_loops().next().is_none());
+        // xor eax, eax; inc eax; js +5; cmp eax, 3; jne inc; ret
+        let two = decoded(&[0x31, 0xc0, 0xff, 0xc0, 0x78, 5, 0x83, 0xf8, 3, 0x75, 0xf7, 0xc3]);
+        assert!(two.inner_loops().next().is_none());
+        // xor eax, eax; jne -100; ret
+        assert!(decoded(&[0x31, 0xc0, 0x75, 0x9c, 0xc3]).inner_loops().next().is_none());
     }
 }

@@ -19,6 +19,7 @@ use crate::loops::{self, HeadTests};
 use crate::moves::Moves;
 use crate::stored::{self, Place};
 use crate::superblock::Superblock;
+use crate::trips;
 use iced_x86::{FlowControl, Instruction, Mnemonic};
 
 /// Length of `syscall`; it stands right before the address in gs:RESUME.
@@ -42,7 +43,7 @@ pub(crate) unsafe fn translate(
             return Some(plain);
         }
         let again = Loop { body: source.instructions.len(), plain: plain.entry };
-        for times in [engine.options.unroll, engine.options.unroll / 2] {
+        for times in trips::iterations(source, engine.options.unroll) {
             let unrolled = source.unrolled(times);
             let surroundings = (readable, host);
             if let Some(versioned) =
@@ -55,6 +56,47 @@ pub(crate) unsafe fn translate(
             }
         }
         Some(plain)
+    }
+}
+
+/// Whether the small loop `source` will be a versioned one.
+///
+/// # Safety
+/// As [`translate`].
+unsafe fn is_versionable(
+    engine: &mut Engine,
+    source: &Superblock,
+    readable: &dyn Fn(u64) -> bool,
+) -> bool {
+    let options = engine.options;
+    // The address of the ordinary body is not looked at.
+    let again = Loop { body: source.instructions.len(), plain: 0 };
+    trips::iterations(source, options.unroll).any(|times| {
+        let unrolled = source.unrolled(times);
+        // SAFETY: forwarded.
+        let liveness = unsafe { analyse(engine, &unrolled, Some(again), readable) };
+        let plan = checks::survey(&unrolled.instructions, &liveness, options.counts());
+        loops::version(&plan, &liveness, again.body, &options).is_some()
+    })
+}
+
+/// Ends a block where a loop begins that will be versioned: what runs three times is best not run with
+/// all its checks the first time.
+///
+/// # Safety
+/// As [`translate`].
+pub(crate) unsafe fn end_before_loop(
+    engine: &mut Engine,
+    source: &mut Superblock,
+    readable: &dyn Fn(u64) -> bool,
+) {
+    if !engine.options.loops || !engine.options.entries {
+        return;
+    }
+    // SAFETY: forwarded.
+    let first = source.inner_loops().find(|l| unsafe { is_versionable(engine, l, readable) });
+    if let Some(first) = first {
+        source.cut_before(first.pc);
     }
 }
 

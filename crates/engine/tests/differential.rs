@@ -12,6 +12,7 @@ use iced_x86::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
+use support::ending::epilogue;
 use support::{Cpu, Event, Held, Machine, Outcome};
 
 /// The harness keeps its state in statics.
@@ -228,21 +229,6 @@ impl Generator {
     }
 }
 
-/// Puts the flags into r13, too, and goes to `end` through a register, since it is far away.
-fn epilogue(end: u64) -> Vec<Instruction> {
-    [
-        Instruction::with2(Code::Mov_r64_rm64, Register::R10, Register::RAX),
-        Ok(Instruction::with(Code::Lahf)),
-        Instruction::with1(Code::Seto_rm8, Register::AL),
-        Instruction::with2(Code::Movzx_r32_rm16, Register::R13D, Register::AX),
-        Instruction::with2(Code::Mov_r64_rm64, Register::RAX, Register::R10),
-        Instruction::with2(Code::Mov_r64_imm64, Register::R11, end),
-        Instruction::with1(Code::Jmp_rm64, Register::R11),
-    ]
-    .map(|i| i.expect("a valid instruction"))
-    .to_vec()
-}
-
 fn start(random: &mut Random, data: u64) -> Cpu {
     let mut cpu = Cpu { flags: 0x202 | random.next() & ARITHMETIC_FLAGS, ..Cpu::default() };
     cpu.general.iter_mut().for_each(|r| *r = random.next());
@@ -320,7 +306,8 @@ fn random_blocks_behave_as_natively() {
 
 #[test]
 fn every_optimisation_can_be_switched_off() {
-    for disable in [1, 2, 4, 8, 16, 31, disable::TALLIES, disable::PARK, disable::BMI2] {
+    let alone = [disable::TALLIES, disable::PARK, disable::ENTRIES, disable::BMI2];
+    for disable in [1, 2, 4, 8, 16, 31].into_iter().chain(alone) {
         compare(Mode::Matrix, disable, 60, 24);
         compare(Mode::Detail, disable, 60, 24);
     }
@@ -506,84 +493,6 @@ fn flushes_in_between_change_nothing() {
             let mut machine = Machine::new(mode, 0);
             (machine.flush_every, machine.changing) = (every, changing);
             compare_on(machine, mode, 0, 60, 200);
-        }
-    }
-}
-
-/// `for (n = r15; n; n--) { load stream; store stream; load invariant }`: the loop is versioned.
-fn loop_program(machine: &Machine, invariant: bool) -> Vec<u8> {
-    let m = |base, displacement| MemoryOperand::with_base_displ(base, displacement);
-    let top = machine.code;
-    let mut body = vec![
-        Instruction::with2(Code::Mov_r64_rm64, Register::RAX, m(Register::RSI, 0)),
-        Instruction::with2(Code::Add_r64_rm64, Register::RDX, Register::RAX),
-        Instruction::with2(Code::Mov_rm64_r64, m(Register::RDI, 0), Register::RDX),
-        Instruction::with2(Code::Add_rm64_imm8, Register::RSI, 8),
-        Instruction::with2(Code::Add_rm64_imm8, Register::RDI, 8),
-    ];
-    if invariant {
-        body.push(Instruction::with2(Code::Add_r64_rm64, Register::R9, m(Register::RBX, 0)));
-    }
-    body.push(Instruction::with1(Code::Dec_rm64, Register::R15));
-    body.push(Instruction::with_branch(Code::Jne_rel32_64, top));
-    let mut body: Vec<Instruction> = body.into_iter().map(|i| i.expect("valid")).collect();
-    body.extend(epilogue(machine.end()));
-    // The branch refers to the first instruction by its address.
-    body[0].set_ip(top);
-    let block = InstructionBlock::new(&body, top);
-    BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).expect("encodable").code_buffer
-}
-
-#[test]
-fn versioned_loops_compute_count_and_check_as_plain_ones() {
-    for mode in [Mode::Matrix, Mode::Detail] {
-        compare_loops(mode, 0);
-    }
-    compare_loops(Mode::Detail, disable::BMI2);
-}
-
-fn compare_loops(mode: Mode, disable: u32) {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let machine = Machine::new(mode, disable);
-    let mut data = vec![0u8; 3 * DATA_BYTES + 64];
-    let base = (data.as_ptr() as u64).next_multiple_of(64);
-    for invariant in [false, true] {
-        for n in [1u64, 2, 7, 8, 9, 16, 63, 64, 65, 200] {
-            for shift in [0u64, 8, 56] {
-                let program = loop_program(&machine, invariant);
-                let mut cpu = Cpu { flags: 0x202, ..Cpu::default() };
-                (cpu.general[3], cpu.general[14]) = (base, n);
-                let (from, to) = (base + 64 + shift, base + DATA_BYTES as u64 + 64 + shift);
-                (cpu.general[5], cpu.general[6]) = (from, to);
-                fill(&mut data, n);
-                let native = machine.native(&program, cpu);
-                let native_data = data.clone();
-                fill(&mut data, n);
-                let outcome = machine.translated(&program, cpu);
-                let events = &outcome.events;
-                assert_eq!(outcome.cpu, native);
-                assert!(data == native_data);
-                let loads = n * (1 + u64::from(invariant));
-                let instructions = n * (7 + u64::from(invariant)) + 7;
-                assert_eq!(outcome.counters, [loads, n, instructions], "n = {n}");
-                let blocks =
-                    |start: u64| (start >> 6..=(start + 8 * n - 1) >> 6).collect::<BTreeSet<_>>();
-                let written: BTreeSet<u64> =
-                    events.iter().filter(|e| e.kind == 1).map(|e| e.block).collect();
-                assert_eq!(written, blocks(to), "n = {n}, shift {shift}");
-                let read: BTreeSet<u64> =
-                    events.iter().filter(|e| e.kind == 0).map(|e| e.block).collect();
-                if mode == Mode::Detail {
-                    let bytes =
-                        outcome.written.values().map(|(set, _)| u64::from(set.count_ones()));
-                    assert_eq!(bytes.sum::<u64>(), 8 * n);
-                }
-                let mut expected = blocks(from);
-                if invariant {
-                    expected.insert(base >> 6);
-                }
-                assert_eq!(read, expected, "n = {n}, shift {shift}");
-            }
         }
     }
 }

@@ -7,6 +7,7 @@
 #![allow(dead_code)]
 
 pub mod calls;
+pub mod ending;
 mod host;
 pub mod listing;
 pub mod programs;
