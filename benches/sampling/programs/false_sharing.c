@@ -3,6 +3,8 @@
 // At most eight participants share a line of the first kind, further ones use further lines.
 #include "micro.h"
 
+static const int words_tell = 0;
+
 enum { WORDS = LINE / 8 };
 
 static void participate(int p) {

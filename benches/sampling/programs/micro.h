@@ -9,7 +9,9 @@
 //   false F                      the share of accesses to shared memory that can only be false sharing
 //   accesses T N                 participant T has accessed the regions N times
 //   counted N                    events of the counter that COUNTER=TYPE:CONFIG names, while they ran
-// Everything but `region` follows from the arguments. No participant's memory shares a line with another's.
+//   events N                     only with xchg, where all communication is on words that are exchanged: RAW and
+//                                WAW that happened in this very run, told by what came out of the words
+// Everything but `region`, `counted` and `events` follows from the arguments. No participant's memory shares a line with another's.
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
 #include <pthread.h>
@@ -37,8 +39,13 @@ static Store kind;
 static int go, done;
 static unsigned char *memory, *private_memory;
 static long accesses[MAX_THREADS][PAGE / sizeof(long)];
+// Each participant's name in the words that it exchanges, and how often another one's came out.
+static __thread uint64_t name;
+static __thread long taken;
+static long events[MAX_THREADS][PAGE / sizeof(long)];
 
 static void participate(int p); // of each program; p from 0
+static const int words_tell;    // of each program: all communication is on words that every writer exchanges
 
 static inline uint32_t random_below_2_31(uint64_t *state) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -53,7 +60,11 @@ static inline uint32_t threshold(double share) {
 
 static inline void store(volatile uint64_t *at, uint64_t value) {
     switch (kind) {
-    case XCHG: __asm__ volatile("xchg %0, %1" : "+r"(value), "+m"(*at) : : "memory"); break;
+    case XCHG:
+        value |= name;
+        __asm__ volatile("xchg %0, %1" : "+r"(value), "+m"(*at) : : "memory");
+        taken += value && (value ^ name) >> 32;
+        break;
     case MOV: __asm__ volatile("mov %1, %0" : "=m"(*at) : "r"(value) : "memory"); break;
     case ADD: __asm__ volatile("lock add %1, %0" : "+m"(*at) : "r"(value) : "memory"); break;
     }
@@ -95,9 +106,11 @@ static void pin(int p) {
 static void *participant(void *argument) {
     int p = (int)(intptr_t)argument;
     if (pinned) pin(p);
+    name = (uint64_t)(p + 1) << 32;
     uint64_t one;
     if (read(go, &one, 8) != 8) _exit(3); // a semaphore: all threads leave at about the same time
     participate(p);
+    events[p][0] = 2 * taken; // what came out was read, and written over
     post(done, 1);
     return NULL;
 }
@@ -152,6 +165,9 @@ static int run(int argc, char **argv, int lines_for(int threads), void truth(voi
     truth();
     for (int p = 0; p < threads; p++) printf("accesses %d %ld\n", p + 1, accesses[p][0]);
     if (known) printf("counted %llu\n", (unsigned long long)counted);
+    long sum = 0;
+    for (int p = 0; p < threads; p++) sum += events[p][0];
+    if (kind == XCHG && words_tell) printf("events %ld\n", sum);
     return 0;
 }
 

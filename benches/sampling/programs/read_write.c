@@ -2,6 +2,8 @@
 // others load in FRACTION of their iterations and store else, so more loads mean less communication.
 #include "micro.h"
 
+static const int words_tell = 0;
+
 static void participate(int p) {
     uint64_t state = seed(p), limit = p == 0 ? 0 : threshold(fraction);
     volatile uint64_t *shared = line(0, 0);

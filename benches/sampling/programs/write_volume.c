@@ -2,6 +2,8 @@
 // iterations, else to memory of its own. All communication is true sharing.
 #include "micro.h"
 
+static const int words_tell = 1;
+
 static void participate(int p) {
     uint64_t state = seed(p), limit = threshold(fraction);
     volatile uint64_t *shared = line(0, 0), *mine = own(p);

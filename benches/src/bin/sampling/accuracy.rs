@@ -3,7 +3,8 @@
 //! The three are three runs of the same program, whose threads race: what they have in common is their
 //! amount of sharing, not each event. The processor counts natively; exact recording slows the program
 //! down, so its threads alternate differently; sampling hardly disturbs it. A ratio is therefore
-//! given to each of both.
+//! given to each of both. With `--store xchg`, programs whose communication is all on words that are exchanged
+//! tell how much of it there was in the very run (`told`): what came out of a word was another thread's or not.
 
 use crate::Options;
 use crate::micro::{Micro, NAMES, Truth, truth_of};
@@ -16,6 +17,7 @@ const ENOUGH_HITS: u64 = 600;
 
 /// One microbenchmark, measured in three ways.
 struct Measured {
+    /// Of the sampled run.
     truth: Truth,
     counted: Option<u64>,
     exact: Volume,
@@ -36,14 +38,17 @@ pub fn measure(
     let mut missed = Vec::new();
     for name in NAMES.into_iter().filter(|name| options.wants_name(name)) {
         println!(
-            "\n{name:<14} {:>7} {:>12} {:>12} {:>12} {:>25} {:>7} {:>7} {:>8} {:>8} {:>7}  off-pair",
+            "\n{name:<14} {:>7} {:>12} {:>12} {:>12} {:>12} {:>25} {:>7} {:>7} {:>7} {:>8} {:>8} {:>7}  \
+             off-pair",
             "threads",
             "counted",
             "exact",
+            "told",
             "sampled",
             "interval",
             "/counted",
             "/exact",
+            "/told",
             "false ex",
             "false sa",
             "hits"
@@ -84,6 +89,7 @@ impl Measured {
     fn print(&self, micro: &Micro) {
         let percent =
             |share: Option<f64>| share.map_or("-".into(), |s| format!("{:.1} %", 100.0 * s));
+        let number = |count: Option<u64>| count.map_or("-".into(), |count| count.to_string());
         let ratio = |to: f64| match to > 0.0 {
             true => format!("{:.2}", self.sampled.events / to),
             false => "-".into(),
@@ -93,15 +99,17 @@ impl Measured {
             .interval
             .map_or("-".into(), |(low, high)| format!("{low:.0} to {high:.0}"));
         println!(
-            "{:<14} {:>7} {:>12} {:>12.0} {:>12.0} {:>25} {:>7} {:>7} {:>8} {:>8} {:>7}  {}",
+            "{:<14} {:>7} {:>12} {:>12.0} {:>12} {:>12.0} {:>25} {:>7} {:>7} {:>7} {:>8} {:>8} {:>7}  {}",
             format!("  {}", micro.fraction),
             micro.threads,
-            self.counted.map_or("-".into(), |count| count.to_string()),
+            number(self.counted),
             self.exact.events,
+            number(self.truth.events),
             self.sampled.events,
             interval,
-            self.counted.map_or("-".into(), |count| ratio(count as f64)),
+            ratio(self.counted.unwrap_or(0) as f64),
             ratio(self.exact.events),
+            ratio(self.truth.events.unwrap_or(0) as f64),
             percent(self.exact.false_share()),
             percent(self.sampled.false_share()),
             self.sampled.hits,

@@ -36,6 +36,8 @@ pub struct Truth {
     pub false_share: f64,
     /// Transfers that the processor counted.
     pub counted: Option<u64>,
+    /// RAW and WAW events of this run that the program saw itself.
+    pub events: Option<u64>,
 }
 
 impl Micro {
@@ -96,6 +98,7 @@ impl Truth {
                 }
                 ["false", share] => truth.false_share = share.parse().with_context(odd)?,
                 ["counted", count] => truth.counted = Some(count.parse().with_context(odd)?),
+                ["events", count] => truth.events = Some(count.parse().with_context(odd)?),
                 _ => {}
             }
         }
@@ -125,10 +128,10 @@ mod tests {
 
     #[test]
     fn what_programs_print_is_read() {
-        let output = "region line0 0x1000 64\npair 1 2 0.5\nfalse 0.25\naccesses 1 77\ncounted 9\n";
+        let output = "region line0 0x1000 64\npair 1 2 0.5\nfalse 0.25\naccesses 1 77\ncounted 9\nevents 4\n";
         let truth = Truth::read(output).unwrap();
         assert_eq!(truth.regions, [(0x1000, 64)]);
-        assert_eq!((truth.false_share, truth.counted), (0.25, Some(9)));
+        assert_eq!((truth.false_share, truth.counted, truth.events), (0.25, Some(9), Some(4)));
         assert!(truth.meet(2, 1) && !truth.meet(1, 3));
         assert!(truth.is_shared(0x103f) && !truth.is_shared(0x1040) && !truth.is_shared(0xfff));
         assert!(Truth::read("pair 1 2 1\n").is_err());
