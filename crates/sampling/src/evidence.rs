@@ -4,7 +4,7 @@
 
 use crate::block::{Block, Written};
 use crate::observed::Stream;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use types::ThreadId;
 
 /// Sampling intervals for which a write is new.
@@ -31,6 +31,9 @@ pub(crate) struct Judge {
     pub(crate) interval_ns: u64,
     /// When each thread was sampled last, wherever.
     pub(crate) ran: FxHashMap<ThreadId, u64>,
+    /// Threads that have ended. What they wrote is handed over once at most, however soon: their stacks and
+    /// blocks of memory are the next thread's, which then works there alone.
+    pub(crate) gone: FxHashSet<ThreadId>,
 }
 
 impl Judge {
@@ -60,10 +63,10 @@ impl Judge {
         let until = self.ran.get(&writer).map_or(0, |last| last + RUNS * self.interval_ns);
         let may_write_again = seen.is_some_and(|seen| until >= seen);
         let evidence = match age {
-            _ if is_new && age <= self.long() => match certain || age <= self.short() {
-                true => Evidence::New,
-                false => Evidence::Old,
-            },
+            _ if is_new && age <= self.long() => {
+                let goes_on = age <= self.short() && !self.gone.contains(&writer);
+                if certain || goes_on { Evidence::New } else { Evidence::Old }
+            }
             _ if age <= self.short() && may_write_again => Evidence::Ongoing,
             _ => return None,
         };

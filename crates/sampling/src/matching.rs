@@ -20,7 +20,7 @@
 //! *Arrays.* A read of a block that nobody was sampled writing may be a hit, too, if another thread is
 //! sampled writing around it ([`around`](crate::around)).
 //!
-//! *What does not.* After `SHORT`, a write is old: a block that was merely handed over once, long ago,
+//! *What does not.* After `SHORT`, or when its thread has ended, a write is old: a block that was merely handed over once, long ago,
 //! is one event, whatever the sampling period (weight 0, see [`Hit::weight`]), and after `LONG` none:
 //! the memory may have been freed, and belong to another since.
 //!
@@ -39,7 +39,7 @@ use crate::evidence::{Evidence, Judge};
 use crate::observed::{BLOCK_BYTES, Hit, Observed, Side, Stream};
 use crate::table::Table;
 use access::{Access, AccessKind};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use types::{CommKind, Sharing, ThreadId};
 
@@ -98,7 +98,11 @@ pub struct Matcher {
 impl Matcher {
     pub fn new(settings: Settings) -> Self {
         let settings = Settings { interval_ns: settings.interval_ns.max(1), ..settings };
-        let judge = Judge { interval_ns: settings.interval_ns, ran: FxHashMap::default() };
+        let judge = Judge {
+            interval_ns: settings.interval_ns,
+            ran: FxHashMap::default(),
+            gone: FxHashSet::default(),
+        };
         Self {
             judge,
             table: Table::new(settings.blocks),
@@ -112,6 +116,17 @@ impl Matcher {
     /// [`observe`](Self::observe) says it of the others.
     pub fn runs(&mut self, thread: ThreadId, time_ns: u64) {
         self.judge.ran.insert(thread, time_ns);
+    }
+
+    /// A thread has ended: it writes no more.
+    pub fn ended(&mut self, thread: ThreadId) {
+        self.judge.gone.insert(thread);
+    }
+
+    /// A thread was none, and was never sampled, nor were those with higher numbers: they count one less.
+    pub fn withdrawn(&mut self, thread: ThreadId) {
+        let others = std::mem::take(&mut self.judge.gone).into_iter().filter(|&t| t != thread);
+        self.judge.gone = others.map(|t| ThreadId(t.0 - u32::from(t > thread))).collect();
     }
 
     /// Looks at one sample; what it shows is appended to `hits`.

@@ -247,3 +247,24 @@ fn the_other_accesses_of_a_sample_say_who_writes() {
     // A line that a thread both reads and writes around a sample is not its own news.
     assert_eq!(run.all(Stream::Waiting, 60, 2, &[(Load, 0x5000), (Store, 0x5000)]), []);
 }
+
+#[test]
+fn what_an_ended_thread_has_left_is_handed_over_once() {
+    let mut run = Run::new();
+    // Threads one after the other on the same stack.
+    for k in 0..10 {
+        let hits = run.waits(2 * u64::from(k), k, Update, 0x100);
+        let weights: Vec<f64> = hits.iter().map(|hit| hit.weight).collect();
+        assert_eq!(weights, if k == 0 { vec![] } else { vec![0.0; 2] }, "{k}");
+        run.matcher.ended(ThreadId(k));
+    }
+    // One that was none, and had ended: others have its number, and theirs.
+    run.matcher.ended(ThreadId(12));
+    run.matcher.withdrawn(ThreadId(11));
+    run.waits(20, 12, Store, 0x100);
+    assert!(run.waits(20, 13, Load, 0x100)[0].weight > 0.0);
+    // Of a transfer it is known that it has happened.
+    run.waits(21, 11, Store, 0x100);
+    let hits = run.at(Stream::Transfers, 22, 10, Load, 0x100);
+    assert_eq!((hits.len(), hits[0].from.thread, hits[0].weight), (1, ThreadId(11), 1e6));
+}

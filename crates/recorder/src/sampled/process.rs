@@ -220,6 +220,9 @@ impl Process {
         self.running.values_mut().for_each(|other| *other = moved(*other));
         self.threads.remove(id.index());
         self.threads.iter_mut().for_each(|thread| thread.parent = thread.parent.map(moved));
+        if let Some(matcher) = &mut self.matcher {
+            matcher.withdrawn(id);
+        }
         true
     }
 
@@ -227,6 +230,9 @@ impl Process {
     pub fn end(&mut self, tid: u32, time_ns: u64) {
         if let Some(id) = self.running.remove(&tid) {
             self.threads[id.index()].ended_ns = Some(time_ns);
+            if let Some(matcher) = &mut self.matcher {
+                matcher.ended(id);
+            }
         }
         if self.running.is_empty() && !self.threads.is_empty() {
             self.ended_ns = Some(time_ns);
