@@ -21,9 +21,11 @@ const GROWTH: f64 = 1.25;
 /// threads come and go all the time, most are gone before anybody could look at them.
 const SHORT_RESTS: u32 = 20;
 const ANOTHER: Duration = Duration::from_millis(300);
-/// Ends of threads since the last rest from which on we do not listen, and how long then at most.
+/// Ends of threads since the last rest from which on we do not listen, and how long then at most in one rest.
 const MANY_ENDS: u32 = 8;
 const DEAF: Duration = Duration::from_millis(20);
+/// How long that is so: such threads come in waves, and who listens between two is woken by all of the next.
+const STAYS_DEAF: Duration = Duration::from_millis(500);
 /// Part of a ring that may be filled meanwhile.
 const FILLED: f64 = 0.5;
 
@@ -38,6 +40,7 @@ pub struct Rest {
     added: Option<Instant>,
     has_news: bool,
     ends: u32,
+    deaf_until: Option<Instant>,
 }
 
 /// How to rest.
@@ -52,7 +55,8 @@ pub enum Way {
 impl Default for Rest {
     fn default() -> Self {
         let (next, longest) = (SHORTEST, LONGEST);
-        Self { next, longest, left: SHORT_RESTS, added: None, has_news: false, ends: 0 }
+        let left = SHORT_RESTS;
+        Self { next, longest, left, added: None, has_news: false, ends: 0, deaf_until: None }
     }
 }
 
@@ -78,7 +82,10 @@ impl Rest {
     /// How to rest now, with something to be done at `due`.
     pub fn way(&mut self, now: Instant, due: Option<Instant>) -> Way {
         let length = self.next(now, due);
-        match std::mem::take(&mut self.ends) >= MANY_ENDS {
+        if std::mem::take(&mut self.ends) >= MANY_ENDS {
+            self.deaf_until = Some(now + STAYS_DEAF);
+        }
+        match self.deaf_until.is_some_and(|until| now < until) {
             true => Way::Sleep(length.min(DEAF)),
             false => Way::Listen(length),
         }
@@ -155,7 +162,9 @@ mod tests {
             (0..MANY_ENDS).for_each(|_| rest.end());
             assert_eq!(rest.way(now, None), Way::Sleep(expected));
         }
-        assert!(matches!(rest.way(now, None), Way::Listen(length) if length > DEAF));
+        assert_eq!(rest.way(now + STAYS_DEAF / 2, None), Way::Sleep(DEAF));
+        let later = rest.way(now + STAYS_DEAF, None);
+        assert!(matches!(later, Way::Listen(length) if length > DEAF), "{later:?}");
     }
 
     #[test]
