@@ -146,6 +146,8 @@ impl Postgresql {
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
         let program = self.programs.join("postgres");
         let server = mode.run(&self.wrapper, &program, &words, &self.base.join(PROFILE));
+        // What recordings keep must be the user's own.
+        let server = server.env("XDG_CACHE_HOME", self.base.join("cache").as_os_str());
         let mut served = false;
         let outcome = server.directory(&self.base).timeout(LIMIT).run_meanwhile(|_| {
             let ready = || succeeds(self.command("pg_isready").args(["-q", "-h", &data]));
@@ -154,6 +156,10 @@ impl Postgresql {
         });
         ensure!(served, "PostgreSQL does not serve\n{outcome}");
         Ok(outcome)
+    }
+
+    fn load(&self) -> bool {
+        succeeds(self.client(&["-n", "-c", "4", "-j", "2", "-t", "1000"]))
     }
 
     fn client(&self, arguments: &[&str]) -> Run {
@@ -194,6 +200,10 @@ impl Server for Postgresql {
             return Ok(Err(format!("initdb fails: {}", outcome.stderr_text().trim())));
         }
         self.serve(Mode::Native, || succeeds(self.client(&["-i", "-q", "-s", "2"])))?;
+        // As other programs' code, this one's has been translated by earlier runs.
+        for mode in [Mode::Translate, Mode::Matrix, Mode::Detail] {
+            self.serve(mode, || self.load())?;
+        }
         Ok(Ok(()))
     }
 
@@ -203,8 +213,7 @@ impl Server for Postgresql {
     }
 
     fn run(&self, mode: Mode, _scratch: &Path) -> anyhow::Result<Outcome> {
-        let load = ["-n", "-c", "4", "-j", "2", "-t", "1000"];
-        self.serve(mode, || succeeds(self.client(&load)))
+        self.serve(mode, || self.load())
     }
 }
 
