@@ -88,6 +88,9 @@ pub const MARK: u32 = 1 << 31;
 /// Header of an area of processor state.
 pub const AREA_HEADER: i64 = 512;
 
+/// Where in a descriptor the code site stands.
+pub(crate) const SITE_OFFSET: usize = 12;
+
 impl Elements {
     fn new(kind: Kind, bytes: usize, count: usize) -> Self {
         Elements {
@@ -404,6 +407,13 @@ mod tests {
     use super::*;
     use crate::access::collect;
     use iced_x86::{Code, InstructionInfoFactory, MemoryOperand};
+
+    #[test]
+    fn the_code_site_stands_where_it_is_looked_for() {
+        let mut descriptor = Vec::new();
+        Elements::new(Kind::Indexed, 4, 8).encode(true, false, 0x1234_5678, &mut descriptor);
+        assert_eq!(descriptor[SITE_OFFSET..], 0x1234_5678u32.to_le_bytes());
+    }
 
     /// Few processors have half-precision numbers: `tests/extents.rs` cannot ask most of them.
     #[test]

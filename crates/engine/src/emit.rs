@@ -256,6 +256,14 @@ impl Emitter {
         self.dword(displacement as i32);
     }
 
+    /// `jmp rel32` to the ordinary body of the loop whose versioned form this is.
+    pub fn jump_to_ordinary(&mut self, entry: u64) {
+        let displacement = (entry as i64).wrapping_sub(self.ip() as i64 + 5);
+        self.bytes(&[0xe9]);
+        self.moves.note(self.code.len(), Kind::Ordinary);
+        self.dword(displacement as i32);
+    }
+
     /// The four bytes that were emitted last are the number of the code site at `pc`.
     pub fn note_site(&mut self, number: u32, pc: u64) {
         self.moves.note_site(self.code.len() - 4, number, pc);

@@ -69,7 +69,7 @@ impl Body<'_> {
                 self.emitter.mark(pc, parked_with(head.spilled));
             }
         }
-        self.emitter.jump(again.plain);
+        self.emitter.jump_to_ordinary(again.plain);
         Ok(())
     }
 }

@@ -36,10 +36,12 @@ pub(crate) enum Kind {
     Tally,
     /// Four bytes: distance from the hot part to the cold one or back.
     Across,
+    /// Four bytes, in a versioned loop: distance to the entry of its ordinary body.
+    Ordinary,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 9] = [
         Kind::Relative,
         Kind::Absolute,
         Kind::Block,
@@ -48,6 +50,7 @@ impl Kind {
         Kind::Site,
         Kind::Tally,
         Kind::Across,
+        Kind::Ordinary,
     ];
 
     /// Bytes at the place.

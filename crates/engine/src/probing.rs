@@ -6,6 +6,7 @@ use crate::body::{Body, Branches, Result, Slow};
 use crate::checks::Check;
 use crate::control;
 use crate::descriptor;
+use crate::elements;
 use crate::grants;
 use crate::options::{LINE_SHIFT, Mode};
 use crate::probe::{Probe, Written, first};
@@ -260,8 +261,10 @@ impl<'a> Body<'a> {
             }
             Some(elements) => {
                 let m = &members[0];
-                elements.encode(m.reads, m.writes, site(m.position), data);
-                self.emitter.moves.fixed = true;
+                let number = site(m.position);
+                elements.encode(m.reads, m.writes, number, data);
+                let pc = self.source.instructions[m.position].ip();
+                self.descriptor_sites.push((begin + elements::SITE_OFFSET, number, pc));
                 self.emit_sources(slow, elements)?;
                 slow.operand()
             }

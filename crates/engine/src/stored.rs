@@ -10,18 +10,17 @@
 //! What a block looks like depends on more than its own code: liveness looks at where it leads to. So
 //! the host keeps records by the file that the code is mapped from, and by what else decides
 //! ([`fingerprint`]); the block's own code is compared all the same. Left out, because they are few or
-//! depend on more: versioned loops, code that changes, operands of which only the run tells what they
-//! touch, and the hook of thread starts.
+//! depend on more: code that changes, and the hook of thread starts.
 //!
 //! Layout of a record, little-endian: [`Head`], places to change (u32: offset, kind, argument), links
 //! (u16 rel32, u16 stub, i32 distance of the target from the block's first instruction), the program's
-//! code, the block's code, packed recovery entries.
+//! code, the block's code, packed recovery entries. Of a versioned loop, the ordinary body comes first; the
+//! versioned form follows, the same way, without the program's code.
 //!
 //! Neighbours: [`engine`](crate::engine) asks before it translates, the host keeps records.
 
 use crate::blocks::{Block, NO_LINK};
 use crate::cache::Spot;
-use crate::checks::Plan;
 use crate::cold::Finished;
 use crate::control;
 use crate::emit::Emitted;
@@ -34,13 +33,14 @@ use crate::options::Options;
 use crate::sites::{self, Site};
 use crate::superblock::Superblock;
 use alloc::vec::Vec;
+use iced_x86::Instruction;
 use types::tally::Meaning;
 
 /// Code is mapped in steps of so many bytes (log2).
 const PAGE_SHIFT: u32 = 12;
 /// Bits of a place's offset, kind and argument.
 const OFFSET_BITS: u32 = 16;
-const KIND_BITS: u32 = 3;
+const KIND_BITS: u32 = 4;
 
 /// What decides how code is translated and is known only when some of it has been.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -99,8 +99,7 @@ fn of_processor(options: &Options, rotates: bool) -> u64 {
 
 /// Whether blocks like this are kept.
 pub(crate) fn is_wanted(options: &Options, source: &Superblock) -> bool {
-    let is_plain = !source.is_loop && source.original.is_empty();
-    options.stores && is_plain && source.pc != options.thread_start_hook
+    options.stores && source.original.is_empty() && source.pc != options.thread_start_hook
 }
 
 /// The fixed part of a record.
@@ -183,6 +182,12 @@ fn unpacked_place(word: u32) -> Option<Moved> {
     })
 }
 
+/// Where a block that comes from the store is entered, and where it was in the run that kept it.
+struct Entered {
+    now: u64,
+    then: u64,
+}
+
 /// A record taken apart.
 struct Stored<'a> {
     head: Head,
@@ -191,6 +196,8 @@ struct Stored<'a> {
     original: &'a [u8],
     code: &'a [u8],
     entries: &'a [u8],
+    /// What follows: a loop's versioned form.
+    rest: &'a [u8],
 }
 
 impl<'a> Stored<'a> {
@@ -209,6 +216,7 @@ impl<'a> Stored<'a> {
             original: take(head.original.into())?,
             code: take(head.code as usize)?,
             entries: take(head.entries as usize)?,
+            rest,
         })
     }
 
@@ -241,31 +249,29 @@ impl Engine {
         }
     }
 
-    /// Writes the record of a finished block; leaves it empty if the block cannot be used again.
+    /// Writes the record of a finished block, or, of a loop's versioned form, adds that to the ordinary
+    /// body's; leaves it empty if the block cannot be used again. `counts`: accesses, checks, operands not
+    /// seen.
     pub(crate) fn write_record(
         &mut self,
         source: &Superblock,
         finished: &Finished,
         entries: &Entries,
         place: &Place,
-        plan: &Plan,
-        checks: usize,
+        counts: [usize; 3],
+        is_versioned: bool,
     ) {
-        self.record.clear();
-        if !finished.code.moves.fixed {
-            let out = &mut self.record;
-            if record(
-                source,
-                finished,
-                entries,
-                place,
-                [plan.accesses.len(), checks, plan.unseen as usize],
-                out,
-            )
-            .is_none()
-            {
-                out.clear();
-            }
+        let out = &mut self.record;
+        if !is_versioned {
+            out.clear();
+        } else if out.is_empty() {
+            return;
+        }
+        let original = if is_versioned { &[] } else { &source.instructions[..] };
+        let written = !finished.code.moves.fixed
+            && record(source, original, finished, entries, place, counts, out).is_some();
+        if !written {
+            out.clear();
         }
     }
 
@@ -311,8 +317,30 @@ impl Engine {
         if now != stored.original {
             return None;
         }
+        let ordinary = self.place_stored(&stored, pc, distance, 0, region, host)?;
+        if stored.rest.is_empty() {
+            return Some(Block { entry: ordinary.now, end });
+        }
+        let versioned = Stored::parse(stored.rest)?;
+        let moved = ordinary.now.wrapping_sub(ordinary.then) as i64;
+        let entry = self.place_stored(&versioned, pc, distance, moved, region, host)?.now;
+        self.statistics.loops += 1;
+        Some(Block { entry, end })
+    }
+
+    /// Copies a stored block to the region's next spot, with its links and its site. `ordinary_moved` is
+    /// how far the ordinary body of the loop has moved whose versioned form it is.
+    fn place_stored(
+        &mut self,
+        stored: &Stored,
+        pc: u64,
+        distance: i64,
+        ordinary_moved: i64,
+        region: usize,
+        host: &mut dyn Host,
+    ) -> Option<Entered> {
         let spot = self.regions[region].next();
-        self.move_code(&stored, pc, distance, region, host)?;
+        self.move_code(stored, pc, [distance, ordinary_moved], region, host)?;
         let split = usize::from(stored.head.split);
         self.regions[region].place(&self.scratch, split, pc, Entries::packed(stored.entries));
         let at = |offset: u16| spot.at(offset.into(), split);
@@ -338,7 +366,9 @@ impl Engine {
         statistics.accesses += accesses;
         statistics.checks += checks;
         statistics.unseen += unseen;
-        Some(Block { entry: at(stored.head.entry), end })
+        let then = Spot { hot: stored.head.hot, cold: stored.head.cold };
+        let entry = usize::from(stored.head.entry);
+        Some(Entered { now: spot.at(entry, split), then: then.at(entry, split) })
     }
 
     /// Makes of a stored block what it is at the region's next spot; leaves it in `self.scratch`.
@@ -346,7 +376,7 @@ impl Engine {
         &mut self,
         stored: &Stored,
         pc: u64,
-        distance: i64,
+        [distance, ordinary_moved]: [i64; 2],
         region: usize,
         host: &mut dyn Host,
     ) -> Option<()> {
@@ -373,6 +403,7 @@ impl Engine {
                 moves::Kind::Relative => relative(distance.wrapping_sub(moved))?,
                 moves::Kind::Trampoline => relative(region_moved.wrapping_sub(moved))?,
                 moves::Kind::Across => relative(other_moved.wrapping_sub(moved))?,
+                moves::Kind::Ordinary => relative(ordinary_moved.wrapping_sub(moved))?,
                 moves::Kind::Block => {
                     old.wrapping_add((distance >> self.options.block_shift) as u32)
                 }
@@ -415,9 +446,10 @@ fn distance(old: u64, new: u64, block_shift: u32) -> Option<i64> {
     (distance == 0 || movable && whole).then_some(distance)
 }
 
-/// `None` if something does not fit.
+/// `None` if something does not fit. `original` is the program's code as far as it is kept.
 fn record(
     source: &Superblock,
+    original: &[Instruction],
     finished: &Finished,
     entries: &Entries,
     place: &Place,
@@ -437,7 +469,7 @@ fn record(
         region: place.region,
         code: code.len() as u32,
         entries: entries.bytes().len() as u32,
-        original: short((source.end - source.pc) as usize)?,
+        original: short(original.iter().map(Instruction::len).sum())?,
         places: short(moves.places.len())?,
         links: short(links.len())?,
         entry: short(place.entry)?,
@@ -460,7 +492,7 @@ fn record(
         let distance = link.target.wrapping_sub(source.pc) as i64;
         out.extend_from_slice(&i32::try_from(distance).ok()?.to_le_bytes());
     }
-    for i in &source.instructions {
+    for i in original {
         out.extend_from_slice(source.bytes_of(i));
     }
     let start = out.len();
@@ -499,11 +531,11 @@ mod tests {
         assert_eq!((out.len(), Head::read(&out)), (Head::BYTES, Some(head)));
         assert_eq!(Head::read(&out[1..]), None);
         for kind in moves::Kind::ALL {
-            let place = Moved { offset: 0xfffe, kind, argument: 8191 };
+            let place = Moved { offset: 0xfffe, kind, argument: 4095 };
             assert_eq!(unpacked_place(packed_place(&place).unwrap()), Some(place));
         }
         let far = |offset, argument| Moved { offset, kind: moves::Kind::Site, argument };
-        assert_eq!(packed_place(&far(0x1_0000, 0)).or(packed_place(&far(0, 8192))), None);
+        assert_eq!(packed_place(&far(0x1_0000, 0)).or(packed_place(&far(0, 4096))), None);
     }
 
     #[test]

@@ -134,7 +134,8 @@ unsafe fn emit_block(
     engine.statistics.blocks += 1;
     engine.statistics.instructions += source.instructions.len() as u64;
     engine.statistics.accesses += plan.accesses.len() as u64;
-    engine.statistics.checks += (checks.len() + head.quick.len()) as u64;
+    let number_of_checks = checks.len() + head.quick.len();
+    engine.statistics.checks += number_of_checks as u64;
     engine.statistics.unseen += u64::from(plan.unseen);
     let target = Target {
         trampolines: engine.trampolines(region),
@@ -145,7 +146,7 @@ unsafe fn emit_block(
     };
     let spot = engine.regions[region].next();
     let mut emitter = Emitter::new(spot, &options);
-    if stored::is_wanted(&options, source) && again.is_none() {
+    if stored::is_wanted(&options, source) {
         emitter.moves = Moves::of(source.pc);
     }
     let mut body = Body::new(emitter, source, again, &liveness, &plan, target, host);
@@ -155,7 +156,8 @@ unsafe fn emit_block(
     let code = &finished.code;
     let entries = Entries::new(&code.entries, source.pc, &mut engine.scratch);
     let place = Place { spot, region: engine.regions[region].base(), entry };
-    engine.write_record(source, &finished, &entries, &place, &plan, checks.len());
+    let counts = [plan.accesses.len(), number_of_checks, plan.unseen as usize];
+    engine.write_record(source, &finished, &entries, &place, counts, again.is_some());
     engine.regions[region].place(&code.bytes, code.split, source.pc, entries);
     engine.room = finished.room;
     for link in finished.links {
