@@ -70,8 +70,9 @@ pub(crate) struct Slow<'a> {
     /// Offset after the check.
     pub resume: usize,
     pub check: &'a Check,
-    /// Free to be used.
+    /// Free to be used, or, if it is lent, used by the slow path only, which then stores it first.
     pub register: usize,
+    pub lent: bool,
     /// Others that are free here.
     pub free: u16,
     /// The slot for a second register, where none is free.

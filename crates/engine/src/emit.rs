@@ -397,6 +397,15 @@ impl Emitter {
         }
     }
 
+    /// The same for the block that holds an address, without any register.
+    pub fn test_grant_at(&mut self, address: u64, bit: u8) {
+        let block = (address >> self.block_shift) as u32;
+        self.bytes(&[0x65, 0x67, 0xf6, 0x04, 0x25]);
+        self.bytes(&block.to_le_bytes());
+        self.moves.note_address(self.code.len() - 4, Kind::Block, address);
+        self.bytes(&[bit]);
+    }
+
     /// `add r64, gs:[offset]`
     pub fn add_field(&mut self, register: usize, offset: i32) {
         self.gs_operand(0x03, register, offset);

@@ -48,6 +48,8 @@ pub struct Options {
     pub merge: bool,
     /// Check only both ends of a run of accesses that spans at most one block.
     pub group: bool,
+    /// Look at the grant of a constant address without a register.
+    pub at_once: bool,
     /// Move checks back to where the flags are dead.
     pub hoist: bool,
     /// Leave parked flags where they are until an instruction needs them.
@@ -92,6 +94,7 @@ pub mod disable {
     pub const SITES: u32 = 1 << 9;
     pub const BESIDE: u32 = 1 << 10;
     pub const ENTRIES: u32 = 1 << 11;
+    pub const AT_ONCE: u32 = 1 << 12;
     /// Pretend that the processor lacks BMI2.
     pub const BMI2: u32 = 1 << 16;
 }
@@ -109,6 +112,7 @@ impl Options {
             // An access that repeats another counts again.
             merge: on(disable::MERGE) && !traces && mode != Mode::Undirected,
             group: on(disable::GROUP) && !traces,
+            at_once: on(disable::AT_ONCE),
             hoist: on(disable::HOIST) && !traces,
             loops: on(disable::LOOPS) && !traces && mode != Mode::Translate,
             entries: on(disable::ENTRIES),

@@ -3,14 +3,15 @@
 //! Neighbours: [`checks`](crate::checks) decides what is asked, [`body`](crate::body) where.
 
 use crate::body::{Body, Branches, Result, Slow};
-use crate::checks::Check;
+use crate::checks::{Check, is_absolute};
 use crate::control;
 use crate::descriptor;
 use crate::elements;
 use crate::grants;
 use crate::options::{LINE_SHIFT, Mode};
 use crate::probe::{Probe, Written, first};
-use crate::regs::{self, RSP};
+use crate::recovery::Parked;
+use crate::regs::{self, RAX, RSP};
 use crate::track::Key;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
@@ -44,7 +45,13 @@ impl<'a> Body<'a> {
                 self.release_slot(slot, pc);
             }
         }
-        let register = self.check_register(k, used, pc);
+        let at_once = self.looks_at_once(check);
+        let idle = self.idle_register(k, used);
+        let lent = at_once && idle.is_none();
+        let register = match lent {
+            true => RAX,
+            false => idle.unwrap_or_else(|| self.borrow_register(k, used, pc)),
+        };
         let borrowed = self.spilled.into_iter().flatten().fold(0, |set, r| set | regs::bit(r));
         let free = !self.liveness.live[k].regs | borrowed;
         let free = free & !used & !regs::bit(register);
@@ -55,6 +62,7 @@ impl<'a> Body<'a> {
             resume: 0,
             check,
             register,
+            lent,
             free,
             second_slot: if asks && free == 0 { self.lend_slot() } else { 0 },
             displacement,
@@ -75,8 +83,14 @@ impl<'a> Body<'a> {
     fn emit_look(&mut self, slow: &mut Slow) -> Result<()> {
         let check = &slow.check;
         let highest = if check.may_cross { slow.last_byte() } else { slow.displacement };
-        self.emitter.block(slow.register, &check.key, highest)?;
-        let rel32 = self.emit_test(slow.register, grants::bit(check.exclusive, check.may_cross));
+        let bit = grants::bit(check.exclusive, check.may_cross);
+        let rel32 = if self.looks_at_once(check) {
+            self.emitter.test_grant_at(highest as u64, bit);
+            self.emitter.open_branch(&JE)
+        } else {
+            self.emitter.block(slow.register, &check.key, highest)?;
+            self.emit_test(slow.register, bit)
+        };
         match check.may_cross {
             true => slow.quick = Some(rel32),
             false => slow.failures.push(rel32),
@@ -204,16 +218,23 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// A register for a check before instruction `k`: a borrowed one, a dead one, or the one whose next
-    /// use is farthest away, borrowed now.
-    fn check_register(&mut self, k: usize, used: u16, pc: u64) -> usize {
+    /// Whether the look at the grant needs no register, because the address is a constant.
+    fn looks_at_once(&self, check: &Check) -> bool {
+        let plain = self.options.mode != Mode::Trace && check.elements.is_none();
+        self.options.at_once && plain && is_absolute(&check.key) && !check.key.fs
+    }
+
+    /// A register that a check before instruction `k` may use as it is: a borrowed or a dead one.
+    fn idle_register(&self, k: usize, used: u16) -> Option<usize> {
         let borrowed = self.spilled.into_iter().flatten().find(|r| used >> r & 1 == 0);
-        let dead = || bits(!self.liveness.live[k].regs & !used).next();
-        borrowed.or_else(dead).unwrap_or_else(|| {
-            let register = self.farthest(k, used);
-            self.spill(register, pc);
-            register
-        })
+        borrowed.or_else(|| bits(!self.liveness.live[k].regs & !used).next())
+    }
+
+    /// The register whose next use is farthest away, borrowed now.
+    fn borrow_register(&mut self, k: usize, used: u16, pc: u64) -> usize {
+        let register = self.farthest(k, used);
+        self.spill(register, pc);
+        register
     }
 
     /// The register outside `taken` whose next use from instruction `k` on is farthest away.
@@ -234,9 +255,14 @@ impl<'a> Body<'a> {
     pub fn emit_slow(&mut self, slow: &mut Slow) -> Result<()> {
         let address = slow.register;
         let r = regs::full(address);
+        if slow.lent {
+            self.emit_lending(slow);
+        }
         self.emitter.mark(slow.pc, slow.parked);
         if let Some(rel32) = slow.quick {
-            self.lead_here(&[rel32]);
+            if !slow.lent {
+                self.lead_here(&[rel32]);
+            }
             slow.failures.extend(self.emit_both_looks(slow)?);
             let rel32 = self.emitter.open_branch(&[0xe9]);
             self.fixups.push((rel32, slow.resume));
@@ -279,6 +305,24 @@ impl<'a> Body<'a> {
         self.emitter.store(address, control::RESUME);
         self.emitter.jump(self.trampolines.access);
         Ok(())
+    }
+
+    /// Before the cold part of a check whose register is lent: the way back, which loads the register again.
+    /// It is stored behind that, where the check's failures arrive.
+    fn emit_lending(&mut self, slow: &mut Slow) {
+        let parked = Parked { far: slow.register as u8, ..slow.parked };
+        let back = self.emitter.len();
+        self.emitter.mark(slow.pc, parked);
+        self.emitter.load(slow.register, control::FAR_SPILL);
+        self.emitter.mark(slow.pc, slow.parked);
+        let rel32 = self.emitter.open_branch(&[0xe9]);
+        self.fixups.push((rel32, slow.resume));
+        self.lead_here(&core::mem::take(&mut slow.failures));
+        if let Some(rel32) = slow.quick {
+            self.lead_here(&[rel32]);
+        }
+        self.emitter.store(slow.register, control::FAR_SPILL);
+        (slow.resume, slow.parked) = (back, parked);
     }
 
     /// Lets rel32s lead to what is emitted next.

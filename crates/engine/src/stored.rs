@@ -72,6 +72,7 @@ fn of_processor(options: &Options, rotates: bool) -> u64 {
         liveness,
         merge,
         group,
+        at_once,
         hoist,
         park,
         loops,
@@ -88,8 +89,9 @@ fn of_processor(options: &Options, rotates: bool) -> u64 {
         site_samples: _,
         thread_start_hook: _,
     } = *options;
-    let flags =
-        [bmi2, liveness, merge, group, hoist, park, loops, entries, tallies, sites, rotates];
+    let flags = [
+        bmi2, liveness, merge, group, at_once, hoist, park, loops, entries, tallies, sites, rotates,
+    ];
     let flags = flags.iter().fold(1, |all, flag| all << 1 | u64::from(*flag));
     let numbers = [mode as usize, block_shift as usize, max_instructions, max_branches, unroll];
     numbers
@@ -559,7 +561,7 @@ mod tests {
         all.push(of(&Options::new(Mode::Detail, 7, 0)));
         use disable::*;
         all.push(of(&Options { bmi2: !base.bmi2, ..base }));
-        for bit in [LIVENESS, MERGE, GROUP, HOIST, LOOPS, ENTRIES, TALLIES, PARK, SITES] {
+        for bit in [LIVENESS, MERGE, GROUP, AT_ONCE, HOIST, LOOPS, ENTRIES, TALLIES, PARK, SITES] {
             all.push(of(&Options::new(Mode::Detail, 6, bit)));
         }
         all.push(of(&Options { max_branches: 3, ..base }));

@@ -306,7 +306,8 @@ fn random_blocks_behave_as_natively() {
 
 #[test]
 fn every_optimisation_can_be_switched_off() {
-    let alone = [disable::TALLIES, disable::PARK, disable::ENTRIES, disable::BMI2];
+    let alone =
+        [disable::TALLIES, disable::PARK, disable::ENTRIES, disable::AT_ONCE, disable::BMI2];
     for disable in [1, 2, 4, 8, 16, 31].into_iter().chain(alone) {
         compare(Mode::Matrix, disable, 60, 24);
         compare(Mode::Detail, disable, 60, 24);
