@@ -238,7 +238,7 @@ impl<'a> Body<'a> {
         if self.hook {
             self.emitter.store(RDX, control::START_ROUTINE);
         }
-        if !tests.quick.is_empty() {
+        if !tests.questions.is_empty() {
             self.emit_head(tests)?;
         }
         let counted_at = count.then(|| self.counting_place(checks)).flatten();

@@ -12,21 +12,28 @@ use alloc::vec::Vec;
 
 /// A head that has been emitted and lacks its cold part.
 pub(crate) struct Head {
-    /// rel32s of the quick tests.
-    doubts: Vec<usize>,
-    exact: Vec<HeadCheck>,
-    /// Offset of the loop's body with the borrowed registers not yet restored.
-    passed: usize,
+    doubts: Vec<Doubt>,
+    /// rel32s of tests that fail for good.
+    failures: Vec<usize>,
     /// Two registers for the tests, and those of them that are borrowed.
     registers: [usize; 2],
     spilled: [Option<usize>; 2],
+}
+
+/// A question whose quick tests may fail.
+struct Doubt {
+    /// Their rel32s.
+    rel32s: Vec<usize>,
+    exact: Vec<HeadCheck>,
+    /// Offset after them.
+    passed: usize,
 }
 
 impl Body<'_> {
     /// Tests the ranges of a versioned loop; a failure goes to the ordinary body.
     pub fn emit_head(&mut self, tests: &HeadTests) -> Result<()> {
         let pc = self.source.pc;
-        let all = || tests.quick.iter().chain(&tests.exact);
+        let all = || tests.quick().chain(tests.exact());
         let used = all().fold(regs::bit(RSP), |set, h| set | key_registers(&h.key));
         let wanted = 1 + usize::from(all().any(|h| h.probe.written != Written::Any));
         let free = !self.liveness.live[0].regs & !used;
@@ -38,31 +45,44 @@ impl Body<'_> {
                 self.spill(*register, pc);
             }
         }
-        let spilled = self.spilled;
-        let mut doubts = Vec::new();
-        for h in &tests.quick {
-            doubts.extend(self.emit_probe(registers, &h.key, &h.probe)?);
+        let mut head =
+            Head { doubts: Vec::new(), failures: Vec::new(), registers, spilled: self.spilled };
+        for question in &tests.questions {
+            let rel32s = self.emit_tests(registers, &question.quick)?;
+            if question.quick == question.exact {
+                head.failures.extend(rel32s);
+            } else {
+                let (exact, passed) = (question.exact.clone(), self.emitter.len());
+                head.doubts.push(Doubt { rel32s, exact, passed });
+            }
         }
-        let (exact, passed) = (tests.exact.clone(), self.emitter.len());
-        self.head = Some(Head { doubts, exact, passed, registers, spilled });
+        self.head = Some(head);
         self.release(pc);
         Ok(())
     }
 
-    /// The cold part: what is tested exactly. When a test fails for good, one iteration of the ordinary
-    /// body runs.
+    /// Returns the rel32s that are taken when one of the tests fails.
+    fn emit_tests(&mut self, registers: [usize; 2], tests: &[HeadCheck]) -> Result<Vec<usize>> {
+        let mut failures = Vec::new();
+        for h in tests {
+            failures.extend(self.emit_probe(registers, &h.key, &h.probe)?);
+        }
+        Ok(failures)
+    }
+
+    /// The cold part: what is tested exactly, question by question, each of which goes on with the next one
+    /// in the hot part. When a test fails for good, one iteration of the ordinary body runs.
     pub fn finish_head(&mut self) -> Result<()> {
         let (Some(mut head), Some(again)) = (self.head.take(), self.again) else { return Ok(()) };
         let pc = self.source.pc;
         self.emitter.mark(pc, parked_with(head.spilled));
-        self.lead_here(&head.doubts);
-        let mut failures = Vec::new();
-        for h in &head.exact {
-            failures.extend(self.emit_probe(head.registers, &h.key, &h.probe)?);
+        for doubt in &head.doubts {
+            self.lead_here(&doubt.rel32s);
+            head.failures.extend(self.emit_tests(head.registers, &doubt.exact)?);
+            let rel32 = self.emitter.open_branch(&[0xe9]);
+            self.fixups.push((rel32, doubt.passed));
         }
-        let rel32 = self.emitter.open_branch(&[0xe9]);
-        self.fixups.push((rel32, head.passed));
-        self.lead_here(&failures);
+        self.lead_here(&head.failures);
         for (slot, offset) in SPILLS.into_iter().enumerate() {
             if let Some(register) = head.spilled[slot].take() {
                 self.emitter.load(register, offset);

@@ -34,15 +34,32 @@ pub struct HeadCheck {
     pub probe: Probe,
 }
 
-/// What the head of a versioned loop tests.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct HeadTests {
+/// Tests of a head for the same blocks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Question {
     /// Two blocks at a time, perhaps one too many.
     pub quick: Vec<HeadCheck>,
     /// Where that fails: each block for itself, and the bytes of those that are not written whole.
     pub exact: Vec<HeadCheck>,
+}
+
+/// What the head of a versioned loop tests.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct HeadTests {
+    /// One for each pair of blocks, or for all of a stream whose bytes are told apart.
+    pub questions: Vec<Question>,
     /// Addresses whose blocks are asked about, one way or the other.
     pub addresses: usize,
+}
+
+impl HeadTests {
+    pub fn quick(&self) -> impl Iterator<Item = &HeadCheck> {
+        self.questions.iter().flat_map(|q| &q.quick)
+    }
+
+    pub fn exact(&self) -> impl Iterator<Item = &HeadCheck> {
+        self.questions.iter().flat_map(|q| &q.exact)
+    }
 }
 
 /// An access whose addresses are known at the head.
@@ -90,7 +107,7 @@ pub fn version(
         touches.push(Touch { position, key, displacement, bytes, exclusive });
     }
     let head = cover(&touches, options);
-    if !(1..=MOST_HEAD_CHECKS).contains(&head.quick.len()) {
+    if !(1..=MOST_HEAD_CHECKS).contains(&head.quick().count()) {
         return None;
     }
     let iterations = plan.snapshots.len() / body;
@@ -139,16 +156,20 @@ fn cover(touches: &[Touch], options: &Options) -> HeadTests {
         let check = |probe| HeadCheck { key, probe };
         let words = cover_blocks(&stream, options.window(), exclusive);
         head.addresses += words.len();
-        head.quick.extend(in_pairs(&words, options.block_bytes()).map(check));
-        let exact = match options.mode == Mode::Detail && exclusive {
-            true => cover_bytes(&stream, options.window()),
-            false => words,
-        };
-        head.exact.extend(exact.into_iter().map(check));
+        let pairs = in_pairs(&words, options.block_bytes());
+        if options.mode == Mode::Detail && exclusive {
+            let quick = pairs.map(|(probe, _)| check(probe)).collect();
+            let bytes = cover_bytes(&stream, options.window());
+            head.questions.push(Question { quick, exact: bytes.into_iter().map(check).collect() });
+        } else {
+            head.questions.extend(pairs.map(|(probe, words)| Question {
+                quick: vec![check(probe)],
+                exact: words.iter().copied().map(check).collect(),
+            }));
+        }
     }
     // What is written first: while a loop fills lines that it has just taken, that fails in every iteration.
-    head.quick.sort_by_key(|h| !h.probe.exclusive);
-    head.exact.sort_by_key(|h| !h.probe.exclusive);
+    head.questions.sort_by_key(|q| !q.quick[0].probe.exclusive);
     head
 }
 
@@ -188,15 +209,17 @@ fn cover_blocks(stream: &[&Touch], window: i64, exclusive: bool) -> Vec<Probe> {
     chosen.into_iter().map(probe).collect()
 }
 
-/// The same in fewer probes: where the next one is at most a block away, one for both.
-fn in_pairs(probes: &[Probe], block: i64) -> impl Iterator<Item = Probe> + '_ {
+/// The same in fewer probes, each with those that it stands for: where the next one is at most a block
+/// away, one for both.
+fn in_pairs(probes: &[Probe], block: i64) -> impl Iterator<Item = (Probe, &[Probe])> {
     let mut rest = probes;
     core::iter::from_fn(move || {
         let (first, others) = rest.split_first()?;
         let near = |next: &&Probe| next.displacement.wrapping_sub(first.displacement) <= block;
         let next = others.first().filter(near);
-        rest = &others[usize::from(next.is_some())..];
-        Some(next.map_or(*first, |next| Probe { pair: true, ..*next }))
+        let (both, after) = rest.split_at(1 + usize::from(next.is_some()));
+        rest = after;
+        Some((next.map_or(*first, |next| Probe { pair: true, ..*next }), both))
     })
 }
 
@@ -293,7 +316,7 @@ mod tests {
         // mov rax,[rdi]; add rdi,8; cmp rdi,rsi; jne top
         let v = versioned(&[0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 8, 0x48, 0x39, 0xf7, 0x75, 0xf4])
             .unwrap();
-        let at: Vec<i64> = v.head.quick.iter().map(|h| h.probe.displacement).collect();
+        let at: Vec<i64> = v.head.quick().map(|h| h.probe.displacement).collect();
         assert_eq!(at, [63]);
         assert!(v.rest.is_empty());
     }
@@ -304,7 +327,7 @@ mod tests {
         let body = [0x48, 0x8b, 0x07, 0x48, 0x83, 0xef, 0x80, 0x48, 0x39, 0xf7, 0x75, 0xf4];
         assert!(versioned(&body).is_none());
         let v = versioned_times(4, Mode::Matrix, &body).unwrap();
-        assert_eq!((v.head.quick.len(), v.head.exact.len()), (4, 8));
+        assert_eq!((v.head.quick().count(), v.head.exact().count()), (4, 8));
     }
 
     #[test]
@@ -315,13 +338,8 @@ mod tests {
             0x48, 0x39, 0xf7, 0x75, 0xed,
         ];
         let v = versioned(&body).unwrap();
-        let reads: Vec<i64> = v
-            .head
-            .exact
-            .iter()
-            .filter(|h| !h.probe.exclusive)
-            .map(|h| h.probe.displacement)
-            .collect();
+        let reads: Vec<i64> =
+            v.head.exact().filter(|h| !h.probe.exclusive).map(|h| h.probe.displacement).collect();
         assert_eq!(reads, [8, 72, 127], "only the eight bytes that are not written");
     }
 
@@ -335,11 +353,11 @@ mod tests {
         .unwrap();
         let every_other = 0x0f0f_0f0f_0f0f_0f0f;
         let asked: Vec<_> =
-            v.head.exact.iter().map(|h| (h.probe.displacement, h.probe.written)).collect();
+            v.head.exact().map(|h| (h.probe.displacement, h.probe.written)).collect();
         let upto = Written::UpTo(every_other << 4);
         assert_eq!(asked, [(0, Written::From(every_other)), (59, upto)]);
-        assert!(v.head.exact.iter().all(|h| h.probe.exclusive));
-        let quick: Vec<i64> = v.head.quick.iter().map(|h| h.probe.displacement).collect();
+        assert!(v.head.exact().all(|h| h.probe.exclusive));
+        let quick: Vec<i64> = v.head.quick().map(|h| h.probe.displacement).collect();
         assert_eq!(quick, [59]);
     }
 
@@ -376,11 +394,28 @@ mod tests {
             0x39, 0xd6, 0x75, 0xed,
         ];
         let head = versioned_as(Mode::Detail, &body).unwrap().head;
-        for tests in [head.quick, head.exact] {
+        let (quick, exact): (Vec<_>, Vec<_>) = (head.quick().collect(), head.exact().collect());
+        for tests in [quick, exact] {
             assert!(tests.iter().any(|h| !h.probe.exclusive));
             assert!(tests.is_sorted_by_key(|h| !h.probe.exclusive));
             assert!(tests[0].probe.exclusive);
         }
+    }
+
+    #[test]
+    fn who_fails_a_quick_test_asks_about_the_same_blocks_only() {
+        // mov rax,[rsi]; add rax,[rdi]; add rsi,8; add rdi,8; cmp rsi,rdx; jne top
+        let body = [
+            0x48, 0x8b, 0x06, 0x48, 0x03, 0x07, 0x48, 0x83, 0xc6, 8, 0x48, 0x83, 0xc7, 8, 0x48,
+            0x39, 0xd6, 0x75, 0xed,
+        ];
+        let head = versioned(&body).unwrap().head;
+        let at = |all: &[HeadCheck]| -> Vec<_> {
+            all.iter().map(|h| (h.key.base, h.probe.displacement)).collect()
+        };
+        let asked: Vec<_> = head.questions.iter().map(|q| (at(&q.quick), at(&q.exact))).collect();
+        let of = |r| (vec![(r, 63)], vec![(r, 0), (r, 63)]);
+        assert_eq!(asked, [of(Register::RSI), of(Register::RDI)]);
     }
 
     #[test]

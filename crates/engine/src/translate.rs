@@ -134,7 +134,7 @@ unsafe fn emit_block(
     engine.statistics.blocks += 1;
     engine.statistics.instructions += source.instructions.len() as u64;
     engine.statistics.accesses += plan.accesses.len() as u64;
-    let number_of_checks = checks.len() + head.quick.len();
+    let number_of_checks = checks.len() + head.quick().count();
     engine.statistics.checks += number_of_checks as u64;
     engine.statistics.unseen += u64::from(plan.unseen);
     let target = Target {
