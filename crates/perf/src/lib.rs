@@ -40,6 +40,7 @@ mod source_bits;
 pub mod spe;
 mod sys;
 mod threads;
+mod visits;
 mod watchpoints;
 
 pub use accesses::{Accesses, NoAccess, Yield};
@@ -51,4 +52,5 @@ pub use mapped::Mapping;
 pub use sample::{From, Precise, Record, Registers, Sample};
 pub use sampler::{Sampler, Settings, Totals, Way};
 pub use sys::{Count, now_ns};
+pub use visits::{Visit, Visits};
 pub use watchpoints::Watchpoints;

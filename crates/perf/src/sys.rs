@@ -28,6 +28,12 @@ pub(crate) fn enable(event: &OwnedFd) -> io::Result<()> {
     checked(unsafe { ioctls::ENABLE(event.as_raw_fd(), 0) })
 }
 
+/// Enables it for so many samples.
+pub(crate) fn enable_for(event: &OwnedFd, samples: i32) -> io::Result<()> {
+    // SAFETY: the request takes a number.
+    checked(unsafe { ioctls::REFRESH(event.as_raw_fd(), samples) })
+}
+
 pub(crate) fn disable(event: &OwnedFd) -> io::Result<()> {
     // SAFETY: the request takes no memory.
     checked(unsafe { ioctls::DISABLE(event.as_raw_fd(), 0) })

@@ -13,6 +13,8 @@
 //! | `windows.rs` | the last seconds of all processes, and which of them is shown |
 //! | `process.rs` | what is known of a process: threads, memory, hits |
 //! | `files.rs` | files that only the processes lead to |
+//! | `handovers.rs` | what hits on arrays stand for: how often a line is handed over, times lines |
+//! | `visiting.rs` | counts how often, by debug registers |
 //! | `slices.rs` | time slices of fixed length |
 //! | `scale.rs` | how many events a hit stands for |
 //! | `starts.rs` | start routines of running threads |
@@ -28,6 +30,7 @@ mod choice;
 mod collect;
 mod files;
 mod follow;
+mod handovers;
 mod launch;
 mod live;
 mod process;
@@ -36,6 +39,7 @@ mod scale;
 mod slices;
 mod starts;
 mod tasks;
+mod visiting;
 mod watching;
 mod windows;
 

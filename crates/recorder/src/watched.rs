@@ -351,6 +351,7 @@ impl Seen {
             from: side(from, self.from),
             to: side(to, self.to),
             weight: self.weight,
+            inferred: false,
         };
         let raw = self.reads.then(|| hit(CommKind::Raw));
         let waw = self.writes.then(|| hit(CommKind::Waw));

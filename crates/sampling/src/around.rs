@@ -306,7 +306,8 @@ mod tests {
         written(&mut around, 0, 0..100, 10);
         let (kind, sharing, weight) = (CommKind::Raw, Sharing::True, 1.0);
         let (from, to, block) = (side(0), side(1), 64 * (ARRAY + 51));
-        let hit = Hit { time_ns: 20, block, kind, sharing, from, to, weight };
+        let inferred = true;
+        let hit = Hit { time_ns: 20, block, kind, sharing, from, to, weight, inferred };
         around.wait(ARRAY + 51, 0, hit);
         let mut hits = Vec::new();
         // Somebody else, and elsewhere.
@@ -374,11 +375,9 @@ mod tests {
         let (_, level) = around.writer(ARRAY + 6_300, ThreadId(1), 20, 1).unwrap();
         let (kind, sharing, weight) = (CommKind::Raw, Sharing::True, 1.0);
         let (from, to, block) = (side(0), side(1), 64 * (ARRAY + 6_300));
-        around.wait(
-            ARRAY + 6_300,
-            level,
-            Hit { time_ns: 20, block, kind, sharing, from, to, weight },
-        );
+        let inferred = true;
+        let hit = Hit { time_ns: 20, block, kind, sharing, from, to, weight, inferred };
+        around.wait(ARRAY + 6_300, level, hit);
         let mut hits = Vec::new();
         for block in [6_000, 6_100, 6_200, 6_300, 6_400, 6_500] {
             around.note(ARRAY + block, &side(1), 20, false, &mut hits);

@@ -186,6 +186,7 @@ impl Matcher {
             from: Side { bytes, ..from },
             to: Side { thread, site: access.site, bytes },
             weight: period as f64,
+            inferred: true,
         };
         match stream {
             Stream::Transfers => {
@@ -353,7 +354,8 @@ impl Piece<'_> {
         let (time_ns, access) = (self.time_ns, self.access);
         let (block, to) = (self.block * BLOCK_BYTES, self.side());
         let sharing = sharing(&from, &to);
-        let hit = move |kind| Hit { time_ns, block, kind, sharing, from, to, weight };
+        let inferred = false;
+        let hit = move |kind| Hit { time_ns, block, kind, sharing, from, to, weight, inferred };
         let raw = access.kind.reads().then(|| hit(CommKind::Raw));
         raw.into_iter().chain(access.kind.writes().then(|| hit(CommKind::Waw)))
     }

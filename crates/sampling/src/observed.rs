@@ -60,4 +60,6 @@ pub struct Hit {
     /// What the hit stands for before calibration, in units of the source. 0: for itself only, one
     /// event that has certainly happened.
     pub weight: f64,
+    /// Nobody was sampled writing the block: `from` was found by what is written around it.
+    pub inferred: bool,
 }

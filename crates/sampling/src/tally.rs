@@ -150,7 +150,8 @@ mod tests {
     fn hit(from: u32, to: u32, block: u64, weight: f64) -> Hit {
         let side = |thread, bytes| Side { thread: ThreadId(thread), site: 0x1000, bytes };
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
-        Hit { time_ns: 0, block, kind, sharing, from: side(from, 1), to: side(to, 2), weight }
+        let (from, to) = (side(from, 1), side(to, 2));
+        Hit { time_ns: 0, block, kind, sharing, from, to, weight, inferred: false }
     }
 
     #[test]

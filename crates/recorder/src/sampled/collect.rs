@@ -343,6 +343,14 @@ impl Maker<'_> {
                 process.samples, process.decoded
             ));
         }
+        if process.handovers.unmeasured > 0 {
+            list.push(format!(
+                "{} on arrays could not be related to how often one of their lines is handed over: either each is \
+                 once, or none could be watched by a debug register. They stand for what threads waited for, \
+                 which is several times too little where memory is read in order.",
+                several(process.handovers.unmeasured, "hit", "hits")
+            ));
+        }
         if process.tally.without_line > 0 {
             list.push(format!(
                 "{} on lines of memory that were too many to keep.",

@@ -8,13 +8,15 @@ use crate::sampled::files::Files;
 use crate::sampled::process::{Process, Shared};
 use crate::sampled::rest::{Rest, Way};
 use crate::sampled::slices::Slices;
+use crate::sampled::visiting::Visiting;
 use crate::sampled::watching;
 use crate::sampled::{Choice, SampleOptions};
 use crate::watch::cpu_time;
 use crate::watched::Watcher;
 use perf::{Accesses, Rate, Record, Sampler, Totals};
+use profile::Basis;
 use rustc_hash::FxHashMap;
-use sampling::{Hit, Settings};
+use sampling::{Hit, Settings, Stream};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -42,6 +44,9 @@ pub struct Follower<'a> {
     spent: Duration,
     breaks: Breaks,
     rest: Rest,
+    visiting: Visiting,
+    /// Time of a transfer, as the profile's amounts rest on.
+    transfer_ns: f64,
     per_second: f64,
 }
 
@@ -92,6 +97,7 @@ impl<'a> Follower<'a> {
     pub fn new(options: &SampleOptions, watcher: Option<Watcher<'a>>) -> Self {
         let interval_ns = interval_ns(&options.choice);
         let settings = Settings { interval_ns, ..Settings::default() };
+        let watches_nothing = watcher.is_none();
         Self {
             processes: Vec::new(),
             running: FxHashMap::default(),
@@ -106,6 +112,11 @@ impl<'a> Follower<'a> {
             spent: Duration::ZERO,
             breaks: Breaks::new(&options.choice),
             rest: Rest::default(),
+            visiting: Visiting::new(watches_nothing && options.choice.stream == Stream::Waiting),
+            transfer_ns: match options.choice.basis {
+                Basis::Latency { transfer_ns, .. } => transfer_ns.max(1.0),
+                _ => 1.0,
+            },
             per_second: options.choice.per_second,
         }
     }
@@ -128,7 +139,8 @@ impl<'a> Follower<'a> {
         self.rest = Rest::new(sampler.room(), self.per_second, self.watcher.is_some());
         while !onlooker.look(&mut self, &sampler) && !sampler.is_over() {
             let begun = cpu_time();
-            let due = onlooker.due().into_iter().chain(self.breaks.due()).min();
+            let due = onlooker.due().into_iter().chain(self.breaks.due());
+            let due = due.chain(self.visiting.due()).min();
             match self.rest.way(Instant::now(), due) {
                 Way::Listen(most) => sampler.wait_for(most, onlooker.over()),
                 Way::Sleep(length) => sampler.sleep(length, onlooker.over()),
@@ -136,6 +148,7 @@ impl<'a> Follower<'a> {
             sampler.drain(|record| self.take(record));
             self.take_watched(false);
             self.look();
+            self.visiting.turn(Instant::now(), perf::now_ns(), &mut self.processes);
             self.take_turn(&mut sampler);
             // What the onlooker does is not reading.
             self.spent += cpu_time().saturating_sub(begun);
@@ -176,6 +189,8 @@ impl<'a> Follower<'a> {
 
     /// Moves everything that was found out of here.
     fn followed(&mut self, sampler: &Sampler) -> Followed {
+        let Self { slices, transfer_ns, .. } = self;
+        self.processes.iter_mut().for_each(|process| process.settle(*transfer_ns, slices));
         Followed {
             processes: std::mem::take(&mut self.processes),
             beyond: self.beyond,

@@ -4,6 +4,7 @@
 
 use crate::regions::Regions;
 use crate::sampled::files::Files;
+use crate::sampled::handovers::Handovers;
 use crate::sampled::slices::Slices;
 use crate::sampled::starts::Starts;
 use crate::sampled::tasks::{is_kernels, tasks};
@@ -85,6 +86,8 @@ pub struct Process {
     /// Programs it has executed since we know it.
     pub execs: u32,
     pub ended_ns: Option<u64>,
+    /// Hits of them that wait for what they stand for.
+    pub handovers: Handovers,
     /// How it was watched from inside, where it was.
     pub watched: Option<WatchedProcess>,
     shared: Shared,
@@ -116,6 +119,7 @@ impl Process {
             sampled: 0,
             decoded_period: 0,
             inferred: 0,
+            handovers: Handovers::default(),
             execs: 0,
             ended_ns: None,
             watched: None,
@@ -292,11 +296,23 @@ impl Process {
         matcher.observe(stream_of(stream, sample), &observed, hits);
     }
 
-    /// Adds hits to the tables.
+    /// Adds hits to the tables. What a thread waited for arrays says little: those wait for [`settle`](Self::settle).
     pub fn add(&mut self, hits: &[Hit], slices: &Slices) {
         self.inferred = self.matcher.as_ref().map_or(self.inferred, Matcher::inferred);
-        for hit in hits {
-            self.tally.add(slices.at(hit.time_ns).unwrap_or(0), hit);
+        let waits = self.shared.stream == Stream::Waiting;
+        for &hit in hits {
+            let waits = waits && hit.inferred && hit.weight > 0.0;
+            let ready = if waits { self.handovers.take(hit) } else { Some(hit) };
+            if let Some(hit) = ready {
+                self.tally.add(slices.at(hit.time_ns).unwrap_or(0), &hit);
+            }
+        }
+    }
+
+    /// Adds hits on arrays, as many as there are, weighing what they stand for in units of `transfer_ns`.
+    pub fn settle(&mut self, transfer_ns: f64, slices: &Slices) {
+        for hit in self.handovers.settle(transfer_ns) {
+            self.tally.add(slices.at(hit.time_ns).unwrap_or(0), &hit);
         }
     }
 

@@ -1,0 +1,174 @@
+//! Visits to lines of arrays: how often one is handed over, seen by debug registers for a moment.
+//!
+//! One line at a time, since each time that the program comes there costs it a trap. A line is handed over when
+//! its reader comes there after its writer has written it. Where nothing can be seen (no debug register is free,
+//! or somebody forbids it) nothing is tried again.
+//!
+//! Neighbours: `handovers` says which line, and makes amounts of it; `follow` takes turns.
+
+use crate::sampled::handovers::PairOf;
+use crate::sampled::process::Process;
+use perf::{Visit, Visits};
+use std::io;
+use std::time::{Duration, Instant};
+use types::ThreadId;
+
+/// Longest visit, and how often each thread may come meanwhile.
+const LONGEST: Duration = Duration::from_millis(500);
+const MOST: usize = 40;
+/// From the first visit to the second; longer each time, up to so many times as long, since what visits cost is
+/// worth less the more is known.
+const PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: u32 = 15;
+/// Hits so long ago still show that a pair is active.
+const RECENT_NS: u64 = 400_000_000;
+/// Of a visit that a thread has ended by coming too often: so many handovers tell how often there are any. Fewer
+/// may be those of a moment, as of a line that is written all the time and read by and by all at once.
+const ENOUGH: u64 = 8;
+
+/// Visits one line after the other.
+#[derive(Debug)]
+pub struct Visiting {
+    now: Option<Visited>,
+    next: Instant,
+    visits: u32,
+    possible: bool,
+}
+
+#[derive(Debug)]
+struct Visited {
+    pid: u32,
+    pair: PairOf,
+    writer: Visits,
+    reader: Visits,
+    since: Instant,
+    since_ns: u64,
+}
+
+impl Visiting {
+    pub fn new(possible: bool) -> Self {
+        Self { now: None, next: Instant::now(), visits: 0, possible }
+    }
+
+    /// When it wants to be called next.
+    pub fn due(&self) -> Option<Instant> {
+        self.now.as_ref().map(|visited| visited.since + LONGEST)
+    }
+
+    /// Ends a visit that is over, begins another when it is time.
+    pub fn turn(&mut self, now: Instant, now_ns: u64, processes: &mut [Process]) {
+        if !self.possible {
+            return;
+        }
+        if let Some(visited) = &mut self.now {
+            let Some(between_ns) = visited.between(now, now_ns) else { return };
+            let process = processes.iter_mut().rev().find(|process| process.pid == visited.pid);
+            if let Some(process) = process {
+                process.handovers.visited(visited.pair, between_ns);
+            }
+            self.visits += 1;
+            (self.now, self.next) = (None, now + PAUSE * self.visits.min(LONGEST_PAUSE));
+        } else if now >= self.next {
+            self.begin(now, now_ns, processes);
+        }
+    }
+
+    fn begin(&mut self, now: Instant, now_ns: u64, processes: &[Process]) {
+        let active = now_ns.saturating_sub(RECENT_NS);
+        let running = processes.iter().filter(|process| !process.is_gone());
+        let found = running.filter_map(|process| Some((process.handovers.next(active)?, process)));
+        let Some(((_, pair, address), process)) = found.min_by_key(|(next, _)| *next) else {
+            return;
+        };
+        match Visited::begin(process, pair, address, (now, now_ns)) {
+            Ok(visited) => self.now = Some(visited),
+            // A thread may have ended meanwhile.
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => self.next = now + PAUSE,
+            Err(_) => self.possible = false,
+        }
+    }
+}
+
+impl Visited {
+    fn begin(
+        process: &Process,
+        pair: PairOf,
+        address: u64,
+        (since, since_ns): (Instant, u64),
+    ) -> io::Result<Self> {
+        let visits = |thread: ThreadId, visit| {
+            Visits::look(process.threads[thread.index()].tid, address, visit, MOST)
+        };
+        let (writer, reader) = (visits(pair.0, Visit::Write)?, visits(pair.1, Visit::Access)?);
+        Ok(Self { pid: process.pid, pair, writer, reader, since, since_ns })
+    }
+
+    /// `None`: it goes on. Else the time between two handovers, if it could be found out.
+    fn between(&mut self, now: Instant, now_ns: u64) -> Option<Option<f64>> {
+        let (writes, reads) = (self.writer.so_far(), self.reader.so_far());
+        // From the last one that is told on, nothing is known.
+        let end = |visits: &Visits, times: &[u64]| match times {
+            [.., last] if visits.is_full() => *last,
+            _ => now_ns,
+        };
+        let (writes, reads) = (writes.to_vec(), reads.to_vec());
+        let until_ns = end(&self.writer, &writes).min(end(&self.reader, &reads));
+        let is_over = until_ns < now_ns || now >= self.since + LONGEST;
+        is_over.then(|| between(&writes, &reads, (self.since_ns, until_ns), until_ns == now_ns))
+    }
+}
+
+/// The mean time between two handovers from `since` to `until`, in which somebody wrote and read at these times.
+/// `None`: not known. `whole`: the time was not up because of what happened.
+fn between(
+    writes: &[u64],
+    reads: &[u64],
+    (since_ns, until_ns): (u64, u64),
+    whole: bool,
+) -> Option<f64> {
+    /// So many readings without a write show that nothing is handed over.
+    const READ: usize = 4;
+    let length_ns = until_ns.saturating_sub(since_ns) as f64;
+    let mut written = writes.iter().peekable();
+    let mut handovers = 0;
+    for read in reads.iter().filter(|&&read| read <= until_ns) {
+        let mut is_new = false;
+        while written.next_if(|&&write| write < *read).is_some() {
+            is_new = true;
+        }
+        handovers += u64::from(is_new);
+    }
+    match handovers {
+        0 => (whole && reads.len() >= READ).then_some(2.0 * length_ns),
+        few if !whole && few < ENOUGH => None,
+        many => Some(length_ns / many as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_after_a_write_is_a_handover() {
+        let every = |first: u64, each: u64| (0..10).map(move |k| first + each * k).collect();
+        let (writes, reads): (Vec<u64>, Vec<u64>) = (every(5, 10), every(10, 10));
+        assert_eq!(between(&writes, &reads, (0, 100), true), Some(10.0));
+        // Read three times each, and written so often.
+        let thrice: Vec<u64> = (0..30).map(|k| 6 + k / 3 * 10 + k % 3).collect();
+        assert_eq!(between(&writes, &thrice, (0, 100), false), Some(10.0));
+        assert_eq!(between(&thrice, &reads, (0, 100), false), Some(10.0));
+    }
+
+    #[test]
+    fn what_is_handed_over_in_a_moment_tells_nothing_of_the_rest() {
+        let writes: Vec<u64> = (0..10).collect();
+        let at_once: Vec<u64> = (0..MOST as u64).map(|k| 100 + k).collect();
+        assert_eq!(between(&writes, &at_once, (0, 163), false), None);
+        assert_eq!(between(&writes, &at_once[..9], (0, 1000), true), Some(1000.0));
+        // Only read; and hardly ever.
+        assert_eq!(between(&[], &at_once[..9], (0, 1000), true), Some(2000.0));
+        assert_eq!(between(&[], &at_once[..2], (0, 1000), true), None);
+        assert_eq!(between(&writes, &[], (0, 1000), true), None);
+    }
+}
