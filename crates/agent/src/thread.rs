@@ -26,7 +26,7 @@ const STACKS_BYTES: u64 = XSAVE_BYTES + SIGNAL_STACK_BYTES + STACK_BYTES;
 /// Index of cells: eight bytes for each other thread and kind of event.
 const CELLS_BYTES: u64 = (MAX_THREADS as u64 + 2) * 8 * 8;
 /// Tables of events of all sizes and a filter; see `slow/events.h`.
-const EVENTS_BYTES: u64 = (512 + 8) << 10;
+const EVENTS_BYTES: u64 = (2048 + 8) << 10;
 const FIRST_EVENT_BITS: u32 = 9;
 
 /// The page as the engine addresses it is the one that the recorder reads.
@@ -72,6 +72,7 @@ pub struct Thread {
     refused: u32,
     waiting_chunk: u32,
     thinned: u32,
+    widened: u32,
     without_line: [u32; 16],
     hashes: [u64; 20],
     /// Its signal mask.
@@ -421,6 +422,7 @@ impl Thread {
             refused: 0,
             waiting_chunk: 0,
             thinned: 0,
+            widened: 0,
             without_line: [0; 16],
             hashes: [0; 20],
             signal_mask: 0,

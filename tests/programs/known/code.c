@@ -1,5 +1,6 @@
-// More lines than a thread can keep apart, all alike, and then more pieces of code than there are at the
-// beginning: each of 8,192 instructions reads a few lines. Thread 1 writes all lines, thread 2 reads them.
+// More lines than a thread can keep apart, all alike, then more pieces of code than there are at the
+// beginning, and then more pairs of them than there is ever room for: each of 8,192 instructions reads a few
+// lines, which another of twelve has written each time. Thread 1 writes all lines, thread 2 reads them.
 //
 // Usage: code      Turns are passed on through eventfds.
 #include <pthread.h>
@@ -8,8 +9,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define MANY 8192 // instructions
-enum { LINES = 65536, LINE = 64, ROUNDS = 3 };
+#define MANY 8192 // instructions that read
+enum { LINES = 32768, LINE = 64, WRITERS = 12, ALIKE = 6, ROUNDS = ALIKE + WRITERS };
 
 static _Alignas(4096) char memory[LINES * LINE];
 static int turn[2];
@@ -24,23 +25,31 @@ static void wait_for(int fd) {
     if (read(fd, &value, 8) != 8) _exit(3);
 }
 
+#define TEXT(x) #x
+#define STRING(x) TEXT(x)
+#define WRITER(n)                                                                             \
+    case n:                                                                                   \
+        for (char *at = memory; at < memory + sizeof memory; at += LINE)                      \
+            __asm__ volatile("movq %1, %0 # " #n : "=m"(*(long *)at) : "r"((long)n));         \
+        break;
+
 static void *write_rounds(void *argument) {
-    for (int round = 0; round < 2 * ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         wait_for(turn[0]);
-        for (long k = 0; k < LINES; k++) *(volatile long *)&memory[k * LINE] = round;
+        switch (round < ALIKE ? 0 : round - ALIKE) {
+            WRITER(0) WRITER(1) WRITER(2) WRITER(3) WRITER(4) WRITER(5)
+            WRITER(6) WRITER(7) WRITER(8) WRITER(9) WRITER(10) WRITER(11)
+        }
         pass(turn[1]);
     }
     return argument;
 }
 
-#define TEXT(x) #x
-#define STRING(x) TEXT(x)
-
 static void *read_rounds(void *argument) {
-    for (int round = 0; round < 2 * ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         wait_for(turn[1]);
-        for (char *at = memory; at < memory + LINES * LINE; at += round < ROUNDS ? LINE : MANY * LINE)
-            if (round < ROUNDS)
+        for (char *at = memory; at < memory + LINES * LINE; at += round < ALIKE ? LINE : MANY * LINE)
+            if (round < ALIKE)
                 __asm__ volatile("movq %0, %%rax" : : "m"(*(long *)at) : "rax");
             else
                 __asm__ volatile(".set k, 0; .rept " STRING(MANY) "; movq k(%0), %%rax; .set k, k + 64; .endr"
@@ -56,6 +65,6 @@ int main(void) {
     if (pthread_create(&threads[0], NULL, write_rounds, NULL)) return 3;
     if (pthread_create(&threads[1], NULL, read_rounds, NULL)) return 3;
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
-    printf("expect raw 1 2 %d\nexpect invalidation 1 2 %d\n", 2 * ROUNDS * LINES, (2 * ROUNDS - 1) * LINES);
+    printf("expect raw 1 2 %d\nexpect invalidation 1 2 %d\n", ROUNDS * LINES, (ROUNDS - 1) * LINES);
     return 0;
 }

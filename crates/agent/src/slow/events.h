@@ -16,7 +16,9 @@
 // others, since their events lie all over the caches. So a thread with as many vain looks as it has events is
 // *thinned*, once: the hottest lines stay, the others are summed up by code site, and only so many are
 // admitted from then on that what counts them stays near (`thin`). Sums by code site get more room as they
-// need it, because a site that is left out is missing altogether.
+// need it, up to 66,560 events in all, because a site that is left out is missing altogether: virtual machines
+// and encoders have that many. Pairs of sites beyond are summed up by the thread's own site alone: of those
+// there are as many as there is code, and no more.
 #ifndef TT_EVENTS_H
 #define TT_EVENTS_H
 #include "cells.h"
@@ -25,7 +27,9 @@
 #define MOST_BITS 16 // so that at least half of the places stay free with room to give up some
 #define MOST_EVENTS (1u << 14) // a quarter of the places; so are FEW_EVENTS of a thinned thread's
 #define MORE_WITHOUT_LINE (1u << 10) // events by code site alone that may come on top
-#define FEW_BITS 13 // of a thread that has been thinned, until more of its code communicates
+#define MORE_BY_ONE_SITE (12u << 10) // events by the thread's own site alone that may come on top of those
+#define WIDEST_BITS 18 // for events by code site alone of programs with very much code that communicates
+#define FEW_BITS 13    // of a thread that has been thinned, until more of its code communicates
 #define FEW_EVENTS (1u << 11)
 #define ADMITTED_OF 64
 #define FILTER_BITS 16
@@ -45,7 +49,7 @@ struct event {
     u64 count, own_bytes, other_bytes;
 };
 
-static inline u32 most_bits(const struct thread *t) { return t->thinned ? t->thinned : MOST_BITS; }
+static inline u32 most_bits(const struct thread *t) { return (t->thinned ? FEW_BITS : MOST_BITS) + t->widened; }
 static inline u32 most_events(const struct thread *t) { return t->thinned ? FEW_EVENTS : MOST_EVENTS; }
 
 // The thread's chunks of events; their names fit NAME_BITS.
@@ -59,7 +63,7 @@ static inline struct event *event_at(const struct thread *t, u32 name) {
 
 // Places in the table are in groups of a cache line. A place holds the event's name + 1 and, so that a
 // look at the event is rarely in vain, part of the key's hash; 0 = free, GONE = given up.
-#define NAME_BITS 15
+#define NAME_BITS 17
 #define NAME ((1u << NAME_BITS) - 1)
 #define GONE NAME
 #define NONE (~0u)
@@ -73,7 +77,7 @@ static inline u32 *places(const struct thread *t) { return t->events + (1ull << 
 static inline u64 *filter_word(const struct thread *t, u64 line, u64 *bit) {
     u64 number = (line >> LINE_SHIFT) * 0x9e3779b97f4a7c15ull >> (64 - FILTER_BITS);
     *bit = 1ull << number % 64;
-    return (u64 *)(t->events + (2ull << MOST_BITS)) + number / 64;
+    return (u64 *)(t->events + (2ull << WIDEST_BITS)) + number / 64;
 }
 
 static inline int is_unknown_line(const struct thread *t, u64 line) {
@@ -253,30 +257,48 @@ static void insert(struct thread *t, u32 name, const struct event *e) {
 // room as it makes.
 static u32 append_without_line(struct thread *t) {
     u32 most = (1u << most_bits(t)) / 4;
-    if (t->event_count >= most + MORE_WITHOUT_LINE && t->thinned && t->thinned < MOST_BITS) {
-        t->thinned++;
+    if (t->event_count >= most + MORE_WITHOUT_LINE && most_bits(t) < WIDEST_BITS) {
+        t->widened++;
         most *= 2;
     }
     return append(t, most + MORE_WITHOUT_LINE);
 }
 
-// Counts the event by code site alone. There are few of these, hence mostly one that was counted lately.
-static void count_without_line(struct thread *t, struct key key) {
-    key.line = 0;
+// Room for an event by the thread's own site alone.
+static u32 append_by_one_site(struct thread *t) {
+    return append(t, (1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + MORE_BY_ONE_SITE);
+}
+
+// Counts an event whose key holds no line, if it is known; whether it is. There are few of these, hence it is
+// mostly one that was counted lately.
+static int count_known_without_line(struct thread *t, struct key key) {
     u32 *lately = &t->without_line[(key.sites * 0x9e3779b97f4a7c15ull + key.who * 0xc2b2ae3d27d4eb4full) >> 60];
     if (t->event_chunks && is_same(event_at(t, *lately)->key, key)) {
         event_at(t, *lately)->count++;
-        return;
+        return 1;
     }
     u32 *place = find(t, key);
-    if (holds_event(*place)) {
-        *lately = name_in(*place);
-        event_at(t, *lately)->count++;
+    if (!holds_event(*place))
+        return 0;
+    *lately = name_in(*place);
+    event_at(t, *lately)->count++;
+    return 1;
+}
+
+// Counts the event by code site alone.
+static void count_without_line(struct thread *t, struct key key) {
+    key.line = 0;
+    if (count_known_without_line(t, key))
         return;
-    }
     u32 name = append_without_line(t);
     if (name == NONE)
         name = give_up_line(t);
+    if (name == NONE) {
+        key.sites &= ~0u; // its own
+        if (count_known_without_line(t, key))
+            return;
+        name = append_by_one_site(t);
+    }
     struct event e = {.key = key, .count = 1};
     if (name != NONE)
         insert(t, name, &e);
@@ -341,7 +363,9 @@ static void thin(struct thread *t) {
         t->without_line[k] = 0;
     if (t->event_count > FEW_EVENTS / 4 * 3)
         return;
-    t->thinned = t->event_bits = FEW_BITS;
+    t->thinned = 1;
+    t->widened = 0;
+    t->event_bits = FEW_BITS;
     empty_table(t);
     fill_table(t);
 }

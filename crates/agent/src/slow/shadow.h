@@ -58,7 +58,8 @@ struct thread {
     u32 hand;                    // where to look for events to give up
     u32 refused;                 // events on lines that were not let in
     u32 waiting_chunk;           // of events that have not been looked up yet, + 1; 0 = none yet
-    u32 thinned;                 // 0, or the table's most bits: only hot lines have events
+    u32 thinned;                 // whether only hot lines have events
+    u32 widened;                 // bits that the table may have more than usual
     u32 without_line[16];        // names of events that were counted lately
     u64 hashes[20];              // of the waiting events, EVENTS_PER_CHUNK at most
 };
