@@ -38,7 +38,9 @@ pub const OPTIMISATIONS: &[(&str, u32)] = &[
     ("park", 256),
     ("sites", 512),
     ("beside", 1024),
-    ("all of them", 1 | 2 | 4 | 8 | 16 | 32 | 256 | 512 | 1024),
+    ("entries", 2048),
+    ("at once", 4096),
+    ("all of them", 1 | 2 | 4 | 8 | 16 | 32 | 256 | 512 | 1024 | 2048 | 4096),
 ];
 
 impl Mode {
