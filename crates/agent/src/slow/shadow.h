@@ -17,9 +17,9 @@
 // each byte that the block's last writer has *not* written since it took the block, and the code site that
 // last added bytes (of larger blocks, in the first line's record). They lie side by side, 12 bytes in all, because
 // whoever needs one needs the other: that is one line of the cache to fetch instead of two. The site's word
-// is also the lock, so that it does not have to be fetched from another processor, too. Its top bits say how much threads fight for the
-// block, taking it from each other before it is whole: then bytes are added under the lock only (engine::bytes
-// looks).
+// is also the lock, so that it does not have to be fetched from another processor, too. Its top bits say how
+// much threads fight for the block, taking it from each other before it is whole: then bytes are added under
+// the lock only (engine::bytes looks).
 //
 // Neighbours: `shadow.rs` maps it all, `thread.rs` fills struct thread.
 #ifndef TT_SHADOW_H
