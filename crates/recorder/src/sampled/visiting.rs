@@ -4,6 +4,10 @@
 //! its reader comes there after its writer has written it. Where nothing can be seen (no debug register is free,
 //! or somebody forbids it) nothing is tried again.
 //!
+//! An armed debug register costs more than its traps: there are processors on which wide vectors then take three
+//! times as long, wherever they lie. So all visits together take a hundredth of the time at most: short ones first,
+//! and longer ones, saved up for, where those have shown nothing.
+//!
 //! Neighbours: `handovers` says which line, and makes amounts of it; `follow` takes turns.
 
 use crate::sampled::handovers::PairOf;
@@ -13,13 +17,14 @@ use std::io;
 use std::time::{Duration, Instant};
 use types::ThreadId;
 
-/// Longest visit, and how often each thread may come meanwhile.
+/// First and longest visit, and how often each thread may come meanwhile.
+const FIRST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(500);
 const MOST: usize = 40;
-/// From the first visit to the second; longer each time, up to so many times as long, since what visits cost is
-/// worth less the more is known.
+/// The time is so many times as long as all visits.
+const SHARE: u32 = 100;
+/// From one visit to the next, at least.
 const PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: u32 = 15;
 /// Hits so long ago still show that a pair is active.
 const RECENT_NS: u64 = 400_000_000;
 /// Of a visit that a thread has ended by coming too often: so many handovers tell how often there are any. Fewer
@@ -31,7 +36,10 @@ const ENOUGH: u64 = 8;
 pub struct Visiting {
     now: Option<Visited>,
     next: Instant,
-    visits: u32,
+    begun: Instant,
+    /// What all visits have taken so far, and how long the next one may be.
+    spent: Duration,
+    length: Duration,
     possible: bool,
 }
 
@@ -43,16 +51,20 @@ struct Visited {
     reader: Visits,
     since: Instant,
     since_ns: u64,
+    /// It is over then.
+    end: Instant,
 }
 
 impl Visiting {
     pub fn new(possible: bool) -> Self {
-        Self { now: None, next: Instant::now(), visits: 0, possible }
+        let now = Instant::now();
+        let (spent, next) = (Duration::ZERO, now + FIRST * SHARE);
+        Self { now: None, next, begun: now, spent, length: FIRST, possible }
     }
 
     /// When it wants to be called next.
     pub fn due(&self) -> Option<Instant> {
-        self.now.as_ref().map(|visited| visited.since + LONGEST)
+        self.now.as_ref().map(|visited| visited.end)
     }
 
     /// Ends a visit that is over, begins another when it is time.
@@ -66,8 +78,12 @@ impl Visiting {
             if let Some(process) = process {
                 process.handovers.visited(visited.pair, between_ns);
             }
-            self.visits += 1;
-            (self.now, self.next) = (None, now + PAUSE * self.visits.min(LONGEST_PAUSE));
+            if between_ns.is_none() {
+                self.length = (2 * self.length).min(LONGEST);
+            }
+            self.spent += now - visited.since;
+            let afforded = self.begun + (self.spent + self.length) * SHARE;
+            (self.now, self.next) = (None, afforded.max(now + PAUSE));
         } else if now >= self.next {
             self.begin(now, now_ns, processes);
         }
@@ -80,7 +96,7 @@ impl Visiting {
         let Some(((_, pair, address), process)) = found.min_by_key(|(next, _)| *next) else {
             return;
         };
-        match Visited::begin(process, pair, address, (now, now_ns)) {
+        match Visited::begin(process, pair, address, (now, now_ns), self.length) {
             Ok(visited) => self.now = Some(visited),
             // A thread may have ended meanwhile.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => self.next = now + PAUSE,
@@ -95,12 +111,13 @@ impl Visited {
         pair: PairOf,
         address: u64,
         (since, since_ns): (Instant, u64),
+        length: Duration,
     ) -> io::Result<Self> {
         let visits = |thread: ThreadId, visit| {
             Visits::look(process.threads[thread.index()].tid, address, visit, MOST)
         };
         let (writer, reader) = (visits(pair.0, Visit::Write)?, visits(pair.1, Visit::Access)?);
-        Ok(Self { pid: process.pid, pair, writer, reader, since, since_ns })
+        Ok(Self { pid: process.pid, pair, writer, reader, since, since_ns, end: since + length })
     }
 
     /// `None`: it goes on. Else the time between two handovers, if it could be found out.
@@ -113,7 +130,7 @@ impl Visited {
         };
         let (writes, reads) = (writes.to_vec(), reads.to_vec());
         let until_ns = end(&self.writer, &writes).min(end(&self.reader, &reads));
-        let is_over = until_ns < now_ns || now >= self.since + LONGEST;
+        let is_over = until_ns < now_ns || now >= self.end;
         is_over.then(|| between(&writes, &reads, (self.since_ns, until_ns), until_ns == now_ns))
     }
 }
