@@ -11,7 +11,8 @@
 //   counted N                    events of the counter that COUNTER=TYPE:CONFIG names, while they ran
 //   events N                     only with xchg, where all communication is on words that are exchanged: RAW and
 //                                WAW that happened in this very run, told by what came out of the words
-// Everything but `region`, `counted` and `events` follows from the arguments. No participant's memory shares a line with another's.
+// Everything but `region`, `counted` and `events` follows from the arguments. No participant's memory shares
+// a line with another's.
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
 #include <pthread.h>

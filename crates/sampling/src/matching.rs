@@ -20,9 +20,9 @@
 //! *Arrays.* A read of a block that nobody was sampled writing may be a hit, too, if another thread is
 //! sampled writing around it ([`around`](crate::around)).
 //!
-//! *What does not.* After `SHORT`, or when its thread has ended, a write is old: a block that was merely handed over once, long ago,
-//! is one event, whatever the sampling period (weight 0, see [`Hit::weight`]), and after `LONG` none:
-//! the memory may have been freed, and belong to another since.
+//! *What does not.* After `SHORT`, or when its thread has ended, a write is old: a block that was merely handed
+//! over once, long ago, is one event, whatever the sampling period (weight 0, see [`Hit::weight`]), and after
+//! `LONG` none: the memory may have been freed, and belong to another since.
 //!
 //! *True or false.* True if the access touches bytes that the writer was lately sampled writing.
 //!

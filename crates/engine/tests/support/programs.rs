@@ -6,6 +6,7 @@
 //! Branches lead forward, so that programs end; most operands in memory are moved to where the data
 //! is, the others fault.
 
+use super::ending::epilogue;
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, Encoder, FlowControl,
     Instruction, InstructionBlock, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
@@ -111,16 +112,7 @@ impl Program {
     /// Machine code at `at`; it keeps the flags in r13, uses r10 and r11, and goes to `end`.
     pub fn encode(&self, at: u64, end: u64) -> Option<Vec<u8>> {
         let mut all = self.steps.clone();
-        let epilogue = [
-            Instruction::with2(Code::Mov_r64_rm64, Register::R10, Register::RAX),
-            Ok(Instruction::with(Code::Lahf)),
-            Instruction::with1(Code::Seto_rm8, Register::AL),
-            Instruction::with2(Code::Movzx_r32_rm16, Register::R13D, Register::AX),
-            Instruction::with2(Code::Mov_r64_rm64, Register::RAX, Register::R10),
-            Instruction::with2(Code::Mov_r64_imm64, Register::R11, end),
-            Instruction::with1(Code::Jmp_rm64, Register::R11),
-        ];
-        all.extend(epilogue.map(|i| i.expect("a valid instruction")));
+        all.extend(epilogue(end));
         // Branches find their targets by address, which must not be 0.
         const FIRST: u64 = 0x1000;
         for (k, step) in all.iter_mut().enumerate() {
