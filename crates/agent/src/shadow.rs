@@ -22,10 +22,6 @@ pub const SLOTS: usize = 45;
 pub const MAX_BANKS: usize = 24;
 /// The bit of a site's word that is the block's lock; mirrors `slow/shadow.h`.
 const LOCKED: u32 = 1 << 24;
-/// Bytes of a line's record; mirrors `slow/shadow.h`.
-const RECORD: u64 = 12;
-/// Where in it the site is.
-const RECORD_SITE: u64 = 8;
 /// Bits of an address that tell blocks apart in the banks after the first: 2 TiB of address space for a
 /// bank of 64-byte blocks, so that there is room for two dozen.
 const FAR_ADDRESS_BITS: u32 = 44;
@@ -54,6 +50,7 @@ unsafe extern "C" {
     static mut tt_block_shift: u64;
     fn tt_release_locks();
     static mut tt_written: u64;
+    static mut tt_last_sites: u64;
 }
 
 /// Banks in use and where they lie, as `slow/shadow.h` has them.
@@ -94,33 +91,39 @@ pub fn map() -> Option<Tables> {
     Some(Tables { base: start as i32, count })
 }
 
-/// Maps what describes blocks or lines for all banks together, as far as the mode needs it: the lines'
-/// records, or the blocks' second accessors.
+/// Maps what describes blocks and lines for all banks together, as far as the mode needs it: the
+/// bytes written (or the second accessors), and the last sites.
 fn map_common() -> Option<()> {
-    let bytes = common_bytes();
-    if bytes == 0 {
+    let shift = block_shift();
+    let mode = counting::mode();
+    if !matches!(mode, mode::DETAIL | mode::UNDIRECTED) {
         return Some(());
     }
+    let unit = if mode == mode::DETAIL { LINE_SHIFT } else { shift };
+    let bytes = (ADDRESS_SPACE >> unit) * 8;
     let written = sys::anonymous_away(bytes)?;
     keep_private(written, bytes);
+    let site_bytes = (ADDRESS_SPACE >> shift.max(LINE_SHIFT)) * 4;
+    let sites = sys::anonymous_away(site_bytes)?;
+    keep_private(sites, site_bytes);
     // SAFETY: before any slow path runs.
-    unsafe { tt_written = written };
+    unsafe {
+        tt_written = written;
+        tt_last_sites = sites;
+    }
     Some(())
 }
 
-/// Bytes of what [`map_common`] maps.
-fn common_bytes() -> u64 {
-    match counting::mode() {
-        mode::DETAIL => (ADDRESS_SPACE >> LINE_SHIFT) * RECORD,
-        mode::UNDIRECTED => (ADDRESS_SPACE >> block_shift()) * 8,
-        _ => 0,
-    }
-}
-
-/// Address of the lines' records, or the second accessors; 0 = none.
+/// Address of the bytes-written shadow; 0 = none.
 pub fn written() -> u64 {
     // SAFETY: written only before any slow path runs.
     unsafe { tt_written }
+}
+
+/// Address of the last writers' code sites; 0 = none.
+pub fn last_sites() -> u64 {
+    // SAFETY: written only before any slow path runs.
+    unsafe { tt_last_sites }
 }
 
 /// Keeps the memory out of core dumps and of forked children.
@@ -216,11 +219,13 @@ fn banks() -> core::ops::Range<usize> {
 pub fn is_own(address: u64) -> bool {
     let shadow =
         |bank| (base_of(bank)..base_of(bank) + bank_bytes(space_of(bank))).contains(&address);
-    let common = written()..written() + common_bytes();
+    let line_bytes = (ADDRESS_SPACE >> LINE_SHIFT) * 8;
+    let common = |start: u64| start != 0 && (start..start + line_bytes).contains(&address);
     session::contains(address)
         || grants::contains(address)
         || banks().any(shadow)
-        || common.contains(&address)
+        || common(written())
+        || common(last_sites())
 }
 
 /// Addresses of the words of the whole blocks in `start..end` in a bank: a range, or several where the
@@ -300,22 +305,17 @@ pub fn copy(from: u64, to: u64, bytes: u64) {
         }
     }
     if counting::mode() == mode::DETAIL {
-        copy_records(from, to, bytes >> LINE_SHIFT);
-    }
-}
-
-/// The same for so many lines' records.
-fn copy_records(from: u64, to: u64, lines: u64) {
-    let record = |address: u64| written() + (address >> LINE_SHIFT) * RECORD;
-    let (old, new) = (record(from), record(to));
-    // SAFETY: within the shadow. Who holds an old block's lock does not hold the new one's.
-    unsafe {
-        core::ptr::copy_nonoverlapping(old as *const u8, new as *mut u8, (lines * RECORD) as usize);
-        for line in 0..lines {
-            let site = AtomicU32::from_ptr((new + line * RECORD + RECORD_SITE) as *mut u32);
-            if site.load(Ordering::Relaxed) & LOCKED != 0 {
-                site.fetch_and(!LOCKED, Ordering::Relaxed);
+        let site = |address: u64| last_sites() + (address >> shift.max(LINE_SHIFT)) * 4;
+        let written = |address: u64| (written() + (address >> LINE_SHIFT) * 8) as *mut u8;
+        let blocks = (bytes >> shift.max(LINE_SHIFT)) as usize;
+        // SAFETY: as above.
+        unsafe {
+            for (old, new) in (0..blocks as u64).map(|k| (site(from) + k * 4, site(to) + k * 4)) {
+                let value = AtomicU32::from_ptr(old as *mut u32).load(Ordering::Relaxed);
+                AtomicU32::from_ptr(new as *mut u32).store(value & !LOCKED, Ordering::Relaxed);
             }
+            let bytes = (bytes >> LINE_SHIFT) as usize * 8;
+            core::ptr::copy_nonoverlapping(written(from), written(to), bytes);
         }
     }
 }

@@ -252,9 +252,12 @@ fn install(thread: Thread) -> Box<Thread> {
         id => session::calls(id as usize),
     };
     let signal_top = thread.stacks + XSAVE_BYTES + SIGNAL_STACK_BYTES;
+    let between = (shadow::last_sites() / 4).wrapping_sub(shadow::written() / 8);
     for (offset, value) in [
         (control::SELF, thread.page),
-        (control::RECORDS_BASE4, shadow::written() / 4),
+        (control::WRITTEN_BASE8, shadow::written() / 8),
+        (control::SITES_BASE4, shadow::last_sites() / 4),
+        (control::SITES_FROM_WRITTEN, between),
         (control::THREAD, &raw const *thread as u64),
         (control::XSAVE, thread.stacks),
         (control::SIGNAL_STACK, signal_top),

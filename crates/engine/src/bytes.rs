@@ -20,9 +20,6 @@ use crate::recovery::Parked;
 use crate::regs::{self, RSP};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
-/// Where in a line's record its code site is.
-const RECORD_SITE: i64 = 8;
-
 /// A second register for a while, and the slot where its value is, if it is borrowed.
 struct Second {
     register: usize,
@@ -106,7 +103,7 @@ impl Body<'_> {
             .then(|| bytes.trailing_zeros())
     }
 
-    /// The whole question for a single store, whose address is in the first register: the record's index is
+    /// The whole question for a single store, whose address is in the first register: the line's index is
     /// made once, and the address turned into the set of its bytes.
     fn emit_single(&mut self, slow: &Slow, second: &Second, power: u32) -> Result<Branches> {
         let [address, other] = [slow.register, second.register];
@@ -119,16 +116,18 @@ impl Body<'_> {
         };
         self.emitter.copy_register(other, a);
         onward.push(self.emit_own(other)?);
-        self.emit_record(other)?;
+        self.emitter.add_field(other, control::WRITTEN_BASE8);
         let set = control::first_bytes(power).into();
         let set = MemoryOperand::new(none, none, 1, set, 8, false, Register::GS);
         self.emitter.instruction(&Instruction::with3(Code::VEX_Shlx_r64_rm64_r64, a, set, a)?)?;
-        let word = MemoryOperand::new(none, o, 4, 0, 8, false, none);
+        let word = MemoryOperand::new(none, o, 8, 0, 8, false, none);
         self.emitter.instruction(&Instruction::with2(Code::Test_rm64_r64, word, a)?)?;
         let written = self.emitter.open_branch(&JE);
+        self.emitter.add_field(other, control::SITES_FROM_WRITTEN);
         let position = slow.check.members.iter().rposition(|m| m.writes);
         let position = slow.check.members[position.expect("it writes")].position;
         onward.push(self.emit_site_at(other, position)?);
+        self.emitter.subtract_field(other, control::SITES_FROM_WRITTEN);
         self.emitter.instruction(&Instruction::with1(Code::Not_rm64, a)?)?;
         self.emitter.instruction(&Instruction::with2(Code::And_rm64_r64, word, a)?)?;
         self.leave(slow, second);
@@ -264,20 +263,15 @@ impl Body<'_> {
     fn emit_last_site(&mut self, registers: [usize; 2], position: usize) -> Result<usize> {
         let [address, other] = registers;
         self.emitter.copy_register(other, regs::full(address));
-        self.emitter.shift_right(other, LINE_SHIFT);
-        if self.options.block_shift > LINE_SHIFT {
-            let o = regs::full(other);
-            let first = -1i32 << (self.options.block_shift - LINE_SHIFT);
-            self.emitter.instruction(&Instruction::with2(Code::And_rm64_imm32, o, first)?)?;
-        }
-        self.emit_record(other)?;
+        self.emitter.shift_right(other, self.options.block_shift);
+        self.emitter.add_field(other, control::SITES_BASE4);
         self.emit_site_at(other, position)
     }
 
-    /// The same, with the record's index in the register, which stays.
+    /// The same, with the site's index in the register, which stays.
     fn emit_site_at(&mut self, index: usize, position: usize) -> Result<usize> {
         let (o, none) = (regs::full(index), Register::None);
-        let place = |byte: i64| MemoryOperand::new(none, o, 4, RECORD_SITE + byte, 8, false, none);
+        let place = |byte: i64| MemoryOperand::new(none, o, 4, byte, 8, false, none);
         // Above the site's number.
         self.emitter.instruction(&Instruction::with2(Code::Cmp_rm8_imm8, place(3), 0)?)?;
         let contended = self.emitter.open_branch(&JNE);

@@ -93,9 +93,13 @@ places! {
     pub DESCRIPTOR: 264, 8;
     /// Code site of a repeated string instruction or a system call.
     pub SITE: 272, 8;
-    /// Base of the lines' records divided by 4. A record, of 12 bytes, begins with a bit for each byte of the
-    /// line that its owner has not written; its last writer's code site follows.
-    pub RECORDS_BASE4: 280, 8;
+    /// Base of the bytes-written shadow divided by 8 .
+    pub WRITTEN_BASE8: 280, 8;
+    /// Base of the last writers' code sites divided by 4.
+    pub SITES_BASE4: 288, 8;
+    /// What leads from the index of a line's bytes, with their base, to that of its site: [`SITES_BASE4`]
+    /// less [`WRITTEN_BASE8`].
+    pub SITES_FROM_WRITTEN: 296, 8;
     /// Indices of a gather or scatter, or general registers, for the slow path; see [`crate::elements`]. 64
     /// bytes, aligned.
     pub INDICES: 640, 64;

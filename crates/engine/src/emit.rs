@@ -411,6 +411,11 @@ impl Emitter {
         self.gs_operand(0x03, register, offset);
     }
 
+    /// `sub r64, gs:[offset]`
+    pub fn subtract_field(&mut self, register: usize, offset: i32) {
+        self.gs_operand(0x2b, register, offset);
+    }
+
     /// Copies an instruction with a RIP-relative operand in reach; false when it is not known where in it
     /// the displacement is.
     fn copy_relative(&mut self, i: &Instruction, bytes: &[u8]) -> bool {

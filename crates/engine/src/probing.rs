@@ -177,21 +177,13 @@ impl<'a> Body<'a> {
         Ok(failures)
     }
 
-    /// Turns the address in a register into its line's record, whose bits are the operand.
+    /// Turns the address in a register into the bytes-written word of its line, as an operand.
     pub fn emit_written_operand(&mut self, register: usize) -> Result<MemoryOperand> {
         let r = regs::full(register);
         self.emitter.shift_right(register, LINE_SHIFT);
-        self.emit_record(register)?;
-        Ok(MemoryOperand::new(Register::None, r, 4, 0, 8, false, Register::None))
-    }
-
-    /// Turns the number of a line in a register into the index of its record, in units of four bytes.
-    pub fn emit_record(&mut self, register: usize) -> Result<()> {
-        let r = regs::full(register);
-        let triple = MemoryOperand::with_base_index_scale(r, r, 2);
-        self.emitter.instruction(&Instruction::with2(Code::Lea_r64_m, r, triple)?)?;
-        self.emitter.add_field(register, control::RECORDS_BASE4);
-        Ok(())
+        self.emitter.add_field(register, control::WRITTEN_BASE8);
+        let none = Register::None;
+        Ok(MemoryOperand::new(none, r, 8, 0, 8, false, none))
     }
 
     /// Fails when any of the bits is set; may clobber the register.

@@ -7,8 +7,8 @@
 
 enum { ADDRESS = 5 * 64 };
 
-static u64 words[64];
-static u8 records[64 * RECORD] __attribute__((aligned(64)));
+static u64 words[64], missing[64];
+static u32 sites[64];
 static u8 maps[2][4096] __attribute__((aligned(64)));
 static struct thread threads[2];
 static int failures;
@@ -22,7 +22,7 @@ static void expect(const char *what, u64 found, u64 expected) {
 static void set_up(void) {
     tt_mode = DETAIL, tt_banks = 1, tt_block_shift = LINE_SHIFT;
     tt_shadow[0] = (u64)words, tt_reach[0] = (1ull << ADDRESS_BITS) - 1;
-    tt_written = (u64)records;
+    tt_written = (u64)missing, tt_last_sites = (u64)sites;
     for (u64 k = 0; k < 2; k++) {
         u64 mask = 1ull << k;
         threads[k] = (struct thread){.id = k, .mask = mask, .own_word = (k + 1) << WRITER_SHIFT | mask};

@@ -193,8 +193,7 @@ static inline int note_written(u64 start, u64 end, enum coming coming, u32 site)
             *written_in_line(a) |= bytes_in_line(a, first + block);
     }
     for (u64 a = start; a < end; a = (a | (LINE - 1)) + 1) {
-        record_bits *missing = written_in_line(a);
-        u64 bytes = bytes_in_line(a, end);
+        u64 *missing = written_in_line(a), bytes = bytes_in_line(a, end);
         added |= *missing & bytes;
         *missing &= ~bytes;
     }

@@ -31,8 +31,10 @@ static inline void fetch_block(const struct thread *t, u64 address, int writes) 
         fetch_to_read((void *)address);
     if (tt_mode == DETAIL && writes) {
         fetch_to_change(last_site(address));
+        fetch_to_change(written_in_line(address));
     } else if (tt_mode == DETAIL) {
         fetch_to_read(last_site(address));
+        fetch_to_read(written_in_line(address));
     }
 }
 

@@ -13,13 +13,12 @@
 // bank 0 is the true one: other banks may be younger than the write.
 //
 // With sharing told apart, writers take the block's lock, too: who took a block and which bytes he
-// wrote belong together. For that there is, for all banks together, a record per 64-byte line: 64 bits, set for
-// each byte that the block's last writer has *not* written since it took the block, and the code site that
-// last added bytes (of larger blocks, in the first line's record). They lie side by side, 12 bytes in all, because
-// whoever needs one needs the other: that is one line of the cache to fetch instead of two. The site's word
-// is also the lock, so that it does not have to be fetched from another processor, too. Its top bits say how
-// much threads fight for the block, taking it from each other before it is whole: then bytes are added under
-// the lock only (engine::bytes looks).
+// wrote belong together. For that there are, for all banks together, 64 bits per 64-byte line, set for each
+// byte that the block's last writer has *not* written since it took the block, and the code site that
+// last added bytes, one per line or block, whichever is larger. The site's word is also the lock, so that it
+// does not have to be fetched from another processor, too. Its top bits say how much threads fight for the
+// block, taking it from each other before it is whole: then bytes are added under the lock only (engine::bytes
+// looks).
 //
 // Neighbours: `shadow.rs` maps it all, `thread.rs` fills struct thread.
 #ifndef TT_SHADOW_H
@@ -78,7 +77,8 @@ u64 tt_block_shift; // log2 of the block's bytes
 SHARED u64 tt_shadow[MAX_BANKS];         // address of the word of block 0 in each bank
 SHARED u64 tt_reach[MAX_BANKS];          // bits of an address that count in each bank
 SHARED u64 tt_banks;                     // banks in use
-SHARED u64 tt_written;                   // address of line 0's record
+SHARED u64 tt_written;                   // address of the bits of line 0
+SHARED u64 tt_last_sites;                // address of the site of line or block 0
 SHARED u32 tt_slot_owner[MAX_BANKS][64]; // logical id of the thread in each slot
 SHARED u8 tt_bank_of[1 << 16];           // bank of each logical id
 SHARED u8 tt_filtered;                   // the program has filters of system calls
@@ -92,14 +92,8 @@ static inline u64 *word_of(const struct thread *t, u64 address) {
     return word_in(t->bank, address);
 }
 
-// A record's bits, which in every 16th of them lie in two lines of the cache. Who looks at them while their owner
-// adds bytes, without the lock, may see half of what he adds at once, as if he had added one byte after the
-// other. No atomic instruction changes them.
-typedef u64 record_bits __attribute__((aligned(4)));
-#define RECORD (sizeof(record_bits) + sizeof(u32))
-
-static inline record_bits *written_in_line(u64 address) {
-    return (record_bits *)(tt_written + (address >> LINE_SHIFT) * RECORD);
+static inline u64 *written_in_line(u64 address) {
+    return (u64 *)(tt_written + ((address >> LINE_SHIFT) << 3));
 }
 
 // In the word of a site, whose number is below 2^24 (wire::session::MAX_SITES).
@@ -110,8 +104,8 @@ static inline record_bits *written_in_line(u64 address) {
 #define SITE (LOCKED - 1)
 
 static inline u32 *last_site(u64 address) {
-    u64 first = tt_block_shift > LINE_SHIFT ? address >> tt_block_shift << tt_block_shift : address;
-    return (u32 *)(written_in_line(first) + 1);
+    u64 shift = tt_block_shift > LINE_SHIFT ? tt_block_shift : LINE_SHIFT;
+    return (u32 *)(tt_last_sites + ((address >> shift) << 2));
 }
 
 // Bytes `address` to `end` of the line that holds `address`.

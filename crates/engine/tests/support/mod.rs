@@ -77,14 +77,6 @@ pub struct Machine {
     tables: Tables,
 }
 
-/// What the shadow has of a line besides its word.
-#[derive(Clone, Copy)]
-#[repr(C, packed(4))]
-struct Record {
-    missing: u64,
-    site: u32,
-}
-
 struct Running {
     engine: Engine,
     changing: bool,
@@ -124,8 +116,10 @@ thread_local! {
 
 /// Where the shadow is asked for.
 const SHADOW: u64 = 1 << 44;
-/// The lines' records lie this far above the words.
-const RECORDS: u64 = 1 << 44;
+/// The bytes-written shadow lies this far above the words.
+const WRITTEN: u64 = 1 << 44;
+/// The last sites lie this far above the words.
+const SITES: u64 = 2 << 44;
 const SHADOW_BYTES: usize = 3 << 44;
 /// Where the next machine's grants are asked for, away from its code.
 static GRANTS: AtomicU64 = AtomicU64::new(1 << 46);
@@ -236,9 +230,12 @@ impl Machine {
             let tallies = (self.gs - BELOW as u64) as *mut _;
             libc::madvise(tallies, BELOW - 4096, libc::MADV_DONTNEED);
             libc::madvise(self.gs as *mut _, grants::BYTES as usize, libc::MADV_DONTNEED);
-            for (offset, value) in
-                [(control::SELF, self.gs - 4096), (control::RECORDS_BASE4, (shadow + RECORDS) / 4)]
-            {
+            for (offset, value) in [
+                (control::SELF, self.gs - 4096),
+                (control::WRITTEN_BASE8, (shadow + WRITTEN) / 8),
+                (control::SITES_BASE4, (shadow + SITES) / 4),
+                (control::SITES_FROM_WRITTEN, (shadow + SITES) / 4 - (shadow + WRITTEN) / 8),
+            ] {
                 *((self.gs.wrapping_add_signed(offset.into())) as *mut u64) = value;
             }
             for power in 0..=5 {
@@ -380,15 +377,12 @@ impl Running {
     fn written(&self) -> BTreeMap<u64, (u64, u32)> {
         let of = |block: u64| {
             // SAFETY: within the shadow, which is still mapped.
-            let record = unsafe { *self.record(block) };
-            (block, (!{ record.missing }, record.site))
+            unsafe {
+                let missing = *((self.shadow + WRITTEN + block * 8) as *const u64);
+                (block, (!missing, *((self.shadow + SITES + block * 4) as *const u32)))
+            }
         };
         self.events.iter().filter(|e| e.kind == 1).map(|e| of(e.block)).collect()
-    }
-
-    /// What is known of a block's bytes.
-    fn record(&self, block: u64) -> *mut Record {
-        ((self.shadow + RECORDS) as *mut Record).wrapping_add(block as usize)
     }
 
     /// An operand of which translated code has handed over what decides.
@@ -428,22 +422,25 @@ impl Running {
     /// Notes what the shadow did not know yet.
     fn part(&mut self, kind: u8, block: u64, from: u64, bytes: u64, site: u32) {
         // SAFETY: within the shadow.
-        let (word, record) =
-            unsafe { (&mut *((self.shadow + block * 8) as *mut u64), &mut *self.record(block)) };
+        let (word, written, last) = unsafe {
+            let word = (self.shadow + block * 8) as *mut u64;
+            let last = (self.shadow + SITES + block * 4) as *mut u32;
+            (&mut *word, &mut *word.byte_add(WRITTEN as usize), &mut *last)
+        };
         let set = (!0u64 >> (64 - bytes)) << from;
         let exclusive = kind == 1 || self.options.mode == Mode::Undirected;
         let taken = exclusive && *word | FULL != OWN;
         if taken {
-            record.missing = !0;
+            *written = !0;
         }
-        if exclusive && record.missing & set != 0 {
-            record.missing &= !set;
-            record.site = site;
+        if exclusive && *written & set != 0 {
+            *written &= !set;
+            *last = site;
         }
         let known = if exclusive { !taken } else { *word & MASK != 0 };
         let told_apart = self.options.mode == Mode::Detail;
         let all = !0u64 >> (64 - (1u64 << self.options.block_shift).min(64));
-        let whole = !told_apart || record.missing & all == 0;
+        let whole = !told_apart || *written & all == 0;
         let own = if whole { OWN } else { OWN & !FULL };
         *word = if exclusive { own } else { *word | MASK };
         let granted = match *word {
