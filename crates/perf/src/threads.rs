@@ -23,21 +23,25 @@ pub fn check(pid: u32) -> Result<(), PerfError> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     let stat = stat.map_err(|_| PerfError::NoProcess { pid })?;
     // A process's number, not one of its other threads'.
-    let group = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let group = group.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    if group.is_some_and(|group| group.trim() != pid.to_string()) {
-        return Err(PerfError::NoProcess { pid });
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    if let Some(process) = group.filter(|&group: &u32| group != pid) {
+        return Err(PerfError::Thread { tid: pid, pid: process });
     }
-    match flags(&stat) {
-        Some(flags) if flags & KERNEL_THREAD != 0 => Err(PerfError::KernelThread { pid }),
+    match state(&stat) {
+        Some((_, flags)) if flags & KERNEL_THREAD != 0 => Err(PerfError::KernelThread { pid }),
+        // While other threads run, only the first one has ended.
+        Some(('Z' | 'X', _)) if of(pid).len() <= 1 => Err(PerfError::Ended { pid }),
         _ => Ok(()),
     }
 }
 
-/// The ninth field of /proc/PID/stat; the second one, the name in parentheses, may hold anything.
-fn flags(stat: &str) -> Option<u64> {
+/// The third and the ninth field of /proc/PID/stat; the second one, the name in parentheses, may hold anything.
+fn state(stat: &str) -> Option<(char, u64)> {
     let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(6)?.parse().ok()
+    let mut fields = rest.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(5)?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -50,6 +54,8 @@ mod tests {
         assert!(exists(me) && of(me).contains(&me));
         check(me).unwrap();
         assert!(matches!(check(u32::MAX - 1), Err(PerfError::NoProcess { .. })));
+        let other = of(me).into_iter().find(|&tid| tid != me).expect("the test's own thread");
+        assert!(matches!(check(other), Err(PerfError::Thread { pid, .. }) if pid == me));
         // The kernel's first thread, if it can be seen.
         if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
             assert!(matches!(check(2), Err(PerfError::KernelThread { pid: 2 })));
@@ -57,8 +63,8 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_found_behind_any_name() {
-        assert_eq!(flags("2 (a) b) c) S 0 0 0 0 -1 2129984 0"), Some(2_129_984));
-        assert_eq!(flags("2"), None);
+    fn state_and_flags_are_found_behind_any_name() {
+        assert_eq!(state("2 (a) b) c) S 0 0 0 0 -1 2129984 0"), Some(('S', 2_129_984)));
+        assert_eq!(state("2"), None);
     }
 }

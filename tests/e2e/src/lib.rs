@@ -1,7 +1,7 @@
 //! End-to-end tests: real programs through the built binary, seen from outside.
 //!
 //! Needs `make build` first. This library holds what several test files share: the target programs
-//! with the flags they are compiled with ([`known`], [`stress`]). The tests are in `tests/`:
+//! with the flags they are compiled with ([`known`], [`stress`]), and what tests of [`sampling`] have in common. The tests are in `tests/`:
 //!
 //! * `known.rs`: programs with known truth, every cell of the matrix;
 //! * `traps.rs`: what instrumentation finds hard, with exact truth;
@@ -16,6 +16,7 @@
 //! * `bad_input.rs`: everything that cannot work must say so in one sentence and leave nothing;
 //! * `workflow.rs`: record, report, export, place, run, tune, one after the other;
 //! * `sampled.rs`: recording by sampling, started and running programs;
+//! * `sampled_faults.rs`: what goes wrong meanwhile is said, and nothing stays armed;
 //! * `recorder.rs`: the recorder apart from the engine, with a fake agent;
 //! * `patterns.rs`: which pattern the report recognises, and what differs between runs;
 //! * `launch.rs`: threads under a plan;
@@ -26,6 +27,7 @@
 pub mod events;
 pub mod known;
 pub mod launch;
+pub mod sampling;
 pub mod soak;
 pub mod stress;
 pub mod truth;

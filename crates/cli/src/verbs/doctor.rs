@@ -163,7 +163,10 @@ fn machine(probed: &Probed) -> String {
     let place = if processor.is_virtual { ", in a virtual machine" } else { "" };
     let paranoid = match probed.paranoid {
         None => "not there: no perf_event in this kernel, or /proc/sys is hidden".to_string(),
-        Some(level) => format!("{level} ({})", paranoid(level)),
+        Some(level) => {
+            let samples = probed.sampled().is_some();
+            format!("{level} ({})", paranoid(level, samples && !is_privileged()))
+        }
     };
     let rate = probed.max_sample_rate.map_or("unknown".to_string(), |rate| rate.to_string());
     format!(
@@ -174,14 +177,30 @@ fn machine(probed: &Probed) -> String {
     )
 }
 
-/// What a level lets users do who are not root.
-fn paranoid(level: i32) -> &'static str {
+/// Whether the kernel may let us do what users may not. Where /proc does not say, it may.
+fn is_privileged() -> bool {
+    /// Of the kernel's capability.h: CAP_SYS_ADMIN and CAP_PERFMON.
+    const PRIVILEGES: u64 = 1 << 21 | 1 << 38;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    effective.is_none_or(|set| set & PRIVILEGES != 0)
+}
+
+/// What a level lets users do who are not root. `user_samples`: we are such a user, and may sample.
+fn paranoid(level: i32, user_samples: bool) -> &'static str {
     match level {
         ..=-1 => "users may sample everything",
         0 => "users may sample all processors, without raw tracepoints",
         1 => "users may sample their own programs and the kernel under them",
         2 => "users may sample their own programs",
-        _ => "only root and CAP_PERFMON may sample",
+        // Only some distributions' kernels know these levels; to others they are the one before.
+        _ if user_samples => {
+            "users may sample their own programs; this kernel knows no stricter level"
+        }
+        _ => {
+            "only root and CAP_PERFMON may sample, where the kernel knows this level: Debian's and Ubuntu's do"
+        }
     }
 }
 
@@ -296,4 +315,16 @@ fn response_json(response: &Response) -> Value {
         "why": why,
         "remedy": remedy,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::paranoid;
+
+    #[test]
+    fn a_level_that_the_kernel_does_not_know_forbids_nothing() {
+        assert!(paranoid(3, false).starts_with("only root"));
+        assert!(paranoid(4, true).starts_with("users may sample their own programs"));
+        assert_eq!(paranoid(2, true), paranoid(2, false));
+    }
 }

@@ -30,6 +30,9 @@ use types::{ThreadId, ThreadIdentity};
 const FEW_HITS: u64 = 100;
 /// Part of the samples below whose access was found worth a word.
 const LOW_YIELD: f64 = 0.3;
+/// Of a process without a sample.
+const NEVER_SAMPLED: &str =
+    "The process was not sampled once: it was stopped, or waited, or was gone too soon.";
 
 /// What is known of a recording besides samples.
 pub struct Origin<'a> {
@@ -316,9 +319,12 @@ impl Maker<'_> {
         if let Some(ended) = self.origin.ended.filter(|_| number == 0) {
             list.extend(how_it_ended(&ended));
         }
+        list.extend(self.how_long(process, number));
         let hits = process.tally.hits();
         if threads <= 1 {
             list.push(ONE_THREAD.into());
+        } else if process.samples == 0 {
+            list.push(NEVER_SAMPLED.into());
         } else if comm.is_empty() {
             list.push(format!(
                 "None of {} showed communication. What happens rarely may have been missed: sample \
@@ -360,14 +366,28 @@ impl Maker<'_> {
         list
     }
 
+    /// That a program which we started went on after the time for which it was to be sampled.
+    fn how_long(&self, process: &Process, number: usize) -> Option<String> {
+        let duration = self.origin.options.duration?;
+        let went_on = number == 0 && self.origin.ended.is_some() && !process.is_gone();
+        went_on.then(|| {
+            let duration = humantime::format_duration(duration);
+            format!("Sampling ended after {duration}, as asked; the program went on unseen.")
+        })
+    }
+
     /// What the recording as a whole does not hold.
     fn warnings_of_all(&self) -> Vec<String> {
         let Followed { totals, beyond, slices, .. } = self.followed;
         let mut list = self.followed.breaks.clone();
         if totals.lost > 0 {
+            let samples: u64 = self.followed.processes.iter().map(|process| process.samples).sum();
+            let share = totals.lost as f64 / (totals.lost + samples) as f64;
             list.push(format!(
-                "{} lost because the reader did not get its turn in time; choose fewer with --rate.",
-                several(totals.lost, "record was", "records were")
+                "{} lost because the reader did not get its turn in time, {:.0} % of all: so much is missing of \
+                 amounts and times, too. Choose fewer with --rate.",
+                several(totals.lost, "record was", "records were"),
+                (100.0 * share).max(1.0)
             ));
         }
         if totals.throttled > 0 {
