@@ -3,10 +3,12 @@
 //! Problem: trying events and measuring what a sample costs takes tens of milliseconds of a processor, each
 //! time. Approach: what has responded once will again, as long as the machine is the same (which whoever
 //! keeps this must see to). What has not may only have been in use, or two processors too busy: it is
-//! believed after some failures in a row. What a sample costs is the median of the first few measurements.
+//! believed after some failures in a row. What a sample costs, and an armed debug register, is the median of the
+//! first few measurements.
 //!
 //! Neighbour: `probe` tries what is not known here.
 
+use crate::armed::Armed;
 use crate::cost::Cost;
 use crate::event::Event;
 use crate::probe::{Answer, Source};
@@ -14,13 +16,15 @@ use crate::probe::{Answer, Source};
 /// So many failures in a row are believed, and so many measurements are enough.
 const ENOUGH: usize = 3;
 /// Begins the text; changes with its form.
-const HEAD: &str = "threadtalk probed 1";
+const HEAD: &str = "threadtalk probed 2";
 
 /// What was found, in the order of probing.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Known {
     tried: Vec<Tried>,
     costs: Vec<Measured>,
+    /// What stores across two lines take while a debug register is armed.
+    armed: Vec<f64>,
 }
 
 /// An event that was tried.
@@ -91,6 +95,14 @@ impl Known {
         Ok(middle(&all))
     }
 
+    /// What an armed debug register costs, from `measure` while that has not been done often enough.
+    pub(crate) fn armed(&mut self, measure: impl FnOnce() -> Option<Armed>) -> Option<Armed> {
+        if self.armed.len() < ENOUGH {
+            self.armed.extend(measure().map(|armed| armed.0));
+        }
+        (!self.armed.is_empty()).then(|| Armed(median(&self.armed)))
+    }
+
     /// As text, to be kept.
     pub fn to_text(&self) -> String {
         let mut text = format!("{HEAD}\n");
@@ -108,6 +120,9 @@ impl Known {
         {
             text += &format!("costs\t{key}\t{sample_ns}\t{spread_ns}\t{samples}\t{switch_ns}\n");
         }
+        for armed in &self.armed {
+            text += &format!("armed\t{armed}\n");
+        }
         text
     }
 
@@ -120,6 +135,7 @@ impl Known {
         let mut known = Self::default();
         for line in lines {
             let fields: Vec<&str> = line.split('\t').collect();
+            let number = |text: &str| text.parse().ok().filter(|n: &f64| n.is_finite());
             match fields[..] {
                 ["works", key, times, how] => {
                     let answer = Answer::Works(how.into());
@@ -131,7 +147,6 @@ impl Known {
                     known.tried.push(Tried { key: key.into(), answer, times: times.parse().ok()? });
                 }
                 ["costs", key, sample_ns, spread_ns, samples, switch_ns] => {
-                    let number = |text: &str| text.parse().ok().filter(|n: &f64| n.is_finite());
                     let cost = Cost {
                         sample_ns: number(sample_ns)?,
                         spread_ns: number(spread_ns)?,
@@ -140,6 +155,7 @@ impl Known {
                     };
                     known.costs.push(Measured { key: key.into(), cost });
                 }
+                ["armed", armed] => known.armed.push(number(armed)?),
                 _ => return None,
             }
         }
@@ -163,17 +179,20 @@ fn plain(text: &str) -> String {
 
 /// Of each number the middle one; of none, nothing.
 fn middle(all: &[Cost]) -> Cost {
-    let of = |number: fn(&Cost) -> f64| {
-        let mut sorted: Vec<f64> = all.iter().map(number).collect();
-        sorted.sort_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
-    };
+    let of = |number: fn(&Cost) -> f64| median(&all.iter().map(number).collect::<Vec<_>>());
     Cost {
         sample_ns: of(|cost| cost.sample_ns),
         spread_ns: of(|cost| cost.spread_ns),
         samples: all.iter().map(|cost| cost.samples).sum(),
         switch_ns: of(|cost| cost.switch_ns),
     }
+}
+
+/// The middle one; of none, 0.
+fn median(all: &[f64]) -> f64 {
+    let mut sorted = all.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -230,17 +249,30 @@ mod tests {
     }
 
     #[test]
+    fn what_an_armed_register_costs_is_the_median_of_the_first_three() {
+        let mut known = Known::default();
+        assert_eq!(known.armed(|| None), None);
+        assert_eq!(known.armed(|| Some(Armed(9.0))), Some(Armed(9.0)));
+        assert_eq!(known.armed(|| None), Some(Armed(9.0)));
+        known.armed(|| Some(Armed(1.0)));
+        assert_eq!(known.armed(|| Some(Armed(7.5))), Some(Armed(7.5)));
+        assert_eq!(known.armed(|| panic!("measured again")), Some(Armed(7.5)));
+    }
+
+    #[test]
     fn text_tells_it_all_and_nothing_else_is_taken_for_it() {
         let mut known = Known::default();
         known.answer(Source::Clock, &Event::cpu_clock(), || true, works);
         known.answer(Source::Cycles, &Event::cycles(), || true, || fails("two\nlines"));
         known.cost::<()>(Source::Clock, &Event::cpu_clock(), || Ok(cost(2.25, 0.0))).unwrap();
+        known.armed(|| Some(Armed(7.5)));
         let text = known.to_text();
         let read = Known::of_text(&text).expect("our own text");
         assert_eq!(read.to_text(), text);
-        assert_eq!(read.costs, known.costs);
+        assert_eq!((&read.costs, &read.armed), (&known.costs, &vec![7.5]));
         assert_eq!(Known::of_text(&text.replace("2.25", "x")), None);
+        assert_eq!(Known::of_text(&text.replace("7.5", "inf")), None);
         assert_eq!(Known::of_text(""), None);
-        assert_eq!(Known::of_text(&text.replace("probed 1", "probed 2")), None);
+        assert_eq!(Known::of_text(&text.replace("probed 2", "probed 1")), None);
     }
 }

@@ -14,12 +14,14 @@
 //! | `known.rs` | what earlier probing has found |
 //! | `families.rs`, `families/*.json` | which events of a processor count what |
 //! | `cost.rs` | what a sample costs here, and the rate that follows |
+//! | `armed.rs` | what an armed debug register costs code that does not come to it |
 //! | `threads.rs`, `sys.rs`, `error.rs` | /proc, system calls, and why something cannot be sampled |
 //!
 //! Neighbours: `access` computes addresses, `sampling` finds communication in the accesses, `recorder`
 //! and `top` read the rings.
 
 mod accesses;
+mod armed;
 mod code;
 pub mod cost;
 mod error;
@@ -44,6 +46,7 @@ mod visits;
 mod watchpoints;
 
 pub use accesses::{Accesses, NoAccess, Yield};
+pub use armed::Armed;
 pub use error::{PerfError, paranoid_level};
 pub use event::{Event, Rate, Supplies};
 pub use families::{Family, FamilyEvent, Processor};

@@ -143,13 +143,14 @@ pub fn probe_unknown(known: &mut Known) -> Probed {
     responses.push(prober.counter(Source::Instructions, Event::instructions()));
     responses.push(prober.counter(Source::Cycles, Event::cycles()));
     responses.push(prober.clock());
+    let watchpoints = watchpoints::probe(known);
     let mut probed = Probed {
         processor,
         family,
         paranoid: paranoid_level(),
         max_sample_rate: cost::max_sample_rate(),
         responses,
-        watchpoints: watchpoints::probe(),
+        watchpoints,
         cost: Err("nothing can be sampled".to_string()),
         took: Duration::ZERO,
     };

@@ -111,4 +111,20 @@ mod tests {
         (0..20).for_each(|value| PLACE.store(value, Relaxed));
         assert_eq!((writes.so_far().len(), writes.is_full()), (10, true));
     }
+
+    #[test]
+    fn debug_registers_are_free_again_afterwards() {
+        // SAFETY: it has no preconditions.
+        let tid = unsafe { libc::gettid() } as u32;
+        let take_all = || {
+            let look = || Visits::look(tid, 8, Visit::Write, 1).ok();
+            std::iter::from_fn(look).take(64).collect::<Vec<_>>()
+        };
+        let most = take_all().len();
+        if most == 0 {
+            return println!("SKIPPED: no debug register");
+        }
+        assert!(most < 64, "there is no end to them");
+        assert_eq!(take_all().len(), most);
+    }
 }

@@ -1,6 +1,8 @@
 //! Debug registers: how many are free, whether they trap, and whether the trap can be a signal.
 
+use crate::armed::{self, Armed};
 use crate::error::PerfError;
+use crate::known::Known;
 use crate::sys::{self, Attributes};
 use perf_event_open_sys::bindings as b;
 use std::os::fd::OwnedFd;
@@ -10,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MOST: usize = 16;
 
 /// What watchpoints can do here.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Watchpoints {
     /// How many a thread can have at once.
     pub free: usize,
@@ -18,6 +20,8 @@ pub struct Watchpoints {
     pub traps: bool,
     /// Whether the kernel can send a signal at once (Linux 5.13): what watching inside the program needs.
     pub signals: bool,
+    /// What one that is armed costs code that does not come to it; `None` where that is not known.
+    pub armed: Option<Armed>,
     /// Why they cannot be used, and what would change that.
     pub why: Option<String>,
 }
@@ -54,7 +58,7 @@ fn attributes(signals: bool) -> Attributes {
 }
 
 /// Tries them on the calling thread.
-pub(crate) fn probe() -> Watchpoints {
+pub(crate) fn probe(known: &mut Known) -> Watchpoints {
     let mut open: Vec<OwnedFd> = Vec::new();
     let mut refused = None;
     while open.len() < MOST {
@@ -70,7 +74,11 @@ pub(crate) fn probe() -> Watchpoints {
     let traps = open.first().and_then(|event| sys::count(event).ok()).is_some_and(|c| c.events > 0);
     let free = open.len();
     drop(open);
-    let signals = free > 0 && sys::open(&attributes(true), 0, -1).is_ok();
+    // It is not armed yet.
+    let disabled = sys::open(&attributes(true), 0, -1).ok().filter(|_| free > 0);
+    let signals = disabled.is_some();
+    let armed = disabled.filter(|_| traps);
+    let armed = armed.and_then(|event| known.armed(|| armed::measure(&event)));
     let why = match refused {
         Some(error) if free == 0 => Some(match error.raw_os_error() {
             Some(libc::ENOSPC) => {
@@ -84,5 +92,5 @@ pub(crate) fn probe() -> Watchpoints {
         _ if !signals => Some("the kernel cannot send their traps at once; Linux 5.13 can".into()),
         _ => None,
     };
-    Watchpoints { free, traps, signals, why }
+    Watchpoints { free, traps, signals, armed, why }
 }

@@ -1,6 +1,7 @@
 //! `threadtalk doctor`: what can be sampled on this machine, what cannot, why, and what would change that.
 
 use anyhow::Context;
+use perf::Watchpoints;
 use perf::cost::{self, Chosen, Limit};
 use perf::probe::{Answer, Detector, Probed, Response, Source};
 use recorder::probed::probed_anew;
@@ -117,6 +118,7 @@ fn as_text(probed: &Probed, budget: f64) -> String {
     entry(&mut text, "watchpoints", points.usable(), &how);
     text.push_str(&remedies(&probed.responses));
     text.push('\n');
+    text.push_str(&armed(points));
     match &probed.cost {
         Ok(cost) => {
             let _ = writeln!(
@@ -154,6 +156,16 @@ fn as_text(probed: &Probed, budget: f64) -> String {
     }
     let _ = writeln!(text, "{}", choice(probed));
     text
+}
+
+/// What an armed debug register costs, where that is much.
+fn armed(points: &Watchpoints) -> String {
+    let Some(slow) = points.armed.filter(|armed| armed.is_slow()) else { return String::new() };
+    format!(
+        "While any debug register is armed, stores across two lines of memory take {:.1} times as long: programs with \
+         unaligned vectors (AVX) may take three times as long with '--watch'.\n",
+        slow.0
+    )
 }
 
 fn machine(probed: &Probed) -> String {
@@ -278,6 +290,7 @@ fn as_json(probed: &Probed, budget: f64) -> Value {
             "free": points.free,
             "traps": points.traps,
             "signals": points.signals,
+            "armed_slowdown": points.armed.map(|armed| armed.0),
             "why": points.why,
         },
         "cost": probed.cost.as_ref().ok().map(|cost| json!({
@@ -319,12 +332,21 @@ fn response_json(response: &Response) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::paranoid;
+    use super::{armed, paranoid};
+    use perf::{Armed, Watchpoints};
 
     #[test]
     fn a_level_that_the_kernel_does_not_know_forbids_nothing() {
         assert!(paranoid(3, false).starts_with("only root"));
         assert!(paranoid(4, true).starts_with("users may sample their own programs"));
         assert_eq!(paranoid(2, true), paranoid(2, false));
+    }
+
+    #[test]
+    fn what_armed_registers_cost_is_said_where_it_is_much() {
+        let points =
+            |cost| Watchpoints { free: 4, traps: true, signals: true, armed: cost, why: None };
+        assert!(armed(&points(Some(Armed(7.74)))).contains("take 7.7 times as long"));
+        assert_eq!(armed(&points(Some(Armed(1.0)))) + &armed(&points(None)), "");
     }
 }

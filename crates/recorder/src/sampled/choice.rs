@@ -6,7 +6,7 @@
 
 use crate::error::RecorderError;
 use perf::probe::{Probed, Source};
-use perf::{Event, Rate, cost};
+use perf::{Armed, Event, Rate, cost};
 use profile::{Basis, Detector};
 use sampling::Stream;
 
@@ -76,6 +76,8 @@ pub struct Choice {
     pub stream: Stream,
     pub detector: Detector,
     pub basis: Basis,
+    /// What an armed debug register costs here; `None`: not known.
+    pub armed: Option<Armed>,
     /// Why this, in a sentence.
     pub reason: String,
 }
@@ -173,6 +175,7 @@ fn made(
         stream,
         detector,
         basis,
+        armed: probed.watchpoints.armed,
         reason,
     }
 }

@@ -400,6 +400,16 @@ impl Maker<'_> {
                 }
             ));
         }
+        let choice = self.choice();
+        let watches = choice.detector == Detector::Watchpoints;
+        if let Some(slow) = choice.armed.filter(|armed| watches && armed.is_slow()) {
+            list.push(format!(
+                "While debug registers are armed, stores across two lines of memory take {:.1} times as long on this \
+                 processor. Sample programs with unaligned vectors (AVX), which may take three times as long, without \
+                 --watch.",
+                slow.0
+            ));
+        }
         if *beyond > 0 {
             list.push(format!(
                 "{} not recorded because there were too many in one recording.",

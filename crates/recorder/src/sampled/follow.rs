@@ -112,7 +112,10 @@ impl<'a> Follower<'a> {
             spent: Duration::ZERO,
             breaks: Breaks::new(&options.choice),
             rest: Rest::default(),
-            visiting: Visiting::new(watches_nothing && options.choice.stream == Stream::Waiting),
+            visiting: Visiting::new(
+                watches_nothing && options.choice.stream == Stream::Waiting,
+                options.choice.armed,
+            ),
             transfer_ns: match options.choice.basis {
                 Basis::Latency { transfer_ns, .. } => transfer_ns.max(1.0),
                 _ => 1.0,

@@ -4,15 +4,16 @@
 //! its reader comes there after its writer has written it. Where nothing can be seen (no debug register is free,
 //! or somebody forbids it) nothing is tried again.
 //!
-//! An armed debug register costs more than its traps: there are processors on which wide vectors then take three
-//! times as long, wherever they lie. So all visits together take a hundredth of the time at most: short ones first,
-//! and longer ones, saved up for, where those have shown nothing.
+//! An armed debug register costs more than its traps: there are processors on which stores across two lines then take
+//! several times as long, wherever they lie, and programs with unaligned vectors three times as long. Where that was
+//! measured (`perf::Armed`) all visits together take a hundredth of the time at most, else a tenth: short ones first, and
+//! longer ones, saved up for, where those have shown nothing.
 //!
 //! Neighbours: `handovers` says which line, and makes amounts of it; `follow` takes turns.
 
 use crate::sampled::handovers::PairOf;
 use crate::sampled::process::Process;
-use perf::{Visit, Visits};
+use perf::{Armed, Visit, Visits};
 use std::io;
 use std::time::{Duration, Instant};
 use types::ThreadId;
@@ -21,8 +22,9 @@ use types::ThreadId;
 const FIRST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(500);
 const MOST: usize = 40;
-/// The time is so many times as long as all visits.
-const SHARE: u32 = 100;
+/// The time is so many times as long as all visits: where an armed register slows programs down, and elsewhere.
+const SHARE_SLOW: u32 = 100;
+const SHARE: u32 = 10;
 /// From one visit to the next, at least.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Hits so long ago still show that a pair is active.
@@ -40,6 +42,7 @@ pub struct Visiting {
     /// What all visits have taken so far, and how long the next one may be.
     spent: Duration,
     length: Duration,
+    share: u32,
     possible: bool,
 }
 
@@ -56,10 +59,12 @@ struct Visited {
 }
 
 impl Visiting {
-    pub fn new(possible: bool) -> Self {
+    /// Where an armed debug register costs so much.
+    pub fn new(possible: bool, armed: Option<Armed>) -> Self {
         let now = Instant::now();
-        let (spent, next) = (Duration::ZERO, now + FIRST * SHARE);
-        Self { now: None, next, begun: now, spent, length: FIRST, possible }
+        let share = share(armed);
+        let (spent, next) = (Duration::ZERO, now + FIRST * share);
+        Self { now: None, next, begun: now, spent, length: FIRST, share, possible }
     }
 
     /// When it wants to be called next.
@@ -82,7 +87,7 @@ impl Visiting {
                 self.length = (2 * self.length).min(LONGEST);
             }
             self.spent += now - visited.since;
-            let afforded = self.begun + (self.spent + self.length) * SHARE;
+            let afforded = self.begun + (self.spent + self.length) * self.share;
             (self.now, self.next) = (None, afforded.max(now + PAUSE));
         } else if now >= self.next {
             self.begin(now, now_ns, processes);
@@ -103,6 +108,11 @@ impl Visiting {
             Err(_) => self.possible = false,
         }
     }
+}
+
+/// How many times as long as all visits the time is. What is not known may be slow.
+fn share(armed: Option<Armed>) -> u32 {
+    if armed.is_none_or(Armed::is_slow) { SHARE_SLOW } else { SHARE }
 }
 
 impl Visited {
@@ -165,6 +175,13 @@ fn between(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn visits_are_rare_where_armed_registers_slow_programs_down() {
+        assert_eq!([None, Some(Armed(7.7)), Some(Armed(1.1))].map(share), [100, 100, 10]);
+        let (slow, quick) = (Visiting::new(true, None), Visiting::new(true, Some(Armed(1.0))));
+        assert!(slow.next - slow.begun > 5 * (quick.next - quick.begun));
+    }
 
     #[test]
     fn a_read_after_a_write_is_a_handover() {
