@@ -456,6 +456,10 @@ impl Thread {
 
     /// The calling thread is about to exit.
     pub fn exit(&self) {
+        // Where the program has forbidden to block signals, a handler may have come in between.
+        if self.shared().life.load(Ordering::Relaxed) == life::EXITED {
+            return;
+        }
         if self.slot.is_some() {
             tallies::fold(self.shared());
         }

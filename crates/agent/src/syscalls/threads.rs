@@ -164,11 +164,18 @@ unsafe extern "C" fn tt_child_start(child: *mut Thread) {
     sys::set_signal_mask(child.signal_mask);
 }
 
-/// The calling thread ends.
+/// The calling thread ends. No handler may begin from here on: it would run in a thread that has given back
+/// what it counts with, and then end it once more. One whose signal has come already goes first; the program
+/// makes its call again behind it.
 pub fn exit(page: u64) -> Outcome {
     if is_recorded() {
+        sys::set_signal_mask(ALL_SIGNALS);
         // SAFETY: the calling thread's page.
-        unsafe { thread::current(page) }.exit();
+        unsafe {
+            if thread::field(page, control::PENDING) == 0 {
+                thread::current(page).exit();
+            }
+        }
     }
     Outcome::Native
 }
