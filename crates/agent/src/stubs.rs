@@ -48,6 +48,8 @@ impl Frame {
 const XSAVE_MASK: u32 = 0xe7;
 /// In the flags: a trap after each instruction.
 pub const TRAP_FLAG: i32 = 0x100;
+/// In the flags: misaligned accesses fault.
+const ALIGNMENT_FLAG: i32 = 0x4_0000;
 
 unsafe extern "C" {
     fn tt_stub_direct();
@@ -200,6 +202,11 @@ assembly!(
     "tt_stub_access:",
     "mov gs:[{APP_RSP}], rsp",
     "mov rsp, gs:[{STACK}]",
+    // Grants are taken back two at once, wherever they lie. To set the flags takes longer than to look.
+    "pushfq",
+    "test byte ptr [rsp + {FLAGS_BYTE}], {CHECKS_ALIGNMENT}",
+    "jnz 3f",
+    "4:",
     "push rax",
     "push rcx",
     "push rdx",
@@ -209,12 +216,10 @@ assembly!(
     "push r9",
     "push r10",
     "push r11",
-    "sub rsp, 8",
     "mov rdi, gs:[{THREAD}]",
     "mov rsi, gs:[{ADDRESS}]",
     "mov rdx, gs:[{DESCRIPTOR}]",
     "call tt_slow_access",
-    "add rsp, 8",
     "pop r11",
     "pop r10",
     "pop r9",
@@ -224,6 +229,9 @@ assembly!(
     "pop rdx",
     "pop rcx",
     "pop rax",
+    "test byte ptr [rsp + {FLAGS_BYTE}], {CHECKS_ALIGNMENT}",
+    "jnz 5f",
+    "6:",
     "mov rsp, gs:[{APP_RSP}]",
     // As tt_leave, with nothing left to restore; goes on at gs:RESUME.
     ".globl tt_slow_leave_checked, tt_slow_leave_end",
@@ -242,6 +250,13 @@ assembly!(
     "mov gs:[{TARGET}], rax",
     "mov rax, gs:[{SCRATCH}]",
     "jmp gs:[{DELIVER}]",
+    "3:",
+    "and dword ptr [rsp], {NO_TRAP}",
+    "TT_PLAIN_FLAGS",
+    "jmp 4b",
+    "5:",
+    "popfq",
+    "jmp 6b",
     // Repeated string instructions: flags are live, the function sees all registers.
     ".globl tt_stub_repeat",
     ".hidden tt_stub_repeat",
@@ -268,6 +283,8 @@ assembly!(
     TARGET = const TARGET,
     DELIVER = const DELIVER,
     SCRATCH = const DEFER[0],
+    FLAGS_BYTE = const ALIGNMENT_FLAG.trailing_zeros() / 8,
+    CHECKS_ALIGNMENT = const 1 << (ALIGNMENT_FLAG.trailing_zeros() % 8),
 );
 
 // The dispatcher.
@@ -441,6 +458,8 @@ assembly!(
     ".globl tt_signal_entry",
     ".hidden tt_signal_entry",
     "tt_signal_entry:",
+    // The kernel has made them what the handler is to begin with.
+    "pushfq",
     "push rbx",
     "push r12",
     "push r13",
@@ -481,10 +500,12 @@ assembly!(
     "pop rsi",
     "pop rdi",
     "xor eax, eax",
+    "popfq",
     "jmp rcx",
     "3:",
     "cmp eax, 3",
     "je 4f",
+    "popfq",
     "mov rax, gs:[{FRAME_MOVED}]",
     "sub rsp, rax",
     "sub rsi, rax",
@@ -496,6 +517,7 @@ assembly!(
     "mov eax, {RT_SIGRETURN}",
     "syscall",
     "2:",
+    "popfq",
     "ret",
     RT_SIGPROCMASK = const crate::sys::RT_SIGPROCMASK,
     RT_SIGRETURN = const crate::sys::RT_SIGRETURN,

@@ -75,6 +75,14 @@ fn lives(mode: &str) -> Option<Watched> {
 }
 
 #[test]
+fn a_program_that_has_alignment_checks_on() {
+    let binary = program("tests/programs/stress/alignment.c");
+    if can_watch("alignment checks") {
+        assert!(unchanged(binary.to_str().unwrap(), "all").processes[0].samples > 0);
+    }
+}
+
+#[test]
 fn a_program_that_handles_sigtrap_itself_is_left_alone() {
     let Some(watched) = signals("own") else { return };
     assert!(watched.processes[0].samples > 0);

@@ -141,7 +141,14 @@ struct Work {
     now_ns: u64,
 }
 
+/// The handler begins with the program's flags: where that has alignment checks on, our code would fault.
+/// What is interrupted gets its own back when this returns.
+#[unsafe(naked)]
 unsafe extern "C" fn entry(_: c_int, info: *mut Info, context: *mut libc::ucontext_t) {
+    core::arch::naked_asm!("push 2", "popfq", "jmp {handle}", handle = sym handle)
+}
+
+unsafe extern "C" fn handle(_: c_int, info: *mut Info, context: *mut libc::ucontext_t) {
     // SAFETY: the C library's errno of this thread.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above; the kernel's information about the signal.

@@ -92,6 +92,8 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("unload", &["turn"]),
     ("unload", &["call"]),
     ("wanted_addresses", &[]),
+    ("alignment", &[]),
+    ("raw_threads", &[]),
     ("endings", &["return", "9"]),
     ("endings", &["exit", "4"]),
     ("endings", &["_exit", "5"]),

@@ -3,6 +3,7 @@
 
 use e2e::events::{self, hexadecimal, table};
 use e2e::known::{self, Serial};
+use e2e::stress;
 use std::collections::BTreeMap;
 use test_support::{Run, Scratch, Threadtalk, probe};
 
@@ -140,6 +141,15 @@ fn cxx() {
 #[test]
 fn fortran() {
     compare(Serial::Fortran, &["-O2"], &["1", "2"]);
+}
+
+/// Threads that have alignment checks on, with all kinds of accesses, signals and system calls.
+#[test]
+fn with_alignment_checks() {
+    let binary = stress::program("alignment");
+    for block in [64, 128] {
+        same_events(&[binary.to_str().unwrap(), "turns"], block);
+    }
 }
 
 /// Flags that let compilers make gathers and masked moves of ordinary loops.

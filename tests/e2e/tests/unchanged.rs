@@ -31,7 +31,7 @@ programs!(
     close_fds: [], large_static: [], signal_context: [], alternate_stack: [], cancel: [],
     signal_storm: [], rseq: [], fork_storm: ["64", "2"], asm_flags: [], patched: [], trap_flag: [], sharers: [],
     debugger: [], element_faults: [], injected: ["100", "2"],
-    wanted_addresses: [],
+    wanted_addresses: [], alignment: [], raw_threads: [],
 );
 
 /// A program of several ways to be run.
@@ -51,6 +51,26 @@ ways!(
     odd_processes: [limits, sparse, no_files, locked],
     unload: [turn, call],
 );
+
+/// Whatever is counted, and by blocks of whatever size, nothing of ours is misaligned when a program has
+/// alignment checks on.
+#[test]
+fn alignment_checks_in_every_mode() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let command = stress::command("alignment", &[]);
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    let alone = native(&command);
+    let blocks = ["16", "32", "64", "128", "512", "4096"];
+    let exact = blocks.iter().flat_map(|block| {
+        let with = |mode: &[&'static str]| [mode, &["--block", *block]].concat();
+        [with(&[]), with(&["--matrix"]), with(&["--undirected"])]
+    });
+    for (run, options) in exact.chain([vec!["--reference"]]).enumerate() {
+        println!("{options:?}");
+        let profile = scratch.join(&format!("{run}.tt"));
+        assert_unchanged(&alone, &threadtalk.record(&profile, &options, &words).run());
+    }
+}
 
 /// The engine without its checks, against which the benchmark holds their cost.
 #[test]
