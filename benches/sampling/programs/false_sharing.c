@@ -4,6 +4,7 @@
 #include "micro.h"
 
 static const int words_tell = 0;
+static const int times_tell = 1;
 
 enum { WORDS = LINE / 8 };
 

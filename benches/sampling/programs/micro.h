@@ -11,7 +11,8 @@
 //   counted N                    events of the counter that COUNTER=TYPE:CONFIG names, while they ran
 //   events N                     only with xchg, where all communication is on words that are exchanged: RAW and
 //                                WAW that happened in this very run, told by what came out of the words
-// Everything but `region`, `counted` and `events` follows from the arguments. No participant's memory shares
+//   false_events N               those of `events` that were false sharing, told by how long exchanges took
+// Everything but `region`, `counted`, `events` and `false_events` follows from the arguments. No participant's memory shares
 // a line with another's.
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
@@ -47,6 +48,15 @@ static long events[MAX_THREADS][PAGE / sizeof(long)];
 
 static void participate(int p); // of each program; p from 0
 static const int words_tell;    // of each program: all communication is on words that every writer exchanges
+static const int times_tell;    // of each program: only that on the first line is, and all lines are exchanged on
+
+// How long exchanges took on the first line and on all others, in steps of some ticks of the processor. An exchange
+// takes several times as long when another thread has had the line. On the first line, words tell how many of them
+// were such: that says from which time on one is.
+enum { STEPS = 512, TICKS = 8 };
+typedef long Times[2][STEPS];
+static __thread _Alignas(2 * LINE) Times took;
+static Times all_took;
 
 static inline uint32_t random_below_2_31(uint64_t *state) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -59,11 +69,20 @@ static inline uint32_t threshold(double share) {
     return share >= 1 ? 0x80000000u : (uint32_t)(share * 2147483648.0);
 }
 
+static inline void note_time(volatile uint64_t *at, uint64_t start) {
+    unsigned cpu;
+    uint64_t step = (__builtin_ia32_rdtscp(&cpu) - start) / TICKS;
+    took[(unsigned char *)at >= memory + STRIDE][step < STEPS ? step : STEPS - 1]++;
+}
+
 static inline void store(volatile uint64_t *at, uint64_t value) {
+    uint64_t start = 0;
     switch (kind) {
     case XCHG:
         value |= name;
+        if (times_tell) start = __builtin_ia32_rdtsc();
         __asm__ volatile("xchg %0, %1" : "+r"(value), "+m"(*at) : : "memory");
+        if (times_tell) note_time(at, start);
         taken += value && (value ^ name) >> 32;
         break;
     case MOV: __asm__ volatile("mov %1, %0" : "=m"(*at) : "r"(value) : "memory"); break;
@@ -112,6 +131,8 @@ static void *participant(void *argument) {
     if (read(go, &one, 8) != 8) _exit(3); // a semaphore: all threads leave at about the same time
     participate(p);
     events[p][0] = 2 * taken; // what came out was read, and written over
+    for (int i = 0; times_tell && i < 2 * STEPS; i++)
+        __atomic_fetch_add(&all_took[0][0] + i, (&took[0][0])[i], __ATOMIC_RELAXED);
     post(done, 1);
     return NULL;
 }
@@ -137,6 +158,31 @@ static unsigned char *map(size_t bytes) {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) exit(3);
     return at;
+}
+
+// Exchanges on other lines than the first that took as long as those `told` ones on the first one that were
+// transfers; -1: those were too few to tell, or none differ from the rest.
+static long transfers_by_time(long told) {
+    enum { ENOUGH = 1000, TIMES = 2 };
+    long slow[2] = {0, 0}, count[2] = {0, 0};
+    int step = STEPS, usual = 0;
+    for (int i = 0; i < STEPS; i++) count[0] += all_took[0][i];
+    while (usual < STEPS && 2 * count[1] < count[0]) count[1] += all_took[0][usual++];
+    while (step > 0 && slow[0] + all_took[0][step - 1] <= told) {
+        step--;
+        for (int l = 0; l < 2; l++) slow[l] += all_took[l][step];
+    }
+    return told >= ENOUGH && step >= TIMES * usual ? slow[1] : -1;
+}
+
+// Prints how much communication there was, if the program can know.
+static void print_events(void) {
+    long sum = 0;
+    for (int p = 0; p < threads; p++) sum += events[p][0];
+    if (kind != XCHG) return;
+    if (words_tell) printf("events %ld\n", sum);
+    long others = times_tell ? transfers_by_time(sum / 2) : -1;
+    if (others >= 0) printf("events %ld\nfalse_events %ld\n", sum + 2 * others, 2 * others);
 }
 
 // Reads the arguments, runs the participants over `lines` shared lines, and prints what they did.
@@ -166,9 +212,7 @@ static int run(int argc, char **argv, int lines_for(int threads), void truth(voi
     truth();
     for (int p = 0; p < threads; p++) printf("accesses %d %ld\n", p + 1, accesses[p][0]);
     if (known) printf("counted %llu\n", (unsigned long long)counted);
-    long sum = 0;
-    for (int p = 0; p < threads; p++) sum += events[p][0];
-    if (kind == XCHG && words_tell) printf("events %ld\n", sum);
+    print_events();
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "micro.h"
 
 static const int words_tell = 1;
+static const int times_tell = 0;
 
 static double share_of(int pair) { return pair % 2 ? fraction / 2 : fraction; }
 

@@ -3,6 +3,7 @@
 #include "micro.h"
 
 static const int words_tell = 1;
+static const int times_tell = 0;
 
 static void participate(int p) {
     uint64_t state = seed(p), limit = threshold(fraction);

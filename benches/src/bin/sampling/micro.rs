@@ -38,6 +38,8 @@ pub struct Truth {
     pub counted: Option<u64>,
     /// RAW and WAW events of this run that the program saw itself.
     pub events: Option<u64>,
+    /// Those of them that were false sharing; all words tell where it is not said.
+    pub false_events: Option<u64>,
 }
 
 impl Micro {
@@ -99,11 +101,20 @@ impl Truth {
                 ["false", share] => truth.false_share = share.parse().with_context(odd)?,
                 ["counted", count] => truth.counted = Some(count.parse().with_context(odd)?),
                 ["events", count] => truth.events = Some(count.parse().with_context(odd)?),
+                ["false_events", count] => {
+                    truth.false_events = Some(count.parse().with_context(odd)?);
+                }
                 _ => {}
             }
         }
         ensure!(!truth.regions.is_empty(), "the program names no shared memory");
         Ok(truth)
+    }
+
+    /// Share of false sharing in this run's events, if the program saw it.
+    pub fn told_false(&self) -> Option<f64> {
+        let events = self.events.filter(|&events| events > 0)?;
+        Some(self.false_events? as f64 / events as f64)
     }
 
     /// Whether an address lies in the shared memory.
@@ -130,6 +141,9 @@ mod tests {
     fn what_programs_print_is_read() {
         let output = "region line0 0x1000 64\npair 1 2 0.5\nfalse 0.25\naccesses 1 77\ncounted 9\nevents 4\n";
         let truth = Truth::read(output).unwrap();
+        assert_eq!(truth.told_false(), None);
+        let told = Truth::read(&format!("{output}false_events 3\n")).unwrap();
+        assert_eq!(told.told_false(), Some(0.75));
         assert_eq!(truth.regions, [(0x1000, 64)]);
         assert_eq!((truth.false_share, truth.counted, truth.events), (0.25, Some(9), Some(4)));
         assert!(truth.meet(2, 1) && !truth.meet(1, 3));
