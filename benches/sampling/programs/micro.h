@@ -163,11 +163,12 @@ static unsigned char *map(size_t bytes) {
 // Exchanges on other lines than the first that took as long as those `told` ones on the first one that were
 // transfers; -1: those were too few to tell, or none differ from the rest.
 static long transfers_by_time(long told) {
-    enum { ENOUGH = 1000, TIMES = 2 };
+    // At home are at least one of so many, or all others are transfers, too.
+    enum { ENOUGH = 1000, TIMES = 2, HOME = 16 };
     long slow[2] = {0, 0}, count[2] = {0, 0};
     int step = STEPS, usual = 0;
     for (int i = 0; i < STEPS; i++) count[0] += all_took[0][i];
-    while (usual < STEPS && 2 * count[1] < count[0]) count[1] += all_took[0][usual++];
+    while (usual < STEPS && HOME * count[1] < count[0]) count[1] += all_took[0][usual++];
     while (step > 0 && slow[0] + all_took[0][step - 1] <= told) {
         step--;
         for (int l = 0; l < 2; l++) slow[l] += all_took[l][step];

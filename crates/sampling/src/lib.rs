@@ -6,6 +6,7 @@
 //! | `observed.rs` | what goes in: one sampled access; what comes out: one hit |
 //! | `matching.rs` | sample matching: an access after another thread's write to the same block |
 //! | `evidence.rs` | what another thread's write says about an access |
+//! | `together.rs` | who ran at the same time, so that one may have waited for the other |
 //! | `around.rs` | who writes a block that nobody was sampled writing, by what is written around it |
 //! | `block.rs` | what is known of a block of memory: its latest threads |
 //! | `table.rs` | the blocks that were sampled lately, in bounded memory |
@@ -23,8 +24,10 @@ mod matching;
 mod observed;
 mod table;
 mod tally;
+mod together;
 
 pub use estimate::{Estimate, Estimator};
 pub use matching::{Matcher, MatcherStats, Seen, Settings};
 pub use observed::{BLOCK_BYTES, Hit, Observed, Side, Stream};
 pub use tally::{Cell, Event, EventSum, Sum, Tally};
+pub use together::Together;

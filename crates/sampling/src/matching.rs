@@ -36,7 +36,7 @@
 use crate::around::Around;
 use crate::block::{Block, Pending};
 use crate::evidence::{Evidence, Judge};
-use crate::observed::{BLOCK_BYTES, Hit, Observed, Side, Stream};
+use crate::observed::{BLOCK_BYTES, Hit, Observed, Side, Stream, mask, sharing};
 use crate::table::Table;
 use access::{Access, AccessKind};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -279,12 +279,6 @@ impl Matcher {
     }
 }
 
-/// `count` bits from bit `first` on.
-fn mask(first: u64, count: u64) -> u64 {
-    let bits = if count >= 64 { u64::MAX } else { (1 << count) - 1 };
-    bits << first
-}
-
 /// The part of an access that lies in one block.
 struct Piece<'a> {
     stream: Stream,
@@ -374,10 +368,6 @@ impl Piece<'_> {
             }
         }
     }
-}
-
-fn sharing(from: &Side, to: &Side) -> Sharing {
-    if from.bytes & to.bytes != 0 { Sharing::True } else { Sharing::False }
 }
 
 #[cfg(test)]

@@ -63,3 +63,14 @@ pub struct Hit {
     /// Nobody was sampled writing the block: `from` was found by what is written around it.
     pub inferred: bool,
 }
+
+/// True where the bytes of both sides overlap.
+pub(crate) fn sharing(from: &Side, to: &Side) -> Sharing {
+    if from.bytes & to.bytes != 0 { Sharing::True } else { Sharing::False }
+}
+
+/// `count` bits from bit `first` on.
+pub(crate) fn mask(first: u64, count: u64) -> u64 {
+    let bits = if count >= 64 { u64::MAX } else { (1 << count) - 1 };
+    bits << first
+}

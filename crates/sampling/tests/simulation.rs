@@ -6,7 +6,7 @@
 //! access, by the definition of RAW and WAW.
 
 use access::{Access, AccessKind};
-use sampling::{Cell, Estimator, Hit, Matcher, Observed, Settings, Stream, Tally};
+use sampling::{Cell, Estimator, Hit, Matcher, Observed, Settings, Stream, Tally, Together};
 use std::collections::HashMap;
 use std::slice;
 use types::{CommKind, Sharing, ThreadId};
@@ -77,7 +77,32 @@ struct Outcome {
     tally: Tally,
 }
 
-fn simulate(mut programs: Vec<Program>, duration_ns: u64, seed: u64) -> Outcome {
+/// With a processor for each thread.
+fn simulate(programs: Vec<Program>, duration_ns: u64, seed: u64) -> Outcome {
+    simulate_turns(programs, 1, duration_ns, seed)
+}
+
+/// How long a thread keeps its processor where several take turns.
+const TURN_NS: u64 = 5 * INTERVAL_NS;
+
+/// When `thread` may run again, if at `now_ns` another one of `turns` has its processor.
+fn next_turn(thread: usize, turns: usize, now_ns: u64) -> u64 {
+    let round_ns = TURN_NS * turns as u64;
+    let start = now_ns / round_ns * round_ns + TURN_NS * (thread % turns) as u64;
+    match now_ns {
+        early if early < start => start,
+        late if late >= start + TURN_NS => start + round_ns,
+        now => now,
+    }
+}
+
+/// With a processor for `turns` threads each, which take turns.
+fn simulate_turns(
+    mut programs: Vec<Program>,
+    turns: usize,
+    duration_ns: u64,
+    seed: u64,
+) -> Outcome {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut lines: HashMap<u64, Line> = HashMap::new();
     let (mut truth, mut tally) = (Truth::new(), Tally::default());
@@ -90,6 +115,12 @@ fn simulate(mut programs: Vec<Program>, duration_ns: u64, seed: u64) -> Outcome 
     while let Some(thread) =
         (0..now.len()).min_by_key(|&t| now[t]).filter(|&t| now[t] < duration_ns)
     {
+        let waits_ns = next_turn(thread, turns, now[thread]) - now[thread];
+        if waits_ns > 0 {
+            now[thread] += waits_ns;
+            sample_at[thread] += waits_ns;
+            continue;
+        }
         let Step { compute_ns, address, kind } = programs[thread](&mut random);
         let start = now[thread] + compute_ns;
         let line = lines.entry(address / 64).or_default();
@@ -112,17 +143,27 @@ fn simulate(mut programs: Vec<Program>, duration_ns: u64, seed: u64) -> Outcome 
         now[thread] = end;
     }
     samples.sort_by_key(|(time_ns, ..)| *time_ns);
-    let mut hits: Vec<Hit> = Vec::new();
+    let mut together = Together::new(INTERVAL_NS);
     for &(time_ns, thread, access) in &samples {
+        together.runs(thread, time_ns);
+        together.settle(time_ns, |hit| tally.add(0, &hit));
         let Some(access) = access else {
             matcher.runs(thread, time_ns);
             continue;
         };
+        if access.kind.writes() {
+            together.wrote(thread, &access, time_ns);
+        }
         let accesses = slice::from_ref(&access);
         let sample = Observed { time_ns, thread, accesses, period: INTERVAL_NS };
+        let mut hits: Vec<Hit> = Vec::new();
         matcher.observe(Stream::Waiting, &sample, &mut hits);
+        hits.into_iter().for_each(|hit| match hit.inferred {
+            true => tally.add(0, &hit),
+            false => together.take(hit),
+        });
     }
-    hits.iter().for_each(|hit| tally.add(0, hit));
+    together.end(|hit| tally.add(0, &hit));
     Outcome { truth, tally }
 }
 
@@ -188,6 +229,29 @@ fn volumes_of_contended_lines_are_right_for_any_number_of_threads() {
             }
         }
     }
+}
+
+#[test]
+fn threads_that_take_turns_on_a_processor_hardly_talk() {
+    // Two on one processor: the line moves once a turn.
+    let pair = || (0..2).map(|t| mixes(t, 1.0, AccessKind::Update, 0x40, 10)).collect();
+    let outcome = simulate_turns(pair(), 2, 100_000_000, 4);
+    let (estimated, truth) = outcome.volume(CommKind::Raw);
+    println!("{estimated} of {truth}");
+    assert!(truth == 399.0 && estimated < 20.0 * truth, "{estimated} of {truth}");
+    // Four on two: only those on different processors talk much.
+    let four = (0..4).map(|t| mixes(t, 0.5, AccessKind::Update, 0x40, 10)).collect();
+    let outcome = simulate_turns(four, 2, 100_000_000, 5);
+    let (estimated, truth) = outcome.volume(CommKind::Raw);
+    println!("{estimated} of {truth}");
+    assert!((0.85..1.15).contains(&(estimated / truth)), "{estimated} of {truth}");
+    // 0 and 1 are never on their processors together, nor are 0 and 3.
+    let weight = |a: u32, b: u32| -> f64 {
+        let cells = outcome.tally.cells.iter();
+        let of = cells.filter(|(cell, _)| (cell.from.0, cell.to.0) == (a, b));
+        of.map(|(_, sum)| sum.weight).sum()
+    };
+    assert!(weight(2, 0) > 10.0 * (weight(1, 0) + weight(3, 0)), "{:?}", outcome.tally.cells);
 }
 
 #[test]

@@ -265,7 +265,7 @@ impl<'a> Follower<'a> {
                 let process = &mut self.processes[index];
                 process.sample(&sample, accesses, &mut self.hits);
                 if self.watcher.is_none() {
-                    process.add(&self.hits, &self.slices);
+                    process.add(&self.hits, sample.time_ns, &self.slices);
                 }
             }
             Record::Forked { time_ns, pid, tid, parent_pid, parent_tid } => {

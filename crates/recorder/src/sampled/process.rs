@@ -13,7 +13,7 @@ use crate::watched::WatchedProcess;
 use access::Access;
 use perf::{Mapping, Sample};
 use rustc_hash::FxHashMap;
-use sampling::{Hit, Matcher, Observed, Settings, Stream, Tally};
+use sampling::{Hit, Matcher, Observed, Settings, Stream, Tally, Together};
 use std::fs;
 use std::time::{Duration, Instant};
 use types::ThreadId;
@@ -88,6 +88,8 @@ pub struct Process {
     pub ended_ns: Option<u64>,
     /// Hits of them that wait for what they stand for.
     pub handovers: Handovers,
+    /// Hits that wait until it is known whether their writers ran.
+    together: Together,
     /// How it was watched from inside, where it was.
     pub watched: Option<WatchedProcess>,
     shared: Shared,
@@ -123,6 +125,7 @@ impl Process {
             execs: 0,
             ended_ns: None,
             watched: None,
+            together: Together::new(shared.settings.interval_ns),
             shared,
             matcher: None,
             look_at: Instant::now() + FIRST_LOOK,
@@ -234,6 +237,7 @@ impl Process {
     pub fn end(&mut self, tid: u32, time_ns: u64) {
         if let Some(id) = self.running.remove(&tid) {
             self.threads[id.index()].ended_ns = Some(time_ns);
+            self.together.ended(id);
             if let Some(matcher) = &mut self.matcher {
                 matcher.ended(id);
             }
@@ -280,6 +284,7 @@ impl Process {
         if let Some(registers) = &sample.registers {
             known.stack = known.stack.max(registers.0[7]);
         }
+        self.together.runs(thread, sample.time_ns);
         let Shared { stream, settings, .. } = self.shared;
         let matcher = self.matcher.get_or_insert_with(|| Matcher::new(settings));
         if accesses.first().is_none_or(|access| access.address < LEAST_ADDRESS) {
@@ -292,27 +297,45 @@ impl Process {
         decoded.samples += 1;
         decoded.period += sample.period;
         let Sample { time_ns, period, .. } = *sample;
+        if stream == Stream::Waiting {
+            let writes = accesses.iter().filter(|access| access.kind.writes());
+            writes.for_each(|access| self.together.wrote(thread, access, time_ns));
+        }
         let observed = Observed { time_ns, thread, accesses, period };
         matcher.observe(stream_of(stream, sample), &observed, hits);
     }
 
-    /// Adds hits to the tables. What a thread waited for arrays says little: those wait for [`settle`](Self::settle).
-    pub fn add(&mut self, hits: &[Hit], slices: &Slices) {
+    /// Adds hits to the tables, those of waiting once it is known whether their writers ran by `now_ns`. What a thread
+    /// waited for arrays says little: those wait for [`settle`](Self::settle).
+    pub fn add(&mut self, hits: &[Hit], now_ns: u64, slices: &Slices) {
         self.inferred = self.matcher.as_ref().map_or(self.inferred, Matcher::inferred);
-        let waits = self.shared.stream == Stream::Waiting;
+        let waiting = self.shared.stream == Stream::Waiting;
         for &hit in hits {
-            let waits = waits && hit.inferred && hit.weight > 0.0;
-            let ready = if waits { self.handovers.take(hit) } else { Some(hit) };
-            if let Some(hit) = ready {
-                self.tally.add(slices.at(hit.time_ns).unwrap_or(0), &hit);
-            }
+            let waits = waiting && hit.weight > 0.0;
+            let ready = match hit.inferred {
+                true if waits => self.handovers.take(hit),
+                false if waits => {
+                    self.together.take(hit);
+                    None
+                }
+                _ => Some(hit),
+            };
+            ready.into_iter().for_each(|hit| tally_up(&mut self.tally, &hit, slices));
         }
+        self.together.settle(now_ns, |hit| tally_up(&mut self.tally, &hit, slices));
     }
 
-    /// Adds hits on arrays, as many as there are, weighing what they stand for in units of `transfer_ns`.
+    /// Adds hits that were seen inside the program.
+    pub fn add_watched(&mut self, hits: &[Hit], slices: &Slices) {
+        hits.iter().for_each(|hit| tally_up(&mut self.tally, hit, slices));
+    }
+
+    /// Adds all hits that wait: on arrays, as many as there are, weighing what they stand for in units of
+    /// `transfer_ns`.
     pub fn settle(&mut self, transfer_ns: f64, slices: &Slices) {
+        self.together.end(|hit| tally_up(&mut self.tally, &hit, slices));
         for hit in self.handovers.settle(transfer_ns) {
-            self.tally.add(slices.at(hit.time_ns).unwrap_or(0), &hit);
+            tally_up(&mut self.tally, &hit, slices);
         }
     }
 
@@ -390,6 +413,10 @@ impl Process {
         }
         self.find_starts();
     }
+}
+
+fn tally_up(tally: &mut Tally, hit: &Hit, slices: &Slices) {
+    tally.add(slices.at(hit.time_ns).unwrap_or(0), hit);
 }
 
 /// What a sample stands for: precise ones say where the line came from.

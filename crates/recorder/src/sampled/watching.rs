@@ -73,7 +73,7 @@ pub fn add(seen: &[Seen], processes: &mut [Process], slices: &Slices) -> u64 {
             continue;
         };
         let hits: Vec<Hit> = seen.hits(from, to).collect();
-        process.add(&hits, slices);
+        process.add_watched(&hits, slices);
     }
     strangers
 }
