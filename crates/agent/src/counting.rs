@@ -31,6 +31,7 @@ unsafe extern "C" {
     static mut tt_session: Places;
     static mut tt_mode: u64;
     fn tt_trace_forget(address: u64, bytes: u64);
+    fn tt_trace_copy(from: u64, to: u64, bytes: u64);
 }
 
 /// log2 of the largest block whose bytes are told apart: taking a block clears its bytes.
@@ -80,6 +81,17 @@ pub fn forget(start: u64, end: u64) {
         // SAFETY: the session is open.
         unsafe { tt_trace_forget(start, end - start) };
     }
+}
+
+/// What is known of `bytes` at `from` holds for those at `to`: says so in the trace, if there is one. Returns
+/// whether there is.
+pub fn traced_copy(from: u64, to: u64, bytes: u64) -> bool {
+    let traces = mode() == mode::TRACE;
+    if traces {
+        // SAFETY: the session is open.
+        unsafe { tt_trace_copy(from, to, bytes) };
+    }
+    traces
 }
 
 /// A number for the code site at `pc`; 0 when there is none left or nobody asks for sites.

@@ -295,6 +295,13 @@ pub fn program_mappings() -> Vec<(u64, u64)> {
         .collect()
 }
 
+/// Whether the memory at `address` is mapped shared, so that discarding its pages loses nothing.
+pub fn is_shared(address: u64) -> bool {
+    let text = read_file(b"/proc/self/maps\0").unwrap_or_default();
+    let mut mappings = text.split(|b| *b == b'\n').filter_map(parse);
+    mappings.any(|m| m.shared && (m.start..m.end).contains(&address))
+}
+
 /// Whether another process traces this one: a debugger.
 pub fn is_traced() -> bool {
     const NAME: &[u8] = b"TracerPid:\t";

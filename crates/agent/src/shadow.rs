@@ -20,6 +20,8 @@ const ADDRESS_SPACE: u64 = 1 << 47;
 pub const SLOTS: usize = 45;
 /// Most banks; mirrors `slow/shadow.h`.
 pub const MAX_BANKS: usize = 24;
+/// The bit of a word that says that threads which have ended have read; mirrors `slow/shadow.h`.
+const DEPARTED: u64 = 1 << SLOTS;
 /// The bit of a site's word that is the block's lock; mirrors `slow/shadow.h`.
 const LOCKED: u32 = 1 << 24;
 /// Bits of an address that tell blocks apart in the banks after the first: 2 TiB of address space for a
@@ -49,6 +51,8 @@ unsafe extern "C" {
     static mut tt_banks: u64;
     static mut tt_block_shift: u64;
     fn tt_release_locks();
+    /// In `slow/departed.h`.
+    fn tt_move_departed(bank: u64, from: u64, to: u64);
     static mut tt_written: u64;
     static mut tt_last_sites: u64;
 }
@@ -284,38 +288,65 @@ fn clear_written(first: u64, last: u64) {
     }
 }
 
-/// The program has moved `bytes` from `from` to `to`.
+/// The program has moved `bytes` from `from` to `to`, where the shadow is empty: what is known of whole blocks
+/// goes along, if they are whole blocks there, too. (Pages move, and blocks may be larger.)
 pub fn copy(from: u64, to: u64, bytes: u64) {
-    let shift = block_shift();
-    if from.max(to).saturating_add(bytes) > ADDRESS_SPACE {
+    let block = 1 << block_shift();
+    if from.max(to).saturating_add(bytes) > ADDRESS_SPACE
+        || counting::traced_copy(from, to, bytes)
+        || (from ^ to) & (block - 1) != 0
+    {
         return;
     }
-    grants::clear(to, to + bytes);
+    let (first, last) = (from.next_multiple_of(block), (from + bytes) & !(block - 1));
+    for old in (first..last).step_by(block as usize) {
+        copy_block(old, to.wrapping_add(old.wrapping_sub(from)));
+    }
+}
+
+fn copy_block(old: u64, new: u64) {
+    let word = |bank: usize, address: u64| {
+        let at = base_of(bank) + ((address & (space_of(bank) - 1)) >> block_shift()) * 8;
+        // SAFETY: within the shadow.
+        unsafe { AtomicU64::from_ptr(at as *mut u64) }
+    };
+    let mut is_known = false;
     for bank in banks() {
-        let word = |address: u64| base_of(bank) + ((address & (space_of(bank) - 1)) >> shift) * 8;
-        let places = (0..bytes >> shift).map(|k| k << shift);
-        for (old, new) in places.map(|at| (word(from + at), word(to + at))) {
-            // SAFETY: within the shadow.
-            unsafe {
-                let value = AtomicU64::from_ptr(old as *mut u64).load(Ordering::Relaxed);
-                if value != 0 || *(new as *const u64) != 0 {
-                    AtomicU64::from_ptr(new as *mut u64).store(value, Ordering::Relaxed);
-                }
+        // What nobody has touched stays untouched: the shadow of large memory is larger than what is in use.
+        let value = word(bank, old).load(Ordering::Relaxed);
+        if value != 0 {
+            is_known = true;
+            if value & DEPARTED != 0 && counting::mode() != mode::UNDIRECTED {
+                // SAFETY: addresses of the program's.
+                unsafe { tt_move_departed(bank as u64, old, new) };
             }
+            word(bank, new).store(value, Ordering::Relaxed);
         }
     }
-    if counting::mode() == mode::DETAIL {
-        let site = |address: u64| last_sites() + (address >> shift.max(LINE_SHIFT)) * 4;
-        let written = |address: u64| (written() + (address >> LINE_SHIFT) * 8) as *mut u8;
-        let blocks = (bytes >> shift.max(LINE_SHIFT)) as usize;
-        // SAFETY: as above.
-        unsafe {
-            for (old, new) in (0..blocks as u64).map(|k| (site(from) + k * 4, site(to) + k * 4)) {
-                let value = AtomicU32::from_ptr(old as *mut u32).load(Ordering::Relaxed);
-                AtomicU32::from_ptr(new as *mut u32).store(value & !LOCKED, Ordering::Relaxed);
-            }
-            let bytes = (bytes >> LINE_SHIFT) as usize * 8;
-            core::ptr::copy_nonoverlapping(written(from), written(to), bytes);
+    if is_known {
+        copy_common(old, new);
+    }
+}
+
+/// What is known of a block for all banks together.
+fn copy_common(old: u64, new: u64) {
+    let (shift, mode) = (block_shift(), counting::mode());
+    let unit = match mode {
+        mode::DETAIL => LINE_SHIFT,
+        mode::UNDIRECTED => shift,
+        _ => return,
+    };
+    let written = |address: u64| (written() + (address >> unit) * 8) as *mut u64;
+    let site = |address: u64| (last_sites() + (address >> shift.max(LINE_SHIFT)) * 4) as *mut u32;
+    // SAFETY: within the shadow, as long as the block, or its line, is.
+    unsafe {
+        for k in 0..1 << shift.saturating_sub(unit) {
+            let value = AtomicU64::from_ptr(written(old).add(k)).load(Ordering::Relaxed);
+            AtomicU64::from_ptr(written(new).add(k)).store(value, Ordering::Relaxed);
+        }
+        if mode == mode::DETAIL {
+            let value = AtomicU32::from_ptr(site(old)).load(Ordering::Relaxed);
+            AtomicU32::from_ptr(site(new)).store(value & !LOCKED, Ordering::Relaxed);
         }
     }
 }

@@ -184,6 +184,10 @@ impl<'a> Ring<'a> {
             what::READ => Some(What::Read),
             what::WRITE => Some(What::Write),
             what::FORGET => Some(What::Forget),
+            what::COPY => {
+                let page = u64::from(thread_and_what & 0xffff) << 32 | u64::from(site);
+                Some(What::Copy { to: page << 12 }).filter(|_| page < MOST_BYTES >> 12)
+            }
             _ => None,
         };
         match what {

@@ -9,6 +9,12 @@ pub enum What {
     Write,
     /// The memory is new: what was written and read there before has gone.
     Forget,
+    /// The memory has moved: what is known of it holds for the bytes at this address, where nothing is known
+    /// of what was there before. Pages move, so of blocks that are larger, those whose parts would be mixed
+    /// are new.
+    Copy {
+        to: u64,
+    },
 }
 
 /// One access of one thread.

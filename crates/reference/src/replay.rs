@@ -31,8 +31,10 @@ impl Reference {
     /// The next access.
     pub fn replay(&mut self, access: &Access) {
         self.tally.accesses += 1;
-        if access.what == What::Forget {
-            return self.forget(access);
+        match access.what {
+            What::Forget => return self.forget(access),
+            What::Copy { to } => return self.copy(access, to),
+            What::Read | What::Write => {}
         }
         for part in access.parts(self.block_bytes) {
             self.replay_part(access, part);
@@ -56,7 +58,7 @@ impl Reference {
         let communication = match access.what {
             What::Read => block.read(&touch).into_iter().collect(),
             What::Write => block.write(&touch),
-            What::Forget => unreachable!("no part of it is replayed"),
+            What::Forget | What::Copy { .. } => unreachable!("no part of it is replayed"),
         };
         let address = part.block * self.block_bytes;
         for event in &communication {
@@ -65,6 +67,18 @@ impl Reference {
         for other in accessors.access(access.thread) {
             self.tally.pair(self.slice, access.thread, other);
         }
+    }
+
+    /// What is known of blocks wholly in the range holds for those at `to`.
+    fn copy(&mut self, access: &Access, to: u64) {
+        self.forget(&Access { address: to, ..*access });
+        if access.address % self.block_bytes != to % self.block_bytes {
+            return;
+        }
+        let place = |block| block - access.address / self.block_bytes + to / self.block_bytes;
+        let whole = self.blocks.range(access.whole_blocks(self.block_bytes));
+        let copies: Vec<_> = whole.map(|(block, of)| (place(*block), of.clone())).collect();
+        self.blocks.extend(copies);
     }
 
     /// Blocks wholly in the range become unwritten.

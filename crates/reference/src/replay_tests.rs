@@ -184,6 +184,37 @@ fn forgotten_blocks_are_unwritten_and_unread() {
 }
 
 #[test]
+fn moved_blocks_keep_their_writers_readers_and_bytes() {
+    // Written at 0x1000, read by one, moved to 0x3000.
+    let lines = [
+        (0, Write, 0x1000, 0x100),
+        (1, Read, 0x1000, 0x80),
+        (0, Write, 0x3000, 0x100),
+        (9, What::Copy { to: 0x3000 }, 0x1000, 0x80),
+        (9, Forget, 0x1000, 0x80),
+        (1, Read, 0x3000, 0x100), // the first half by this thread before
+        (2, Read, 0x3000, 8),
+        (2, Read, 0x1000, 0x100), // the second half has stayed
+        (1, Write, 0x3000, 8),
+    ];
+    let tally = replay(64, &lines);
+    let is = |kind, from, to| tally.matrix(kind).get(ThreadId(from), ThreadId(to));
+    assert_eq!((is(Raw, 0, 1), is(Raw, 0, 2)), (2 + 2, 1 + 2));
+    assert_eq!((is(Waw, 0, 1), is(Invalidation, 1, 2)), (1, 1));
+}
+
+#[test]
+fn moved_blocks_that_would_be_mixed_are_new() {
+    let lines = [
+        (0, Write, 0, 0x4000),
+        (9, What::Copy { to: 0x11000 }, 0, 0x4000),
+        (1, Read, 0x11000, 0x4000),
+    ];
+    let moved = |block| replay(block, &lines).matrix(Raw).get(ThreadId(0), ThreadId(1));
+    assert_eq!((moved(0x1000), moved(0x2000)), (4, 0));
+}
+
+#[test]
 fn undirected_pairs_count_every_access_of_either_sort() {
     let tally = replay(64, &[(0, Read, 0, 8), (1, Write, 8, 8), (1, Read, 0, 8), (2, Read, 0, 8)]);
     assert_eq!(pairs(&tally), [(0, 1, 2), (0, 2, 1), (1, 2, 1)]);

@@ -17,6 +17,9 @@ pub mod what {
     pub const WRITE: u32 = 1;
     /// The memory is new (unmapped, remapped, discarded): nobody has written it.
     pub const FORGET: u32 = 2;
+    /// Memory has moved: what is known of it holds where it is now. In the record, the page that it has moved
+    /// to stands in the site, its upper bits in the thread.
+    pub const COPY: u32 = 3;
 }
 
 /// One access.

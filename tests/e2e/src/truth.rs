@@ -32,7 +32,8 @@ pub fn truth(
         Some(_) => events::cells(&profile),
     };
     let right = |cell, count: u64| {
-        is.get(cell).is_some_and(|is| (count..=count + added.unwrap_or(0)).contains(is))
+        let is = is.get(cell).copied().unwrap_or(0);
+        (count..=count + added.unwrap_or(0)).contains(&is)
     };
     let wrong: Vec<String> = expected
         .iter()

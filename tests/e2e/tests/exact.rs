@@ -152,6 +152,44 @@ fn with_alignment_checks() {
     }
 }
 
+/// Moved memory, by blocks that move as a whole and by larger ones than pages, which are cut.
+#[test]
+fn memory_that_moves() {
+    let binary = known::program("moved", &["-O2"]);
+    for way in
+        ["away", "growing", "odd-sizes", "back", "by-a-page", "leaving-mapping", "leaving-shared"]
+    {
+        for block in [64, 256, 4096] {
+            same_events(&[binary.to_str().unwrap(), way], block);
+        }
+    }
+}
+
+/// Larger blocks have fewer events, of which most are by chance in both; undirected pairs are every access.
+#[test]
+fn memory_that_moves_by_pairs_of_accessors() {
+    let binary = known::program("moved", &["-O2"]);
+    for way in ["away", "growing", "odd-sizes", "by-a-page"] {
+        let pairs = |block: &str, options: &[&str]| {
+            let (scratch, all) = (Scratch::new(), [&["--block", block], options].concat());
+            let profile = scratch.join("moved.tt");
+            let command = [binary.to_str().unwrap(), way];
+            Threadtalk::built().record(&profile, &all, &command).run().expect_code(0);
+            let cells = events::cells(&profile);
+            [(1, 2), (2, 3), (1, 3)].map(|(a, b)| {
+                let of = |a, b| cells.get(&("undirected".to_string(), a, b)).copied().unwrap_or(0);
+                of(a, b).max(of(b, a))
+            })
+        };
+        for block in ["64", "16384"] {
+            let (is, should) = (pairs(block, &["--undirected"]), pairs(block, &["--reference"]));
+            let near = |k: usize| is[k].abs_diff(should[k]) <= 200;
+            assert!((0..3).all(near), "{way}, {block}: {is:?}, reference {should:?}");
+            assert!(should.iter().sum::<u64>() > 4096, "{way}, {block}: {should:?}");
+        }
+    }
+}
+
 /// Flags that let compilers make gathers and masked moves of ordinary loops.
 const GATHERING: [&str; 4] = ["-O3", "-march=x86-64-v3", "-mtune=haswell", "-ffast-math"];
 

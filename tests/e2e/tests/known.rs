@@ -169,11 +169,12 @@ fn ten_thousand_threads_in_one_run() {
 fn readers_that_have_ended_are_invalidated_all_the_same() {
     let binary = program("departed", &["-O2"]);
     // Fewer threads than slots; more, one after the other and several at once; several banks.
-    for arguments in [["40", "1"], ["150", "1"], ["140", "20"], ["400", "50"]] {
+    let moved = &["150", "10", "moved"];
+    for arguments in [&["40", "1"][..], &["150", "1"], &["140", "20"], &["400", "50"], moved] {
         for options in [&[][..], &["--matrix"]] {
             let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
             let profile = scratch.join("departed.tt");
-            let command = [binary.to_str().unwrap(), arguments[0], arguments[1]];
+            let command = [&[binary.to_str().unwrap()], arguments].concat();
             let recorded = threadtalk.record(&profile, options, &command).run().expect_code(0);
             assert!(!recorded.stderr_text().contains("forgotten"), "{recorded}");
             let truth = e2e::events::expected(&recorded.stdout_text());

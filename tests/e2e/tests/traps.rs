@@ -21,6 +21,17 @@ fn every_trap_keeps_its_truth() {
 }
 
 #[test]
+fn memory_that_moves_takes_its_writers_and_readers_along() {
+    let (binary, mut wrong) = (known::program("moved", &["-O2"]), Vec::new());
+    let list = Run::new(&binary).arg("list").run().expect_code(0).stdout_text();
+    assert!(list.lines().count() >= 12, "the list of ways is too short:\n{list}");
+    for way in list.lines() {
+        wrong.extend(truth(&[binary.to_str().unwrap(), way], Some(48), &[]).err());
+    }
+    assert!(wrong.is_empty(), "{} ways:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
 fn exceptions_through_libraries() {
     let thrower = Target::new(Compiler::Gxx, "tests/programs/stress/thrower.cpp");
     let thrower = thrower.flags(&["-O2", "-shared", "-fPIC"]).build().expect("a library");

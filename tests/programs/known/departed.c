@@ -3,15 +3,19 @@
 // that has read, that is one invalidation a line, however long it has been gone. What threads have
 // written themselves before they ended must not count.
 //
-// Usage: departed THREADS TOGETHER
+// With MOVED, the lines are moved to another address before they are written.
+//
+// Usage: departed THREADS TOGETHER [MOVED]
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 enum { LINES = 256, LINE = 64, MOST = 1000, ROUNDS = 3 };
 
-static _Alignas(4096) volatile char memory[LINES * LINE];
+static volatile char *memory;
 static _Alignas(4096) volatile char own[MOST * LINE];
 
 static void *look(void *argument) {
@@ -26,16 +30,23 @@ int main(int argc, char **argv) {
     int threads = argc > 1 ? atoi(argv[1]) : 150, together = argc > 2 ? atoi(argv[2]) : 1;
     pthread_t ids[64];
     if (threads > MOST || together > 64) return 2;
+    enum { BYTES = LINES * LINE };
+    char *places = mmap(NULL, (ROUNDS + 1) * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (places == MAP_FAILED) return 3;
+    memory = places;
     for (int round = 0; round < ROUNDS; round++) {
         for (int first = 0; first < threads; first += together) {
             for (int k = 0; k < together; k++)
                 if (pthread_create(&ids[k], NULL, look, (void *)(intptr_t)(first + k))) return 3;
             for (int k = 0; k < together; k++) pthread_join(ids[k], NULL);
         }
+        if (argc > 3)
+            memory = mremap((void *)memory, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, places + (round + 1) * BYTES);
+        if (memory == MAP_FAILED) return 3;
         for (int k = 0; k < LINES; k++) memory[k * LINE] = (char)round;
         for (int k = 0; k < MOST; k++) own[k * LINE] = 1;
     }
     for (int t = 1; t <= threads * ROUNDS; t++) printf("expect invalidation 0 %d %d\n", t, LINES);
-    printf("region memory %p %d\n", (void *)memory, LINES * LINE);
+    printf("region memory %p %d\n", (void *)memory, BYTES);
     return 0;
 }

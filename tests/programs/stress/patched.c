@@ -1,7 +1,8 @@
 // A program that patches its own code, as hooks and live updates do: `leaf` lies in a page that is
 // rewritten, and the functions that jump to it lie in pages that stay. Before, it sets all registers that
 // a caller may not rely on; afterwards it returns their sum, so whatever has been left in them by mistake
-// is seen. Prints the sums; exits with 1 if one is wrong.
+// is seen. At last other code is moved to where code has run. Prints the sums; exits with 1 if one is wrong.
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -55,10 +56,19 @@ __asm__(".text\n"
         "  addq %r11, %rax\n"
         "  ret\n"
         "replacement_end:\n"
+        ".p2align 12\n"
+        "one:\n"
+        "  movl $1, %eax\n"
+        "  ret\n"
+        ".p2align 12\n"
+        "two:\n"
+        "  movl $2, %eax\n"
+        "  ret\n"
         ".p2align 12\n");
 
 extern long jumps_there(int *), branches_there(int *);
 extern char leaf[], replacement[], replacement_end[];
+extern long one(void), two(void);
 
 static int wrong;
 
@@ -80,5 +90,10 @@ int main(void) {
     if (mprotect(leaf, 4096, PROT_READ | PROT_EXEC)) return 2;
     check("after", jumps_there(fresh()), 127);
     check("after", branches_there(fresh()), 127);
+    check("one", one(), 1);
+    void *other = memcpy(fresh(), (void *)two, 64);
+    if (mprotect(other, 4096, PROT_READ | PROT_EXEC)) return 2;
+    if (mremap(other, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)one) != (void *)one) return 2;
+    check("two in place of one", one(), 2);
     return wrong;
 }

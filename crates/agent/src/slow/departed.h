@@ -119,6 +119,25 @@ u64 tt_depart(u64 bank, u64 address, u64 slots) {
     return lost;
 }
 
+// Memory has moved from one block to another, and such readings of it with it.
+void tt_move_departed(u64 bank, u64 from, u64 to) {
+    u64 old = departed_key(bank, from), new = departed_key(bank, to);
+    lock_departed();
+    take_departed(new, ~0ull, 0, 0); // of other memory that was there
+    for (u32 *link = departed_head(old); *link;) {
+        u32 place = *link, *head = departed_head(new);
+        struct departed *e = &tt_departed[place - 1];
+        if (e->block != old) {
+            link = &e->next;
+            continue;
+        }
+        *link = e->next;
+        *e = (struct departed){new, e->reader, *head};
+        *head = place;
+    }
+    unlock_departed();
+}
+
 // In the child of a fork, whose shadow is empty.
 void tt_forget_departed(void) {
     for (u32 k = 0; departed_used && k < 1u << DEPARTED_HEADS_BITS; k++)

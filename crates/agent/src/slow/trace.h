@@ -4,7 +4,7 @@
 #include "cells.h"
 
 #define TRACE_RECORDS (1ull << 20)
-enum { TRACE_READ, TRACE_WRITE, TRACE_FORGET };
+enum { TRACE_READ, TRACE_WRITE, TRACE_FORGET, TRACE_COPY };
 
 struct record {
     u64 turn, address, bytes;
@@ -31,5 +31,10 @@ static void trace(u64 thread, u32 what, u64 address, u64 bytes, u32 site) {
 
 // The memory at `address` is new.
 void tt_trace_forget(u64 address, u64 bytes) { trace(0, TRACE_FORGET, address, bytes, 0); }
+
+// Memory has moved.
+void tt_trace_copy(u64 from, u64 to, u64 bytes) {
+    trace(to >> 44, TRACE_COPY, from, bytes, (u32)(to >> 12));
+}
 
 #endif

@@ -65,19 +65,37 @@ pub fn munmap(a: [u64; 6]) -> Outcome {
 }
 
 pub fn mremap(a: [u64; 6]) -> Outcome {
-    let [old, old_bytes, new_bytes, ..] = a;
+    const MREMAP_DONTUNMAP: u64 = 4;
+    let [old, old_bytes, new_bytes, flags, ..] = a;
     let result = call(sys::MREMAP, a);
     if result > 0 {
         let new = result as u64;
+        let [old_bytes, new_bytes] = [old_bytes, new_bytes].map(|b| b.next_multiple_of(PAGE));
         usable(new, new + new_bytes);
         if new != old {
-            shadow::copy(old, new, old_bytes.min(new_bytes));
-            forget(old, old + old_bytes);
+            moved((old, old_bytes), (new, new_bytes), flags & MREMAP_DONTUNMAP != 0);
         } else if new_bytes < old_bytes {
-            forget(old + new_bytes.next_multiple_of(PAGE), old + old_bytes);
+            forget(old + new_bytes, old + old_bytes);
         }
     }
     Outcome::Done(result)
+}
+
+/// A mapping, or a part of one, has moved, over whatever was there. Its bytes are as they were, so their last
+/// writers and readers are, too. `stays`: a mapping is left behind, empty unless it is of shared memory.
+fn moved((old, old_bytes): (u64, u64), (new, new_bytes): (u64, u64), stays: bool) {
+    forget(new, new + new_bytes);
+    let bytes = old_bytes.min(new_bytes);
+    shadow::copy(old, new, bytes);
+    {
+        let mut runtime = runtime();
+        if bytes != 0 && runtime.modules.overlaps(old, old + bytes) {
+            runtime.modules.add_changing(new, new + bytes);
+        }
+    }
+    if !(stays && modules::is_shared(new)) {
+        forget(old, old + old_bytes);
+    }
 }
 
 pub fn mprotect(number: u64, a: [u64; 6]) -> Outcome {
@@ -100,8 +118,9 @@ pub fn mprotect(number: u64, a: [u64; 6]) -> Outcome {
 pub fn madvise(a: [u64; 6]) -> Outcome {
     const MADV_DONTNEED: u64 = 4;
     const MADV_REMOVE: u64 = 9;
-    if matches!(a[2], MADV_DONTNEED | MADV_REMOVE) {
-        let (start, end) = (a[0], a[0].saturating_add(a[1]));
+    const MADV_DONTNEED_LOCKED: u64 = 24;
+    if matches!(a[2], MADV_DONTNEED | MADV_REMOVE | MADV_DONTNEED_LOCKED) {
+        let (start, end) = (a[0], a[0].saturating_add(a[1].next_multiple_of(PAGE)));
         shadow::clear(start, end);
         let mut runtime = runtime();
         if runtime.modules.overlaps(start, end) {
