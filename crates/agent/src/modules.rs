@@ -358,7 +358,8 @@ fn hex(digits: &[u8]) -> Option<u64> {
 }
 
 /// A whole small file. `path` is NUL-terminated.
-fn read_file(path: &[u8]) -> Option<Vec<u8>> {
+/// What a file holds; the path is NUL-terminated.
+pub fn read_file(path: &[u8]) -> Option<Vec<u8>> {
     const O_CLOEXEC: u64 = 0o2000000;
     // SAFETY: the path is NUL-terminated, the buffer large enough for each read.
     unsafe {

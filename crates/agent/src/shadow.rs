@@ -2,6 +2,7 @@
 
 pub mod depart;
 pub mod folding;
+mod pages;
 
 use crate::counting;
 use crate::grants;

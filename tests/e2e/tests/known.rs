@@ -5,10 +5,10 @@
 
 use e2e::known::{Noise, Runtime, program};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use test_support::matrix::Expected;
 use test_support::threadtalk::profile_json;
-use test_support::{Run, Scratch, Threadtalk};
+use test_support::{Run, Scratch, Threadtalk, probe};
 
 const KINDS: [&str; 3] = ["raw", "waw", "invalidation"];
 
@@ -177,16 +177,69 @@ fn readers_that_have_ended_are_invalidated_all_the_same() {
             let command = [&[binary.to_str().unwrap()], arguments].concat();
             let recorded = threadtalk.record(&profile, options, &command).run().expect_code(0);
             assert!(!recorded.stderr_text().contains("forgotten"), "{recorded}");
-            let truth = e2e::events::expected(&recorded.stdout_text());
-            let counted = threadtalk.matrix(&profile, "invalidation");
-            assert!(truth.len() > 100);
-            for ((_, from, to), least) in truth {
-                let is = counted.get(from, to);
-                let most = least + quiet().of(1, 2);
-                assert!((least..=most).contains(&is), "{arguments:?} {options:?}: T{to} {is}");
-            }
+            invalidations_are_true(&profile, &recorded.stdout_text());
         }
     }
+}
+
+/// Whether a recording of the program `departed` has the invalidations that the program tells.
+#[track_caller]
+fn invalidations_are_true(profile: &Path, output: &str) {
+    let truth = e2e::events::expected(output);
+    let counted = Threadtalk::built().matrix(profile, "invalidation");
+    assert!(truth.len() > 100);
+    for ((_, from, to), least) in truth {
+        let is = counted.get(from, to);
+        let most = least + quiet().of(1, 2);
+        assert!((least..=most).contains(&is), "T{to}: {is} instead of {least}");
+    }
+}
+
+/// A control group whose memory can be swapped out as a whole, with the file that does it; removed when dropped.
+struct Swappable {
+    group: PathBuf,
+    reclaim: PathBuf,
+}
+
+impl Swappable {
+    /// `None` where there is no swap space, or no right to make a group.
+    fn create() -> Option<Self> {
+        let swaps = std::fs::read_to_string("/proc/swaps").ok()?;
+        let group = format!("threadtalk-{}", std::process::id());
+        let places = [("memory/", "memory.force_empty"), ("", "memory.reclaim")];
+        let of = |(place, file): (&str, &str)| {
+            let group = PathBuf::from("/sys/fs/cgroup").join(place).join(&group);
+            std::fs::create_dir(&group).ok()?;
+            let made = Swappable { reclaim: group.join(file), group };
+            made.reclaim.exists().then_some(made)
+        };
+        places.into_iter().filter(|_| swaps.lines().count() > 1).find_map(of)
+    }
+}
+
+impl Drop for Swappable {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.group);
+    }
+}
+
+#[test]
+fn readings_that_have_been_swapped_out_are_not_lost() {
+    let Some(swappable) = Swappable::create() else {
+        return probe::skip("swapped shadow", "no swap space, or no control group may be made");
+    };
+    let (scratch, binary) = (Scratch::new(), program("departed", &["-O2"]));
+    let profile = scratch.join("swapped.tt");
+    // As many at once as share a word, so that slots are taken back right after memory has gone.
+    let script = format!(
+        "echo $$ > {}/cgroup.procs && exec {} 132 44 swapped {}",
+        swappable.group.display(),
+        binary.display(),
+        swappable.reclaim.display()
+    );
+    let command = ["sh", "-c", &script];
+    let recorded = Threadtalk::built().record(&profile, &[], &command).run().expect_code(0);
+    invalidations_are_true(&profile, &recorded.stdout_text());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Taking slots of ended threads back: their readings move from the shadow words of a bank into the
 //! table of `slow/departed.h`, which a later writer of those blocks looks at.
 
+use super::pages::Pages;
 use super::{ADDRESS_SPACE, block_shift, is_own, keep_private, words};
 use crate::modules::program_mappings;
 use crate::sys;
@@ -22,13 +23,14 @@ unsafe extern "C" {
 /// Removes reader slots from a whole bank, so that they can be given to other threads. Returns how
 /// many readings found no room.
 ///
-/// Only shadow pages in memory are looked at, and only those of memory that is mapped now.
+/// Only shadow pages that hold anything are looked at, and only those of memory that is mapped now.
 /// `None` when the program has forbidden what it takes to look.
 pub fn readers(bank: usize, slots: u64) -> Option<u64> {
     let (shift, mappings) = (block_shift(), program_mappings());
     if mappings.is_empty() {
         return None;
     }
+    let pages = Pages::open()?;
     make_room();
     let mut lost = 0;
     for (start, end) in mappings {
@@ -41,7 +43,7 @@ pub fn readers(bank: usize, slots: u64) -> Option<u64> {
             let page = first & !4095;
             let at = address.wrapping_sub(((first - page) / 8) << shift);
             let range = Range { bank, page, end: last.next_multiple_of(4096), address: at };
-            lost += range.depart(slots)?;
+            lost += range.depart(slots, &pages)?;
             address += ((last - first) / 8) << shift;
         }
     }
@@ -69,6 +71,14 @@ pub fn renew() {
     unsafe { tt_forget_departed() };
 }
 
+/// Whether any of up to eight bytes is not 0.
+fn any(bytes: &[u8]) -> bool {
+    match bytes.try_into() {
+        Ok(eight) => u64::from_ne_bytes(eight) != 0,
+        Err(_) => bytes.iter().any(|byte| *byte != 0),
+    }
+}
+
 /// Pages of shadow.
 struct Range {
     bank: usize,
@@ -79,26 +89,22 @@ struct Range {
 }
 
 impl Range {
-    fn depart(&self, slots: u64) -> Option<u64> {
+    fn depart(&self, slots: u64, pages: &Pages) -> Option<u64> {
         /// Pages that are asked for at once: the range may be most of the address space.
         const CHUNK: u64 = 1 << 18;
         let most = ((self.end - self.page) / 4096).min(CHUNK);
-        let mut resident = alloc::vec![0u64; most.div_ceil(8) as usize];
+        let mut holds = alloc::vec![0; most as usize];
         let (mut lost, mut page) = (0, self.page);
         while page < self.end {
-            let pages = ((self.end - page) / 4096).min(CHUNK);
-            let arguments = [page, pages * 4096, resident.as_mut_ptr() as u64, 0, 0, 0];
-            // SAFETY: within the shadow; one byte per page.
-            if unsafe { sys::call(sys::MINCORE, arguments) } != 0 {
-                return None;
+            let count = ((self.end - page) / 4096).min(CHUNK);
+            let holds = &mut holds[..count as usize];
+            pages.look(page, holds)?;
+            // Most hold nothing.
+            for (eight, k) in holds.chunks(8).zip((0..).step_by(8)).filter(|(e, _)| any(e)) {
+                let held = eight.iter().zip(k..).filter(|(holds, _)| **holds != 0);
+                lost += held.map(|(_, k)| self.depart_page(page + k * 4096, slots)).sum::<u64>();
             }
-            let flags = |k: u64| resident[k as usize / 8];
-            for eight in (0..pages).step_by(8).filter(|k| flags(*k) != 0) {
-                let all = eight..pages.min(eight + 8);
-                let there = all.filter(|k| flags(*k) >> (k % 8 * 8) & 1 != 0);
-                lost += there.map(|k| self.depart_page(page + k * 4096, slots)).sum::<u64>();
-            }
-            page += pages * 4096;
+            page += count * 4096;
         }
         Some(lost)
     }

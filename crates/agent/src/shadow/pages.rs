@@ -1,0 +1,81 @@
+//! Which pages of our memory hold anything: what was never touched need not be looked at.
+//!
+//! `mincore` says what is in memory. What has been swapped out says `/proc/self/pagemap`, which takes longer to
+//! read; where there is no swap space, it is not asked.
+
+use crate::modules::read_file;
+use crate::sys;
+use alloc::vec::Vec;
+
+const PAGE: u64 = 4096;
+/// In an entry of the page map: in memory, or swapped out.
+const IS_SOMEWHERE: u64 = 3 << 62;
+
+/// Asks for pages.
+pub struct Pages {
+    /// Descriptor of the page map, where it is needed.
+    map: Option<u64>,
+}
+
+/// Whether anything may be swapped out: a line for each space, below one of titles.
+fn has_swap() -> bool {
+    read_file(b"/proc/swaps\0").is_none_or(|text| text.iter().filter(|b| **b == b'\n').count() > 1)
+}
+
+impl Pages {
+    /// `None` when the program has forbidden what it takes to look.
+    pub fn open() -> Option<Self> {
+        const O_CLOEXEC: u64 = 0o2000000;
+        if !has_swap() {
+            return Some(Pages { map: None });
+        }
+        let path = b"/proc/self/pagemap\0";
+        // SAFETY: NUL-terminated.
+        let fd = unsafe { sys::call(sys::OPEN, [path.as_ptr() as u64, O_CLOEXEC, 0, 0, 0, 0]) };
+        (fd >= 0).then_some(Pages { map: Some(fd as u64) })
+    }
+
+    /// Makes each byte 0 whose page, from `start` on, holds nothing, and the others 1; `None` as above.
+    pub fn look(&self, start: u64, holds: &mut [u8]) -> Option<()> {
+        match self.map {
+            Some(map) => look_in_map(map, start, holds),
+            None => look_in_memory(start, holds),
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        if let Some(map) = self.map {
+            // SAFETY: our own descriptor.
+            unsafe { sys::call(sys::CLOSE, [map, 0, 0, 0, 0, 0]) };
+        }
+    }
+}
+
+fn look_in_memory(start: u64, holds: &mut [u8]) -> Option<()> {
+    // In other bits the kernel says nothing.
+    let arguments = [start, holds.len() as u64 * PAGE, holds.as_mut_ptr() as u64, 0, 0, 0];
+    // SAFETY: one byte per page.
+    (unsafe { sys::call(sys::MINCORE, arguments) } == 0).then_some(())
+}
+
+fn look_in_map(map: u64, start: u64, holds: &mut [u8]) -> Option<()> {
+    /// Entries that are read at once.
+    const MOST: usize = 1 << 12;
+    let mut entries: Vec<u64> = alloc::vec![0; MOST.min(holds.len())];
+    let mut page = start / PAGE;
+    for part in holds.chunks_mut(MOST) {
+        let bytes = part.len() as u64 * 8;
+        let arguments = [map, entries.as_mut_ptr() as u64, bytes, page * 8, 0, 0];
+        // SAFETY: eight bytes per page.
+        if unsafe { sys::call(sys::PREAD64, arguments) } != bytes as i64 {
+            return None;
+        }
+        part.iter_mut()
+            .zip(&entries)
+            .for_each(|(holds, e)| *holds = (e & IS_SOMEWHERE != 0).into());
+        page += part.len() as u64;
+    }
+    Some(())
+}
