@@ -10,6 +10,7 @@
 //! `engine::cache`.
 
 mod alternate;
+mod faults;
 mod stepping;
 
 use crate::dispatch::{Origin, runtime};
@@ -228,7 +229,7 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
         }
         return Decision { action: 1, handler: action.handler };
     }
-    if stepping::goes_on(signal, info.cast_mut().cast(), &mut context, page) {
+    if stepping::goes_on(signal, info, &mut context, page) {
         return Decision::RETURN;
     }
     let mut registers = context.registers();
@@ -253,8 +254,10 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
         count_returned_call(&registers, page);
         let mut runtime = runtime();
         if runtime.contains(registers.pc) {
+            let at = registers.pc;
             runtime.recover(&mut registers, &slot_value);
             context.set_registers(&registers);
+            faults::correct_address(signal, info, at, registers.pc);
         }
         undo_return(&registers, page);
         stepping::stop(page);
@@ -306,10 +309,10 @@ fn reset_once(slot: &Action, action: &KernelAction) {
 /// The signal came while the agent's code was running: it is sent again, and stays blocked until the
 /// stub that leaves the agent sees gs:PENDING.
 fn defer(signal: u64, info: *const [u32; 4], context: &mut Context, page: u64) -> Decision {
-    const KERNEL_FAULTS: [u64; 5] = [4, 5, 7, 8, 11];
-    // SAFETY: siginfo starts with number, errno, code.
-    let code = unsafe { (*info)[2] } as i32;
-    if KERNEL_FAULTS.contains(&signal) && code > 0 {
+    if faults::is_of_program(signal, info) {
+        return Decision::RETURN;
+    }
+    if faults::is_fault(signal, info) {
         if (address(tt_peek)..address(tt_peek_failed)).contains(&context.get(Context::RIP)) {
             // The program's own instruction is about to fault in the same way.
             context.set(Context::RIP, address(tt_peek_failed));

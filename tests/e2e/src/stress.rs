@@ -94,6 +94,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("wanted_addresses", &[]),
     ("alignment", &[]),
     ("raw_threads", &[]),
+    ("fault_addresses", &[]),
     ("endings", &["return", "9"]),
     ("endings", &["exit", "4"]),
     ("endings", &["_exit", "5"]),

@@ -60,7 +60,7 @@ pub fn returns_natively(context: &Context, target: u64, runtime: &mut Runtime, p
 
 /// Whether this signal is a trap at which the program's next instruction has not been completed: then
 /// the thread just goes on as the frame says.
-pub fn goes_on(signal: u64, info: *mut [u32; 6], context: &mut Context, page: u64) -> bool {
+pub fn goes_on(signal: u64, info: *const [u32; 4], context: &mut Context, page: u64) -> bool {
     // SAFETY: siginfo starts with number, errno, code.
     if signal != SIGTRAP || unsafe { (*info)[2] } as i32 != TRAP_TRACE {
         return false;
@@ -82,8 +82,6 @@ pub fn goes_on(signal: u64, info: *mut [u32; 6], context: &mut Context, page: u6
     }
     let behind_call = code(&mut runtime, pc - 2) == Some(SYSCALL);
     if !behind_call && code(&mut runtime, pc - 1) != Some([POPF]) {
-        // SAFETY: in siginfo of a trap, the program counter follows the code, aligned to eight.
-        unsafe { *info.cast::<u64>().add(2) = pc };
         return false;
     }
     if code(&mut runtime, pc) == Some(SYSCALL) {
