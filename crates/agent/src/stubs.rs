@@ -48,8 +48,8 @@ impl Frame {
 const XSAVE_MASK: u32 = 0xe7;
 /// In the flags: a trap after each instruction.
 pub const TRAP_FLAG: i32 = 0x100;
-/// In the flags: misaligned accesses fault.
-const ALIGNMENT_FLAG: i32 = 0x4_0000;
+/// In the flags: string instructions go down; misaligned accesses fault. C code expects neither.
+const ODD_FLAGS: i32 = 0x400 | 0x4_0000;
 
 unsafe extern "C" {
     fn tt_stub_direct();
@@ -202,9 +202,10 @@ assembly!(
     "tt_stub_access:",
     "mov gs:[{APP_RSP}], rsp",
     "mov rsp, gs:[{STACK}]",
-    // Grants are taken back two at once, wherever they lie. To set the flags takes longer than to look.
+    // Grants are taken back two at once, wherever they lie, and compilers clear memory by string
+    // instructions. To set the flags takes longer than to look.
     "pushfq",
-    "test byte ptr [rsp + {FLAGS_BYTE}], {CHECKS_ALIGNMENT}",
+    "test dword ptr [rsp], {ODD_FLAGS}",
     "jnz 3f",
     "4:",
     "push rax",
@@ -229,7 +230,7 @@ assembly!(
     "pop rdx",
     "pop rcx",
     "pop rax",
-    "test byte ptr [rsp + {FLAGS_BYTE}], {CHECKS_ALIGNMENT}",
+    "test dword ptr [rsp], {ODD_FLAGS}",
     "jnz 5f",
     "6:",
     "mov rsp, gs:[{APP_RSP}]",
@@ -283,8 +284,7 @@ assembly!(
     TARGET = const TARGET,
     DELIVER = const DELIVER,
     SCRATCH = const DEFER[0],
-    FLAGS_BYTE = const ALIGNMENT_FLAG.trailing_zeros() / 8,
-    CHECKS_ALIGNMENT = const 1 << (ALIGNMENT_FLAG.trailing_zeros() % 8),
+    ODD_FLAGS = const ODD_FLAGS,
 );
 
 // The dispatcher.

@@ -70,11 +70,23 @@ fn lines_and_sites_are_named() {
 /// them; all others by site alone, but of lines that get hot later.
 #[test]
 fn lines_that_are_hot_before_and_after_a_crowd_are_found() {
+    find_hot_lines_around_a_crowd(&[]);
+}
+
+/// The slow paths count with string instructions, too.
+#[test]
+fn they_are_found_while_string_instructions_go_down() {
+    find_hot_lines_around_a_crowd(&["-DDOWN"]);
+}
+
+#[track_caller]
+fn find_hot_lines_around_a_crowd(flags: &[&str]) {
     const LINES: u64 = 40_000;
     const ROUNDS: u64 = 4_000;
     const EARLY: u64 = 500;
     let program = Target::new(Compiler::Gcc, "tests/programs/symbols/crowd.c");
-    let program = program.flags(&["-O1", "-pthread"]).build().unwrap();
+    let flags = [&["-O1", "-pthread"], flags].concat();
+    let program = program.flags(&flags).build().unwrap();
     let scratch = Scratch::new();
     let profile = scratch.join("crowd.tt");
     let outcome = Threadtalk::built().record(&profile, &[], &[program.to_str().unwrap()]).run();

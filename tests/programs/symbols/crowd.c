@@ -1,11 +1,20 @@
 // More lines than a thread keeps events of, a line that was hot before and one that gets hot afterwards: the
 // main thread reads what a worker has written to LINES lines; EARLY times before and ROUNDS times afterwards
-// both meet on one more. Prints "hot ADDRESS ADDRESS".
+// both meet on one more. Compiled with DOWN, it reads the crowd while string instructions go down (DF in the
+// flags), which is nothing to it. Prints "hot ADDRESS ADDRESS".
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 
 enum { LINES = 40000, LINE = 64, ROUNDS = 4000, EARLY = 500 };
+
+#ifdef DOWN
+#define BEGIN_CROWD __asm__ volatile("std" : : : "memory", "cc")
+#define END_CROWD __asm__ volatile("cld" : : : "memory", "cc")
+#else
+#define BEGIN_CROWD
+#define END_CROWD
+#endif
 
 static _Alignas(4096) volatile char crowd[LINES * LINE];
 static _Alignas(64) volatile long hot[8], early[8];
@@ -47,7 +56,9 @@ int main(void) {
     if (pthread_create(&thread, NULL, worker, NULL)) return 3;
     long sum = take(early, EARLY);
     sem_wait(&mine);
+    BEGIN_CROWD;
     for (int k = 0; k < LINES; k++) sum += crowd[k * LINE];
+    END_CROWD;
     sum += take(hot, ROUNDS);
     pthread_join(thread, NULL);
     printf("hot %p %p\n", (void *)hot, (void *)early);
