@@ -1,7 +1,8 @@
 //! Offsets of a thread's control block, the first bytes of its page in the session, which
 //! translated code and the agent's stubs address through %gs.
 //!
-//! `%gs` is free for this: glibc and the compilers never use it on x86-64 Linux.
+//! `%gs` is free for this: glibc and the compilers never use it on x86-64 Linux. What programs do with it that
+//! use it all the same is rewritten (`segment.rs`).
 
 use types::tally;
 
@@ -120,6 +121,8 @@ places! {
     pub STEPPED_CALL: 352, 8;
     /// Address of 32 bits that change with each system call and are odd while the thread is in one.
     pub CALLS: 360, 8;
+    /// Base of the program's own %gs; see [`crate::segment`].
+    pub PROGRAM_GS: 368, 8;
     /// Constants that [`crate::bytes`] shifts: the set of the first 1, 2, 4, 8, 16 and 32 bytes.
     FIRST_BYTES: 768, 48;
 }

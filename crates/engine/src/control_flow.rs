@@ -9,6 +9,7 @@ use crate::control;
 use crate::emit::reaches;
 use crate::recovery::Parked;
 use crate::regs::{R11, RCX};
+use crate::segment;
 use crate::translate::is_inverted;
 use iced_x86::{
     Code, ConditionCode, FlowControl, Instruction, MemoryOperand, Mnemonic, OpKind, Register,
@@ -51,6 +52,7 @@ impl Body<'_> {
                 let correction = self.correction(k);
                 self.exits.push(Exit { rel32, target: i.near_branch_target(), correction });
             }
+            _ if self.emit_segment(i)? => {}
             _ => return self.emitter.copy(i, self.source.bytes_of(i)),
         }
         Ok(())
@@ -182,12 +184,15 @@ impl Body<'_> {
             let load = Instruction::with2(Code::Mov_r64_rm64, to, m)?;
             return self.emitter.relative(&load);
         }
-        let segment = match i.segment_prefix() {
-            s @ (Register::FS | Register::GS) => s,
-            _ => Register::None,
-        };
+        if segment::is_relative(i) {
+            return self.load_from_segment(i, to);
+        }
         let none = Register::None;
         let scale = if i.memory_index() == none { 1 } else { i.memory_index_scale() };
+        let segment = match i.segment_prefix() {
+            Register::FS => Register::FS,
+            _ => none,
+        };
         let size = if i.memory_displ_size() > 0 || i.memory_base() == none { 8 } else { 0 };
         let displacement = i.memory_displacement64() as i64;
         let m = MemoryOperand::new(

@@ -215,6 +215,23 @@ impl Emitter {
         self.dword(value);
     }
 
+    /// `mov r32, gs:[offset]`
+    pub fn load_low(&mut self, register: usize, offset: i32) {
+        self.low_operand(0x8b, register, offset);
+    }
+
+    /// `mov gs:[offset], r32`
+    pub fn store_low(&mut self, register: usize, offset: i32) {
+        self.low_operand(0x89, register, offset);
+    }
+
+    /// `op r32, gs:[offset]` with a one-byte opcode and ModRM.
+    fn low_operand(&mut self, opcode: u8, register: usize, offset: i32) {
+        let rex = 0x40 | ((register >> 3) as u8) << 2;
+        self.bytes(&[0x65, rex, opcode, ((register & 7) << 3) as u8 | 4, 0x25]);
+        self.dword(offset);
+    }
+
     /// `add qword gs:[offset], value`; changes flags.
     pub fn add(&mut self, offset: i32, value: i32) {
         if let Ok(small) = i8::try_from(value) {
@@ -309,7 +326,9 @@ impl Emitter {
 
     /// Puts the named address into a register; changes no flags.
     pub fn address(&mut self, r: Register, key: &Key, displacement: i64) -> Result<(), IcedError> {
-        let size = |d: i64| if d == 0 { 0 } else { 8 };
+        // Short addresses have short displacements.
+        let width = if key.base.is_gpr32() || key.index.is_gpr32() { 4 } else { 8 };
+        let size = |d: i64| if d == 0 { 0 } else { width };
         let none = Register::None;
         if key.fs {
             // The thread pointer is stored at fs:0 (x86-64 TLS ABI).
@@ -317,7 +336,7 @@ impl Emitter {
             self.instruction(&Instruction::with2(Code::Mov_r64_rm64, r, thread_pointer)?)?;
             let base = key.base.full_register();
             let (index, d) = if base == none { (none, displacement) } else { (base, displacement) };
-            let m = MemoryOperand::new(r, index, 1, d, size(d), false, none);
+            let m = MemoryOperand::new(r, index, 1, d, if d == 0 { 0 } else { 8 }, false, none);
             self.instruction(&Instruction::with2(Code::Lea_r64_m, r, m)?)?;
             if key.index != none {
                 let m =
@@ -344,7 +363,7 @@ impl Emitter {
         if encode::with_place(false, register, place, &mut self.code) {
             return Ok(());
         }
-        let size = if key.base == none { 8 } else { size(displacement) };
+        let size = if key.base == none { width } else { size(displacement) };
         let m = MemoryOperand::new(key.base, key.index, key.scale, displacement, size, false, none);
         self.instruction(&Instruction::with2(Code::Lea_r64_m, r, m)?)
     }

@@ -51,6 +51,7 @@ pub mod probe;
 mod probing;
 pub mod recovery;
 pub mod regs;
+mod segment;
 pub mod shape;
 pub mod sites;
 pub mod stored;

@@ -3,6 +3,7 @@
 
 use crate::liveness::decode;
 use crate::options::Options;
+use crate::segment;
 use alloc::vec::Vec;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 
@@ -149,18 +150,18 @@ impl Superblock {
     }
 }
 
-/// Whether the engine knows what the instruction does to the flow of control. Far branches and what
+/// Whether the engine knows what the instruction does to the flow of control, and to %gs. Far branches and what
 /// only kernels and hypervisors have (`iretq`, `rsm`, `vmcall`) it does not: they run where they are.
 fn is_known(i: &Instruction) -> bool {
     use Code::*;
     match i.flow_control() {
         FlowControl::Return => matches!(i.code(), Retnq | Retnq_imm16),
-        FlowControl::IndirectBranch => i.code() == Jmp_rm64,
-        FlowControl::IndirectCall => i.code() == Call_rm64,
+        FlowControl::IndirectBranch => i.code() == Jmp_rm64 && segment::is_known(i),
+        FlowControl::IndirectCall => i.code() == Call_rm64 && segment::is_known(i),
         FlowControl::UnconditionalBranch => matches!(i.code(), Jmp_rel8_64 | Jmp_rel32_64),
         FlowControl::Call => matches!(i.code(), Call_rel32_64 | Syscall),
         FlowControl::ConditionalBranch => i.op0_kind() == OpKind::NearBranch64,
-        _ => true,
+        _ => segment::is_known(i),
     }
 }
 

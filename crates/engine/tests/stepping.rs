@@ -436,8 +436,10 @@ fn random_loop(random: &mut Random) -> Program {
     Program { steps: numbered.collect() }
 }
 
-/// A form that leaves the sandbox, and two that store where code lies.
+/// A form that leaves the sandbox, and two that store where code lies; those whose names end like this differ
+/// natively, where %gs is not the program's own.
 const LEFT_OUT: [&str; 3] = ["system call", "x87 environment", "x87 state"];
+const DIFFERS: &str = "the program's own gs";
 
 #[test]
 fn all_forms() {
@@ -451,7 +453,7 @@ fn all_forms() {
             let byte = |text| u8::from_str_radix(text, 16).expect("hexadecimal");
             (name, bytes.split(' ').map(byte).collect())
         })
-        .filter(|(name, _)| !LEFT_OUT.contains(name))
+        .filter(|(name, _)| !LEFT_OUT.contains(name) && !name.ends_with(DIFFERS))
         .collect();
     assert!(forms.len() >= 80, "only {} forms", forms.len());
     let rounds = 2;

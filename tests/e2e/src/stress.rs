@@ -78,6 +78,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("asm_flags", &[]),
     ("patched", &[]),
     ("trap_flag", &[]),
+    ("own_gs", &[]),
     ("debugger", &[]),
     ("injected", &["60", "1"]),
     ("seccomp", &["filter"]),

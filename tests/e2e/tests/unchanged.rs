@@ -31,7 +31,7 @@ programs!(
     close_fds: [], large_static: [], signal_context: [], alternate_stack: [], cancel: [],
     signal_storm: [], rseq: [], fork_storm: ["64", "2"], asm_flags: [], patched: [], trap_flag: [], sharers: [],
     debugger: [], element_faults: [], injected: ["100", "2"],
-    wanted_addresses: [], alignment: [], raw_threads: [], fault_addresses: [],
+    wanted_addresses: [], alignment: [], raw_threads: [], fault_addresses: [], own_gs: [],
 );
 
 /// A program of several ways to be run.

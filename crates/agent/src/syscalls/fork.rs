@@ -196,6 +196,7 @@ fn renew(before: &Before, segment: u32, registry: thread::Held, old: &Thread) ->
     unsafe {
         thread::set_field(thread.page, control::RESUME, before.word(control::RESUME));
         thread::set_field(thread.page, control::APP_RSP, before.app_rsp);
+        thread::set_field(thread.page, control::PROGRAM_GS, before.word(control::PROGRAM_GS));
     }
     presence::inherit(thread.page, before.word(control::ENTERED));
     thread::attach(thread);

@@ -133,7 +133,7 @@ fn handle(frame: &mut Frame, page: u64) -> Outcome {
         sys::EXIT_GROUP => process::exit_group(a[0], page),
         sys::EXECVE | sys::EXECVEAT => process::execute(frame.rax, a),
         sys::PRCTL => process::prctl(a, page),
-        sys::ARCH_PRCTL => process::arch_prctl(a),
+        sys::ARCH_PRCTL => process::arch_prctl(page, a),
         sys::GETRLIMIT | sys::SETRLIMIT | sys::PRLIMIT64 => limits::call(frame.rax, a),
         sys::MLOCKALL => memory::mlockall(a),
         sys::RSEQ => threads::rseq(),

@@ -10,6 +10,7 @@ use crate::sys;
 use crate::thread;
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;
+use engine::control;
 use wire::session::{EXITED, failure, state};
 
 /// Whether this process is the recorded one, rather than a child that shares its memory (vfork).
@@ -158,13 +159,24 @@ pub fn prctl(a: [u64; 6], page: u64) -> Outcome {
     }
 }
 
-/// %gs is ours: a program that wants it is told that it cannot have it.
-pub fn arch_prctl(a: [u64; 6]) -> Outcome {
+/// %gs is ours; the program's base is kept apart.
+pub fn arch_prctl(page: u64, a: [u64; 6]) -> Outcome {
     const ARCH_SET_GS: u64 = 0x1001;
     const ARCH_GET_GS: u64 = 0x1004;
     const EPERM: i64 = -1;
-    match a[0] {
-        ARCH_SET_GS | ARCH_GET_GS => Outcome::Done(EPERM),
+    let [what, argument, ..] = a;
+    match what {
+        ARCH_SET_GS if argument >> 47 != 0 => Outcome::Done(EPERM),
+        ARCH_SET_GS => {
+            // SAFETY: the calling thread's page.
+            unsafe { thread::set_field(page, control::PROGRAM_GS, argument) };
+            Outcome::Done(0)
+        }
+        ARCH_GET_GS => {
+            // SAFETY: as above.
+            let base = unsafe { thread::field(page, control::PROGRAM_GS) };
+            Outcome::Done(sys::give(argument, base))
+        }
         _ => Outcome::Native,
     }
 }

@@ -146,8 +146,12 @@ fn prepare_child(
     native: u64,
 ) -> Option<(Box<Thread>, u64)> {
     if let Some(child) = thread::prepare(Some(parent.id as u32), start_routine) {
-        // SAFETY: the new thread's page.
-        unsafe { thread::set_field(child.page, control::ENTERED, resume) };
+        // SAFETY: the new thread's page, and the calling one's.
+        unsafe {
+            thread::set_field(child.page, control::ENTERED, resume);
+            let program_gs = thread::field(parent.page, control::PROGRAM_GS);
+            thread::set_field(child.page, control::PROGRAM_GS, program_gs);
+        }
         return Some((child, resume));
     }
     session::header().threads_unprofiled.fetch_add(1, Ordering::Relaxed);

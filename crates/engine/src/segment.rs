@@ -1,0 +1,150 @@
+//! Programs that use %gs themselves (Wine, runtimes of WebAssembly): the register is ours, their base is kept in
+//! the control block, and instructions that ask for it, set it or address memory with it are rewritten.
+//!
+//! Accesses by it count as not seen. Its selector is never loaded: only the base matters to a program.
+//!
+//! Neighbours: [`control_flow`](crate::control_flow) emits indirect branches through such memory; the agent's
+//! `syscalls/process.rs` answers the system call for the base.
+
+use crate::body::{Body, Result};
+use crate::control;
+use crate::emit::Emitter;
+use crate::liveness;
+use crate::recovery::Parked;
+use crate::regs;
+use iced_x86::{Code, Instruction, InstructionInfoFactory, MemoryOperand, OpKind, Register};
+
+/// Whether the instruction has a memory operand relative to %gs.
+pub(crate) fn is_relative(i: &Instruction) -> bool {
+    i.mnemonic() != iced_x86::Mnemonic::Lea
+        && i.segment_prefix() == Register::GS
+        && i.op_kinds().any(|kind| kind == OpKind::Memory || is_implicit(kind))
+}
+
+/// Operands of instructions whose addresses are fixed registers, which cannot be given another base.
+fn is_implicit(kind: OpKind) -> bool {
+    use OpKind::{
+        MemorySegDI, MemorySegEDI, MemorySegESI, MemorySegRDI, MemorySegRSI, MemorySegSI,
+    };
+    matches!(
+        kind,
+        MemorySegDI | MemorySegEDI | MemorySegESI | MemorySegRDI | MemorySegRSI | MemorySegSI
+    )
+}
+
+/// Whether what the instruction does with %gs can be rewritten, if it does anything.
+pub(crate) fn is_known(i: &Instruction) -> bool {
+    if matches!(
+        i.code(),
+        Code::Popw_GS | Code::Lgs_r16_m1616 | Code::Lgs_r32_m1632 | Code::Lgs_r64_m1664
+    ) {
+        return false;
+    }
+    let by_table = matches!(i.code(), Code::Xlat_m8);
+    let fixed = || by_table || i.op_kinds().any(is_implicit);
+    let wide =
+        || [i.memory_base(), i.memory_index()].iter().all(|r| !r.is_gpr32() && *r != Register::EIP);
+    !is_relative(i) || !fixed() && wide() && !i.is_ip_rel_memory_operand()
+}
+
+impl Body<'_> {
+    /// Emits the instruction if it concerns %gs; whether it does.
+    pub fn emit_segment(&mut self, i: &Instruction) -> Result<bool> {
+        let parked = self.emitter.parked();
+        match i.code() {
+            Code::Rdgsbase_r64 => self.emitter.load(number(i), control::PROGRAM_GS),
+            Code::Rdgsbase_r32 => self.emitter.load_low(number(i), control::PROGRAM_GS),
+            Code::Wrgsbase_r64 => self.emitter.store(number(i), control::PROGRAM_GS),
+            Code::Wrgsbase_r32 => {
+                self.emitter.store_immediate(0, control::PROGRAM_GS);
+                self.emitter.store_low(number(i), control::PROGRAM_GS);
+            }
+            Code::Mov_Sreg_rm16 | Code::Mov_Sreg_r32m16 | Code::Mov_Sreg_r64m16
+                if i.op0_register() == Register::GS =>
+            {
+                self.emitter.store_immediate(0, control::PROGRAM_GS);
+            }
+            Code::Popq_GS => {
+                self.emitter.store_immediate(0, control::PROGRAM_GS);
+                let popped = MemoryOperand::with_base_displ(Register::RSP, 8);
+                self.emitter.instruction(&Instruction::with2(
+                    Code::Lea_r64_m,
+                    Register::RSP,
+                    popped,
+                )?)?;
+            }
+            _ if is_relative(i) => self.emitter.relative_to_segment(i, parked)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// `mov to, target` for an indirect jump or call through such memory; `to` has been saved, and may be part of
+    /// the address.
+    pub fn load_from_segment(&mut self, i: &Instruction, to: Register) -> Result<()> {
+        let other = regs::full(if to == Register::RCX { regs::R11 } else { regs::RCX });
+        let number = regs::number(other).expect("a general register");
+        let saved = match to {
+            Register::RCX => Parked { rcx: true, ..Parked::NOTHING },
+            _ => Parked { r11: true, ..Parked::NOTHING },
+        };
+        let index = i.memory_index();
+        let scale = if index == Register::None { 1 } else { i.memory_index_scale() };
+        self.emitter.load_place(to, (i.memory_base(), index, scale), i)?;
+        self.emitter.mark(i.ip(), saved);
+        self.emitter.store(number, control::FAR_SPILL);
+        self.emitter.mark(i.ip(), Parked { far: number as u8, ..saved });
+        self.emitter.load(number, control::PROGRAM_GS);
+        let target = MemoryOperand::with_base_index(to, other);
+        self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, to, target)?)?;
+        self.emitter.load(number, control::FAR_SPILL);
+        self.emitter.mark(i.ip(), saved);
+        Ok(())
+    }
+}
+
+fn number(i: &Instruction) -> usize {
+    regs::number(i.op0_register()).expect("one of the general registers")
+}
+
+impl Emitter {
+    /// The instruction with its operand's base in a borrowed register.
+    fn relative_to_segment(&mut self, i: &Instruction, parked: Parked) -> Result<()> {
+        let used = liveness::instruction_use(&mut InstructionInfoFactory::new(), i);
+        let free = |r: &usize| *r != regs::RSP && (used.reads | used.modifies) >> r & 1 == 0;
+        let borrowed = (0..16).find(free).expect("no instruction uses all registers");
+        let r = regs::full(borrowed);
+        let mut copy = *i;
+        copy.set_segment_prefix(Register::None);
+        copy.set_memory_base(r);
+        copy.set_memory_displacement64(0);
+        copy.set_memory_displ_size(0);
+        self.store(borrowed, control::FAR_SPILL);
+        self.mark(i.ip(), Parked { far: borrowed as u8, ..parked });
+        self.load(borrowed, control::PROGRAM_GS);
+        let (base, index) = match i.memory_base() {
+            Register::None => (r, Register::None),
+            base => (base, r),
+        };
+        self.load_place(r, (base, index, 1), i)?;
+        self.instruction(&copy)?;
+        // The instruction has been done: a signal now resumes after it.
+        self.mark(i.next_ip(), Parked { far: borrowed as u8, ..parked });
+        self.load(borrowed, control::FAR_SPILL);
+        self.mark(i.next_ip(), parked);
+        Ok(())
+    }
+
+    /// `lea to, [base + index * scale + the displacement of i]`
+    fn load_place(
+        &mut self,
+        to: Register,
+        place: (Register, Register, u32),
+        i: &Instruction,
+    ) -> Result<()> {
+        let (base, index, scale) = place;
+        let displacement = i.memory_displacement64() as i64;
+        let place = MemoryOperand::new(base, index, scale, displacement, 8, false, Register::None);
+        self.instruction(&Instruction::with2(Code::Lea_r64_m, to, place)?)
+    }
+}
