@@ -1,13 +1,17 @@
-//! What an armed debug register costs code that never comes to it.
+//! What a debug register costs: code that comes to it, and code that never does.
 //!
 //! Problem: on some processors a store across the border of two lines takes several times as long while any
 //! debug register of the thread is armed, wherever that points and however long it is. Vectors of programs are
 //! seldom aligned, so that every second or fourth store of such a program is one. Approach: such stores, and
 //! nothing else, in turns with and without a register that watches a place of our own; the least time of each.
+//! Code that comes to it takes a trap each time, which is measured by coming there.
 
 use crate::sys;
+use crate::visits::{Visit, Visits};
 use std::hint::black_box;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Stores of a turn: some tens of microseconds.
 const STORES: u64 = 40_000;
@@ -15,15 +19,22 @@ const STORES: u64 = 40_000;
 const TURNS: usize = 7;
 /// From so many times as long on, it matters to programs.
 const SLOW: f64 = 1.5;
+/// Traps of a turn.
+const TRAPS: u64 = 20;
 
-/// What stores across two lines take while a debug register is armed, over what they take else; at least 1.
+/// What was measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Armed(pub f64);
+pub struct Armed {
+    /// What stores across two lines take while a debug register is armed, over what they take else; at least 1.
+    pub stores: f64,
+    /// What a visit costs the thread that is visited each time that it comes, nanoseconds.
+    pub trap_ns: f64,
+}
 
 impl Armed {
     /// Whether programs with many such stores take noticeably longer.
     pub fn is_slow(self) -> bool {
-        self.0 >= SLOW
+        self.stores >= SLOW
     }
 }
 
@@ -38,7 +49,25 @@ pub(crate) fn measure(watchpoint: &OwnedFd) -> Option<Armed> {
         armed = armed.min(timed(&mut memory));
         sys::disable(watchpoint).ok()?;
     }
-    Some(Armed((armed as f64 / free.max(1) as f64).max(1.0)))
+    let stores = (armed as f64 / free.max(1) as f64).max(1.0);
+    Some(Armed { stores, trap_ns: trap_ns()? })
+}
+
+/// CPU time of a trap, nanoseconds.
+fn trap_ns() -> Option<f64> {
+    static PLACE: AtomicU8 = AtomicU8::new(0);
+    // SAFETY: it has no preconditions.
+    let tid = unsafe { libc::gettid() } as u32;
+    let turn = || {
+        let visits = Visits::look(tid, PLACE.as_ptr() as u64, Visit::Write, TRAPS as usize).ok()?;
+        let start = sys::thread_cpu_ns();
+        (0..TRAPS).for_each(|value| PLACE.store(value as u8, Relaxed));
+        let spent = sys::thread_cpu_ns().saturating_sub(start);
+        drop(visits);
+        Some(spent as f64 / TRAPS as f64)
+    };
+    let least = (0..TURNS).filter_map(|_| turn()).min_by(f64::total_cmp);
+    least.filter(|&ns| ns > 0.0)
 }
 
 /// Two lines of memory.
@@ -63,6 +92,7 @@ mod tests {
 
     #[test]
     fn what_takes_as_long_as_without_is_not_slow() {
-        assert!(!Armed(1.0).is_slow() && !Armed(1.2).is_slow() && Armed(7.7).is_slow());
+        let slow = [1.0, 1.2, 7.7].map(|stores| Armed { stores, trap_ns: 1.0 }.is_slow());
+        assert_eq!(slow, [false, false, true]);
     }
 }

@@ -16,15 +16,14 @@ use crate::probe::{Answer, Source};
 /// So many failures in a row are believed, and so many measurements are enough.
 const ENOUGH: usize = 3;
 /// Begins the text; changes with its form.
-const HEAD: &str = "threadtalk probed 2";
+const HEAD: &str = "threadtalk probed 3";
 
 /// What was found, in the order of probing.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Known {
     tried: Vec<Tried>,
     costs: Vec<Measured>,
-    /// What stores across two lines take while a debug register is armed.
-    armed: Vec<f64>,
+    armed: Vec<Armed>,
 }
 
 /// An event that was tried.
@@ -98,9 +97,13 @@ impl Known {
     /// What an armed debug register costs, from `measure` while that has not been done often enough.
     pub(crate) fn armed(&mut self, measure: impl FnOnce() -> Option<Armed>) -> Option<Armed> {
         if self.armed.len() < ENOUGH {
-            self.armed.extend(measure().map(|armed| armed.0));
+            self.armed.extend(measure());
         }
-        (!self.armed.is_empty()).then(|| Armed(median(&self.armed)))
+        let of =
+            |number: fn(&Armed) -> f64| median(&self.armed.iter().map(number).collect::<Vec<_>>());
+        let known =
+            || Armed { stores: of(|armed| armed.stores), trap_ns: of(|armed| armed.trap_ns) };
+        (!self.armed.is_empty()).then(known)
     }
 
     /// As text, to be kept.
@@ -120,8 +123,8 @@ impl Known {
         {
             text += &format!("costs\t{key}\t{sample_ns}\t{spread_ns}\t{samples}\t{switch_ns}\n");
         }
-        for armed in &self.armed {
-            text += &format!("armed\t{armed}\n");
+        for Armed { stores, trap_ns } in &self.armed {
+            text += &format!("armed\t{stores}\t{trap_ns}\n");
         }
         text
     }
@@ -155,7 +158,10 @@ impl Known {
                     };
                     known.costs.push(Measured { key: key.into(), cost });
                 }
-                ["armed", armed] => known.armed.push(number(armed)?),
+                ["armed", stores, trap_ns] => {
+                    let (stores, trap_ns) = (number(stores)?, number(trap_ns)?);
+                    known.armed.push(Armed { stores, trap_ns });
+                }
                 _ => return None,
             }
         }
@@ -251,12 +257,13 @@ mod tests {
     #[test]
     fn what_an_armed_register_costs_is_the_median_of_the_first_three() {
         let mut known = Known::default();
+        let armed = |stores, trap_ns| Some(Armed { stores, trap_ns });
         assert_eq!(known.armed(|| None), None);
-        assert_eq!(known.armed(|| Some(Armed(9.0))), Some(Armed(9.0)));
-        assert_eq!(known.armed(|| None), Some(Armed(9.0)));
-        known.armed(|| Some(Armed(1.0)));
-        assert_eq!(known.armed(|| Some(Armed(7.5))), Some(Armed(7.5)));
-        assert_eq!(known.armed(|| panic!("measured again")), Some(Armed(7.5)));
+        assert_eq!(known.armed(|| armed(9.0, 50.0)), armed(9.0, 50.0));
+        assert_eq!(known.armed(|| None), armed(9.0, 50.0));
+        known.armed(|| armed(1.0, 70.0));
+        assert_eq!(known.armed(|| armed(7.5, 90.0)), armed(7.5, 70.0));
+        assert_eq!(known.armed(|| panic!("measured again")), armed(7.5, 70.0));
     }
 
     #[test]
@@ -265,14 +272,14 @@ mod tests {
         known.answer(Source::Clock, &Event::cpu_clock(), || true, works);
         known.answer(Source::Cycles, &Event::cycles(), || true, || fails("two\nlines"));
         known.cost::<()>(Source::Clock, &Event::cpu_clock(), || Ok(cost(2.25, 0.0))).unwrap();
-        known.armed(|| Some(Armed(7.5)));
+        known.armed(|| Some(Armed { stores: 7.5, trap_ns: 8.25 }));
         let text = known.to_text();
         let read = Known::of_text(&text).expect("our own text");
         assert_eq!(read.to_text(), text);
-        assert_eq!((&read.costs, &read.armed), (&known.costs, &vec![7.5]));
+        assert_eq!((&read.costs, &read.armed), (&known.costs, &known.armed));
         assert_eq!(Known::of_text(&text.replace("2.25", "x")), None);
-        assert_eq!(Known::of_text(&text.replace("7.5", "inf")), None);
+        assert_eq!(Known::of_text(&text.replace("8.25", "inf")), None);
         assert_eq!(Known::of_text(""), None);
-        assert_eq!(Known::of_text(&text.replace("probed 2", "probed 1")), None);
+        assert_eq!(Known::of_text(&text.replace("probed 3", "probed 2")), None);
     }
 }

@@ -14,7 +14,7 @@
 //! | `known.rs` | what earlier probing has found |
 //! | `families.rs`, `families/*.json` | which events of a processor count what |
 //! | `cost.rs` | what a sample costs here, and the rate that follows |
-//! | `armed.rs` | what an armed debug register costs code that does not come to it |
+//! | `armed.rs` | what a debug register costs code that comes to it, and code that does not |
 //! | `threads.rs`, `sys.rs`, `error.rs` | /proc, system calls, and why something cannot be sampled |
 //!
 //! Neighbours: `access` computes addresses, `sampling` finds communication in the accesses, `recorder`

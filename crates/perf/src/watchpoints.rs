@@ -20,7 +20,7 @@ pub struct Watchpoints {
     pub traps: bool,
     /// Whether the kernel can send a signal at once (Linux 5.13): what watching inside the program needs.
     pub signals: bool,
-    /// What one that is armed costs code that does not come to it; `None` where that is not known.
+    /// What one that is armed costs; `None` where that is not known.
     pub armed: Option<Armed>,
     /// Why they cannot be used, and what would change that.
     pub why: Option<String>,

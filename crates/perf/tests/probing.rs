@@ -34,5 +34,8 @@ fn probing_says_of_each_source_whether_it_responds_and_why_not() {
     // Where they trap, what it costs to arm one is known, and what is armed never makes code faster.
     let points = &probed.watchpoints;
     assert_eq!(points.armed.is_some(), points.usable(), "{points:?}");
-    assert!(points.armed.is_none_or(|armed| armed.0 >= 1.0), "{points:?}");
+    assert!(
+        points.armed.is_none_or(|armed| armed.stores >= 1.0 && armed.trap_ns > 0.0),
+        "{points:?}"
+    );
 }

@@ -351,7 +351,7 @@ impl Seen {
             from: side(from, self.from),
             to: side(to, self.to),
             weight: self.weight,
-            inferred: false,
+            array: false,
         };
         let raw = self.reads.then(|| hit(CommKind::Raw));
         let waw = self.writes.then(|| hit(CommKind::Waw));

@@ -127,6 +127,22 @@ impl Around {
         })
     }
 
+    /// Whether a thread writes all around `block` as well, which it was sampled writing: it is one of an array's.
+    pub(crate) fn is_array(&self, block: u64, writer: ThreadId, time_ns: u64) -> bool {
+        let level = &LEVELS[0];
+        let region = self.regions[0].get(&(block / level.region));
+        let mut beside = [
+            self.writes.range(block.saturating_sub(level.reach)..block).next_back(),
+            self.writes.range(block + 1..=block + level.reach).next(),
+        ]
+        .into_iter();
+        let is_its = |write: &Write| {
+            write.thread == writer && time_ns.saturating_sub(write.time_ns) <= self.age_ns
+        };
+        region.is_some_and(|region| region.written >= LEAST_WRITTEN)
+            && beside.all(|write| write.is_some_and(|(_, write)| is_its(write)))
+    }
+
     /// The nearest write, if those on both sides are new and of one thread.
     fn one_writer(&self, block: u64, level: &Level, time_ns: u64) -> Option<Write> {
         let Level { reach, nearest, .. } = *level;
@@ -301,13 +317,31 @@ mod tests {
     }
 
     #[test]
+    fn what_one_thread_writes_all_around_is_an_array() {
+        let mut around = Around::new(1, 1000);
+        let is = |around: &Around, block, writer, time| {
+            around.is_array(ARRAY + block, ThreadId(writer), time)
+        };
+        written(&mut around, 0, 0..30, 10);
+        assert!(!is(&around, 14, 0, 20), "few blocks");
+        written(&mut around, 0, 30..40, 10);
+        assert!(is(&around, 14, 0, 20) && is(&around, 15, 0, 20));
+        // Somebody else's; the first one; too long ago.
+        assert!(!is(&around, 14, 1, 20) && !is(&around, 0, 0, 20));
+        assert!(!is(&around, 14, 0, 11 + AGE));
+        // Variables of two threads, side by side.
+        written(&mut around, 1, 16..17, 10);
+        assert!(!is(&around, 14, 0, 20) && !is(&around, 16, 1, 20));
+    }
+
+    #[test]
     fn a_read_counts_when_its_writer_goes_on() {
         let mut around = Around::new(1, 1000);
         written(&mut around, 0, 0..100, 10);
         let (kind, sharing, weight) = (CommKind::Raw, Sharing::True, 1.0);
         let (from, to, block) = (side(0), side(1), 64 * (ARRAY + 51));
-        let inferred = true;
-        let hit = Hit { time_ns: 20, block, kind, sharing, from, to, weight, inferred };
+        let array = true;
+        let hit = Hit { time_ns: 20, block, kind, sharing, from, to, weight, array };
         around.wait(ARRAY + 51, 0, hit);
         let mut hits = Vec::new();
         // Somebody else, and elsewhere.
@@ -375,8 +409,8 @@ mod tests {
         let (_, level) = around.writer(ARRAY + 6_300, ThreadId(1), 20, 1).unwrap();
         let (kind, sharing, weight) = (CommKind::Raw, Sharing::True, 1.0);
         let (from, to, block) = (side(0), side(1), 64 * (ARRAY + 6_300));
-        let inferred = true;
-        let hit = Hit { time_ns: 20, block, kind, sharing, from, to, weight, inferred };
+        let array = true;
+        let hit = Hit { time_ns: 20, block, kind, sharing, from, to, weight, array };
         around.wait(ARRAY + 6_300, level, hit);
         let mut hits = Vec::new();
         for block in [6_000, 6_100, 6_200, 6_300, 6_400, 6_500] {

@@ -144,6 +144,10 @@ impl Matcher {
                 self.look(Stream::Context, sample, access, hits);
             }
         }
+        for hit in &mut hits[first..] {
+            let block = hit.block / BLOCK_BYTES;
+            hit.array &= self.around.is_array(block, hit.from.thread, hit.time_ns);
+        }
         self.note_around(sample, hits);
         let own = |hit: &&Hit| hit.to.thread == sample.thread && hit.time_ns == sample.time_ns;
         let matched = hits[first..].iter().filter(own).count() > 0;
@@ -186,7 +190,7 @@ impl Matcher {
             from: Side { bytes, ..from },
             to: Side { thread, site: access.site, bytes },
             weight: period as f64,
-            inferred: true,
+            array: true,
         };
         match stream {
             Stream::Transfers => {
@@ -348,8 +352,9 @@ impl Piece<'_> {
         let (time_ns, access) = (self.time_ns, self.access);
         let (block, to) = (self.block * BLOCK_BYTES, self.side());
         let sharing = sharing(&from, &to);
-        let inferred = false;
-        let hit = move |kind| Hit { time_ns, block, kind, sharing, from, to, weight, inferred };
+        // As far as the block alone tells.
+        let array = access.kind == AccessKind::Load;
+        let hit = move |kind| Hit { time_ns, block, kind, sharing, from, to, weight, array };
         let raw = access.kind.reads().then(|| hit(CommKind::Raw));
         raw.into_iter().chain(access.kind.writes().then(|| hit(CommKind::Waw)))
     }

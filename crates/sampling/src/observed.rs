@@ -60,8 +60,9 @@ pub struct Hit {
     /// What the hit stands for before calibration, in units of the source. 0: for itself only, one
     /// event that has certainly happened.
     pub weight: f64,
-    /// Nobody was sampled writing the block: `from` was found by what is written around it.
-    pub inferred: bool,
+    /// A read of an array's block: `from` writes all around it. What was waited for it says little, since whoever reads
+    /// one block after the other has the next ones fetched meanwhile.
+    pub array: bool,
 }
 
 /// True where the bytes of both sides overlap.

@@ -190,7 +190,7 @@ mod tests {
         let side = |thread| Side { thread: ThreadId(thread), site: 1, bytes: 1 };
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
         let (from, to, block, time_ns) = (side(0), side(1), 64, ms * MS);
-        Hit { time_ns, block, kind, sharing, from, to, weight: 1e6, inferred: false }
+        Hit { time_ns, block, kind, sharing, from, to, weight: 1e6, array: false }
     }
 
     /// Weights of hits at these times, by when they are known, if their writer is sampled at those.

@@ -158,7 +158,7 @@ fn simulate_turns(
         let sample = Observed { time_ns, thread, accesses, period: INTERVAL_NS };
         let mut hits: Vec<Hit> = Vec::new();
         matcher.observe(Stream::Waiting, &sample, &mut hits);
-        hits.into_iter().for_each(|hit| match hit.inferred {
+        hits.into_iter().for_each(|hit| match hit.array {
             true => tally.add(0, &hit),
             false => together.take(hit),
         });

@@ -164,7 +164,7 @@ fn armed(points: &Watchpoints) -> String {
     format!(
         "While any debug register is armed, stores across two lines of memory take {:.1} times as long: programs with \
          unaligned vectors (AVX) may take three times as long with '--watch'.\n",
-        slow.0
+        slow.stores
     )
 }
 
@@ -290,7 +290,8 @@ fn as_json(probed: &Probed, budget: f64) -> Value {
             "free": points.free,
             "traps": points.traps,
             "signals": points.signals,
-            "armed_slowdown": points.armed.map(|armed| armed.0),
+            "armed_slowdown": points.armed.map(|armed| armed.stores),
+            "trap_ns": points.armed.map(|armed| armed.trap_ns),
             "why": points.why,
         },
         "cost": probed.cost.as_ref().ok().map(|cost| json!({
@@ -346,7 +347,8 @@ mod tests {
     fn what_armed_registers_cost_is_said_where_it_is_much() {
         let points =
             |cost| Watchpoints { free: 4, traps: true, signals: true, armed: cost, why: None };
-        assert!(armed(&points(Some(Armed(7.74)))).contains("take 7.7 times as long"));
-        assert_eq!(armed(&points(Some(Armed(1.0)))) + &armed(&points(None)), "");
+        let said = |stores| armed(&points(Some(Armed { stores, trap_ns: 1.0 })));
+        assert!(said(7.74).contains("take 7.7 times as long"));
+        assert_eq!(said(1.0) + &armed(&points(None)), "");
     }
 }

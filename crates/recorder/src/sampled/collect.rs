@@ -407,7 +407,7 @@ impl Maker<'_> {
                 "While debug registers are armed, stores across two lines of memory take {:.1} times as long on this \
                  processor. Sample programs with unaligned vectors (AVX), which may take three times as long, without \
                  --watch.",
-                slow.0
+                slow.stores
             ));
         }
         if *beyond > 0 {

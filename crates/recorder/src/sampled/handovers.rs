@@ -2,7 +2,7 @@
 //!
 //! Problem: what a thread waits for tells nothing of arrays. Whoever reads one line after the other has the next
 //! ones fetched meanwhile, so that a line takes a few nanoseconds, not the time of a transfer; and reading may as
-//! well take most of its time for computing. Approach: hits on arrays (`sampling`'s *inferred* ones) wait here.
+//! well take most of its time for computing. Approach: hits on arrays (as `sampling` marks them) wait here.
 //! Now and then one line of them is visited by debug registers for a moment: of its writer, and of its reader
 //! (`visiting.rs`). That counts how often it is handed over. All lines of an array are, as often as each other;
 //! how many there are is seen from where the hits lie.
@@ -178,7 +178,7 @@ mod tests {
         let side = |thread| Side { thread: ThreadId(thread), site: 1, bytes: 0xff00 };
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
         let (from, to, block) = (side(1), side(2), block * BLOCK_BYTES);
-        Hit { time_ns, block, kind, sharing, from, to, weight: 1e6, inferred: true }
+        Hit { time_ns, block, kind, sharing, from, to, weight: 1e6, array: true }
     }
 
     /// A hit each millisecond, anywhere in two arrays of 1,000 lines far from each other.

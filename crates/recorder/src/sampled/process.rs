@@ -312,7 +312,7 @@ impl Process {
         let waiting = self.shared.stream == Stream::Waiting;
         for &hit in hits {
             let waits = waiting && hit.weight > 0.0;
-            let ready = match hit.inferred {
+            let ready = match hit.array {
                 true if waits => self.handovers.take(hit),
                 false if waits => {
                     self.together.take(hit);

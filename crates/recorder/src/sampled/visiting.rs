@@ -9,6 +9,10 @@
 //! measured (`perf::Armed`) all visits together take a hundredth of the time at most, else a tenth: short ones first, and
 //! longer ones, saved up for, where those have shown nothing.
 //!
+//! *Traps take time* in which nothing is handed over: where what a thread writes is read at once, and waited for, much
+//! more than all else. So the time in which writer or reader were in a trap does not count; but at least a quarter
+//! does, for threads that do not wait for each other make use of it.
+//!
 //! Neighbours: `handovers` says which line, and makes amounts of it; `follow` takes turns.
 
 use crate::sampled::handovers::PairOf;
@@ -43,6 +47,8 @@ pub struct Visiting {
     spent: Duration,
     length: Duration,
     share: u32,
+    /// What a trap takes.
+    trap_ns: u64,
     possible: bool,
 }
 
@@ -64,7 +70,8 @@ impl Visiting {
         let now = Instant::now();
         let share = share(armed);
         let (spent, next) = (Duration::ZERO, now + FIRST * share);
-        Self { now: None, next, begun: now, spent, length: FIRST, share, possible }
+        let trap_ns = armed.map_or(0.0, |armed| armed.trap_ns) as u64;
+        Self { now: None, next, begun: now, spent, length: FIRST, share, trap_ns, possible }
     }
 
     /// When it wants to be called next.
@@ -78,7 +85,7 @@ impl Visiting {
             return;
         }
         if let Some(visited) = &mut self.now {
-            let Some(between_ns) = visited.between(now, now_ns) else { return };
+            let Some(between_ns) = visited.between(now, now_ns, self.trap_ns) else { return };
             let process = processes.iter_mut().rev().find(|process| process.pid == visited.pid);
             if let Some(process) = process {
                 process.handovers.visited(visited.pair, between_ns);
@@ -131,7 +138,7 @@ impl Visited {
     }
 
     /// `None`: it goes on. Else the time between two handovers, if it could be found out.
-    fn between(&mut self, now: Instant, now_ns: u64) -> Option<Option<f64>> {
+    fn between(&mut self, now: Instant, now_ns: u64, trap_ns: u64) -> Option<Option<f64>> {
         let (writes, reads) = (self.writer.so_far(), self.reader.so_far());
         // From the last one that is told on, nothing is known.
         let end = |visits: &Visits, times: &[u64]| match times {
@@ -141,8 +148,27 @@ impl Visited {
         let (writes, reads) = (writes.to_vec(), reads.to_vec());
         let until_ns = end(&self.writer, &writes).min(end(&self.reader, &reads));
         let is_over = until_ns < now_ns || now >= self.end;
-        is_over.then(|| between(&writes, &reads, (self.since_ns, until_ns), until_ns == now_ns))
+        is_over.then(|| {
+            let span = (self.since_ns, until_ns);
+            let between_ns = between(&writes, &reads, span, until_ns == now_ns)?;
+            Some(between_ns * untrapped(&writes, &reads, span, trap_ns))
+        })
     }
+}
+
+/// The part of the time from `since` to `until` in which neither was in a trap of `trap_ns`, at least [`LEAST`].
+fn untrapped(writes: &[u64], reads: &[u64], (since_ns, until_ns): (u64, u64), trap_ns: u64) -> f64 {
+    const LEAST: f64 = 0.25;
+    let mut begins: Vec<u64> = writes.iter().chain(reads).copied().collect();
+    begins.sort_unstable();
+    let (mut trapped_ns, mut end_ns) = (0, since_ns);
+    for begin in begins {
+        let end = (begin + trap_ns).min(until_ns);
+        trapped_ns += end.saturating_sub(begin.max(end_ns));
+        end_ns = end_ns.max(end);
+    }
+    let length_ns = until_ns.saturating_sub(since_ns).max(1);
+    (1.0 - trapped_ns as f64 / length_ns as f64).max(LEAST)
 }
 
 /// The mean time between two handovers from `since` to `until`, in which somebody wrote and read at these times.
@@ -178,8 +204,9 @@ mod tests {
 
     #[test]
     fn visits_are_rare_where_armed_registers_slow_programs_down() {
-        assert_eq!([None, Some(Armed(7.7)), Some(Armed(1.1))].map(share), [100, 100, 10]);
-        let (slow, quick) = (Visiting::new(true, None), Visiting::new(true, Some(Armed(1.0))));
+        let armed = |stores| Some(Armed { stores, trap_ns: 1.0 });
+        assert_eq!([None, armed(7.7), armed(1.1)].map(share), [100, 100, 10]);
+        let (slow, quick) = (Visiting::new(true, None), Visiting::new(true, armed(1.0)));
         assert!(slow.next - slow.begun > 5 * (quick.next - quick.begun));
     }
 
@@ -192,6 +219,17 @@ mod tests {
         let thrice: Vec<u64> = (0..30).map(|k| 6 + k / 3 * 10 + k % 3).collect();
         assert_eq!(between(&writes, &thrice, (0, 100), false), Some(10.0));
         assert_eq!(between(&thrice, &reads, (0, 100), false), Some(10.0));
+    }
+
+    #[test]
+    fn time_in_traps_does_not_count() {
+        // One after the other, each 3 of 10; at the same time; and after the end.
+        assert_eq!(untrapped(&[0, 10], &[5, 15], (0, 20), 3), 0.4);
+        assert_eq!(untrapped(&[0, 10], &[1, 10], (0, 20), 3), 1.0 - 7.0 / 20.0);
+        assert_eq!(untrapped(&[18], &[30], (0, 20), 3), 0.9);
+        // Hardly anything else than traps.
+        assert_eq!(untrapped(&[0, 10], &[5, 15], (0, 20), 5), 0.25);
+        assert_eq!(untrapped(&[0, 10], &[], (0, 20), 0), 1.0);
     }
 
     #[test]

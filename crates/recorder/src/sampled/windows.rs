@@ -225,7 +225,7 @@ mod tests {
             from: Side { thread: ThreadId(0), site: 0, bytes: 1 },
             to: Side { thread: ThreadId(1), site: 0, bytes: 1 },
             weight: 1.0,
-            inferred: false,
+            array: false,
         };
         (0..hits).for_each(|_| process.tally.add(0, &hit));
     }
