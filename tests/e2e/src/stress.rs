@@ -96,6 +96,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("alignment", &[]),
     ("raw_threads", &[]),
     ("fault_addresses", &[]),
+    ("trapped_calls", &[]),
     ("endings", &["return", "9"]),
     ("endings", &["exit", "4"]),
     ("endings", &["_exit", "5"]),

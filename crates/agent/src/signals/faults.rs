@@ -1,6 +1,7 @@
 //! Signals that an instruction causes: what they say of it.
 
 const SIGTRAP: u64 = 5;
+const SIGSYS: u64 = 31;
 /// SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV.
 const OF_INSTRUCTIONS: [u64; 5] = [4, SIGTRAP, 7, 8, 11];
 /// A debug register, set by who traces the program, or by the program in an event of its own.
@@ -36,14 +37,15 @@ pub fn is_of_program(signal: u64, info: Info) -> bool {
         }
 }
 
-/// Where the signal is about the instruction itself, as of one that is illegal or divides by zero, its address
-/// is the program's, too.
+/// Where the signal is about the instruction itself, as of one that is illegal or divides by zero, or a system
+/// call that a filter has turned into a signal, its address is the program's, too. Sandboxes end programs in
+/// which it is not where the context says.
 pub fn correct_address(signal: u64, info: u64, in_cache: u64, pc: u64) {
     // SAFETY: the kernel's siginfo, on the stack on which the program's handler will run.
     let address = unsafe { (info as *mut u64).add(ADDRESS) };
     // SAFETY: as above.
     unsafe {
-        if is_fault(signal, info as Info) && *address == in_cache {
+        if (is_fault(signal, info as Info) || signal == SIGSYS) && *address == in_cache {
             *address = pc;
         }
     }
