@@ -101,6 +101,9 @@ fn engine_mode() -> Mode {
 }
 
 fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
+    if !syscalls::process::leave_shadow_stack() {
+        return Err(failure::SHADOW_STACK);
+    }
     counting::prepare();
     syscalls::mark_moves();
     let tables = shadow::map().ok_or(failure::NO_SHADOW)?;

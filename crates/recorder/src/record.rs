@@ -135,6 +135,10 @@ fn failure_reason(failure: u32) -> String {
         failure::NO_GS => {
             "this kernel or sandbox refuses arch_prctl(ARCH_SET_GS), which the engine needs".into()
         }
+        failure::SHADOW_STACK => {
+            "its C library keeps a shadow stack, which no code cache has; take SHSTK out of GLIBC_TUNABLES"
+                .into()
+        }
         failure::VERSION => {
             format!("{AGENT} is of another version than this program; install both from one build")
         }

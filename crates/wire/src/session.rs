@@ -126,6 +126,8 @@ pub mod failure {
     pub const NO_GS: u32 = 3;
     /// Agent and recorder are of different versions.
     pub const VERSION: u32 = 4;
+    /// The program has a shadow stack that cannot be switched off any more.
+    pub const SHADOW_STACK: u32 = 5;
 
     // Why a program that a recorded process executes runs natively.
     /// Statically linked: nothing can be injected.

@@ -141,6 +141,18 @@ mod programs {
     }
 
     #[test]
+    fn one_that_wants_what_cannot_be_is_told_so_and_goes_on() {
+        let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+        let command = e2e::stress::command("asks_for_more", &[]);
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        let recorded =
+            threadtalk.record(&scratch.join("asks.tt"), &[], &words).run().expect_code(0);
+        let answers =
+            "a shadow stack: Operation not supported\ndispatch: Invalid argument\n200000\n";
+        assert_eq!(recorded.stdout_text(), answers, "{recorded}");
+    }
+
+    #[test]
     fn one_that_starts_no_threads_is_recorded_with_a_warning() {
         let scratch = Scratch::new();
         let profile = scratch.join("true.tt");

@@ -159,11 +159,18 @@ pub fn prctl(a: [u64; 6], page: u64) -> Outcome {
     }
 }
 
-/// %gs is ours; the program's base is kept apart.
+const ARCH_SHSTK_ENABLE: u64 = 0x5001;
+const ARCH_SHSTK_DISABLE: u64 = 0x5002;
+const ARCH_SHSTK_STATUS: u64 = 0x5005;
+const ARCH_SHSTK_SHSTK: u64 = 1;
+
+/// %gs is ours; the program's base is kept apart. A shadow stack it cannot have: no return address would be on
+/// it, since the code cache calls without `call`.
 pub fn arch_prctl(page: u64, a: [u64; 6]) -> Outcome {
     const ARCH_SET_GS: u64 = 0x1001;
     const ARCH_GET_GS: u64 = 0x1004;
     const EPERM: i64 = -1;
+    const EOPNOTSUPP: i64 = -95;
     let [what, argument, ..] = a;
     match what {
         ARCH_SET_GS if argument >> 47 != 0 => Outcome::Done(EPERM),
@@ -177,6 +184,21 @@ pub fn arch_prctl(page: u64, a: [u64; 6]) -> Outcome {
             let base = unsafe { thread::field(page, control::PROGRAM_GS) };
             Outcome::Done(sys::give(argument, base))
         }
+        ARCH_SHSTK_ENABLE => Outcome::Done(EOPNOTSUPP),
         _ => Outcome::Native,
+    }
+}
+
+/// Switches the shadow stack off that the C library may have been told to begin with; false where it has
+/// locked it.
+pub fn leave_shadow_stack() -> bool {
+    let mut on = 0u64;
+    // SAFETY: the kernel writes one word; without the stack, returns are not compared with it.
+    unsafe {
+        let status = [ARCH_SHSTK_STATUS, &raw mut on as u64, 0, 0, 0, 0];
+        let disable = [ARCH_SHSTK_DISABLE, ARCH_SHSTK_SHSTK, 0, 0, 0, 0];
+        sys::call(sys::ARCH_PRCTL, status) != 0
+            || on & ARCH_SHSTK_SHSTK == 0
+            || sys::call(sys::ARCH_PRCTL, disable) == 0
     }
 }
