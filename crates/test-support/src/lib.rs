@@ -5,11 +5,13 @@
 //! * [`threadtalk`]: the built `threadtalk` binary, and what a test reads from it;
 //! * [`matrix`]: communication matrices, and the counts that a program says it must cause;
 //! * [`scratch`]: a folder for a test, kept when the test fails;
+//! * [`control_group`]: takes memory from programs;
 //! * [`probe`]: what this machine has; tests that need more are skipped aloud.
 //!
 //! Neighbours: used by the tests of all crates and by `benches`; uses none of the other crates, so
 //! that it sees the product only from outside.
 
+pub mod control_group;
 pub mod matrix;
 pub mod paths;
 pub mod probe;
@@ -18,6 +20,7 @@ pub mod scratch;
 pub mod target;
 pub mod threadtalk;
 
+pub use control_group::ControlGroup;
 pub use matrix::Matrix;
 pub use run::{Outcome, Run};
 pub use scratch::Scratch;

@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use test_support::threadtalk::{left_in_shared_memory, own_sentence};
-use test_support::{Compiler, Outcome, Run, Scratch, Target, Threadtalk, probe};
+use test_support::{Compiler, ControlGroup, Outcome, Run, Scratch, Target, Threadtalk, probe};
 
 /// Asserts a refusal: exit `code`, one sentence of ours that holds all `words`, nothing left.
 #[track_caller]
@@ -213,6 +213,63 @@ mod outputs {
             .args(["--", "true"])
             .run();
         refused(&outcome, 125, &["permission", "no_permission"]);
+    }
+
+    #[test]
+    fn without_address_space_for_the_shadow() {
+        let scratch = Scratch::new();
+        let command = e2e::stress::command("fills_memory", &["1"]);
+        let binary = test_support::paths::release().join("threadtalk");
+        let script = format!(
+            "ulimit -v 8000000; exec {} record --exact -o {} -- {}",
+            binary.display(),
+            scratch.join("x.tt").display(),
+            command.join(" ")
+        );
+        let outcome = Run::new("sh").args(["-c", &script]).run();
+        assert_eq!(
+            outcome.stdout_text(),
+            "done\n",
+            "the program has not run to its end\n{outcome}"
+        );
+        assert_eq!(outcome.exit_code, Some(125), "{outcome}");
+        for word in ["no room for the shadow memory", "ulimit -v"] {
+            assert!(own_sentence(&outcome).contains(word), "{outcome}");
+        }
+        assert!(!scratch.join("x.tt").exists(), "a profile was left\n{outcome}");
+    }
+
+    /// Where the program's memory has just room and the shadow has not: the kernel ends the program, what was
+    /// recorded until then stays, and the report says what has happened.
+    #[test]
+    fn without_memory_for_the_shadow() {
+        const MIB: u64 = 60;
+        let scratch = Scratch::new();
+        let Some(group) = ControlGroup::create("memory").filter(|g| g.limit((MIB + 20) << 20))
+        else {
+            return probe::skip("no memory", "no control group may be made here");
+        };
+        let command = e2e::stress::command("fills_memory", &[&MIB.to_string()]).join(" ");
+        let alone = Run::new("sh").args(["-c", &group.script(&command)]).run().expect_code(0);
+        assert_eq!(alone.stdout_text(), "done\n");
+        let profile = scratch.join("x.tt");
+        let record = format!(
+            "{} record --exact -o {} -- {command}",
+            test_support::paths::release().join("threadtalk").display(),
+            profile.display()
+        );
+        let outcome = Run::new("sh").args(["-c", &group.script(&record)]).run();
+        let threads =
+            test_support::threadtalk::profile_json(&profile)["totals"]["threads"].as_u64();
+        match outcome.exit_code {
+            // With swap space there is room.
+            Some(0) => assert_eq!((outcome.stdout_text().as_str(), threads), ("done\n", Some(4))),
+            _ => {
+                assert_eq!(outcome.exit_code, Some(128 + 9), "{outcome}");
+                assert!(outcome.stderr_text().contains("killed by SIGKILL"), "{outcome}");
+                assert!(threads >= Some(2), "{outcome}");
+            }
+        }
     }
 
     #[test]

@@ -5,10 +5,10 @@
 
 use e2e::known::{Noise, Runtime, program};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use test_support::matrix::Expected;
 use test_support::threadtalk::profile_json;
-use test_support::{Run, Scratch, Threadtalk, probe};
+use test_support::{ControlGroup, Run, Scratch, Threadtalk, probe};
 
 const KINDS: [&str; 3] = ["raw", "waw", "invalidation"];
 
@@ -195,48 +195,21 @@ fn invalidations_are_true(profile: &Path, output: &str) {
     }
 }
 
-/// A control group whose memory can be swapped out as a whole, with the file that does it; removed when dropped.
-struct Swappable {
-    group: PathBuf,
-    reclaim: PathBuf,
-}
-
-impl Swappable {
-    /// `None` where there is no swap space, or no right to make a group.
-    fn create() -> Option<Self> {
-        let swaps = std::fs::read_to_string("/proc/swaps").ok()?;
-        let group = format!("threadtalk-{}", std::process::id());
-        let places = [("memory/", "memory.force_empty"), ("", "memory.reclaim")];
-        let of = |(place, file): (&str, &str)| {
-            let group = PathBuf::from("/sys/fs/cgroup").join(place).join(&group);
-            std::fs::create_dir(&group).ok()?;
-            let made = Swappable { reclaim: group.join(file), group };
-            made.reclaim.exists().then_some(made)
-        };
-        places.into_iter().filter(|_| swaps.lines().count() > 1).find_map(of)
-    }
-}
-
-impl Drop for Swappable {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir(&self.group);
-    }
+/// Whether anything can be swapped out.
+fn has_swap() -> bool {
+    std::fs::read_to_string("/proc/swaps").is_ok_and(|swaps| swaps.lines().count() > 1)
 }
 
 #[test]
 fn readings_that_have_been_swapped_out_are_not_lost() {
-    let Some(swappable) = Swappable::create() else {
+    let Some(group) = ControlGroup::create("swap").filter(|_| has_swap()) else {
         return probe::skip("swapped shadow", "no swap space, or no control group may be made");
     };
     let (scratch, binary) = (Scratch::new(), program("departed", &["-O2"]));
     let profile = scratch.join("swapped.tt");
     // As many at once as share a word, so that slots are taken back right after memory has gone.
-    let script = format!(
-        "echo $$ > {}/cgroup.procs && exec {} 132 44 swapped {}",
-        swappable.group.display(),
-        binary.display(),
-        swappable.reclaim.display()
-    );
+    let how = format!("{} 132 44 swapped {}", binary.display(), group.reclaim().display());
+    let script = group.script(&how);
     let command = ["sh", "-c", &script];
     let recorded = Threadtalk::built().record(&profile, &[], &command).run().expect_code(0);
     invalidations_are_true(&profile, &recorded.stdout_text());
