@@ -2,6 +2,7 @@
 
 use crate::code_store;
 use crate::counting;
+use crate::far;
 use crate::lock::{Guard, SpinLock};
 use crate::modules::{self, Found, Modules};
 use crate::presence;
@@ -169,18 +170,32 @@ impl Runtime {
     /// is translated again.
     pub fn resolve(&mut self, from: Origin, target: u64, page: u64) -> u64 {
         presence::leave(page);
-        self.go(from, target, page, control::ENTERED)
+        let found = self.code(from, target);
+        self.go(found, page, control::ENTERED)
+    }
+
+    /// The same for a thread in the dispatcher's stub, which can do what no translation can.
+    fn resolve_from_stub(&mut self, from: Origin, target: u64, page: u64) -> u64 {
+        presence::leave(page);
+        let mut found = self.code(from, target);
+        while let (at, None) = found
+            && let Some(next) = far::carry_out(self, at, page)
+        {
+            found = self.code(Origin::Elsewhere, next);
+        }
+        self.go(found, page, control::ENTERED)
     }
 
     /// As [`Self::resolve`] for a thread that is about to return from a signal by the system call that
     /// it is at.
     pub fn resolve_return(&mut self, target: u64, page: u64) -> u64 {
-        self.go(Origin::Elsewhere, target, page, control::RETURNS)
+        let found = self.code(Origin::Elsewhere, target);
+        self.go(found, page, control::RETURNS)
     }
 
-    /// Notes in field `way` of the thread's page where it goes.
-    fn go(&mut self, from: Origin, target: u64, page: u64, way: i32) -> u64 {
-        match self.code(from, target) {
+    /// Notes in field `way` of the thread's page where it goes, which [`Self::code`] has found.
+    fn go(&mut self, found: (u64, Option<u64>), page: u64, way: i32) -> u64 {
+        match found {
             (_, Some(address)) => {
                 // SAFETY: the calling thread's page.
                 unsafe { thread::set_field(page, way, address) };
@@ -276,5 +291,5 @@ unsafe extern "C" fn tt_dispatch(link: i64, target: u64, page: u64) -> u64 {
             Origin::Site(!site as usize)
         }
     };
-    runtime().resolve(from, target, page)
+    runtime().resolve_from_stub(from, target, page)
 }

@@ -19,6 +19,7 @@ mod code_store;
 mod counting;
 mod dispatch;
 mod environment;
+mod far;
 mod filter;
 mod grants;
 mod heap;

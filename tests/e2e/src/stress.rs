@@ -79,6 +79,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("patched", &[]),
     ("trap_flag", &[]),
     ("own_gs", &[]),
+    ("far_returns", &[]),
     ("debugger", &[]),
     ("injected", &["60", "1"]),
     ("seccomp", &["filter"]),

@@ -32,7 +32,7 @@ programs!(
     signal_storm: [], rseq: [], fork_storm: ["64", "2"], asm_flags: [], patched: [], trap_flag: [], sharers: [],
     debugger: [], element_faults: [], injected: ["100", "2"],
     wanted_addresses: [], alignment: [], raw_threads: [], fault_addresses: [], own_gs: [],
-    trapped_calls: [],
+    trapped_calls: [], far_returns: [],
 );
 
 /// A program of several ways to be run.
@@ -70,6 +70,19 @@ fn alignment_checks_in_every_mode() {
         println!("{options:?}");
         let profile = scratch.join(&format!("{run}.tt"));
         assert_unchanged(&alone, &threadtalk.record(&profile, &options, &words).run());
+    }
+}
+
+/// What hardly any program does, but some runtimes do, is translated like the rest.
+#[test]
+fn threads_with_rare_instructions_stay() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    for name in ["own_gs", "far_returns"] {
+        let command = stress::command(name, &[]);
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        let recorded = threadtalk.record(&scratch.join("rare.tt"), &["--force"], &words).run();
+        let said = recorded.expect_code(0).stderr_text();
+        assert!(!said.contains("left the engine"), "{name}: {said}");
     }
 }
 

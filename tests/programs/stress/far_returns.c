@@ -1,0 +1,78 @@
+// Far returns (lretq, iretq) to 64-bit code, as Wine goes back with from its system calls: they set the stack, the
+// flags and the counter at once. A timer interrupts them.
+//
+// Usage: far_returns
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/time.h>
+
+enum { ROUNDS = 20000, ARITHMETIC = 0x8d5 };
+
+static volatile int ticks;
+static void on_tick(int signal) {
+    (void)signal;
+    ticks++;
+}
+
+// Returns the flags behind an iretq that is told to set them.
+static uint64_t with_flags(uint64_t flags) {
+    uint64_t found;
+    __asm__ volatile("subq $128, %%rsp\n\t"
+                     "movq %%rsp, %%rdx\n\t"
+                     "movl %%ss, %%eax\n\t"
+                     "movabsq $0xabcd000b00000000, %%rcx\n\t" // only the low half of the word counts
+                     "orq %%rcx, %%rax\n\t"
+                     "pushq %%rax\n\t"
+                     "pushq %%rdx\n\t"
+                     "pushq %1\n\t"
+                     "movl %%cs, %%eax\n\t"
+                     "pushq %%rax\n\t"
+                     "leaq 1f(%%rip), %%rax\n\t"
+                     "pushq %%rax\n\t"
+                     "iretq\n"
+                     "1:\n\t"
+                     "pushfq\n\t"
+                     "popq %0\n\t"
+                     "subq %%rsp, %%rdx\n\t"
+                     "addq $128, %%rsp\n\t"
+                     "orq %%rdx, %0\n\t"
+                     "cld"
+                     : "=&r"(found)
+                     : "r"(flags | 0x202)
+                     : "rax", "rcx", "rdx", "memory", "cc");
+    return found;
+}
+
+static uint64_t go_on(uint64_t x) {
+    __asm__ volatile("subq $128, %%rsp\n\t"
+                     "movl %%cs, %%eax\n\t"
+                     "pushq %%rax\n\t"
+                     "leaq 1f(%%rip), %%rax\n\t"
+                     "pushq %%rax\n\t"
+                     "cmpq %0, %%rsp\n\t"
+                     "lretq\n\t"
+                     "ud2\n"
+                     "1:\n\t"
+                     "adcq $3, %0\n\t"
+                     "addq $128, %%rsp"
+                     : "+r"(x)
+                     :
+                     : "rax", "memory", "cc");
+    return x;
+}
+
+int main(void) {
+    struct sigaction tick = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
+    sigaction(SIGPROF, &tick, NULL);
+    struct itimerval often = {{0, 200}, {0, 200}};
+    setitimer(ITIMER_PROF, &often, NULL);
+    uint64_t sum = 0, wrong = 0;
+    for (uint64_t k = 0; k < ROUNDS; k++) {
+        uint64_t flags = (k * 0x9e3779b97f4a7c15u >> 40) & ARITHMETIC;
+        wrong += (with_flags(flags | (k & 64 ? 0x400 : 0)) & (ARITHMETIC | 0x400)) != (flags | (k & 64 ? 0x400 : 0));
+        sum = go_on(sum);
+    }
+    printf("%ld wrong, %ld\n", (long)wrong, (long)sum);
+    return wrong != 0;
+}
