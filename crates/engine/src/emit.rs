@@ -512,3 +512,22 @@ impl Emitter {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Mode;
+
+    #[test]
+    fn what_is_patched_lies_in_one_line_wherever_it_is_emitted() {
+        const OPCODES: [&[u8]; 2] = [&[0xe9], &[0x0f, 0x84]];
+        let spot = Spot { hot: 0x1000, cold: 0x2000 };
+        for (opcode, before) in OPCODES.into_iter().flat_map(|o| (0..64).map(move |k| (o, k))) {
+            let mut emitter = Emitter::new(spot, &Options::new(Mode::Detail, 6, 0));
+            (0..before).for_each(|_| emitter.bytes(&[0x90]));
+            let first = emitter.patchable_branch(opcode);
+            assert_eq!(first / 64, (first + 3) / 64, "behind {before} bytes");
+            assert_eq!(emitter.finish().bytes[first - opcode.len()..first], *opcode);
+        }
+    }
+}
