@@ -160,20 +160,25 @@ static unsigned char *map(size_t bytes) {
     return at;
 }
 
-// Exchanges on other lines than the first that took as long as those `told` ones on the first one that were
-// transfers; -1: those were too few to tell, or none differ from the rest.
+static long slower_than(const long times[STEPS], int step) {
+    long sum = 0;
+    for (int i = step; i < STEPS; i++) sum += times[i];
+    return sum;
+}
+
+// Exchanges on other lines than the first that were transfers, by how long they took; -1: that cannot be told.
+// Of those on the first line, `told` were. Transfers of one line may take longer than those of another, so the
+// border lies halfway between what they take and what exchanges at home do, and must hold for the first line.
 static long transfers_by_time(long told) {
     // At home are at least one of so many, or all others are transfers, too.
-    enum { ENOUGH = 1000, TIMES = 2, HOME = 16 };
-    long slow[2] = {0, 0}, count[2] = {0, 0};
-    int step = STEPS, usual = 0;
-    for (int i = 0; i < STEPS; i++) count[0] += all_took[0][i];
-    while (usual < STEPS && HOME * count[1] < count[0]) count[1] += all_took[0][usual++];
-    while (step > 0 && slow[0] + all_took[0][step - 1] <= told) {
-        step--;
-        for (int l = 0; l < 2; l++) slow[l] += all_took[l][step];
-    }
-    return told >= ENOUGH && step >= TIMES * usual ? slow[1] : -1;
+    enum { ENOUGH = 1000, HOME = 16, WRONG = 10 };
+    long all = slower_than(all_took[0], 0);
+    int home = 0, slow = STEPS;
+    while (home < STEPS && HOME * (all - slower_than(all_took[0], home)) < all) home++;
+    while (slow > 0 && slower_than(all_took[0], slow) < told) slow--;
+    int border = (home + slow) / 2;
+    long wrong = labs(slower_than(all_took[0], border) - told);
+    return told >= ENOUGH && WRONG * wrong <= told ? slower_than(all_took[1], border) : -1;
 }
 
 // Prints how much communication there was, if the program can know.
