@@ -17,8 +17,8 @@ use iced_x86::{
 pub struct Access {
     /// Index of the instruction in its superblock.
     pub position: usize,
-    /// Relative to %fs.
-    pub fs: bool,
+    /// FS or GS if the address is relative to that register, else [`Register::None`].
+    pub segment: Register,
     pub base: Register,
     pub index: Register,
     pub scale: u32,
@@ -35,8 +35,7 @@ pub struct Access {
 
 /// The memory operands of `i`, the `position`th of its block. Not for repeated string instructions
 /// ([`Repeat`]) and system calls. Returns how many more there are whose address or size cannot be named:
-/// %gs, which is the engine's, what only processors of VIA have, and repeated string instructions with
-/// unusual addresses.
+/// what only processors of VIA have, and repeated string instructions with unusual addresses.
 pub fn collect(
     factory: &mut InstructionInfoFactory,
     i: &Instruction,
@@ -47,12 +46,10 @@ pub fn collect(
         return 0;
     }
     let stack = i.is_stack_instruction();
-    if let Some(known) = shape::memory(i)
-        && known.is_none_or(|m| m.segment != Register::GS)
-    {
+    if let Some(known) = shape::memory(i) {
         found.extend(known.map(|m| Access {
             position,
-            fs: m.segment == Register::FS,
+            segment: relative_to(m.segment),
             base: m.base,
             index: m.index,
             scale: if m.index == Register::None { 1 } else { m.scale },
@@ -78,7 +75,7 @@ pub fn collect(
             _ => continue,
         };
         let size = elements.map_or(operand_bytes(m.memory_size()), |e| e.extent());
-        if m.segment() == Register::GS || size == 0 {
+        if size == 0 {
             unseen += 1;
             continue;
         }
@@ -91,10 +88,10 @@ pub fn collect(
             Some(Elements { kind: Kind::Indexed | Kind::Tile | Kind::Table, .. }) => Register::None,
             _ => m.index(),
         };
-        let on_stack = stack && base == Register::RSP;
+        let on_stack = stack && base == Register::RSP && m.segment() != Register::GS;
         found.push(Access {
             position,
-            fs: m.segment() == Register::FS,
+            segment: relative_to(m.segment()),
             base,
             index,
             scale: if index == Register::None { 1 } else { m.scale() },
@@ -121,7 +118,7 @@ pub fn is_apart(i: &Instruction) -> bool {
 fn line_at_rax(i: &Instruction, position: usize, elements: Option<Elements>) -> Access {
     Access {
         position,
-        fs: false,
+        segment: Register::None,
         base: if i.code() == Code::Clzerod { Register::EAX } else { Register::RAX },
         index: Register::None,
         scale: 1,
@@ -131,6 +128,14 @@ fn line_at_rax(i: &Instruction, position: usize, elements: Option<Elements>) -> 
         writes: true,
         aligned: false,
         elements,
+    }
+}
+
+/// What an address in that segment is relative to: the thread pointer, the program's %gs, or nothing.
+fn relative_to(segment: Register) -> Register {
+    match segment {
+        Register::FS | Register::GS => segment,
+        _ => Register::None,
     }
 }
 
@@ -144,7 +149,7 @@ fn operand_bytes(size: MemorySize) -> i64 {
 }
 
 /// Operands that are only hints or addresses, or that fault wherever programs may run.
-fn does_not_access(i: &Instruction) -> bool {
+pub(crate) fn does_not_access(i: &Instruction) -> bool {
     matches!(
         i.mnemonic(),
         Mnemonic::Lea

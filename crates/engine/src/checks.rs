@@ -150,7 +150,7 @@ impl Turns {
             self.since = k;
         }
         let now = self.since;
-        for a in accesses.iter().filter(|a| !a.fs && !loops::is_on_stack(a)) {
+        for a in accesses.iter().filter(|a| a.segment != Register::FS && !loops::is_on_stack(a)) {
             if a.reads {
                 self.read = self.written;
             }
@@ -262,7 +262,7 @@ fn check_of(
 fn may_cross(key: &Key, low: i64, span: i64, options: &Options) -> bool {
     let unit = options.window();
     let inside = (low & (unit - 1)) + span <= unit;
-    span > 1 && !(is_absolute(key) && !key.fs && inside)
+    span > 1 && !(is_absolute(key) && inside)
 }
 
 /// Whether an earlier check of the same address covers `new`, possibly by growing it to a write.
@@ -406,9 +406,9 @@ fn hoist(checks: &mut [Check], plan: &Plan, liveness: &BlockLiveness, options: &
     }
 }
 
-/// Whether the address needs no register.
+/// Whether the address is a constant.
 pub fn is_absolute(key: &Key) -> bool {
-    key.base == Register::None && key.index == Register::None
+    [key.segment, key.base, key.index] == [Register::None; 3]
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ fn both_ends_of_an_access_are_checked() {
 fn an_access_larger_than_a_block_has_several_windows() {
     let a = Access {
         position: 0,
-        fs: false,
+        segment: Register::None,
         base: Register::RDI,
         index: Register::None,
         scale: 1,

@@ -330,13 +330,21 @@ impl Emitter {
         let width = if key.base.is_gpr32() || key.index.is_gpr32() { 4 } else { 8 };
         let size = |d: i64| if d == 0 { 0 } else { width };
         let none = Register::None;
-        if key.fs {
-            // The thread pointer is stored at fs:0 (x86-64 TLS ABI).
-            let thread_pointer = MemoryOperand::new(none, none, 1, 0, 8, false, Register::FS);
-            self.instruction(&Instruction::with2(Code::Mov_r64_rm64, r, thread_pointer)?)?;
-            let base = key.base.full_register();
-            let (index, d) = if base == none { (none, displacement) } else { (base, displacement) };
-            let m = MemoryOperand::new(r, index, 1, d, if d == 0 { 0 } else { 8 }, false, none);
+        if key.segment != none {
+            if key.segment == Register::GS {
+                self.load(regs::number(r).unwrap_or_default(), control::PROGRAM_GS);
+            } else {
+                // The thread pointer is stored at fs:0 (x86-64 TLS ABI).
+                let thread_pointer = MemoryOperand::new(none, none, 1, 0, 8, false, Register::FS);
+                self.instruction(&Instruction::with2(Code::Mov_r64_rm64, r, thread_pointer)?)?;
+            }
+            // %rsp cannot be an index.
+            let (base, index) = match key.base.full_register() {
+                Register::RSP => (Register::RSP, r),
+                base => (r, base),
+            };
+            let d = displacement;
+            let m = MemoryOperand::new(base, index, 1, d, if d == 0 { 0 } else { 8 }, false, none);
             self.instruction(&Instruction::with2(Code::Lea_r64_m, r, m)?)?;
             if key.index != none {
                 let m =
@@ -378,7 +386,7 @@ impl Emitter {
     ) -> Result<(), IcedError> {
         let r = regs::full(register);
         let none = Register::None;
-        if key.base == none && key.index == none && !key.fs {
+        if key.base == none && key.index == none && key.segment == none {
             let block = displacement as u64 >> self.block_shift;
             let number =
                 Instruction::with2(Code::Mov_r32_imm32, r.full_register32(), block as u32)?;
@@ -386,7 +394,8 @@ impl Emitter {
             self.moves.note_address(self.code.len() - 4, Kind::Block, displacement as u64);
             return Ok(());
         }
-        let is_plain = !key.fs && key.index == none && displacement == 0 && key.base.is_gpr64();
+        let flat = key.segment == none;
+        let is_plain = flat && key.index == none && displacement == 0 && key.base.is_gpr64();
         if is_plain && self.bmi2 {
             let shift = self.block_shift;
             let rotate = Instruction::with3(Code::VEX_Rorx_r64_rm64_imm8, r, key.base, shift)?;
@@ -492,10 +501,7 @@ impl Emitter {
                 address,
             )?);
         }
-        let u = liveness::instruction_use(&mut InstructionInfoFactory::new(), i);
-        let borrowed = (0..16)
-            .find(|r| *r != regs::RSP && (u.reads | u.modifies) >> r & 1 == 0)
-            .expect("no instruction uses all registers");
+        let borrowed = unused_register(i, self.parked());
         let r = regs::full(borrowed);
         copy.set_memory_base(r);
         copy.set_memory_displacement64(0);
@@ -511,6 +517,16 @@ impl Emitter {
         self.mark(i.next_ip(), parked);
         Ok(())
     }
+}
+
+/// A register that `i` does not use and that no check has borrowed: what such a one holds is not the program's, and
+/// a fault would give it that.
+pub(crate) fn unused_register(i: &Instruction, parked: Parked) -> usize {
+    let u = liveness::instruction_use(&mut InstructionInfoFactory::new(), i);
+    let lent = [parked.spill, parked.second];
+    let mut unused =
+        (0..16).filter(|r| (u.reads | u.modifies | regs::bit(regs::RSP)) >> r & 1 == 0);
+    unused.find(|r| !lent.contains(&(*r as u8))).expect("no instruction uses all registers")
 }
 
 #[cfg(test)]

@@ -96,7 +96,8 @@ pub fn version(
     let mut rest = Vec::new();
     for a in &plan.accesses {
         let (key, displacement) = plan.snapshots[a.position].name(a);
-        let known = !a.fs && !checks::is_absolute(&key) && plan.snapshots[0].knows(&key);
+        let flat = a.segment == Register::None;
+        let known = flat && !checks::is_absolute(&key) && plan.snapshots[0].knows(&key);
         let plain = a.elements.is_none();
         if !plain || !known || (is_invariant(plan, a, body) && !is_on_stack(a)) {
             rest.push(*a);

@@ -221,11 +221,11 @@ impl<'a> Body<'a> {
     /// Whether the look at the grant needs no register, because the address is a constant.
     fn looks_at_once(&self, check: &Check) -> bool {
         let plain = self.options.mode != Mode::Trace && check.elements.is_none();
-        self.options.at_once && plain && is_absolute(&check.key) && !check.key.fs
+        self.options.at_once && plain && is_absolute(&check.key)
     }
 
     /// A register that a check before instruction `k` may use as it is: a borrowed or a dead one.
-    fn idle_register(&self, k: usize, used: u16) -> Option<usize> {
+    pub(crate) fn idle_register(&self, k: usize, used: u16) -> Option<usize> {
         let borrowed = self.spilled.into_iter().flatten().find(|r| used >> r & 1 == 0);
         borrowed.or_else(|| bits(!self.liveness.live[k].regs & !used).next())
     }

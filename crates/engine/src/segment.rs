@@ -1,18 +1,18 @@
 //! Programs that use %gs themselves (Wine, runtimes of WebAssembly): the register is ours, their base is kept in
 //! the control block, and instructions that ask for it, set it or address memory with it are rewritten.
 //!
-//! Accesses by it count as not seen. Its selector is never loaded: only the base matters to a program.
+//! Blocks end where the base changes, so that in each one addresses relative to it have one name
+//! ([`track`](crate::track)). Its selector is never loaded: only the base matters to a program.
 //!
 //! Neighbours: [`control_flow`](crate::control_flow) emits indirect branches through such memory; the agent's
 //! `syscalls/process.rs` answers the system call for the base.
 
 use crate::body::{Body, Result};
 use crate::control;
-use crate::emit::Emitter;
-use crate::liveness;
+use crate::emit::{Emitter, unused_register};
 use crate::recovery::Parked;
 use crate::regs;
-use iced_x86::{Code, Instruction, InstructionInfoFactory, MemoryOperand, OpKind, Register};
+use iced_x86::{Code, Instruction, MemoryOperand, OpKind, Register};
 
 /// Whether the instruction has a memory operand relative to %gs.
 pub(crate) fn is_relative(i: &Instruction) -> bool {
@@ -45,6 +45,17 @@ pub(crate) fn is_known(i: &Instruction) -> bool {
     let wide =
         || [i.memory_base(), i.memory_index()].iter().all(|r| !r.is_gpr32() && *r != Register::EIP);
     !is_relative(i) || !fixed() && wide() && !i.is_ip_rel_memory_operand()
+}
+
+/// Whether the instruction gives %gs another base.
+pub(crate) fn sets_base(i: &Instruction) -> bool {
+    match i.code() {
+        Code::Wrgsbase_r32 | Code::Wrgsbase_r64 | Code::Popq_GS => true,
+        Code::Mov_Sreg_rm16 | Code::Mov_Sreg_r32m16 | Code::Mov_Sreg_r64m16 => {
+            i.op0_register() == Register::GS
+        }
+        _ => false,
+    }
 }
 
 impl Body<'_> {
@@ -110,9 +121,7 @@ fn number(i: &Instruction) -> usize {
 impl Emitter {
     /// The instruction with its operand's base in a borrowed register.
     fn relative_to_segment(&mut self, i: &Instruction, parked: Parked) -> Result<()> {
-        let used = liveness::instruction_use(&mut InstructionInfoFactory::new(), i);
-        let free = |r: &usize| *r != regs::RSP && (used.reads | used.modifies) >> r & 1 == 0;
-        let borrowed = (0..16).find(free).expect("no instruction uses all registers");
+        let borrowed = unused_register(i, parked);
         let r = regs::full(borrowed);
         let mut copy = *i;
         copy.set_segment_prefix(Register::None);

@@ -72,7 +72,7 @@ impl Superblock {
             let Some(i) = next(block.end).filter(usable) else { break };
             block.instructions.push(i);
             block.end = i.next_ip();
-            if i.mnemonic() == Mnemonic::Syscall {
+            if i.mnemonic() == Mnemonic::Syscall || segment::sets_base(&i) {
                 break;
             }
             match i.flow_control() {

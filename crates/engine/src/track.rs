@@ -12,7 +12,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 /// An address up to a constant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
-    pub fs: bool,
+    pub segment: Register,
     pub base: Register,
     pub base_version: u16,
     pub index: Register,
@@ -31,7 +31,7 @@ impl Snapshot {
     /// Key and displacement (relative to the registers at their version's start) of an access.
     pub fn name(&self, a: &Access) -> (Key, i64) {
         let mut key = Key {
-            fs: a.fs,
+            segment: a.segment,
             base: a.base,
             base_version: 0,
             index: a.index,

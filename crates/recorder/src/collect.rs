@@ -270,8 +270,8 @@ fn limits(header: &Header) -> Vec<String> {
         ),
         (
             &header.sites_unseen,
-            "instruction accesses memory in a way the engine cannot follow (by %gs)",
-            "instructions access memory in a way the engine cannot follow (by %gs)",
+            "instruction accesses memory in a way the engine cannot follow",
+            "instructions access memory in a way the engine cannot follow",
             "their communication is missing",
         ),
         (

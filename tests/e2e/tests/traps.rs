@@ -11,7 +11,7 @@ fn every_trap_keeps_its_truth() {
     for flags in [["-O0"], ["-O2"]] {
         let binary = known::program("traps", &flags);
         let list = Run::new(&binary).arg("list").run().expect_code(0).stdout_text();
-        assert!(list.lines().count() >= 22, "the list of traps is too short:\n{list}");
+        assert!(list.lines().count() >= 23, "the list of traps is too short:\n{list}");
         for trap in list.lines() {
             let command = [binary.to_str().unwrap(), trap, library.to_str().unwrap()];
             wrong.extend(truth(&command, None, &[]).err().map(|e| format!("{flags:?} {e}")));

@@ -4,6 +4,7 @@
 //
 // Usage: traps MODE [LIBRARY]. `traps list` prints the modes.
 #define _GNU_SOURCE
+#include <asm/prctl.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/eventfd.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
@@ -58,6 +60,29 @@ static void write_block(int k) { region[k].word[k % 8] = (uint64_t)k + 1; }
 
 static void write_all(void) {
     for (int k = 0; k < BLOCKS; k++) write_block(k);
+}
+
+static int sets_by_instruction;
+
+static void set_gs(void *base) {
+    if (sets_by_instruction)
+        __asm__ volatile("wrgsbase %0" : : "r"(base) : "memory");
+    else
+        syscall(SYS_arch_prctl, ARCH_SET_GS, base);
+}
+
+// Relative to a base of %gs that changes between two writes by the same register.
+static void by_gs(void) {
+    sets_by_instruction = (getauxval(AT_HWCAP2) & 2) != 0;
+    for (uint64_t k = 0; k < BLOCKS; k += 2) {
+        uint64_t at = 64 * k;
+        set_gs((char *)region - 4096);
+        __asm__ volatile("movq %0, %%gs:4104(%0)" : : "r"(at) : "memory");
+        set_gs((char *)region - 4032);
+        __asm__ volatile("movq %0, %%gs:4096(%0)" : : "r"(at) : "memory");
+        set_gs((char *)region + 16);
+        __asm__ volatile("movq %0, %%gs:(,%0,8)" : : "r"(at / 8) : "memory");
+    }
 }
 
 // The kernel's code in our address space.
@@ -330,6 +355,7 @@ static const struct {
              {"tls-local-dynamic", by_local_dynamic, BLOCKS},
              {"tls-global-dynamic", by_global_dynamic, BLOCKS},
              {"tls-late", by_late_tls, BLOCKS},
+             {"gs", by_gs, BLOCKS},
              {"ifunc", by_ifunc, BLOCKS},
              {"longjmp", by_longjmp, BLOCKS},
              {"siglongjmp", by_siglongjmp, BLOCKS},
