@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use types::ThreadId;
 
 /// Sampling intervals for which a write is new.
-const SHORT: u64 = 20;
+pub(crate) const SHORT: u64 = 20;
 /// Sampling intervals after which a write is forgotten.
 const LONG: u64 = 1000;
 /// Sampling intervals within which a thread that runs is sampled for certain.

@@ -4,13 +4,14 @@
 //! as if the line moved all the while. Where there are more threads than processors, threads take turns, and the
 //! line moves once a turn. Approach: hits wait until the writer is sampled next. If they are not between two of its
 //! samples that lie as close to each other as usual, or nearly, it did not run. Then it is asked who else was sampled
-//! writing the line just before or after, and ran; if nobody did, the hit is one event, and no time.
+//! writing the line lately, and ran; if nobody did, the hit is one event, and no time.
 //!
 //! What is usual is the thread's own: one that sleeps every now and then is sampled seldom, and it cannot be said
 //! when in between it ran.
 //!
 //! Neighbours: `matching` makes the hits, of any stream; this is for those of waiting.
 
+use crate::evidence::SHORT;
 use crate::observed::{BLOCK_BYTES, Hit, Side, mask, sharing};
 use access::Access;
 use rustc_hash::FxHashMap;
@@ -157,15 +158,15 @@ impl Together {
         }
     }
 
-    /// The hit with the writer that was sampled writing the block nearest in time and ran, if there is one.
+    /// The hit with the writer that was sampled writing the block nearest in time and ran, if there is one. For lines
+    /// that are written seldom that may be a while ago, as for evidence.
     fn of_another(&self, hit: &Hit, now_ns: u64) -> Option<Hit> {
         let [from, to] = [hit.from.thread, hit.to.thread];
         let is_other = |write: &&Write| {
             write.block == hit.block && write.side.thread != from && write.side.thread != to
         };
         let ran = |write: &&Write| {
-            let longest_ns = self.threads.get(&write.side.thread).map_or(0, |r| r.gap_ns(GAP));
-            write.time_ns.abs_diff(hit.time_ns) <= longest_ns
+            write.time_ns.abs_diff(hit.time_ns) <= SHORT * self.interval_ns
                 && self.ran(write.side.thread, hit.time_ns, now_ns) == Some(true)
         };
         let others = self.writes.iter().rev().filter(is_other).filter(ran);
