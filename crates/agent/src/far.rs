@@ -41,6 +41,7 @@ pub fn carry_out(runtime: &mut Runtime, pc: u64, page: u64) -> Option<u64> {
             unsafe {
                 let flags_at = thread::field(page, control::STACK) - 8;
                 *(flags_at as *mut u64) = flags & OWN_FLAGS | FIXED_FLAGS;
+                thread::set_field(page, control::ODD_FLAGS, 1);
             }
             (target, new_stack)
         }

@@ -346,6 +346,8 @@ fn defer(signal: u64, info: *const [u32; 4], context: &mut Context, page: u64) -
 pub fn sigreturn(page: u64) {
     // SAFETY: at this system call the stack pointer is at the frame's ucontext.
     let mut context = unsafe { Context(thread::field(page, control::APP_RSP) as *mut u64) };
+    // SAFETY: the calling thread's page. The frame's flags come back.
+    unsafe { thread::set_field(page, control::ODD_FLAGS, 1) };
     let mut runtime = runtime();
     let target = context.get(Context::RIP);
     if runtime.contains(target) {

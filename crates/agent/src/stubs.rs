@@ -203,10 +203,10 @@ assembly!(
     "mov gs:[{APP_RSP}], rsp",
     "mov rsp, gs:[{STACK}]",
     // Grants are taken back two at once, wherever they lie, and compilers clear memory by string
-    // instructions. To set the flags takes longer than to look.
-    "pushfq",
-    "test dword ptr [rsp], {ODD_FLAGS}",
-    "jnz 3f",
+    // instructions. Flags that this does not go with are put aside; to look at them takes long.
+    "push 0",
+    "cmp qword ptr gs:[{MAY_BE_ODD}], 0",
+    "jne 3f",
     "4:",
     "push rax",
     "push rcx",
@@ -230,8 +230,8 @@ assembly!(
     "pop rdx",
     "pop rcx",
     "pop rax",
-    "test dword ptr [rsp], {ODD_FLAGS}",
-    "jnz 5f",
+    "cmp qword ptr [rsp], 0",
+    "jne 5f",
     "6:",
     "mov rsp, gs:[{APP_RSP}]",
     // As tt_leave, with nothing left to restore; goes on at gs:RESUME.
@@ -252,8 +252,16 @@ assembly!(
     "mov rax, gs:[{SCRATCH}]",
     "jmp gs:[{DELIVER}]",
     "3:",
+    "pushfq",
     "and dword ptr [rsp], {NO_TRAP}",
+    "test dword ptr [rsp], {ODD_FLAGS}",
+    "jz 7f",
+    "pop [rsp]",
     "TT_PLAIN_FLAGS",
+    "jmp 4b",
+    "7:",
+    "lea rsp, [rsp + 8]",
+    "mov qword ptr gs:[{MAY_BE_ODD}], 0",
     "jmp 4b",
     "5:",
     "popfq",
@@ -284,6 +292,7 @@ assembly!(
     TARGET = const TARGET,
     DELIVER = const DELIVER,
     SCRATCH = const DEFER[0],
+    MAY_BE_ODD = const control::ODD_FLAGS,
     ODD_FLAGS = const ODD_FLAGS,
 );
 

@@ -266,6 +266,8 @@ fn install(thread: Thread) -> Box<Thread> {
         (control::CALLS, calls),
         (control::ENTERED, 0),
         (control::RETURNS, 0),
+        // Threads and children begin with their creator's flags.
+        (control::ODD_FLAGS, 1),
     ] {
         // SAFETY: the new thread's page.
         unsafe { set_field(thread.page, offset, value) };

@@ -123,6 +123,9 @@ places! {
     pub CALLS: 360, 8;
     /// Base of the program's own %gs; see [`crate::segment`].
     pub PROGRAM_GS: 368, 8;
+    /// Not 0 when the program may have flags that C code does not expect: string instructions go down, or
+    /// misaligned accesses fault. Set before what may set them; slow paths look then.
+    pub ODD_FLAGS: 376, 8;
     /// Constants that [`crate::bytes`] shifts: the set of the first 1, 2, 4, 8, 16 and 32 bytes.
     FIRST_BYTES: 768, 48;
 }

@@ -53,7 +53,12 @@ impl Body<'_> {
                 self.exits.push(Exit { rel32, target: i.near_branch_target(), correction });
             }
             _ if self.emit_segment(i)? => {}
-            _ => return self.emitter.copy(i, self.source.bytes_of(i)),
+            _ => {
+                if matches!(i.mnemonic(), Mnemonic::Std | Mnemonic::Popf | Mnemonic::Popfq) {
+                    self.emitter.store_immediate(1, control::ODD_FLAGS);
+                }
+                return self.emitter.copy(i, self.source.bytes_of(i));
+            }
         }
         Ok(())
     }
