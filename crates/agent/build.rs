@@ -4,6 +4,7 @@ fn main() {
     cc::Build::new()
         .file("src/slow/slow.c")
         .file("src/slow/usual.c")
+        .file("src/slow/matrix.c")
         // The slow paths run with the program's SIMD registers in place and its thread pointer.
         .flag("-mgeneral-regs-only")
         .flag("-O2")

@@ -60,6 +60,9 @@ pub struct Thread {
     pub page: u64,
     /// Its map of grants, right behind the page; 0 = none.
     grants: u64,
+    /// The map that it has taken grants from last, and the same if twice running, else its own.
+    taken_from: u64,
+    partner: u64,
     /// Its index of cells and its table of events, and their state; see `slow/events.h`.
     cells: u64,
     events: u64,
@@ -198,7 +201,7 @@ fn prepare_on(stacks: Option<u64>, parent: Option<u32>, start_routine: u64) -> O
     };
     let mut thread = Thread::new(id as u64, page, stacks);
     (thread.mask, thread.own_word, thread.bank) = (mask, own_word, bank as u64);
-    thread.grants = grants;
+    (thread.grants, thread.partner) = (grants, grants);
     thread.slot = Some((bank, slot));
     Some(install(thread))
 }
@@ -413,6 +416,8 @@ impl Thread {
             bank: 0,
             page,
             grants: 0,
+            taken_from: 0,
+            partner: 0,
             cells,
             events: cells + CELLS_BYTES,
             cell_chunk: 0,

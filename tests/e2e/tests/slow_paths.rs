@@ -16,6 +16,7 @@ fn run(name: &str) {
         .arg(root.join("crates/agent/src/slow"))
         .arg(root.join(format!("tests/programs/slow/{name}.c")))
         .arg(root.join("crates/agent/src/slow/usual.c"))
+        .arg(root.join("crates/agent/src/slow/matrix.c"))
         .arg("-o")
         .arg(&program)
         .timeout(Duration::from_secs(60))

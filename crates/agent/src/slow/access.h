@@ -4,7 +4,7 @@
 #include "departed.h"
 #include "events.h"
 #include "grants.h"
-#ifndef USUAL
+#ifndef MODE
 #include "trace.h"
 #endif
 
@@ -49,7 +49,7 @@ static void invalidate(struct thread *t, u64 bank, u64 word, u64 writer, u64 add
     u64 others = word & READERS & ~(bank == t->bank ? t->mask : 0);
     for (; others; others &= others - 1) {
         unsigned slot = (unsigned)__builtin_ctzll(others);
-        take_back(grant_in(tt_grants[bank][slot], address), NOTHING);
+        take_from(t, tt_grants[bank][slot], address, NOTHING);
         u64 reader = tt_slot_owner[bank][slot];
         if (reader != writer - 1)
             count_cell(t, INVALIDATION, reader);
@@ -58,10 +58,10 @@ static void invalidate(struct thread *t, u64 bank, u64 word, u64 writer, u64 add
 
 // The thread has read a block with this word before: if somebody had it alone, he has to ask before he
 // writes again.
-static inline void share(u64 bank, u64 word, u64 address) {
+static inline void share(struct thread *t, u64 bank, u64 word, u64 address) {
     u64 readers = word & READERS;
     if (readers && !(readers & (readers - 1)))
-        take_back(grant_in(tt_grants[bank][__builtin_ctzll(readers)], address), READING);
+        take_from(t, tt_grants[bank][__builtin_ctzll(readers)], address, READING);
 }
 
 // The first reader may have been stopped before it told the writer, who would not ask before he writes
@@ -88,10 +88,10 @@ static u64 join_readers(struct thread *t, u64 address) {
     __atomic_store_n(own, (truth & ~in_bank) | kept, __ATOMIC_RELAXED);
     if (writer && tt_bank_of[writer - 1] != t->bank) {
         u64 bank = tt_bank_of[writer - 1], *writers = word_in(bank, address);
-        share(bank, *writers, address);
+        share(t, bank, *writers, address);
         __atomic_store_n(writers, *writers | FOREIGN, __ATOMIC_RELAXED);
     }
-    share(t->bank, before, address);
+    share(t, t->bank, before, address);
     return truth;
 }
 
@@ -129,7 +129,7 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
         if (__atomic_compare_exchange_n(own, &word, word | t->mask, 0, __ATOMIC_SEQ_CST,
                                         __ATOMIC_ACQUIRE)) {
             settle(start, offered);
-            share(t->bank, word, start);
+            share(t, t->bank, word, start);
             share_late(t->bank, word, start);
             if (event)
                 count_with_writer(t, RAW, writer - 1, start, end, site, &m);
@@ -369,7 +369,7 @@ static void access_range(struct thread *t, u64 start, u64 bytes, int writes, u32
         return;
     if (tt_mode == TRANSLATE) // system calls and strings come here all the same
         return;
-#ifndef USUAL
+#ifndef MODE
     if (tt_mode == TRACE) {
         trace(t->id, writes ? TRACE_WRITE : TRACE_READ, start, bytes, site);
         return;

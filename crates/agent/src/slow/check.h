@@ -1,6 +1,6 @@
 // What a failed check does: its accesses, in program order.
 //
-// Compiled twice, into slow.c and usual.c.
+// Compiled three times, into slow.c, usual.c and matrix.c.
 #ifndef TT_CHECK_H
 #define TT_CHECK_H
 #include "access.h"
@@ -19,12 +19,14 @@ struct __attribute__((packed)) descriptor {
 };
 
 // What the block at `address` needs, from the last writer's processor: its word, what was written and
-// from where, and the program's data itself, which the program waits for next.
+// from where, his grants if it is who it was lately, and the program's data itself, which the program waits for
+// next.
 static inline void fetch_block(const struct thread *t, u64 address, int writes) {
     if (look(grant_of(t, address)) & (writes ? OWN : READ)) // it is here
         return;
     fetch_to_change(word_of(t, address));
     fetch_to_change(grant_of(t, address));
+    fetch_to_change(grant_in(t->partner, address));
     if (writes)
         fetch_to_change((void *)address);
     else

@@ -16,7 +16,7 @@
 // The thread has taken a block whose word said that there are such readings.
 void tt_count_departed(struct thread *t, u64 bank, u64 address, u64 writer);
 
-#ifndef USUAL
+#ifndef MODE
 
 #define DEPARTED_HEADS_BITS 16
 

@@ -70,6 +70,14 @@ static inline void take_back(u8 *at, unsigned kept) {
         __atomic_fetch_and((u16 *)at, (u16)(kept_above << 8 | kept), __ATOMIC_SEQ_CST);
 }
 
+// Takes it from the thread with that map. Whose map that is only the word says; but who took from it twice running
+// will probably do so again, and fetches it together with the word then (fetch_block).
+static inline void take_from(struct thread *t, u64 map, u64 address, unsigned kept) {
+    t->partner = map == t->taken_from ? map : t->grants;
+    t->taken_from = map;
+    take_back(grant_in(map, address), kept);
+}
+
 // Sets what the calling thread may do to the block; returns where. Until it has made this known to all,
 // by an atomic change of memory, and then settled it, it may have come too late.
 static inline u8 *offer(const struct thread *t, u64 address, unsigned bits) {

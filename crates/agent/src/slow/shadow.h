@@ -49,6 +49,7 @@ struct thread {
     u64 id, mask, own_word, bank; // own_word: of a block that is its alone
     u64 page;                    // of the session
     u64 grants;                  // its map; see grants.h
+    u64 taken_from, partner;     // the map that it has taken grants from last; if twice running, else its own
     struct slot *cells;          // see cells.h
     u32 *events;                 // see events.h
     u32 cell_chunk;              // last chunk of cells + 1; 0 = none yet
@@ -64,10 +65,10 @@ struct thread {
     u64 hashes[20];              // of the waiting events, EVENTS_PER_CHUNK at most
 };
 
-// What slow.c and usual.c share; the mode and the block are constants in the latter.
-#ifdef USUAL
+// What slow.c, usual.c and matrix.c share; the mode and the block are constants in the latter two.
+#ifdef MODE
 #define SHARED extern
-#define tt_mode DETAIL
+#define tt_mode MODE
 #define tt_block_shift LINE_SHIFT
 #else
 #define SHARED
@@ -148,7 +149,7 @@ static void unlock_block(u32 *lock) {
     __atomic_store_n(top, (u8)(*top & ~(LOCKED >> LOCKED_BIT)), __ATOMIC_RELEASE);
 }
 
-#ifndef USUAL
+#ifndef MODE
 // In the child of a fork, which has one thread. The sites there are new.
 void tt_release_locks(void) {
     for (unsigned k = 0; k < LOCKS && tt_mode != DETAIL; k++)

@@ -5,7 +5,8 @@
 // was counted up to there stays counted. They are one translation unit, so that the short functions of
 // each layer are inlined into the next: shadow.h, cells.h, events.h, access.h, then what a check (check.h),
 // a string instruction (repeat.h), a gather or another operand of that kind (elements.h, areas.h) and a
-// system call (system_calls.h) access. What checks mostly need is compiled a second time (usual.c).
+// system call (system_calls.h) access. What checks mostly need is compiled again, for one mode each (usual.c,
+// matrix.c).
 //
 // Neighbours: `thread.rs` fills struct thread, `counting.rs` struct session, `shadow.rs` maps the
 // shadow, `stubs.rs` calls the functions named tt_….
@@ -17,6 +18,7 @@
 #include "libc.h"
 
 void tt_usual_access(struct thread *t, u64 address, const struct descriptor *d);
+void tt_matrix_access(struct thread *t, u64 address, const struct descriptor *d);
 
 // A check has failed: all accesses behind it are looked at.
 void tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
@@ -24,6 +26,8 @@ void tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
         access_elements(t, address, (const struct elements *)d);
     else if (tt_mode == DETAIL && tt_block_shift == LINE_SHIFT)
         tt_usual_access(t, address, d);
+    else if (tt_mode == MATRIX && tt_block_shift == LINE_SHIFT)
+        tt_matrix_access(t, address, d);
     else
         access_members(t, address, d);
 }
