@@ -2,15 +2,14 @@
 
 use crate::pieces::Pieces;
 use crate::plt;
+use crate::section::Section;
 use crate::table::Tables;
 use object::read::ReadRef;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbolTable, SectionKind};
 use std::cell::OnceCell;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Page size by which files are mapped.
 const PAGE: u64 = 4096;
@@ -189,34 +188,21 @@ fn link_of<'data>(object: &impl Object<'data>) -> DebugLink {
     }
 }
 
-/// The sections named in `names`, uncompressed; empty where the file has none.
-pub(crate) fn sections(path: &Path, names: &[&str]) -> Option<Vec<Arc<[u8]>>> {
+/// The sections named in `names`; empty where the file has none.
+pub(crate) fn sections(path: &Path, names: &[&str]) -> Option<Vec<Section>> {
     let pieces = Pieces::of(File::open(path).ok()?).ok()?;
     let object = object::File::parse(&pieces).ok()?;
     // The contents past the pieces, which would keep them.
     let file = File::open(path).ok()?;
     let section = |name: &&str| match object.section_by_name(name) {
-        Some(section) => read_section(&file, &section),
-        None => Some(Arc::default()),
+        Some(section) => {
+            let part = section.compressed_file_range().ok()?;
+            let is_too_large = part.compressed_size.max(part.uncompressed_size) > MOST_BYTES;
+            if is_too_large { None } else { Section::of(file.try_clone().ok()?, &part) }
+        }
+        None => Some(Section::default()),
     };
     names.iter().map(section).collect()
-}
-
-fn read_section<'data>(file: &File, section: &impl ObjectSection<'data>) -> Option<Arc<[u8]>> {
-    let range = section.compressed_file_range().ok()?;
-    if range.compressed_size.max(range.uncompressed_size) > MOST_BYTES {
-        return None;
-    }
-    // A header that claims more than the file has must not make us ask for the memory.
-    let length = file.metadata().ok()?.len();
-    if range.offset.checked_add(range.compressed_size)? > length {
-        return None;
-    }
-    let mut bytes = vec![0; usize::try_from(range.compressed_size).ok()?];
-    file.read_exact_at(&mut bytes, range.offset).ok()?;
-    let (format, uncompressed_size) = (range.format, range.uncompressed_size);
-    let data = object::CompressedData { format, data: &bytes, uncompressed_size };
-    Some(Arc::from(&*data.decompress().ok()?))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Members whose names are reserved for the implementation (`_M_i` of C++'s atomics, `__data` of
 //! pthreads' mutexes) are not entered: people know the object that holds them.
 
-use crate::dwarf::Reader;
+use crate::reader::Reader;
 use gimli::constants as dw;
 use gimli::{
     AttributeValue, DebuggingInformationEntry, DwAt, Dwarf, Operation, Unit, UnitOffset,

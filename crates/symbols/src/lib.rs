@@ -9,7 +9,7 @@
 //! code sites and lines of memory.
 //!
 //! Inside: `module` is one file, `elf` reads it by `pieces`, `table` holds its symbols, `plt` names stubs, `debug_file` finds the
-//! file with its DWARF, `dwarf` reads that, `variables` and `fields` find types of data in it, `known` has
+//! file with its DWARF, `dwarf` reads that with the `units` that are asked for, by a `reader` of `section`s, `variables` and `fields` find types of data in it, `known` has
 //! answers of earlier runs.
 
 mod debug_file;
@@ -21,7 +21,10 @@ mod known;
 mod module;
 mod pieces;
 mod plt;
+mod reader;
+mod section;
 mod table;
+mod units;
 mod variables;
 
 pub use demangle::demangle;

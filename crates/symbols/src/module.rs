@@ -172,8 +172,8 @@ impl Module {
     fn find_field(&self, address: u64, offset: u64) -> Field {
         let dwarf = self.dwarf()?;
         let variables = self.variables.get_or_init(|| Variables::find(&dwarf.sections));
-        let (unit, variable_type) = variables.type_of(address)?;
-        let field = crate::fields::field(&dwarf.sections, unit, variable_type, offset)?;
+        let (unit, variable_type) = variables.type_of(&dwarf.sections, &dwarf.units, address)?;
+        let field = crate::fields::field(&dwarf.sections, &unit, variable_type, offset)?;
         (!field.name.is_empty()).then_some((field.name, field.range))
     }
 

@@ -107,6 +107,25 @@ fn c_with_debug_information_is_known_to_the_field() {
 }
 
 #[test]
+fn names_may_be_in_another_unit() {
+    let path = binary(Compiler::Gcc, "data.c", &["-O2", "-g", "-flto"]).unwrap();
+    check_code_of_c(&Module::open(&path).unwrap());
+    let sections = Run::new("readelf").args(["--debug-dump=abbrev", path.to_str().unwrap()]).run();
+    let forms = String::from_utf8_lossy(&sections.stdout).into_owned();
+    assert!(forms.contains("DW_FORM_ref_addr"), "{forms}");
+}
+
+#[test]
+fn units_are_found_without_a_table_of_their_addresses() {
+    let scratch = Scratch::new();
+    let whole = binary(Compiler::Gcc, "data.c", &["-O2", "-g"]).unwrap();
+    let path = scratch.join("without-table");
+    let remove = ["--remove-section", ".debug_aranges"];
+    Run::new("objcopy").args(remove).arg(&whole).arg(&path).run().expect_code(0);
+    check_code_of_c(&Module::open(&path).unwrap());
+}
+
+#[test]
 fn a_program_at_a_fixed_address_is_known_too() {
     let flags = ["-O2", "-g", "-no-pie", "-fno-pie"];
     let module = Module::open(&binary(Compiler::Gcc, "data.c", &flags).unwrap()).unwrap();

@@ -1,75 +1,103 @@
 //! The static variables of a file and where their types are described.
 //!
 //! DWARF has no table from data addresses to variables, so all entries are gone through once, when
-//! the first field is asked for; attributes of anything else are skipped. Neighbour: `fields` walks
-//! through a type.
+//! the first field is asked for; attributes of anything else are skipped. Of units only those are kept that
+//! were asked for last. Neighbour: `fields` walks through a type.
 
-use crate::dwarf::Reader;
+use crate::reader::Reader;
+use crate::units::{Start, Units, unit_at};
 use gimli::constants as dw;
-use gimli::{
-    Attribute, AttributeValue, DwAt, Dwarf, Operation, Unit, UnitOffset, UnitSectionOffset,
-};
+use gimli::{Attribute, AttributeValue, DebugInfoOffset, DwAt, Dwarf, Operation, Unit, UnitOffset};
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Files with more DWARF than this have no fields: going through it would take seconds.
 const MOST_BYTES: usize = 512 << 20;
+/// Units that are kept.
+const MOST_UNITS: usize = 8;
 
 /// A compilation unit, and a place in it.
-type InUnit = (usize, UnitOffset);
+type InUnit = (Start, UnitOffset);
 
 /// The variables of a file with a static address.
 pub(crate) struct Variables {
-    units: Vec<Unit<Reader>>,
     /// Entries by link-time address.
     by_address: HashMap<u64, InUnit>,
+    recent: RefCell<Vec<(Start, Arc<Unit<Reader>>)>>,
 }
 
 impl Variables {
     /// Goes through all compilation units. What makes no sense is left out.
     pub fn find(dwarf: &Dwarf<Reader>) -> Self {
-        let mut found = Self { units: Vec::new(), by_address: HashMap::new() };
+        let mut found = Self { by_address: HashMap::new(), recent: RefCell::default() };
         if gimli::Reader::len(gimli::Section::reader(&dwarf.debug_info)) > MOST_BYTES {
             return found;
         }
         let mut headers = dwarf.units();
         while let Ok(Some(header)) = headers.next() {
+            let Some(DebugInfoOffset(start)) = header.offset().as_debug_info_offset() else {
+                continue;
+            };
             let Ok(unit) = dwarf.unit(header) else { continue };
-            let number = found.units.len();
             // Errors: what was found before one stays.
             let _ = variables_of(dwarf, &unit, |address, entry| {
-                found.by_address.entry(address).or_insert((number, entry));
+                found.by_address.entry(address).or_insert((start, entry));
             });
-            found.units.push(unit);
         }
         found
     }
 
     /// The type of the variable at link-time address `address`: its unit and entry.
-    pub fn type_of(&self, address: u64) -> Option<(&Unit<Reader>, UnitOffset)> {
-        let (mut unit, mut entry) = *self.by_address.get(&address)?;
+    pub fn type_of(
+        &self,
+        dwarf: &Dwarf<Reader>,
+        units: &Units,
+        address: u64,
+    ) -> Option<(Arc<Unit<Reader>>, UnitOffset)> {
+        let (mut start, mut entry) = *self.by_address.get(&address)?;
         // A definition refers to a declaration for its type.
         for _ in 0..4 {
-            if let Some((unit, at)) = self.reference(unit, entry, dw::DW_AT_type) {
-                return Some((&self.units[unit], at));
+            let unit = self.unit(dwarf, start)?;
+            let find = |name| reference(dwarf, units, &unit, (start, entry), name);
+            if let Some((start, at)) = find(dw::DW_AT_type) {
+                return Some((self.unit(dwarf, start)?, at));
             }
-            (unit, entry) = self.reference(unit, entry, dw::DW_AT_specification)?;
+            (start, entry) = find(dw::DW_AT_specification)?;
         }
         None
     }
 
-    fn reference(&self, number: usize, entry: UnitOffset, name: DwAt) -> Option<InUnit> {
-        let entry = self.units[number].entry(entry).ok()?;
-        match entry.attr_value(name).ok()?? {
-            AttributeValue::UnitRef(at) => Some((number, at)),
-            AttributeValue::DebugInfoRef(at) => {
-                let at = UnitSectionOffset::DebugInfoOffset(at);
-                let find = |(number, unit): (usize, &Unit<Reader>)| {
-                    Some((number, at.to_unit_offset(unit)?))
-                };
-                self.units.iter().enumerate().find_map(find)
-            }
-            _ => None,
+    fn unit(&self, dwarf: &Dwarf<Reader>, start: Start) -> Option<Arc<Unit<Reader>>> {
+        let mut recent = self.recent.borrow_mut();
+        if let Some((_, known)) = recent.iter().find(|(of, _)| *of == start) {
+            return Some(Arc::clone(known));
         }
+        if recent.len() == MOST_UNITS {
+            recent.remove(0);
+        }
+        let unit = Arc::new(unit_at(dwarf, start)?);
+        recent.push((start, Arc::clone(&unit)));
+        Some(unit)
+    }
+}
+
+/// What an attribute of an entry refers to.
+fn reference(
+    dwarf: &Dwarf<Reader>,
+    units: &Units,
+    unit: &Unit<Reader>,
+    (start, entry): InUnit,
+    name: DwAt,
+) -> Option<InUnit> {
+    let entry = unit.entry(entry).ok()?;
+    match entry.attr_value(name).ok()?? {
+        AttributeValue::UnitRef(at) => Some((start, at)),
+        AttributeValue::DebugInfoRef(DebugInfoOffset(at)) => {
+            let start = units.containing(dwarf, at)?.start;
+            Some((start, UnitOffset(at - start)))
+        }
+        _ => None,
     }
 }
 
