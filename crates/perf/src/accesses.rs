@@ -3,6 +3,7 @@
 //! Neighbours: [`access`] computes them, [`code`](crate::code) reads the code that they need.
 
 use crate::code::ProcessCode;
+use crate::event::{Event, Watch, Watched};
 use crate::sample::{Record, Sample};
 use access::{Access, AccessKind, Describer, Reconstructor, Refused, Step};
 use rustc_hash::FxHashMap;
@@ -55,6 +56,8 @@ struct Process {
 pub struct Accesses {
     processes: FxHashMap<u32, Process>,
     describer: Describer,
+    /// What a debug register notices accesses to, if that is sampled.
+    watched: Option<Watched>,
     made: Yield,
     /// Those of the last sample.
     found: Vec<Access>,
@@ -63,6 +66,11 @@ pub struct Accesses {
 impl Accesses {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// For samples of this event, where all are of one.
+    pub fn of_event(event: &Event) -> Self {
+        Self { watched: event.watched(), ..Self::default() }
     }
 
     /// What came of samples so far.
@@ -98,9 +106,10 @@ impl Accesses {
     /// Why there is none.
     pub fn of(&mut self, sample: &Sample) -> Result<&[Access], NoAccess> {
         self.found.clear();
-        let result = match sample.precise {
-            Some(_) => Ok(self.precise(sample)),
-            None => self.around(sample).map(Some),
+        let result = match (sample.precise, self.watched) {
+            (Some(_), _) => Ok(self.precise(sample)),
+            (None, Some(watched)) => Ok(self.watched(sample, watched)),
+            (None, None) => self.around(sample).map(Some),
         };
         let made = &mut self.made;
         *match &result {
@@ -130,6 +139,27 @@ impl Accesses {
         };
         self.found.push(Access { address: precise.address, bytes, kind, site: sample.ip });
         None
+    }
+
+    /// The access that a debug register has noticed. The code around says which instruction it was and what it
+    /// did, but if that has changed the registers that made the address, what was watched must do.
+    fn watched(&mut self, sample: &Sample, watched: Watched) -> Option<Step> {
+        let Watched { address, bytes, watch } = watched;
+        let end = address.saturating_add(bytes.into());
+        let is_it = |access: &Access| {
+            let overlaps = access.address < end
+                && access.address.saturating_add(access.bytes.into()) > address;
+            overlaps && (watch == Watch::All || access.kind.writes())
+        };
+        let step = self.around(sample).ok();
+        let known = self.found.iter().copied().find(is_it);
+        // The trap comes after the instruction; the byte before is one of its own.
+        let site = sample.ip.saturating_sub(1);
+        // Mostly `mov rax,[rax]`.
+        let kind = if watch == Watch::Writes { AccessKind::Store } else { AccessKind::Load };
+        self.found.clear();
+        self.found.push(known.unwrap_or(Access { address, bytes, kind, site }));
+        step.filter(|_| known.is_some())
     }
 
     /// What the code around the sampled address accesses; the step of the likeliest.
@@ -174,4 +204,32 @@ fn process(processes: &mut FxHashMap<u32, Process>, pid: u32) -> &mut Process {
 pub enum NoAccess {
     NoRegisters,
     Refused(Refused),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_debug_register_noticed_is_known_without_the_code() {
+        let sample = Sample {
+            time_ns: 1,
+            pid: 0,
+            tid: 0,
+            cpu: 0,
+            event: 0,
+            ip: 0x1000,
+            period: 7,
+            registers: None,
+            precise: None,
+        };
+        for (watch, kind) in [(Watch::Writes, AccessKind::Store), (Watch::All, AccessKind::Load)] {
+            let watched = Watched { address: 0x404040, bytes: 4, watch };
+            let mut accesses = Accesses::of_event(&Event::watching("mem", watched));
+            let access = Access { address: 0x404040, bytes: 4, kind, site: 0xfff };
+            assert_eq!(accesses.of(&sample), Ok(&[access][..]));
+            assert_eq!(accesses.made().precise, 1);
+        }
+        assert_eq!(Accesses::new().of(&sample), Err(NoAccess::NoRegisters));
+    }
 }

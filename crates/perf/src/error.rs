@@ -41,6 +41,11 @@ pub enum PerfError {
     )]
     NoEvent { event: String, error: io::Error },
     #[error(
+        "no debug register is free for '{event}': each thread has four, and a debugger or another perf uses them; \
+         end that, or sample another event"
+    )]
+    NoRegister { event: String },
+    #[error(
         "following {threads} threads on {cpus} processors needs {needed} open files, and the limit is \
          {limit}; raise it with: ulimit -n {needed}"
     )]
@@ -88,6 +93,7 @@ impl PerfError {
             libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL => {
                 Self::NoEvent { event, error }
             }
+            libc::ENOSPC => Self::NoRegister { event },
             libc::EMFILE | libc::ENFILE => Self::Files {
                 threads: 1,
                 cpus: 1,

@@ -1,6 +1,7 @@
 //! What can be sampled: events as the kernel is asked for them, and how often.
 //!
-//! Neighbours: `families` names events of processors, `sources` says which detector uses which.
+//! Neighbours: `families` names events of processors, `named` those that users name, `probe` says which
+//! detector uses which.
 
 use crate::sys::Attributes;
 use perf_event_open_sys::bindings as b;
@@ -31,6 +32,26 @@ pub struct Event {
     pub supplies: Supplies,
     /// Whether the kernel can be left out. What cannot do that needs more permission.
     pub user_only: bool,
+    /// What a debug register counts: `config1` and `config2` hold address and length, as the kernel's
+    /// `bp_addr` and `bp_len` share their places.
+    pub watch: Option<Watch>,
+    /// The processors that have the event; `None`: all.
+    pub cpus: Option<Vec<i32>>,
+}
+
+/// Which accesses a debug register notices. There are none for reads alone.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Watch {
+    Writes,
+    All,
+}
+
+/// Memory that a debug register watches.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Watched {
+    pub address: u64,
+    pub bytes: u32,
+    pub watch: Watch,
 }
 
 impl Event {
@@ -45,7 +66,25 @@ impl Event {
             precise: 0,
             supplies: Supplies::Registers,
             user_only: true,
+            watch: None,
+            cpus: None,
         }
+    }
+
+    /// Accesses to `watched`, noticed by a debug register of each thread.
+    pub fn watching(name: &str, watched: Watched) -> Self {
+        Self {
+            config1: watched.address,
+            config2: watched.bytes.into(),
+            watch: Some(watched.watch),
+            ..Self::plain(name, b::PERF_TYPE_BREAKPOINT, 0)
+        }
+    }
+
+    /// The memory that a debug register watches, if the event is of that kind.
+    pub fn watched(&self) -> Option<Watched> {
+        let watch = self.watch?;
+        Some(Watched { address: self.config1, bytes: self.config2 as u32, watch })
     }
 
     /// Time on a processor, in nanoseconds; there wherever perf_event is.
@@ -75,9 +114,35 @@ impl Event {
         Self::plain(name, b::PERF_TYPE_RAW, config)
     }
 
-    /// What the event counts a nanosecond of: only the clocks do.
+    /// Whether the event counts nanoseconds: only the clocks do.
     pub fn is_clock(&self) -> bool {
-        self.kind == b::PERF_TYPE_SOFTWARE
+        let clocks = [b::PERF_COUNT_SW_CPU_CLOCK, b::PERF_COUNT_SW_TASK_CLOCK];
+        self.kind == b::PERF_TYPE_SOFTWARE && clocks.map(u64::from).contains(&self.config)
+    }
+
+    /// Whether it comes the more often, the longer a thread runs, whatever that does.
+    pub fn is_time(&self) -> bool {
+        let clocks = [
+            b::PERF_COUNT_HW_CPU_CYCLES,
+            b::PERF_COUNT_HW_INSTRUCTIONS,
+            b::PERF_COUNT_HW_BUS_CYCLES,
+            b::PERF_COUNT_HW_REF_CPU_CYCLES,
+        ];
+        let hardware = self.kind == b::PERF_TYPE_HARDWARE;
+        self.is_clock() || hardware && clocks.map(u64::from).contains(&self.config)
+    }
+
+    /// Whether the kernel itself counts the event, one by one, and takes a sample of each where samples are to
+    /// say their period and that is fixed (`perf_swevent_event` in kernel/events/core.c). Hence these
+    /// do not say it.
+    fn hides_period(&self, rate: Rate) -> bool {
+        let one_by_one = [b::PERF_TYPE_SOFTWARE, b::PERF_TYPE_TRACEPOINT, b::PERF_TYPE_BREAKPOINT];
+        one_by_one.contains(&self.kind) && !self.is_clock() && !matches!(rate, Rate::PerSecond(_))
+    }
+
+    /// Whether a processor has the event.
+    pub fn is_on(&self, cpu: i32) -> bool {
+        self.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
     }
 }
 
@@ -124,6 +189,11 @@ impl Event {
         };
         a.config1 = self.config1;
         a.config2 = self.config2;
+        a.bp_type = match self.watch {
+            None => b::HW_BREAKPOINT_EMPTY,
+            Some(Watch::Writes) => b::HW_BREAKPOINT_W,
+            Some(Watch::All) => b::HW_BREAKPOINT_RW,
+        };
         a.set_precise_ip(self.precise.into());
         a.read_format =
             u64::from(b::PERF_FORMAT_TOTAL_TIME_ENABLED | b::PERF_FORMAT_TOTAL_TIME_RUNNING);
@@ -135,7 +205,7 @@ impl Event {
             }
             Rate::Never => {}
         }
-        a.sample_type = self.sample_type();
+        a.sample_type = self.sample_type(rate);
         a.sample_regs_user =
             if a.sample_type & u64::from(b::PERF_SAMPLE_REGS_USER) != 0 { REGISTERS } else { 0 };
         a.set_disabled(1);
@@ -162,13 +232,14 @@ impl Event {
     }
 
     /// `PERF_SAMPLE_*`: what `record.rs` reads.
-    pub(crate) fn sample_type(&self) -> u64 {
+    pub(crate) fn sample_type(&self, rate: Rate) -> u64 {
+        let period = if self.hides_period(rate) { 0 } else { b::PERF_SAMPLE_PERIOD };
         let common = b::PERF_SAMPLE_IDENTIFIER
             | b::PERF_SAMPLE_IP
             | b::PERF_SAMPLE_TID
             | b::PERF_SAMPLE_TIME
             | b::PERF_SAMPLE_CPU
-            | b::PERF_SAMPLE_PERIOD;
+            | period;
         let registers = if REGISTERS == 0 { 0 } else { b::PERF_SAMPLE_REGS_USER };
         let more = match self.supplies {
             Supplies::Registers => registers,

@@ -73,6 +73,11 @@ fn all() -> impl Iterator<Item = Family> {
 }
 
 impl Family {
+    /// All its events.
+    pub fn all(&self) -> impl Iterator<Item = &FamilyEvent> {
+        self.transfers.iter().chain(&self.memory).chain(&self.precise)
+    }
+
     fn has_model(&self, model: u32) -> bool {
         self.models.iter().filter_map(|text| range(text)).any(|models| models.contains(&model))
     }
@@ -139,8 +144,7 @@ mod tests {
             for family in file.families {
                 assert!(!family.source.is_empty(), "{}", family.name);
                 assert!(family.models.iter().all(|m| range(m).is_some()), "{}", family.name);
-                let events = family.transfers.iter().chain(&family.memory).chain(&family.precise);
-                for event in events {
+                for event in family.all() {
                     assert!(event.event().is_some(), "{}: {}", family.name, event.name);
                 }
             }

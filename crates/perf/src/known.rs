@@ -171,10 +171,12 @@ impl Known {
 
 /// What an event is known by.
 fn key(source: Source, event: &Event) -> String {
-    let Event { name, kind, config, config1, config2, precise, supplies, user_only } = event;
-    let name = plain(name);
+    let Event { name, kind, config, config1, config2, precise, supplies, user_only, watch, cpus } =
+        event;
+    let (name, cpus) = (plain(name), cpus.as_ref().map_or(0, Vec::len));
     format!(
-        "{source:?} {name} {kind} {config:x} {config1:x} {config2:x} {precise} {supplies:?} {user_only}"
+        "{source:?} {name} {kind} {config:x} {config1:x} {config2:x} {precise} {supplies:?} {user_only} {watch:?} \
+         {cpus}"
     )
 }
 

@@ -13,6 +13,7 @@
 //! | `probe.rs`, `pingpong.rs`, `watchpoints.rs` | what responds on this machine |
 //! | `known.rs` | what earlier probing has found |
 //! | `families.rs`, `families/*.json` | which events of a processor count what |
+//! | `named.rs`, `named/` | events by the names that users of perf know |
 //! | `cost.rs` | what a sample costs here, and the rate that follows |
 //! | `armed.rs` | what a debug register costs code that comes to it, and code that does not |
 //! | `threads.rs`, `sys.rs`, `error.rs` | /proc, system calls, and why something cannot be sampled |
@@ -31,6 +32,7 @@ mod ibs;
 mod known;
 mod mapped;
 mod merge;
+mod named;
 mod open;
 mod pingpong;
 pub mod probe;
@@ -48,10 +50,11 @@ mod watchpoints;
 pub use accesses::{Accesses, NoAccess, Yield};
 pub use armed::Armed;
 pub use error::{PerfError, paranoid_level};
-pub use event::{Event, Rate, Supplies};
+pub use event::{Event, Rate, Supplies, Watch, Watched};
 pub use families::{Family, FamilyEvent, Processor};
 pub use known::Known;
 pub use mapped::Mapping;
+pub use named::{NameError, named};
 pub use sample::{From, Precise, Record, Registers, Sample};
 pub use sampler::{Sampler, Settings, Totals, Way};
 pub use sys::{Count, now_ns};

@@ -73,6 +73,9 @@ pub(crate) struct Events {
     looking: Option<Looking>,
     /// All events but the first are switched off for a while.
     paused: bool,
+    /// How long the first event had run when that began, and how long it has run in earlier pauses, nanoseconds.
+    paused_at: u64,
+    missed: u64,
     /// All events but the first observe whole processors.
     on_processors: bool,
     /// Read while events were opened.
@@ -83,7 +86,6 @@ pub(crate) struct Events {
 
 impl Events {
     pub fn new(settings: &Settings, extras: Extras, cpus: Vec<i32>) -> Self {
-        let kinds = settings.events.iter().map(|(event, _)| event.sample_type()).collect();
         Self {
             settings: settings.clone(),
             extras,
@@ -92,9 +94,11 @@ impl Events {
             events: Vec::new(),
             rings: Vec::new(),
             owners: HashMap::new(),
-            layouts: Layouts::new(kinds),
+            layouts: Layouts::new(&settings.events),
             looking: None,
             paused: false,
+            paused_at: 0,
+            missed: 0,
             on_processors: false,
             early: Vec::new(),
             gone: vec![Count::default(); settings.events.len()],
@@ -202,6 +206,10 @@ impl Events {
     fn open(&mut self, pid: i32, cpu: i32, place: Place, of: u32) -> Result<(), PerfError> {
         let count = if self.on_processors { 1 } else { self.settings.events.len() };
         for index in 0..count {
+            let is_there = self.settings.events[index].0.is_on(cpu);
+            if cpu >= 0 && !is_there {
+                continue;
+            }
             let extras = Extras { notes: self.extras.notes && index == 0, ..self.extras };
             self.open_one(index, extras, (pid, cpu), place, of)?;
         }
@@ -275,6 +283,15 @@ impl Events {
 
     /// Switches all events but the first off, or on again, with those that were inherited from them.
     pub fn pause(&mut self, pause: bool) {
+        // Of a clock nobody asks what it has counted, and reading thousands of events takes a while.
+        let counts = self.settings.events[1..].iter().any(|(event, _)| !event.is_clock());
+        if counts && pause != self.paused {
+            let ran = self.summed(0).running_ns;
+            match pause {
+                true => self.paused_at = ran,
+                false => self.missed += ran.saturating_sub(self.paused_at),
+            }
+        }
         self.paused = pause;
         for event in self.events.iter().filter(|event| event.event != 0) {
             // A thread that is gone has nothing to be sampled.
@@ -398,12 +415,35 @@ impl Events {
     }
 
     /// What each event has counted.
+    ///
+    /// What is inherited is open on each processor, and the kernel takes it to be enabled wherever the thread
+    /// runs: that would look as if it had shared its counter with others. So it was enabled for as long as the
+    /// first event has run, which needs no counter and is always there; if it is the only one, for as long as it ran.
     pub fn counts(&self) -> Vec<Count> {
-        let mut counts = self.gone.clone();
-        for event in &self.events {
-            add(&mut counts[event.event], sys::count(&event.fd).unwrap_or_default());
+        let all = 0..self.settings.events.len();
+        let mut counts: Vec<Count> = all.map(|event| self.summed(event)).collect();
+        if !self.extras.inherit || self.on_processors {
+            return counts;
+        }
+        let first = counts[0].running_ns;
+        let paused = if self.paused { first.saturating_sub(self.paused_at) } else { 0 };
+        let enabled_ns = first.saturating_sub(self.missed + paused);
+        for (count, (event, _)) in counts.iter_mut().zip(&self.settings.events) {
+            // Of the time on processors that do not have it nothing is known.
+            let everywhere = event.cpus.is_none();
+            count.enabled_ns =
+                if everywhere { enabled_ns.max(count.running_ns) } else { count.running_ns };
         }
         counts
+    }
+
+    /// What an event has counted, by the kernel.
+    fn summed(&self, event: usize) -> Count {
+        let mut sum = self.gone[event];
+        for open in self.events.iter().filter(|open| open.event == event) {
+            add(&mut sum, sys::count(&open.fd).unwrap_or_default());
+        }
+        sum
     }
 }
 

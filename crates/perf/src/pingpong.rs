@@ -1,5 +1,6 @@
 //! Two threads that hand a line of memory to and fro: what a transfer event must count.
 
+use crate::event::Event;
 use crate::sys::{self, Attributes, Count};
 use std::io;
 use std::sync::Barrier;
@@ -22,9 +23,10 @@ pub(crate) struct Counted {
     pub events: u64,
 }
 
-/// Two processors that we may use and that do not share a core.
-pub(crate) fn two_cores() -> Option<(usize, usize)> {
-    let allowed = sys::allowed_cpus();
+/// Two processors that we may use, that have the event, and that do not share a core.
+pub(crate) fn two_cores(event: &Event) -> Option<(usize, usize)> {
+    let mut allowed = sys::allowed_cpus();
+    allowed.retain(|&cpu| event.is_on(cpu as i32));
     let first = *allowed.first()?;
     let path = format!("/sys/devices/system/cpu/cpu{first}/topology/thread_siblings_list");
     let siblings = sys::cpu_list(&std::fs::read_to_string(path).unwrap_or_default());
@@ -102,11 +104,11 @@ fn alone(line: &AtomicU32, times: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Event, Extras, Rate};
+    use crate::event::{Extras, Rate};
 
     #[test]
     fn a_line_goes_to_and_fro_between_two_cores() {
-        let Some(cores) = two_cores() else {
+        let Some(cores) = two_cores(&Event::cpu_clock()) else {
             return test_support::probe::skip("two threads that hand a line over", "one core");
         };
         let attributes = Event::cpu_clock().attributes(Rate::Never, Extras::default());

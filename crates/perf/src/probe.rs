@@ -7,7 +7,7 @@
 //!
 //! Neighbours: `families` knows codes, `cost` measures, `doctor` of the binary prints all this.
 
-use crate::cost::{self, Cost};
+use crate::cost::{self, Chosen, Cost, Limit};
 use crate::error::{PerfError, paranoid_level};
 use crate::event::{Event, Extras, Rate, Supplies};
 use crate::families::{Family, Processor};
@@ -36,6 +36,8 @@ pub enum Source {
     Cycles,
     /// Time; there wherever perf_event is.
     Clock,
+    /// Whatever somebody has named.
+    Named,
 }
 
 /// Whether a source responds.
@@ -164,6 +166,37 @@ pub fn probe_unknown(known: &mut Known) -> Probed {
     probed
 }
 
+/// What becomes of an event that somebody has named: of one that is to count transfers, whether it does, of
+/// another one, whether work on memory brings samples.
+pub fn probe_named(event: &Event, source: Source) -> Response {
+    let processor = Processor::here();
+    let answer = match (can_open(event), source) {
+        (Err(error), _) => Answer::Fails { why: error.to_string(), remedy: error.remedy() },
+        (Ok(()), _) if event.watched().is_some() => Answer::Works(
+            "a debug register is free; whether anybody comes to what it watches, only the program shows".into(),
+        ),
+        (Ok(()), Source::Transfers) => transfer(&processor, event),
+        (Ok(()), _) => {
+            let most = if event.is_clock() { 1e9 } else { cost::MOST_OPERATIONS };
+            let rate = Chosen { per_second: TRIED_RATE, limit: Limit::Most }.period(most);
+            samples(&processor, event, rate, accessing)
+        }
+    };
+    Response { source, event: Some(event.clone()), answer }
+}
+
+/// Whether an event can be had.
+///
+/// # Errors
+/// Why not.
+pub fn can_open(event: &Event) -> Result<(), PerfError> {
+    let opened = sys::open(&event.attributes(Rate::Never, Extras::default()), 0, -1);
+    opened.map(drop).map_err(|error| PerfError::opening(&event.name, 0, error))
+}
+
+/// Samples a second with which a named event is tried.
+const TRIED_RATE: f64 = 10_000.0;
+
 /// Times that the line is handed over: some milliseconds.
 const HANDED: u32 = 20_000;
 /// Milliseconds of work that a counter must notice.
@@ -274,7 +307,7 @@ fn transfer(processor: &Processor, event: &Event) -> Answer {
     if let Err(error) = sys::open(&attributes, 0, -1) {
         return refused(processor, event, error);
     }
-    let Some(cores) = pingpong::two_cores() else {
+    let Some(cores) = pingpong::two_cores(event) else {
         return Answer::Fails {
             why: "it takes two cores to see a transfer, and this process may use one".into(),
             remedy: Some("let it use more processors, with taskset or a larger machine".into()),
@@ -324,7 +357,7 @@ fn samples(processor: &Processor, event: &Event, rate: Rate, work: fn(&[u64])) -
     work(&memory);
     let _ = sys::disable(&fd);
     let counted = sys::count(&fd).unwrap_or_default().events;
-    let layouts = Layouts::new(vec![event.sample_type()]);
+    let layouts = Layouts::new(&[(event.clone(), rate)]);
     let bounds = memory.as_ptr_range();
     let inside = bounds.start as u64..bounds.end as u64;
     let (mut samples, mut known) = (0, 0);

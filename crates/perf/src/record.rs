@@ -5,7 +5,7 @@
 //! out what matters here (source and latency of the data). Records that are too short or of unknown
 //! kinds are left out and counted.
 
-use crate::event::REGISTERS;
+use crate::event::{Event, REGISTERS, Rate};
 use crate::ibs;
 use crate::sample::{Precise, Record, Registers, Sample};
 use crate::source_bits;
@@ -17,10 +17,25 @@ use std::os::unix::ffi::OsStrExt;
 /// What the records of some events look like.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layouts {
-    /// `sample_type` of each of the sampler's events.
-    kinds: Vec<u64>,
+    /// Of each of the sampler's events.
+    kinds: Vec<Kind>,
     /// Event by the kernel's number for it.
     by_id: FxHashMap<u64, usize>,
+}
+
+/// What samples of an event hold, and what they do not say.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    /// `sample_type`.
+    holds: u64,
+    period: u64,
+}
+
+impl Kind {
+    fn of((event, rate): &(Event, Rate)) -> Self {
+        let period = if let Rate::Period(period) = *rate { period.max(1) } else { 1 };
+        Self { holds: event.sample_type(*rate), period }
+    }
 }
 
 /// A record with its time; `None`: of a kind that says nothing to us.
@@ -31,9 +46,9 @@ pub(crate) type Parsed = Result<Option<(u64, Record)>, Damaged>;
 pub(crate) struct Damaged;
 
 impl Layouts {
-    /// For events with these sample types, in the order of [`Sample::event`].
-    pub fn new(kinds: Vec<u64>) -> Self {
-        Self { kinds, by_id: FxHashMap::default() }
+    /// For these events, in the order of [`Sample::event`].
+    pub fn new(events: &[(Event, Rate)]) -> Self {
+        Self { kinds: events.iter().map(Kind::of).collect(), by_id: FxHashMap::default() }
     }
 
     /// Records that bear `id` are of the `event`th.
@@ -63,14 +78,14 @@ impl Layouts {
         let mut bytes = Bytes(body);
         let id = bytes.u64()?;
         let event = if self.kinds.len() == 1 { 0 } else { *self.by_id.get(&id)? };
-        let sample_type = *self.kinds.get(event)?;
-        let has = |bit: u32| sample_type & u64::from(bit) != 0;
+        let Kind { holds, period } = *self.kinds.get(event)?;
+        let has = |bit: u32| holds & u64::from(bit) != 0;
         let ip = bytes.u64()?;
         let (pid, tid) = (bytes.u32()?, bytes.u32()?);
         let time_ns = bytes.u64()?;
         let address = if has(b::PERF_SAMPLE_ADDR) { Some(bytes.u64()?) } else { None };
         let (cpu, _) = (bytes.u32()?, bytes.u32()?);
-        let period = bytes.u64()?;
+        let period = if has(b::PERF_SAMPLE_PERIOD) { bytes.u64()? } else { period };
         let raw = if has(b::PERF_SAMPLE_RAW) {
             let size = bytes.u32()? as usize;
             Some(bytes.take(size)?)

@@ -25,7 +25,8 @@ fn split(mut bytes: &[u8]) -> Vec<(u32, u16, &[u8])> {
 }
 
 fn layouts(events: &[Event]) -> Layouts {
-    let mut layouts = Layouts::new(events.iter().map(Event::sample_type).collect());
+    let events: Vec<_> = events.iter().map(|event| (event.clone(), Rate::Period(1))).collect();
+    let mut layouts = Layouts::new(&events);
     (0..events.len()).for_each(|event| layouts.add(70 + event as u64, event));
     layouts
 }

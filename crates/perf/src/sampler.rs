@@ -65,6 +65,9 @@ pub enum Way {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
     pub samples: u64,
+    /// What all samples that have been read stand for, those of other programs included: of what an event has counted,
+    /// that much was sampled.
+    pub stand_for: u64,
     /// Records that found no room in rings.
     pub lost: u64,
     /// How often the kernel slowed sampling down.
@@ -218,7 +221,12 @@ impl Sampler {
     fn read(&mut self) {
         let Self { events, merge, totals, .. } = self;
         events.read(|parsed| match parsed {
-            Ok(Some((time_ns, record))) => merge.add(time_ns, record),
+            Ok(Some((time_ns, record))) => {
+                if let Record::Sample(sample) = &record {
+                    totals.stand_for += sample.period;
+                }
+                merge.add(time_ns, record);
+            }
             Ok(None) => {}
             Err(Damaged) => totals.damaged += 1,
         });

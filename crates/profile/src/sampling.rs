@@ -60,6 +60,9 @@ pub struct Sampling {
     /// How often the kernel slowed sampling down, in the whole recording.
     pub throttled: u64,
     pub basis: Basis,
+    /// The user has named the event.
+    #[serde(default)]
+    pub named: bool,
     /// Whether the process ran before and maybe after.
     pub attached: bool,
     /// Processor time that reading the samples took, seconds, in the whole recording.
@@ -87,6 +90,7 @@ impl Sampling {
             lost: 0,
             throttled: 0,
             basis: Basis::Latency { transfer_ns: 80.5, source: "measured".into() },
+            named: false,
             attached: true,
             reader_seconds: 0.01,
         }

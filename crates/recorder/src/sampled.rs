@@ -16,6 +16,7 @@
 //! | `handovers.rs` | what hits on arrays stand for: how often a line is handed over, times lines |
 //! | `visiting.rs` | counts how often, by debug registers |
 //! | `slices.rs` | time slices of fixed length |
+//! | `elapsed.rs` | what samples stand for that come by the kernel's regulation |
 //! | `scale.rs` | how many events a hit stands for |
 //! | `starts.rs` | start routines of running threads |
 //! | `tasks.rs` | threads as the kernel lists them, and which are its own |
@@ -28,6 +29,7 @@ mod attach;
 mod breaks;
 mod choice;
 mod collect;
+mod elapsed;
 mod files;
 mod follow;
 mod handovers;
@@ -44,7 +46,9 @@ mod watching;
 mod windows;
 
 pub use attach::attach;
-pub use choice::{Choice, DEFAULT_BUDGET, TransferTime, Wish, choose, choose_for_watching};
+pub use choice::{
+    Asked, Choice, DEFAULT_BUDGET, TransferTime, Wish, choose, choose_for_watching, choose_named,
+};
 pub use launch::launch;
 pub use live::{Feed, Listed, Live, Pace, Step, Window, live_attach, live_launch};
 

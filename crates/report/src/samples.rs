@@ -160,6 +160,7 @@ pub(crate) fn sampled() -> Profile {
         lost: 3,
         throttled: 0,
         basis: Basis::Latency { transfer_ns: 80.4, source: "measured".into() },
+        named: false,
         attached: true,
         inferred: 12,
         reader_seconds: 0.05,

@@ -59,13 +59,15 @@ impl Judge {
         let age = time_ns.saturating_sub(written.time_ns);
         let seen = block.seen(thread);
         let certain = stream == Stream::Transfers;
-        let is_new = certain || seen.is_none_or(|seen| seen < written.time_ns);
+        let is_new = seen.is_none_or(|seen| seen < written.time_ns);
         let until = self.ran.get(&writer).map_or(0, |last| last + RUNS * self.interval_ns);
         let may_write_again = seen.is_some_and(|seen| until >= seen);
         let evidence = match age {
+            // However seldom samples come: the line came from another cache, and nobody else is known to have had it.
+            _ if certain => Evidence::New,
             _ if is_new && age <= self.long() => {
                 let goes_on = age <= self.short() && !self.gone.contains(&writer);
-                if certain || goes_on { Evidence::New } else { Evidence::Old }
+                if goes_on { Evidence::New } else { Evidence::Old }
             }
             _ if age <= self.short() && may_write_again => Evidence::Ongoing,
             _ => return None,

@@ -18,6 +18,7 @@
 //! * `workflow.rs`: record, report, export, place, run, tune, one after the other;
 //! * `sampled.rs`: recording by sampling, started and running programs;
 //! * `sampled_faults.rs`: what goes wrong meanwhile is said, and nothing stays armed;
+//! * `transfers.rs`: sampling an event that is counted, too, against what programs have counted;
 //! * `recorder.rs`: the recorder apart from the engine, with a fake agent;
 //! * `patterns.rs`: which pattern the report recognises, and what differs between runs;
 //! * `launch.rs`: threads under a plan;

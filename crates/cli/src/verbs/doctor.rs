@@ -1,9 +1,10 @@
 //! `threadtalk doctor`: what can be sampled on this machine, what cannot, why, and what would change that.
 
+use super::record::sampled::event;
 use anyhow::Context;
-use perf::Watchpoints;
 use perf::cost::{self, Chosen, Limit};
-use perf::probe::{Answer, Detector, Probed, Response, Source};
+use perf::probe::{Answer, Detector, Probed, Response, Source, probe_named};
+use perf::{Event, Watchpoints};
 use recorder::probed::probed_anew;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -21,6 +22,12 @@ pub struct Args {
     /// Share of the target's CPU time that samples may cost, in percent
     #[arg(long, default_value_t = 100.0 * recorder::sampled::DEFAULT_BUDGET, value_name = "PERCENT", value_parser = percent)]
     budget: f64,
+    /// Try this event, too, as one of lines that come from other cores' caches ('record --transfers')
+    #[arg(long, value_name = "EVENT", value_parser = event)]
+    transfers: Option<Event>,
+    /// Try this event, too, on work on memory ('record --event')
+    #[arg(long, value_name = "EVENT", value_parser = event)]
+    event: Option<Event>,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -40,10 +47,10 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
-    let probed = probed_anew();
+    let (probed, named) = (probed_anew(), named(&args));
     let text = match args.json {
-        true => format!("{:#}\n", as_json(&probed, args.budget)),
-        false => as_text(&probed, args.budget),
+        true => format!("{:#}\n", as_json(&probed, &named, args.budget)),
+        false => as_text(&probed, &named, args.budget),
     };
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -54,6 +61,13 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         _ => {}
     }
     Ok(if probed.sampled().is_some() { 0 } else { NOTHING })
+}
+
+/// What comes of the events that the user has named.
+fn named(args: &Args) -> Vec<Response> {
+    let transfers = args.transfers.iter().map(|event| (event, Source::Transfers));
+    let plain = args.event.iter().map(|event| (event, Source::Named));
+    transfers.chain(plain).map(|(event, source)| probe_named(event, source)).collect()
 }
 
 fn cpus() -> usize {
@@ -73,6 +87,7 @@ fn source_name(source: Source) -> &'static str {
         Source::Instructions => "instructions",
         Source::Cycles => "cycles",
         Source::Clock => "clock",
+        Source::Named => "event",
     }
 }
 
@@ -85,6 +100,7 @@ fn use_of(source: Source) -> &'static str {
         Source::Instructions => "instructions",
         Source::Cycles => "cycles of the processor",
         Source::Clock => "time on a processor",
+        Source::Named => "what was named",
     }
 }
 
@@ -105,9 +121,9 @@ fn limit_name(limit: Limit) -> &'static str {
     }
 }
 
-fn as_text(probed: &Probed, budget: f64) -> String {
+fn as_text(probed: &Probed, named: &[Response], budget: f64) -> String {
     let mut text = machine(probed);
-    for response in &probed.responses {
+    for response in probed.responses.iter().chain(named) {
         source_line(&mut text, response);
     }
     let points = &probed.watchpoints;
@@ -116,7 +132,7 @@ fn as_text(probed: &Probed, budget: f64) -> String {
         None => format!("{} debug registers are free for each thread", points.free),
     };
     entry(&mut text, "watchpoints", points.usable(), &how);
-    text.push_str(&remedies(&probed.responses));
+    text.push_str(&remedies(probed.responses.iter().chain(named)));
     text.push('\n');
     text.push_str(&armed(points));
     match &probed.cost {
@@ -235,8 +251,8 @@ fn entry(text: &mut String, name: &str, works: bool, how: &str) {
 }
 
 /// What would change what does not work, each once.
-fn remedies(responses: &[Response]) -> String {
-    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+fn remedies<'a>(responses: impl Iterator<Item = &'a Response>) -> String {
+    let mut found: Vec<(&'a str, Vec<&str>)> = Vec::new();
     for response in responses {
         let Answer::Fails { remedy: Some(remedy), .. } = &response.answer else { continue };
         let name = source_name(response.source);
@@ -267,7 +283,7 @@ fn choice(probed: &Probed) -> String {
     format!("'record --sample' and '--pid' would choose: {by_itself}{watch}.")
 }
 
-fn as_json(probed: &Probed, budget: f64) -> Value {
+fn as_json(probed: &Probed, named: &[Response], budget: f64) -> Value {
     let chosen = chosen(probed, budget);
     let points = &probed.watchpoints;
     json!({
@@ -285,6 +301,7 @@ fn as_json(probed: &Probed, budget: f64) -> Value {
         "perf_event_paranoid": probed.paranoid,
         "max_sample_rate": probed.max_sample_rate,
         "sources": probed.responses.iter().map(response_json).collect::<Vec<_>>(),
+        "named": named.iter().map(response_json).collect::<Vec<_>>(),
         "watchpoints": {
             "works": points.usable(),
             "free": points.free,

@@ -300,11 +300,13 @@ impl Reading {
     }
 }
 
-/// What a sampler is to open: `event`, so that it can be paused if there may be breaks.
+/// What a sampler is to open: `event`, so that it can be paused if there may be breaks, or beside one that tells
+/// of threads wherever they run.
 pub fn settings(choice: &Choice, event: Event, rate: Rate) -> Settings {
-    match Breaks::new(choice).budget {
-        Some(_) => Settings::with_pauses(event, rate),
-        None => Settings::new(event, rate),
+    // What is counted is told by how long it was, as compared with an event that always is.
+    match Breaks::new(choice).budget.is_some() || !event.is_clock() {
+        true => Settings::with_pauses(event, rate),
+        false => Settings::new(event, rate),
     }
 }
 

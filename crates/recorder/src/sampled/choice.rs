@@ -2,10 +2,10 @@
 //!
 //! Best first: an event that counts transfers between caches, since each of its samples is one and its
 //! count is the volume; then accesses with addresses from the hardware; then time. What responds is
-//! found out by `perf::probe`.
+//! found out by `perf::probe`. Users who know better name an event, which is then taken whatever the probe says.
 
 use crate::error::RecorderError;
-use perf::probe::{Probed, Source};
+use perf::probe::{Answer, Probed, Source, can_open, probe_named};
 use perf::{Armed, Event, Rate, cost};
 use profile::{Basis, Detector};
 use sampling::Stream;
@@ -26,6 +26,17 @@ pub enum Wish {
     Rate(f64),
     /// As many as cost this part of the program's processor time.
     Budget(f64),
+    /// One in so many events.
+    Period(u64),
+}
+
+/// An event that the user has named.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Asked {
+    /// It counts lines that come from other cores' caches.
+    Transfers(Event),
+    /// Whatever it counts, samples of it are matched.
+    Plain(Event),
 }
 
 /// What a transfer of a line takes.
@@ -80,6 +91,10 @@ pub struct Choice {
     pub armed: Option<Armed>,
     /// Why this, in a sentence.
     pub reason: String,
+    /// The user has named the event.
+    pub named: bool,
+    /// What speaks against it all the same, in a sentence.
+    pub warning: Option<String>,
 }
 
 /// Chooses by what responds.
@@ -96,6 +111,47 @@ pub fn choose(
         return Err(RecorderError::NothingToSample { why: why_nothing(probed) });
     };
     Ok(made(probed, source, event, wish, transfer))
+}
+
+/// What the user has named, if it can be had.
+///
+/// # Errors
+/// Why it cannot.
+pub fn choose_named(
+    probed: &Probed,
+    asked: &Asked,
+    wish: Wish,
+    transfer: TransferTime,
+) -> Result<Choice, RecorderError> {
+    let (event, source) = match asked {
+        Asked::Transfers(event) => (event, Source::Transfers),
+        Asked::Plain(event) => (event, source_of(event)),
+    };
+    can_open(event)?;
+    let answer = probe_named(event, source).answer;
+    let of_what = match asked {
+        Asked::Transfers(_) => "the event of transfers",
+        Asked::Plain(_) => "the event to sample",
+    };
+    let (Answer::Works(seen) | Answer::Fails { why: seen, .. }) = &answer;
+    let reason = format!("'{}' was named as {of_what}; tried here: {seen}", event.name);
+    let warning = (!answer.works()).then(|| {
+        format!(
+            "The event '{}' was sampled because it was named, but tried here: {seen}.",
+            event.name
+        )
+    });
+    let choice = made(probed, source, event, wish, transfer);
+    Ok(Choice { reason, named: true, warning, ..choice })
+}
+
+/// What samples of an event that is not one of transfers stand for: time, or accesses.
+fn source_of(event: &Event) -> Source {
+    match event {
+        _ if event.is_clock() => Source::Clock,
+        _ if event.is_time() => Source::Cycles,
+        _ => Source::Named,
+    }
 }
 
 /// The clock for the watching library, which samples inside the program: what it arms and what traps
@@ -130,29 +186,29 @@ fn made(
     let sample_ns = probed.cost.as_ref().map_or(USUAL_SAMPLE_NS, |cost| cost.sample_ns);
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let by_budget = |budget| cost::choose_rate(sample_ns, budget, cpus);
+    let most = most_per_second(source, event);
+    let at_most = |per_second| cost::Chosen { per_second, limit: cost::Limit::Most };
     let chosen = match wish {
         Wish::Budget(budget) => by_budget(budget),
-        Wish::Rate(per_second) => cost::Chosen { per_second, limit: cost::Limit::Most },
+        Wish::Rate(per_second) => at_most(per_second),
+        Wish::Period(period) => at_most(most / period.max(1) as f64),
     };
-    let (rate, stream, basis) = match source {
-        Source::Transfers => (
-            chosen.period(cost::MOST_TRANSFERS),
-            Stream::Transfers,
-            Basis::Counters { event: event.name.clone() },
-        ),
-        Source::Clock => (chosen.clock_period(), Stream::Waiting, transfer.basis()),
-        Source::Cycles | Source::Instructions => {
-            // By the kernel's regulation, since how often they come depends on the program; each stands
-            // for the time since the one before.
-            (
-                Rate::PerSecond(chosen.per_second.round().max(1.0) as u64),
-                Stream::Waiting,
-                transfer.basis(),
-            )
+    let rate = match (wish, source) {
+        (Wish::Period(period), _) => Rate::Period(period),
+        // By the kernel's regulation, since how often they come depends on the program; each stands
+        // for the time since the one before.
+        (_, Source::Cycles | Source::Instructions) => {
+            Rate::PerSecond(chosen.per_second.round().max(1.0) as u64)
         }
-        Source::Precise | Source::Memory => {
-            (chosen.period(cost::MOST_OPERATIONS), Stream::Accesses, Basis::Period)
+        (_, Source::Clock) => chosen.clock_period(),
+        _ => chosen.prime_period(most),
+    };
+    let (stream, basis) = match source {
+        Source::Transfers => (Stream::Transfers, Basis::Counters { event: event.name.clone() }),
+        Source::Clock | Source::Cycles | Source::Instructions => {
+            (Stream::Waiting, transfer.basis())
         }
+        Source::Precise | Source::Memory | Source::Named => (Stream::Accesses, Basis::Period),
     };
     let detector = match source {
         Source::Transfers => Detector::Transfers,
@@ -162,7 +218,7 @@ fn made(
     let switch_ns = probed.cost.as_ref().map_or(0.0, |cost| cost.switch_ns);
     let budget = match wish {
         Wish::Budget(budget) => Some(budget),
-        Wish::Rate(_) => None,
+        Wish::Rate(_) | Wish::Period(_) => None,
     };
     let reason = reason(source, &event.name, probed);
     Choice {
@@ -177,6 +233,18 @@ fn made(
         basis,
         armed: probed.watchpoints.armed,
         reason,
+        named: false,
+        warning: None,
+    }
+}
+
+/// How often an event comes on a processor in a second at most.
+fn most_per_second(source: Source, event: &Event) -> f64 {
+    match source {
+        _ if event.watched().is_some() => cost::MOST_TRAPS,
+        Source::Transfers => cost::MOST_TRANSFERS,
+        Source::Clock => 1e9,
+        _ => cost::MOST_OPERATIONS,
     }
 }
 
@@ -184,7 +252,7 @@ fn reason(source: Source, event: &str, probed: &Probed) -> String {
     let missing = || {
         let tried = probed.responses.iter().find(|response| response.source == Source::Transfers);
         match tried.map(|response| &response.answer) {
-            Some(perf::probe::Answer::Fails { why, .. }) => why.clone(),
+            Some(Answer::Fails { why, .. }) => why.clone(),
             _ => "no event counts transfers here".to_string(),
         }
     };
@@ -201,10 +269,10 @@ fn reason(source: Source, event: &str, probed: &Probed) -> String {
 fn why_nothing(probed: &Probed) -> String {
     let clock = probed.responses.iter().find(|response| response.source == Source::Clock);
     match clock.map(|response| &response.answer) {
-        Some(perf::probe::Answer::Fails { why, remedy: Some(remedy) }) if !why.contains(remedy) => {
+        Some(Answer::Fails { why, remedy: Some(remedy) }) if !why.contains(remedy) => {
             format!("{why}; {remedy}")
         }
-        Some(perf::probe::Answer::Fails { why, .. }) => why.clone(),
+        Some(Answer::Fails { why, .. }) => why.clone(),
         _ => "no event responds; 'threadtalk doctor' says more".into(),
     }
 }

@@ -16,7 +16,7 @@ use crate::session::{RawModule, RawThread};
 use crate::signals::{self, signal_name};
 use profile::schema::PROCESSES_FOLDER;
 use profile::{
-    CommRow, Counted, Detector, EventRow, Meta, Mode, Parameters, ProcessRow, Profile,
+    Basis, CommRow, Counted, Detector, EventRow, Meta, Mode, Parameters, ProcessRow, Profile,
     SCHEMA_VERSION, Sampled, Sampling, SiteRow, ThreadRow, Totals,
 };
 use sampling::{BLOCK_BYTES, Cell, Estimator, Sum};
@@ -293,6 +293,7 @@ impl Maker<'_> {
             lost: totals.lost,
             throttled: totals.throttled,
             basis: choice.basis.clone(),
+            named: choice.named,
             attached: self.origin.ended.is_none(),
             reader_seconds: reader.as_secs_f64(),
         }
@@ -379,15 +380,24 @@ impl Maker<'_> {
     /// What the recording as a whole does not hold.
     fn warnings_of_all(&self) -> Vec<String> {
         let Followed { totals, beyond, slices, .. } = self.followed;
-        let mut list = self.followed.breaks.clone();
+        let mut list: Vec<String> = self.choice().warning.iter().cloned().collect();
+        list.extend(self.followed.breaks.iter().cloned());
         if totals.lost > 0 {
             let samples: u64 = self.followed.processes.iter().map(|process| process.samples).sum();
             let share = totals.lost as f64 / (totals.lost + samples) as f64;
+            // A counter goes on where no sample finds room.
+            let missing = match self.choice().basis {
+                Basis::Counters { .. } => {
+                    "amounts are as counted, but who talks to whom is less certain"
+                }
+                _ => "so much is missing of amounts and times, too",
+            };
             list.push(format!(
-                "{} lost because the reader did not get its turn in time, {:.0} % of all: so much is missing of \
-                 amounts and times, too. Choose fewer with --rate.",
+                "{} lost because the reader did not get its turn in time, {:.0} % of all: {missing}. \
+                 Choose fewer with {}.",
                 several(totals.lost, "record was", "records were"),
-                (100.0 * share).max(1.0)
+                (100.0 * share).max(1.0),
+                if self.choice().named { "--rate, or a larger --period" } else { "--rate" }
             ));
         }
         if totals.throttled > 0 {

@@ -4,6 +4,7 @@
 //! profiles of it.
 
 use crate::sampled::breaks::Breaks;
+use crate::sampled::elapsed::Elapsed;
 use crate::sampled::files::Files;
 use crate::sampled::process::{Process, Shared};
 use crate::sampled::rest::{Rest, Way};
@@ -48,6 +49,8 @@ pub struct Follower<'a> {
     /// Time of a transfer, as the profile's amounts rest on.
     transfer_ns: f64,
     per_second: f64,
+    /// Where samples stand for time, but do not say how much.
+    elapsed: Option<Elapsed>,
 }
 
 /// Who looks on while records are read.
@@ -103,7 +106,7 @@ impl<'a> Follower<'a> {
             running: FxHashMap::default(),
             beyond: 0,
             slices: Slices::new(perf::now_ns(), options.slice),
-            accesses: Accesses::new(),
+            accesses: Accesses::of_event(&options.choice.event),
             shared: Shared { stream: options.choice.stream, settings, files: Files::default() },
             follow: options.follow,
             hits: Vec::new(),
@@ -121,6 +124,8 @@ impl<'a> Follower<'a> {
                 _ => 1.0,
             },
             per_second: options.choice.per_second,
+            elapsed: (options.choice.stream == Stream::Waiting && !options.choice.event.is_clock())
+                .then(|| Elapsed::new(options.choice.per_second)),
         }
     }
 
@@ -260,6 +265,9 @@ impl<'a> Follower<'a> {
                 let Some(&index) = self.running.get(&sample.pid) else { return };
                 self.make_room(sample.time_ns);
                 self.hits.clear();
+                if let Some(elapsed) = &mut self.elapsed {
+                    sample.period = elapsed.since_last(&sample);
+                }
                 sample.period = (sample.period as f64 * self.breaks.weight()) as u64;
                 let accesses = self.accesses.of(&sample).unwrap_or_default();
                 let process = &mut self.processes[index];

@@ -32,16 +32,16 @@ impl Scale {
                 let processes = &followed.processes;
                 let decoded = processes.iter().map(|process| process.decoded_period).sum();
                 let sampled = processes.iter().map(|process| process.sampled).sum();
-                Self::by_thread(followed.counted, sampled, decoded, &process.threads)
+                let lost = lost(followed.counted, followed.totals.stand_for);
+                Self::by_thread(lost, sampled, decoded, &process.threads)
             }
             _ => Self { common: 1.0, threads: Vec::new() },
         }
     }
 
-    /// `counted` events, of which `sampled` were sampled, and of these `decoded` with an access.
-    fn by_thread(counted: f64, sampled: u64, decoded: u64, threads: &[Thread]) -> Self {
-        // What was lost is missing everywhere alike.
-        let lost = (counted / sampled.max(1) as f64).max(1.0);
+    /// Each sample stands for `lost` times its period; `sampled` events were sampled in all, and of these `decoded`
+    /// with an access.
+    fn by_thread(lost: f64, sampled: u64, decoded: u64, threads: &[Thread]) -> Self {
         let common = if decoded == 0 { 1.0 } else { lost * sampled as f64 / decoded as f64 };
         let of_thread = |thread: &Thread| match thread.decoded {
             enough if enough.samples >= ENOUGH => {
@@ -58,6 +58,13 @@ impl Scale {
     }
 }
 
+/// How many events were counted for each that samples stand for: what was lost is missing everywhere alike.
+///
+/// Both without breaks, in which nothing is counted, and with other programs, where they are counted, too.
+fn lost(counted: f64, stand_for: u64) -> f64 {
+    (counted / stand_for.max(1) as f64).max(1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,14 +78,17 @@ mod tests {
     fn what_was_counted_is_shared_out_by_thread() {
         // Of the second one's samples half have an access; the third one has hardly any.
         let threads = [thread(1000, 100, 1000), thread(1000, 50, 500), thread(20, 1, 10)];
-        let scale = Scale::by_thread(4040.0, 2020, 1510, &threads);
+        let scale = Scale::by_thread(lost(4040.0, 2020), 2020, 1510, &threads);
         let to = |thread| scale.to(ThreadId(thread));
         assert_eq!((to(0), to(1)), (2.0, 4.0));
         assert!((to(2) - 4040.0 / 1510.0).abs() < 1e-9, "{}", to(2));
         // All that the first two have got is what was counted for them.
         assert_eq!(to(0) * 1000.0 + to(1) * 500.0, 4000.0);
         // A counter that counted less than its samples stand for was not there all the time.
-        assert_eq!(Scale::by_thread(0.0, 1000, 1000, &threads[..1]).to(ThreadId(0)), 1.0);
-        assert_eq!(Scale::by_thread(0.0, 0, 0, &[]).to(ThreadId(7)), 1.0);
+        assert_eq!(
+            Scale::by_thread(lost(0.0, 1000), 1000, 1000, &threads[..1]).to(ThreadId(0)),
+            1.0
+        );
+        assert_eq!(Scale::by_thread(lost(0.0, 0), 0, 0, &[]).to(ThreadId(7)), 1.0);
     }
 }

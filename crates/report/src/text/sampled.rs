@@ -12,8 +12,9 @@ pub(super) fn sentences(sampling: &Sampling) -> Vec<String> {
         0 => format!("about {} times per second of CPU time", short(sampling.rate)),
         period => format!("once in {} events", grouped(period)),
     };
+    let named = if sampling.named { ", as named by the user" } else { "" };
     let mut list = vec![
-        format!("Sampled: {source}, {often}. {}.", sampling.reason),
+        format!("Sampled: {source}{named}, {often}. {}.", sampling.reason),
         format!(
             "Of {} samples, {} ({}) could be told what they accessed; {} showed communication, by {}.",
             grouped(*samples),
@@ -99,6 +100,19 @@ mod tests {
         for part in ["loads", "stores", "invalidated", "longer than the program alone"] {
             assert!(!text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn that_the_user_has_named_the_event_is_said() {
+        let mut sampling = samples::sampled().meta.sampled.unwrap();
+        let said = |sampling: &Sampling| sentences(sampling)[0].clone();
+        assert!(!said(&sampling).contains("named"));
+        (sampling.named, sampling.period) = (true, 200);
+        let sentence = said(&sampling);
+        assert!(
+            sentence.starts_with("Sampled: cpu-clock, as named by the user, once in 200"),
+            "{sentence}"
+        );
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! `threadtalk record --sample` and `--pid`: finds out what can be sampled, samples, keeps the profile.
 
 use super::{Args as Record, check_output, tell};
-use crate::said::{refuse, say};
+use crate::said::{refuse, say, several};
 use anyhow::Context;
+use perf::{Event, Rate};
 use profile::Basis;
 use recorder::machine::Machine;
 use recorder::probed::probed;
-use recorder::sampled::{self, Choice, SampleOptions, SampledRecording, TransferTime, Wish};
+use recorder::sampled::{self, Asked, Choice, SampleOptions, SampledRecording, TransferTime, Wish};
 use recorder::transfer_time::transfer_ns;
 use recorder::{Streams, Target};
 use std::time::Duration;
@@ -29,6 +30,17 @@ pub struct Args {
     /// When sampling: at most this part of the program's processor time [default: 2]
     #[arg(long, value_name = "PERCENT", value_parser = budget, conflicts_with = "rate", requires = "sampling")]
     budget: Option<f64>,
+    /// When sampling: count and sample this event as lines that come from other cores' caches. Named as in
+    /// perf: r1643, cpu/event=0x43,umask=0x16/, or mem:0x404040/8:w for accesses to an address that a debug
+    /// register watches [default: what is known of the processor, if it responds]
+    #[arg(long, value_name = "EVENT", value_parser = event, requires = "sampling", conflicts_with_all = ["event", "watch"])]
+    transfers: Option<Event>,
+    /// When sampling: sample this event instead of time, like cycles or cpu/mem-loads/pp
+    #[arg(long, value_name = "EVENT", value_parser = event, requires = "sampling", conflicts_with = "watch")]
+    event: Option<Event>,
+    /// When sampling: one sample in so many events (of a clock: nanoseconds)
+    #[arg(long, value_name = "EVENTS", value_parser = clap::value_parser!(u64).range(1..), requires = "sampling", conflicts_with_all = ["rate", "budget", "watch"])]
+    period: Option<u64>,
     /// When sampling: what a line of memory takes from one core to another, nanoseconds [default:
     /// measured]
     #[arg(long, value_name = "NS", value_parser = transfer, requires = "sampling")]
@@ -42,8 +54,14 @@ pub struct Args {
 impl Args {
     /// How a verb samples that lets only this be chosen.
     pub fn usual(rate: Option<f64>, budget: Option<f64>, watch: bool) -> Self {
-        Self { duration: None, rate, budget, transfer_ns: None, watch }
+        let (transfers, event, period) = (None, None, None);
+        Self { duration: None, rate, budget, transfers, event, period, transfer_ns: None, watch }
     }
+}
+
+/// What an event is named by, as in perf; errors are phrases.
+pub fn event(text: &str) -> Result<Event, String> {
+    perf::named(text).map_err(|error| error.to_string())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -146,15 +164,19 @@ pub fn options(args: &Args) -> Result<SampleOptions, recorder::RecorderError> {
 
 /// What is sampled on this machine.
 pub fn choose(args: &Args) -> Result<Choice, recorder::RecorderError> {
-    let wish = match (args.rate, args.budget) {
-        (Some(rate), _) => Wish::Rate(rate),
-        (None, Some(percent)) => Wish::Budget(percent / 100.0),
-        (None, None) => Wish::Budget(sampled::DEFAULT_BUDGET),
+    let wish = match (args.rate, args.budget, args.period) {
+        (Some(rate), ..) => Wish::Rate(rate),
+        (None, Some(percent), _) => Wish::Budget(percent / 100.0),
+        (None, None, Some(period)) => Wish::Period(period),
+        (None, None, None) => Wish::Budget(sampled::DEFAULT_BUDGET),
     };
+    let asked = args.transfers.clone().map(Asked::Transfers);
+    let asked = asked.or_else(|| args.event.clone().map(Asked::Plain));
     let (probed, transfer) = (probed(), transfer_time(args.transfer_ns));
-    let mut choice = match args.watch {
-        true => sampled::choose_for_watching(&probed, wish, transfer)?,
-        false => sampled::choose(&probed, wish, transfer)?,
+    let mut choice = match (asked, args.watch) {
+        (Some(asked), _) => sampled::choose_named(&probed, &asked, wish, transfer)?,
+        (None, true) => sampled::choose_for_watching(&probed, wish, transfer)?,
+        (None, false) => sampled::choose(&probed, wish, transfer)?,
     };
     // Measured only where it is needed.
     if let Basis::Latency { source, .. } = &choice.basis
@@ -191,7 +213,13 @@ fn attached(pids: &[u32], options: &SampleOptions) -> String {
 
 /// What was sampled and why, and what amounts mean.
 fn how(choice: &Choice) -> String {
-    let Choice { event, per_second, reason, basis, .. } = choice;
+    let Choice { event, per_second, reason, basis, rate, .. } = choice;
+    let often = match *rate {
+        Rate::Period(period) if !event.is_clock() => {
+            format!("once in {}", several(period as usize, "event"))
+        }
+        _ => format!("about {per_second:.0} times a second"),
+    };
     let amounts = match basis {
         Basis::Counters { event } => format!("amounts are those that '{event}' counted"),
         Basis::Latency { transfer_ns, source } => format!(
@@ -199,7 +227,7 @@ fn how(choice: &Choice) -> String {
         ),
         Basis::Period => "amounts stand for accesses, by the sampling period".into(),
     };
-    format!("sampled '{}' about {per_second:.0} times a second: {reason}; {amounts}", event.name)
+    format!("sampled '{}' {often}: {reason}; {amounts}", event.name)
 }
 
 /// A running process's name, for the profile's.
