@@ -13,6 +13,7 @@
 //! | `arithmetic.rs` | sums, comparisons and shifts with their flags |
 //! | `surroundings.rs` | the code around an address: the instruction before it |
 //! | `ahead.rs` | what a thread executes next, computed from its registers |
+//! | `table.rs` | what is known of some addresses |
 //! | `reconstruct.rs` | from a sample to the accesses that it may be about, with tables of what code says |
 //!
 //! `no_std`: both `perf`, which looks at samples from outside, and the library that samples inside the
@@ -27,6 +28,7 @@ mod instruction;
 mod reconstruct;
 mod registers;
 mod surroundings;
+mod table;
 
 pub use instruction::{
     Condition, Describer, Flow, Instruction, Operand, Reach, Segment, Unknown, decode,

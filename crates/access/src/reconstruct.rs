@@ -25,6 +25,7 @@ use crate::ahead::State;
 use crate::instruction::{Describer, Instruction, Operand, Reach, Unknown, decode};
 use crate::registers::{RegisterSet, Registers};
 use crate::surroundings::{AFTER, BACKWARD, BEFORE, Surroundings};
+use crate::table::Table;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -89,7 +90,6 @@ struct Earlier {
 /// What the code around one address says.
 #[derive(Clone, Copy)]
 struct Plan {
-    ip: u64,
     earlier: [Option<Earlier>; BACKWARD],
     /// A thread that is here waits for the kernel, or has just come back from it.
     in_call: bool,
@@ -101,9 +101,9 @@ struct Plan {
 
 /// Finds the accesses that samples of one process are about.
 pub struct Reconstructor {
-    plans: Box<[Option<Plan>]>,
+    plans: Table<Plan>,
     /// Instructions of fixed code.
-    instructions: Box<[Option<Instruction>]>,
+    instructions: Table<Instruction>,
     describer: Describer,
     /// Code around a sampled address.
     buffer: Box<[u8]>,
@@ -121,10 +121,9 @@ impl Reconstructor {
     /// Keeps what it finds for up to `addresses` addresses (rounded up to a power of two). Allocates
     /// now, and hardly ever later.
     pub fn new(addresses: usize) -> Self {
-        let size = addresses.max(1).next_power_of_two();
         Self {
-            plans: vec![None; size].into_boxed_slice(),
-            instructions: vec![None; size].into_boxed_slice(),
+            plans: Table::new(addresses),
+            instructions: Table::new(addresses),
             describer: Describer::default(),
             buffer: vec![0; BEFORE + AFTER].into_boxed_slice(),
             named: Named {
@@ -137,8 +136,8 @@ impl Reconstructor {
 
     /// Forgets all code: another program is executed, or code has been mapped.
     pub fn forget(&mut self) {
-        self.plans.fill(None);
-        self.instructions.fill(None);
+        self.plans.clear();
+        self.instructions.clear();
     }
 
     /// The accesses around a sample at `ip` with these registers, at least one, the likeliest first.
@@ -174,8 +173,7 @@ impl Reconstructor {
 
     /// What the code around `ip` says, and where it is in the buffer, if it may change.
     fn plan_for(&mut self, ip: u64, code: &mut impl Code) -> Option<(Plan, Option<Window>)> {
-        let place = place(ip, self.plans.len());
-        let known = self.plans[place].filter(|plan| plan.ip == ip);
+        let known = self.plans.get(ip).copied();
         if let Some(plan) = known.filter(|plan| plan.checksum.is_none()) {
             return Some((plan, None));
         }
@@ -187,7 +185,7 @@ impl Reconstructor {
             return Some((plan, window));
         }
         let plan = self.plan(ip, (start, end), checksum);
-        self.plans[place] = Some(plan);
+        self.plans.insert(ip, plan);
         Some((plan, window))
     }
 
@@ -214,7 +212,7 @@ impl Reconstructor {
         let code = surroundings(&self.buffer, ip, window);
         // A thread that is in the kernel has the registers of a call that has not returned.
         let in_call = code.before.ends_with(&SYSTEM_CALL);
-        let mut plan = Plan { ip, earlier: [None; BACKWARD], in_call, hidden: false, checksum };
+        let mut plan = Plan { earlier: [None; BACKWARD], in_call, hidden: false, checksum };
         if in_call {
             return plan;
         }
@@ -244,9 +242,8 @@ impl Reconstructor {
             return surroundings(&self.buffer, ip, window)
                 .instruction(address, &mut self.describer);
         }
-        let place = place(address, self.instructions.len());
-        if let Some(known) = self.instructions[place].filter(|known| known.site == address) {
-            return Some(known);
+        if let Some(known) = self.instructions.get(address) {
+            return Some(*known);
         }
         let mut bytes = [0; LONGEST];
         let count = code.read(address, &mut bytes);
@@ -254,8 +251,9 @@ impl Reconstructor {
         if count == 0 || !code.is_fixed(address) {
             return None;
         }
-        self.instructions[place] = decode(&mut self.describer, address, &bytes[..count]);
-        self.instructions[place]
+        let decoded = decode(&mut self.describer, address, &bytes[..count])?;
+        self.instructions.insert(address, decoded);
+        Some(decoded)
     }
 }
 
@@ -333,10 +331,6 @@ impl Named {
         }
         if self.list.is_empty() { Err(self.refused) } else { Ok(&self.list) }
     }
-}
-
-fn place(ip: u64, size: usize) -> usize {
-    (ip.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (size - 1)
 }
 
 fn checksum(bytes: &[u8]) -> u64 {

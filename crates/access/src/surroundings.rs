@@ -178,16 +178,44 @@ fn branches(code: &[u8], offset: i64, mut each: impl FnMut(usize, i64)) {
     let short = within(-(REACH as i64) - 129)..within(127);
     let is_short = |byte: u8| matches!(byte, 0x70..=0x7f | 0xe0..=0xe3 | 0xeb);
     short.filter(|&at| is_short(code[at])).for_each(&mut consider);
-    for (place, bytes) in code.windows(4).enumerate() {
-        let displacement = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        let target = (offset as i32 + place as i32 + 4).wrapping_add(displacement);
-        if target.wrapping_neg() as u32 <= REACH as u32 {
-            // With an opcode of one byte before it, or of two.
-            let first = |length: usize| place.checked_sub(length);
-            first(1).filter(|&at| matches!(code[at], 0xe8 | 0xe9)).map(&mut consider);
-            first(2).filter(|&at| matches!(code[at], 0x0f | 0xc7)).map(&mut consider);
+    let end = code.len().saturating_sub(3);
+    for start in (0..end).step_by(BLOCK) {
+        let begin = (offset as u32).wrapping_add(start as u32);
+        if code[start..].first_chunk().is_some_and(|block| !any_leads_there(block, begin)) {
+            continue;
+        }
+        for place in start..end.min(start + BLOCK) {
+            let Some(bytes) = code[place..].first_chunk() else { break };
+            if displacement_leads_there(*bytes, begin, (place - start) as u32) {
+                // With an opcode of one byte before it, or of two.
+                let first = |length: usize| place.checked_sub(length);
+                first(1).filter(|&at| matches!(code[at], 0xe8 | 0xe9)).map(&mut consider);
+                first(2).filter(|&at| matches!(code[at], 0x0f | 0xc7)).map(&mut consider);
+            }
         }
     }
+}
+
+/// Places that are looked at together.
+const BLOCK: usize = 32;
+
+/// Whether a displacement of 32 bits at a place in a block, which begins at position `begin`, leads near.
+fn displacement_leads_there(bytes: [u8; 4], begin: u32, place: u32) -> bool {
+    let target = u32::from_le_bytes(bytes).wrapping_add(begin).wrapping_add(place + 4);
+    target.wrapping_neg() <= REACH as u32
+}
+
+/// Whether one at any place of the block does; without branches, so that the compiler compares several
+/// places at once.
+fn any_leads_there(block: &[u8; BLOCK + 3], begin: u32) -> bool {
+    let mut any = false;
+    for first in 0..4 {
+        let (places, _) = block[first..first + BLOCK].as_chunks();
+        for (bytes, nth) in places.iter().zip(0..) {
+            any |= displacement_leads_there(*bytes, begin, 4 * nth + first as u32);
+        }
+    }
+    any
 }
 
 /// How long an unconditional direct jump is that begins with this byte.

@@ -10,6 +10,8 @@ use rustc_hash::FxHashMap;
 
 /// Addresses of code whose meaning is kept, for each process.
 const ADDRESSES: usize = 2048;
+/// `nop`.
+const NO_OPERATION: u8 = 0x90;
 
 /// How many samples led to an access, and why others did not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -64,13 +66,17 @@ pub struct Accesses {
 }
 
 impl Accesses {
+    /// Makes the decoder's tables, too, which takes longer than to find many accesses: best before anything
+    /// is sampled.
     pub fn new() -> Self {
-        Self::default()
+        let mut new = Self::default();
+        access::decode(&mut new.describer, 0, &[NO_OPERATION]);
+        new
     }
 
     /// For samples of this event, where all are of one.
     pub fn of_event(event: &Event) -> Self {
-        Self { watched: event.watched(), ..Self::default() }
+        Self { watched: event.watched(), ..Self::new() }
     }
 
     /// What came of samples so far.

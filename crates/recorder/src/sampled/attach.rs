@@ -7,7 +7,7 @@ use crate::sampled::collect::{self, Origin};
 use crate::sampled::follow::{Follower, Nobody, Onlooker};
 use crate::sampled::{SampleOptions, SampledRecording};
 use crate::signals;
-use perf::Sampler;
+use perf::{Accesses, Sampler};
 use std::time::{Instant, SystemTime};
 
 /// Samples the processes `pids`, at least one.
@@ -38,9 +38,9 @@ pub(super) fn watched(
     let choice = &options.choice;
     let mut settings = breaks::settings(choice, choice.event.clone(), choice.rate);
     settings.processes = options.follow;
-    let started = SystemTime::now();
+    let (started, accesses) = (SystemTime::now(), Accesses::of_event(&choice.event));
     let sampler = Sampler::attach(pids, &settings)?;
-    let mut follower = Follower::new(options, None);
+    let mut follower = Follower::new(options, None, accesses);
     pids.iter().for_each(|&pid| follower.found(pid));
     let command = crate::sampled::process::command(pids[0]);
     let deadline = options.duration.map(|duration| Instant::now() + duration);

@@ -97,7 +97,8 @@ pub struct Followed {
 }
 
 impl<'a> Follower<'a> {
-    pub fn new(options: &SampleOptions, watcher: Option<Watcher<'a>>) -> Self {
+    /// With `accesses` that were made before sampling began.
+    pub fn new(options: &SampleOptions, watcher: Option<Watcher<'a>>, accesses: Accesses) -> Self {
         let interval_ns = interval_ns(&options.choice);
         let settings = Settings { interval_ns, ..Settings::default() };
         let watches_nothing = watcher.is_none();
@@ -106,7 +107,7 @@ impl<'a> Follower<'a> {
             running: FxHashMap::default(),
             beyond: 0,
             slices: Slices::new(perf::now_ns(), options.slice),
-            accesses: Accesses::of_event(&options.choice.event),
+            accesses,
             shared: Shared { stream: options.choice.stream, settings, files: Files::default() },
             follow: options.follow,
             hits: Vec::new(),

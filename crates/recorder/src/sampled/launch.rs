@@ -12,7 +12,7 @@ use crate::sampled::follow::{Followed, Follower, Nobody, Onlooker};
 use crate::sampled::watching::{self, Prepared};
 use crate::sampled::{SampleOptions, SampledRecording};
 use crate::target::Target;
-use perf::Sampler;
+use perf::{Accesses, Sampler};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -86,6 +86,8 @@ fn read(
     onlooker: &mut dyn Onlooker,
 ) -> Result<Option<Followed>, RecorderError> {
     crate::watch::block_signals();
+    // While the child is made.
+    let accesses = Accesses::of_event(&options.choice.event);
     let Some(pid) = gate.wait_for_child() else { return Ok(None) };
     let (event, rate) = watching::outside(&options.choice);
     let mut settings = breaks::settings(&options.choice, event, rate);
@@ -104,7 +106,7 @@ fn read(
             return Err(error);
         }
     };
-    let mut follower = Follower::new(options, watcher);
+    let mut follower = Follower::new(options, watcher, accesses);
     follower.expect(pid);
     let deadline = options.duration.map(|duration| Instant::now() + duration);
     gate.open(true);
