@@ -120,6 +120,18 @@ impl Event {
         self.kind == b::PERF_TYPE_SOFTWARE && clocks.map(u64::from).contains(&self.config)
     }
 
+    /// Whether it is one of the processor's cores, without saying of which kind of them.
+    pub(crate) fn is_of_cores(&self) -> bool {
+        [b::PERF_TYPE_RAW, b::PERF_TYPE_HARDWARE, b::PERF_TYPE_HW_CACHE].contains(&self.kind)
+    }
+
+    /// The same on a processor with two kinds of cores, where the kernel takes it for the large ones'
+    /// (`perf_init_event` in kernel/events/core.c, `init_hw_perf_events` in arch/x86/events/core.c) and refuses to
+    /// open it on the others.
+    pub(crate) fn of_cores(self) -> Self {
+        Self { cpus: crate::named::large_cores(), ..self }
+    }
+
     /// Whether it comes the more often, the longer a thread runs, whatever that does.
     pub fn is_time(&self) -> bool {
         let clocks = [
@@ -172,6 +184,9 @@ pub(crate) struct Extras {
     pub watermark: u32,
 }
 
+/// A period that no event reaches: days of accesses.
+const HARDLY_EVER: u64 = 1 << 48;
+
 /// General registers, rip and rflags in the kernel's order (`enum perf_event_x86_regs`).
 #[cfg(target_arch = "x86_64")]
 pub(crate) const REGISTERS: u64 = 0xff_03ff;
@@ -203,6 +218,9 @@ impl Event {
                 a.set_freq(1);
                 a.sample_freq = frequency.max(1);
             }
+            // Events with addresses cannot be had without sampling (`x86_pmu_hw_config` in
+            // arch/x86/events/core.c, `perf_ibs_init` in arch/x86/events/amd/ibs.c), so hardly ever.
+            Rate::Never if self.supplies != Supplies::Registers => a.sample_period = HARDLY_EVER,
             Rate::Never => {}
         }
         a.sample_type = self.sample_type(rate);
@@ -249,5 +267,34 @@ impl Event {
             Supplies::Ibs => registers | b::PERF_SAMPLE_RAW,
         };
         u64::from(common | more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_addresses_is_counted_by_sampling_it_hardly_ever() {
+        let period = |event: &Event, rate| event.attributes(rate, Extras::default()).sample_period;
+        let mut precise = Event::raw("loads", 0x81d0);
+        assert_eq!(period(&precise, Rate::Never), 0);
+        (precise.precise, precise.supplies) = (2, Supplies::Address);
+        assert_eq!(period(&precise, Rate::Never), HARDLY_EVER);
+        assert_eq!(period(&precise, Rate::Period(1000)), 1000);
+    }
+
+    #[test]
+    fn a_fixed_period_is_said_by_the_samples_of_processors_and_clocks_only() {
+        let says =
+            |event: Event, rate| event.sample_type(rate) & u64::from(b::PERF_SAMPLE_PERIOD) != 0;
+        let faults = || {
+            let code = b::PERF_COUNT_SW_PAGE_FAULTS;
+            Event::plain("page-faults", b::PERF_TYPE_SOFTWARE, code.into())
+        };
+        assert!(
+            says(Event::cpu_clock(), Rate::Period(9)) && says(Event::cycles(), Rate::Period(9))
+        );
+        assert!(!says(faults(), Rate::Period(9)) && says(faults(), Rate::PerSecond(9)));
     }
 }

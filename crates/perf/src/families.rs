@@ -33,7 +33,7 @@ impl FamilyEvent {
     /// The event to open. `None` if the file is wrong, which a test excludes.
     pub fn event(&self) -> Option<Event> {
         let config = u64::from_str_radix(self.code.strip_prefix("0x")?, 16).ok()?;
-        let mut event = Event::raw(&self.name, config);
+        let mut event = Event::raw(&self.name, config).of_cores();
         event.precise = self.precise;
         if self.precise > 0 {
             event.supplies = Supplies::Address;
@@ -160,7 +160,19 @@ mod tests {
         let name = |vendor, family, model| processor(vendor, family, model).map(|f| f.name);
         assert_eq!(name("AuthenticAMD", 25, 0x01).as_deref(), Some("AMD Zen 3"));
         assert_eq!(name("AuthenticAMD", 25, 0x11).as_deref(), Some("AMD Zen 4"));
+        // As Linux has it (`init_amd`): models are no ranges of one kind each.
+        assert_eq!(name("AuthenticAMD", 25, 0x30).as_deref(), Some("AMD Zen 3"));
+        assert_eq!(name("AuthenticAMD", 25, 0x61).as_deref(), Some("AMD Zen 4"));
         assert_eq!(name("AuthenticAMD", 26, 0x02).as_deref(), Some("AMD Zen 5"));
+        assert_eq!(name("AuthenticAMD", 26, 0x50).as_deref(), Some("AMD Zen 6"));
+        assert_eq!(name("AuthenticAMD", 23, 0x50), None);
+        assert_eq!(name("GenuineIntel", 6, 0xa5).as_deref(), Some("Intel Skylake (client)"));
+        assert_eq!(
+            name("GenuineIntel", 6, 0x97).as_deref(),
+            Some("Intel Alder Lake, Raptor Lake (large cores)")
+        );
+        // It has small cores only.
+        assert_eq!(name("GenuineIntel", 6, 0xbe), None);
         assert_eq!(name("AuthenticAMD", 23, 0x31).as_deref(), Some("AMD Zen 2"));
         assert_eq!(name("AuthenticAMD", 23, 0x01), None);
         assert_eq!(

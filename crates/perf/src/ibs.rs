@@ -10,12 +10,17 @@ use access::AccessKind;
 
 /// Sources of data have 5 bits instead of 3 (Zen 4 and later).
 const CAPABILITY_ZEN4: u32 = 1 << 11;
+/// IbsOpData2: another cache had the line, but had not changed it since memory knows it.
+const NOT_MODIFIED: u64 = 1 << 5;
 /// IbsOpData: the address of the instruction is not valid.
 const RIP_INVALID: u64 = 1 << 38;
 /// IbsOpData3.
 const LOAD: u64 = 1;
 const STORE: u64 = 1 << 1;
 const L1_MISS: u64 = 1 << 7;
+const UNCACHED: u64 = 1 << 14;
+/// The miss was joined to one on its way.
+const JOINED: u64 = 1 << 16;
 const ADDRESS_VALID: u64 = 1 << 17;
 const L2_MISS: u64 = 1 << 20;
 const PREFETCH: u64 = 1 << 21;
@@ -44,28 +49,47 @@ pub(crate) fn precise(raw: &[u8]) -> Option<(Option<u64>, Precise)> {
         bytes: (1..=7).contains(&width).then(|| 1 << (width - 1)),
         kind: Some(kind),
         latency: if missed && kind.reads() { (data3 >> 32 & 0xffff) as u32 } else { 0 },
-        from: match (missed, data3 & L2_MISS != 0) {
-            (false, _) | (true, false) => From::Own,
-            (true, true) => source(capabilities, data2),
-        },
+        from: from(capabilities, data2, data3),
     };
     Some(((data & RIP_INVALID == 0).then_some(rip), precise))
 }
 
-/// Where data came from that was not in the core's own caches. "Local cache" is the L3 or another core of
-/// the same L3: nothing tells which.
-fn source(capabilities: u32, data2: u64) -> From {
-    let low = data2 & 0x7;
-    if capabilities & CAPABILITY_ZEN4 == 0 {
-        return match low {
-            2 => From::Shared,
-            3 => From::Memory,
-            4 => From::OtherCore,
-            _ => From::Unknown,
-        };
+/// Where the data was, in the order in which Linux asks (`perf_ibs_get_mem_lvl` in arch/x86/events/amd/ibs.c).
+fn from(capabilities: u32, data2: u64, data3: u64) -> From {
+    let coarse = capabilities & CAPABILITY_ZEN4 == 0;
+    if data3 & UNCACHED != 0 {
+        // Nothing else is valid then.
+        return From::Unknown;
     }
-    match (data2 >> 6 & 0x3) << 3 | low {
-        1 => From::Shared,
+    if data3 & L1_MISS == 0 {
+        return From::Own;
+    }
+    if coarse && data3 & JOINED != 0 {
+        // Zen 3 says wrong things about these (erratum 1293).
+        return From::Unknown;
+    }
+    match data3 & L2_MISS == 0 {
+        true => From::Own,
+        // IbsOpData2 is about loads only.
+        false if data3 & LOAD == 0 => From::Unknown,
+        false if coarse => coarse_source(data2),
+        false => source(data2),
+    }
+}
+
+/// Before Zen 4. "Local cache" is the L3 or another core of the same L3: nothing tells which.
+fn coarse_source(data2: u64) -> From {
+    match data2 & 0x7 {
+        3 => From::Memory,
+        4 => From::OtherCore,
+        _ => From::Unknown,
+    }
+}
+
+/// From Zen 4 on. The local cache is again the L3 or another core's; what had changed the line is told of others.
+fn source(data2: u64) -> From {
+    match (data2 >> 6 & 0x3) << 3 | data2 & 0x7 {
+        2 | 5 if data2 & NOT_MODIFIED == 0 => From::OtherCoreModified,
         2 | 5 => From::OtherCore,
         3 | 6 | 8 => From::Memory,
         _ => From::Unknown,

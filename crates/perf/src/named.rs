@@ -63,6 +63,17 @@ pub enum NameError {
     Modifier { modifier: String },
 }
 
+/// AMD's instruction-based sampling, if the kernel offers it.
+pub(crate) fn ibs_op() -> Option<Event> {
+    let event = Units::of(Path::new(UNITS)).unit(unit::IBS).ok()?.event("").ok()?;
+    Some(Event { name: unit::IBS.into(), ..event })
+}
+
+/// The large cores of a processor that has two kinds; `None`: all are alike.
+pub(crate) fn large_cores() -> Option<Vec<i32>> {
+    Units::of(Path::new(UNITS)).large_cores()
+}
+
 /// The event that `text` names on this machine.
 ///
 /// # Errors
@@ -92,8 +103,9 @@ impl Names {
             None => self.by_name(plain)?,
         };
         event.name = text.into();
-        if precise > 0 {
-            (event.precise, event.supplies) = (precise, Supplies::Address);
+        event.precise = precise;
+        if precise > 0 && event.supplies == Supplies::Registers {
+            event.supplies = Supplies::Address;
         }
         Ok(event)
     }
@@ -108,17 +120,17 @@ impl Names {
             let known = self.family.iter().flat_map(Family::all).find(|event| event.name == name);
             known.and_then(|known| known.event())
         };
-        let found = match raw {
-            Some(code) => Some(self.raw(name, code)),
-            None => kernel::event(name).or_else(listed).or_else(of_family),
+        // Where cores differ, the kernel takes what does not say whose it is for the large ones' (`Event::of_cores`).
+        let of_cores = |event: Event| match event.is_of_cores() {
+            true => Event { cpus: self.units.large_cores(), ..event },
+            false => event,
         };
+        let plain = match raw {
+            Some(code) => Some(Event::raw(name, code)),
+            None => kernel::event(name),
+        };
+        let found = plain.map(of_cores).or_else(listed).or_else(of_family);
         found.ok_or_else(|| NameError::Unknown { name: name.into(), near: self.near(name) })
-    }
-
-    /// A code of the processor's manual. Where cores differ, it is one of the large ones, as in perf.
-    fn raw(&self, name: &str, code: u64) -> Event {
-        let cpus = self.units.unit("cpu_core").ok().and_then(|unit| unit.cpus().ok()?);
-        Event { cpus, ..Event::raw(name, code) }
     }
 
     fn cores(&self) -> impl Iterator<Item = Unit> {

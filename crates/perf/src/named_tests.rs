@@ -6,7 +6,7 @@ use perf_event_open_sys::bindings as b;
 use test_support::Scratch;
 
 /// Files of `/sys/bus/event_source/devices`: of Intel's cores (arch/x86/events/intel/core.c), of AMD's L3.
-const FILES: [(&str, &str); 16] = [
+const FILES: [(&str, &str); 19] = [
     ("cpu/type", "4\n"),
     ("cpu/format/event", "config:0-7,32-35\n"),
     ("cpu/format/umask", "config:8-15\n"),
@@ -23,6 +23,9 @@ const FILES: [(&str, &str); 16] = [
     ("amd_l3/type", "11\n"),
     ("amd_l3/cpumask", "0\n"),
     ("amd_l3/format/event", "config:0-7\n"),
+    ("ibs_op/type", "12\n"),
+    ("ibs_op/format/cnt_ctl", "config:19\n"),
+    ("ibs_op/format/swfilt", "config2:0\n"),
 ];
 
 fn names(scratch: &Scratch) -> Names {
@@ -72,7 +75,21 @@ fn events_are_named_as_in_perf() {
     // Where cores differ, only some processors have them.
     assert_eq!(names.event("cpu_core/event=0xd2/").unwrap().cpus, Some(vec![0, 1, 2, 3]));
     assert_eq!(names.event("r04d2").unwrap().cpus, Some(vec![0, 1, 2, 3]));
+    assert_eq!(names.event("cycles").unwrap().cpus, Some(vec![0, 1, 2, 3]));
     assert_eq!(names.event("cpu/event=0xd2/").unwrap().cpus, None);
+    assert_eq!(names.event("page-faults").unwrap().cpus, None);
+}
+
+#[test]
+fn instruction_based_sampling_gives_addresses_and_leaves_the_kernel_out_where_it_can() {
+    let scratch = Scratch::new();
+    let names = names(&scratch);
+    let ibs = names.event("ibs_op/cnt_ctl/").unwrap();
+    assert_eq!(configs(&ibs), (12, 1 << 19, 0, 1));
+    assert_eq!((ibs.supplies, ibs.user_only), (Supplies::Ibs, true));
+    std::fs::remove_file(scratch.join("ibs_op/format/swfilt")).unwrap();
+    let ibs = names.event("ibs_op//").unwrap();
+    assert_eq!((configs(&ibs), ibs.user_only), ((12, 0, 0, 0), false));
 }
 
 #[test]

@@ -23,16 +23,19 @@ pub(crate) struct Counted {
     pub events: u64,
 }
 
-/// Two processors that we may use, that have the event, and that do not share a core.
-pub(crate) fn two_cores(event: &Event) -> Option<(usize, usize)> {
+/// Pairs of processors that we may use, that have the event, and that do not share a core: the nearest one, and one
+/// far away, since virtual machines do not always say which of theirs are threads of one core.
+pub(crate) fn two_cores(event: &Event) -> Vec<(usize, usize)> {
     let mut allowed = sys::allowed_cpus();
     allowed.retain(|&cpu| event.is_on(cpu as i32));
-    let first = *allowed.first()?;
+    let Some(&first) = allowed.first() else { return Vec::new() };
     let path = format!("/sys/devices/system/cpu/cpu{first}/topology/thread_siblings_list");
     let siblings = sys::cpu_list(&std::fs::read_to_string(path).unwrap_or_default());
-    let other =
-        allowed.into_iter().find(|&cpu| cpu != first && !siblings.contains(&(cpu as i32)))?;
-    Some((first, other))
+    allowed.retain(|&cpu| cpu != first && !siblings.contains(&(cpu as i32)));
+    let mut others: Vec<usize> =
+        allowed.first().into_iter().chain(allowed.last()).copied().collect();
+    others.dedup();
+    others.into_iter().map(|other| (first, other)).collect()
 }
 
 /// Hands a line over `times`, and counts an event meanwhile; with `apart`, each thread has a line of its
@@ -108,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_line_goes_to_and_fro_between_two_cores() {
-        let Some(cores) = two_cores(&Event::cpu_clock()) else {
+        let Some(&cores) = two_cores(&Event::cpu_clock()).first() else {
             return test_support::probe::skip("two threads that hand a line over", "one core");
         };
         let attributes = Event::cpu_clock().attributes(Rate::Never, Extras::default());

@@ -12,7 +12,8 @@ use crate::error::{PerfError, paranoid_level};
 use crate::event::{Event, Extras, Rate, Supplies};
 use crate::families::{Family, Processor};
 use crate::known::Known;
-use crate::pingpong;
+use crate::named::ibs_op;
+use crate::pingpong::{self, Counted};
 use crate::record::Layouts;
 use crate::ring::Ring;
 use crate::sample::Record;
@@ -142,8 +143,8 @@ pub fn probe_unknown(known: &mut Known) -> Probed {
     for event in family.iter().flat_map(|f| &f.memory).filter_map(|e| e.event()) {
         responses.push(prober.counter(Source::Memory, event));
     }
-    responses.push(prober.counter(Source::Instructions, Event::instructions()));
-    responses.push(prober.counter(Source::Cycles, Event::cycles()));
+    responses.push(prober.counter(Source::Instructions, Event::instructions().of_cores()));
+    responses.push(prober.counter(Source::Cycles, Event::cycles().of_cores()));
     responses.push(prober.clock());
     let watchpoints = watchpoints::probe(known);
     let mut probed = Probed {
@@ -159,7 +160,7 @@ pub fn probe_unknown(known: &mut Known) -> Probed {
     if let Some((source, event)) = probed.sampled() {
         // Some hundred samples in all; counters at about the rate of the clock.
         let rate = Rate::Period(if source == Source::Clock { 100_000 } else { 400_000 });
-        let cost = known.cost(source, event, || cost::measure(event, rate));
+        let cost = known.cost(source, event, || where_it_is(event, || cost::measure(event, rate)));
         probed.cost = cost.map_err(|error| error.to_string());
     }
     probed.took = start.elapsed();
@@ -225,7 +226,7 @@ impl Prober<'_> {
         }
         for event in events {
             let answer = self.transfer(&event);
-            let plain = Event::raw(&event.name, event.config);
+            let plain = Event::raw(&event.name, event.config).of_cores();
             let is_precise = event.precise > 0;
             responses.push(Response { source: Source::Transfers, event: Some(event), answer });
             // Virtual machines often have the counter, but not with addresses.
@@ -307,17 +308,29 @@ fn transfer(processor: &Processor, event: &Event) -> Answer {
     if let Err(error) = sys::open(&attributes, 0, -1) {
         return refused(processor, event, error);
     }
-    let Some(cores) = pingpong::two_cores(event) else {
-        return Answer::Fails {
-            why: "it takes two cores to see a transfer, and this process may use one".into(),
-            remedy: Some("let it use more processors, with taskset or a larger machine".into()),
-        };
+    let no_cores = || Answer::Fails {
+        why: "it takes two cores to see a transfer, and this process may use one".into(),
+        remedy: Some("let it use more processors, with taskset or a larger machine".into()),
     };
-    let count = |apart| pingpong::run(&attributes, cores, HANDED, apart);
-    let (together, apart) = match (count(false), count(true)) {
-        (Ok(together), Ok(apart)) => (together, apart),
-        (Err(error), _) | (_, Err(error)) => return refused(processor, event, error),
+    let between = |cores| {
+        let count = |apart| pingpong::run(&attributes, cores, HANDED, apart);
+        match (count(false), count(true)) {
+            (Ok(together), Ok(apart)) => responded(processor, together, apart),
+            (Err(error), _) | (_, Err(error)) => refused(processor, event, error),
+        }
     };
+    let mut answers = Vec::new();
+    for cores in pingpong::two_cores(event) {
+        answers.push(between(cores));
+        if answers.last().is_some_and(Answer::works) {
+            break;
+        }
+    }
+    answers.pop().unwrap_or_else(no_cores)
+}
+
+/// Whether what was counted while a line was handed over, and while none was, is what an event of transfers counts.
+fn responded(processor: &Processor, together: Counted, apart: Counted) -> Answer {
     let counted = format!(
         "{} events in {} transfers, {} without any",
         together.events, together.handed, apart.events
@@ -336,8 +349,25 @@ fn transfer(processor: &Processor, event: &Event) -> Answer {
     }
 }
 
+/// Works on a processor that has the event.
+fn where_it_is<T: Send>(event: &Event, work: impl FnOnce() -> T + Send) -> T {
+    let there = sys::allowed_cpus().into_iter().find(|&cpu| event.is_on(cpu as i32));
+    let (Some(cpu), true) = (there, event.cpus.is_some()) else { return work() };
+    // In a thread of its own, which alone is bound.
+    let bound = || {
+        sys::bind_thread(cpu);
+        work()
+    };
+    let joined = std::thread::scope(|scope| scope.spawn(bound).join());
+    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// Whether samples arrive from work, in memory that is known.
 fn samples(processor: &Processor, event: &Event, rate: Rate, work: fn(&[u64])) -> Answer {
+    where_it_is(event, || samples_here(processor, event, rate, work))
+}
+
+fn samples_here(processor: &Processor, event: &Event, rate: Rate, work: fn(&[u64])) -> Answer {
     let memory = vec![1_u64; 1 << 12];
     let extras = Extras { watermark: 1 << 20, ..Extras::default() };
     let fd = match sys::open(&event.attributes(rate, extras), 0, -1) {
@@ -402,21 +432,6 @@ fn refused(processor: &Processor, event: &Event, error: io::Error) -> Answer {
     }
     let error = PerfError::opening(&event.name, 0, error);
     Answer::Fails { why: error.to_string(), remedy: error.remedy() }
-}
-
-/// AMD's instruction-based sampling, if the kernel offers it.
-fn ibs_op() -> Option<Event> {
-    let kind = std::fs::read_to_string("/sys/bus/event_source/devices/ibs_op/type").ok()?;
-    let mut event = Event::plain("ibs_op", kind.trim().parse().ok()?, 0);
-    event.supplies = Supplies::Ibs;
-    // Kernels before 6.14 cannot leave themselves out here; samples of theirs are dropped.
-    let filter = "/sys/bus/event_source/devices/ibs_op/format/swfilt";
-    event.user_only = false;
-    if std::fs::exists(filter).unwrap_or(false) {
-        event.config2 = 1;
-        event.user_only = true;
-    }
-    Some(event)
 }
 
 /// Work without accesses to speak of.

@@ -176,7 +176,7 @@ fn instruction_based_samples_are_read() {
     ibs.supplies = Supplies::Ibs;
     let layouts = layouts(&[ibs]);
     // IbsOpCtl, IbsOpRip, IbsOpData, IbsOpData2 (far cache: 5), IbsOpData3 (store, L1 and L2 missed,
-    // 8 bytes, address valid), IbsDcLinAd, IbsDcPhysAd.
+    // 8 bytes, address valid), IbsDcLinAd, IbsDcPhysAd. Where data came from is not said of stores.
     let data3 = 2 | 1 << 7 | 1 << 17 | 1 << 20 | 4 << 22 | 77 << 32;
     let registers = [0, 0x40_2000, 0, 5, data3, 0x7fff_5678, 0];
     let body = |capabilities: u32, registers: &[u64]| {
@@ -193,7 +193,7 @@ fn instruction_based_samples_are_read() {
         bytes: Some(8),
         kind: Some(AccessKind::Store),
         latency: 0,
-        from: From::OtherCore,
+        from: From::Unknown,
     };
     assert_eq!((zen4.ip, zen4.precise), (0x40_2000, Some(expected)));
     // Before Zen 4, 5 means nothing; a load has a latency; the address of the instruction is not valid.
@@ -210,6 +210,46 @@ fn instruction_based_samples_are_read() {
     load[4] = data3 | 1 << 21;
     assert_eq!(sample(&layouts, USER, &body(0, &load)).unwrap().precise, None);
     assert_eq!(sample(&layouts, USER, &body(0, &load[..3])).unwrap().precise, None);
+}
+
+/// IbsOpData2 and IbsOpData3 against `perf_ibs_get_mem_lvl` and `perf_ibs_get_mem_snoop` of Linux.
+#[test]
+fn where_instruction_based_samples_had_their_data_from() {
+    const ZEN4: u32 = 1 << 11;
+    let (miss, joined, uncached) = (1 << 7 | 1 << 20, 1 << 16, 1 << 14);
+    let from = |capabilities: u32, data2: u64, more: u64| {
+        // A load of 8 bytes with a valid address.
+        let data3: u64 = 1 | 1 << 17 | 4 << 22 | more;
+        let registers = [0, 0x40_2000, 0, data2, data3, 0x7fff_5678, 0];
+        let raw = [capabilities.to_ne_bytes().to_vec(), words(&registers)].concat();
+        ibs::precise(&raw).unwrap().1.from
+    };
+    for (source, expected) in [
+        // The L3, or another core that has it in common: not known.
+        (1, From::Unknown),
+        // Caches of a near and a far complex, which had changed the line (bit 5: no).
+        (2, From::OtherCoreModified),
+        (2 | 1 << 5, From::OtherCore),
+        (5, From::OtherCoreModified),
+        (5 | 1 << 5, From::OtherCore),
+        // DRAM, memory that keeps what it holds, a device's, and extended memory (bit 6 is one of the number).
+        (3, From::Memory),
+        (6, From::Memory),
+        (7, From::Unknown),
+        (1 << 6, From::Memory),
+    ] {
+        assert_eq!(from(ZEN4, source, miss), expected, "{source:#x}");
+    }
+    for (source, expected) in
+        [(2, From::Unknown), (3, From::Memory), (4, From::OtherCore), (5, From::Unknown)]
+    {
+        assert_eq!(from(0, source, miss), expected, "{source:#x}");
+    }
+    // The L2, the L1; what Zen 3 says wrong; what is not cached.
+    assert_eq!([from(ZEN4, 2, 1 << 7), from(ZEN4, 2, 1 << 20)], [From::Own, From::Own]);
+    assert_eq!([from(0, 4, miss | joined), from(0, 0, 1 << 7 | joined)], [From::Unknown; 2]);
+    assert_eq!(from(ZEN4, 5, miss | joined), From::OtherCoreModified);
+    assert_eq!([from(ZEN4, 5, miss | uncached), from(0, 0, uncached)], [From::Unknown; 2]);
 }
 
 #[test]
@@ -241,7 +281,13 @@ fn sources_of_data_have_the_kernels_bits() {
     let number = |number: u32| source_bits::from(u64::from(number) << b::PERF_MEM_LVLNUM_SHIFT);
     assert_eq!(number(b::PERF_MEM_LVLNUM_L3), From::Shared);
     assert_eq!(number(b::PERF_MEM_LVLNUM_RAM), From::Memory);
-    assert_eq!(number(b::PERF_MEM_LVLNUM_L2), From::Own);
+    for own in [b::PERF_MEM_LVLNUM_L2, b::PERF_MEM_LVLNUM_L2_MHB, b::PERF_MEM_LVLNUM_L0] {
+        assert_eq!(number(own), From::Own);
+    }
+    for memory in [b::PERF_MEM_LVLNUM_MSC, b::PERF_MEM_LVLNUM_CXL, b::PERF_MEM_LVLNUM_PMEM] {
+        assert_eq!(number(memory), From::Memory);
+    }
+    assert_eq!(number(b::PERF_MEM_LVLNUM_NA), From::Unknown);
     assert_eq!(source_bits::from(0), From::Unknown);
     assert_eq!(source_bits::kind(b::PERF_MEM_OP_STORE.into()), Some(AccessKind::Store));
     assert_eq!(source_bits::kind(b::PERF_MEM_OP_NA.into()), None);

@@ -43,9 +43,12 @@ pub(crate) fn from(source: u64) -> From {
         || (snoop & SNOOP_HIT != 0 && level & LEVEL_RAM == 0)
     {
         From::OtherCore
-    } else if level & LEVEL_RAM != 0 || number == 0xd {
+        // A cache at the memory, memory behind a link, and memory that keeps what it holds are memory all the same.
+    } else if level & LEVEL_RAM != 0 || matches!(number, 0x6 | 0x9 | 0xd | 0xe) {
         From::Memory
-    } else if level & (LEVEL_L1 | LEVEL_LFB | LEVEL_L2) != 0 || matches!(number, 1 | 2 | 0xc) {
+    } else if level & (LEVEL_L1 | LEVEL_LFB | LEVEL_L2) != 0
+        || matches!(number, 1 | 2 | 5 | 7 | 0xc)
+    {
         From::Own
     } else if level & LEVEL_L3 != 0 || matches!(number, 3 | 4) {
         From::Shared

@@ -283,6 +283,10 @@ fn what_does_not_respond_is_sampled_with_a_warning_because_it_was_named() {
                     does not respond";
     assert!(outcome.stderr_text().contains(sentence), "{outcome}");
     assert!(warnings(&profile_json(&profile)).contains(sentence));
+    let run =
+        Threadtalk::built().verb("top").args(["--batch", "1", "--transfers", "page-faults", "--"]);
+    let outcome = run.args(["sleep", "0.2"]).run().expect_code(0);
+    assert!(outcome.stderr_text().contains(sentence), "{outcome}");
     // A clock that was named does what the clock does that is chosen.
     let profile = scratch.join("clock");
     let options = ["--event", "task-clock", "--period", "500000", "--transfer-ns", "100"];
@@ -293,6 +297,25 @@ fn what_does_not_respond_is_sampled_with_a_warning_because_it_was_named() {
         (&"task-clock".into(), &"latency".into(), &Value::Bool(true))
     );
     assert!(sampled["samples"].as_u64().unwrap() > 0, "{sampled}");
+}
+
+#[test]
+fn what_was_counted_but_not_sampled_is_said() {
+    let Some(turns) = Turns::here("counts without samples") else { return };
+    let scratch = Scratch::new();
+    let said = |name: &str, event: &str, period: &str| {
+        let profile = scratch.join(name);
+        let options = ["--transfers", event, "--period", period];
+        turns.launch(&profile, &options, "1 1000 1 1 same");
+        assert_eq!(total(&profile_json(&profile), "raw"), 0);
+        warnings(&profile_json(&profile))
+    };
+    let event = turns.event("8:w");
+    let seldom = said("seldom", &event, "100000");
+    let sentence = format!("'{event}' was counted 1000 times, and sampled never");
+    assert!(seldom.contains(&sentence) && seldom.contains("--period"), "{seldom}");
+    let never = said("never", "mem:0x10/8:w", "1");
+    assert!(never.contains("'mem:0x10/8:w' was not counted once."), "{never}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 mod frame;
 
 use super::record::sampled::{self as how, Args as How};
-use crate::said::refuse;
+use crate::said::{refuse, say};
 use anyhow::Context;
 use clap::ArgGroup;
 use recorder::sampled::{Feed, Live, Pace, SampleOptions, Step, live_attach, live_launch};
@@ -76,6 +76,9 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         Ok(chosen) => chosen,
         Err(error) => return Ok(refuse(&error)),
     };
+    if let Some(warning) = &choice.warning {
+        say(&format!("note: {warning}"));
+    }
     let options = SampleOptions {
         choice,
         slice: Duration::ZERO,

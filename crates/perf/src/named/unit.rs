@@ -2,7 +2,7 @@
 //! (Documentation/ABI/testing/sysfs-bus-event_source-devices-*).
 
 use super::{NameError, near, number};
-use crate::event::Event;
+use crate::event::{Event, Supplies};
 use crate::sys::cpu_list;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,10 @@ pub(super) struct Unit {
     folder: PathBuf,
     kind: u32,
 }
+
+/// AMD's instruction-based sampling of operations, and its field that leaves out the kernel.
+pub(super) const IBS: &str = "ibs_op";
+const FILTER: &str = "swfilt";
 
 /// `config`, `config1` and `config2`.
 type Configs = [u64; 3];
@@ -38,6 +42,13 @@ impl Units {
         let refuse =
             || NameError::NoUnit { unit: name.into(), near: near(name, list(&self.folder)) };
         Ok(Unit { name: name.into(), kind: kind.ok_or_else(refuse)?, folder })
+    }
+}
+
+impl Units {
+    /// The large cores of a processor that has two kinds; `None`: all are alike.
+    pub fn large_cores(&self) -> Option<Vec<i32>> {
+        self.unit("cpu_core").ok()?.cpus().ok()?
     }
 }
 
@@ -69,9 +80,16 @@ impl Unit {
         for term in terms.split(',').filter(|term| !term.is_empty()) {
             self.take(term, &mut configs)?;
         }
+        let is_ibs = self.name == IBS;
+        // Kernels before 6.14 cannot leave themselves out there; samples of theirs are dropped.
+        let user_only = !is_ibs || self.text("format", FILTER).is_some();
+        if is_ibs && user_only {
+            self.take(FILTER, &mut configs)?;
+        }
         let [config, config1, config2] = configs;
         let event = Event::plain(&format!("{}/{terms}/", self.name), self.kind, config);
-        Ok(Event { config1, config2, cpus: self.cpus()?, ..event })
+        let supplies = if is_ibs { Supplies::Ibs } else { event.supplies };
+        Ok(Event { config1, config2, supplies, user_only, cpus: self.cpus()?, ..event })
     }
 
     fn take(&self, term: &str, configs: &mut Configs) -> Result<(), NameError> {

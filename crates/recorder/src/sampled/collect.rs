@@ -377,10 +377,27 @@ impl Maker<'_> {
         })
     }
 
+    /// That there is a count, but no sample that would say whose it is; or nothing at all.
+    fn counted_only(&self) -> Option<String> {
+        let Basis::Counters { event } = &self.choice().basis else { return None };
+        let Followed { totals, counted, .. } = self.followed;
+        match (counted.round() as u64, self.choice().rate) {
+            _ if totals.stand_for > 0 => None,
+            (0, _) => Some(format!("'{event}' was not counted once.")),
+            (counted, perf::Rate::Period(period)) => Some(format!(
+                "'{event}' was counted {}, and sampled never, so nobody knows between whom: choose a period below \
+                 {period} with --period.",
+                several(counted, "time", "times")
+            )),
+            _ => None,
+        }
+    }
+
     /// What the recording as a whole does not hold.
     fn warnings_of_all(&self) -> Vec<String> {
         let Followed { totals, beyond, slices, .. } = self.followed;
         let mut list: Vec<String> = self.choice().warning.iter().cloned().collect();
+        list.extend(self.counted_only());
         list.extend(self.followed.breaks.iter().cloned());
         if totals.lost > 0 {
             let samples: u64 = self.followed.processes.iter().map(|process| process.samples).sum();
