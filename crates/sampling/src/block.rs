@@ -1,13 +1,21 @@
-//! What is known of a block of memory: which threads accessed it lately and who wrote what, and how
-//! many threads wait for it at once.
+//! What is known of a block of memory: which threads accessed it lately, who wrote what and how often, and
+//! what part of its time each one spends there.
+//!
+//! Times between a thread's accesses are counted in its own samples, in which it has run.
 //!
 //! Neighbours: `table` keeps the blocks, `matching` decides.
 
-use crate::observed::{Hit, Side};
+use crate::observed::{Hit, Side, Stream};
 use types::ThreadId;
 
 /// Threads that a block remembers; of more, the one that has not come for longest goes.
-const SLOTS: usize = 8;
+const SLOTS: usize = 32;
+/// A thread's samples over which it is asked what part of them is at the block: long ago counts exponentially less.
+const WINDOW: f64 = 64.0;
+/// Fewer samples than this say little.
+const LEAST: f64 = 8.0;
+/// Each write brings what is usual between two nearer to their median by this factor.
+const STEP: f64 = 1.5;
 /// Most accesses of a block that wait for later evidence; beyond, the oldest go.
 const PENDING: usize = 64;
 
@@ -19,6 +27,35 @@ pub(crate) struct Slot {
     pub(crate) seen_ns: u64,
     /// Its last sampled write; `None` if it was only seen to read.
     pub(crate) write: Option<Written>,
+    /// Its samples from one write to the next, usually: nearly the median, as far as so few can tell.
+    pub(crate) usual: f64,
+    /// Its samples that were at the block, weighed, up to the one with this number.
+    at_it: f64,
+    counted: u64,
+}
+
+impl Slot {
+    /// What part of its samples is at the block, when it has been sampled so often in all.
+    pub(crate) fn share(&self, samples: u64) -> f64 {
+        let faded = |samples: f64| -(-samples / WINDOW).exp_m1() / -(-1.0 / WINDOW).exp_m1();
+        let at_it = self.at_it * (-(samples.saturating_sub(self.counted) as f64) / WINDOW).exp();
+        (at_it / faded((samples as f64).max(LEAST))).min(1.0)
+    }
+}
+
+/// An access as a block notes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Noted {
+    pub(crate) side: Side,
+    pub(crate) time_ns: u64,
+    pub(crate) writes: bool,
+    /// Whether the thread is there, for all that the sample says, rather than near by.
+    pub(crate) is_there: bool,
+    /// How often the thread has been sampled in all, and since it was last seen writing the block.
+    pub(crate) samples: u64,
+    pub(crate) since_write: u64,
+    /// Writes with more samples than this between them begin a new set of bytes.
+    pub(crate) longest: u64,
 }
 
 /// A thread's writes to a block.
@@ -38,6 +75,8 @@ pub(crate) struct Pending {
     pub(crate) hit: Hit,
     /// When the writer in `hit` wrote; `None`: no writer is known yet.
     pub(crate) since_ns: Option<u64>,
+    /// What its sample stands for.
+    pub(crate) stream: Stream,
 }
 
 /// One block.
@@ -47,7 +86,6 @@ pub(crate) struct Block {
     pending: Vec<Pending>,
     /// Sampled accesses.
     pub(crate) accesses: u64,
-    occupancy: Occupancy,
 }
 
 impl Block {
@@ -63,25 +101,42 @@ impl Block {
         self.slots.iter().any(|slot| slot.write.is_some())
     }
 
-    /// When `thread` was last seen here.
-    pub(crate) fn seen(&self, thread: ThreadId) -> Option<u64> {
-        self.slots.iter().find(|slot| slot.thread == thread).map(|slot| slot.seen_ns)
+    /// What `thread` did here.
+    pub(crate) fn of(&self, thread: ThreadId) -> Option<&Slot> {
+        self.slots.iter().find(|slot| slot.thread == thread)
     }
 
-    /// Notes an access; writes more than `gap_ns` after the one before begin a new set of bytes.
-    pub(crate) fn note(&mut self, side: Side, time_ns: u64, writes: bool, gap_ns: u64) {
+    /// What all others did here.
+    pub(crate) fn others(&self, thread: ThreadId) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(move |slot| slot.thread != thread)
+    }
+
+    /// Notes an access.
+    pub(crate) fn note(&mut self, noted: &Noted) {
+        let Noted { side, time_ns, writes, samples, since_write, .. } = *noted;
         self.accesses += 1;
         let slot = self.slot(side.thread, time_ns);
         slot.seen_ns = time_ns;
+        if noted.is_there && slot.counted < samples {
+            slot.at_it *= (-((samples - slot.counted) as f64) / WINDOW).exp();
+            slot.at_it += 1.0;
+            slot.counted = samples;
+        }
         if writes {
-            let recent = slot.write.filter(|write| time_ns.saturating_sub(write.time_ns) <= gap_ns);
+            if slot.write.is_some() && since_write > 0 {
+                let is_longer = since_write as f64 > slot.usual;
+                slot.usual *= if is_longer { STEP } else { 1.0 / STEP };
+                slot.usual = slot.usual.clamp(1.0, WINDOW * LEAST);
+            }
+            let recent = slot.write.filter(|_| since_write <= noted.longest);
             let before = recent.map_or(0, |write| write.bytes);
             slot.write = Some(Written { time_ns, site: side.site, bytes: before | side.bytes });
         }
     }
 
     fn slot(&mut self, thread: ThreadId, time_ns: u64) -> &mut Slot {
-        let new = Slot { thread, seen_ns: time_ns, write: None };
+        let new =
+            Slot { thread, seen_ns: time_ns, write: None, usual: 1.0, at_it: 0.0, counted: 0 };
         let at = match self.slots.iter().position(|slot| slot.thread == thread) {
             Some(at) => at,
             None if self.slots.len() < SLOTS => {
@@ -105,63 +160,18 @@ impl Block {
         self.pending.push(pending);
     }
 
-    /// Takes out what others than `thread`, which writes now, have pending.
-    pub(crate) fn take_pending_but(&mut self, thread: ThreadId) -> Vec<Pending> {
-        if self.pending.is_empty() {
-            return Vec::new();
-        }
-        let (others, own) =
-            self.pending.drain(..).partition(|pending| pending.hit.to.thread != thread);
-        self.pending = own;
-        others
-    }
-
-    /// Notes that `thread` spent `spent_ns` at the block; how many threads do so at once whenever one
-    /// does, at least 1.
-    pub(crate) fn crowd(
+    /// Lets go those of others than `thread` that `keeps` does not keep.
+    pub(crate) fn settle_pending_but(
         &mut self,
         thread: ThreadId,
-        time_ns: u64,
-        spent_ns: f64,
-        window_ns: f64,
-    ) -> f64 {
-        let together = self.occupancy.add(time_ns, spent_ns, window_ns);
-        let recent = time_ns.saturating_sub(window_ns as u64);
-        let others =
-            self.slots.iter().filter(|s| s.thread != thread && s.seen_ns >= recent).count();
-        crowd(together, 1 + others as u32)
-    }
-}
-
-/// How many of `threads` independent ones are at a place whenever somebody is, if `together` is the sum
-/// of the parts of their time that they spend there, which are equal.
-fn crowd(together: f64, threads: u32) -> f64 {
-    let each = (together / f64::from(threads)).min(1.0);
-    let anybody = 1.0 - (1.0 - each).powi(threads as i32);
-    (together / anybody).max(1.0)
-}
-
-/// How many threads spend their time at a block: the mean over the last while, weighing what is long
-/// ago exponentially less.
-#[derive(Clone, Copy, Debug, Default)]
-struct Occupancy {
-    first_ns: Option<u64>,
-    last_ns: u64,
-    /// Time spent, weighed.
-    spent_ns: f64,
-}
-
-impl Occupancy {
-    fn add(&mut self, time_ns: u64, spent_ns: f64, window_ns: f64) -> f64 {
-        let first = *self.first_ns.get_or_insert(time_ns);
-        let since = time_ns.saturating_sub(self.last_ns) as f64;
-        // The time was spent up to now, not at once.
-        let faded = |time_ns: f64| window_ns * -(-time_ns / window_ns).exp_m1();
-        self.spent_ns = self.spent_ns * (-since / window_ns).exp() + faded(spent_ns);
-        self.last_ns = time_ns;
-        // In the beginning, as much of the window as has passed; but a few samples say little.
-        let passed = (time_ns.saturating_sub(first) as f64 + spent_ns).max(window_ns / 4.0);
-        self.spent_ns / faded(passed)
+        mut keeps: impl FnMut(&Self, &Pending) -> bool,
+    ) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let mut pending = std::mem::take(&mut self.pending);
+        pending.retain(|one| one.hit.to.thread == thread || keeps(self, one));
+        self.pending = pending;
     }
 }
 
@@ -169,62 +179,62 @@ impl Occupancy {
 mod tests {
     use super::*;
 
+    fn write(thread: u32, time_ns: u64, bytes: u64, since_write: u64) -> Noted {
+        let side = Side { thread: ThreadId(thread), site: 1, bytes };
+        Noted {
+            side,
+            time_ns,
+            writes: true,
+            is_there: true,
+            samples: time_ns,
+            since_write,
+            longest: 10,
+        }
+    }
+
     #[test]
     fn the_thread_that_has_not_come_for_longest_is_forgotten() {
         let mut block = Block::default();
-        let side = |thread| Side { thread: ThreadId(thread), site: 1, bytes: 1 };
-        for (time, thread) in [
-            (10, 0),
-            (20, 1),
-            (30, 2),
-            (31, 12),
-            (32, 13),
-            (33, 14),
-            (34, 15),
-            (40, 3),
-            (50, 0),
-            (60, 4),
-        ] {
-            block.note(side(thread), time, true, 5);
-        }
-        assert_eq!(block.seen(ThreadId(1)), None);
-        assert_eq!(block.seen(ThreadId(0)), Some(50));
-        assert_eq!(block.last_writer_but(ThreadId(4)).unwrap().0, ThreadId(0));
-        assert_eq!(block.last_writer_but(ThreadId(0)).unwrap().0, ThreadId(4));
+        let many = SLOTS as u32;
+        (0..many).for_each(|t| block.note(&write(t, 10 + u64::from(t), 1, 1)));
+        block.note(&write(0, 50, 1, 1));
+        block.note(&write(many, 60, 1, 1));
+        assert!(block.of(ThreadId(1)).is_none());
+        assert_eq!(block.of(ThreadId(0)).unwrap().seen_ns, 50);
+        assert_eq!(block.last_writer_but(ThreadId(many)).unwrap().0, ThreadId(0));
+        assert_eq!(block.last_writer_but(ThreadId(0)).unwrap().0, ThreadId(many));
     }
 
     #[test]
     fn bytes_add_up_while_writes_come_shortly_after_one_another() {
         let mut block = Block::default();
-        for (time, bytes) in [(0, 0xf), (10, 0xf0), (20, 0xf)] {
-            block.note(Side { thread: ThreadId(0), site: 1, bytes }, time, true, 10);
+        for (time, bytes, since) in [(0, 0xf, 0), (10, 0xf0, 10), (20, 0xf, 10)] {
+            block.note(&write(0, time, bytes, since));
         }
         assert_eq!(block.last_writer_but(ThreadId(1)).unwrap().1.bytes, 0xff);
-        block.note(Side { thread: ThreadId(0), site: 1, bytes: 0xf00 }, 31, true, 10);
+        block.note(&write(0, 31, 0xf00, 11));
         assert_eq!(block.last_writer_but(ThreadId(1)).unwrap().1.bytes, 0xf00);
     }
 
     #[test]
-    fn a_crowd_is_what_meets() {
-        assert_eq!((crowd(0.5, 1), crowd(2.0, 2), crowd(8.0, 8)), (1.0, 2.0, 8.0));
-        // Half of the time each: together in a quarter of it, anybody there in three.
-        assert!((crowd(1.0, 2) - 4.0 / 3.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn occupancy_is_the_number_of_threads_that_wait_at_once() {
-        let (mut one, mut four) = (Occupancy::default(), Occupancy::default());
-        let mut last = (0.0, 0.0);
-        for step in 0..400 {
-            last.0 = one.add(step * 1000, 1000.0, 32_000.0);
-            for thread in 0..4 {
-                last.1 = four.add(step * 1000 + thread * 250, 1000.0, 32_000.0);
+    fn the_share_of_a_threads_time_and_what_is_usual_between_its_writes_come_out() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for each in [1_u64, 3, 30] {
+            let (mut block, mut last) = (Block::default(), 0);
+            let (mut shares, mut usual) = (0.0, 0.0);
+            for sample in 1..20_000 {
+                if random.u64(..each) == 0 {
+                    block.note(&write(0, sample, 1, sample - last));
+                    last = sample;
+                }
+                let slot = block.of(ThreadId(0));
+                shares += slot.map_or(0.0, |slot| slot.share(sample)) / 20_000.0;
+                usual += slot.map_or(1.0, |slot| slot.usual) / 20_000.0;
             }
+            let of_all = shares * each as f64;
+            assert!((0.9..1.1).contains(&of_all), "{of_all} of one in {each}");
+            let median = if each == 1 { 1.0 } else { 0.69 * each as f64 };
+            assert!((0.6..1.7).contains(&(usual / median)), "{usual} where {median}");
         }
-        assert!((last.0 - 1.0).abs() < 0.05 && (last.1 - 4.0).abs() < 0.2, "{last:?}");
-        // A tenth of the time is less than one thread.
-        let mut tenth = Occupancy::default();
-        let few: Vec<f64> = (0..50).map(|i| tenth.add(i * 10_000, 1000.0, 32_000.0)).collect();
-        assert!(few.iter().skip(10).all(|&threads| threads < 0.2), "{few:?}");
     }
 }

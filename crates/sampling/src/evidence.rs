@@ -1,14 +1,24 @@
 //! What another thread's sampled write says about an access.
 //!
-//! Neighbours: `matching` says why, and makes hits of it; `block` knows the writes.
+//! *Age.* A write is old once its thread has run for longer without being seen writing the block again than it usually
+//! does. That is counted in the thread's own samples: while others have its processor, it cannot write, so its last
+//! write gets no older. Were it time that counted, or one age for all, blocks that are written seldom would lose more
+//! of their hits than others where threads take turns. Only a clock's samples come by the time that a thread runs; of
+//! other events' samples it is time that counts.
+//!
+//! Neighbours: `matching` says why, and makes hits of it; `block` knows the writes, `history` who ran.
 
-use crate::block::{Block, Written};
+use crate::block::{Block, Slot, Written};
+use crate::history::Histories;
 use crate::observed::Stream;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use types::ThreadId;
 
-/// Sampling intervals for which a write is new.
-pub(crate) const SHORT: u64 = 20;
+/// A thread's own samples for which its write is new, whatever is usual; or sampling intervals.
+const SHORT: u64 = 20;
+/// So many times as many as usually lie between its writes: of what a thread does at random times, one part in fifty
+/// comes later than so many medians.
+const USUAL: f64 = 8.0;
 /// Sampling intervals after which a write is forgotten.
 const LONG: u64 = 1000;
 /// Sampling intervals within which a thread that runs is sampled for certain.
@@ -29,16 +39,20 @@ pub(crate) enum Evidence {
 #[derive(Debug)]
 pub(crate) struct Judge {
     pub(crate) interval_ns: u64,
-    /// When each thread was sampled last, wherever.
-    pub(crate) ran: FxHashMap<ThreadId, u64>,
+    pub(crate) histories: Histories,
     /// Threads that have ended. What they wrote is handed over once at most, however soon: their stacks and
     /// blocks of memory are the next thread's, which then works there alone.
     pub(crate) gone: FxHashSet<ThreadId>,
 }
 
 impl Judge {
-    /// Longest age of a new write.
-    pub(crate) fn short(&self) -> u64 {
+    /// Most of a thread's samples for which its write is new.
+    pub(crate) fn short(&self, slot: Option<&Slot>) -> u64 {
+        SHORT.max(slot.map_or(0, |slot| (USUAL * slot.usual) as u64))
+    }
+
+    /// The same in time.
+    fn short_ns(&self) -> u64 {
         SHORT * self.interval_ns
     }
 
@@ -56,22 +70,63 @@ impl Judge {
         time_ns: u64,
     ) -> Option<(Evidence, (ThreadId, Written))> {
         let (writer, written) = block.last_writer_but(thread)?;
-        let age = time_ns.saturating_sub(written.time_ns);
-        let seen = block.seen(thread);
         let certain = stream == Stream::Transfers;
+        let seen = block.of(thread).map(|slot| slot.seen_ns);
         let is_new = seen.is_none_or(|seen| seen < written.time_ns);
-        let until = self.ran.get(&writer).map_or(0, |last| last + RUNS * self.interval_ns);
-        let may_write_again = seen.is_some_and(|seen| until >= seen);
-        let evidence = match age {
+        let is_known = time_ns.saturating_sub(written.time_ns) <= self.long();
+        let goes_on = !self.gone.contains(&writer)
+            && match stream {
+                Stream::Waiting => {
+                    let age = self.histories.since(writer, written.time_ns);
+                    age <= self.short(block.of(writer))
+                }
+                _ => {
+                    let lately = time_ns.saturating_sub(written.time_ns) <= self.short_ns();
+                    lately && (is_new || self.may_have_run_since(writer, seen))
+                }
+            };
+        let evidence = match is_new {
             // However seldom samples come: the line came from another cache, and nobody else is known to have had it.
             _ if certain => Evidence::New,
-            _ if is_new && age <= self.long() => {
-                let goes_on = age <= self.short() && !self.gone.contains(&writer);
-                if goes_on { Evidence::New } else { Evidence::Old }
-            }
-            _ if age <= self.short() && may_write_again => Evidence::Ongoing,
-            _ => return None,
+            _ if !is_known => return None,
+            true if goes_on => Evidence::New,
+            true => Evidence::Old,
+            false if goes_on => Evidence::Ongoing,
+            false => return None,
         };
         Some((evidence, (writer, written)))
+    }
+
+    fn may_have_run_since(&self, thread: ThreadId, time_ns: Option<u64>) -> bool {
+        let until = self.histories.last(thread).map_or(0, |last| last + RUNS * self.interval_ns);
+        time_ns.is_some_and(|time_ns| until >= time_ns)
+    }
+
+    /// Whether a thread that writes the block now, and did so before as `slot` says, did all the while since another
+    /// one's access at `time_ns`, after a write at `since_ns`: it ran then, and has written as usual.
+    pub(crate) fn went_on(
+        &self,
+        stream: Stream,
+        writer: ThreadId,
+        slot: Option<&Slot>,
+        [since_ns, time_ns, now_ns]: [u64; 3],
+    ) -> bool {
+        if stream != Stream::Waiting {
+            return now_ns.saturating_sub(since_ns) <= self.short_ns();
+        }
+        let before = slot.and_then(|slot| slot.write).map_or(since_ns, |write| write.time_ns);
+        before <= time_ns
+            && self.histories.since(writer, before) <= self.short(slot)
+            && self.histories.ran(writer, time_ns, now_ns) == Some(true)
+    }
+
+    /// Whether a thread wrote the block at that time, as far as its last write there tells.
+    pub(crate) fn wrote_about(&self, slot: &Slot, time_ns: u64) -> bool {
+        let Some(write) = slot.write.filter(|_| !self.gone.contains(&slot.thread)) else {
+            return false;
+        };
+        let [write, at] =
+            [write.time_ns, time_ns].map(|time_ns| self.histories.since(slot.thread, time_ns));
+        write.abs_diff(at) <= self.short(Some(slot))
     }
 }

@@ -6,7 +6,8 @@
 //! | `observed.rs` | what goes in: one sampled access; what comes out: one hit |
 //! | `matching.rs` | sample matching: an access after another thread's write to the same block |
 //! | `evidence.rs` | what another thread's write says about an access |
-//! | `together.rs` | who ran at the same time, so that one may have waited for the other |
+//! | `history.rs` | when threads were sampled: who ran when, and for how long |
+//! | `together.rs` | who ran at the same time, so that one may have waited for the other, and in what crowd |
 //! | `around.rs` | who writes a block that nobody was sampled writing, by what is written around it |
 //! | `block.rs` | what is known of a block of memory: its latest threads |
 //! | `table.rs` | the blocks that were sampled lately, in bounded memory |
@@ -20,6 +21,7 @@ mod around;
 mod block;
 mod estimate;
 mod evidence;
+mod history;
 mod matching;
 mod observed;
 mod table;

@@ -5,11 +5,11 @@
 //! access by r is a hit
 //! - if w's sampled write is newer than what r itself was last sampled doing to the block: *direct*
 //!   evidence;
-//! - if r has accessed the block since, but writes by others are sampled before and after it, shortly
-//!   after one another (`SHORT`): who is sampled twice in so short a time writes all the time, so
-//!   that r's accesses in between are handed something new, too. A sampled access stands for thousands.
-//!   Such accesses wait as *pending* until the later write comes;
-//!   But only if the writer has been sampled anywhere since: who did not run cannot have written again;
+//! - if r has accessed the block since, but w's writes are sampled before and after it, and between them
+//!   w has not run for longer than it usually does between two: who is sampled writing again and again
+//!   writes all the time, so that r's accesses in between are handed something new, too. A sampled access
+//!   stands for thousands. Such accesses wait as *pending* until the later write comes; it may be any
+//!   thread's that ran when r accessed, since who did not run cannot have written;
 //! - if it is a sample of a transfer: that has certainly happened; only the partner is in question,
 //!   and a later writer will do where none was seen before.
 //!
@@ -20,31 +20,29 @@
 //! *Arrays.* A read of a block that nobody was sampled writing may be a hit, too, if another thread is
 //! sampled writing around it ([`around`](crate::around)).
 //!
-//! *What does not.* After `SHORT`, or when its thread has ended, a write is old: a block that was merely handed
-//! over once, long ago, is one event, whatever the sampling period (weight 0, see [`Hit::weight`]), and after
+//! *What does not.* Once its thread has run for long without another one ([`evidence`](crate::evidence)), or has
+//! ended, a write is old: a block that was merely handed over once, long ago, is one event, whatever the sampling period (weight 0, see [`Hit::weight`]), and after
 //! `LONG` none: the memory may have been freed, and belong to another since.
 //!
 //! *True or false.* True if the access touches bytes that the writer was lately sampled writing.
 //!
-//! *Weight of waiting.* A clock's samples weigh the time that a thread spends at an access. A line can
-//! only be in one place: where n threads wait for it, it moves no faster than where one does, so their
-//! time counts for an n-th each (`Block::crowd`).
+//! *Weight of waiting.* A clock's samples weigh the time that a thread spends at an access. Who ran at that
+//! time and who else waited says [`Together`](crate::Together).
 //!
 //! Source: ComDetective, section 3.2 (bulletin board, expiry after the publisher's next samples), without
 //! its watchpoints.
 
 use crate::around::Around;
-use crate::block::{Block, Pending};
+use crate::block::{Block, Noted, Pending, Slot};
 use crate::evidence::{Evidence, Judge};
+use crate::history::Histories;
 use crate::observed::{BLOCK_BYTES, Hit, Observed, Side, Stream, mask, sharing};
 use crate::table::Table;
 use access::{Access, AccessKind};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use types::{CommKind, Sharing, ThreadId};
 
-/// Sampling intervals over which threads at a block are counted.
-const WINDOW: u64 = 32;
 /// Most blocks that one access is looked at in.
 const MOST_BLOCKS: u64 = 2;
 
@@ -100,7 +98,7 @@ impl Matcher {
         let settings = Settings { interval_ns: settings.interval_ns.max(1), ..settings };
         let judge = Judge {
             interval_ns: settings.interval_ns,
-            ran: FxHashMap::default(),
+            histories: Histories::new(settings.interval_ns),
             gone: FxHashSet::default(),
         };
         Self {
@@ -115,12 +113,13 @@ impl Matcher {
     /// A thread was sampled, at whatever: it runs. To be told of samples without an access;
     /// [`observe`](Self::observe) says it of the others.
     pub fn runs(&mut self, thread: ThreadId, time_ns: u64) {
-        self.judge.ran.insert(thread, time_ns);
+        self.judge.histories.note(thread, time_ns);
     }
 
     /// A thread has ended: it writes no more.
     pub fn ended(&mut self, thread: ThreadId) {
         self.judge.gone.insert(thread);
+        self.judge.histories.forget(thread);
     }
 
     /// A thread was none, and was never sampled, nor were those with higher numbers: they count one less.
@@ -137,11 +136,11 @@ impl Matcher {
         let inferred = evidence.is_none() && self.infer(stream, sample, hits);
         // First, since the others must not count as what the thread did before.
         let of_chosen = if inferred { Stream::Context } else { stream };
-        self.look(of_chosen, sample, &sample.accesses[chosen], hits);
+        self.look(of_chosen, sample, chosen, hits);
         for (k, access) in sample.accesses.iter().enumerate() {
             let is_known = || self.table.known(access.address / BLOCK_BYTES).is_some();
             if k != chosen && (access.kind.writes() || is_known()) {
-                self.look(Stream::Context, sample, access, hits);
+                self.look(Stream::Context, sample, k, hits);
             }
         }
         for hit in &mut hits[first..] {
@@ -229,13 +228,8 @@ impl Matcher {
     }
 
     /// Looks at one of a sample's accesses.
-    fn look(
-        &mut self,
-        stream: Stream,
-        sample: &Observed<'_>,
-        access: &Access,
-        hits: &mut Vec<Hit>,
-    ) {
+    fn look(&mut self, stream: Stream, sample: &Observed<'_>, which: usize, hits: &mut Vec<Hit>) {
+        let access = &sample.accesses[which];
         let address = access.address;
         let end = address.saturating_add(u64::from(access.bytes.max(1)));
         let start_block = address / BLOCK_BYTES;
@@ -249,12 +243,22 @@ impl Matcher {
                 time_ns: sample.time_ns,
                 thread: sample.thread,
                 access,
+                is_likeliest: which == 0,
                 block,
                 bytes: mask(low % BLOCK_BYTES, high - low),
                 weight: sample.period as f64 / pieces,
             };
             piece.observe(self.table.block(block), &self.judge, hits);
         }
+    }
+
+    /// What decides, and what is known of a block by its address, for [`Together`](crate::Together).
+    pub(crate) fn judge(&self) -> &Judge {
+        &self.judge
+    }
+
+    pub(crate) fn block(&self, address: u64) -> Option<&Block> {
+        self.table.known(address / BLOCK_BYTES)
     }
 
     /// The program has executed another one: what its memory held is gone.
@@ -289,6 +293,8 @@ struct Piece<'a> {
     time_ns: u64,
     thread: ThreadId,
     access: &'a Access,
+    /// Of those that the sample names.
+    is_likeliest: bool,
     /// Number of the block.
     block: u64,
     bytes: u64,
@@ -297,26 +303,46 @@ struct Piece<'a> {
 
 impl Piece<'_> {
     fn observe(&self, block: &mut Block, judge: &Judge, hits: &mut Vec<Hit>) {
-        let weight = self.scaled_weight(block, judge.interval_ns);
         if self.access.kind.writes() {
-            for pending in block.take_pending_but(self.thread) {
-                hits.extend(self.confirmed(pending, judge));
-            }
+            block.settle_pending_but(self.thread, |block, pending| {
+                let confirmed = self.confirmed(pending, judge, block.of(self.thread));
+                hits.extend(confirmed);
+                let age = self.time_ns.saturating_sub(pending.hit.time_ns);
+                confirmed.is_none() && age <= judge.long()
+            });
         }
         if self.stream != Stream::Context {
-            self.judged(block, judge, weight, hits);
+            self.judged(block, judge, hits);
         }
-        block.note(self.side(), self.time_ns, self.access.kind.writes(), judge.short());
+        block.note(&self.noted(block, judge));
+    }
+
+    fn noted(&self, block: &Block, judge: &Judge) -> Noted {
+        let slot = block.of(self.thread);
+        let since =
+            |slot: &Slot| slot.write.map(|write| judge.histories.since(self.thread, write.time_ns));
+        Noted {
+            side: self.side(),
+            time_ns: self.time_ns,
+            writes: self.access.kind.writes(),
+            // For what is stored a thread waits later; all else it waits for where it is.
+            is_there: self.stream != Stream::Context
+                && (self.is_likeliest || self.access.kind == AccessKind::Store),
+            samples: judge.histories.samples(self.thread),
+            since_write: slot.and_then(since).unwrap_or(0),
+            longest: judge.short(slot),
+        }
     }
 
     /// Makes hits of what the evidence says, or lets them wait.
-    fn judged(&self, block: &mut Block, judge: &Judge, weight: f64, hits: &mut Vec<Hit>) {
+    fn judged(&self, block: &mut Block, judge: &Judge, hits: &mut Vec<Hit>) {
+        let weight = self.weight;
         let found = judge.evidence(block, self.stream, self.thread, self.time_ns);
         let Some((evidence, (writer, written))) = found else {
             if self.stream == Stream::Transfers && block.last_writer_but(self.thread).is_none() {
                 let nobody = Side { thread: self.thread, site: 0, bytes: 0 };
                 for hit in self.hits(nobody, weight) {
-                    block.wait(Pending { hit, since_ns: None });
+                    block.wait(Pending { hit, since_ns: None, stream: self.stream });
                 }
             }
             return;
@@ -327,24 +353,15 @@ impl Piece<'_> {
             Evidence::Old => hits.extend(self.hits(from, 0.0)),
             Evidence::Ongoing => {
                 let since_ns = Some(written.time_ns);
-                self.hits(from, weight).for_each(|hit| block.wait(Pending { hit, since_ns }));
+                for hit in self.hits(from, weight) {
+                    block.wait(Pending { hit, since_ns, stream: self.stream });
+                }
             }
         }
     }
 
     fn side(&self) -> Side {
         Side { thread: self.thread, site: self.access.site, bytes: self.bytes }
-    }
-
-    /// What the sample stands for; of time that several threads wait at once, its part.
-    fn scaled_weight(&self, block: &mut Block, interval_ns: u64) -> f64 {
-        match self.stream {
-            Stream::Waiting => {
-                let window = (WINDOW * interval_ns) as f64;
-                self.weight / block.crowd(self.thread, self.time_ns, self.weight, window)
-            }
-            Stream::Accesses | Stream::Transfers | Stream::Context => self.weight,
-        }
     }
 
     /// The access as communication from `from`: of each kind that it is.
@@ -359,19 +376,23 @@ impl Piece<'_> {
         raw.into_iter().chain(access.kind.writes().then(|| hit(CommKind::Waw)))
     }
 
-    /// What another thread's pending access is now that this one has written.
-    fn confirmed(&self, pending: Pending, judge: &Judge) -> Option<Hit> {
-        let Pending { mut hit, since_ns } = pending;
-        let after = |time_ns| self.time_ns.saturating_sub(time_ns);
-        match since_ns {
-            Some(since) => (after(since) <= judge.short()).then_some(hit),
-            None if after(hit.time_ns) > judge.long() => None,
-            None => {
-                hit.from = self.side();
-                hit.sharing = sharing(&hit.from, &hit.to);
-                Some(hit)
+    /// What another thread's pending access is now that this one has written, where it did before as `slot` says.
+    fn confirmed(&self, pending: &Pending, judge: &Judge, slot: Option<&Slot>) -> Option<Hit> {
+        let Pending { mut hit, since_ns, stream } = *pending;
+        hit.from = self.side();
+        if let Some(since_ns) = since_ns {
+            let times = [since_ns, hit.time_ns, self.time_ns];
+            if !judge.went_on(stream, self.thread, slot, times) {
+                return None;
             }
+            if let Some(write) = slot.and_then(|slot| slot.write) {
+                (hit.from.site, hit.from.bytes) = (write.site, write.bytes);
+            }
+        } else if self.time_ns.saturating_sub(hit.time_ns) > judge.long() {
+            return None;
         }
+        hit.sharing = sharing(&hit.from, &hit.to);
+        Some(hit)
     }
 }
 

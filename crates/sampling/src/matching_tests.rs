@@ -45,6 +45,11 @@ impl Run {
         self.hits[before..].to_vec()
     }
 
+    /// Samples of a thread that computes elsewhere, each millisecond.
+    fn computes(&mut self, ms: std::ops::Range<u64>, thread: u32) {
+        ms.for_each(|ms| self.matcher.runs(ThreadId(thread), ms * MS));
+    }
+
     fn waits(&mut self, ms: u64, thread: u32, kind: AccessKind, address: u64) -> Vec<Hit> {
         self.at(Stream::Waiting, ms, thread, kind, address)
     }
@@ -98,13 +103,57 @@ fn accesses_between_writes_that_go_on_are_hits_once_that_is_known() {
     assert_eq!(run.waits(2, 1, Load, 0x100).len(), 1);
     assert_eq!(run.waits(3, 1, Load, 0x100), []);
     assert_eq!(run.waits(4, 1, Load, 0x100), []);
+    run.computes(2..5, 0);
     let late = run.waits(5, 0, Store, 0x100);
     assert_eq!(told(&late), [(0, 1, CommKind::Raw, Sharing::True); 2]);
     assert_eq!([late[0].time_ns, late[1].time_ns], [3 * MS, 4 * MS]);
     // Too late: between two writes long after one another little may have happened.
     assert_eq!(run.waits(6, 1, Load, 0x100).len(), 1);
     assert_eq!(run.waits(7, 1, Load, 0x100), []);
+    run.computes(6..5 + 21, 0);
     assert_eq!(run.waits(5 + 21, 0, Store, 0x100), []);
+}
+
+#[test]
+fn writes_get_no_older_while_their_thread_does_not_run() {
+    let mut run = Run::new();
+    // 0 and 2 have a processor by turns of 10 ms, and write the block with every fifth sample; 1 always reads it.
+    for ms in 0..400 {
+        let (turn, part) = (ms / 10 % 4, ms % 10);
+        let writer = [0, 2, 3, 4][turn as usize];
+        match part % 5 {
+            0 => drop(run.waits(ms, writer, Store, 0x100)),
+            _ => run.computes(ms..ms + 1, writer),
+        }
+        run.waits(ms, 1, Load, 0x100);
+    }
+    // All but some at either end, and where turns begin before the first write.
+    let found = run.hits.iter().filter(|hit| hit.to.thread == ThreadId(1)).count();
+    assert!((300..=400).contains(&found), "{found}");
+}
+
+#[test]
+fn what_is_written_seldom_goes_on_as_long_as_usual() {
+    let mut run = Run::new();
+    // With every 40th sample, and later no more.
+    for ms in 0..3000 {
+        match ms % 40 {
+            0 if ms < 2000 => drop(run.waits(ms, 0, Store, 0x100)),
+            _ => run.computes(ms..ms + 1, 0),
+        }
+        if ms % 10 == 5 {
+            run.waits(ms, 1, Load, 0x100);
+        }
+    }
+    run.waits(3000, 0, Store, 0x100);
+    let within = |ms: std::ops::Range<u64>| {
+        let within = |hit: &&Hit| ms.contains(&(hit.time_ns / MS));
+        run.hits.iter().filter(within).count()
+    };
+    // At first only those just after a write.
+    assert!(within(0..200) <= 10, "{}", within(0..200));
+    assert_eq!(within(1000..1960), 96);
+    assert_eq!(within(1970..3000), 0);
 }
 
 #[test]
@@ -134,6 +183,7 @@ fn what_was_handed_over_long_ago_is_one_event_and_later_none() {
     let mut run = Run::new();
     run.waits(0, 0, Store, 0x100);
     run.waits(0, 0, Store, 0x200);
+    run.computes(1..1001, 0);
     let hits = run.waits(500, 1, Load, 0x100);
     assert_eq!((hits.len(), hits[0].weight), (1, 0.0));
     assert_eq!(run.waits(1001, 1, Load, 0x200), []);
@@ -148,6 +198,7 @@ fn true_sharing_is_told_by_the_bytes_written_lately() {
     }
     assert_eq!(told(&run.waits(9, 1, Load, 0x100)), [(0, 1, CommKind::Raw, Sharing::True)]);
     // Much later only its end.
+    run.computes(9..60, 0);
     run.waits(60, 0, Store, 0x138);
     assert_eq!(told(&run.waits(61, 1, Load, 0x100)), [(0, 1, CommKind::Raw, Sharing::False)]);
 }
@@ -190,13 +241,16 @@ fn an_access_across_two_blocks_is_half_in_each() {
 
 #[test]
 fn time_of_threads_that_wait_at_once_counts_once() {
-    let mut run = Run::new();
+    let (mut run, mut together) = (Run::new(), crate::Together::default());
+    let mut raw = 0.0;
     for ms in 0..400 {
         for thread in 0..4 {
-            run.waits(ms, thread, Update, 0x100);
+            let hits = run.waits(ms, thread, Update, 0x100);
+            hits.into_iter().filter(|h| h.kind == CommKind::Raw).for_each(|h| together.take(h));
         }
+        together.settle(ms * MS, &run.matcher, |hit| raw += hit.weight);
     }
-    let raw: f64 = run.hits.iter().filter(|h| h.kind == CommKind::Raw).map(|h| h.weight).sum();
+    together.end(|hit| raw += hit.weight);
     // 400 ms of one line, however many wait for it.
     assert!((raw / 400e6 - 1.0).abs() < 0.1, "{raw}");
 }
@@ -241,6 +295,7 @@ fn the_other_accesses_of_a_sample_say_who_writes() {
     run.all(Stream::Waiting, 1, 0, &[(Load, 0x1000), (Store, 0x100)]);
     run.all(Stream::Waiting, 2, 1, &[(Load, 0x100)]);
     // May be communication, and is as soon as the writer goes on.
+    run.computes(2..4, 0);
     assert_eq!(run.all(Stream::Waiting, 3, 1, &[(Load, 0x100)]), []);
     let late = run.all(Stream::Waiting, 4, 0, &[(Load, 0x1000), (Store, 0x100)]);
     assert_eq!(told(&late), [(0, 1, CommKind::Raw, Sharing::True)]);

@@ -125,7 +125,7 @@ impl Process {
             execs: 0,
             ended_ns: None,
             watched: None,
-            together: Together::new(shared.settings.interval_ns),
+            together: Together::default(),
             shared,
             matcher: None,
             look_at: Instant::now() + FIRST_LOOK,
@@ -237,7 +237,6 @@ impl Process {
     pub fn end(&mut self, tid: u32, time_ns: u64) {
         if let Some(id) = self.running.remove(&tid) {
             self.threads[id.index()].ended_ns = Some(time_ns);
-            self.together.ended(id);
             if let Some(matcher) = &mut self.matcher {
                 matcher.ended(id);
             }
@@ -284,7 +283,6 @@ impl Process {
         if let Some(registers) = &sample.registers {
             known.stack = known.stack.max(registers.0[7]);
         }
-        self.together.runs(thread, sample.time_ns);
         let Shared { stream, settings, .. } = self.shared;
         let matcher = self.matcher.get_or_insert_with(|| Matcher::new(settings));
         if accesses.first().is_none_or(|access| access.address < LEAST_ADDRESS) {
@@ -297,10 +295,6 @@ impl Process {
         decoded.samples += 1;
         decoded.period += sample.period;
         let Sample { time_ns, period, .. } = *sample;
-        if stream == Stream::Waiting {
-            let writes = accesses.iter().filter(|access| access.kind.writes());
-            writes.for_each(|access| self.together.wrote(thread, access, time_ns));
-        }
         let observed = Observed { time_ns, thread, accesses, period };
         matcher.observe(stream_of(stream, sample), &observed, hits);
     }
@@ -322,7 +316,13 @@ impl Process {
             };
             ready.into_iter().for_each(|hit| tally_up(&mut self.tally, &hit, slices));
         }
-        self.together.settle(now_ns, |hit| tally_up(&mut self.tally, &hit, slices));
+        let tally = &mut self.tally;
+        match &self.matcher {
+            Some(matcher) => {
+                self.together.settle(now_ns, matcher, |hit| tally_up(tally, &hit, slices));
+            }
+            None => self.together.end(|hit| tally_up(tally, &hit, slices)),
+        }
     }
 
     /// Adds hits that were seen inside the program.
