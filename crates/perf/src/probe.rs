@@ -225,14 +225,17 @@ impl Prober<'_> {
             responses.push(Response { source: Source::Transfers, event: None, answer });
         }
         for event in events {
-            let answer = self.transfer(&event);
+            // Without addresses first: then all accesses around a sample are named, and so who writes. What the
+            // hardware names is one, which of events of loads is hardly ever a write.
             let plain = Event::raw(&event.name, event.config).of_cores();
-            let is_precise = event.precise > 0;
-            responses.push(Response { source: Source::Transfers, event: Some(event), answer });
-            // Virtual machines often have the counter, but not with addresses.
-            if is_precise && responses.last().is_some_and(|response| !response.works()) {
-                let answer = self.transfer(&plain);
-                responses.push(Response { source: Source::Transfers, event: Some(plain), answer });
+            let precise = (event.precise > 0).then_some(event);
+            for event in [plain].into_iter().chain(precise) {
+                let answer = self.transfer(&event);
+                let works = answer.works();
+                responses.push(Response { source: Source::Transfers, event: Some(event), answer });
+                if works {
+                    break;
+                }
             }
         }
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 use test_support::threadtalk::profile_json;
-use test_support::{Compiler, Outcome, Scratch, Target, Threadtalk, probe};
+use test_support::{Compiler, Outcome, Run, Scratch, Target, Threadtalk, probe};
 
 /// The program, and the event that counts accesses to its first pair's words; `None`: that cannot be had here.
 struct Turns {
@@ -193,20 +193,22 @@ impl Waiting {
         Self { child, output }
     }
 
-    /// Lets it begin when process `pid` has opened its events.
+    /// Lets it begin when process `pid` has opened its events, and opens no more.
     fn begin_when_observed(&self, pid: u32) {
-        let observed = || {
-            let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+        let events = || {
+            let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
             let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
-            links.filter(|link| link.to_string_lossy().contains("perf_event")).count() >= 2
+            links.filter(|link| link.to_string_lossy().contains("perf_event")).count()
         };
-        for _ in 0..400 {
-            if observed() {
+        let mut before = 0;
+        for _ in 0..40 {
+            std::thread::sleep(Duration::from_millis(400));
+            let now = events();
+            if now > 1 && now == before {
                 break;
             }
-            std::thread::sleep(Duration::from_millis(25));
+            before = now;
         }
-        std::thread::sleep(Duration::from_millis(500));
         signal(self.child.id(), "USR1");
     }
 
@@ -244,6 +246,58 @@ fn running_programs_are_counted_from_then_on() {
             between_the_first_pair(&profile, "raw");
         }
     }
+}
+
+/// With few descriptors whole processors are observed, or each thread by itself: other programs that come to the same
+/// address of theirs count there as well, and threads that come later must be found.
+#[test]
+fn of_whole_processors_only_what_the_program_did_is_counted_as_its_own() {
+    let Some(turns) = Turns::here("counted transfers on whole processors") else { return };
+    let scratch = Scratch::new();
+    let (profile, event) = (scratch.join("few.tt"), turns.event("8:w"));
+    let other = Waiting::start(&turns, "2 400000 1 1 same");
+    signal(other.child.id(), "USR1");
+    let waiting = Waiting::start(&turns, "2 40000 1 1 same");
+    let script = format!(
+        "ulimit -n 140; exec '{}' record --slice 0 --transfers {event} --period 7 -o '{}' --pid {}",
+        Threadtalk::built().path().display(),
+        profile.display(),
+        waiting.child.id()
+    );
+    let run = Run::new("sh").args(["-c", &script]).env_remove("LD_PRELOAD");
+    run.run_meanwhile(|pid| waiting.begin_when_observed(pid)).expect_code(0);
+    let truth = waiting.handed()[&(0, 0)];
+    let (there, back) = between_the_first_pair(&profile, "raw");
+    within_a_tenth(there + back, truth);
+}
+
+#[test]
+fn a_program_that_executes_another_one_and_one_that_goes_on_are_counted_as_far_as_they_are_seen() {
+    let Some(turns) = Turns::here("counted transfers and exec") else { return };
+    let scratch = Scratch::new();
+    let (profile, event) = (scratch.join("exec.tt"), turns.event("8:w"));
+    let program = turns.program.display();
+    let script =
+        format!("{program} 1 4000 1 1 same begins; exec {program} 2 20000 1 1 same begins");
+    let options = ["--slice", "0", "--transfers", &event, "--period", "7"];
+    let outcome = sample(&profile, &options, &["sh", "-c", &script]).expect_code(0);
+    assert_eq!(handed(&outcome.stdout_text())[&(0, 0)], 20000);
+    let (there, back) = between_the_first_pair(&profile, "raw");
+    within_a_tenth(there + back, 20000);
+    let json = profile_json(&profile);
+    let child = &json["processes"].as_array().unwrap()[0]["profile"];
+    let child = profile_json(&profile.join(child.as_str().unwrap()));
+    within_a_tenth(total(&child, "raw"), 4000);
+
+    // Two seconds at least, by what traps take.
+    let profile = scratch.join("goes-on.tt");
+    let mut options = options[2..].to_vec();
+    options.extend(["--duration", "300ms"]);
+    let outcome = turns.launch(&profile, &options, "1 400000 1 1 same");
+    let truth = handed(&outcome.stdout_text())[&(0, 0)];
+    let found = total(&profile_json(&profile), "raw");
+    assert!(found > 0 && found < truth, "{found} of {truth}");
+    assert!(outcome.stderr_text().contains("the program went on unseen"), "{outcome}");
 }
 
 /// A reader that stands still for longer than its rings last: the counter goes on.
