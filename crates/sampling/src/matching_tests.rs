@@ -220,6 +220,18 @@ fn a_transfer_is_a_hit_each_time_and_waits_for_its_partner() {
 }
 
 #[test]
+fn of_transfers_that_are_sampled_seldom_the_partner_is_known_still() {
+    let mut run = Run::new();
+    run.at(Stream::Transfers, 1, 0, Update, 0x100);
+    let hours = 4_000_000;
+    // Of what was waited for, or accessed, so old a write says nothing.
+    assert_eq!(run.waits(hours, 1, Load, 0x100), []);
+    let found = run.at(Stream::Transfers, hours + 1, 1, Load, 0x100);
+    assert_eq!(told(&found), [(0, 1, CommKind::Raw, Sharing::True)]);
+    assert_eq!(found[0].weight, 1e6);
+}
+
+#[test]
 fn context_says_who_writes_and_is_no_hit() {
     let mut run = Run::new();
     run.at(Stream::Context, 1, 0, Store, 0x100);
