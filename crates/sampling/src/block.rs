@@ -10,7 +10,8 @@ use types::ThreadId;
 
 /// Threads that a block remembers; of more, the one that has not come for longest goes.
 const SLOTS: usize = 32;
-/// A thread's samples over which it is asked what part of them is at the block: long ago counts exponentially less.
+/// A thread's samples in company over which it is asked what part of them is at the block: long ago counts
+/// exponentially less.
 const WINDOW: f64 = 64.0;
 /// Fewer samples than this say little.
 const LEAST: f64 = 8.0;
@@ -29,13 +30,14 @@ pub(crate) struct Slot {
     pub(crate) write: Option<Written>,
     /// Its samples from one write to the next, usually: nearly the median, as far as so few can tell.
     pub(crate) usual: f64,
-    /// Its samples that were at the block, weighed, up to the one with this number.
+    /// Its samples in company that were at the block, weighed, up to the one with this number.
     at_it: f64,
     counted: u64,
 }
 
 impl Slot {
-    /// What part of its samples is at the block, when it has been sampled so often in all.
+    /// What part of its samples is at the block, when it has been sampled so often in company. Alone it does not wait,
+    /// and so is there for less of its time.
     pub(crate) fn share(&self, samples: u64) -> f64 {
         let faded = |samples: f64| -(-samples / WINDOW).exp_m1() / -(-1.0 / WINDOW).exp_m1();
         let at_it = self.at_it * (-(samples.saturating_sub(self.counted) as f64) / WINDOW).exp();
@@ -51,8 +53,8 @@ pub(crate) struct Noted {
     pub(crate) writes: bool,
     /// Whether the thread is there, for all that the sample says, rather than near by.
     pub(crate) is_there: bool,
-    /// How often the thread has been sampled in all, and since it was last seen writing the block.
-    pub(crate) samples: u64,
+    /// How often the thread has been sampled in company, and at all since it was last seen writing the block.
+    pub(crate) in_company: u64,
     pub(crate) since_write: u64,
     /// Writes with more samples than this between them begin a new set of bytes.
     pub(crate) longest: u64,
@@ -113,14 +115,14 @@ impl Block {
 
     /// Notes an access.
     pub(crate) fn note(&mut self, noted: &Noted) {
-        let Noted { side, time_ns, writes, samples, since_write, .. } = *noted;
+        let Noted { side, time_ns, writes, in_company, since_write, .. } = *noted;
         self.accesses += 1;
         let slot = self.slot(side.thread, time_ns);
         slot.seen_ns = time_ns;
-        if noted.is_there && slot.counted < samples {
-            slot.at_it *= (-((samples - slot.counted) as f64) / WINDOW).exp();
+        if noted.is_there && slot.counted < in_company {
+            slot.at_it *= (-((in_company - slot.counted) as f64) / WINDOW).exp();
             slot.at_it += 1.0;
-            slot.counted = samples;
+            slot.counted = in_company;
         }
         if writes {
             if slot.write.is_some() && since_write > 0 {
@@ -186,7 +188,7 @@ mod tests {
             time_ns,
             writes: true,
             is_there: true,
-            samples: time_ns,
+            in_company: time_ns,
             since_write,
             longest: 10,
         }

@@ -26,17 +26,24 @@ const END: f64 = 0.5;
 pub(crate) struct Histories {
     interval_ns: u64,
     threads: FxHashMap<ThreadId, History>,
+    /// The last sample, and the last of another thread.
+    latest: [Option<(ThreadId, u64)>; 2],
 }
 
 impl Histories {
     /// Of threads that are sampled each `interval_ns` while they run.
     pub(crate) fn new(interval_ns: u64) -> Self {
-        Self { interval_ns, threads: FxHashMap::default() }
+        Self { interval_ns, threads: FxHashMap::default(), latest: [None; 2] }
     }
 
     /// A thread was sampled, at whatever.
     pub(crate) fn note(&mut self, thread: ThreadId, time_ns: u64) {
-        self.threads.entry(thread).or_default().note(time_ns, self.interval_ns);
+        let [last, other] = self.latest;
+        let other = last.filter(|&(last, _)| last != thread).or(other);
+        self.latest = [Some((thread, time_ns)), other];
+        let runs = |(_, last_ns)| time_ns.saturating_sub(last_ns) <= self.interval_ns;
+        let in_company = other.is_some_and(runs);
+        self.threads.entry(thread).or_default().note(time_ns, self.interval_ns, in_company);
     }
 
     /// A thread has ended.
@@ -62,9 +69,9 @@ impl Histories {
         self.threads.get(&thread).and_then(|history| history.times.back().copied())
     }
 
-    /// How often a thread has been sampled in all.
-    pub(crate) fn samples(&self, thread: ThreadId) -> u64 {
-        self.threads.get(&thread).map_or(0, |history| history.samples)
+    /// How often a thread has been sampled in company: while another one ran, by its last sample.
+    pub(crate) fn in_company(&self, thread: ThreadId) -> u64 {
+        self.threads.get(&thread).map_or(0, |history| history.in_company)
     }
 }
 
@@ -72,13 +79,13 @@ impl Histories {
 #[derive(Debug, Default)]
 struct History {
     times: VecDeque<u64>,
-    samples: u64,
+    in_company: u64,
     usual_ns: u64,
     since_look: u32,
 }
 
 impl History {
-    fn note(&mut self, time_ns: u64, interval_ns: u64) {
+    fn note(&mut self, time_ns: u64, interval_ns: u64, in_company: bool) {
         // One that is looked at twice has run no longer.
         if self.times.back().is_some_and(|&last| last >= time_ns) {
             return;
@@ -87,7 +94,7 @@ impl History {
             self.times.pop_front();
         }
         self.times.push_back(time_ns);
-        self.samples += 1;
+        self.in_company += u64::from(in_company);
         self.since_look += 1;
         if self.usual_ns == 0 || self.since_look >= AGAIN {
             (self.usual_ns, self.since_look) = (self.usual(interval_ns), 0);
@@ -156,7 +163,7 @@ mod tests {
         let one = ThreadId(1);
         // Turns of 5 ms out of 20.
         (0..2000).filter(|ms| ms % 20 < 5).for_each(|ms| histories.note(one, ms * MS));
-        assert_eq!((histories.since(one, 1984 * MS), histories.samples(one)), (0, 500));
+        assert_eq!((histories.since(one, 1984 * MS), histories.in_company(one)), (0, 0));
         assert_eq!(histories.since(one, 1900 * MS), 24);
         assert_eq!(histories.since(one, 0), u64::MAX);
         assert_eq!(histories.since(ThreadId(2), 0), u64::MAX);
@@ -164,5 +171,17 @@ mod tests {
         assert_eq!([1902, 1910, 1984, 1995].map(ran), [true, false, true, false].map(Some));
         histories.forget(one);
         assert_eq!(histories.ran(one, 1902 * MS, 2000 * MS), Some(false));
+    }
+    #[test]
+    fn threads_are_in_company_while_others_run() {
+        let mut histories = Histories::new(MS);
+        for ms in 0..1000 {
+            histories.note(ThreadId(1), ms * MS);
+            // Half of the time.
+            if ms % 20 < 10 {
+                histories.note(ThreadId(2), ms * MS + MS / 2);
+            }
+        }
+        assert_eq!([1, 2].map(|thread| histories.in_company(ThreadId(thread))), [500, 500]);
     }
 }

@@ -328,7 +328,7 @@ impl Piece<'_> {
             // For what is stored a thread waits later; all else it waits for where it is.
             is_there: self.stream != Stream::Context
                 && (self.is_likeliest || self.access.kind == AccessKind::Store),
-            samples: judge.histories.samples(self.thread),
+            in_company: judge.histories.in_company(self.thread),
             since_write: slot.and_then(since).unwrap_or(0),
             longest: judge.short(slot),
         }

@@ -2,7 +2,8 @@
 //! detector makes of the samples, beside the truth.
 //!
 //! The machine: a line is in one core's cache or shared by readers; who has it not waits until it comes,
-//! one transfer after the other. An access otherwise takes a nanosecond. The truth is counted access by
+//! one transfer after the other. Who waits alone waits longer, since a line that comes from one that waits
+//! need not be asked for only then. An access otherwise takes a nanosecond. The truth is counted access by
 //! access, by the definition of RAW and WAW.
 
 use access::{Access, AccessKind};
@@ -12,6 +13,8 @@ use std::slice;
 use types::{CommKind, Sharing, ThreadId};
 
 const TRANSFER_NS: u64 = 100;
+/// The same for one that waits alone.
+const LONE_NS: u64 = 133;
 const INTERVAL_NS: u64 = 50_000;
 
 /// What a thread does next: computes for a while, then accesses.
@@ -153,7 +156,7 @@ fn simulate_scheduled(
         let comes = line.comes(thread, kind.writes());
         let end = match comes {
             true => {
-                line.free_ns = line.free_ns.max(start) + TRANSFER_NS;
+                line.free_ns = (line.free_ns + TRANSFER_NS).max(start + LONE_NS);
                 line.free_ns
             }
             false => start + 1,
@@ -337,8 +340,7 @@ fn seldom_written_lines_lose_no_more_than_others_where_threads_take_turns() {
             "{threads} threads: {found:.3} where {truth:.3}, {hits} hits; {ratio:.2} of {events}"
         );
         assert!(hits >= 600 && (found - truth).abs() < 0.04, "{found} {truth} {hits}");
-        // Who is often alone is expected at the line less often than it is in company.
-        assert!((0.85..1.35).contains(&ratio), "{ratio} of {events}");
+        assert!((0.85..1.15).contains(&ratio), "{ratio} of {events}");
     }
 }
 
