@@ -37,7 +37,7 @@ static void *take_turns(void *argument) {
     return NULL;
 }
 
-// In virtual machines an access that a debug register notices comes, once in millions, as a signal that the kernel
+// In virtual machines an access that a debug register notices comes, once in ten millions or so, as a signal that the kernel
 // knows no register for. It says nothing about what was counted.
 static void stray(int signal) { (void)signal; }
 
