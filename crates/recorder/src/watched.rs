@@ -352,6 +352,7 @@ impl Seen {
             to: side(to, self.to),
             weight: self.weight,
             array: false,
+            inferred: false,
         };
         let raw = self.reads.then(|| hit(CommKind::Raw));
         let waw = self.writes.then(|| hit(CommKind::Waw));

@@ -98,11 +98,6 @@ impl Block {
         writes.max_by_key(|(_, write)| write.time_ns)
     }
 
-    /// Whether anybody was sampled writing it, lately.
-    pub(crate) fn is_written(&self) -> bool {
-        self.slots.iter().any(|slot| slot.write.is_some())
-    }
-
     /// What `thread` did here.
     pub(crate) fn of(&self, thread: ThreadId) -> Option<&Slot> {
         self.slots.iter().find(|slot| slot.thread == thread)

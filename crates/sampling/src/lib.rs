@@ -9,6 +9,8 @@
 //! | `history.rs` | when threads were sampled: who ran when, and for how long |
 //! | `together.rs` | who ran at the same time, so that one may have waited for the other, and in what crowd |
 //! | `around.rs` | who writes a block that nobody was sampled writing, by what is written around it |
+//! | `near.rs` | each thread's nearest writes around a block |
+//! | `fits.rs` | whether threads whose samples lie between each other use the same blocks |
 //! | `block.rs` | what is known of a block of memory: its latest threads |
 //! | `table.rs` | the blocks that were sampled lately, in bounded memory |
 //! | `tally.rs` | hits by pair of threads, and by line and code site |
@@ -21,8 +23,10 @@ mod around;
 mod block;
 mod estimate;
 mod evidence;
+mod fits;
 mod history;
 mod matching;
+mod near;
 mod observed;
 mod table;
 mod tally;

@@ -17,8 +17,8 @@
 //! stands for the likeliest of those that another thread's write makes communication, for that is what a
 //! thread waits for rather than its own memory. The others say who writes what.
 //!
-//! *Arrays.* A read of a block that nobody was sampled writing may be a hit, too, if another thread is
-//! sampled writing around it ([`around`](crate::around)).
+//! *Arrays and tables.* An access to a block that nobody was sampled writing lately may be a hit, too, if another
+//! thread is sampled writing around it ([`around`](crate::around)).
 //!
 //! *What does not.* Once its thread has run for long without another one ([`evidence`](crate::evidence)), or has
 //! ended, a write is old: a block that was merely handed over once, long ago, is one event, whatever the sampling period (weight 0, see [`Hit::weight`]), and after
@@ -32,7 +32,7 @@
 //! Source: ComDetective, section 3.2 (bulletin board, expiry after the publisher's next samples), without
 //! its watchpoints.
 
-use crate::around::Around;
+use crate::around::{Around, Found};
 use crate::block::{Block, Noted, Pending, Slot};
 use crate::evidence::{Evidence, Judge};
 use crate::history::Histories;
@@ -45,6 +45,8 @@ use types::{CommKind, Sharing, ThreadId};
 
 /// Most blocks that one access is looked at in.
 const MOST_BLOCKS: u64 = 2;
+/// Most of a sample's accesses of which it is looked who writes around them.
+const LOOKED_AROUND: usize = 8;
 
 /// How matching is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,7 +135,9 @@ impl Matcher {
         let first = hits.len();
         self.runs(sample.thread, sample.time_ns);
         let Some((chosen, evidence)) = self.choose(stream, sample) else { return };
-        let inferred = evidence.is_none() && self.infer(stream, sample, hits);
+        let around = self.look_around(sample);
+        let is_weak = evidence.is_none_or(|evidence| evidence == Evidence::Old);
+        let inferred = is_weak && around.is_some_and(|f| self.infer(stream, sample, &f, hits));
         // First, since the others must not count as what the thread did before.
         let of_chosen = if inferred { Stream::Context } else { stream };
         self.look(of_chosen, sample, chosen, hits);
@@ -145,7 +149,9 @@ impl Matcher {
         }
         for hit in &mut hits[first..] {
             let block = hit.block / BLOCK_BYTES;
-            hit.array &= self.around.is_array(block, hit.from.thread, hit.time_ns);
+            if hit.array && !hit.inferred {
+                hit.array = self.around.is_array(block, hit.from.thread, hit.time_ns);
+            }
         }
         self.note_around(sample, hits);
         let own = |hit: &&Hit| hit.to.thread == sample.thread && hit.time_ns == sample.time_ns;
@@ -162,42 +168,62 @@ impl Matcher {
         }
     }
 
-    /// Infers who writes what the sample's accesses read, if nobody was sampled writing it.
-    fn infer(&mut self, stream: Stream, sample: &Observed<'_>, hits: &mut Vec<Hit>) -> bool {
-        let Observed { time_ns, thread, period, .. } = *sample;
-        let writer = |access: &Access| {
+    /// The first of a sample's accesses that is to something which another thread writes around, and that.
+    fn look_around(&mut self, sample: &Observed<'_>) -> Option<(Access, Found)> {
+        let Observed { time_ns, thread, accesses, .. } = *sample;
+        let mut first = None;
+        for access in accesses.iter().take(LOOKED_AROUND) {
             let block = access.address / BLOCK_BYTES;
-            let sampled = match self.table.known(block) {
-                Some(known) if known.is_written() => return None,
-                known => known.map_or(1, |known| known.accesses + 1),
+            let known = self.table.known(block);
+            let Some(found) = self.around.writer(block, thread, time_ns) else {
+                continue;
             };
-            let (from, level) = self.around.writer(block, thread, time_ns, sampled)?;
-            Some((block, from, level, *access))
-        };
-        let reads = sample.accesses.iter().filter(|access| access.kind == AccessKind::Load);
-        let Some((block, from, level, access)) = reads.filter_map(writer).next() else {
-            return false;
-        };
+            if first.is_none() && known.is_none_or(|k| self.may_be_written(block, k, thread)) {
+                first = Some((*access, found));
+            }
+        }
+        first
+    }
+
+    /// Whether others may write a block: unless that would have been sampled.
+    fn may_be_written(&self, block: u64, known: &Block, thread: ThreadId) -> bool {
+        let seen = known.last_writer_but(thread).is_some();
+        seen || self.around.may_be_written(block, known.accesses)
+    }
+
+    /// Infers that what a sample accesses comes from who writes around it.
+    fn infer(
+        &mut self,
+        stream: Stream,
+        sample: &Observed<'_>,
+        (access, found): &(Access, Found),
+        hits: &mut Vec<Hit>,
+    ) -> bool {
+        let Observed { time_ns, thread, period, .. } = *sample;
         let first = access.address % BLOCK_BYTES;
         let bytes = mask(first, u64::from(access.bytes).clamp(1, BLOCK_BYTES - first));
-        let hit = Hit {
+        let hit = |kind| Hit {
             time_ns,
-            block: block * BLOCK_BYTES,
-            kind: CommKind::Raw,
+            block: access.address - first,
+            kind,
             sharing: Sharing::True,
-            // What was read was written.
-            from: Side { bytes, ..from },
+            // What is accessed was written.
+            from: Side { bytes, ..found.from },
             to: Side { thread, site: access.site, bytes },
             weight: period as f64,
             array: true,
+            inferred: true,
         };
-        match stream {
-            Stream::Transfers => {
-                hits.push(hit);
-                self.inferred += 1;
+        let raw = access.kind.reads().then(|| hit(CommKind::Raw));
+        for hit in raw.into_iter().chain(access.kind.writes().then(|| hit(CommKind::Waw))) {
+            match stream {
+                Stream::Transfers => {
+                    hits.push(hit);
+                    self.inferred += 1;
+                }
+                Stream::Waiting | Stream::Accesses => self.around.wait(found, hit),
+                Stream::Context => {}
             }
-            Stream::Waiting | Stream::Accesses => self.around.wait(block, level, hit),
-            Stream::Context => {}
         }
         true
     }
@@ -265,6 +291,16 @@ impl Matcher {
     pub fn forget_memory(&mut self) {
         self.table.clear();
         self.around.clear();
+    }
+
+    /// The part of hits like this one that is communication, by what is known by now, 0 … 1: 1 unless it is inferred.
+    pub fn part(&self, hit: &Hit) -> f64 {
+        let block = hit.block / BLOCK_BYTES;
+        match self.table.known(block) {
+            _ if !hit.inferred => 1.0,
+            Some(known) if !self.may_be_written(block, known, hit.to.thread) => 0.0,
+            _ => self.around.part(hit),
+        }
     }
 
     /// Hits so far on blocks that nobody was sampled writing (`around.rs`).
@@ -371,7 +407,9 @@ impl Piece<'_> {
         let sharing = sharing(&from, &to);
         // As far as the block alone tells.
         let array = access.kind == AccessKind::Load;
-        let hit = move |kind| Hit { time_ns, block, kind, sharing, from, to, weight, array };
+        let inferred = false;
+        let hit =
+            move |kind| Hit { time_ns, block, kind, sharing, from, to, weight, array, inferred };
         let raw = access.kind.reads().then(|| hit(CommKind::Raw));
         raw.into_iter().chain(access.kind.writes().then(|| hit(CommKind::Waw)))
     }

@@ -63,6 +63,9 @@ pub struct Hit {
     /// A read of an array's block: `from` writes all around it. What was waited for it says little, since whoever reads
     /// one block after the other has the next ones fetched meanwhile.
     pub array: bool,
+    /// Nobody was sampled writing the block lately; `from` writes around it. What part of such hits is communication
+    /// is known the better, the more there are ([`Matcher::part`](crate::Matcher::part)).
+    pub inferred: bool,
 }
 
 /// True where the bytes of both sides overlap.

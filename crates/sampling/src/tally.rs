@@ -151,7 +151,7 @@ mod tests {
         let side = |thread, bytes| Side { thread: ThreadId(thread), site: 0x1000, bytes };
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
         let (from, to) = (side(from, 1), side(to, 2));
-        Hit { time_ns: 0, block, kind, sharing, from, to, weight, array: false }
+        Hit { time_ns: 0, block, kind, sharing, from, to, weight, array: false, inferred: false }
     }
 
     #[test]

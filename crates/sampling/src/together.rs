@@ -110,7 +110,7 @@ mod tests {
         let side = |thread| Side { thread: ThreadId(thread), site: 1, bytes: 1 };
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
         let (from, to, block, time_ns) = (side(0), side(1), 64, ms * MS);
-        Hit { time_ns, block, kind, sharing, from, to, weight: 1e6, array: false }
+        Hit { time_ns, block, kind, sharing, from, to, weight: 1e6, array: false, inferred: false }
     }
 
     /// A sample of a store by `thread`, which is not what it waited for unless it says so.

@@ -59,7 +59,8 @@ struct Pair {
 #[derive(Debug, Default)]
 pub struct Handovers {
     pairs: FxHashMap<PairOf, Pair>,
-    waiting: Vec<Hit>,
+    /// With the part of it that is communication, as far as is known.
+    waiting: Vec<(Hit, f64)>,
     /// Hits that had to go without.
     pub unmeasured: u64,
 }
@@ -74,8 +75,13 @@ impl Handovers {
             return Some(hit);
         }
         self.pairs.entry(key).or_default().note(&hit);
-        self.waiting.push(hit);
+        self.waiting.push((hit, 1.0));
         None
+    }
+
+    /// Says of all that wait, what part of it is communication.
+    pub fn judge(&mut self, part: impl Fn(&Hit) -> f64) {
+        self.waiting.iter_mut().for_each(|(hit, known)| *known = part(hit));
     }
 
     /// The pair that has been visited least of those that were active since `since_ns`, how often it was, and an
@@ -103,13 +109,15 @@ impl Handovers {
         let factors: FxHashMap<PairOf, Option<f64>> =
             self.pairs.iter().map(|(key, pair)| (*key, pair.factor())).collect();
         let mut waiting = std::mem::take(&mut self.waiting);
-        for hit in &mut waiting {
-            match factors.get(&(hit.from.thread, hit.to.thread)).copied().flatten() {
-                Some(factor) => hit.weight *= factor * transfer_ns,
-                None => self.unmeasured += 1,
-            }
-        }
-        waiting
+        waiting.retain(|(_, part)| *part > 0.0);
+        let settled = waiting.into_iter().map(|(mut hit, part)| {
+            let factor = factors.get(&(hit.from.thread, hit.to.thread)).copied().flatten();
+            // Visits have seen themselves what part is communication.
+            hit.weight *= factor.map_or(part, |factor| factor * transfer_ns);
+            self.unmeasured += u64::from(factor.is_none());
+            hit
+        });
+        settled.collect()
     }
 }
 
@@ -178,7 +186,7 @@ mod tests {
         let side = |thread| Side { thread: ThreadId(thread), site: 1, bytes: 0xff00 };
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
         let (from, to, block) = (side(1), side(2), block * BLOCK_BYTES);
-        Hit { time_ns, block, kind, sharing, from, to, weight: 1e6, array: true }
+        Hit { time_ns, block, kind, sharing, from, to, weight: 1e6, array: true, inferred: false }
     }
 
     /// A hit each millisecond, anywhere in two arrays of 1,000 lines far from each other.
@@ -217,6 +225,16 @@ mod tests {
         let hits = handovers.settle(100.0);
         assert!(hits.iter().all(|hit| hit.weight == 1e6));
         assert_eq!(handovers.unmeasured, 400);
+    }
+
+    #[test]
+    fn what_turns_out_to_be_no_communication_is_dropped() {
+        let mut handovers = two_arrays();
+        let is_second = |hit: &Hit| hit.block > 50_000 * BLOCK_BYTES;
+        handovers.judge(|hit| if is_second(hit) { 0.5 } else { 0.0 });
+        let hits = handovers.settle(100.0);
+        assert!(hits.iter().all(|hit| is_second(hit) && hit.weight == 0.5e6));
+        assert_eq!((hits.len(), handovers.unmeasured), (200, 200));
     }
 
     #[test]

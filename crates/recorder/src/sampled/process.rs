@@ -243,6 +243,7 @@ impl Process {
         }
         if self.running.is_empty() && !self.threads.is_empty() {
             self.ended_ns = Some(time_ns);
+            self.judge();
             self.matcher = None;
         }
     }
@@ -314,7 +315,8 @@ impl Process {
                 }
                 _ => Some(hit),
             };
-            ready.into_iter().for_each(|hit| tally_up(&mut self.tally, &hit, slices));
+            let known = ready.and_then(|hit| self.judged(hit));
+            known.into_iter().for_each(|hit| tally_up(&mut self.tally, &hit, slices));
         }
         let tally = &mut self.tally;
         match &self.matcher {
@@ -322,6 +324,19 @@ impl Process {
                 self.together.settle(now_ns, matcher, |hit| tally_up(tally, &hit, slices));
             }
             None => self.together.end(|hit| tally_up(tally, &hit, slices)),
+        }
+    }
+
+    /// A hit, weighing the part of it that is communication by what is known now; `None`: it is not.
+    fn judged(&self, hit: Hit) -> Option<Hit> {
+        let part = self.matcher.as_ref().map_or(1.0, |matcher| matcher.part(&hit));
+        (part > 0.0).then_some(Hit { weight: hit.weight * part, ..hit })
+    }
+
+    /// The same for all that wait to be measured.
+    fn judge(&mut self) {
+        if let Some(matcher) = &self.matcher {
+            self.handovers.judge(|hit| matcher.part(hit));
         }
     }
 
@@ -334,6 +349,7 @@ impl Process {
     /// `transfer_ns`.
     pub fn settle(&mut self, transfer_ns: f64, slices: &Slices) {
         self.together.end(|hit| tally_up(&mut self.tally, &hit, slices));
+        self.judge();
         for hit in self.handovers.settle(transfer_ns) {
             tally_up(&mut self.tally, &hit, slices);
         }

@@ -226,6 +226,7 @@ mod tests {
             to: Side { thread: ThreadId(1), site: 0, bytes: 1 },
             weight: 1.0,
             array: false,
+            inferred: false,
         };
         (0..hits).for_each(|_| process.tally.add(0, &hit));
     }
