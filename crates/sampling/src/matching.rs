@@ -46,7 +46,7 @@ use types::{CommKind, Sharing, ThreadId};
 /// Most blocks that one access is looked at in.
 const MOST_BLOCKS: u64 = 2;
 /// Most of a sample's accesses of which it is looked who writes around them.
-const LOOKED_AROUND: usize = 8;
+const LOOKED_AROUND: usize = 6;
 
 /// How matching is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,7 +90,6 @@ pub struct Matcher {
     judge: Judge,
     table: Table,
     around: Around,
-    inferred: u64,
     /// By stream and thread.
     seen: BTreeMap<(u8, ThreadId), Seen>,
 }
@@ -107,7 +106,6 @@ impl Matcher {
             judge,
             table: Table::new(settings.blocks),
             around: Around::new(settings.interval_ns, settings.blocks),
-            inferred: 0,
             seen: BTreeMap::new(),
         }
     }
@@ -171,18 +169,13 @@ impl Matcher {
     /// The first of a sample's accesses that is to something which another thread writes around, and that.
     fn look_around(&mut self, sample: &Observed<'_>) -> Option<(Access, Found)> {
         let Observed { time_ns, thread, accesses, .. } = *sample;
-        let mut first = None;
-        for access in accesses.iter().take(LOOKED_AROUND) {
+        accesses.iter().take(LOOKED_AROUND).find_map(|access| {
             let block = access.address / BLOCK_BYTES;
+            let found = self.around.writer(block, thread, time_ns)?;
             let known = self.table.known(block);
-            let Some(found) = self.around.writer(block, thread, time_ns) else {
-                continue;
-            };
-            if first.is_none() && known.is_none_or(|k| self.may_be_written(block, k, thread)) {
-                first = Some((*access, found));
-            }
-        }
-        first
+            let may_be = known.is_none_or(|known| self.may_be_written(block, known, thread));
+            may_be.then_some((*access, found))
+        })
     }
 
     /// Whether others may write a block: unless that would have been sampled.
@@ -217,10 +210,7 @@ impl Matcher {
         let raw = access.kind.reads().then(|| hit(CommKind::Raw));
         for hit in raw.into_iter().chain(access.kind.writes().then(|| hit(CommKind::Waw))) {
             match stream {
-                Stream::Transfers => {
-                    hits.push(hit);
-                    self.inferred += 1;
-                }
+                Stream::Transfers => hits.push(hit),
                 Stream::Waiting | Stream::Accesses => self.around.wait(found, hit),
                 Stream::Context => {}
             }
@@ -231,13 +221,11 @@ impl Matcher {
     /// Notes who writes where, and what reads have been waiting for that.
     fn note_around(&mut self, sample: &Observed<'_>, hits: &mut Vec<Hit>) {
         let Observed { time_ns, thread, .. } = *sample;
-        let first = hits.len();
         for access in sample.accesses {
             let side = Side { thread, site: access.site, bytes: 0 };
             let block = access.address / BLOCK_BYTES;
             self.around.note(block, &side, time_ns, access.kind.writes(), hits);
         }
-        self.inferred += (hits.len() - first) as u64;
     }
 
     /// Which of its accesses the sample stands for, the first of those with the best evidence, and that.
@@ -301,11 +289,6 @@ impl Matcher {
             Some(known) if !self.may_be_written(block, known, hit.to.thread) => 0.0,
             _ => self.around.part(hit),
         }
-    }
-
-    /// Hits so far on blocks that nobody was sampled writing (`around.rs`).
-    pub fn inferred(&self) -> u64 {
-        self.inferred
     }
 
     /// What became of a thread's samples of a stream.

@@ -7,8 +7,10 @@ use types::ThreadId;
 
 /// Blocks below and above in which writes are near: 16 MiB.
 pub(crate) const REACH: u64 = 1 << 18;
-/// Most writes on each side that are looked at, of all threads together.
+/// Most writes on each side that are looked at, of all threads together, and so many after which it is enough that
+/// those threads are known which have come up.
 const LOOKED_AT: usize = 128;
+const ENOUGH: usize = 32;
 /// Most of a thread's on each side that say how far apart they are, and least.
 const MOST: usize = 5;
 const LEAST: usize = 4;
@@ -38,6 +40,10 @@ impl Run {
             self.blocks[self.count] = block;
             self.count += 1;
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.count == MOST
     }
 
     fn blocks(&self) -> &[u64] {
@@ -108,8 +114,7 @@ impl Near {
 
     /// Whether the block lies among so many that it is one of an array's.
     pub(crate) fn is_array(&self, block: u64) -> bool {
-        let full = |run: &Run| run.count == MOST;
-        full(&self.below) && full(&self.above) && self.zone(block).is_some()
+        self.below.is_full() && self.above.is_full() && self.zone(block).is_some()
     }
 }
 
@@ -145,12 +150,18 @@ impl Writes {
             (at, Write { time_ns, site, thread })
         };
         let below = self.writes.range(below).rev().take(LOOKED_AT).map(entry);
+        let mut looked_at = 0;
         for (at, write) in below.filter(|(_, write)| write.time_ns >= since_ns) {
             let near = of(&mut self.near, who(write.thread), write);
             near.below.push(at);
             near.meet(write, near.below.count);
+            looked_at += 1;
+            if looked_at >= ENOUGH && self.near.iter().all(|near| near.below.is_full()) {
+                break;
+            }
         }
         let above = self.writes.range(above).take(LOOKED_AT).map(entry);
+        let mut looked_at = 0;
         for (at, write) in above.filter(|(_, write)| write.time_ns >= since_ns) {
             let near = of(&mut self.near, who(write.thread), write);
             if at == block {
@@ -159,6 +170,10 @@ impl Writes {
                 near.above.push(at);
             }
             near.meet(write, near.above.count);
+            looked_at += 1;
+            if looked_at >= ENOUGH && self.near.iter().all(|near| near.above.is_full()) {
+                break;
+            }
         }
         &self.near
     }

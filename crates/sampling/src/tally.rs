@@ -81,6 +81,8 @@ pub struct Tally {
     pub events: BTreeMap<Event, EventSum>,
     /// Hits on lines that were too many to keep.
     pub without_line: u64,
+    /// Hits on lines that nobody was sampled writing (`around.rs`).
+    pub inferred: u64,
     /// The largest weight of all hits.
     pub largest: f64,
 }
@@ -92,6 +94,7 @@ impl Tally {
         let cell = Cell { slice, kind, from: from.thread, to: to.thread, sharing };
         self.cells.entry(cell).or_default().add(weight);
         self.largest = self.largest.max(weight);
+        self.inferred += u64::from(hit.inferred);
         let mut event = Event {
             line: hit.block,
             kind,
@@ -126,6 +129,7 @@ impl Tally {
             all.to_bytes |= sum.to_bytes;
         }
         self.without_line += more.without_line;
+        self.inferred += more.inferred;
         self.largest = self.largest.max(more.largest);
     }
 

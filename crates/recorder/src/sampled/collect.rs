@@ -289,7 +289,7 @@ impl Maker<'_> {
             samples: process.samples,
             decoded: process.decoded,
             hits: process.tally.hits(),
-            inferred: process.inferred,
+            inferred: process.tally.inferred,
             lost: totals.lost,
             throttled: totals.throttled,
             basis: choice.basis.clone(),

@@ -81,8 +81,6 @@ pub struct Process {
     pub decoded: u64,
     pub sampled: u64,
     pub decoded_period: u64,
-    /// Hits on lines that nobody was sampled writing.
-    pub inferred: u64,
     /// Programs it has executed since we know it.
     pub execs: u32,
     pub ended_ns: Option<u64>,
@@ -120,7 +118,6 @@ impl Process {
             decoded: 0,
             sampled: 0,
             decoded_period: 0,
-            inferred: 0,
             handovers: Handovers::default(),
             execs: 0,
             ended_ns: None,
@@ -303,7 +300,6 @@ impl Process {
     /// Adds hits to the tables, those of waiting once it is known whether their writers ran by `now_ns`. What a thread
     /// waited for arrays says little: those wait for [`settle`](Self::settle).
     pub fn add(&mut self, hits: &[Hit], now_ns: u64, slices: &Slices) {
-        self.inferred = self.matcher.as_ref().map_or(self.inferred, Matcher::inferred);
         let waiting = self.shared.stream == Stream::Waiting;
         for &hit in hits {
             let waits = waiting && hit.weight > 0.0;
