@@ -84,16 +84,19 @@ impl Accesses {
         self.made
     }
 
-    /// Takes note of mappings, other programs and ends, which change what code there is.
-    pub fn note(&mut self, record: &Record) {
+    /// Takes note of mappings, other programs and ends, which change what code there is. Returns of a
+    /// mapping whether the file is at its path, where that had to be looked at.
+    pub fn note(&mut self, record: &Record) -> Option<bool> {
         match record {
             Record::Mapped { pid, .. } => {
                 let process = self.process(*pid);
-                if process.code.note(record)
+                let noted = process.code.note(record);
+                if noted.replaces
                     && let Some(reconstructor) = &mut process.reconstructor
                 {
                     reconstructor.forget();
                 }
+                return noted.is_at_path;
             }
             Record::Named { pid, exec: true, .. } => {
                 self.processes.remove(pid);
@@ -103,6 +106,7 @@ impl Accesses {
             }
             _ => {}
         }
+        None
     }
 
     /// The accesses that a sample may be about, at least one, the likeliest first: all of them are made

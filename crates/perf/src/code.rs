@@ -102,6 +102,15 @@ struct Region {
     source: Option<Rc<Source>>,
 }
 
+/// What noting a mapping has shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Noted {
+    /// It replaces code that was known.
+    pub replaces: bool,
+    /// Whether the mapped file is at its path, where that had to be looked at.
+    pub is_at_path: Option<bool>,
+}
+
 /// The code of one process.
 #[derive(Debug)]
 pub(crate) struct ProcessCode {
@@ -116,39 +125,42 @@ impl ProcessCode {
         Self { pid, regions: Vec::new(), memory: None, looked: None }
     }
 
-    /// Takes note of a mapping. Returns whether it replaces code that was known.
-    pub fn note(&mut self, record: &Record) -> bool {
-        let Some(mapping) = record.mapping() else { return false };
-        let region = self.region_of(&mapping);
+    /// Takes note of a mapping.
+    pub fn note(&mut self, record: &Record) -> Noted {
+        let Some(mapping) = record.mapping() else { return Noted::default() };
+        let (region, is_at_path) = self.region_of(&mapping);
         let known = self.regions.len();
         self.regions.retain(|r| r.end <= region.start || r.start >= region.end);
         let replaces = self.regions.len() != known;
         let at = self.regions.partition_point(|r| r.start < region.start);
         self.regions.insert(at, region);
-        replaces
+        Noted { replaces, is_at_path }
     }
 
-    fn region_of(&self, mapping: &Mapping<'_>) -> Region {
+    /// And whether the file is at its path, if that had to be looked at.
+    fn region_of(&self, mapping: &Mapping<'_>) -> (Region, Option<bool>) {
         let Mapping { start, end, offset, .. } = *mapping;
-        Region { start, end, offset, source: self.source(mapping) }
+        let (source, is_at_path) = self.source(mapping);
+        (Region { start, end, offset, source }, is_at_path)
     }
 
-    fn source(&self, mapping: &Mapping<'_>) -> Option<Rc<Source>> {
+    fn source(&self, mapping: &Mapping<'_>) -> (Option<Rc<Source>>, Option<bool>) {
         if !mapping.is_file() {
-            return None;
+            return (None, None);
         }
         let Mapping { device, inode, .. } = *mapping;
         let same = |s: &&Rc<Source>| (s.device, s.inode) == (device, inode);
         if let Some(known) = self.regions.iter().filter_map(|r| r.source.as_ref()).find(same) {
-            return Some(Rc::clone(known));
+            return (Some(Rc::clone(known)), None);
         }
         let name = Path::new(mapping.name());
-        let source = match mapping.is_at(name) {
-            true => Source::at(mapping, name),
+        let is_at_path = mapping.is_at(name);
+        let source = match is_at_path {
+            true => Some(Source::at(mapping, name)),
             // Only the process leads there, as long as it lives.
-            false => Source::open(mapping, mapping.open(self.pid)?),
+            false => mapping.open(self.pid).map(|file| Source::open(mapping, file)),
         };
-        Some(Rc::new(source))
+        (source.map(Rc::new), Some(is_at_path))
     }
 
     /// The region that holds `address`.
@@ -167,10 +179,8 @@ impl ProcessCode {
     /// Reads the list of mappings, if the process is still there.
     fn look(&mut self) {
         let Ok(maps) = fs::read(format!("/proc/{}/maps", self.pid)) else { return };
-        let found: Vec<Region> = Mapping::all(&maps)
-            .filter(|mapping| mapping.executable)
-            .map(|mapping| self.region_of(&mapping))
-            .collect();
+        let found: Vec<Region> =
+            Mapping::executable(&maps).map(|mapping| self.region_of(&mapping).0).collect();
         if !found.is_empty() {
             self.regions = found;
         }
@@ -251,7 +261,7 @@ mod tests {
         let maps = fs::read("/proc/self/maps").expect("we may look at ourselves");
         let path = std::env::current_exe().expect("we are a file");
         let mine = Mapping::all(&maps).find(|m| m.path == path && m.executable).expect("our code");
-        let source = ProcessCode::new(pid).source(&mine).expect("our own file");
+        let source = ProcessCode::new(pid).source(&mine).0.expect("our own file");
         assert!(source.file.get().is_none());
         let mut bytes = [0; 4];
         assert_eq!((source.read(0, &mut bytes), &bytes), (4, b"\x7fELF"));

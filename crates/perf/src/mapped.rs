@@ -39,6 +39,15 @@ impl<'a> Mapping<'a> {
         maps.split(|&byte| byte == b'\n').filter_map(Self::of_line)
     }
 
+    /// Those of them that hold code; of other lines, most in large programs, little is read.
+    pub fn executable(maps: &'a [u8]) -> impl Iterator<Item = Self> {
+        let may_be = |line: &&[u8]| {
+            let space = line.iter().position(|&byte| byte == b' ');
+            space.is_some_and(|space| line.get(space + 3) == Some(&b'x'))
+        };
+        maps.split(|&byte| byte == b'\n').filter(may_be).filter_map(Self::of_line)
+    }
+
     /// Reads a line of `/proc/PID/maps`; `None` if it is none.
     fn of_line(line: &'a [u8]) -> Option<Self> {
         let mut parts = line.splitn(6, |&byte| byte == b' ');
@@ -135,6 +144,10 @@ mod tests {
         };
         assert_eq!(mapping, expected);
         assert_eq!((mapping.name().as_bytes(), mapping.is_file()), (&b"/opt/a \xe9"[..], true));
+        let data = b"7f1c2a021000-7f1c2a022000 rw-p 00003000 fe:01 1234   /opt/a\n".to_vec();
+        let maps = [&data[..], line, b"\n", &data[..]].concat();
+        assert_eq!(Mapping::executable(&maps).collect::<Vec<_>>(), [mapping]);
+        assert_eq!(Mapping::all(&maps).count(), 3);
         let vdso = Mapping::of_line(b"7ffd8-7ffd9 r-xp 00000000 00:00 0 [vdso]").expect("a line");
         assert_eq!((vdso.inode, vdso.is_file()), (0, false));
         assert_eq!(Mapping::of_line(b"nonsense"), None);

@@ -4,10 +4,10 @@
 use crate::error::RecorderError;
 use crate::sampled::breaks;
 use crate::sampled::collect::{self, Origin};
-use crate::sampled::follow::{Follower, Nobody, Onlooker};
+use crate::sampled::follow::{Follower, Nobody, Onlooker, prepare};
 use crate::sampled::{SampleOptions, SampledRecording};
 use crate::signals;
-use perf::{Accesses, Sampler};
+use perf::Sampler;
 use std::time::{Instant, SystemTime};
 
 /// Samples the processes `pids`, at least one.
@@ -38,7 +38,7 @@ pub(super) fn watched(
     let choice = &options.choice;
     let mut settings = breaks::settings(choice, choice.event.clone(), choice.rate);
     settings.processes = options.follow;
-    let (started, accesses) = (SystemTime::now(), Accesses::of_event(&choice.event));
+    let (started, accesses) = (SystemTime::now(), prepare(options));
     let sampler = Sampler::attach(pids, &settings)?;
     let mut follower = Follower::new(options, None, accesses);
     pids.iter().for_each(|&pid| follower.found(pid));

@@ -27,11 +27,12 @@ pub struct Files {
 }
 
 impl Files {
-    /// Where the file that process `pid` has mapped can be read.
-    pub fn find(&self, pid: u32, mapping: &Mapping<'_>) -> ModuleFile {
+    /// Where the file that process `pid` has mapped can be read; whether that is its path, if somebody has
+    /// looked just now.
+    pub fn find(&self, pid: u32, mapping: &Mapping<'_>, is_at_path: Option<bool>) -> ModuleFile {
         let name = Path::new(mapping.name());
         // Who does not say which file it is means the path.
-        if mapping.inode == 0 || mapping.is_at(name) {
+        if mapping.inode == 0 || is_at_path.unwrap_or_else(|| mapping.is_at(name)) {
             // Modules are known by text, which a path need not be.
             return match name.to_str() {
                 Some(_) => ModuleFile::AtPath,
@@ -81,14 +82,14 @@ mod tests {
     fn a_file_is_opened_once_and_only_where_its_path_is_anothers() {
         let (files, pid) = (Files::default(), std::process::id());
         let exe = std::env::current_exe().expect("we are a file");
-        assert_eq!(files.find(pid, &mapping(&exe, &exe)), ModuleFile::AtPath);
+        assert_eq!(files.find(pid, &mapping(&exe, &exe), None), ModuleFile::AtPath);
         assert!(files.open.lock().unwrap().is_empty());
         // As after an upgrade: the path now is another file's.
         let replaced = mapping("/etc/passwd".as_ref(), &exe);
-        let ModuleFile::At(found) = files.find(pid, &replaced) else { panic!("not found") };
+        let ModuleFile::At(found) = files.find(pid, &replaced, None) else { panic!("not found") };
         assert_eq!(fs::metadata(&found).expect("open").ino(), replaced.inode);
         let deleted = mapping("/opt/gone (deleted)".as_ref(), &exe);
-        assert_eq!(files.clone().find(u32::MAX, &deleted), ModuleFile::At(found));
+        assert_eq!(files.clone().find(u32::MAX, &deleted, None), ModuleFile::At(found));
         assert_eq!(files.open.lock().unwrap().len(), 1);
     }
 
@@ -97,7 +98,7 @@ mod tests {
         let folder = Scratch::new();
         let path = folder.join("x").with_file_name(OsStr::from_bytes(b"caf\xe9"));
         fs::write(&path, "code").expect("a file");
-        let found = Files::default().find(u32::MAX, &mapping(&path, &path));
+        let found = Files::default().find(u32::MAX, &mapping(&path, &path), None);
         assert_eq!(found, ModuleFile::At(path));
     }
 
@@ -105,7 +106,7 @@ mod tests {
     fn what_nothing_leads_to_is_not_taken_for_what_has_its_path_now() {
         let folder = std::env::current_dir().expect("we are somewhere");
         let mapping = Mapping { inode: 1, ..mapping("/etc/passwd".as_ref(), &folder) };
-        let found = Files::default().find(std::process::id(), &mapping);
+        let found = Files::default().find(std::process::id(), &mapping, None);
         assert_eq!(found, ModuleFile::Unreachable);
     }
 }

@@ -97,7 +97,7 @@ pub struct Followed {
 }
 
 impl<'a> Follower<'a> {
-    /// With `accesses` that were made before sampling began.
+    /// With `accesses` as [`prepare`] makes them.
     pub fn new(options: &SampleOptions, watcher: Option<Watcher<'a>>, accesses: Accesses) -> Self {
         let interval_ns = interval_ns(&options.choice);
         let settings = Settings { interval_ns, ..Settings::default() };
@@ -260,7 +260,7 @@ impl<'a> Follower<'a> {
     }
 
     fn take(&mut self, record: Record) {
-        self.accesses.note(&record);
+        let is_at_path = self.accesses.note(&record);
         match record {
             Record::Sample(mut sample) => {
                 let Some(&index) = self.running.get(&sample.pid) else { return };
@@ -314,7 +314,7 @@ impl<'a> Follower<'a> {
             }
             Record::Mapped { pid, .. } => {
                 if let (Some(mapping), Some(process)) = (record.mapping(), self.process(pid)) {
-                    process.map(&mapping);
+                    process.map(&mapping, is_at_path);
                 }
             }
             Record::Lost { .. } => self.lost = true,
@@ -329,6 +329,13 @@ impl<'a> Follower<'a> {
             self.processes.iter_mut().for_each(|process| process.tally.join_slices());
         }
     }
+}
+
+/// Does before sampling begins what takes time once: makes the tables of the decoder, and has the standard
+/// library ask the processor for its features, which is a tenth of a millisecond in a virtual machine.
+pub fn prepare(options: &SampleOptions) -> Accesses {
+    std::hint::black_box(std::is_x86_feature_detected!("avx2"));
+    Accesses::of_event(&options.choice.event)
 }
 
 /// Lets the calling thread run as soon as there is something to read, before programs that keep all

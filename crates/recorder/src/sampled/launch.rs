@@ -8,11 +8,11 @@ use crate::child::{Ended, Gate, Launch, Streams};
 use crate::error::RecorderError;
 use crate::sampled::breaks;
 use crate::sampled::collect::{self, Origin};
-use crate::sampled::follow::{Followed, Follower, Nobody, Onlooker};
+use crate::sampled::follow::{Followed, Follower, Nobody, Onlooker, prepare};
 use crate::sampled::watching::{self, Prepared};
 use crate::sampled::{SampleOptions, SampledRecording};
 use crate::target::Target;
-use perf::{Accesses, Sampler};
+use perf::Sampler;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -87,7 +87,7 @@ fn read(
 ) -> Result<Option<Followed>, RecorderError> {
     crate::watch::block_signals();
     // While the child is made.
-    let accesses = Accesses::of_event(&options.choice.event);
+    let accesses = prepare(options);
     let Some(pid) = gate.wait_for_child() else { return Ok(None) };
     let (event, rate) = watching::outside(&options.choice);
     let mut settings = breaks::settings(&options.choice, event, rate);

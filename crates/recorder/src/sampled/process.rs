@@ -351,8 +351,8 @@ impl Process {
         }
     }
 
-    /// Code that has been mapped, or still is.
-    pub fn map(&mut self, mapping: &Mapping<'_>) {
+    /// Code that has been mapped, or still is; whether its file is at its path, if that is known already.
+    pub fn map(&mut self, mapping: &Mapping<'_>, is_at_path: Option<bool>) {
         let name = mapping.name().to_string_lossy();
         if !name.starts_with('/') {
             return;
@@ -363,7 +363,7 @@ impl Process {
         match self.modules.iter_mut().find(same) {
             // Deleted since: from now on only the process leads to it.
             Some(known) if known.file == ModuleFile::AtPath && mapping.path != mapping.name() => {
-                known.file = files.find(self.pid, mapping);
+                known.file = files.find(self.pid, mapping, is_at_path);
             }
             Some(_) => {}
             None => self.modules.push(RawModule {
@@ -371,7 +371,7 @@ impl Process {
                 end,
                 file_offset: mapping.offset,
                 path: name.into_owned(),
-                file: files.find(self.pid, mapping),
+                file: files.find(self.pid, mapping, is_at_path),
             }),
         }
     }
@@ -417,8 +417,7 @@ impl Process {
     pub fn look(&mut self) {
         let Ok(maps) = fs::read(format!("/proc/{}/maps", self.pid)) else { return };
         self.regions.note(&String::from_utf8_lossy(&maps));
-        let code = Mapping::all(&maps).filter(|mapping| mapping.executable);
-        code.for_each(|mapping| self.map(&mapping));
+        Mapping::executable(&maps).for_each(|mapping| self.map(&mapping, None));
         // The kernel may show it before the program has set it, and the program may change it.
         if self.command.is_empty() {
             self.command = command(self.pid);

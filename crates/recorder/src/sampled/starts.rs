@@ -191,7 +191,7 @@ mod tests {
 
     fn modules(pid: u32) -> Vec<RawModule> {
         let maps = std::fs::read(format!("/proc/{pid}/maps")).expect("we may look");
-        let code = Mapping::all(&maps).filter(|mapping| mapping.executable);
+        let code = Mapping::executable(&maps);
         code.map(|mapping| RawModule {
             start: mapping.start,
             end: mapping.end,
