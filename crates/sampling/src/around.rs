@@ -96,7 +96,7 @@ impl Around {
             all_seldom &= near.is_seldom();
             let Some(zone) = zone else { continue };
             if is_fresh {
-                self.fits.note((near.thread, thread), block, zone.distance, zone.spacing);
+                self.fits.note((near.thread, thread), block, &zone);
             }
             if found.is_none_or(|before| before.last.time_ns < zone.last.time_ns) {
                 found = Some(zone);
@@ -122,7 +122,7 @@ impl Around {
         let near = self.writes.near(block, since_ns, who);
         let zone = near.iter().find(|near| near.thread == SEVERAL)?.zone(block)?;
         if is_fresh {
-            self.fits.note((SEVERAL, thread), block, zone.distance, zone.spacing);
+            self.fits.note((SEVERAL, thread), block, &zone);
         }
         Some(zone)
     }
@@ -135,7 +135,7 @@ impl Around {
     }
 
     /// Whether a thread writes all around `block` as well, which it was sampled writing: it is one of an array's.
-    pub(crate) fn is_array(&mut self, block: u64, writer: ThreadId, time_ns: u64) -> bool {
+    pub(crate) fn is_array(&self, block: u64, writer: ThreadId, time_ns: u64) -> bool {
         let since_ns = time_ns.saturating_sub(self.age_ns);
         let near = self.writes.near(block, since_ns, |thread| thread);
         near.iter().any(|near| near.thread == writer && near.is_array(block))
@@ -144,6 +144,12 @@ impl Around {
     /// The part of what was found like this hit that is communication, 0 … 1, by all that is known by now.
     pub(crate) fn part(&self, hit: &Hit) -> f64 {
         let (from, to, block) = (hit.from.thread, hit.to.thread, hit.block / BLOCK_BYTES);
+        let since_ns = hit.time_ns.saturating_sub(self.age_ns);
+        let near = self.writes.near(block, since_ns, |thread| thread);
+        // By now its writes may lie so close to each other that a gap is one.
+        if near.iter().any(|near| near.thread == from && near.is_elsewhere(block)) {
+            return 0.0;
+        }
         let told = self.fits.part((from, to), block);
         told.or_else(|| self.fits.part((SEVERAL, to), block)).unwrap_or(0.0)
     }

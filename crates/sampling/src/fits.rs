@@ -13,18 +13,22 @@
 //! (CDSM, kMAF). At the borders of pieces threads come close to each other, so that pieces of up to some eight times
 //! the distance may look as if they were common; more samples tell.
 //!
+//! Accesses to few blocks may all lie in one gap between another thread's writes, by chance close to one of them. So
+//! they must have come to several gaps.
+//!
 //! Source: the cross pair correlation function at distance 0 (Illian et al., Statistical Analysis and Modelling
 //! of Spatial Point Patterns, 2008, section 4.3), by nearest neighbours.
 //!
 //! Neighbours: `around` measures distances.
 
-use rustc_hash::FxHashMap;
+use crate::near::Zone;
+use rustc_hash::{FxHashMap, FxHashSet};
 use types::ThreadId;
 
 /// Distances of 2⁻¹³, 2⁻¹², … 1 spacings and more are told apart, and the same block.
 const BINS: usize = 15;
-/// Accesses from which on anything is said.
-const ENOUGH: u32 = 12;
+/// Gaps with accesses from which on anything is said.
+const ENOUGH: u32 = 8;
 /// So many are expected within the smallest distance that is looked at.
 const EXPECTED: f64 = 8.0;
 /// Blocks: the smallest distance that can be told must not be larger.
@@ -37,6 +41,8 @@ const REGION: u64 = 1 << 18;
 const EVERYWHERE: u64 = u64::MAX;
 /// Most regions of pairs that are kept apart.
 const MOST: usize = 1 << 13;
+/// Most gaps that are remembered; beyond, they count again.
+const MOST_GAPS: usize = 1 << 16;
 
 /// Who writes, and who comes.
 pub(crate) type PairOf = (ThreadId, ThreadId);
@@ -47,22 +53,32 @@ struct Fit {
     /// From the smallest on.
     bins: [u32; BINS],
     count: u32,
+    /// Gaps between writes that they were in.
+    gaps: u32,
     /// Sum of the writes per block.
     density: f64,
 }
 
 /// Of all pairs, by region and in all.
 #[derive(Debug, Default)]
-pub(crate) struct Fits(FxHashMap<(PairOf, u64), Fit>);
+pub(crate) struct Fits {
+    fits: FxHashMap<(PairOf, u64), Fit>,
+    /// Gaps that are counted.
+    gaps: FxHashSet<(PairOf, u64)>,
+}
 
 impl Fits {
-    /// An access `distance` blocks from the nearest write of a thread that writes every `spacing` blocks there.
-    pub(crate) fn note(&mut self, pair: PairOf, block: u64, distance: u64, spacing: f64) {
-        let is_full = self.0.len() >= MOST;
+    /// An access to a block that lies like this among a thread's writes.
+    pub(crate) fn note(&mut self, pair: PairOf, block: u64, zone: &Zone) {
+        if self.gaps.len() >= MOST_GAPS {
+            self.gaps.clear();
+        }
+        let is_new = self.gaps.insert((pair, zone.gap));
+        let is_full = self.fits.len() >= MOST;
         for region in [block / REGION, EVERYWHERE] {
             let key = (pair, region);
-            if !is_full || self.0.contains_key(&key) {
-                self.0.entry(key).or_default().note(distance, spacing);
+            if !is_full || self.fits.contains_key(&key) {
+                self.fits.entry(key).or_default().note(zone, is_new);
             }
         }
     }
@@ -70,20 +86,22 @@ impl Fits {
     /// The part of the accesses like this one that are to blocks which the other thread writes, 0 … 1; 0 as well
     /// where distances are too large to tell. `None`: there are too few.
     pub(crate) fn part(&self, pair: PairOf, block: u64) -> Option<f64> {
-        let of = |region| self.0.get(&(pair, region)).filter(|fit| fit.count >= ENOUGH);
+        let of = |region| self.fits.get(&(pair, region)).filter(|fit| fit.gaps >= ENOUGH);
         of(block / REGION).or_else(|| of(EVERYWHERE)).map(Fit::part)
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.fits.clear();
+        self.gaps.clear();
     }
 }
 
 impl Fit {
-    fn note(&mut self, distance: u64, spacing: f64) {
-        self.bins[bin(distance as f64 / spacing)] += 1;
+    fn note(&mut self, zone: &Zone, is_new_gap: bool) {
+        self.bins[bin(zone.distance as f64 / zone.spacing)] += 1;
         self.count += 1;
-        self.density += 1.0 / spacing;
+        self.gaps += u32::from(is_new_gap);
+        self.density += 1.0 / zone.spacing;
     }
 
     fn part(&self) -> f64 {
@@ -137,9 +155,15 @@ fn bin(distance: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::near::Write;
 
     const PAIR: PairOf = (ThreadId(0), ThreadId(1));
     const WRITES: usize = 500;
+
+    fn zone(distance: u64, spacing: f64, gap: u64) -> Zone {
+        let last = Write { time_ns: 0, site: 0, thread: ThreadId(0) };
+        Zone { spacing, distance, gap, last }
+    }
 
     /// What is told by so many accesses to some of `blocks` blocks and as many writes to others as there usually
     /// are, anywhere in them, where they may be.
@@ -162,7 +186,8 @@ mod tests {
         for _ in 0..accesses {
             let access = any(&is_accessed);
             let distance = writes.iter().map(|&write| write.abs_diff(access)).min().unwrap();
-            fits.note(PAIR, 7, distance, spacing as f64);
+            let gap = writes.iter().filter(|&&write| write <= access).max().copied();
+            fits.note(PAIR, 7, &zone(distance, spacing as f64, gap.unwrap_or(0)));
         }
         fits.part(PAIR, 7).unwrap_or(0.0)
     }
@@ -194,7 +219,7 @@ mod tests {
 
     #[test]
     fn little_says_nothing_and_pages_are_the_limit() {
-        assert_eq!(told(11, 5_000, |_| true, |_| true), 0.0);
+        assert_eq!(told(7, 5_000, |_| true, |_| true), 0.0);
         assert!(told(30, 5_000, |_| true, |_| true) > 0.0);
         // Blocks in thousands around each write.
         assert_eq!(told(30, 1_000_000, |_| true, |_| true), 0.0);
@@ -204,10 +229,13 @@ mod tests {
     #[test]
     fn where_a_region_has_too_few_the_whole_process_tells() {
         let mut fits = Fits::default();
-        (0..20).for_each(|k| fits.note(PAIR, k * REGION, 0, 1.0));
+        (0..20).for_each(|k| fits.note(PAIR, k * REGION, &zone(0, 1.0, k)));
         assert_eq!(fits.part(PAIR, 3 * REGION), Some(1.0));
-        (0..20).for_each(|_| fits.note(PAIR, 100 * REGION, 40, 1.0));
+        (50..70).for_each(|k| fits.note(PAIR, 100 * REGION, &zone(40, 1.0, k)));
         assert_eq!(fits.part(PAIR, 100 * REGION), Some(0.0));
+        // Many accesses to few gaps.
+        (0..200).for_each(|k| fits.note((ThreadId(1), ThreadId(2)), 0, &zone(0, 1.0, k % 7)));
+        assert_eq!(fits.part((ThreadId(1), ThreadId(2)), 0), None);
         assert_eq!(fits.part((ThreadId(1), ThreadId(0)), 0), None);
     }
 }

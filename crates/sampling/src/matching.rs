@@ -21,8 +21,9 @@
 //! thread is sampled writing around it ([`around`](crate::around)).
 //!
 //! *What does not.* Once its thread has run for long without another one ([`evidence`](crate::evidence)), or has
-//! ended, a write is old: a block that was merely handed over once, long ago, is one event, whatever the sampling period (weight 0, see [`Hit::weight`]), and after
-//! `LONG` none: the memory may have been freed, and belong to another since.
+//! ended, a write is old: a block that was merely handed over once, long ago, is one event, whatever the sampling
+//! period (weight 0, see [`Hit::weight`]), and after `LONG` none: the memory may have been freed, and belong to
+//! another since.
 //!
 //! *True or false.* True if the access touches bytes that the writer was lately sampled writing.
 //!

@@ -70,6 +70,8 @@ pub(crate) struct Zone {
     pub(crate) spacing: f64,
     /// Blocks to the nearest write, 0: it was written itself.
     pub(crate) distance: u64,
+    /// The nearest one below, or the block itself: which gap it is.
+    pub(crate) gap: u64,
     /// The last of the nearest writes.
     pub(crate) last: Write,
 }
@@ -98,13 +100,20 @@ impl Near {
         // Of a Poisson process, the mean gap is the median one over ln 2.
         let spacing = (gaps[count / 2] as f64 / std::f64::consts::LN_2).max(1.0);
         let own_gaps = if self.here { 2.0 } else { 1.0 };
-        let gap = above[0] - below[0];
-        let distance = match self.here {
-            true => 0,
-            false => (block - below[0]).min(above[0] - block),
+        let length = above[0] - below[0];
+        let (gap, distance) = match self.here {
+            true => (block, 0),
+            false => (below[0], (block - below[0]).min(above[0] - block)),
         };
         let last = self.last;
-        (gap as f64 <= GAP * spacing * own_gaps + 1.0).then_some(Zone { spacing, distance, last })
+        let is_inside = length as f64 <= GAP * spacing * own_gaps + 1.0;
+        is_inside.then_some(Zone { spacing, distance, gap, last })
+    }
+
+    /// Whether there are enough on both sides to know that the block is none of these.
+    pub(crate) fn is_elsewhere(&self, block: u64) -> bool {
+        let is_known = self.below.count >= LEAST && self.above.count >= LEAST;
+        is_known && self.zone(block).is_none()
     }
 
     /// Whether there are too few to say anything, on either side.
@@ -122,8 +131,6 @@ impl Near {
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     writes: BTreeMap<(u64, ThreadId), (u64, u64)>,
-    /// Of the last look; kept for its memory.
-    near: Vec<Near>,
 }
 
 impl Writes {
@@ -137,33 +144,33 @@ impl Writes {
 
     /// The nearest writes around a block since `since_ns`, by thread, or by what `who` takes several threads for.
     pub(crate) fn near(
-        &mut self,
+        &self,
         block: u64,
         since_ns: u64,
         who: impl Fn(ThreadId) -> ThreadId,
-    ) -> &[Near] {
+    ) -> Vec<Near> {
         let any = (ThreadId(0), ThreadId(u32::MAX));
         let below = (block.saturating_sub(REACH), any.0)..(block, any.0);
         let above = (block, any.0)..=(block.saturating_add(REACH), any.1);
-        self.near.clear();
+        let mut found = Vec::with_capacity(4);
         let entry = |(&(at, thread), &(time_ns, site)): (&(u64, ThreadId), &(u64, u64))| {
             (at, Write { time_ns, site, thread })
         };
         let below = self.writes.range(below).rev().take(LOOKED_AT).map(entry);
         let mut looked_at = 0;
         for (at, write) in below.filter(|(_, write)| write.time_ns >= since_ns) {
-            let near = of(&mut self.near, who(write.thread), write);
+            let near = of(&mut found, who(write.thread), write);
             near.below.push(at);
             near.meet(write, near.below.count);
             looked_at += 1;
-            if looked_at >= ENOUGH && self.near.iter().all(|near| near.below.is_full()) {
+            if looked_at >= ENOUGH && found.iter().all(|near: &Near| near.below.is_full()) {
                 break;
             }
         }
         let above = self.writes.range(above).take(LOOKED_AT).map(entry);
         let mut looked_at = 0;
         for (at, write) in above.filter(|(_, write)| write.time_ns >= since_ns) {
-            let near = of(&mut self.near, who(write.thread), write);
+            let near = of(&mut found, who(write.thread), write);
             if at == block {
                 near.here = true;
             } else {
@@ -171,11 +178,11 @@ impl Writes {
             }
             near.meet(write, near.above.count);
             looked_at += 1;
-            if looked_at >= ENOUGH && self.near.iter().all(|near| near.above.is_full()) {
+            if looked_at >= ENOUGH && found.iter().all(|near: &Near| near.above.is_full()) {
                 break;
             }
         }
-        &self.near
+        found
     }
 
     /// Makes room: the older half goes.
@@ -221,7 +228,7 @@ mod tests {
         blocks.for_each(|block| writes.insert(block, write));
     }
 
-    fn zone(writes: &mut Writes, thread: u32, block: u64) -> Option<Zone> {
+    fn zone(writes: &Writes, thread: u32, block: u64) -> Option<Zone> {
         let near = writes.near(block, 0, |thread| thread);
         near.iter().find(|near| near.thread == ThreadId(thread))?.zone(block)
     }
@@ -233,16 +240,16 @@ mod tests {
         written(&mut writes, 0, (1_000..1_400).step_by(20), 5);
         written(&mut writes, 0, (2_000..2_400).step_by(20), 6);
         written(&mut writes, 1, (1_400..2_000).step_by(20), 7);
-        let inside = zone(&mut writes, 0, 1_213).unwrap();
+        let inside = zone(&writes, 0, 1_213).unwrap();
         assert_eq!((inside.distance, inside.last.time_ns), (7, 5));
         assert!((inside.spacing - 20.0 / std::f64::consts::LN_2).abs() < 1e-9);
-        assert_eq!(zone(&mut writes, 0, 1_220).unwrap().distance, 0);
-        assert_eq!(zone(&mut writes, 1, 1_213), None);
+        assert_eq!(zone(&writes, 0, 1_220).unwrap().distance, 0);
+        assert_eq!(zone(&writes, 1, 1_213), None);
         // In the gap, before the fourth, and far beyond.
-        assert_eq!(zone(&mut writes, 0, 1_700), None);
-        assert_eq!(zone(&mut writes, 1, 1_700).unwrap().distance, 0);
-        assert_eq!(zone(&mut writes, 0, 1_050), None);
-        assert_eq!(zone(&mut writes, 0, 9_000), None);
+        assert_eq!(zone(&writes, 0, 1_700), None);
+        assert_eq!(zone(&writes, 1, 1_700).unwrap().distance, 0);
+        assert_eq!(zone(&writes, 0, 1_050), None);
+        assert_eq!(zone(&writes, 0, 9_000), None);
     }
 
     #[test]
@@ -251,18 +258,18 @@ mod tests {
         written(&mut writes, 0, (0..100).step_by(10), 5);
         written(&mut writes, 0, [30, 70].into_iter(), 9);
         // The third on its side, and the second.
-        assert_eq!(zone(&mut writes, 0, 55).unwrap().last.time_ns, 9);
-        assert_eq!(zone(&mut writes, 0, 45).unwrap().last.time_ns, 9);
+        assert_eq!(zone(&writes, 0, 55).unwrap().last.time_ns, 9);
+        assert_eq!(zone(&writes, 0, 45).unwrap().last.time_ns, 9);
         written(&mut writes, 0, [30, 70].into_iter(), 5);
         written(&mut writes, 0, [20].into_iter(), 9);
-        assert_eq!(zone(&mut writes, 0, 45).unwrap().last.time_ns, 5);
+        assert_eq!(zone(&writes, 0, 45).unwrap().last.time_ns, 5);
     }
 
     #[test]
     fn several_threads_may_be_looked_at_as_one_and_old_writes_not_at_all() {
         let mut writes = Writes::default();
         (0..40).for_each(|k| written(&mut writes, k, [10 * u64::from(k)].into_iter(), 5));
-        assert!((0..40).all(|thread| zone(&mut writes, thread, 205).is_none()));
+        assert!((0..40).all(|thread| zone(&writes, thread, 205).is_none()));
         let one = |_| ThreadId(99);
         assert_eq!(writes.near(205, 5, one)[0].zone(205).unwrap().distance, 5);
         assert!(writes.near(205, 6, one).is_empty());
@@ -272,10 +279,10 @@ mod tests {
     fn an_array_has_many_blocks() {
         let mut writes = Writes::default();
         written(&mut writes, 0, 100..110, 5);
-        let is = |writes: &mut Writes, block| writes.near(block, 0, |t| t)[0].is_array(block);
-        assert!(!is(&mut writes, 104));
+        let is = |writes: &Writes, block| writes.near(block, 0, |t| t)[0].is_array(block);
+        assert!(!is(&writes, 104));
         written(&mut writes, 0, 110..111, 5);
-        assert!(is(&mut writes, 105) && !is(&mut writes, 104));
+        assert!(is(&writes, 105) && !is(&writes, 104));
     }
 
     #[test]
@@ -284,6 +291,6 @@ mod tests {
         (0..100).for_each(|k| written(&mut writes, 0, [k].into_iter(), k));
         writes.forget_old();
         assert!((40..=50).contains(&writes.len()), "{}", writes.len());
-        assert!(zone(&mut writes, 0, 20).is_none() && zone(&mut writes, 0, 80).is_some());
+        assert!(zone(&writes, 0, 20).is_none() && zone(&writes, 0, 80).is_some());
     }
 }

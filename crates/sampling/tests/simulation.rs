@@ -432,9 +432,12 @@ fn what_is_only_read_between_what_another_writes_is_not_communication() {
             let address = 64 * (2 * ARRAY + random.u64(..table));
             Step { compute_ns: random.u64(..3), address, kind: AccessKind::Load }
         });
-        let hits = raw_hits(&simulate(vec![writer, reader], 50_000_000, 7));
-        // Of a thousand; a line that was hardly sampled may be taken for one of the writer's.
-        assert!(hits.values().sum::<u64>() <= 10, "{table}: {hits:?}");
+        let hits = raw_hits(&simulate(
+            vec![writer, reader],
+            50_000_000,
+            std::env::var("SEED").map_or(7, |s| s.parse().unwrap()),
+        ));
+        assert!(hits.values().sum::<u64>() <= 3, "{table}: {hits:?}");
     }
 }
 

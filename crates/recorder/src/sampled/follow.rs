@@ -46,8 +46,6 @@ pub struct Follower<'a> {
     breaks: Breaks,
     rest: Rest,
     visiting: Visiting,
-    /// Time of a transfer, as the profile's amounts rest on.
-    transfer_ns: f64,
     per_second: f64,
     /// Where samples stand for time, but do not say how much.
     elapsed: Option<Elapsed>,
@@ -108,7 +106,15 @@ impl<'a> Follower<'a> {
             beyond: 0,
             slices: Slices::new(perf::now_ns(), options.slice),
             accesses,
-            shared: Shared { stream: options.choice.stream, settings, files: Files::default() },
+            shared: Shared {
+                stream: options.choice.stream,
+                settings,
+                files: Files::default(),
+                transfer_ns: match options.choice.basis {
+                    Basis::Latency { transfer_ns, .. } => transfer_ns.max(1.0),
+                    _ => 1.0,
+                },
+            },
             follow: options.follow,
             hits: Vec::new(),
             lost: false,
@@ -120,10 +126,6 @@ impl<'a> Follower<'a> {
                 watches_nothing && options.choice.stream == Stream::Waiting,
                 options.choice.armed,
             ),
-            transfer_ns: match options.choice.basis {
-                Basis::Latency { transfer_ns, .. } => transfer_ns.max(1.0),
-                _ => 1.0,
-            },
             per_second: options.choice.per_second,
             elapsed: (options.choice.stream == Stream::Waiting && !options.choice.event.is_clock())
                 .then(|| Elapsed::new(options.choice.per_second)),
@@ -198,8 +200,8 @@ impl<'a> Follower<'a> {
 
     /// Moves everything that was found out of here.
     fn followed(&mut self, sampler: &Sampler) -> Followed {
-        let Self { slices, transfer_ns, .. } = self;
-        self.processes.iter_mut().for_each(|process| process.settle(*transfer_ns, slices));
+        let Self { slices, .. } = self;
+        self.processes.iter_mut().for_each(|process| process.settle(slices));
         Followed {
             processes: std::mem::take(&mut self.processes),
             beyond: self.beyond,

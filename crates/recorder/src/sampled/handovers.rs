@@ -79,6 +79,11 @@ impl Handovers {
         None
     }
 
+    /// Whether no more can wait.
+    pub fn is_full(&self) -> bool {
+        self.waiting.len() >= MOST_WAITING
+    }
+
     /// Says of all that wait, what part of it is communication.
     pub fn judge(&mut self, part: impl Fn(&Hit) -> f64) {
         self.waiting.iter_mut().for_each(|(hit, known)| *known = part(hit));
@@ -242,6 +247,7 @@ mod tests {
         let mut handovers = Handovers::default();
         let kept = (0..MOST_WAITING as u64 + 10).filter(|&k| handovers.take(hit(k, k)).is_none());
         assert_eq!(kept.count(), MOST_WAITING);
+        assert!(handovers.is_full());
         assert_eq!(handovers.unmeasured, 10);
     }
 }

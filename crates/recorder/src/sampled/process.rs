@@ -60,6 +60,8 @@ pub struct Shared {
     pub stream: Stream,
     pub settings: Settings,
     pub files: Files,
+    /// What a transfer of a line takes where samples weigh waiting, else 1.
+    pub transfer_ns: f64,
 }
 
 /// One process.
@@ -321,6 +323,9 @@ impl Process {
             }
             None => self.together.end(|hit| tally_up(tally, &hit, slices)),
         }
+        if self.handovers.is_full() {
+            self.settle_arrays(slices);
+        }
     }
 
     /// A hit, weighing the part of it that is communication by what is known now; `None`: it is not.
@@ -341,12 +346,16 @@ impl Process {
         hits.iter().for_each(|hit| tally_up(&mut self.tally, hit, slices));
     }
 
-    /// Adds all hits that wait: on arrays, as many as there are, weighing what they stand for in units of
-    /// `transfer_ns`.
-    pub fn settle(&mut self, transfer_ns: f64, slices: &Slices) {
+    /// Adds all hits that wait.
+    pub fn settle(&mut self, slices: &Slices) {
         self.together.end(|hit| tally_up(&mut self.tally, &hit, slices));
+        self.settle_arrays(slices);
+    }
+
+    /// Adds hits on arrays, weighing what they stand for by all that is known by now.
+    fn settle_arrays(&mut self, slices: &Slices) {
         self.judge();
-        for hit in self.handovers.settle(transfer_ns) {
+        for hit in self.handovers.settle(self.shared.transfer_ns) {
             tally_up(&mut self.tally, &hit, slices);
         }
     }
@@ -455,7 +464,7 @@ mod tests {
 
     fn shared() -> Shared {
         let (stream, settings) = (Stream::Waiting, Settings::default());
-        Shared { stream, settings, files: Files::default() }
+        Shared { stream, settings, files: Files::default(), transfer_ns: 1.0 }
     }
 
     fn process() -> Process {

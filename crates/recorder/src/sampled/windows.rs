@@ -206,6 +206,7 @@ mod tests {
             stream: Stream::Waiting,
             settings: Settings::default(),
             files: Files::default(),
+            transfer_ns: 1.0,
         };
         (0..count)
             .map(|number| {
