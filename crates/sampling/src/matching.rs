@@ -47,7 +47,7 @@ use types::{CommKind, Sharing, ThreadId};
 /// Most blocks that one access is looked at in.
 const MOST_BLOCKS: u64 = 2;
 /// Most of a sample's accesses of which it is looked who writes around them.
-const LOOKED_AROUND: usize = 6;
+const LOOKED_AROUND: usize = 5;
 
 /// How matching is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

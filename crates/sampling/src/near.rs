@@ -10,7 +10,7 @@ pub(crate) const REACH: u64 = 1 << 18;
 /// Most writes on each side that are looked at, of all threads together, and so many after which it is enough that
 /// those threads are known which have come up.
 const LOOKED_AT: usize = 128;
-const ENOUGH: usize = 32;
+const ENOUGH: usize = 16;
 /// Most of a thread's on each side that say how far apart they are, and least.
 const MOST: usize = 5;
 const LEAST: usize = 4;
