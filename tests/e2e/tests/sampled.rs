@@ -71,18 +71,23 @@ fn estimates_lie_in_their_intervals() {
     let (scratch, program) = (Scratch::new(), talkers());
     let profile = scratch.join("one.tt");
     let command = [program.to_str().unwrap(), "1", "1500", "same"];
-    sample(&profile, &["--slice", "500ms", "--transfer-ns", "100"], &command).expect_code(0);
-    let rows = export(&profile, "comm");
-    let rows: Vec<Vec<&str>> =
-        rows.lines().skip(1).map(|row| row.trim().split(',').collect()).collect();
-    let number = |row: &Vec<&str>, column: usize| row[column].parse::<u64>().unwrap();
-    assert!(rows.len() >= 4, "{rows:?}");
-    for row in &rows {
-        let [count, hits, low, high] = [5, 6, 7, 8].map(|column| number(row, column));
-        assert!(hits >= 1 && low <= count && count <= high, "{row:?}");
-    }
-    // All but single events that have certainly happened have an interval.
-    assert!(rows.iter().any(|row| number(row, 7) < number(row, 8)), "{rows:?}");
+    // All but single events that have certainly happened have an interval. Where others keep the machine busy, the
+    // two may never run at the same time.
+    let has_intervals = || {
+        let options = ["--slice", "500ms", "--transfer-ns", "100", "--force"];
+        sample(&profile, &options, &command).expect_code(0);
+        let rows = export(&profile, "comm");
+        let rows: Vec<Vec<&str>> =
+            rows.lines().skip(1).map(|row| row.trim().split(',').collect()).collect();
+        let number = |row: &Vec<&str>, column: usize| row[column].parse::<u64>().unwrap();
+        assert!(rows.len() >= 4, "{rows:?}");
+        for row in &rows {
+            let [count, hits, low, high] = [5, 6, 7, 8].map(|column| number(row, column));
+            assert!(hits >= 1 && low <= count && count <= high, "{row:?}");
+        }
+        rows.iter().any(|row| number(row, 7) < number(row, 8))
+    };
+    assert!((0..3).any(|_| has_intervals()), "{}", export(&profile, "comm"));
     let basis = &profile_json(&profile)["sampled"]["basis"];
     assert!(
         basis["by"] == "counters" || basis["source"] == "given" || basis["by"] == "period",
