@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { LINE = 64, WORDS = LINE / 8 };
@@ -48,21 +49,21 @@ static void *work(void *argument) {
     return argument;
 }
 
-static uint64_t *zeros(void) {
-    uint64_t *memory = aligned_alloc(4096, lines * LINE);
+// Lines that nothing else lies in.
+static void *zeros(size_t bytes) {
+    void *memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     if (!memory) exit(1);
-    for (uint64_t k = 0; k < lines * WORDS; k++) memory[k] = 0;
-    return memory;
+    return memset(memory, 0, bytes);
 }
 
 int main(int argc, char **argv) {
     int pairs = argc > 1 ? atoi(argv[1]) : 2, count = 2 * pairs + 1;
     lines = (argc > 2 ? atol(argv[2]) : 4096) * 1024ull / LINE;
-    struct worker *workers = calloc(count, sizeof *workers);
+    struct worker *workers = zeros(count * sizeof *workers);
     for (int k = 0; k < count; k++) {
         workers[k].id = k + 1;
-        workers[k].table = k % 2 ? workers[k - 1].table : zeros();
-        workers[k].seen = calloc(lines, sizeof(uint64_t));
+        workers[k].table = k % 2 ? workers[k - 1].table : zeros(lines * LINE);
+        workers[k].seen = zeros(lines * sizeof(uint64_t));
     }
     end_ns = now_ns() + (argc > 3 ? atol(argv[3]) : 1000) * 1000000ull;
     for (int k = 0; k < count; k++) pthread_create(&workers[k].thread, 0, work, &workers[k]);
