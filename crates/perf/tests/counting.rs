@@ -1,11 +1,10 @@
 //! What events have counted, in threads and processes that come and go on several processors.
 
-use perf::{Rate, Sampler, Settings};
-use std::io::{Read, Write, pipe};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+mod launching;
+
+use launching::launch_with;
+use perf::{Rate, Settings};
 use std::time::Duration;
-use test_support::probe::skip;
 
 /// Some processes that move between processors while they work.
 const BUSY: &str =
@@ -18,30 +17,7 @@ fn what_counts_all_the_time_is_not_scaled() {
     let page_faults = perf::named("page-faults").unwrap();
     for pauses in [false, true] {
         let settings = Settings::with_pauses(page_faults.clone(), Rate::Never);
-        let (mut number_out, mut number_in) = pipe().unwrap();
-        let (mut go_out, mut go_in) = pipe().unwrap();
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", BUSY]).stdout(Stdio::null());
-        // SAFETY: only system calls between fork and exec.
-        unsafe {
-            command.pre_exec(move || {
-                number_in.write_all(&libc::getpid().to_ne_bytes())?;
-                go_out.read_exact(&mut [0])
-            });
-        }
-        let starter = std::thread::spawn(move || command.spawn().unwrap());
-        let mut number = [0; 4];
-        number_out.read_exact(&mut number).unwrap();
-        let sampler = Sampler::launch(u32::from_ne_bytes(number), &settings);
-        go_in.write_all(b"g").unwrap();
-        let mut child = starter.join().unwrap();
-        let mut sampler = match sampler {
-            Ok(sampler) => sampler,
-            Err(error) => {
-                child.wait().unwrap();
-                return skip("counting", &error.to_string());
-            }
-        };
+        let Some((mut child, mut sampler)) = launch_with(BUSY, &settings) else { return };
         while child.try_wait().unwrap().is_none() {
             sampler.wait(Duration::from_millis(10));
             sampler.drain(|_| ());

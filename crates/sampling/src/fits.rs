@@ -9,9 +9,9 @@
 //! compared with what there should be: their quotient is the part of the accesses that are to the same blocks.
 //! The more samples there are, the smaller these distances are, down to the same block.
 //!
-//! What is told by distances of more than a page is not believed ([`RESOLUTION`]): by pages is how others tell, too
-//! (CDSM, kMAF). At the borders of pieces threads come close to each other, so that pieces of up to some eight times
-//! the distance may look as if they were common; more samples tell.
+//! What is told by distances of more than 16 KiB is not believed ([`RESOLUTION`]); others tell by pages of 4 KiB, but
+//! never by smaller pieces (CDSM, kMAF). At the borders of pieces threads come close to each other, so that pieces of
+//! up to some eight times the distance may look as if they were common; more samples tell.
 //!
 //! Accesses to few blocks may all lie in one gap between another thread's writes, by chance close to one of them. So
 //! they must have come to several gaps.
@@ -109,7 +109,8 @@ impl Fit {
         let spacing = (count / self.density).max(1.0);
         let mut within = 0;
         let mut finer: Vec<(u32, f64)> = Vec::new();
-        for (k, of_bin) in self.bins.iter().enumerate() {
+        // The last bin has no end.
+        for (k, of_bin) in self.bins[..BINS - 1].iter().enumerate() {
             within += of_bin;
             let distance = (k as f64 - (BINS - 1) as f64).exp2() * spacing;
             let expected = count * -(-(2.0 * distance.floor() + 1.0) / spacing).exp_m1();
@@ -218,9 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn little_says_nothing_and_pages_are_the_limit() {
+    fn little_says_nothing_and_there_is_a_limit() {
         assert_eq!(told(7, 5_000, |_| true, |_| true), 0.0);
         assert!(told(30, 5_000, |_| true, |_| true) > 0.0);
+        let mut far = Fits::default();
+        (0..12).for_each(|k| far.note(PAIR, 7, &zone(40, 20.0, k)));
+        assert_eq!(far.part(PAIR, 7), Some(0.0));
         // Blocks in thousands around each write.
         assert_eq!(told(30, 1_000_000, |_| true, |_| true), 0.0);
         assert!(told(500, 1_000_000, |_| true, |_| true) > 0.0);

@@ -136,9 +136,14 @@ impl Matcher {
         let Some((chosen, evidence)) = self.choose(stream, sample) else { return };
         let around = self.look_around(sample);
         let is_weak = evidence.is_none_or(|evidence| evidence == Evidence::Old);
-        let inferred = is_weak && around.is_some_and(|f| self.infer(stream, sample, &f, hits));
+        let of_chosen = match around.filter(|_| is_weak) {
+            Some(found) => {
+                self.infer(stream, sample, &found, hits);
+                Stream::Context
+            }
+            None => stream,
+        };
         // First, since the others must not count as what the thread did before.
-        let of_chosen = if inferred { Stream::Context } else { stream };
         self.look(of_chosen, sample, chosen, hits);
         for (k, access) in sample.accesses.iter().enumerate() {
             let is_known = || self.table.known(access.address / BLOCK_BYTES).is_some();
@@ -192,7 +197,7 @@ impl Matcher {
         sample: &Observed<'_>,
         (access, found): &(Access, Found),
         hits: &mut Vec<Hit>,
-    ) -> bool {
+    ) {
         let Observed { time_ns, thread, period, .. } = *sample;
         let first = access.address % BLOCK_BYTES;
         let bytes = mask(first, u64::from(access.bytes).clamp(1, BLOCK_BYTES - first));
@@ -216,7 +221,6 @@ impl Matcher {
                 Stream::Context => {}
             }
         }
-        true
     }
 
     /// Notes who writes where, and what reads have been waiting for that.
