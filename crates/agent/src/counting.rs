@@ -1,6 +1,6 @@
 //! Tells the slow paths (C, in `slow/`) where in the session they count.
 
-use crate::lock::SpinLock;
+use crate::lock::Lock;
 use crate::session;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use engine::links::AddressHash;
@@ -124,7 +124,7 @@ pub fn has_sites() -> bool {
 
 /// Code sites by their addresses, once code is translated again: there are not enough numbers for a new
 /// one each time.
-static KNOWN_SITES: SpinLock<Option<HashMap<u64, u32, AddressHash>>> = SpinLock::new(None);
+static KNOWN_SITES: Lock<Option<HashMap<u64, u32, AddressHash>>> = Lock::new(None);
 
 /// Code that has been translated is about to be translated again.
 pub fn remember_sites() {

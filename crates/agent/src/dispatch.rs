@@ -3,7 +3,7 @@
 use crate::code_store;
 use crate::counting;
 use crate::far;
-use crate::lock::{Guard, SpinLock};
+use crate::lock::{Guard, Lock};
 use crate::modules::{self, Found, Modules};
 use crate::presence;
 use crate::session;
@@ -29,8 +29,8 @@ pub struct Runtime {
     pub segments: Vec<(u64, u64)>,
 }
 
-static RUNTIME: SpinLock<Runtime> =
-    SpinLock::new(Runtime { engine: None, modules: Modules::new(), segments: Vec::new() });
+static RUNTIME: Lock<Runtime> =
+    Lock::new(Runtime { engine: None, modules: Modules::new(), segments: Vec::new() });
 
 // SAFETY: the engine's pointers are to the code cache, which every thread may use under the lock.
 unsafe impl Send for Runtime {}

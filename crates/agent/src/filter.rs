@@ -9,7 +9,7 @@ use crate::sys;
 use crate::thread;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// `struct sock_filter`.
 #[repr(C)]
@@ -36,8 +36,34 @@ pub struct Filter {
 }
 
 unsafe extern "C" {
-    /// In `slow/shadow.h`.
-    static mut tt_filtered: u8;
+    /// In `slow/shadow.h`: what a filter of any thread does not allow, as bits of `slow/wait.h`.
+    static mut tt_forbidden: u8;
+}
+
+const NO_YIELD: u8 = 1;
+const NO_FUTEX: u8 = 2;
+const NO_COPY: u8 = 4;
+
+/// What waiting for other threads takes, and the bit that says that it is forbidden. A thread that is forbidden
+/// to wake others must not be waited for by the kernel either, so this holds for all threads.
+const WAITING: [(u64, u64, u8); 7] = [
+    (sys::SCHED_YIELD, 0, NO_YIELD),
+    (sys::FUTEX, sys::FUTEX_PRIVATE, NO_FUTEX),
+    (sys::FUTEX, 6 | sys::FUTEX_PRIVATE, NO_FUTEX),
+    (sys::FUTEX, 7 | sys::FUTEX_PRIVATE, NO_FUTEX),
+    (sys::FUTEX, 13 | sys::FUTEX_PRIVATE, NO_FUTEX),
+    (sys::CLOCK_GETTIME, 0, NO_FUTEX),
+    (sys::PROCESS_VM_READV, 0, NO_COPY),
+];
+
+fn forbidden() -> &'static AtomicU8 {
+    // SAFETY: a byte that is only reached atomically.
+    unsafe { AtomicU8::from_ptr(&raw mut tt_forbidden) }
+}
+
+/// Whether any thread may not use futexes as `lock.rs` does.
+pub fn forbids_futex() -> bool {
+    forbidden().load(Ordering::Relaxed) & NO_FUTEX != 0
 }
 
 /// Actions, highest precedence first, and the bits that hold them.
@@ -102,10 +128,13 @@ pub fn add_program(code: Vec<Instruction>) {
 fn add(rule: Rule) {
     // SAFETY: the calling thread is attached.
     let thread = unsafe { thread::current(thread::own_page()) };
+    let refuses = |(number, operation, _): &&(u64, u64, u8)| {
+        rule.answer(*number, &[0, *operation, 0, 0, 0, 0]) != Answer::Allowed
+    };
+    let bits = WAITING.iter().filter(refuses).fold(0, |bits, (.., bit)| bits | bit);
+    forbidden().fetch_or(bits, Ordering::SeqCst);
     let filter = Box::new(Filter { rule, before: thread.filters });
     thread.filters = Box::leak(filter);
-    // SAFETY: a byte that is only ever set.
-    unsafe { tt_filtered = 1 };
     ANY.store(true, Ordering::Relaxed);
 }
 

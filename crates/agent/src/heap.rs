@@ -1,6 +1,6 @@
-//! The agent's own heap: power-of-two size classes over anonymous memory, one spin lock.
+//! The agent's own heap: power-of-two size classes over anonymous memory, one lock.
 
-use crate::lock::{Guard, SpinLock};
+use crate::lock::{Guard, Lock};
 use crate::sys;
 use core::alloc::{GlobalAlloc, Layout};
 
@@ -16,11 +16,11 @@ pub struct State {
 }
 
 /// The global allocator.
-pub struct Heap(SpinLock<State>);
+pub struct Heap(Lock<State>);
 
 impl Heap {
     pub const fn new() -> Self {
-        Heap(SpinLock::new(State { free: [0; 48], cursor: 0, end: 0, aside: (0, 0) }))
+        Heap(Lock::new(State { free: [0; 48], cursor: 0, end: 0, aside: (0, 0) }))
     }
 
     /// Sets memory aside for when the program forbids itself and us to ask for more.

@@ -11,13 +11,13 @@
 //!
 //! Everything here is called with the runtime's lock held (`dispatch.rs`).
 
-use crate::lock::SpinLock;
+use crate::lock::Lock;
 use crate::session;
 use crate::sys;
 use crate::thread::{field, set_field};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use engine::control::{ENTERED, RETURNS};
+use engine::control::{self, ENTERED, RETURNS};
 use wire::session::{ThreadPage, life};
 
 /// A thread that will come back to the cache when its process's child has ended or executed a program.
@@ -27,7 +27,7 @@ struct Lent {
     address: u64,
 }
 
-static LENT: SpinLock<Vec<Lent>> = SpinLock::new(Vec::new());
+static LENT: Lock<Vec<Lent>> = Lock::new(Vec::new());
 /// How many there are.
 static ALL_LENT: AtomicUsize = AtomicUsize::new(0);
 
@@ -58,6 +58,9 @@ fn take_back(page: u64, pid: i64) {
         l.page != page || index <= from
     });
     ALL_LENT.store(lent.len(), Ordering::Relaxed);
+    drop(lent);
+    // SAFETY: the calling thread's page.
+    unsafe { set_field(page, control::LENT, 0) };
 }
 
 /// The calling thread, which will come back to `address`, lends its page to a child. In a `namespace` of
@@ -69,6 +72,9 @@ pub fn lend(page: u64, address: u64, namespace: bool) {
     let mut lent = LENT.lock();
     lent.push(Lent { page, pid, address });
     ALL_LENT.store(lent.len(), Ordering::Relaxed);
+    drop(lent);
+    // SAFETY: the calling thread's page.
+    unsafe { set_field(page, control::LENT, 1) };
 }
 
 /// In a fork's child: its only thread, with the new page `page`, goes on where it was in its parent.

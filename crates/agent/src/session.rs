@@ -305,8 +305,7 @@ pub fn await_births() {
     const PATIENCE_NS: i64 = 200_000_000;
     let patience = sys::now_ns() + PATIENCE_NS;
     while header().births.load(Ordering::Acquire) != 0 && sys::now_ns() < patience {
-        // SAFETY: no arguments.
-        unsafe { sys::call(sys::SCHED_YIELD, [0; 6]) };
+        sys::rest();
     }
 }
 

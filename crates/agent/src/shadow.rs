@@ -9,6 +9,7 @@ use crate::grants;
 use crate::limits;
 use crate::session;
 use crate::sys;
+use crate::thread;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use engine::indirect::{self, Tables};
 use engine::options::LINE_SHIFT;
@@ -51,9 +52,10 @@ unsafe extern "C" {
     static mut tt_reach: [u64; MAX_BANKS];
     static mut tt_banks: u64;
     static mut tt_block_shift: u64;
+    /// In `slow/wait.h`.
     fn tt_release_locks();
     /// In `slow/departed.h`.
-    fn tt_move_departed(bank: u64, from: u64, to: u64);
+    fn tt_move_departed(thread: u64, bank: u64, from: u64, to: u64);
     static mut tt_written: u64;
     static mut tt_last_sites: u64;
 }
@@ -318,8 +320,8 @@ fn copy_block(old: u64, new: u64) {
         if value != 0 {
             is_known = true;
             if value & DEPARTED != 0 && counting::mode() != mode::UNDIRECTED {
-                // SAFETY: addresses of the program's.
-                unsafe { tt_move_departed(bank as u64, old, new) };
+                // SAFETY: the calling thread's record, and addresses of the program's.
+                unsafe { tt_move_departed(thread::own_record(), bank as u64, old, new) };
             }
             word(bank, new).store(value, Ordering::Relaxed);
         }

@@ -52,6 +52,7 @@ pub const EXIT_GROUP: u64 = 231;
 pub const OPENAT: u64 = 257;
 pub const TGKILL: u64 = 234;
 pub const TKILL: u64 = 200;
+pub const FUTEX: u64 = 202;
 pub const RT_TGSIGQUEUEINFO: u64 = 297;
 pub const PRLIMIT64: u64 = 302;
 pub const PROCESS_VM_READV: u64 = 310;
@@ -74,6 +75,9 @@ pub const MAP_FIXED: u64 = 0x10;
 pub const MAP_ANONYMOUS: u64 = 0x20;
 pub const MAP_NORESERVE: u64 = 0x4000;
 pub const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+
+/// In the operation of a futex: no other process uses it.
+pub const FUTEX_PRIVATE: u64 = 128;
 
 pub const CLONE_VM: u64 = 0x100;
 pub const CLONE_VFORK: u64 = 0x4000;
@@ -260,6 +264,11 @@ pub fn now_ns() -> i64 {
     clock_ns(1)
 }
 
+/// CLOCK_REALTIME, ns.
+pub fn wall_clock_ns() -> i64 {
+    clock_ns(0)
+}
+
 /// CPU time of the process, ns.
 pub fn cpu_ns() -> i64 {
     clock_ns(2)
@@ -278,7 +287,20 @@ pub fn pid() -> u32 {
     unsafe { call(GETPID, [0; 6]) as u32 }
 }
 
-/// Lets others run.
+/// Sleeps for a moment, so that others run whatever their priority is.
+pub fn rest() {
+    const WAIT: u64 = FUTEX_PRIVATE;
+    const TIMED_OUT: i64 = -110;
+    const MOMENT_NS: u64 = 50_000;
+    let (nobody_wakes, moment) = (0u32, [0, MOMENT_NS]);
+    let arguments = [&raw const nobody_wakes as u64, WAIT, 0, moment.as_ptr() as u64, 0, 0];
+    // SAFETY: both live here.
+    if unsafe { call(FUTEX, arguments) } != TIMED_OUT {
+        yield_processor();
+    }
+}
+
+/// Lets others run that have at least the same priority.
 pub fn yield_processor() {
     // SAFETY: no arguments.
     unsafe { call(SCHED_YIELD, [0; 6]) };

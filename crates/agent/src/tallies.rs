@@ -8,7 +8,7 @@
 //! Neighbours: [`dispatch`](crate::dispatch) asks on behalf of the engine, [`thread`](crate::thread)
 //! says when a thread exits.
 
-use crate::lock::SpinLock;
+use crate::lock::Lock;
 use crate::session;
 use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use types::tally::{self, Meaning};
 use wire::session::{PAGE, TALLIES_BYTES, ThreadPage};
 
 /// Numbers by the bits of meanings.
-static KNOWN: SpinLock<Option<HashMap<u64, u32, AddressHash>>> = SpinLock::new(None);
+static KNOWN: Lock<Option<HashMap<u64, u32, AddressHash>>> = Lock::new(None);
 
 /// The number of the tally with this meaning; `None` when there is none left. Translation holds a
 /// lock, so nobody else asks meanwhile.

@@ -3,7 +3,7 @@
 use crate::counting;
 use crate::filter::Filter;
 use crate::grants;
-use crate::lock::{Guard, SpinLock};
+use crate::lock::{self, Guard, Lock};
 use crate::session;
 use crate::shadow::{self, SLOTS};
 use crate::sys;
@@ -39,6 +39,8 @@ const _: () = {
     assert!(is_at(control::STORES, core::mem::offset_of!(ThreadPage, stores)));
     assert!(is_at(control::INSTRUCTIONS, core::mem::offset_of!(ThreadPage, instructions)));
     assert!(-control::PAGE as usize == size_of::<ThreadPage>());
+    // As `slow/wait.h` has it.
+    assert!(is_at(control::THREAD, 136));
 };
 
 unsafe extern "C" {
@@ -78,13 +80,16 @@ pub struct Thread {
     widened: u32,
     without_line: [u32; 16],
     hashes: [u64; 20],
+    /// The lock of `slow/wait.h` that it holds, and the futex by which others lend it their priority.
+    holds: u64,
+    running: u32,
+    pub tid: u32,
     /// Its signal mask.
     pub signal_mask: u64,
     /// Bank and slot.
     slot: Option<(usize, usize)>,
     /// Lowest address of its stacks.
     stacks: u64,
-    pub tid: u32,
     /// Filters of system calls; the last one installed.
     pub filters: *const Filter,
 }
@@ -105,8 +110,8 @@ pub struct Registry {
     free_stacks: Vec<(u32, u64)>,
 }
 
-static REGISTRY: SpinLock<Registry> =
-    SpinLock::new(Registry { slots: Vec::new(), free_stacks: Vec::new() });
+static REGISTRY: Lock<Registry> =
+    Lock::new(Registry { slots: Vec::new(), free_stacks: Vec::new() });
 
 /// The registry, held while the process forks.
 pub type Held = Guard<'static, Registry>;
@@ -176,7 +181,12 @@ fn prepare_on(stacks: Option<u64>, parent: Option<u32>, start_routine: u64) -> O
         return None;
     }
     let (bank, slot) = take_slot(id)?;
-    let found = stacks.or_else(take_stacks).zip(grants::take(bank, slot, id));
+    let stacks = stacks.or_else(take_stacks);
+    let place = {
+        let _registry = REGISTRY.lock();
+        grants::take(bank, slot, id)
+    };
+    let found = stacks.zip(place);
     let Some((stacks, (page, grants))) = found else {
         REGISTRY.lock().slots[bank][slot] = Slot::Free;
         return None;
@@ -218,7 +228,7 @@ pub fn prepare_unprofiled() -> Option<Box<Thread>> {
 }
 
 /// Processes in this one's memory that run natively: their ids and records, of use again when they are gone.
-static SHARERS: SpinLock<Vec<(u32, u64)>> = SpinLock::new(Vec::new());
+static SHARERS: Lock<Vec<(u32, u64)>> = Lock::new(Vec::new());
 
 /// Prepares a process that shares the memory and runs natively. Callers serialise their calls.
 pub fn prepare_sharer() -> Option<Box<Thread>> {
@@ -398,9 +408,12 @@ pub fn set_deliver(address: u64) {
 /// Makes `thread` the calling thread.
 pub fn attach(thread: &mut Thread) -> bool {
     thread.tid = sys::tid();
+    thread.shared().tid.store(thread.tid, Ordering::Relaxed);
     // SAFETY: the page is this thread's; %gs is not used by the program.
     let ok = unsafe { sys::set_gs(thread.page + session_page_bytes()) };
-    thread.shared().tid.store(thread.tid, Ordering::Relaxed);
+    if ok {
+        lock::name_owners(true);
+    }
     thread.save_name();
     ok
 }
@@ -432,10 +445,12 @@ impl Thread {
             widened: 0,
             without_line: [0; 16],
             hashes: [0; 20],
+            holds: 0,
+            running: 0,
+            tid: 0,
             signal_mask: 0,
             slot: None,
             stacks,
-            tid: 0,
             filters: core::ptr::null(),
         }
     }
@@ -467,11 +482,12 @@ impl Thread {
         if self.shared().life.load(Ordering::Relaxed) == life::EXITED {
             return;
         }
+        // Held while memory of the session comes and goes, too: the kernel's own lock does not lend priority.
+        let mut registry = REGISTRY.lock();
         if self.slot.is_some() {
             tallies::fold(self.shared());
         }
         self.end();
-        let mut registry = REGISTRY.lock();
         if let Some((bank, slot)) = self.slot {
             registry.slots[bank][slot] = Slot::Left;
             grants::leave(bank, slot);
@@ -517,6 +533,12 @@ pub fn own_page() -> u64 {
         core::arch::asm!("mov {}, gs:[{}]", out(reg) page, const control::SELF, options(nostack, readonly))
     };
     page
+}
+
+/// Address of the calling thread's record, as the slow paths want it. For whom [`own_page`] is for.
+pub fn own_record() -> u64 {
+    // SAFETY: the calling thread's page.
+    unsafe { field(own_page(), control::THREAD) }
 }
 
 /// The calling thread's record.

@@ -126,6 +126,8 @@ places! {
     /// Not 0 when the program may have flags that C code does not expect: string instructions go down, or
     /// misaligned accesses fault. Set before what may set them; slow paths look then.
     pub ODD_FLAGS: 376, 8;
+    /// Not 0 while a child of vfork may be using the page.
+    pub LENT: 384, 8;
     /// Constants that [`crate::bytes`] shifts: the set of the first 1, 2, 4, 8, 16 and 32 bytes.
     FIRST_BYTES: 768, 48;
 }

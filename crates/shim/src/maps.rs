@@ -3,7 +3,7 @@
 
 use crate::sys;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering::*};
+use core::sync::atomic::{AtomicUsize, Ordering::*};
 
 /// Longest file name that is compared, as in `wire::launch::Slot::module`.
 pub const NAME_BYTES: usize = 256;
@@ -24,48 +24,57 @@ impl Place {
     const NOWHERE: Self = Self { offset: 0, module: [0; NAME_BYTES] };
 }
 
-struct Memory {
-    /// Addresses and their places. An address whose library was unloaded and replaced by another
-    /// would be mistaken; the price is a thread placed like another one.
-    known: [(usize, Place); REMEMBERED],
-    next: usize,
-    buffer: [u8; BUFFER],
+/// A start routine whose place has been found. Filled once and never changed.
+struct Known {
+    /// 0 = nothing is here yet.
+    address: AtomicUsize,
+    place: UnsafeCell<Place>,
 }
 
-struct Shared {
-    locked: AtomicBool,
-    memory: UnsafeCell<Memory>,
-}
+// SAFETY: `place` is written before `address`, by the one thread that has claimed the entry, and read after it.
+unsafe impl Sync for Known {}
 
-// SAFETY: `memory` is only reached while `locked` is held.
-unsafe impl Sync for Shared {}
+/// An address whose library was unloaded and replaced by another would be mistaken; the price is a
+/// thread placed like another one.
+static KNOWN: [Known; REMEMBERED] =
+    [const { Known { address: AtomicUsize::new(0), place: UnsafeCell::new(Place::NOWHERE) } };
+        REMEMBERED];
+/// Entries claimed; more than there are when all are taken.
+static CLAIMED: AtomicUsize = AtomicUsize::new(0);
 
-static SHARED: Shared = Shared {
-    locked: AtomicBool::new(false),
-    memory: UnsafeCell::new(Memory {
-        known: [(0, Place::NOWHERE); REMEMBERED],
-        next: 0,
-        buffer: [0; BUFFER],
-    }),
-};
-
-/// The place of `address`; `None` when it is not in a mapped file.
+/// The place of `address`; `None` when it is not in a mapped file. Nobody waits for anybody: the program's
+/// threads may have real-time priorities.
 pub fn locate(address: usize) -> Option<Place> {
-    while SHARED.locked.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
-        // SAFETY: no arguments. The holder may wait for this CPU.
-        unsafe { libc::sched_yield() };
+    let known = KNOWN.iter().find(|known| known.address.load(Acquire) == address);
+    if let Some(known) = known {
+        // SAFETY: the entry is complete.
+        return Some(unsafe { *known.place.get() });
     }
-    // SAFETY: the lock is held.
-    let memory = unsafe { &mut *SHARED.memory.get() };
-    let known = memory.known.iter().find(|(known, _)| *known == address).map(|(_, place)| *place);
-    let found = known.or_else(|| {
-        let place = search(address, &mut memory.buffer)?;
-        memory.known[memory.next % REMEMBERED] = (address, place);
-        memory.next += 1;
-        Some(place)
-    });
-    SHARED.locked.store(false, Release);
-    found
+    let place = with_buffer(|buffer| search(address, buffer))??;
+    if CLAIMED.load(Relaxed) < REMEMBERED
+        && let Some(free) = KNOWN.get(CLAIMED.fetch_add(1, Relaxed))
+    {
+        // SAFETY: claimed by this thread alone, and not complete yet.
+        unsafe { *free.place.get() = place };
+        free.address.store(address, Release);
+    }
+    Some(place)
+}
+
+/// Lends a buffer that takes nothing of the stack, which may be small.
+fn with_buffer<T>(use_it: impl FnOnce(&mut [u8; BUFFER]) -> T) -> Option<T> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+    // SAFETY: a new mapping, where the kernel finds room.
+    let start = unsafe { sys::raw6(libc::SYS_mmap, 0, BUFFER, protection, flags, usize::MAX, 0) };
+    if start <= 0 {
+        return None;
+    }
+    // SAFETY: mapped above, zeroed, and ours alone.
+    let result = use_it(unsafe { &mut *(start as *mut [u8; BUFFER]) });
+    // SAFETY: nobody uses it any more.
+    unsafe { sys::raw(libc::SYS_munmap, start as usize, BUFFER, 0, 0) };
+    Some(result)
 }
 
 /// Reads `/proc/self/maps` line by line.

@@ -5,6 +5,7 @@ use super::pages::Pages;
 use super::{ADDRESS_SPACE, block_shift, is_own, keep_private, words};
 use crate::modules::program_mappings;
 use crate::sys;
+use crate::thread;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Most readings of ended threads that are kept: 64 MiB of them, as they come.
@@ -16,7 +17,7 @@ unsafe extern "C" {
     // In `slow/departed.h`.
     static mut tt_departed: u64;
     static mut tt_departed_most: u64;
-    fn tt_depart(bank: u64, address: u64, slots: u64) -> u64;
+    fn tt_depart(thread: u64, bank: u64, address: u64, slots: u64) -> u64;
     fn tt_forget_departed();
 }
 
@@ -110,6 +111,7 @@ impl Range {
     }
 
     fn depart_page(&self, page: u64, slots: u64) -> u64 {
+        let thread = thread::own_record();
         let depart = |word: u64| {
             // SAFETY: within the shadow.
             let value = unsafe { AtomicU64::from_ptr(word as *mut u64) }.load(Ordering::Relaxed);
@@ -117,8 +119,9 @@ impl Range {
                 return 0;
             }
             let block = ((word - self.page) / 8) << block_shift();
-            // SAFETY: the address of a block whose word lies here.
-            unsafe { tt_depart(self.bank as u64, self.address.wrapping_add(block), slots) }
+            let address = self.address.wrapping_add(block);
+            // SAFETY: the calling thread's record, and the address of a block whose word lies here.
+            unsafe { tt_depart(thread, self.bank as u64, address, slots) }
         };
         (page..page + 4096).step_by(8).map(depart).sum()
     }

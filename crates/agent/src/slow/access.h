@@ -3,7 +3,7 @@
 #define TT_ACCESS_H
 #include "departed.h"
 #include "events.h"
-#include "grants.h"
+#include "wait.h"
 #ifndef MODE
 #include "trace.h"
 #endif
@@ -120,7 +120,7 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
         int event = is_other(t, writer);
         if (event && tt_mode == DETAIL) {
             if (__atomic_load_n(last_site(start), __ATOMIC_ACQUIRE) & LOCKED) {
-                wait(spins++);
+                wait_for(t, last_site(start), 0, spins++);
                 word = __atomic_load_n(own, __ATOMIC_ACQUIRE);
                 continue;
             }
@@ -146,7 +146,7 @@ static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
         read_in_one_step(t, start, end, site);
         return;
     }
-    u32 *lock = lock_block(start);
+    u32 *lock = lock_block(t, start);
     grant(t, start, READ);
     if (!(*word_of(t, start) & t->mask)) {
         u64 writer = join_readers(t, start) >> WRITER_SHIFT;
@@ -157,7 +157,7 @@ static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
             count_with_writer(t, RAW, writer - 1, start, end, site, &m);
         }
     }
-    unlock_block(lock);
+    unlock_block(t, lock);
 }
 
 // Whether no byte of the block is missing.
@@ -289,11 +289,11 @@ static inline int grant_whole(struct thread *t, u64 address) {
 static inline int add_bytes(struct thread *t, u64 start, u64 end, u32 site) {
     if (!(look(grant_of(t, start)) & OWN))
         return 0;
-    u32 *lock = lock_block(start);
+    u32 *lock = lock_block(t, start);
     int own = look(grant_of(t, start)) & OWN;
     if (own && note_written(start, end, STAYED, site))
         grant_own(t, start, 1);
-    unlock_block(lock);
+    unlock_block(t, lock);
     return own;
 }
 
@@ -311,7 +311,7 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
         return;
     struct meeting m = {0}, seen = {0};
     u64 word = 0, writer = 0;
-    u32 *lock = lock_block(start);
+    u32 *lock = lock_block(t, start);
     int taken = !is_own(t, start), whole = tt_mode != DETAIL;
     if (taken) {
         u8 *offered = offer(t, start, READ | OWN);
@@ -329,7 +329,7 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
     }
     if (!taken || whole)
         grant_own(t, start, whole);
-    unlock_block(lock);
+    unlock_block(t, lock);
     if (reads)
         count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, &seen);
     if (from_other)
@@ -343,7 +343,7 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
 #define PAIRED (1ull << 63)
 
 static void touch_part(struct thread *t, u64 start) {
-    u32 *lock = lock_block(start);
+    u32 *lock = lock_block(t, start);
     u64 *recent = word_in(0, start);
     u64 *before = (u64 *)(tt_written + ((start >> tt_block_shift) << 3));
     u64 first = *recent & ~PAIRED, second = *before;
@@ -359,7 +359,7 @@ static void touch_part(struct thread *t, u64 start) {
         take_back(grant_in(tt_grants[tt_bank_of[first - 1]][tt_slot_of[first - 1]], start), NOTHING);
     else if (!second)
         grant(t, start, READ | WRITE | OWN);
-    unlock_block(lock);
+    unlock_block(t, lock);
 }
 
 // An access of the thread, block by block.

@@ -12,6 +12,7 @@
 #ifndef TT_DEPARTED_H
 #define TT_DEPARTED_H
 #include "cells.h"
+#include "wait.h"
 
 // The thread has taken a block whose word said that there are such readings.
 void tt_count_departed(struct thread *t, u64 bank, u64 address, u64 writer);
@@ -27,15 +28,25 @@ struct departed {
 
 struct departed *tt_departed; // mapped with the first reading
 u64 tt_departed_most;
-static u32 departed_used, departed_free, departed_lock;
+static u32 departed_used, departed_free;
+static struct thread *departed_lock; // its holder
 static u32 departed_heads[1u << DEPARTED_HEADS_BITS];
 
-static void lock_departed(void) {
-    for (unsigned spins = 1; __atomic_exchange_n(&departed_lock, 1, __ATOMIC_ACQUIRE); spins++)
-        wait(spins);
+static void lock_departed(struct thread *t) {
+    struct thread *holder = 0;
+    if (!t->holds)
+        enter(t, &departed_lock);
+    for (unsigned spins = 1;
+         !__atomic_compare_exchange_n(&departed_lock, &holder, t, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+         holder = 0, spins++)
+        wait_for(t, &departed_lock, holder, spins);
 }
 
-static void unlock_departed(void) { __atomic_store_n(&departed_lock, 0, __ATOMIC_RELEASE); }
+static void unlock_departed(struct thread *t) {
+    __atomic_store_n(&departed_lock, 0, __ATOMIC_RELEASE);
+    if (t->holds == &departed_lock)
+        leave(t);
+}
 
 static u64 departed_key(u64 bank, u64 address) {
     return bank << 56 | (address & tt_reach[bank]) >> tt_block_shift;
@@ -79,17 +90,17 @@ static void take_departed(u64 key, u64 most, struct thread *t, u64 writer) {
 }
 
 void tt_count_departed(struct thread *t, u64 bank, u64 address, u64 writer) {
-    lock_departed();
+    lock_departed(t);
     take_departed(departed_key(bank, address), ~0ull, t, writer);
-    unlock_departed();
+    unlock_departed(t);
 }
 
-// Moves the readings of `slots` from the word of the block at `address`; how many found no room.
-u64 tt_depart(u64 bank, u64 address, u64 slots) {
+// Thread t moves the readings of `slots` from the word of the block at `address`; how many found no room.
+u64 tt_depart(struct thread *t, u64 bank, u64 address, u64 slots) {
     u64 *word = word_in(bank, address), key = departed_key(bank, address);
     int one_step = tt_banks == 1 && tt_mode != DETAIL;
-    u32 *lock = one_step ? 0 : lock_block(address);
-    lock_departed();
+    u32 *lock = one_step ? 0 : lock_block(t, address);
+    lock_departed(t);
     u64 was = __atomic_load_n(word, __ATOMIC_ACQUIRE), left = was & slots;
     u64 writer = *word_in(0, address) >> WRITER_SHIFT, added = 0, lost = 0;
     if (left && !(was & DEPARTED))
@@ -113,16 +124,16 @@ u64 tt_depart(u64 bank, u64 address, u64 slots) {
         lost = 0;
         break;
     }
-    unlock_departed();
+    unlock_departed(t);
     if (lock)
-        unlock_block(lock);
+        unlock_block(t, lock);
     return lost;
 }
 
 // Memory has moved from one block to another, and such readings of it with it.
-void tt_move_departed(u64 bank, u64 from, u64 to) {
+void tt_move_departed(struct thread *t, u64 bank, u64 from, u64 to) {
     u64 old = departed_key(bank, from), new = departed_key(bank, to);
-    lock_departed();
+    lock_departed(t);
     take_departed(new, ~0ull, 0, 0); // of other memory that was there
     for (u32 *link = departed_head(old); *link;) {
         u32 place = *link, *head = departed_head(new);
@@ -135,14 +146,15 @@ void tt_move_departed(u64 bank, u64 from, u64 to) {
         *e = (struct departed){new, e->reader, *head};
         *head = place;
     }
-    unlock_departed();
+    unlock_departed(t);
 }
 
 // In the child of a fork, whose shadow is empty.
 void tt_forget_departed(void) {
     for (u32 k = 0; departed_used && k < 1u << DEPARTED_HEADS_BITS; k++)
         departed_heads[k] = 0;
-    departed_used = departed_free = departed_lock = 0;
+    departed_used = departed_free = 0;
+    departed_lock = 0;
     tt_departed = 0;
     tt_departed_most = 0;
 }

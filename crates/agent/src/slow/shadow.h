@@ -63,6 +63,9 @@ struct thread {
     u32 widened;                 // bits that the table may have more than usual
     u32 without_line[16];        // names of events that were counted lately
     u64 hashes[20];              // of the waiting events, EVENTS_PER_CHUNK at most
+    const void *holds;           // the lock of wait.h that it holds or is about to take
+    u32 running;                 // its thread id meanwhile: the futex by which others lend it their priority
+    u32 tid;
 };
 
 // What slow.c, usual.c and matrix.c share; the mode and the block are constants in the latter two.
@@ -82,7 +85,7 @@ SHARED u64 tt_written;                   // address of the bits of line 0
 SHARED u64 tt_last_sites;                // address of the site of line or block 0
 SHARED u32 tt_slot_owner[MAX_BANKS][64]; // logical id of the thread in each slot
 SHARED u8 tt_bank_of[1 << 16];           // bank of each logical id
-SHARED u8 tt_filtered;                   // the program has filters of system calls
+SHARED u8 tt_forbidden;                  // calls that a filter of the program's does not allow: see wait.h
 static u32 tt_block_locks[LOCKS];        // where there are no sites
 
 static inline u64 *word_in(u64 bank, u64 address) {
@@ -116,46 +119,6 @@ static inline u64 bytes_in_line(u64 address, u64 end) {
     u64 count = (end < line_end ? end : line_end) - address;
     return (~0ull >> (LINE - count)) << first;
 }
-
-// Called again and again while something is locked: its holder may not be running.
-static inline void wait(unsigned spins) {
-    __asm__ volatile("pause");
-    if (spins % 64 == 0 && !tt_filtered) { // sched_yield
-        u64 result = 24;
-        __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
-    }
-}
-
-static u32 *lock_block(u64 address) {
-    // Neighbouring blocks have locks in different lines.
-    u64 hash = (address >> tt_block_shift) * 0x9e3779b97f4a7c15ull;
-    u32 *lock = tt_mode == DETAIL ? last_site(address) : &tt_block_locks[hash >> (64 - LOCK_BITS)];
-    for (unsigned spins = 1;; spins++) {
-        u8 was_locked;
-        __asm__ volatile("lock btsl %2, %0"
-                         : "+m"(*lock), "=@ccc"(was_locked)
-                         : "i"(LOCKED_BIT)
-                         : "memory");
-        if (!was_locked)
-            return lock;
-        while (__atomic_load_n(lock, __ATOMIC_RELAXED) & LOCKED)
-            wait(spins++);
-    }
-}
-
-// What else is in the word stays: only the lock's holder changes its upper part.
-static void unlock_block(u32 *lock) {
-    u8 *top = (u8 *)lock + LOCKED_BIT / 8;
-    __atomic_store_n(top, (u8)(*top & ~(LOCKED >> LOCKED_BIT)), __ATOMIC_RELEASE);
-}
-
-#ifndef MODE
-// In the child of a fork, which has one thread. The sites there are new.
-void tt_release_locks(void) {
-    for (unsigned k = 0; k < LOCKS && tt_mode != DETAIL; k++)
-        tt_block_locks[k] = 0;
-}
-#endif
 
 // The memory will be changed, or looked at, soon: all that a slow path needs comes from other
 // processors at the same time.

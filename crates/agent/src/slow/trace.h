@@ -2,8 +2,10 @@
 #ifndef TT_TRACE_H
 #define TT_TRACE_H
 #include "cells.h"
+#include "wait.h"
 
 #define TRACE_RECORDS (1ull << 20)
+#define TRACE_REST_NS 20000
 enum { TRACE_READ, TRACE_WRITE, TRACE_FORGET, TRACE_COPY };
 
 struct record {
@@ -16,10 +18,9 @@ static void trace(u64 thread, u32 what, u64 address, u64 bytes, u32 site) {
     for (unsigned spins = 1;
          turn - __atomic_load_n(tt_session.trace_tail, __ATOMIC_ACQUIRE) >= TRACE_RECORDS; spins++) {
         __asm__ volatile("pause");
-        if (spins % 64 == 0) { // sched_yield
-            u64 result = 24;
-            __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
-        }
+        // The recorder may need this very processor.
+        if (spins % SPINS_PER_YIELD == 0 && !is_forbidden(NO_FUTEX))
+            sleep_ns(TRACE_REST_NS);
     }
     struct record *r = (struct record *)tt_session.trace + turn % TRACE_RECORDS;
     r->address = address;

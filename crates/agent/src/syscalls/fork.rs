@@ -10,6 +10,7 @@ use crate::counting;
 use crate::dispatch::runtime;
 use crate::environment::Environment;
 use crate::filter;
+use crate::lock;
 use crate::presence;
 use crate::session;
 use crate::shadow;
@@ -157,6 +158,9 @@ fn followed(call: &Call, before: &Before, segment: u32) -> Result<Outcome, i64> 
     let heap = crate::HEAP.hold();
     session::expect_birth(true);
     let result = call.make();
+    if result == 0 {
+        lock::name_owners(false);
+    }
     drop(heap);
     if result != 0 {
         if result < 0 {

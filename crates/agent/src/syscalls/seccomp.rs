@@ -155,6 +155,8 @@ pub fn allows_start() -> bool {
         (sys::MUNMAP, [4096, 4096, 0, 0, 0, 0]),
         (sys::ARCH_PRCTL, [0x1001, 4096, 0, 0, 0, 0]),
         (sys::RT_SIGPROCMASK, [2, 4096, 0, 8, 0, 0]),
+        (sys::FUTEX, [4096, 6 | sys::FUTEX_PRIVATE, 0, 4096, 0, 0]),
+        (sys::FUTEX, [4096, 7 | sys::FUTEX_PRIVATE, 0, 0, 0, 0]),
         (sys::MMAP, [0, 4096, READ_WRITE, SHARED_FIXED, 3, 0]),
         (sys::MMAP, [0, 4096, WITH_CODE, PRIVATE | sys::MAP_FIXED_NOREPLACE, !0, 0]),
     ];

@@ -3,7 +3,7 @@
 use super::Outcome;
 use super::fork;
 use crate::dispatch::runtime;
-use crate::lock::{Guard, SpinLock};
+use crate::lock::{Guard, Lock};
 use crate::presence;
 use crate::session;
 use crate::stubs::{self, Frame};
@@ -15,7 +15,7 @@ use core::sync::atomic::Ordering;
 use engine::control;
 
 /// Held while a thread is created, so that ids are dense and in order.
-static CREATION: SpinLock<()> = SpinLock::new(());
+static CREATION: Lock<()> = Lock::new(());
 
 /// Keeps threads from being created.
 pub fn hold_creation() -> Guard<'static, ()> {
