@@ -4,6 +4,10 @@
 //! `THREADTALK_SESSION` says where the recording is, `LD_PRELOAD` brings the library in, and
 //! `GLIBC_TUNABLES` keeps glibc from registering restartable sequences, which the kernel could not
 //! restart in a code cache.
+//!
+//! The auxiliary vector follows the environment's NULL, and glibc keeps a pointer to it. So it stays where it
+//! is, and entries that are to be ignored fill the slots that become free between the two. An entry has two
+//! words: where an odd number of variables would be taken out, `THREADTALK_SESSION_EVEN` is added to them.
 
 use crate::limits;
 use crate::session::Place;
@@ -15,6 +19,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 const SESSION: &[u8] = b"THREADTALK_SESSION=";
+const EVEN: &[u8] = b"THREADTALK_SESSION_EVEN=";
 const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
 /// Added to the tunables; the last of equal ones counts.
 const NO_RSEQ: &[u8] = b"glibc.pthread.rseq=0";
@@ -48,12 +53,27 @@ impl Environment {
     /// # Safety
     /// `envp` must be the process's environment, used by nobody else meanwhile.
     pub unsafe fn take(envp: *mut *const u8) -> Option<Self> {
+        // SAFETY: forwarded.
+        unsafe {
+            let before = count(envp);
+            let taken = Self::take_variables(envp);
+            fill(envp, before);
+            taken
+        }
+    }
+
+    /// # Safety
+    /// As for [`Self::take`].
+    unsafe fn take_variables(envp: *mut *const u8) -> Option<Self> {
         // SAFETY: a NULL-terminated array of NUL-terminated strings, which live as long as the
         // process.
         unsafe {
             let session_at = find(envp, SESSION)?;
             let session = &text(*envp.add(session_at))[SESSION.len()..];
             remove(envp, session_at);
+            if let Some(at) = find(envp, EVEN) {
+                remove(envp, at);
+            }
             let preload_at = find(envp, PRELOAD)?;
             let value = &text(*envp.add(preload_at))[PRELOAD.len()..];
             let length = value.iter().position(|b| *b == b':').unwrap_or(value.len());
@@ -143,6 +163,10 @@ impl Environment {
         if !tunables {
             all.push(joined(&[TUNABLES, NO_RSEQ]));
         }
+        // The session is taken out in any case.
+        if preload == tunables {
+            all.push(joined(&[EVEN]));
+        }
         all.pointers.push(core::ptr::null());
         all
     }
@@ -165,6 +189,27 @@ fn joined(parts: &[&[u8]]) -> Vec<u8> {
 unsafe fn text(string: *const u8) -> &'static [u8] {
     // SAFETY: the caller's string ends with NUL and outlives its use.
     unsafe { CStr::from_ptr(string.cast()) }.to_bytes()
+}
+
+/// Variables of the environment.
+unsafe fn count(envp: *const *const u8) -> usize {
+    // SAFETY: the array ends with NULL.
+    (0..).take_while(|&k| unsafe { !(*envp.add(k)).is_null() }).count()
+}
+
+/// Fills what has become free behind the NULL of an environment of `before` variables, if it is an even number
+/// of slots: a walk on from there comes to the auxiliary vector, past entries that are to be ignored.
+unsafe fn fill(envp: *mut *const u8, before: usize) {
+    const AT_IGNORE: usize = 1;
+    // SAFETY: all slots are ours to write, up to where the NULL was.
+    unsafe {
+        let now = count(envp);
+        if (before - now).is_multiple_of(2) {
+            for at in (now + 1..before).step_by(2) {
+                envp.add(at).cast::<[usize; 2]>().write([AT_IGNORE, 0]);
+            }
+        }
+    }
 }
 
 unsafe fn find(envp: *const *const u8, name: &[u8]) -> Option<usize> {

@@ -4,6 +4,11 @@
 //! They are taken out in place when the program starts, so that it and its children see the
 //! environment that the user gave. They are put back only for an `execve` whose new program is to be
 //! injected, too.
+//!
+//! The auxiliary vector follows the environment's NULL, and glibc keeps a pointer to it. So it stays where it
+//! is, and entries that are to be ignored fill the slots that become free between the two. An entry has two
+//! words: where the program has a variable LD_PRELOAD of its own, so that only one of ours would be taken out,
+//! a second one is added.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char};
@@ -50,6 +55,8 @@ impl<const N: usize> Kept<N> {
 pub struct Traces {
     /// The variable with its `=`.
     variable: &'static [u8],
+    /// What is added to make the number of our variables even, with its `=`.
+    even: &'static CStr,
     /// File name by which the library's entry is known.
     library: &'static [u8],
     /// The variable and its value, with its NUL.
@@ -84,10 +91,23 @@ pub(crate) unsafe fn find(variables: *const *const c_char, prefix: &[u8]) -> Opt
     None
 }
 
+/// The number of variables.
+///
+/// # Safety
+/// `variables` is null or a null-terminated array.
+unsafe fn count(variables: *const *const c_char) -> usize {
+    if variables.is_null() {
+        return 0;
+    }
+    // SAFETY: not beyond the terminating null.
+    (0..).take_while(|&at| unsafe { !(*variables.add(at)).is_null() }).count()
+}
+
 impl Traces {
-    /// Of the library with this file name, whose variable (with its `=`) holds a path.
-    pub const fn new(variable: &'static [u8], library: &'static [u8]) -> Self {
-        Self { variable, library, setting: Kept::new(), entry: Kept::new() }
+    /// Of the library with this file name, whose variable (with its `=`) holds a path; `even` is the variable
+    /// that makes their number even.
+    pub const fn new(variable: &'static [u8], even: &'static CStr, library: &'static [u8]) -> Self {
+        Self { variable, even, library, setting: Kept::new(), entry: Kept::new() }
     }
 
     /// The path, as the recorder has set it.
@@ -106,19 +126,23 @@ impl Traces {
         // SAFETY: the process's environment, before the program has had a chance to start threads; our
         // variables were put there by the recorder, so the strings are writable.
         unsafe {
-            if let Some(index) = find(environ as *const *const c_char, self.variable) {
-                remove(index);
+            let before = count(environ as *const *const c_char);
+            for ours in [self.variable, self.even.to_bytes()] {
+                if let Some(index) = find(environ as *const *const c_char, ours) {
+                    remove(index);
+                }
             }
             let list = find(environ as *const *const c_char, PRELOAD);
-            let empty =
+            let ours_alone =
                 |&index: &usize| self.remove_entry((*environ.add(index)).add(PRELOAD.len()));
-            if let Some(index) = list.filter(empty) {
+            if let Some(index) = list.filter(ours_alone) {
                 remove(index);
             }
+            fill(before);
         }
     }
 
-    /// Cuts our entry out of a list of libraries; true when nothing is left.
+    /// Cuts our entry out of a list of libraries; true when there was nothing else, not even an empty list.
     ///
     /// # Safety
     /// `value` is a writable string.
@@ -127,7 +151,7 @@ impl Traces {
         unsafe {
             let length = CStr::from_ptr(value).count_bytes();
             let bytes = core::slice::from_raw_parts_mut(value.cast::<u8>(), length + 1);
-            let mut start = 0;
+            let (mut start, mut alone) = (0, false);
             for end in 0..=length {
                 if !matches!(bytes[end], b':' | b' ' | 0) {
                     continue;
@@ -137,15 +161,20 @@ impl Traces {
                     // With the separator after it, or, at the end, with the one before it.
                     match (end < length, start) {
                         (true, _) => bytes.copy_within(end + 1.., start),
-                        (false, 0) => bytes[0] = 0,
+                        (false, 0) => (bytes[0], alone) = (0, true),
                         (false, _) => bytes[start - 1] = 0,
                     }
                     break;
                 }
                 start = end + 1;
             }
-            bytes[0] == 0
+            alone
         }
+    }
+
+    /// What makes the number of our variables even, with its `=`.
+    pub(crate) fn even(&self) -> &'static [u8] {
+        self.even.to_bytes()
     }
 
     /// The variable with its value, without a NUL, and the entry, if they are known.
@@ -171,12 +200,9 @@ impl Traces {
         unsafe {
             let theirs = find(variables, PRELOAD);
             let rest = theirs.map_or(0, |at| CStr::from_ptr(*variables.add(at)).count_bytes());
-            let mut count = 0;
-            while !(*variables.add(count)).is_null() {
-                count += 1;
-            }
+            let count = count(variables);
             let preload = PRELOAD.len() + entry.len() + 1 + rest + 1;
-            let fits = |room: (usize, usize)| count + 3 <= room.0 && preload <= room.1;
+            let fits = |room: (usize, usize)| count + 4 <= room.0 && preload <= room.1;
             if fits(USUAL) {
                 self.on_stack::<{ USUAL.0 }, { USUAL.1 }, R>(variables, theirs, call)
             } else if fits(LARGE) {
@@ -207,7 +233,7 @@ impl Traces {
         let rest = theirs.map_or(&b""[..], |at| unsafe {
             &CStr::from_ptr(*variables.add(at)).to_bytes()[PRELOAD.len()..]
         });
-        let separator: &[u8] = if rest.is_empty() { b"" } else { b":" };
+        let separator: &[u8] = if theirs.is_none() { b"" } else { b":" };
         let parts = [PRELOAD, self.entry.get(), separator, rest];
         for (to, from) in preload.iter_mut().zip(parts.into_iter().flatten()) {
             *to = *from;
@@ -217,7 +243,8 @@ impl Traces {
         let own = all.take_while(|(_, variable)| !variable.is_null());
         let kept = own.filter(|(at, _)| Some(*at) != theirs).map(|(_, variable)| variable);
         let ours = [preload.as_ptr().cast(), self.setting.get().as_ptr().cast()];
-        for (to, from) in list.iter_mut().zip(kept.chain(ours)) {
+        let even = theirs.map(|_| self.even.as_ptr());
+        for (to, from) in list.iter_mut().zip(kept.chain(ours).chain(even)) {
             *to = from;
         }
         call(list.as_ptr())
@@ -234,6 +261,23 @@ unsafe fn remove(index: usize) {
             *environ.add(i) = next;
             if next.is_null() {
                 return;
+            }
+        }
+    }
+}
+
+/// Fills what has become free behind the NULL of an environment that had `before` variables, if it is an even
+/// number of slots: a walk on from there comes to the auxiliary vector, past entries that are to be ignored.
+///
+/// # Safety
+/// Variables were removed from the current environment only.
+unsafe fn fill(before: usize) {
+    // SAFETY: all slots are ours to write, up to where the NULL was.
+    unsafe {
+        let now = count(environ as *const *const c_char);
+        if (before - now).is_multiple_of(2) {
+            for at in (now + 1..before).step_by(2) {
+                environ.add(at).cast::<[usize; 2]>().write([libc::AT_IGNORE as usize, 0]);
             }
         }
     }

@@ -37,21 +37,24 @@ impl Command {
         let equals = variable.iter().position(|&byte| byte == b'=')? + 1;
         // SAFETY: the process's own environment.
         let theirs = unsafe {
-            find(current(), PRELOAD).map_or(&b""[..], |at| {
-                &CStr::from_ptr(*current().add(at)).to_bytes()[PRELOAD.len()..]
-            })
+            find(current(), PRELOAD)
+                .map(|at| &CStr::from_ptr(*current().add(at)).to_bytes()[PRELOAD.len()..])
         };
-        let separator: &[u8] = if theirs.is_empty() { b"" } else { b":" };
-        let parts: [&[u8]; 6] =
-            [&variable[..equals], &variable[equals..], PRELOAD, entry, separator, theirs];
+        let separator: &[u8] = if theirs.is_none() { b"" } else { b":" };
+        let even: &[u8] = if theirs.is_none() { b"" } else { traces.even() };
+        let theirs = theirs.unwrap_or_default();
+        let parts: [&[u8]; 7] =
+            [&variable[..equals], &variable[equals..], even, PRELOAD, entry, separator, theirs];
         let most = 128 + 4 * (parts.iter().map(|part| part.len()).sum::<usize>() + command.len());
         let command_of = |memory| Text { memory, most, at: 0 };
         let this = Self::with_room(most)?;
         let mut text = command_of(this.memory);
-        let [name, value, preload, entry, separator, theirs] = parts;
+        let [name, value, even, preload, entry, separator, theirs] = parts;
         text.plain(b"export ");
         text.plain(name);
         text.quoted(&[value]);
+        text.plain(b" ");
+        text.plain(even);
         text.plain(b" ");
         text.plain(preload);
         text.quoted(&[entry, separator, theirs]);

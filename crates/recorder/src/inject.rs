@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 pub const AGENT: &str = "libthreadtalk_agent.so";
 /// The launch shim, in the file system.
 pub const SHIM: &str = "libthreadtalk_shim.so";
+/// The loader's own list of libraries.
+pub const PRELOAD: &str = "LD_PRELOAD";
 /// Environment variable naming the folder of both, for odd installations and tests.
 pub const LIB_DIR_ENV: &str = "THREADTALK_LIB_DIR";
 
@@ -36,10 +38,10 @@ pub fn find_library(name: &'static str) -> Result<PathBuf, RecorderError> {
     Ok(path)
 }
 
-/// The value of LD_PRELOAD with `library` first and whatever was there after it.
+/// The value of LD_PRELOAD with `library` first and whatever was there after it, be it empty.
 pub fn preload(library: &Path, existing: Option<&OsStr>) -> OsString {
     let mut value = library.as_os_str().to_os_string();
-    if let Some(rest) = existing.filter(|rest| !rest.is_empty()) {
+    if let Some(rest) = existing {
         value.push(":");
         value.push(rest);
     }
@@ -60,6 +62,20 @@ pub fn without_rseq(existing: Option<&OsStr>) -> OsString {
     value
 }
 
+/// `variables` of an injected library, and `even` if the library would take an odd number of them out again (see
+/// `injected::environment`): all but those that the user has set, which get their values back.
+pub fn even_out(
+    mut variables: Vec<(&'static str, OsString)>,
+    even: &'static str,
+) -> Vec<(&'static str, OsString)> {
+    let users = |name: &str| name == PRELOAD || name == TUNABLES;
+    let stays = |name: &str| users(name) && std::env::var_os(name).is_some();
+    if variables.iter().filter(|(name, _)| !stays(name)).count() % 2 != 0 {
+        variables.push((even, OsString::new()));
+    }
+    variables
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,7 +84,7 @@ mod tests {
     fn the_library_goes_before_what_is_preloaded_already() {
         let library = Path::new("/opt/lib/a.so");
         assert_eq!(preload(library, None), "/opt/lib/a.so");
-        assert_eq!(preload(library, Some("".as_ref())), "/opt/lib/a.so");
+        assert_eq!(preload(library, Some("".as_ref())), "/opt/lib/a.so:");
         assert_eq!(preload(library, Some("b.so c.so".as_ref())), "/opt/lib/a.so:b.so c.so");
     }
 

@@ -9,7 +9,7 @@
 
 use crate::child::{Ended, Launch, Running, Streams};
 use crate::error::RecorderError;
-use crate::inject::{self, SHIM};
+use crate::inject::{self, PRELOAD, SHIM};
 use crate::memory::{Mapping, SharedMemory};
 use crate::session::text;
 use crate::target::Target;
@@ -20,8 +20,8 @@ use std::time::Duration;
 use topology::Topology;
 use types::CpuSet;
 use wire::launch::{
-    ENV, Header, MAGIC, MASK_WORDS, MAX_SLOTS, MAX_STRANGERS, NONE, SLOTS_OFFSET, STRANGERS_OFFSET,
-    Slot, Stranger, VERSION, bytes, life, state,
+    ENV, EVEN, Header, MAGIC, MASK_WORDS, MAX_SLOTS, MAX_STRANGERS, NONE, SLOTS_OFFSET,
+    STRANGERS_OFFSET, Slot, Stranger, VERSION, bytes, life, state,
 };
 
 /// How long a program may look at the machine before its initial thread is bound.
@@ -155,9 +155,8 @@ pub fn launch(
 ) -> Result<LaunchReport, RecorderError> {
     let shim = inject::find_library(SHIM)?;
     let memory = PlanMemory::create(plan, via)?;
-    let existing = std::env::var_os("LD_PRELOAD");
-    let mut environment =
-        vec![("LD_PRELOAD", inject::preload(&shim, existing.as_deref())), (ENV, memory.path())];
+    let preload = inject::preload(&shim, std::env::var_os(PRELOAD).as_deref());
+    let mut environment = inject::even_out(vec![(PRELOAD, preload), (ENV, memory.path())], EVEN);
     let mut unset: &'static [&'static str] = &[];
     if via == Via::OpenMp {
         let told = openmp_environment(plan).map_err(|e| RecorderError::Plan(e.to_string()))?;

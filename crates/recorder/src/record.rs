@@ -4,7 +4,7 @@ use crate::child::{Ended, Ending, Launch, Running, Streams};
 use crate::code_store::CodeStore;
 use crate::collect::{self, Circumstances, Found};
 use crate::error::RecorderError;
-use crate::inject::{self, AGENT, TUNABLES};
+use crate::inject::{self, AGENT, PRELOAD, TUNABLES};
 use crate::known_names;
 use crate::processes::Processes;
 use crate::reference;
@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::SystemTime;
-use wire::session::{ENV, Header, MAX_SEGMENTS, failure, state};
+use wire::session::{ENV, EVEN, Header, MAX_SEGMENTS, failure, state};
 
 /// A finished recording.
 pub struct Recording {
@@ -53,12 +53,12 @@ pub fn record(
     if let Some(store) = &store {
         session.offer_code(store.descriptor())?;
     }
-    let existing = std::env::var_os("LD_PRELOAD");
     let environment = vec![
-        ("LD_PRELOAD", inject::preload(&agent, existing.as_deref())),
+        (PRELOAD, inject::preload(&agent, std::env::var_os(PRELOAD).as_deref())),
         (TUNABLES, inject::without_rseq(std::env::var_os(TUNABLES).as_deref())),
         (ENV, session.path()),
     ];
+    let environment = inject::even_out(environment, EVEN);
     let started = SystemTime::now();
     let launch =
         Launch { target, environment, unset: &[], streams, adopt_orphans: true, gate: None };

@@ -5,15 +5,15 @@
 //! `wire::watch` has the layout, crate `watch` is the library, `sampling` sums up the hits.
 
 use crate::error::RecorderError;
-use crate::inject;
+use crate::inject::{self, PRELOAD};
 use crate::memory::{Mapping, SharedMemory};
 use sampling::{Hit, Side};
 use std::ffi::OsString;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use types::{CommKind, Sharing, ThreadId};
 use wire::watch::{
-    BYTES, ENV, Header, LINE, MAGIC, RECORDS, REGISTERS, Record, SEGMENTS, Segment, VERSION, how,
-    kind, mode, reason, segment_offset, state,
+    BYTES, ENV, EVEN, Header, LINE, MAGIC, RECORDS, REGISTERS, Record, SEGMENTS, Segment, VERSION,
+    how, kind, mode, reason, segment_offset, state,
 };
 
 /// The watching library, in the file system.
@@ -203,9 +203,8 @@ impl WatchMemory {
 
     /// What a program's environment needs; `library` is where [`inject::find_library`] finds [`WATCH`].
     pub fn environment(&self, library: &std::path::Path) -> Vec<(&'static str, OsString)> {
-        let existing = std::env::var_os("LD_PRELOAD");
-        let preload = inject::preload(library, existing.as_deref());
-        vec![("LD_PRELOAD", preload), (ENV, self.memory.path())]
+        let preload = inject::preload(library, std::env::var_os(PRELOAD).as_deref());
+        inject::even_out(vec![(PRELOAD, preload), (ENV, self.memory.path())], EVEN)
     }
 
     /// Reads it while the program runs and afterwards.

@@ -10,7 +10,8 @@ use wire::launch::{
 };
 
 /// What tells us about the plan, and what has brought us in.
-pub static TRACES: Traces = Traces::new(b"THREADTALK_LAUNCH=", b"libthreadtalk_shim.so");
+pub static TRACES: Traces =
+    Traces::new(b"THREADTALK_LAUNCH=", c"THREADTALK_LAUNCH_EVEN=", b"libthreadtalk_shim.so");
 
 const UNKNOWN: u32 = 0;
 const ATTACHING: u32 = 1;

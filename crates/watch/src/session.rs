@@ -14,7 +14,8 @@ use wire::watch::{
 };
 
 /// What tells us about the memory, and what has brought us in.
-pub static TRACES: Traces = Traces::new(b"THREADTALK_WATCH=", b"libthreadtalk_watch.so");
+pub static TRACES: Traces =
+    Traces::new(b"THREADTALK_WATCH=", c"THREADTALK_WATCH_EVEN=", b"libthreadtalk_watch.so");
 
 static WATCHING: AtomicU32 = AtomicU32::new(0);
 static HEADER: AtomicPtr<Header> = AtomicPtr::new(core::ptr::null_mut());

@@ -20,6 +20,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTLAUNCH");
 pub const VERSION: u32 = 2;
 /// Environment variable that tells the shim where the plan is: a path to open.
 pub const ENV: &str = "THREADTALK_LAUNCH";
+/// Added where otherwise an odd number of variables would be taken out again: see `injected::environment`.
+pub const EVEN: &str = "THREADTALK_LAUNCH_EVEN";
 
 /// Page size assumed by the layout, bytes.
 pub const PAGE: u64 = 4096;

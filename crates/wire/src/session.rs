@@ -32,6 +32,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 pub const VERSION: u32 = 5;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
+/// Added where otherwise an odd number of variables would be taken out again: see `injected::environment`.
+pub const EVEN: &str = "THREADTALK_SESSION_EVEN";
 
 /// Page size assumed by the layout, bytes.
 pub const PAGE: u64 = 4096;

@@ -1,6 +1,6 @@
 //! What instrumentation finds hard: each program must print and return the same when recorded.
 
-use e2e::{assert_unchanged, native, stress};
+use e2e::{assert_unchanged, launch, native, stress};
 use test_support::{Run, Scratch, Threadtalk};
 
 #[track_caller]
@@ -127,6 +127,44 @@ fn closed_standard_streams_stay_closed() {
                 profile.display(),
             );
             assert_eq!(open(&command), expected, "{way} {redirection}");
+        }
+    }
+}
+
+/// Whatever the user has set of the variables that bring our libraries in: the program finds these as they were,
+/// and behind its environment the whole auxiliary vector, where the kernel has put it, too.
+#[test]
+fn the_auxiliary_vector_follows_the_environment() {
+    let scratch = Scratch::new();
+    let (profile, plan) = (scratch.join("auxiliary.tt"), scratch.join("plan.json"));
+    launch::plan(&plan, &[0]);
+    let command = stress::command("auxiliary", &[]);
+    let verbs: [&[&str]; 4] = [
+        &["record", "--force", "-o", profile.to_str().unwrap()],
+        &["record", "--no-follow", "--force", "-o", profile.to_str().unwrap()],
+        &["record", "--sample", "--watch", "--force", "-o", profile.to_str().unwrap()],
+        &["run", "--plan", plan.to_str().unwrap()],
+    ];
+    let (preload, tunables) =
+        (("LD_PRELOAD", "libm.so.6"), ("GLIBC_TUNABLES", "glibc.malloc.perturb=1"));
+    let settings: [&[(&str, &str)]; 6] = [
+        &[],
+        &[preload],
+        &[tunables],
+        &[preload, tunables],
+        &[("LD_PRELOAD", "")],
+        &[("LD_PRELOAD", ""), ("GLIBC_TUNABLES", "")],
+    ];
+    for variables in settings {
+        let with =
+            |run: Run| variables.iter().fold(run, |run, (name, value)| run.env(name, *value));
+        let clean = |run: Run| with(run.env_remove("LD_PRELOAD").env_remove("GLIBC_TUNABLES"));
+        let alone = clean(Run::new(&command[0])).run().expect_code(7);
+        assert!(!alone.stdout_text().contains("walked -"), "fails natively\n{alone}");
+        for verb in verbs {
+            println!("{variables:?} {verb:?}");
+            let run = Threadtalk::built().verb(verb[0]).args(&verb[1..]).arg("--");
+            assert_unchanged(&alone, &clean(run.args(&command)).run());
         }
     }
 }
