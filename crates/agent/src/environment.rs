@@ -10,6 +10,7 @@
 //! words: where an odd number of variables would be taken out, `THREADTALK_SESSION_EVEN` is added to them.
 
 use crate::limits;
+use crate::program;
 use crate::session::Place;
 use alloc::boxed::Box;
 use alloc::format;
@@ -23,6 +24,9 @@ const EVEN: &[u8] = b"THREADTALK_SESSION_EVEN=";
 const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
 /// Added to the tunables; the last of equal ones counts.
 const NO_RSEQ: &[u8] = b"glibc.pthread.rseq=0";
+
+/// Longest string that the kernel takes (MAX_ARG_STRLEN).
+const MAX_STRING: usize = 128 << 10;
 
 /// What the variables said.
 pub struct Environment {
@@ -45,6 +49,15 @@ impl Prepared {
     pub fn as_ptr(&self) -> *const *const u8 {
         self.pointers.as_ptr()
     }
+}
+
+/// The environment that the program gives to a program that it executes.
+pub struct Variables {
+    strings: Vec<u64>,
+    /// Where the first of each name is that concerns us.
+    session: Option<usize>,
+    preload: Option<usize>,
+    tunables: Option<usize>,
 }
 
 impl Environment {
@@ -118,20 +131,8 @@ impl Environment {
         unsafe { KEPT.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Whether somebody else's recording is set up in `envp` already: a recorder that is recorded.
-    ///
-    /// # Safety
-    /// `envp` must be a NULL-terminated array of strings or NULL.
-    pub unsafe fn is_taken(envp: *const *const u8) -> bool {
-        // SAFETY: forwarded.
-        !envp.is_null() && unsafe { find(envp, SESSION) }.is_some()
-    }
-
     /// The environment `envp` with our variables for a process that records into `segment`.
-    ///
-    /// # Safety
-    /// `envp` must be a NULL-terminated array of strings or NULL.
-    pub unsafe fn with(&self, envp: *const *const u8, segment: u32, parent: u32) -> Prepared {
+    pub fn with(&self, envp: &Variables, segment: u32, parent: u32) -> Prepared {
         let path = self.session.split(|b| *b == b':').next().unwrap_or_default();
         let mut place = format!(":{segment}:{parent}");
         for limit in limits::known().into_iter().flatten() {
@@ -141,21 +142,16 @@ impl Environment {
         let mut all = Prepared { pointers: Vec::new(), _strings: Vec::new() };
         all.push(session);
         let (mut preload, mut tunables) = (false, false);
-        let mut k = 0;
-        // SAFETY: forwarded.
-        while let Some(string) = unsafe { envp.as_ref().and_then(|_| (*envp.add(k)).as_ref()) } {
-            // SAFETY: forwarded.
-            let bytes = unsafe { text(string) };
-            if let Some(users) = bytes.strip_prefix(PRELOAD).filter(|_| !preload) {
-                all.push(joined(&[PRELOAD, self.library, b":", users]));
+        for (at, string) in envp.strings.iter().enumerate() {
+            if let Some(users) = envp.value(at, envp.preload, PRELOAD) {
+                all.push(joined(&[PRELOAD, self.library, b":", &users]));
                 preload = true;
-            } else if let Some(users) = bytes.strip_prefix(TUNABLES).filter(|_| !tunables) {
-                all.push(joined(&[TUNABLES, users, b":", NO_RSEQ]));
+            } else if let Some(users) = envp.value(at, envp.tunables, TUNABLES) {
+                all.push(joined(&[TUNABLES, &users, b":", NO_RSEQ]));
                 tunables = true;
             } else {
-                all.pointers.push(string);
+                all.pointers.push(*string as *const u8);
             }
-            k += 1;
         }
         if !preload {
             all.push(joined(&[PRELOAD, self.library]));
@@ -169,6 +165,39 @@ impl Environment {
         }
         all.pointers.push(core::ptr::null());
         all
+    }
+}
+
+impl Variables {
+    /// Those of the NULL-terminated array at `envp`; `None` if the kernel refuses it.
+    pub fn read(envp: u64) -> Option<Self> {
+        let strings = program::pointers(envp, program::MAX_STRINGS)?;
+        let [mut session, mut preload, mut tunables] = [None; 3];
+        for (at, string) in strings.iter().enumerate() {
+            let mut head = [0; 32];
+            let got = program::bytes(*string, &mut head);
+            let head = &head[..got];
+            let ours =
+                [(SESSION, &mut session), (PRELOAD, &mut preload), (TUNABLES, &mut tunables)];
+            for (_, found) in ours.into_iter().filter(|(name, _)| head.starts_with(name)) {
+                found.get_or_insert(at);
+            }
+        }
+        Some(Variables { strings, session, preload, tunables })
+    }
+
+    /// Whether somebody else's recording is set up among them already: a recorder that is recorded.
+    pub fn are_taken(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// The value of the variable at `at`, if it is the one that was `found` for this name and can be read.
+    fn value(&self, at: usize, found: Option<usize>, name: &[u8]) -> Option<Vec<u8>> {
+        let at = found.filter(|found| *found == at)?;
+        let mut text = program::string(self.strings[at], MAX_STRING)?;
+        text.pop();
+        text.drain(..name.len());
+        Some(text)
     }
 }
 

@@ -7,8 +7,8 @@
 
 use crate::dispatch::Runtime;
 use crate::modules::Found;
+use crate::program;
 use crate::stubs;
-use crate::sys;
 use crate::thread;
 use core::arch::asm;
 use engine::control;
@@ -30,11 +30,11 @@ pub fn carry_out(runtime: &mut Runtime, pc: u64, page: u64) -> Option<u64> {
     let stack = unsafe { thread::field(page, control::APP_RSP) };
     let (target, stack) = match code {
         LRETQ => {
-            let [target, segment] = sys::taken(stack)?;
+            let [target, segment] = program::words(stack)?;
             (selector(segment) == segments().0).then_some((target, stack + 16))?
         }
         IRETQ => {
-            let [target, code_segment, flags, new_stack, stack_segment] = sys::taken(stack)?;
+            let [target, code_segment, flags, new_stack, stack_segment] = program::words(stack)?;
             let same = (selector(code_segment), selector(stack_segment)) == segments();
             (same && flags & stubs::TRAP_FLAG as u64 == 0).then_some(())?;
             // SAFETY: the stub's frame, with the flags on top.

@@ -12,13 +12,21 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// `struct sock_filter`.
-#[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Instruction {
     code: u16,
     if_true: u8,
     if_false: u8,
     k: u32,
+}
+
+impl Instruction {
+    /// From the eight bytes of the kernel's form.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        let [if_true, if_false] = [word >> 16, word >> 24].map(|byte| byte as u8);
+        Instruction { code: word as u16, if_true, if_false, k: (word >> 32) as u32 }
+    }
 }
 
 /// What a filter lets happen.
@@ -43,17 +51,20 @@ unsafe extern "C" {
 const NO_YIELD: u8 = 1;
 const NO_FUTEX: u8 = 2;
 const NO_COPY: u8 = 4;
+const NO_PROBE: u8 = 8;
 
-/// What waiting for other threads takes, and the bit that says that it is forbidden. A thread that is forbidden
-/// to wake others must not be waited for by the kernel either, so this holds for all threads.
-const WAITING: [(u64, u64, u8); 7] = [
-    (sys::SCHED_YIELD, 0, NO_YIELD),
-    (sys::FUTEX, sys::FUTEX_PRIVATE, NO_FUTEX),
-    (sys::FUTEX, 6 | sys::FUTEX_PRIVATE, NO_FUTEX),
-    (sys::FUTEX, 7 | sys::FUTEX_PRIVATE, NO_FUTEX),
-    (sys::FUTEX, 13 | sys::FUTEX_PRIVATE, NO_FUTEX),
-    (sys::CLOCK_GETTIME, 0, NO_FUTEX),
-    (sys::PROCESS_VM_READV, 0, NO_COPY),
+/// The calls that slow paths make, with first and second argument, and the bit that says that they are forbidden.
+/// A thread that is forbidden to wake others must not be waited for by the kernel either, so this holds for all.
+const OF_SLOW_PATHS: [(u64, [u64; 2], u8); 9] = [
+    (sys::SCHED_YIELD, [0, 0], NO_YIELD),
+    (sys::FUTEX, [0, sys::FUTEX_PRIVATE], NO_FUTEX),
+    (sys::FUTEX, [0, 6 | sys::FUTEX_PRIVATE], NO_FUTEX),
+    (sys::FUTEX, [0, 7 | sys::FUTEX_PRIVATE], NO_FUTEX),
+    (sys::FUTEX, [0, 13 | sys::FUTEX_PRIVATE], NO_FUTEX),
+    (sys::CLOCK_GETTIME, [0, 0], NO_FUTEX),
+    (sys::PROCESS_VM_READV, [0, 0], NO_COPY),
+    (sys::GETPID, [0, 0], NO_COPY),
+    (sys::RT_SIGPROCMASK, [!0, 0], NO_PROBE),
 ];
 
 fn forbidden() -> &'static AtomicU8 {
@@ -95,8 +106,13 @@ pub fn answer(number: u64, a: &[u64; 6]) -> Answer {
     if !any() {
         return Answer::Allowed;
     }
+    let page = thread::own_page();
+    if page == 0 {
+        // A fork's child that has no page yet: `seccomp::allows_fork` has asked before.
+        return Answer::Allowed;
+    }
     // SAFETY: filters are installed by attached threads only, and attached threads create others.
-    let mut next = unsafe { thread::current(thread::own_page()) }.filters;
+    let mut next = unsafe { thread::current(page) }.filters;
     let mut worst = Answer::Allowed;
     // SAFETY: filters live forever.
     while let Some(filter) = unsafe { next.as_ref() } {
@@ -128,10 +144,10 @@ pub fn add_program(code: Vec<Instruction>) {
 fn add(rule: Rule) {
     // SAFETY: the calling thread is attached.
     let thread = unsafe { thread::current(thread::own_page()) };
-    let refuses = |(number, operation, _): &&(u64, u64, u8)| {
-        rule.answer(*number, &[0, *operation, 0, 0, 0, 0]) != Answer::Allowed
+    let refuses = |(number, [first, second], _): &&(u64, [u64; 2], u8)| {
+        rule.answer(*number, &[*first, *second, 0, 0, 0, 0]) != Answer::Allowed
     };
-    let bits = WAITING.iter().filter(refuses).fold(0, |bits, (.., bit)| bits | bit);
+    let bits = OF_SLOW_PATHS.iter().filter(refuses).fold(0, |bits, (.., bit)| bits | bit);
     forbidden().fetch_or(bits, Ordering::SeqCst);
     let filter = Box::new(Filter { rule, before: thread.filters });
     thread.filters = Box::leak(filter);

@@ -27,6 +27,7 @@ mod limits;
 mod lock;
 mod modules;
 mod presence;
+mod program;
 mod session;
 mod shadow;
 mod signals;

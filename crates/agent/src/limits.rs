@@ -5,6 +5,7 @@
 //! kernel is given that and what the agent has reserved on top; the program is told its own numbers,
 //! and so are programs that it executes.
 
+use crate::program;
 use crate::sys;
 use crate::syscalls::Outcome;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -154,8 +155,13 @@ pub fn call(number: u64, a: [u64; 6]) -> Outcome {
 fn change(limit: &Limit, new: u64, old: u64) -> Outcome {
     const EINVAL: i64 = -22;
     let known = limit.get();
-    // SAFETY: the program's arguments, which the kernel would read and write.
-    let wanted = (new != 0).then(|| unsafe { *(new as *const [u64; 2]) });
+    let wanted = match new {
+        0 => None,
+        _ => match program::words::<2>(new) {
+            None => return Outcome::Done(program::EFAULT),
+            wanted => wanted,
+        },
+    };
     if wanted.is_some_and(|[soft, hard]| soft > hard) {
         return Outcome::Done(EINVAL);
     }
@@ -170,14 +176,13 @@ fn change(limit: &Limit, new: u64, old: u64) -> Outcome {
     if result < 0 {
         return Outcome::Done(result);
     }
-    if old != 0 {
-        let told = if limit.is_set() { known } else { before };
-        // SAFETY: as above.
-        unsafe { *(old as *mut [u64; 2]) = told };
-    }
     if let Some([soft, hard]) = wanted {
         limit.soft.store(soft, Ordering::Relaxed);
         limit.hard.store(hard, Ordering::Relaxed);
     }
-    Outcome::Done(result)
+    if old == 0 {
+        return Outcome::Done(result);
+    }
+    let told = if known == [INFINITE; 2] { before } else { known };
+    Outcome::Done(program::give(old, &told))
 }

@@ -4,6 +4,7 @@
 //! from each other by fork, because translated code and threads' records refer to it. Beside it the
 //! header of the first segment stays mapped: it hands out segment numbers and holds the settings.
 
+use crate::program;
 use crate::sys;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use wire::session::{self, Header, Module, ThreadPage, failure, state};
@@ -423,13 +424,14 @@ fn inherit(parent: &Header, segment: u32, shared: &Inherited) {
 }
 
 /// Notes the program for which this process leaves its recording.
-pub fn set_left_for(path: &core::ffi::CStr) {
+pub fn set_left_for(path: &[u8]) {
+    let path = path.strip_suffix(b"\0").unwrap_or(path);
     // SAFETY: the buffer is this process's own; it stays NUL-terminated.
     unsafe {
         let buffer = &mut (*header_mut()).left_for;
-        let bytes = path.count_bytes().min(buffer.len() - 1);
+        let bytes = path.len().min(buffer.len() - 1);
         buffer.fill(0);
-        buffer[..bytes].copy_from_slice(&path.to_bytes()[..bytes]);
+        buffer[..bytes].copy_from_slice(&path[..bytes]);
     }
 }
 
@@ -437,27 +439,28 @@ fn header_mut() -> *mut Header {
     BASE.load(Ordering::Relaxed) as *mut Header
 }
 
-/// Notes the command line of this process: `words` is a NULL-terminated array of strings.
-///
-/// # Safety
-/// As said.
-pub unsafe fn set_command(words: *const *const u8) {
-    // SAFETY: forwarded; the header is this process's own.
+/// Notes the command line of this process: the strings of the NULL-terminated array at `words`.
+pub fn set_command(words: u64) {
+    // SAFETY: this process's own header.
     unsafe { write_command(header_mut(), words) };
 }
 
-unsafe fn write_command(header: *mut Header, mut words: *const *const u8) {
+/// # Safety
+/// The header must be this process's own.
+unsafe fn write_command(header: *mut Header, words: u64) {
+    let mut command = [0; session::COMMAND_BYTES];
+    let mut used = 0;
+    for word in program::pointers(words, program::MAX_STRINGS).unwrap_or_default() {
+        let left = &mut command[used..];
+        let got = program::bytes(word, left);
+        let length = left[..got].iter().position(|byte| *byte == 0).map_or(got, |end| end + 1);
+        left[length..].fill(0);
+        used += length;
+    }
     // SAFETY: forwarded; within the buffer.
     unsafe {
         let buffer = (&raw mut (*header).command).cast::<u8>();
-        let mut used = 0;
-        while !words.is_null() && !(*words).is_null() && used < session::COMMAND_BYTES {
-            let word = core::ffi::CStr::from_ptr((*words).cast()).to_bytes_with_nul();
-            let bytes = word.len().min(session::COMMAND_BYTES - used);
-            core::ptr::copy_nonoverlapping(word.as_ptr(), buffer.add(used), bytes);
-            used += bytes;
-            words = words.add(1);
-        }
+        core::ptr::copy_nonoverlapping(command.as_ptr(), buffer, used);
         (*header).command_bytes.store(used as u32, Ordering::Relaxed);
     }
 }
@@ -494,8 +497,7 @@ impl Child {
     /// Describes the process.
     ///
     /// # Safety
-    /// As for [`set_command`].
-    pub unsafe fn runs_natively(&self, words: *const *const u8, reason: u32) {
+    pub fn runs_natively(&self, words: u64, reason: u32) {
         // SAFETY: mapped by `new`, and nobody else's.
         unsafe {
             let new = &*self.header;

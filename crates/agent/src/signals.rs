@@ -15,6 +15,7 @@ mod stepping;
 
 use crate::dispatch::{Origin, runtime};
 use crate::filter::{self, Answer};
+use crate::program;
 use crate::stubs::{self, Frame};
 use crate::sys;
 use crate::syscalls::Outcome;
@@ -41,6 +42,18 @@ struct KernelAction {
     mask: u64,
 }
 
+impl KernelAction {
+    fn words(&self) -> [u64; 4] {
+        [self.handler, self.flags, self.restorer, self.mask]
+    }
+}
+
+impl From<[u64; 4]> for KernelAction {
+    fn from([handler, flags, restorer, mask]: [u64; 4]) -> Self {
+        KernelAction { handler, flags, restorer, mask }
+    }
+}
+
 /// An action of the program, each word on its own: a handler may run while it changes.
 struct Action([AtomicU64; 4]);
 
@@ -48,13 +61,11 @@ static ACTIONS: [Action; SIGNALS] = [const { Action([const { AtomicU64::new(0) }
 
 impl Action {
     fn get(&self) -> KernelAction {
-        let [handler, flags, restorer, mask] =
-            [0, 1, 2, 3].map(|k| self.0[k].load(Ordering::Relaxed));
-        KernelAction { handler, flags, restorer, mask }
+        self.0.each_ref().map(|word| word.load(Ordering::Relaxed)).into()
     }
 
     fn set(&self, a: &KernelAction) {
-        for (word, value) in self.0.iter().zip([a.handler, a.flags, a.restorer, a.mask]) {
+        for (word, value) in self.0.iter().zip(a.words()) {
             word.store(value, Ordering::Relaxed);
         }
     }
@@ -71,8 +82,8 @@ pub fn sigaction(a: [u64; 6]) -> Outcome {
     let mut kernel = KernelAction::default();
     let mut wanted = KernelAction::default();
     if new != 0 {
-        // SAFETY: the program's argument, which the kernel would read.
-        wanted = unsafe { *(new as *const KernelAction) };
+        let Some(words) = program::words(new) else { return Outcome::Done(program::EFAULT) };
+        wanted = KernelAction::from(words);
         kernel = wanted;
         if wanted.handler > SIG_IGN {
             kernel.handler = stubs::tt_signal_entry as *const () as u64;
@@ -94,12 +105,11 @@ pub fn sigaction(a: [u64; 6]) -> Outcome {
     if new != 0 {
         slot.set(&wanted);
     }
-    if old != 0 {
-        let ours = previous.handler == stubs::tt_signal_entry as *const () as u64;
-        // SAFETY: the program's argument, which the kernel would write.
-        unsafe { *(old as *mut KernelAction) = if ours { before } else { previous } };
+    if old == 0 {
+        return Outcome::Done(result);
     }
-    Outcome::Done(result)
+    let ours = previous.handler == stubs::tt_signal_entry as *const () as u64;
+    Outcome::Done(program::give(old, &if ours { before } else { previous }.words()))
 }
 
 /// The parts of the kernel's signal frame that are used here, as words from the start of ucontext.
@@ -116,6 +126,8 @@ impl Context {
     const STACK: usize = 2;
     const STACK_FLAGS: usize = 3;
     const STACK_BYTES: usize = 4;
+    /// All of them.
+    const WORDS: usize = Self::MASK + 1;
 
     fn get(&self, word: usize) -> u64 {
         // SAFETY: within the kernel's frame.
@@ -177,12 +189,11 @@ fn frame_for(
     mask: u64,
     page: u64,
 ) -> *mut u64 {
-    const WORDS: usize = Context::MASK + 1;
     const RESUME_DIRECTION_TRAP: u64 = 0x1_0500;
     // SAFETY: the calling thread's page; the room is larger than the frame and in no other use.
     let frame = unsafe {
         let room = thread::current(page).frame_room();
-        core::ptr::copy_nonoverlapping(context.0, room, WORDS);
+        core::ptr::copy_nonoverlapping(context.0, room, Context::WORDS);
         room
     };
     let mut new = Context(frame);
@@ -345,7 +356,12 @@ fn defer(signal: u64, info: *const [u32; 4], context: &mut Context, page: u64) -
 /// rt_sigreturn: back into the cache at the address that the frame holds.
 pub fn sigreturn(page: u64) {
     // SAFETY: at this system call the stack pointer is at the frame's ucontext.
-    let mut context = unsafe { Context(thread::field(page, control::APP_RSP) as *mut u64) };
+    let frame = unsafe { thread::field(page, control::APP_RSP) };
+    if program::words::<{ Context::WORDS }>(frame).is_none() {
+        // The kernel says what becomes of that.
+        return;
+    }
+    let mut context = Context(frame as *mut u64);
     // SAFETY: the calling thread's page. The frame's flags come back.
     unsafe { thread::set_field(page, control::ODD_FLAGS, 1) };
     let mut runtime = runtime();

@@ -72,8 +72,7 @@ unsafe extern "C" fn tt_start(_argc: i32, argv: *const *const u8, envp: *mut *co
         Err(_) => return 0,
     }
     environment.keep();
-    // SAFETY: the loader passes the program's arguments.
-    unsafe { session::set_command(argv) };
+    session::set_command(argv as u64);
     let limits = Environment::kept().and_then(Environment::limits);
     match take_over(header, &place) {
         Ok(()) => {

@@ -353,26 +353,6 @@ pub unsafe fn set_gs(base: u64) -> bool {
     unsafe { call(ARCH_PRCTL, [ARCH_SET_GS, base, 0, 0, 0, 0]) == 0 }
 }
 
-/// Copies memory of the process, where either end may be missing; bytes copied, or the kernel's error.
-fn copy(to: u64, from: u64, bytes: u64) -> i64 {
-    let (to, from) = ([to, bytes], [from, bytes]);
-    let a = [pid().into(), to.as_ptr() as u64, 1, from.as_ptr() as u64, 1, 0];
-    // SAFETY: the kernel looks at both ends; the callers say what is written.
-    unsafe { call(PROCESS_VM_READV, a) }
-}
-
-/// Gives the program a word at an address of its choice; 0, or the kernel's error if it has no memory there.
-pub fn give(to: u64, word: u64) -> i64 {
-    copy(to, &raw const word as u64, size_of::<u64>() as u64).min(0)
-}
-
-/// Words of the program's memory from `from` on; `None` if it has none there.
-pub fn taken<const N: usize>(from: u64) -> Option<[u64; N]> {
-    let mut words = [0u64; N];
-    let bytes = size_of::<[u64; N]>() as u64;
-    (copy(&raw mut words as u64, from, bytes) == bytes as i64).then_some(words)
-}
-
 /// Replaces the calling thread's signal mask and returns the old one.
 pub fn set_signal_mask(mask: u64) -> u64 {
     let mut old = 0u64;

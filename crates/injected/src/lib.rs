@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `raw.rs` | system calls that the program cannot have replaced |
 //! | `real.rs` | the functions that hooks stand in front of |
+//! | `reachable.rs` | whether what the program passes to a call is there |
 //! | `starts.rs` | what new threads are told before the program's routine runs |
 //! | `environment.rs` | takes our variables out of the environment, puts them back for other programs |
 //! | `programs.rs`, `shell.rs` | hooks of calls that execute other programs |
@@ -16,6 +17,7 @@
 pub mod environment;
 pub mod programs;
 pub mod raw;
+mod reachable;
 pub mod real;
 pub mod shell;
 pub mod starts;

@@ -7,6 +7,7 @@
 
 use crate::environment::{Traces, current};
 use crate::next;
+use crate::reachable;
 use crate::shell::Command;
 use core::ffi::{c_char, c_int, c_void};
 
@@ -29,17 +30,10 @@ pub trait Programs {
     fn starting<R>(call: impl FnOnce() -> R) -> R;
 }
 
-/// Runs `call` with the environment that the new program gets.
-///
-/// # Safety
-/// `variables` is null or a null-terminated array of strings.
-unsafe fn within<R>(
-    traces: Option<&Traces>,
-    variables: Strings,
-    call: impl FnOnce(Strings) -> R,
-) -> R {
-    match traces {
-        // SAFETY: as the caller vouches.
+/// Runs `call` with the environment that the new program gets. One that is not there goes to the kernel as it is.
+fn within<R>(traces: Option<&Traces>, variables: Strings, call: impl FnOnce(Strings) -> R) -> R {
+    match traces.filter(|_| reachable::are_strings(variables)) {
+        // SAFETY: just looked at.
         Some(traces) => unsafe { traces.put_back(variables, call) },
         None => call(variables),
     }
@@ -136,15 +130,8 @@ pub type Spawn = unsafe extern "C" fn(
 ) -> c_int;
 
 /// Starts a program by `spawn`, which gets the environment.
-///
-/// # Safety
-/// `variables` is null or a null-terminated array of strings.
-pub unsafe fn spawn<P: Programs>(
-    variables: Strings,
-    spawn: impl FnOnce(Strings) -> c_int,
-) -> c_int {
-    // SAFETY: as the caller vouches.
-    unsafe { within(P::started(), variables, |variables| P::starting(|| spawn(variables))) }
+pub fn spawn<P: Programs>(variables: Strings, spawn: impl FnOnce(Strings) -> c_int) -> c_int {
+    within(P::started(), variables, |variables| P::starting(|| spawn(variables)))
 }
 
 /// Starts a shell by `call`, which gets the command.
@@ -277,12 +264,10 @@ macro_rules! program_hooks {
             variables: Strings,
         ) -> c_int {
             let Some(next) = $crate::next!($name: Spawn) else { return libc::ENOSYS };
-            // SAFETY: the program's own call, with our traces put back where it is to get them.
-            unsafe {
-                programs::spawn::<$ours>(variables, |variables| {
-                    next(pid, path, actions, attributes, arguments, variables)
-                })
-            }
+            programs::spawn::<$ours>(variables, |variables| {
+                // SAFETY: the program's own call, with our traces put back where it is to get them.
+                unsafe { next(pid, path, actions, attributes, arguments, variables) }
+            })
         }
     )*};
 }

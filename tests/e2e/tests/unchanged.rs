@@ -168,3 +168,27 @@ fn the_auxiliary_vector_follows_the_environment() {
         }
     }
 }
+
+/// What the kernel refuses it refuses in every mode, and nobody reads a pointer before it.
+#[test]
+fn bad_pointers_are_the_kernels_to_refuse() {
+    let scratch = Scratch::new();
+    let (profile, plan) = (scratch.join("bad.tt"), scratch.join("plan.json"));
+    launch::plan(&plan, &[0]);
+    let record = ["record", "--force", "-o", profile.to_str().unwrap()];
+    let verbs = [
+        [&record[..], &["--exact"]].concat(),
+        [&record[..], &["--exact", "--reference"]].concat(),
+        [&record[..], &["--sample", "--watch"]].concat(),
+        vec!["run", "--plan", plan.to_str().unwrap()],
+    ];
+    for arguments in [&[][..], &["masked"]] {
+        let command = stress::command("bad_pointers", arguments);
+        let alone = native(&command).expect_code(0);
+        for verb in &verbs {
+            println!("{arguments:?} {verb:?}");
+            let run = Threadtalk::built().verb(verb[0]).args(&verb[1..]).arg("--");
+            assert_unchanged(&alone, &run.args(&command).run());
+        }
+    }
+}

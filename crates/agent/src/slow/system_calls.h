@@ -8,11 +8,13 @@
 #ifndef TT_SYSTEM_CALLS_H
 #define TT_SYSTEM_CALLS_H
 #include "access.h"
+#include "program.h"
 #include "registers.h"
 
 #define SYSTEM_CALLS 512
 #define MOVES 4
-#define MOST_PATH 4096
+#define MAX_PATH 4096
+#define MAX_ARGUMENT (1u << 20)    // bytes, or descriptors
 enum { IN = 1, OUT = 2 };
 
 // How long the memory is. `n` is a number of bytes unless said otherwise.
@@ -175,10 +177,6 @@ int tt_moves_data(u64 number) {
     return number < SYSTEM_CALLS && (moves[number][0].way || number == FUTEX || number == IOCTL);
 }
 
-struct vector {
-    u64 base, bytes;
-};
-
 struct message {
     u64 name;
     u32 name_bytes;
@@ -188,41 +186,64 @@ struct message {
 
 // The first `moved` bytes of the buffers of a vector, and the vector itself.
 static void move_vectors(struct thread *t, u64 address, u64 count, u64 moved, int out, u32 site) {
-    const struct vector *v = (const struct vector *)address;
-    read_range(t, address, count * sizeof *v, site);
+    enum { AT_ONCE = 16 };
+    struct piece pieces[AT_ONCE];
+    read_range(t, address, count * sizeof *pieces, site);
     for (u64 k = 0; k < count && moved; k++) {
-        u64 part = v[k].bytes < moved ? v[k].bytes : moved;
-        access_range(t, v[k].base, part, out, site);
+        u64 left = count - k < AT_ONCE ? count - k : AT_ONCE, bytes = left * sizeof *pieces;
+        if (k % AT_ONCE == 0 && tt_take(pieces, address + k * sizeof *pieces, bytes) != bytes)
+            return;
+        u64 whole = pieces[k % AT_ONCE].bytes, part = whole < moved ? whole : moved;
+        access_range(t, pieces[k % AT_ONCE].base, part, out, site);
         moved -= part;
     }
 }
 
 static void move_message(struct thread *t, u64 address, u64 moved, int out, u32 site) {
-    const struct message *m = (const struct message *)address;
-    read_range(t, address, sizeof *m, site);
-    if (m->name)
-        access_range(t, m->name, m->name_bytes, out, site);
-    move_vectors(t, m->vectors, m->count, moved, out, site);
-    if (m->control)
-        access_range(t, m->control, m->control_bytes, out, site);
+    struct message m;
+    if (tt_take(&m, address, sizeof m) != sizeof m)
+        return;
+    read_range(t, address, sizeof m, site);
+    if (m.name)
+        access_range(t, m.name, m.name_bytes, out, site);
+    move_vectors(t, m.vectors, m.count, moved, out, site);
+    if (m.control)
+        access_range(t, m.control, m.control_bytes, out, site);
     if (out)
         write_range(t, address + 48, 4, site); // flags
+}
+
+// A word of 32 bits of the program's; 0 if it is not there.
+static u32 word_at(u64 address) {
+    u32 word;
+    return tt_take(&word, address, sizeof word) == sizeof word ? word : 0;
 }
 
 static void move_messages(struct thread *t, u64 address, u64 count, int out, u32 site) {
     enum { STRIDE = 64, LENGTH = 56 };
     for (u64 k = 0; k < count; k++, address += STRIDE) {
-        move_message(t, address, *(u32 *)(address + LENGTH), out, site);
+        move_message(t, address, word_at(address + LENGTH), out, site);
         write_range(t, address + LENGTH, 4, site);
     }
 }
 
+// Bytes of a string with its NUL, as far as it is there.
 static u64 path_bytes(u64 address) {
-    u64 n = 0;
-    while (n < MOST_PATH && ((const char *)address)[n])
-        n++;
-    return n + 1;
+    enum { PIECE = 256 };
+    char piece[PIECE];
+    for (u64 n = 0; n < MAX_PATH; n += PIECE) {
+        u64 got = tt_take(piece, address + n, PIECE);
+        for (u64 k = 0; k < got; k++)
+            if (!piece[k])
+                return n + k + 1;
+        if (got < PIECE)
+            return n + got;
+    }
+    return MAX_PATH;
 }
+
+// The kernel looks at no more than it can use, whatever the program says.
+static u64 at_most(u64 value, u64 max) { return value < max ? value : max; }
 
 static void move_one(struct thread *t, const struct move *m, const u64 *arguments, u64 result,
                      int out, u32 site) {
@@ -230,11 +251,11 @@ static void move_one(struct thread *t, const struct move *m, const u64 *argument
     switch (m->length) {
     case BYTES: bytes = m->n; break;
     case RESULT: bytes = result * m->n; break;
-    case ARGUMENT: bytes = value; break;
+    case ARGUMENT: bytes = at_most(value, MAX_ARGUMENT); break;
     case UNITS_8: bytes = value * 8; break;
-    case AT_ARGUMENT: bytes = value ? *(u32 *)value : 0; break;
+    case AT_ARGUMENT: bytes = value ? at_most(word_at(value), MAX_ARGUMENT) : 0; break;
     case PATH: bytes = path_bytes(at); break;
-    case FD_SET: bytes = (value + 63) / 64 * 8; break;
+    case FD_SET: bytes = (at_most(value, MAX_ARGUMENT) + 63) / 64 * 8; break;
     case VECTOR: move_vectors(t, at, value, result, out, site); return;
     case MESSAGE: move_message(t, at, result, out, site); return;
     case MESSAGES: move_messages(t, at, result, out, site); return;
@@ -283,12 +304,14 @@ static void note_wait(u64 number, const struct frame *f) {
     enum { STOPPED = 0x7f, CLD_KILLED = 2, CLD_DUMPED = 3 };
     int64_t result = (int64_t)f->rax;
     if (number == WAIT4 && result > 0 && f->rsi) {
-        u32 signal = *(u32 *)f->rsi & 0x7f;
+        u32 signal = word_at(f->rsi) & 0x7f;
         if (signal && signal != STOPPED)
             note_death((u64)result, signal);
     }
     if (number == WAITID && result == 0 && f->rdx) {
-        const u32 *info = (const u32 *)f->rdx; // siginfo_t: code, pid and status are words 2, 4, 6
+        u32 info[7]; // siginfo_t: code, pid and status are words 2, 4, 6
+        if (tt_take(info, f->rdx, sizeof info) != sizeof info)
+            return;
         if (info[2] == CLD_KILLED || info[2] == CLD_DUMPED)
             note_death(info[4], info[6]);
     }

@@ -17,7 +17,7 @@
 #include "grants.h"
 
 // Bits of tt_forbidden; mirrored in filter.rs.
-enum { NO_YIELD = 1, NO_FUTEX = 2, NO_COPY = 4 };
+enum { NO_YIELD = 1, NO_FUTEX = 2, NO_COPY = 4, NO_PROBE = 8 };
 
 // Offsets in a thread's page, below its map of grants; see engine::control.
 #define THREAD_PAGE_BYTES 4096

@@ -1,10 +1,13 @@
 //! Whether a program that is about to be executed can be recorded: the same rules that the recorder
 //! has for the program it starts, for a process that may have another root or user by now.
 
+use crate::program;
 use crate::sys;
 use core::ffi::CStr;
 use wire::session::failure;
 
+/// Longest path that the kernel takes, with its NUL.
+pub const MAX_PATH: usize = 4096;
 /// Nested `#!` interpreters that Linux follows.
 const MAX_INTERPRETERS: usize = 5;
 const AT_FDCWD: u64 = -100i64 as u64;
@@ -28,11 +31,8 @@ pub fn judge(number: u64, a: &[u64; 6]) -> Verdict {
         sys::EXECVE => (AT_FDCWD, a[0], 0),
         _ => (a[0], a[1], a[4]),
     };
-    if path == 0 {
-        return Verdict::Nothing;
-    }
-    // SAFETY: the program's argument, a string that the kernel would read.
-    let name = unsafe { CStr::from_ptr(path as *const _) };
+    let Some(name) = program::string(path, MAX_PATH) else { return Verdict::Nothing };
+    let Ok(name) = CStr::from_bytes_with_nul(&name) else { return Verdict::Nothing };
     let file = match name.is_empty() && flags & AT_EMPTY_PATH != 0 {
         true => File::again(folder),
         false => File::open(folder, name),

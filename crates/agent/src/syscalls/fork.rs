@@ -5,6 +5,7 @@
 //! recording. One that is not followed puts private memory there and leaves the cache for good.
 
 use super::Outcome;
+use super::clone3::Clone3;
 use super::{seccomp, threads};
 use crate::counting;
 use crate::dispatch::runtime;
@@ -26,46 +27,32 @@ use wire::session::state;
 const ALL_SIGNALS: u64 = !0;
 /// Words of a page.
 const WORDS: usize = 512;
-/// Most words of clone3's argument that are known to any kernel so far, and more.
-const CLONE_WORDS: usize = 32;
-const CLONE_STACK: usize = 5;
 
 /// The program's call as it is made: on the caller's stack in the child, too, because the child
 /// must come back here. The stack that the program wants for it (0: the same) follows afterwards.
 struct Call {
     number: u64,
     arguments: [u64; 6],
-    clone3: [u64; CLONE_WORDS],
+    clone3: Option<Clone3>,
     stack: u64,
 }
 
 impl Call {
-    fn new(frame: &Frame) -> Self {
-        let mut call = Call {
-            number: frame.rax,
-            arguments: frame.arguments(),
-            clone3: [0; CLONE_WORDS],
-            stack: 0,
+    fn new(frame: &Frame, clone3: Option<Clone3>) -> Self {
+        let mut arguments = frame.arguments();
+        let stack = match (&clone3, frame.rax) {
+            (Some(clone3), _) => clone3.stack_top(),
+            (None, sys::CLONE) => core::mem::take(&mut arguments[1]),
+            _ => 0,
         };
-        if frame.rax == sys::CLONE {
-            call.stack = core::mem::take(&mut call.arguments[1]);
-        }
-        let bytes = frame.rsi as usize;
-        if frame.rax == sys::CLONE3 && bytes <= size_of_val(&call.clone3) {
-            let to = call.clone3.as_mut_ptr().cast::<u8>();
-            // SAFETY: the program's argument, which the kernel would read.
-            unsafe { core::ptr::copy_nonoverlapping(frame.rdi as *const u8, to, bytes) };
-            let [start, size] =
-                [CLONE_STACK, CLONE_STACK + 1].map(|k| core::mem::take(&mut call.clone3[k]));
-            call.stack = start + size;
-        }
-        call
+        let clone3 = clone3.map(Clone3::without_stack);
+        Call { number: frame.rax, arguments, clone3, stack }
     }
 
     fn make(&self) -> i64 {
         let mut arguments = self.arguments;
-        if self.number == sys::CLONE3 && arguments[1] as usize <= size_of_val(&self.clone3) {
-            arguments[0] = self.clone3.as_ptr() as u64;
+        if let Some(clone3) = &self.clone3 {
+            arguments[..2].copy_from_slice(&clone3.arguments());
         }
         // SAFETY: the program's own call, made here so that the child finds itself in this function.
         unsafe { sys::program_call(self.number, arguments) }
@@ -97,9 +84,9 @@ impl Before {
     }
 }
 
-/// fork, or clone without CLONE_VM.
-pub fn fork(frame: &Frame, page: u64) -> Outcome {
-    let call = Call::new(frame);
+/// fork, or clone or clone3 without CLONE_VM.
+pub fn fork(frame: &Frame, clone3: Option<Clone3>, page: u64) -> Outcome {
+    let call = Call::new(frame, clone3);
     let pc = threads::return_address(page);
     let mask = sys::set_signal_mask(ALL_SIGNALS);
     let spare = match filter::any() {

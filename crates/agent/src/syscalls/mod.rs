@@ -2,6 +2,7 @@
 //!
 //! All others go straight to the kernel from the code cache. One file per family.
 
+mod clone3;
 pub mod executable;
 pub mod fork;
 pub mod memory;

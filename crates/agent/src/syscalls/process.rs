@@ -3,12 +3,12 @@
 use super::Outcome;
 use super::executable::{self, Verdict};
 use super::seccomp;
-use crate::environment::Environment;
+use crate::environment::{Environment, Variables};
 use crate::limits;
+use crate::program;
 use crate::session::{self, Child};
 use crate::sys;
 use crate::thread;
-use core::ffi::CStr;
 use core::sync::atomic::Ordering;
 use engine::control;
 use wire::session::{EXITED, failure, state};
@@ -30,11 +30,12 @@ pub fn execute(number: u64, a: [u64; 6]) -> Outcome {
         return Outcome::Native;
     };
     let at = if number == sys::EXECVE { 2 } else { 3 };
+    // What is not there the kernel refuses.
+    let Some(envp) = Variables::read(a[at]) else { return Outcome::Native };
     if !seccomp::allows_start() {
         return leave(number, a, recorded, failure::FORBIDDEN);
     }
-    // SAFETY: the program's own environment argument.
-    if unsafe { Environment::is_taken(a[at] as *const *const u8) } {
+    if envp.are_taken() {
         return leave(number, a, recorded, failure::ANOTHER_RECORDING);
     }
     match executable::judge(number, &a) {
@@ -43,8 +44,8 @@ pub fn execute(number: u64, a: [u64; 6]) -> Outcome {
         Verdict::Recordable if !is_within_reach(environment) => {
             leave(number, a, recorded, failure::UNREACHABLE)
         }
-        Verdict::Recordable if recorded => stay(environment, number, a, at),
-        Verdict::Recordable => bear(environment, number, a, at),
+        Verdict::Recordable if recorded => stay(environment, number, a, (at, &envp)),
+        Verdict::Recordable => bear(environment, number, a, (at, &envp)),
     }
 }
 
@@ -71,12 +72,16 @@ fn call(number: u64, a: [u64; 6]) -> i64 {
     unsafe { sys::program_call(number, a) }
 }
 
-/// The recorded process executes a program and stays in its segment.
-fn stay(environment: &Environment, number: u64, mut a: [u64; 6], at: usize) -> Outcome {
+/// The recorded process executes a program, with these variables in argument `at`, and stays in its segment.
+fn stay(
+    environment: &Environment,
+    number: u64,
+    mut a: [u64; 6],
+    (at, envp): (usize, &Variables),
+) -> Outcome {
     let header = session::header();
     let (segment, parent) = (session::segment(), header.parent_segment.load(Ordering::Relaxed));
-    // SAFETY: the program's own environment argument.
-    let envp = unsafe { environment.with(a[at] as *const *const u8, segment, parent) };
+    let envp = environment.with(envp, segment, parent);
     a[at] = envp.as_ptr() as u64;
     session::await_births();
     header.execs.fetch_add(1, Ordering::Relaxed);
@@ -88,10 +93,14 @@ fn stay(environment: &Environment, number: u64, mut a: [u64; 6], at: usize) -> O
 }
 
 /// A child that shares its parent's memory executes a program, which gets a segment.
-fn bear(environment: &Environment, number: u64, mut a: [u64; 6], at: usize) -> Outcome {
+fn bear(
+    environment: &Environment,
+    number: u64,
+    mut a: [u64; 6],
+    (at, envp): (usize, &Variables),
+) -> Outcome {
     let Some(segment) = session::take_segment() else { return Outcome::Native };
-    // SAFETY: the program's own environment argument.
-    let envp = unsafe { environment.with(a[at] as *const *const u8, segment, session::segment()) };
+    let envp = environment.with(envp, segment, session::segment());
     a[at] = envp.as_ptr() as u64;
     let result = call(number, a);
     session::give_back(segment);
@@ -103,8 +112,7 @@ fn leave(number: u64, a: [u64; 6], recorded: bool, reason: u32) -> Outcome {
     let (path, words) = if number == sys::EXECVE { (a[0], a[1]) } else { (a[1], a[2]) };
     if recorded {
         let header = session::header();
-        // SAFETY: the program's argument, a string.
-        unsafe { session::set_left_for(CStr::from_ptr(path as *const _)) };
+        session::set_left_for(&program::string(path, executable::MAX_PATH).unwrap_or_default());
         header.left_reason.store(reason, Ordering::Relaxed);
         let result = call_bare(number, a);
         header.left_reason.store(failure::NONE, Ordering::Relaxed);
@@ -118,8 +126,7 @@ fn leave(number: u64, a: [u64; 6], recorded: bool, reason: u32) -> Outcome {
         session::first().children_out_of_reach.fetch_sub(1, Ordering::Relaxed);
         return Outcome::Done(result);
     };
-    // SAFETY: the program's argument, a NULL-terminated array of strings.
-    unsafe { child.runs_natively(words as *const *const u8, reason) };
+    child.runs_natively(words, reason);
     let result = call_bare(number, a);
     child.forget();
     Outcome::Done(result)
@@ -182,7 +189,7 @@ pub fn arch_prctl(page: u64, a: [u64; 6]) -> Outcome {
         ARCH_GET_GS => {
             // SAFETY: as above.
             let base = unsafe { thread::field(page, control::PROGRAM_GS) };
-            Outcome::Done(sys::give(argument, base))
+            Outcome::Done(program::give(argument, &[base]))
         }
         ARCH_SHSTK_ENABLE => Outcome::Done(EOPNOTSUPP),
         _ => Outcome::Native,

@@ -5,25 +5,19 @@
 use super::Outcome;
 use crate::dispatch::runtime;
 use crate::filter::{self, Answer, Instruction};
+use crate::program;
 use crate::session;
 use crate::sys;
 use crate::thread;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use engine::control;
 use wire::session::life;
 
 /// Set aside for the heap.
 const HEAP_BYTES: usize = 64 << 20;
-/// Longest program that the kernel accepts.
-const MAX_INSTRUCTIONS: usize = 4096;
 const FLAG_TSYNC: u64 = 1;
-
-/// `struct sock_fprog`.
-#[repr(C)]
-struct Program {
-    length: u16,
-    code: *const Instruction,
-}
 
 /// prctl(PR_SET_SECCOMP, mode, program).
 pub fn prctl(a: [u64; 6]) -> Outcome {
@@ -57,21 +51,30 @@ fn strict() -> Outcome {
 /// the agent's afterwards; so the filter counts from now on. Should the kernel refuse it, the agent
 /// is more careful than it would have to be.
 fn install(program: u64, flags: u64) -> Outcome {
+    let Some(code) = instructions(program) else {
+        // Asking what the kernel can do, or nothing that it would take.
+        return Outcome::Native;
+    };
     prepare();
-    // SAFETY: the program's argument, which the kernel is about to read.
-    match unsafe { (program as *const Program).as_ref() } {
-        Some(p) if !p.code.is_null() && (1..=MAX_INSTRUCTIONS).contains(&p.length.into()) => {
-            // SAFETY: as above.
-            let code = unsafe { core::slice::from_raw_parts(p.code, p.length.into()) };
-            filter::add_program(code.to_vec());
-            if flags & FLAG_TSYNC != 0 {
-                share();
-            }
-        }
-        // Asking what the kernel can do.
-        _ => {}
+    filter::add_program(code);
+    if flags & FLAG_TSYNC != 0 {
+        share();
     }
     Outcome::Native
+}
+
+/// The instructions of the `struct sock_fprog` at `program`, if there are any that the kernel may take.
+fn instructions(program: u64) -> Option<Vec<Instruction>> {
+    const MAX_INSTRUCTIONS: usize = 4096;
+    let [length, code] = program::words(program)?;
+    let length = usize::from(length as u16);
+    if !(1..=MAX_INSTRUCTIONS).contains(&length) {
+        return None;
+    }
+    let mut bytes = vec![0; length * size_of::<Instruction>()];
+    let got = program::bytes(code, &mut bytes);
+    let each = bytes.chunks_exact(size_of::<Instruction>());
+    (got == bytes.len()).then(|| each.map(Instruction::from_bytes).collect())
 }
 
 /// All threads have the calling thread's filters now.

@@ -1,6 +1,7 @@
 //! New threads and processes, and the end of threads.
 
 use super::Outcome;
+use super::clone3::Clone3;
 use super::fork;
 use crate::dispatch::runtime;
 use crate::lock::{Guard, Lock};
@@ -28,16 +29,22 @@ const CLONE_THREAD: u64 = 0x1_0000;
 
 /// clone, clone3, fork, vfork.
 pub fn create(frame: &mut Frame, page: u64) -> Outcome {
+    let arguments = match frame.rax {
+        sys::CLONE3 => match Clone3::read(frame.rdi, frame.rsi) {
+            // The kernel refuses it.
+            None => return Outcome::Native,
+            arguments => arguments,
+        },
+        _ => None,
+    };
     let flags = match frame.rax {
         sys::CLONE => frame.rdi,
-        // SAFETY: clone3's argument starts with the flags; the kernel would read it, too.
-        sys::CLONE3 if frame.rsi >= 8 => unsafe { *(frame.rdi as *const u64) },
-        sys::CLONE3 => return Outcome::Native,
+        sys::CLONE3 => arguments.as_ref().map_or(0, Clone3::flags),
         sys::VFORK => sys::CLONE_VM | sys::CLONE_VFORK,
         _ => 0,
     };
     if flags & sys::CLONE_VM == 0 {
-        return fork::fork(frame, page);
+        return fork::fork(frame, arguments, page);
     }
     if flags & sys::CLONE_VFORK != 0 {
         // The child borrows this thread, which waits until it executes or ends.
@@ -50,7 +57,7 @@ pub fn create(frame: &mut Frame, page: u64) -> Outcome {
         presence::lend(page, resume, flags & CLONE_NEWPID != 0);
         return Outcome::Native;
     }
-    spawn(frame, page, flags & CLONE_THREAD != 0)
+    spawn(frame, arguments.as_ref(), page, flags & CLONE_THREAD != 0)
 }
 
 /// Counts a child that runs natively.
@@ -70,7 +77,7 @@ pub fn return_address(page: u64) -> u64 {
 /// A thread of this process, or (`is_thread` is false) a process of its own in the same memory. That one can
 /// be killed alone; would it hold a lock of the agent then, all others would wait for ever. So it runs
 /// natively.
-fn spawn(frame: &Frame, page: u64, is_thread: bool) -> Outcome {
+fn spawn(frame: &Frame, clone3: Option<&Clone3>, page: u64, is_thread: bool) -> Outcome {
     // SAFETY: the calling thread's page.
     let (parent, resume, start_routine) = unsafe {
         (
@@ -93,7 +100,7 @@ fn spawn(frame: &Frame, page: u64, is_thread: bool) -> Outcome {
         return Outcome::Done(EAGAIN);
     };
     let child = Box::leak(child);
-    note_memory(child, frame);
+    note_memory(child, frame, clone3);
     child.signal_mask = mask;
     child.filters = parent.filters;
     // SAFETY: the child's own page and stack, which nobody uses yet.
@@ -121,18 +128,9 @@ fn spawn(frame: &Frame, page: u64, is_thread: bool) -> Outcome {
 }
 
 /// Notes where the new thread has its stack and its thread-local data.
-fn note_memory(child: &Thread, frame: &Frame) {
+fn note_memory(child: &Thread, frame: &Frame, clone3: Option<&Clone3>) {
     let a = frame.arguments();
-    let (stack, tls) = match frame.rax {
-        // SAFETY: its argument is as long as it says, up to the fields known here; `create` has
-        // read it, too. Flags, …, stack at word 5, its size, thread pointer.
-        sys::CLONE3 if a[1] >= 64 => unsafe {
-            let arguments = a[0] as *const u64;
-            (*arguments.add(5) + *arguments.add(6), *arguments.add(7))
-        },
-        sys::CLONE => (a[1], a[4]),
-        _ => return,
-    };
+    let (stack, tls) = clone3.map_or((a[1], a[4]), |c| (c.stack_top(), c.thread_pointer()));
     child.shared().stack.store(stack, Ordering::Relaxed);
     child.shared().thread_pointer.store(tls, Ordering::Relaxed);
 }
