@@ -35,11 +35,34 @@ pub mod soak;
 pub mod stress;
 pub mod truth;
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use test_support::{Outcome, Run};
 
-/// Runs `command` natively.
+/// Far more than any target program takes natively on a busy machine.
+const NATIVE: Duration = Duration::from_secs(60);
+
+/// Runs `command` natively. Panics if it does not end: then this machine cannot run it, and recording it
+/// would tell nothing.
+#[track_caller]
 pub fn native(command: &[String]) -> Outcome {
-    Run::new(&command[0]).args(&command[1..]).run()
+    let alone = Run::new(&command[0]).args(&command[1..]).timeout(NATIVE).run();
+    assert!(!alone.timed_out, "it does not end natively on this machine\n{alone}");
+    alone
+}
+
+/// Panics unless the program, which is recorded next, ends natively and without an error. Each command is
+/// tried once only in a test's process.
+#[track_caller]
+pub fn assert_ends_natively(command: &[&str]) {
+    static KNOWN: Mutex<BTreeSet<Vec<String>>> = Mutex::new(BTreeSet::new());
+    let command: Vec<String> = command.iter().map(ToString::to_string).collect();
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if !known().contains(&command) {
+        native(&command).expect_code(0);
+        known().insert(command);
+    }
 }
 
 /// The exit code that Threadtalk passes on for an ended program: its own, or 128 + signal.

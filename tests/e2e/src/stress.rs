@@ -1,8 +1,10 @@
 //! The programs of `tests/programs/stress/`: each does what instrumentation finds hard, and prints
 //! the same on every run.
 
-use std::path::PathBuf;
-use test_support::{Compiler, Target};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+use test_support::{Compiler, Run, Target, probe};
 
 fn folder(file: &str) -> String {
     format!("tests/programs/stress/{file}")
@@ -25,6 +27,31 @@ pub fn library(compiler: Compiler, source: &str, optimisation: &str) -> String {
     built(Target::new(compiler, &folder(source)).flags(&flags)).to_string_lossy().into_owned()
 }
 
+/// The parts of `fault_addresses` that end on this machine. What does not is named, once: a recorded run
+/// is given the same parts as a native one, so that it is noticed if only that does not end.
+fn parts_that_end(program: &Path) -> &'static [String] {
+    /// The program's status where an instruction traps without end.
+    const STUCK: i32 = 3;
+    static PARTS: OnceLock<Vec<String>> = OnceLock::new();
+    PARTS.get_or_init(|| {
+        let list = Run::new(program).arg("list").run().expect_code(0).stdout_text();
+        let ends = |part: &&str| {
+            let outcome = Run::new(program).arg(part).timeout(Duration::from_secs(20)).run();
+            let why = match outcome.exit_code {
+                Some(STUCK) => "the processor or its virtual machine does not get past it",
+                _ if outcome.timed_out => "it does not end on this machine",
+                _ => {
+                    outcome.expect_code(0);
+                    return true;
+                }
+            };
+            probe::skip(&format!("fault_addresses {part}"), why);
+            false
+        };
+        list.lines().filter(ends).map(str::to_owned).collect()
+    })
+}
+
 /// The command line of the program `name`, with arguments as given.
 pub fn command(name: &str, arguments: &[&str]) -> Vec<String> {
     let mut command = match name {
@@ -38,6 +65,11 @@ pub fn command(name: &str, arguments: &[&str]) -> Vec<String> {
             let target = Target::new(Compiler::Gxx, &folder("exceptions.cpp"));
             // Linked by its full path, the library is found again without a search path.
             vec![built(target.flags(&["-O2", "-pthread", &thrower])).to_string_lossy().into_owned()]
+        }
+        "fault_addresses" => {
+            let program = program(name);
+            let parts = parts_that_end(&program).iter().cloned();
+            [program.to_string_lossy().into_owned()].into_iter().chain(parts).collect()
         }
         "unload" => vec![
             program(name).to_string_lossy().into_owned(),

@@ -38,11 +38,12 @@ fn programs_that_are_hard_to_instrument() {
         while let Some((name, arguments)) = stress::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
             let command = stress::command(name, arguments);
             let words: Vec<&str> = command.iter().map(String::as_str).collect();
+            let alone = native(&command);
             let profile =
                 scratch.join(&format!("{}.tt", [&[*name], *arguments].concat().join("-")));
             let record = threadtalk.record(&profile, &[], &words).env(CACHE, kib_for(name));
             let recorded = record.timeout(Duration::from_secs(120)).run();
-            assert_unchanged(&native(&command), &recorded);
+            assert_unchanged(&alone, &recorded);
             // A debugger's breakpoints make threads leave.
             let leaves = *name == "debugger";
             if !leaves && recorded.stderr_text().contains("left the engine") {

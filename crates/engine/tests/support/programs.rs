@@ -297,7 +297,7 @@ fn is_left_out(step: &Instruction) -> bool {
     let by_name = matches!(
         step.mnemonic(),
         // Clocks, random numbers, the processor's number, waiting for time to pass.
-        Rdtsc | Rdtscp | Rdpmc | Rdrand | Rdseed | Rdpid | Cpuid | Xgetbv | Monitor | Mwait | Monitorx
+        Rdtsc | Rdtscp | Rdpmc | Rdpru | Rdrand | Rdseed | Rdpid | Cpuid | Xgetbv | Monitor | Mwait | Monitorx
             | Mwaitx | Umonitor | Umwait | Tpause | Sgdt | Sidt | Sldt | Str | Smsw
             // System calls and what only a kernel may do with effect.
             | Syscall | Sysenter | Sysexit | Sysret | Int | Int1 | Iret | Iretd | Iretq | Retf | Popf | Popfd

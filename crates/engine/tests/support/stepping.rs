@@ -10,6 +10,7 @@ use super::{CODE_BYTES, Machine, RUNNING};
 use engine::recovery::Registers;
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use std::cell::RefCell;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 /// The trap flag, and what the processor sets for itself.
@@ -188,31 +189,51 @@ fn registers(context: &libc::ucontext_t) -> Registers {
     Registers { general: ORDER.map(word), flags, pc: word(REG_RIP) }
 }
 
+/// Where the components behind the legacy area lie (AVX, mask registers, two of AVX-512), with their bits in
+/// the header. The processor says so: AMD's have no gap where Intel's had MPX.
+fn extended() -> &'static [(u64, std::ops::Range<usize>); 4] {
+    // Asking takes a virtual machine long, and this is asked at every step.
+    static PARTS: OnceLock<[(u64, std::ops::Range<usize>); 4]> = OnceLock::new();
+    PARTS.get_or_init(|| {
+        [2, 5, 6, 7].map(|component| {
+            let leaf = std::arch::x86_64::__cpuid_count(0xd, component);
+            let (start, bytes) = (leaf.ebx as usize, leaf.eax as usize);
+            (1 << component, start..start + bytes)
+        })
+    })
+}
+
 /// The vector registers in the kernel's frame, without what may differ: parts as after a reset are all
 /// zeros, x87's last instruction is.
 fn vectors(context: &libc::ucontext_t) -> [u8; XSAVE_BYTES] {
-    /// Components and where they are, from the processor's manual; x87 and MXCSR have no zeros.
-    const PARTS: [(u32, std::ops::Range<usize>); 5] =
-        [(1, 160..416), (2, 576..832), (5, 1088..1152), (6, 1152..1664), (7, 1664..2688)];
-    const LEGACY: usize = 416;
     const MAGIC: u32 = 0x4650_5853;
+    const XMM: (u64, std::ops::Range<usize>) = (1 << 1, 160..416);
     let mut all = [0; XSAVE_BYTES];
     let area = context.uc_mcontext.fpregs.cast::<u8>();
-    // SAFETY: the kernel's frame: the legacy area, and behind it what its software bytes tell.
-    unsafe {
-        let magic = area.add(464).cast::<u32>().read_unaligned();
-        let bytes = area.add(480).cast::<u32>().read_unaligned() as usize;
-        let bytes = if magic == MAGIC { bytes.min(XSAVE_BYTES) } else { LEGACY };
-        std::ptr::copy_nonoverlapping(area, all.as_mut_ptr(), bytes);
+    let mut copy = |range: std::ops::Range<usize>| {
+        // SAFETY: only called for what the kernel's frame holds.
+        let from = unsafe { std::slice::from_raw_parts(area.add(range.start), range.len()) };
+        all[range].copy_from_slice(from);
+    };
+    // SAFETY: the kernel's frame: the legacy area, whose software bytes tell whether more follows, and how
+    // much.
+    let (is_extended, bytes, header) = unsafe {
+        let word = |at: usize| area.add(at).cast::<u32>().read_unaligned();
+        let header = || area.add(HEADER).cast::<u64>().read_unaligned();
+        let is_extended = word(464) == MAGIC;
+        (is_extended, word(480) as usize, if is_extended { header() } else { XMM.0 })
+    };
+    // x87 and MXCSR have no zeros.
+    copy(0..XMM.1.start);
+    if header & XMM.0 != 0 {
+        copy(XMM.1);
     }
-    let present = u64::from_le_bytes(all[HEADER..HEADER + 8].try_into().expect("eight bytes"));
-    all[LEGACY..HEADER + 64].fill(0);
-    all[LAST_INSTRUCTION].fill(0);
-    for (component, range) in PARTS {
-        if present >> component & 1 == 0 {
-            all[range].fill(0);
+    for (bit, range) in extended() {
+        if is_extended && header & bit != 0 && range.end <= bytes {
+            copy(range.clone());
         }
     }
+    all[LAST_INSTRUCTION].fill(0);
     all
 }
 
