@@ -3,13 +3,12 @@
 use profile::{CommRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals};
 use serde_json::Value;
 use std::path::PathBuf;
-use std::time::Duration;
 use test_support::{Outcome, Run, Scratch};
 use types::{CommKind, ThreadId, ThreadIdentity};
 
 fn diff(args: &[&str]) -> Outcome {
     let run = Run::new(env!("CARGO_BIN_EXE_threadtalk")).arg("diff").args(args);
-    run.env("NO_COLOR", "1").timeout(Duration::from_secs(30)).run()
+    run.env("NO_COLOR", "1").run()
 }
 
 /// The files of two matrices.

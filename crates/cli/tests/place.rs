@@ -3,12 +3,11 @@
 use profile::{CommRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals};
 use serde_json::Value;
 use std::path::Path;
-use std::time::Duration;
 use test_support::{Outcome, Run, Scratch};
 use types::{CommKind, ThreadId, ThreadIdentity};
 
 fn threadtalk(args: &[&str]) -> Run {
-    Run::new(env!("CARGO_BIN_EXE_threadtalk")).args(args).timeout(Duration::from_secs(30))
+    Run::new(env!("CARGO_BIN_EXE_threadtalk")).args(args)
 }
 
 fn place(scratch: &Scratch, matrix: &str, args: &[&str]) -> Outcome {

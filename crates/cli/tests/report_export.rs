@@ -8,13 +8,12 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use test_support::{Run, Scratch};
 use topology::Topology;
 use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
 
 fn threadtalk(args: &[&str]) -> Run {
-    Run::new(env!("CARGO_BIN_EXE_threadtalk")).args(args).timeout(Duration::from_secs(30))
+    Run::new(env!("CARGO_BIN_EXE_threadtalk")).args(args)
 }
 
 /// A ring of `threads` with one strong pair, on a machine of two packages.

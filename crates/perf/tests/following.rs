@@ -24,7 +24,7 @@ fn until_end(mut child: Child, mut sampler: Sampler) -> Vec<Record> {
     let mut records = Vec::new();
     let started = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if started.elapsed() > Duration::from_secs(30) {
+        if started.elapsed() > Duration::from_secs(100) {
             child.kill().unwrap();
         }
         sampler.wait(Duration::from_millis(10));
@@ -106,7 +106,7 @@ fn running_programs_are_followed_with_threads_and_processes_that_come() {
     let mut pids = HashSet::new();
     if let Ok(mut sampler) = attached {
         let started = Instant::now();
-        while pids.len() < 3 && started.elapsed() < Duration::from_secs(20) {
+        while pids.len() < 3 && started.elapsed() < Duration::from_secs(100) {
             sampler.wait(Duration::from_millis(10));
             sampler.drain(|record| {
                 if let Record::Sample(sample) = record {
@@ -134,7 +134,7 @@ fn what_happens_is_told_during_a_pause_too() {
     let mut records = Vec::new();
     let (mut paused, mut resumed) = (None, None);
     let started = Instant::now();
-    while child.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(30) {
+    while child.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(100) {
         sampler.wait(Duration::from_millis(5));
         sampler.drain(|record| records.push(record));
         if paused.is_none() && samples(&records).count() >= 5 {

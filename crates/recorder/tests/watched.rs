@@ -43,7 +43,7 @@ fn watch(options: WatchOptions, command: &[&str]) -> Watched {
 
 /// Runs a mode of a program natively and watched; both must end and say the same.
 fn unchanged(program: &str, mode: &str) -> Watched {
-    let native = Run::new(program).arg(mode).run();
+    let native = Run::new(program).arg(mode).run_natively();
     let watched = watch(options(), &[program, mode]);
     let of = &watched.outcome;
     assert_eq!(native.stdout_text(), of.stdout_text(), "{mode}\n{of}");

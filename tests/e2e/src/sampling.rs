@@ -60,7 +60,7 @@ impl Beside {
 
     /// Whether it has ended, or soon does: its threads are gone before it can be waited for.
     pub fn ends(&mut self) -> bool {
-        (0..100).any(|_| {
+        (0..1200).any(|_| {
             std::thread::sleep(Duration::from_millis(50));
             !self.runs()
         })

@@ -125,7 +125,7 @@ fn sample(bytes: usize) -> Vec<u8> {
 impl Soaked {
     /// Runs it natively.
     pub fn native(&self, scratch: &Scratch) -> Outcome {
-        self.settle(Run::new(&self.words[0]).args(&self.words[1..]), scratch).run()
+        self.settle(Run::new(&self.words[0]).args(&self.words[1..]), scratch).run_natively()
     }
 
     /// What native and recorded runs have in common.

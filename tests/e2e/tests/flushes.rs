@@ -128,7 +128,7 @@ fn an_interpreter_with_threads_signals_and_children() {
         return;
     }
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
-    let alone = Run::new(PROGRAM).args(["-c", PYTHON]).run();
+    let alone = Run::new(PROGRAM).args(["-c", PYTHON]).run_natively();
     let profile = scratch.join("python.tt");
     let record = threadtalk.record(&profile, &[], &[PROGRAM, "-c", PYTHON]).env(CACHE, "12288");
     let recorded = record.timeout(Duration::from_secs(180)).run();

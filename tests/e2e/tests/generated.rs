@@ -11,7 +11,7 @@ use test_support::{Compiler, Run, Scratch, Target, Threadtalk, probe};
 fn stays(command: &[&str], folder: Option<&Path>, runs: usize) {
     let threadtalk = Threadtalk::built();
     let folder = folder.map_or_else(|| test_support::paths::root().to_owned(), Path::to_owned);
-    let alone = Run::new(command[0]).args(&command[1..]).directory(&folder).run();
+    let alone = Run::new(command[0]).args(&command[1..]).directory(&folder).run_natively();
     assert_eq!(alone.exit_code, Some(0), "fails natively\n{alone}");
     let once = || {
         let scratch = Scratch::new();

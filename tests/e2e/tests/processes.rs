@@ -17,7 +17,7 @@ fn family() -> PathBuf {
 /// What a ring of so many participants must cause.
 fn truth(participants: u64) -> Expected {
     let ring = ["pattern", "ring", &participants.to_string(), "4", "256", "64"];
-    let alone = Run::new(family()).args(ring).run().expect_code(0);
+    let alone = Run::new(family()).args(ring).run_natively().expect_code(0);
     let expected = Expected::from_output(&alone.stdout_text(), "raw").unwrap();
     assert!(expected.total() > 0, "the program printed no truth\n{alone}");
     expected
@@ -180,7 +180,7 @@ fn the_environment_is_the_users_in_every_process() {
         };
         for command in [vec!["env"], vec!["sh", "-c", "env; env"]] {
             let native = Run::new(command[0]).args(&command[1..]).env("NO_COLOR", "1");
-            let alone = set(native.env_remove("LD_PRELOAD")).run();
+            let alone = set(native.env_remove("LD_PRELOAD")).run_natively();
             let profile = scratch.join("env.tt");
             let recorded = set(threadtalk.record(&profile, &["--force"], &command)).run();
             assert_unchanged(&alone, &recorded);

@@ -30,7 +30,7 @@ fn same_when_recorded(command: &[&str], stdin: &[u8]) -> u64 {
         return u64::MAX;
     };
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
-    let alone = Run::new(program).args(&command[1..]).stdin(stdin).run();
+    let alone = Run::new(program).args(&command[1..]).stdin(stdin).run_natively();
     assert_eq!(alone.exit_code, Some(0), "fails natively\n{alone}");
     let profile = scratch.join("real.tt");
     let record = threadtalk.record(&profile, &[], command).stdin(stdin);

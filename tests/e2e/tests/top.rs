@@ -39,7 +39,7 @@ struct Beside(Child);
 impl Beside {
     fn talkers(how: &str) -> Self {
         let mut command = Command::new(talkers());
-        let child = command.args(["1", "60000", how]).stdout(Stdio::piped()).spawn();
+        let child = command.args(["1", "600000", how]).stdout(Stdio::piped()).spawn();
         let mut child = child.expect("the program starts");
         let mut line = String::new();
         let out = child.stdout.as_mut().expect("a pipe");
