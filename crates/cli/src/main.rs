@@ -53,7 +53,7 @@ fn main() {
         Verb::Doctor(args) => verbs::doctor::run(args),
     };
     let code = result.unwrap_or_else(|error| {
-        eprintln!("threadtalk: {}", one_sentence(&error));
+        said::say(&one_sentence(&error));
         EXIT_OWN_FAILURE
     });
     std::process::exit(code);

@@ -5,6 +5,7 @@
 //! * [`threadtalk`]: the built `threadtalk` binary, and what a test reads from it;
 //! * [`matrix`]: communication matrices, and the counts that a program says it must cause;
 //! * [`scratch`]: a folder for a test, kept when the test fails;
+//! * [`terminal`]: runs a command in a terminal of its own;
 //! * [`control_group`]: takes memory from programs;
 //! * [`probe`]: what this machine has; tests that need more are skipped aloud.
 //!
@@ -18,6 +19,7 @@ pub mod probe;
 pub mod run;
 pub mod scratch;
 pub mod target;
+pub mod terminal;
 pub mod threadtalk;
 
 pub use control_group::ControlGroup;
@@ -25,4 +27,5 @@ pub use matrix::Matrix;
 pub use run::{Outcome, Run};
 pub use scratch::Scratch;
 pub use target::{Compiler, Target};
+pub use terminal::Terminal;
 pub use threadtalk::Threadtalk;

@@ -8,12 +8,14 @@
 //! | `view.rs`, `view/` | drawing |
 //! | `numbers.rs` | numbers in few characters |
 //! | `batch.rs` | the same as plain text, for pipes and files |
+//! | `keys.rs` | reads keys, and notices when the terminal is closed |
 //! | `terminal.rs` | the loop: keys, snapshots, screen; the terminal is left as it was |
 //!
 //! Nothing here samples or reads files: `cli` makes the snapshots. Everything must be readable at
 //! 80 × 24 and without colour: colour only repeats what characters say.
 
 mod batch;
+mod keys;
 mod numbers;
 mod select;
 mod snapshot;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 use test_support::threadtalk::own_sentence;
-use test_support::{Compiler, Outcome, Run, Target, Threadtalk, probe};
+use test_support::{Compiler, Outcome, Run, Scratch, Target, Terminal, Threadtalk, probe};
 
 fn talkers() -> &'static Path {
     // Built once: a running program whose file is replaced has no names.
@@ -122,6 +122,68 @@ fn a_terminal_gets_a_view_and_is_given_back() {
         assert!(text.contains(part), "{part:?} is missing in {text:?}");
     }
     assert!(program.goes_on());
+}
+
+/// The view in a terminal once it has drawn something.
+fn drawn(args: &[&str], terminal_controls: bool) -> Terminal {
+    let mut command = Command::new(Threadtalk::built().path());
+    command.arg("top").args(args).env("TERM", "xterm-256color");
+    // Nothing of tests is kept for the user's own runs.
+    command.env("XDG_CACHE_HOME", test_support::paths::cache());
+    let mut terminal = Terminal::start(&mut command, terminal_controls).expect("a terminal");
+    terminal.read_until("Matrix");
+    terminal
+}
+
+/// Whether or not SIGHUP tells it.
+#[test]
+fn the_view_ends_with_its_terminal_and_the_program_goes_on() {
+    if !can_sample("top in a terminal that is closed") {
+        return;
+    }
+    let mut program = Beside::talkers("same");
+    for terminal_controls in [true, false] {
+        let mut view = drawn(&["--pid", &program.pid()], terminal_controls);
+        view.close();
+        let status = view.end().expect("the view ends");
+        assert_eq!(status.code(), Some(0), "{terminal_controls} {status}");
+        assert!(program.goes_on());
+    }
+}
+
+#[test]
+fn the_view_ends_when_signals_ask_it_to_and_the_program_goes_on() {
+    if !can_sample("top in a terminal, ended by signals") {
+        return;
+    }
+    let mut program = Beside::talkers("same");
+    for signal in ["HUP", "TERM"] {
+        let mut view = drawn(&["--pid", &program.pid(), "--interval", "1h"], true);
+        let kill = format!("kill -{signal} {}", view.pid());
+        Run::new("sh").args(["-c", &kill]).run().expect_code(0);
+        let status = view.end().expect("the view ends");
+        assert_eq!(status.code(), Some(0), "{signal} {status}");
+        assert!(program.goes_on());
+    }
+}
+
+/// As when the reader quits.
+#[test]
+fn a_started_program_ends_with_the_terminal_of_the_view() {
+    if !can_sample("top -- CMD in a terminal that is closed") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let pid = scratch.join("pid");
+    let script =
+        format!("echo $$ > '{}'; exec '{}' 1 600000 same", pid.display(), talkers().display());
+    for terminal_controls in [true, false] {
+        let mut view = drawn(&["--", "sh", "-c", &script], terminal_controls);
+        view.close();
+        assert!(view.end().is_some(), "the view goes on");
+        let pid = std::fs::read_to_string(&pid).expect("the program has started");
+        assert!(!Path::new("/proc").join(pid.trim()).exists(), "the program goes on");
+    }
 }
 
 /// The second one talks: it is shown, and the first one when a key asks for it.

@@ -111,7 +111,8 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     });
     if let Some(output) = &mut output {
         output.seek(SeekFrom::Start(0))?;
-        io::copy(output, &mut io::stdout().lock())?;
+        // The terminal may be closed.
+        let _ = io::copy(output, &mut io::stdout().lock());
     }
     let ended = match sampled {
         Ok(ended) => ended,
@@ -158,7 +159,7 @@ impl<'a, 'scope> Watched<'a, 'scope> {
     /// Waits for something to show; false when there will be nothing.
     fn wait(&self) -> bool {
         while !self.feed.is_waiting() {
-            if self.sampling.is_finished() {
+            if self.sampling.is_finished() || self.ended() {
                 return self.feed.is_waiting();
             }
             thread::sleep(REST);
