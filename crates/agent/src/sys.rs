@@ -59,6 +59,7 @@ pub const PROCESS_VM_READV: u64 = 310;
 pub const EXECVEAT: u64 = 322;
 pub const PKEY_MPROTECT: u64 = 329;
 pub const SECCOMP: u64 = 317;
+pub const MEMBARRIER: u64 = 324;
 pub const RSEQ: u64 = 334;
 pub const CLONE3: u64 = 435;
 

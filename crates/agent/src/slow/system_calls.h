@@ -191,8 +191,8 @@ static void move_vectors(struct thread *t, u64 address, u64 count, u64 moved, in
     read_range(t, address, count * sizeof *pieces, site);
     for (u64 k = 0; k < count && moved; k++) {
         u64 left = count - k < AT_ONCE ? count - k : AT_ONCE, bytes = left * sizeof *pieces;
-        if (k % AT_ONCE == 0 && tt_take(pieces, address + k * sizeof *pieces, bytes) != bytes)
-            return;
+        if (k % AT_ONCE == 0)
+            take_read(pieces, address + k * sizeof *pieces, bytes);
         u64 whole = pieces[k % AT_ONCE].bytes, part = whole < moved ? whole : moved;
         access_range(t, pieces[k % AT_ONCE].base, part, out, site);
         moved -= part;
@@ -201,8 +201,7 @@ static void move_vectors(struct thread *t, u64 address, u64 count, u64 moved, in
 
 static void move_message(struct thread *t, u64 address, u64 moved, int out, u32 site) {
     struct message m;
-    if (tt_take(&m, address, sizeof m) != sizeof m)
-        return;
+    take_read(&m, address, sizeof m);
     read_range(t, address, sizeof m, site);
     if (m.name)
         access_range(t, m.name, m.name_bytes, out, site);
@@ -213,10 +212,11 @@ static void move_message(struct thread *t, u64 address, u64 moved, int out, u32 
         write_range(t, address + 48, 4, site); // flags
 }
 
-// A word of 32 bits of the program's; 0 if it is not there.
+// A word of 32 bits that the kernel has read or written.
 static u32 word_at(u64 address) {
     u32 word;
-    return tt_take(&word, address, sizeof word) == sizeof word ? word : 0;
+    take_read(&word, address, sizeof word);
+    return word;
 }
 
 static void move_messages(struct thread *t, u64 address, u64 count, int out, u32 site) {
@@ -227,17 +227,20 @@ static void move_messages(struct thread *t, u64 address, u64 count, int out, u32
     }
 }
 
-// Bytes of a string with its NUL, as far as it is there.
-static u64 path_bytes(u64 address) {
-    enum { PIECE = 256 };
+// Bytes of a path with its NUL, as far as it is there. What the kernel has read it has read to the end.
+static u64 path_bytes(u64 address, int is_read) {
+    enum { PIECE = 64 };
     char piece[PIECE];
-    for (u64 n = 0; n < MAX_PATH; n += PIECE) {
-        u64 got = tt_take(piece, address + n, PIECE);
-        for (u64 k = 0; k < got; k++)
+    u64 n = 0;
+    while (n < MAX_PATH) {
+        u64 part = bytes_in_page(address + n, PIECE);
+        if (is_read)
+            take_read(piece, address + n, part);
+        else if (tt_take(piece, address + n, part) != part)
+            return n;
+        for (u64 k = 0; k < part; k++, n++)
             if (!piece[k])
-                return n + k + 1;
-        if (got < PIECE)
-            return n + got;
+                return n + 1;
     }
     return MAX_PATH;
 }
@@ -254,7 +257,7 @@ static void move_one(struct thread *t, const struct move *m, const u64 *argument
     case ARGUMENT: bytes = at_most(value, MAX_ARGUMENT); break;
     case UNITS_8: bytes = value * 8; break;
     case AT_ARGUMENT: bytes = value ? at_most(word_at(value), MAX_ARGUMENT) : 0; break;
-    case PATH: bytes = path_bytes(at); break;
+    case PATH: bytes = path_bytes(at, (int64_t)result >= 0); break;
     case FD_SET: bytes = (at_most(value, MAX_ARGUMENT) + 63) / 64 * 8; break;
     case VECTOR: move_vectors(t, at, value, result, out, site); return;
     case MESSAGE: move_message(t, at, result, out, site); return;
@@ -310,8 +313,7 @@ static void note_wait(u64 number, const struct frame *f) {
     }
     if (number == WAITID && result == 0 && f->rdx) {
         u32 info[7]; // siginfo_t: code, pid and status are words 2, 4, 6
-        if (tt_take(info, f->rdx, sizeof info) != sizeof info)
-            return;
+        take_read(info, f->rdx, sizeof info);
         if (info[2] == CLD_KILLED || info[2] == CLD_DUMPED)
             note_death(info[4], info[6]);
     }

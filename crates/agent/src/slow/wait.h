@@ -6,9 +6,11 @@
 // otherwise a third thread, with a priority between the two, could keep the holder from running for ever.
 //
 // A block's lock is a bit of another word, so the kernel cannot tell who holds it. Instead each thread has a
-// futex of its own, `running`, which it holds as long as it holds such a lock, and says in `holds` which one that
-// is. Who waits looks for the holder and then waits for its futex (FUTEX_LOCK_PI2): the kernel runs the holder with
-// the waiter's priority until it releases the futex.
+// futex, `running`, which names it as the owner, and says in `holds` which lock it has. Who waits looks for the holder
+// and then waits for its futex (FUTEX_LOCK_PI2): the kernel runs the holder with the waiter's priority until it
+// releases the futex. The holder does that only if it sees, as it leaves, that somebody waits. It uses no atomic
+// instruction for that, which would wait for all its writes to arrive; who waits has the kernel see to the order
+// (membarrier).
 //
 // Neighbours: `filter.rs` says which calls are forbidden, `thread.rs` fills `running`; `lock.rs` has the locks of
 // the Rust part, whose word is a futex itself.
@@ -22,6 +24,9 @@ enum { NO_YIELD = 1, NO_FUTEX = 2, NO_COPY = 4, NO_PROBE = 8 };
 // Offsets in a thread's page, below its map of grants; see engine::control.
 #define THREAD_PAGE_BYTES 4096
 #define THREAD_IN_PAGE 136
+
+// Kept out of what runs often.
+#define COLD __attribute__((noinline, cold))
 
 #define SPINS_PER_YIELD 64
 #define YIELDS 16
@@ -44,8 +49,9 @@ struct time {
     int64_t seconds, ns;
 };
 
-enum { CALL_YIELD = 24, CALL_FUTEX = 202, CALL_CLOCK_GETTIME = 228 };
+enum { CALL_YIELD = 24, CALL_FUTEX = 202, CALL_CLOCK_GETTIME = 228, CALL_MEMBARRIER = 324 };
 enum { FUTEX_WAIT_PRIVATE = 128, FUTEX_UNLOCK_PI_PRIVATE = 135, FUTEX_LOCK_PI2_PRIVATE = 141 };
+#define FUTEX_WAITERS 0x80000000u
 
 // Sleeps for so many ns, less than a second.
 static inline void sleep_ns(int64_t ns) {
@@ -68,27 +74,46 @@ static inline struct thread *holder_of(const struct thread *t, const void *lock)
     return 0;
 }
 
-// Sleeps until the other thread has left its section; meanwhile it runs with at least the calling thread's
+// Every other thread has executed what comes before some point of its code, and nothing behind it; whether the kernel
+// can see to that.
+static inline int order_others(void) {
+    enum { PRIVATE_EXPEDITED = 8, REGISTER_PRIVATE_EXPEDITED = 16 };
+    return !call4(CALL_MEMBARRIER, PRIVATE_EXPEDITED, 0, 0, 0) ||
+           (!call4(CALL_MEMBARRIER, REGISTER_PRIVATE_EXPEDITED, 0, 0, 0) &&
+            !call4(CALL_MEMBARRIER, PRIVATE_EXPEDITED, 0, 0, 0));
+}
+
+// Tells the holder of the lock that somebody waits; whether it will see that when it leaves.
+static inline int announce(struct thread *holder, const void *lock) {
+    u32 running = __atomic_load_n(&holder->running, __ATOMIC_RELAXED);
+    if ((running & ~FUTEX_WAITERS) != holder->tid ||
+        !__atomic_compare_exchange_n(&holder->running, &running, running | FUTEX_WAITERS, 0, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_RELAXED))
+        return 0;
+    return order_others() && __atomic_load_n(&holder->holds, __ATOMIC_RELAXED) == lock;
+}
+
+// Sleeps until the holder of the lock has left its section; meanwhile it runs with at least the calling thread's
 // priority. Not for long: a child of vfork has its parent's record, and the kernel does not know it by that.
-static inline int lend_priority(struct thread *other) {
+COLD static int lend_priority(struct thread *holder, const void *lock) {
     enum { MONOTONIC = 1, SECOND = 1000000000, PATIENCE_NS = 1000000 };
     const long TIMED_OUT = -110;
     struct time end;
-    if (!other || call4(CALL_CLOCK_GETTIME, MONOTONIC, (u64)&end, 0, 0))
+    if (!holder || !announce(holder, lock) || call4(CALL_CLOCK_GETTIME, MONOTONIC, (u64)&end, 0, 0))
         return 0;
     end.ns += PATIENCE_NS;
     if (end.ns >= SECOND) {
         end.seconds++;
         end.ns -= SECOND;
     }
-    long result = call4(CALL_FUTEX, (u64)&other->running, FUTEX_LOCK_PI2_PRIVATE, 0, (u64)&end);
+    long result = call4(CALL_FUTEX, (u64)&holder->running, FUTEX_LOCK_PI2_PRIVATE, 0, (u64)&end);
     if (!result)
-        call4(CALL_FUTEX, (u64)&other->running, FUTEX_UNLOCK_PI_PRIVATE, 0, 0);
+        call4(CALL_FUTEX, (u64)&holder->running, FUTEX_UNLOCK_PI_PRIVATE, 0, 0);
     return !result || result == TIMED_OUT;
 }
 
 // Called again and again, with 1, 2, 3 … `spins`, while another thread holds a lock. With `holder` 0 it is sought.
-static inline void wait_for(struct thread *t, const void *lock, struct thread *holder, unsigned spins) {
+COLD static void wait_for(struct thread *t, const void *lock, struct thread *holder, unsigned spins) {
     enum { MOMENT_NS = 20000 };
     __asm__ volatile("pause");
     if (spins % SPINS_PER_YIELD)
@@ -101,27 +126,31 @@ static inline void wait_for(struct thread *t, const void *lock, struct thread *h
     int takes = t->holds == lock;
     if (takes) // it only waits, so it must not be found as the holder
         __atomic_store_n(&t->holds, 0, __ATOMIC_RELAXED);
-    if (!lend_priority(holder ? holder : holder_of(t, lock)))
+    if (!lend_priority(holder ? holder : holder_of(t, lock), lock))
         sleep_ns(MOMENT_NS);
     if (takes)
         __atomic_store_n(&t->holds, lock, __ATOMIC_RELAXED);
 }
 
-// Before a lock is taken: who waits must find its holder at any time. A waiter that is late may hold the futex
-// for a moment; that it does not get it back is no harm.
+// Before a lock is taken: who waits must find its holder at any time. After others have waited the futex is nobody's,
+// or for a moment still theirs; that they do not get it back is no harm.
 static inline void enter(struct thread *t, const void *lock) {
-    __atomic_store_n(&t->running, t->tid, __ATOMIC_RELAXED);
+    u32 running = __atomic_load_n(&t->running, __ATOMIC_RELAXED);
+    if ((running & ~FUTEX_WAITERS) != t->tid)
+        __atomic_store_n(&t->running, t->tid, __ATOMIC_RELAXED);
     __atomic_store_n(&t->holds, lock, __ATOMIC_RELAXED);
+}
+
+COLD static void wake_waiters(struct thread *t) {
+    if (is_forbidden(NO_FUTEX) || call4(CALL_FUTEX, (u64)&t->running, FUTEX_UNLOCK_PI_PRIVATE, 0, 0))
+        __atomic_store_n(&t->running, 0, __ATOMIC_RELAXED);
 }
 
 // After it has been released.
 static inline void leave(struct thread *t) {
-    u32 tid = t->tid;
     __atomic_store_n(&t->holds, 0, __ATOMIC_RELAXED);
-    if (__atomic_compare_exchange_n(&t->running, &tid, 0, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-        return;
-    if (is_forbidden(NO_FUTEX) || call4(CALL_FUTEX, (u64)&t->running, FUTEX_UNLOCK_PI_PRIVATE, 0, 0))
-        __atomic_store_n(&t->running, 0, __ATOMIC_RELAXED);
+    if (__builtin_expect(__atomic_load_n(&t->running, __ATOMIC_RELAXED) != t->tid, 0))
+        wake_waiters(t);
 }
 
 static u32 *lock_block(struct thread *t, u64 address) {

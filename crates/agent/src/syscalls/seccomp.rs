@@ -137,6 +137,7 @@ pub fn allows_start() -> bool {
         sys::GETGID,
         sys::GETTID,
         sys::GETUID,
+        sys::MEMBARRIER,
         sys::MINCORE,
         sys::MREMAP,
         sys::OPENAT,
