@@ -3,6 +3,7 @@
 
 use crate::closed;
 use crate::error::RecorderError;
+use crate::guard::{self, Guard};
 use crate::signals::{self, signal_name};
 use crate::target::Target;
 use std::ffi::OsString;
@@ -118,7 +119,7 @@ impl Gate {
 }
 
 /// A pipe that programs do not inherit.
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     // SAFETY: room for two descriptors, which are nobody else's after success.
     unsafe {
@@ -160,6 +161,7 @@ pub struct Running {
     started: Instant,
     adopt_orphans: bool,
     ended: bool,
+    guard: Option<Guard>,
 }
 
 impl Launch<'_> {
@@ -182,7 +184,10 @@ impl Launch<'_> {
         }
         signals::forward();
         set_subreaper(self.adopt_orphans);
-        prepare_child(&mut command, self.gate, self.streams == Streams::Inherited);
+        // Where there can be no further process, the program runs without.
+        let guard = Guard::new();
+        let watched = guard.as_ref().map(Guard::descriptor);
+        prepare_child(&mut command, watched, self.gate, self.streams == Streams::Inherited);
         let started = Instant::now();
         let spawned = command.spawn();
         if spawned.is_err() {
@@ -192,28 +197,28 @@ impl Launch<'_> {
             .map_err(|error| RecorderError::Spawn { path: self.target.path.clone(), error })?;
         signals::watch(child.id() as i32);
         let adopt_orphans = self.adopt_orphans;
-        Ok(Running { child, started, adopt_orphans, ended: false })
+        Ok(Running { child, started, adopt_orphans, ended: false, guard })
     }
 }
 
-/// In the new process: our signal mask as it was (the standard library empties it), what was closed closed
-/// where it has our streams, and an end with us even if we are killed.
-fn prepare_child(command: &mut Command, gate: Option<&Gate>, inherits: bool) {
+/// In the new process: under the guard's eyes; our signal mask as it was (the standard library empties it), and
+/// the signal for our end that would be the program's if it were executed in our place; what was closed closed
+/// where it has our streams.
+fn prepare_child(command: &mut Command, guard: Option<RawFd>, gate: Option<&Gate>, inherits: bool) {
     let gate = gate.map(|gate| (gate.number.1.as_raw_fd(), gate.word.0.as_raw_fd()));
-    // SAFETY: all-zero is a valid sigset_t and the pointers are valid; getpid cannot fail.
-    let (mask, parent) = unsafe {
-        let mut mask: libc::sigset_t = std::mem::zeroed();
+    // SAFETY: all-zero is a valid sigset_t and the pointers are valid.
+    let (mask, our_end) = unsafe {
+        let (mut mask, mut our_end): (libc::sigset_t, libc::c_int) = std::mem::zeroed();
         libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &mut mask);
-        (mask, libc::getpid())
+        libc::prctl(libc::PR_GET_PDEATHSIG, &mut our_end);
+        (mask, our_end)
     };
     let setup = move || {
+        guard.into_iter().for_each(guard::enrol);
         // SAFETY: async-signal-safe calls with valid arguments only.
         unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut());
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            if libc::getppid() != parent {
-                libc::_exit(128 + libc::SIGKILL);
-            }
+            libc::prctl(libc::PR_SET_PDEATHSIG, our_end as libc::c_ulong);
         }
         if inherits {
             closed::close_again();
@@ -307,6 +312,7 @@ impl Running {
         let wall = self.started.elapsed();
         before_reaping();
         signals::unwatch();
+        self.guard = None;
         let (status, cpu) = reap(pid).map_err(RecorderError::Wait)?;
         self.ended = true;
         let survivors = if self.adopt_orphans { living_children() } else { 0 };

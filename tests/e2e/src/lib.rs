@@ -10,6 +10,7 @@
 //! * `endings.rs`: programs that end in all ways, and what is kept of them;
 //! * `processes.rs`: child processes, followed and not;
 //! * `realtime.rs`: threads with real-time priorities, which must not wait for lower ones;
+//! * `signals.rs`: signals that are sent to us, and programs when we are gone;
 //! * `unchanged.rs`: output and exit status native and recorded;
 //! * `real.rs`: programs of the distribution;
 //! * `flushes.rs`: code caches that are too small, so that code is given up and translated anew;

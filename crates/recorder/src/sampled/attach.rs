@@ -60,7 +60,7 @@ impl Onlooker for Until<'_> {
     fn look(&mut self, follower: &mut Follower<'_>, sampler: &Sampler) -> bool {
         self.onlooker.look(follower, sampler)
             || follower.is_over()
-            || signals::interrupted().is_some()
+            || signals::ended_by().is_some()
             || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 

@@ -452,7 +452,7 @@ impl Maker<'_> {
                 humantime::format_duration(wanted)
             ));
         }
-        if let (None, Some(signal)) = (self.origin.ended, signals::interrupted()) {
+        if let (None, Some(signal)) = (self.origin.ended, signals::ended_by()) {
             list.push(format!(
                 "Sampling was ended by {}; the program went on.",
                 signal_name(signal)

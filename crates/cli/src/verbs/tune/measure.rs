@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use placement::Plan;
 use recorder::child::{Ended, Launch};
 use recorder::launch::{Via, launch};
-use recorder::{Ending, RecorderError, Streams, Target};
+use recorder::{Ending, RecorderError, Streams, Target, signals};
 
 /// Runs per candidate when the fastest is chosen.
 const TRIALS: usize = 3;
@@ -82,7 +82,11 @@ impl Runner<'_> {
 
     /// The recorded run exited with 0, so the timed ones must.
     fn checked(&self, ended: Ended) -> Result<Times, Stop> {
-        if let Some(signal) = ended.interrupted {
+        let passed_on = match ended.ending {
+            Ending::Killed(signal) if signals::was_passed_on(signal) => Some(signal),
+            _ => None,
+        };
+        if let Some(signal) = ended.interrupted.or(passed_on) {
             return Err(Stop::Interrupted { signal });
         }
         if ended.ending != Ending::Exited(0) {
