@@ -6,7 +6,7 @@
 //! * [`watched`]: with the watching library; the result is communication that it has seen.
 //!
 //! Below them: [`target`] finds and checks the program (`sanitizers`: what it was built with), [`inject`] finds the library, [`child`]
-//! starts it and passes signals on (`closed`: streams that we were given closed; `guard`: what ends it when we are killed), [`memory`] is the memory shared with it, [`session`] reads a
+//! starts it and passes signals on (`closed`: streams that we were given closed; `guard`: what ends it when we are killed; `early`: signals that come before it is there), [`memory`] is the memory shared with it, [`session`] reads a
 //! recording, `code_store` keeps what was translated, [`machine`] what hwloc said
 //! (`user_cache`: where), [`reference`] replays a traced one. `watch` looks at a program while it runs
 //! (`timeline`: its time slices, `regions`: its memory). At the end `counts` sums what was counted,
@@ -20,6 +20,7 @@ mod closed;
 mod code_store;
 mod collect;
 mod counts;
+mod early;
 pub mod error;
 mod guard;
 pub mod inject;

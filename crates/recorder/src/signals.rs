@@ -11,6 +11,7 @@
 //! The handlers only store numbers and make calls that are async-signal-safe. There is one watched program per
 //! process at a time.
 
+use crate::early;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 
@@ -48,9 +49,7 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 static LAST: AtomicI32 = AtomicI32::new(0);
 /// How many came.
 static COUNT: AtomicI32 = AtomicI32::new(0);
-/// Bit k - 1: signal k, which does not ask, came while there was no program.
-static EARLY: AtomicU64 = AtomicU64::new(0);
-/// The same for those that a program got.
+/// Bit k - 1: the program got signal k, which does not ask, by way of us.
 static PASSED: AtomicU64 = AtomicU64::new(0);
 /// What was done about [`FAULTS`] before.
 static BEFORE: OnceLock<Vec<(i32, libc::sigaction)>> = OnceLock::new();
@@ -110,22 +109,38 @@ extern "C" fn on_other(signal: i32, info: *mut libc::siginfo_t, _context: *mut l
         if !sent && signal != libc::SIGALRM {
             return;
         }
-        let bit = 1 << (signal - 1);
+        // SAFETY: as above.
+        let info = unsafe { &*info };
         match CHILD.load(Ordering::SeqCst) {
-            0 => _ = EARLY.fetch_or(bit, Ordering::SeqCst),
-            child => {
-                PASSED.fetch_or(bit, Ordering::SeqCst);
-                // SAFETY: no preconditions; what was queued goes on with its value.
-                unsafe {
-                    if code == libc::SI_QUEUE {
-                        libc::syscall(libc::SYS_rt_sigqueueinfo, child, signal, info);
-                    } else {
-                        libc::kill(child, signal);
-                    }
-                }
+            0 => {
+                early::keep(info);
+                pass_on_early();
             }
+            child => pass_on(child, info),
         }
     });
+}
+
+/// Async-signal-safe.
+fn pass_on(child: i32, info: &libc::siginfo_t) {
+    let signal = info.si_signo;
+    PASSED.fetch_or(1 << (signal - 1), Ordering::SeqCst);
+    // SAFETY: no preconditions; what was queued goes on with its value.
+    unsafe {
+        if info.si_code == libc::SI_QUEUE {
+            libc::syscall(libc::SYS_rt_sigqueueinfo, child, signal, info);
+        } else {
+            libc::kill(child, signal);
+        }
+    }
+}
+
+/// Passes on what came while there was no program, if there is one now. Async-signal-safe.
+fn pass_on_early() {
+    let child = CHILD.load(Ordering::SeqCst);
+    if child > 0 {
+        early::take(|info| pass_on(child, info));
+    }
 }
 
 /// A fault of our own: takes its course.
@@ -197,14 +212,13 @@ pub fn held<R>(action: impl FnOnce() -> R) -> R {
 
 /// Names the program, and passes on what came before it had a process id.
 pub fn watch(pid: i32) {
+    PASSED.store(0, Ordering::SeqCst);
     CHILD.store(pid, Ordering::SeqCst);
-    let early = EARLY.swap(0, Ordering::SeqCst);
-    PASSED.store(early, Ordering::SeqCst);
-    let others = (1..=64).filter(|signal| early >> (signal - 1) & 1 != 0);
-    for signal in interrupted().into_iter().chain(others) {
+    if let Some(early) = interrupted() {
         // SAFETY: no preconditions.
-        unsafe { libc::kill(pid, signal) };
+        unsafe { libc::kill(pid, early) };
     }
+    pass_on_early();
 }
 
 /// To be called before the program is reaped: afterwards its process id may be somebody else's.
@@ -219,8 +233,7 @@ pub fn interrupted() -> Option<i32> {
 
 /// The same for whoever has started no program: one that was meant for a program asks, too.
 pub fn ended_by() -> Option<i32> {
-    let early = EARLY.load(Ordering::SeqCst);
-    interrupted().or_else(|| (early != 0).then(|| early.trailing_zeros() as i32 + 1))
+    interrupted().or_else(early::any)
 }
 
 /// Whether the program that ran last got this signal by way of us.

@@ -5,7 +5,7 @@ use e2e::{assert_unchanged, launch, native, stress};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use test_support::{Run, Scratch, Threadtalk, probe};
+use test_support::{Run, Scratch, Terminal, Threadtalk, probe};
 
 const PATIENCE: Duration = Duration::from_secs(100);
 
@@ -217,6 +217,22 @@ fn an_alarm_that_was_set_before_is_the_programs() {
         }
     }
     panic!("the program did not start within 50 seconds");
+}
+
+/// The kernel tells only the session's leader, which natively would be the program.
+#[test]
+fn a_program_that_would_lead_the_session_is_told_when_its_terminal_is_closed() {
+    let scratch = Scratch::new();
+    let (file, path) = (scratch.join("ready"), profile(&scratch));
+    let mut command = Command::new(Threadtalk::built().path());
+    command.arg("record").arg("-o").arg(&path).arg("--").args(program(&["dies"])).arg(&file);
+    command.env("XDG_CACHE_HOME", test_support::paths::cache());
+    let mut terminal = Terminal::start(&mut command, true).expect("a terminal");
+    wait_for("the program starts", || file.exists());
+    terminal.close();
+    let status = terminal.end().expect("it ends");
+    assert_eq!(status.code(), Some(128 + 1), "{status}");
+    assert!(path.join("profile.json").exists());
 }
 
 /// As after `nohup`.
