@@ -287,7 +287,7 @@ fn the_signal_for_the_parents_end_is_the_programs_own() {
             continue;
         }
         println!("{verb:?}");
-        let words = [&[threadtalk.clone()], &verb[..], &["--".into()], &own].concat();
+        let words = [std::slice::from_ref(&threadtalk), &verb[..], &["--".into()], &own].concat();
         assert_unchanged(&alone, &native(&words));
         assert_unchanged(&heir, &native(&[&[program.clone(), "heir".into()], &words[..]].concat()));
     }
