@@ -1,7 +1,9 @@
 //! The built `threadtalk` binary, seen from outside.
 
 use crate::{Matrix, Outcome, Run, paths};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// The binary under test.
 pub struct Threadtalk {
@@ -27,8 +29,10 @@ impl Threadtalk {
         Run::new(&self.binary).arg(verb).env("NO_COLOR", "1").env_remove("LD_PRELOAD")
     }
 
-    /// `threadtalk record --exact -o PROFILE OPTIONS -- COMMAND`.
+    /// `threadtalk record --exact -o PROFILE OPTIONS -- COMMAND`. Target programs must end natively first.
+    #[track_caller]
     pub fn record(&self, profile: &Path, options: &[&str], command: &[&str]) -> Run {
+        expect_end_natively(command);
         let run = self.verb("record").arg("--exact").arg("-o").arg(profile);
         run.args(options).arg("--").args(command)
     }
@@ -39,6 +43,22 @@ impl Threadtalk {
         let run = self.verb("export").arg(profile).arg("matrix");
         let outcome = run.args(["--kind", kind, "--format", "csv"]).run().expect_code(0);
         Matrix::from_csv(&outcome.stdout_text()).expect("the export is a square CSV")
+    }
+}
+
+/// Panics unless the command ends natively, if its program is one that tests have compiled. Each command
+/// is tried once in a process.
+#[track_caller]
+fn expect_end_natively(command: &[&str]) {
+    static KNOWN: Mutex<BTreeSet<Vec<String>>> = Mutex::new(BTreeSet::new());
+    if !Path::new(command[0]).starts_with(paths::build().join("programs")) {
+        return;
+    }
+    let command: Vec<String> = command.iter().map(ToString::to_string).collect();
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if !known().contains(&command) {
+        Run::new(&command[0]).args(&command[1..]).run_natively();
+        known().insert(command);
     }
 }
 

@@ -36,27 +36,12 @@ pub mod soak;
 pub mod stress;
 pub mod truth;
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 use test_support::{Outcome, Run};
 
 /// Runs `command` natively; it must end.
 #[track_caller]
 pub fn native(command: &[String]) -> Outcome {
     Run::new(&command[0]).args(&command[1..]).run_natively()
-}
-
-/// Panics unless the program, which is recorded next, ends natively and without an error. Each command is
-/// tried once only in a test's process.
-#[track_caller]
-pub fn assert_ends_natively(command: &[&str]) {
-    static KNOWN: Mutex<BTreeSet<Vec<String>>> = Mutex::new(BTreeSet::new());
-    let command: Vec<String> = command.iter().map(ToString::to_string).collect();
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if !known().contains(&command) {
-        native(&command).expect_code(0);
-        known().insert(command);
-    }
 }
 
 /// The exit code that Threadtalk passes on for an ended program: its own, or 128 + signal.

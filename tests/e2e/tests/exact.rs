@@ -19,7 +19,6 @@ struct Sum {
 
 /// Events in the regions that the program names, recorded with these options.
 fn recorded_events(command: &[&str], block: u64, options: &[&str]) -> BTreeMap<Event, Sum> {
-    e2e::assert_ends_natively(command);
     let scratch = Scratch::new();
     let (profile, text) = (scratch.join("exact.tt"), block.to_string());
     let mut all = vec!["--no-follow", "--slice", "0", "--block", &text];

@@ -15,7 +15,6 @@ const KINDS: [&str; 3] = ["raw", "waw", "invalidation"];
 /// Records `command` with `block` bytes to a block and compares the three matrices.
 #[track_caller]
 fn check(command: &[&str], block: u32, noise: Noise) {
-    e2e::assert_ends_natively(command);
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
     let profile = scratch.join("known.tt");
     let block = block.to_string();
