@@ -266,7 +266,7 @@ describe.skipIf(!browser)('report page', () => {
       // Drawings follow the page's width a frame later, and the browser adds scroll bars when it has laid out.
       const wide = (): Promise<number> =>
         page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
-      await expect.poll(wide, { timeout: 10_000 }).toBeLessThanOrEqual(0)
+      await expect.poll(wide, { timeout: 60_000 }).toBeLessThanOrEqual(0)
       await page.screenshot({ path: join(FOLDER, `${name}-${width}-light.png`), fullPage: true })
     }
     await press(page, 'dark')

@@ -30,6 +30,7 @@ export function findChromium(): string | null {
 export default function setup(): void {
   if (!findChromium()) return
   mkdirSync(FOLDER, { recursive: true })
-  const args = ['run', '--release', '--quiet', '-p', 'threadtalk-report', '--example', 'sample_pages']
+  // Without naming the package: then everything else is as `make build` has left it.
+  const args = ['run', '--release', '--quiet', '--example', 'sample_pages']
   execFileSync('cargo', [...args, '--', FOLDER], { cwd: ROOT, stdio: 'inherit', timeout: 900_000 })
 }

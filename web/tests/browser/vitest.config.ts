@@ -9,7 +9,7 @@ export default defineConfig({
     globalSetup: './pages.ts',
     // One browser at a time: the machine may be small.
     fileParallelism: false,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
   },
 })
