@@ -5,7 +5,9 @@
 //! writes to 8- and 16-bit registers keep the rest, and after `-fipa-ra` caller-saved registers
 //! live across calls, so at calls and returns every register counts as needed. Flags do not survive
 //! calls and returns in any ABI; generated code need not keep to one (`strict`), nor does
-//! hand-written assembly ([`conventions`](crate::conventions)).
+//! hand-written assembly ([`conventions`](crate::conventions)). Flags that the manuals call undefined after
+//! an instruction may be those of before it: nobody computes with them, but programs that test instruction
+//! sets look at them.
 
 use crate::conventions::{self, Conventions};
 use crate::regs;
@@ -87,7 +89,7 @@ pub fn instruction_use(factory: &mut InstructionInfoFactory, i: &Instruction) ->
     let mut u = shape::registers(i).unwrap_or_else(|| described_registers(factory, i));
     u.flags_read = i.rflags_read() & ALL_FLAGS;
     if !may_keep_flags(i) {
-        u.flags_killed = i.rflags_modified() & ALL_FLAGS & !u.flags_read;
+        u.flags_killed = i.rflags_modified() & ALL_FLAGS & !(u.flags_read | may_stay(i));
     }
     match i.mnemonic() {
         Mnemonic::Syscall => {
@@ -95,6 +97,8 @@ pub fn instruction_use(factory: &mut InstructionInfoFactory, i: &Instruction) ->
             u.kills = 0;
         }
         Mnemonic::Pushfq | Mnemonic::Pushf => u.flags_read = ALL_FLAGS,
+        // By 17 of 16 bits, say: nothing is rotated, but processors give the overflow flag a new value.
+        Mnemonic::Rcl | Mnemonic::Rcr => u.flags_read |= RflagsBits::CF,
         _ => {}
     }
     u
@@ -135,6 +139,16 @@ fn may_keep_flags(i: &Instruction) -> bool {
         && i.op_kind(last) == OpKind::Register
         && i.op_register(last) == Register::CL;
     by_cl && shifts(i.mnemonic()) || i.has_rep_prefix() || i.has_repne_prefix()
+}
+
+/// Flags that the manuals call undefined after an instruction, and that some processors leave as they
+/// were: after `mul`, `bt` or `tzcnt`. After these here, all processors give them new values.
+fn may_stay(i: &Instruction) -> u32 {
+    use Mnemonic::{And, Or, Sal, Sar, Shl, Shld, Shr, Shrd, Test, Xor};
+    match i.mnemonic() {
+        And | Or | Xor | Test | Shl | Sal | Shr | Sar | Shld | Shrd => 0,
+        _ => i.rflags_undefined(),
+    }
 }
 
 fn shifts(mnemonic: Mnemonic) -> bool {
@@ -416,6 +430,17 @@ mod tests {
         // cmp rax, rcx; shl rdx, cl; then flags are needed: those of cmp if cl is 0.
         let live = before(&[0x48, 0xd3, 0xe2], Live { regs: 0, flags: ALL_FLAGS });
         assert_eq!(live.flags, ALL_FLAGS);
+    }
+
+    #[test]
+    fn what_may_stay_as_it_was_is_needed_before() {
+        let killed = |bytes: &[u8]| used(bytes).flags_killed;
+        assert_eq!(killed(&[0x0f, 0xab, 0xc8]), RflagsBits::CF, "bts eax, ecx");
+        assert_eq!(killed(&[0x0f, 0xaf, 0xc1]), RflagsBits::CF | RflagsBits::OF, "imul eax, ecx");
+        assert_eq!(killed(&[0xf7, 0xf1]), 0, "div ecx");
+        assert_eq!(killed(&[0x21, 0xc8]), ALL_FLAGS, "and eax, ecx");
+        assert_eq!(killed(&[0xc1, 0xe0, 5]), ALL_FLAGS, "shl eax, 5");
+        assert_eq!(used(&[0x66, 0xc1, 0xd0, 17]).flags_read, RflagsBits::CF, "rcl ax, 17");
     }
 
     #[test]

@@ -106,12 +106,12 @@ impl Generator {
         self.program.push(i.expect("a valid instruction"));
     }
 
-    /// One random instruction: arithmetic, flags in and out, memory of all widths. None that leaves
-    /// flags undefined (`imul`, `bt`): what those hold may differ after a translation.
+    /// One random instruction: arithmetic, flags in and out, memory of all widths.
     fn step(&mut self) {
         let (a, b) = (self.random.register(), self.random.register());
         let immediate = self.random.next() as i32 & 0x7fff_ffff;
-        match self.random.below(19) {
+        match self.random.below(20) {
+            19 => self.leave_undefined(a, b),
             0 => self.push(Instruction::with2(Code::Add_r64_rm64, a, b)),
             1 => self.push(Instruction::with2(Code::Adc_r64_rm64, a, b)),
             2 => self.push(Instruction::with2(Code::Sub_rm64_imm32, a, immediate)),
@@ -155,6 +155,30 @@ impl Generator {
         }
     }
 
+    /// An instruction after which the manuals call flags undefined: they are what the processor leaves.
+    fn leave_undefined(&mut self, a: Register, b: Register) {
+        match self.random.below(10) {
+            0 => self.push(Instruction::with2(Code::Imul_r64_rm64, a, b)),
+            1 => self.push(Instruction::with1(Code::Mul_rm64, a)),
+            2 => self.push(Instruction::with2(Code::Bt_rm64_r64, a, b)),
+            3 => self.push(Instruction::with2(Code::Bts_rm64_r64, a, b)),
+            4 => self.push(Instruction::with2(Code::Bsf_r64_rm64, a, b)),
+            5 => self.push(Instruction::with2(Code::Tzcnt_r64_rm64, a, b)),
+            6 => self.push(Instruction::with2(Code::Rol_rm64_imm8, a, 5)),
+            7 => self.push(Instruction::with3(Code::Shld_rm64_r64_imm8, a, b, 9)),
+            8 => {
+                // The upper half of what is divided is 0.
+                self.push(Instruction::with2(Code::Mov_r32_imm32, Register::EDX, 0));
+                self.push(Instruction::with2(Code::Mov_r32_imm32, Register::R8D, 77));
+                self.push(Instruction::with1(Code::Div_rm64, Register::R8));
+            }
+            _ => {
+                let m = self.operand(8, true, true);
+                self.push(Instruction::with2(Code::Bts_rm64_imm8, m, 11));
+            }
+        }
+    }
+
     /// An operand of several parts, or of none, for the next instruction.
     fn parts(&mut self, parts: &[(u64, u64)], reads: bool, writes: bool) {
         let position = self.program.len();
@@ -172,8 +196,6 @@ impl Generator {
         self.parts(&[(word.wrapping_add_signed(bit.div_euclid(32) * 4), 4)], true, true);
         let m = MemoryOperand::with_base_displ(Register::RBX, middle as i64);
         self.push(Instruction::with2(Code::Btc_rm32_r32, m, Register::R8D));
-        // Most flags are undefined now.
-        self.push(Instruction::with2(Code::Add_r64_rm64, Register::R8, Register::R9));
     }
 
     /// Gathers eight floats, those whose byte of a random mask has its top bit.

@@ -23,12 +23,13 @@ const PROGRAMS: u64 = 4000;
 
 /// How programs are run in the cache: what is counted, what is switched off, and after how many
 /// dispatches the cache is flushed (0 = never).
-const WAYS: [(Mode, u32, u64); 6] = [
+const WAYS: [(Mode, u32, u64); 7] = [
     (Mode::Detail, 0, 0),
     (Mode::Detail, disable::LIVENESS, 0),
     (Mode::Matrix, 0, 0),
     (Mode::Matrix, disable::LIVENESS | disable::MERGE | disable::GROUP | disable::HOIST, 0),
     (Mode::Translate, 0, 0),
+    (Mode::Trace, 0, 0),
     (Mode::Detail, 0, 2),
 ];
 
@@ -133,7 +134,7 @@ impl Fuzzer {
     fn difference(&mut self, program: &Program, seed: u64, way: usize) -> Option<String> {
         let native = self.run(program, seed, way, false)?;
         let cached = self.run(program, seed, way, true)?;
-        compare(&native, &cached, program.undefined_flags(), WAYS[way].1)
+        compare(&native, &cached, program.lost_flags(), WAYS[way].1)
     }
 
     /// Leaves out whatever can be left out of a failing program.
@@ -153,7 +154,7 @@ impl Fuzzer {
 
 /// What differs. At a fault, registers and flags that are dead may have been borrowed unless
 /// liveness is switched off; where it is and what memory holds is always the same.
-fn compare(native: &Left, cached: &Left, undefined: u64, disable: u32) -> Option<String> {
+fn compare(native: &Left, cached: &Left, lost: u64, disable: u32) -> Option<String> {
     if matches!(native.end, End::Fault { own: true, .. }) || faults_in_check(native, cached) {
         return None;
     }
@@ -168,7 +169,7 @@ fn compare(native: &Left, cached: &Left, undefined: u64, disable: u32) -> Option
     if !is_fault || disable & disable::LIVENESS != 0 {
         for k in 0..16 {
             // r13 holds the flags.
-            let mask = if k == 13 && !is_fault { !undefined } else { !0 };
+            let mask = if k == 13 && !is_fault { !lost } else { !0 };
             let (a, b) = (native.general[k] & mask, cached.general[k] & mask);
             if a != b {
                 return Some(format!("register {k} is {b:#x} instead of {a:#x}"));

@@ -23,7 +23,7 @@ use iced_x86::{
 use std::sync::{Mutex, PoisonError};
 use support::Machine;
 use support::calls;
-use support::programs::{DATA, DATA_BYTES, Program, Random};
+use support::programs::{DATA, DATA_BYTES, Program, Random, overwritten_flags};
 use support::sandbox::{self, End, State};
 use support::stepping::{Step, Steps};
 
@@ -169,16 +169,6 @@ fn wanted(native: &Steps) -> Vec<Wanted> {
         wanted.push(live);
     }
     wanted.reverse();
-    // Nobody may rely on what an instruction leaves undefined.
-    let mut undefined = 0;
-    for (w, step) in wanted.iter_mut().zip(&native.steps) {
-        w.flags &= !undefined;
-        let i = step.instruction();
-        if !may_keep_flags(&i) {
-            undefined &= !flags(i.rflags_written() | i.rflags_cleared() | i.rflags_set());
-        }
-        undefined |= flags(i.rflags_undefined());
-    }
     wanted
 }
 
@@ -199,7 +189,7 @@ fn before(factory: &mut InstructionInfoFactory, i: &Instruction, after: Wanted) 
     if matches!(i.mnemonic(), Mnemonic::Pushf | Mnemonic::Pushfd | Mnemonic::Pushfq) {
         needed = ARITHMETIC;
     }
-    let killed = if may_keep_flags(i) { 0 } else { flags(i.rflags_modified()) };
+    let killed = flags(overwritten_flags(i));
     // Flags do not live across calls and returns (System V ABI, 3.2.3).
     let leaves = matches!(
         i.flow_control(),
@@ -208,15 +198,6 @@ fn before(factory: &mut InstructionInfoFactory, i: &Instruction, after: Wanted) 
         && i.is_ip_rel_memory_operand();
     let later = if leaves { 0 } else { after.flags };
     Wanted { registers: reads | after.registers & !kills, flags: needed | later & !killed }
-}
-
-/// Shifts by CL, which may be 0, may leave the flags alone, and repeated comparisons of nothing do.
-fn may_keep_flags(i: &Instruction) -> bool {
-    use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
-    let shifts =
-        matches!(i.mnemonic(), Rcl | Rcr | Rol | Ror | Sal | Sar | Shl | Shld | Shr | Shrd);
-    let by_cl = (1..i.op_count()).any(|n| i.op_register(n) == Register::CL);
-    shifts && by_cl || i.has_rep_prefix() || i.has_repne_prefix()
 }
 
 /// Flags by the processor's bits from iced's.
@@ -231,7 +212,7 @@ fn flags(bits: u32) -> u64 {
 }
 
 /// Whether the states in the cache are those of the native run, in their order. Outside `own` there is
-/// only what ends the program, which looks at flags that may be undefined.
+/// only what ends the program.
 fn follow(
     native: &[Step],
     cached: &[Step],

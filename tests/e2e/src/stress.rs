@@ -108,6 +108,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("alternate_stack", &[]),
     ("rseq", &[]),
     ("asm_flags", &[]),
+    ("undefined_flags", &[]),
     ("patched", &[]),
     ("trap_flag", &[]),
     ("own_gs", &[]),

@@ -73,6 +73,24 @@ fn alignment_checks_in_every_mode() {
     }
 }
 
+/// Flags are what the processor leaves, whatever is counted.
+#[test]
+fn flags_in_every_mode() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    for name in ["undefined_flags"] {
+        let command = stress::command(name, &[]);
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        let alone = native(&command);
+        assert!(alone.exit_code == Some(0), "fails natively\n{alone}");
+        let ways = ["--matrix", "--undirected", "--reference"];
+        for options in ways.iter().map(std::slice::from_ref).chain([&[][..]]) {
+            println!("{name} {options:?}");
+            let profile = scratch.join(&format!("{name}{}.tt", options.concat()));
+            assert_unchanged(&alone, &threadtalk.record(&profile, options, &words).run());
+        }
+    }
+}
+
 /// What hardly any program does, but some runtimes do, is translated like the rest.
 #[test]
 fn threads_with_rare_instructions_stay() {

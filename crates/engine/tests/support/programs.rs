@@ -42,7 +42,7 @@ impl Random {
     }
 }
 
-/// A program and the flags that nobody defines at its end (bits as `lahf` and `seto` have them).
+/// A program and the flags that calls have lost at its end (bits as `lahf` and `seto` have them).
 #[derive(Clone)]
 pub struct Program {
     /// Instructions numbered by their addresses, 0, 1, 2 …; branches name these numbers.
@@ -75,14 +75,14 @@ impl Program {
             }
         }
         let mut program = Self { steps };
-        program.drop_undefined();
+        program.drop_readers_of_lost();
         program
     }
 
-    /// Removes instructions that read flags which nobody has defined.
-    fn drop_undefined(&mut self) {
+    /// Removes instructions that read flags which a call has lost.
+    fn drop_readers_of_lost(&mut self) {
         loop {
-            match undefined(&self.steps) {
+            match lost(&self.steps) {
                 Ok(_) => return,
                 Err(at) => *self = self.without(at),
             }
@@ -104,9 +104,9 @@ impl Program {
     }
 
     /// Bits of r13 that mean nothing at the end of the program.
-    pub fn undefined_flags(&self) -> u64 {
-        let undefined = undefined(&self.steps).unwrap_or(u32::MAX);
-        FLAGS.iter().filter(|(bit, _)| undefined & bit != 0).map(|(_, mask)| mask).sum()
+    pub fn lost_flags(&self) -> u64 {
+        let lost = lost(&self.steps).unwrap_or(u32::MAX);
+        FLAGS.iter().filter(|(bit, _)| lost & bit != 0).map(|(_, mask)| mask).sum()
     }
 
     /// Machine code at `at`; it keeps the flags in r13, uses r10 and r11, and goes to `end`.
@@ -130,18 +130,18 @@ fn is_branch(i: &Instruction) -> bool {
     i.op_count() > 0 && i.op0_kind() == OpKind::NearBranch64
 }
 
-/// Flags that are undefined at the end, or the instruction that reads one before.
-fn undefined(steps: &[Instruction]) -> Result<u32, usize> {
+/// Flags that calls have lost at the end, or the instruction that reads one before. Flags do not live
+/// across calls (System V ABI, 3.2.3), and the engine relies on it. Those that the manuals call undefined
+/// are compared like the others: the same instruction leaves the same ones.
+fn lost(steps: &[Instruction]) -> Result<u32, usize> {
     let mut at = vec![0u32; steps.len() + 1];
     for (k, step) in steps.iter().enumerate() {
         let before = at[k];
         if step.rflags_read() & before != 0 {
             return Err(k);
         }
-        let defined = if may_leave_flags(step) { 0 } else { step.rflags_modified() };
-        // Flags do not live across calls (System V ABI, 3.2.3), and the engine relies on it.
         let lost = if step.flow_control() == FlowControl::Call { ALL_FLAGS } else { 0 };
-        let after = before & !defined | step.rflags_undefined() | lost;
+        let after = before & !overwritten_flags(step) | lost;
         if is_branch(step) {
             at[step.near_branch64() as usize] |= after;
         }
@@ -150,11 +150,23 @@ fn undefined(steps: &[Instruction]) -> Result<u32, usize> {
     Ok(at[steps.len()])
 }
 
-/// Shifts by 0 leave the flags alone, and repeated comparisons of nothing do.
-fn may_leave_flags(step: &Instruction) -> bool {
+/// Flags that an instruction gives new values whatever they were before, on all processors.
+pub fn overwritten_flags(step: &Instruction) -> u32 {
     use Mnemonic::*;
-    let shifts = [Shl, Shr, Sar, Sal, Rol, Ror, Rcl, Rcr, Shld, Shrd];
-    shifts.contains(&step.mnemonic()) || step.has_rep_prefix() || step.has_repne_prefix()
+    // By 0, shifts leave the flags alone, and so do repeated comparisons of nothing.
+    let by_cl = (1..step.op_count()).any(|n| step.op_register(n) == Register::CL);
+    let rotates = matches!(step.mnemonic(), Rol | Ror | Rcl | Rcr);
+    let shifts = matches!(step.mnemonic(), Shl | Shr | Sar | Sal | Shld | Shrd);
+    if (rotates || shifts) && by_cl || step.has_rep_prefix() || step.has_repne_prefix() {
+        return 0;
+    }
+    let defined = step.rflags_written() | step.rflags_cleared() | step.rflags_set();
+    match step.mnemonic() {
+        And | Or | Xor | Test => defined | step.rflags_undefined(),
+        _ if shifts => defined | step.rflags_undefined(),
+        // The others may leave alone what the manuals call undefined.
+        _ => defined,
+    }
 }
 
 /// Makes instructions.
