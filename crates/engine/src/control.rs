@@ -119,7 +119,8 @@ places! {
     /// call's address.
     pub TRAP_FLAG: 344, 8;
     pub STEPPED_CALL: 352, 8;
-    /// Address of 32 bits that change with each system call and are odd while the thread is in one.
+    /// Address of 32 bits that change with each system call; the lowest byte is 1 while the thread is in one,
+    /// else 0.
     pub CALLS: 360, 8;
     /// Base of the program's own %gs; see [`crate::segment`].
     pub PROGRAM_GS: 368, 8;

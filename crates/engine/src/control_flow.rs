@@ -10,10 +10,13 @@ use crate::emit::reaches;
 use crate::recovery::Parked;
 use crate::regs::{R11, RCX};
 use crate::segment;
-use crate::translate::is_inverted;
+use crate::translate::{SYSCALL_BYTES, is_inverted};
 use iced_x86::{
     Code, ConditionCode, FlowControl, Instruction, MemoryOperand, Mnemonic, OpKind, Register,
 };
+
+/// `lea rcx, [rip + rel32]`, but for the rel32.
+const LEA_RCX: [u8; 3] = [0x48, 0x8d, 0x0d];
 
 impl Body<'_> {
     /// Emits instruction `k`; nothing is borrowed if it changes the flow of control.
@@ -214,26 +217,29 @@ impl Body<'_> {
 
     /// A system call runs in the cache, so that a signal that interrupts it finds the program's
     /// registers in place. The agent looks at it first and may do it instead; when it has moved data
-    /// of the program, the agent counts that afterwards. %rcx, %r11 and the flags are free.
+    /// of the program, the agent counts that afterwards. %rcx and %r11 are free before it; afterwards
+    /// they are what `syscall` leaves there, its next address and the flags, which nothing here changes.
     fn emit_syscall(&mut self, i: &Instruction) {
-        let rel32 = self.emitter.open_branch(&[0x48, 0x8d, 0x0d]); // lea rcx, [rip + after]
+        let (pc, next) = (i.next_ip() - SYSCALL_BYTES, i.next_ip());
+        let rel32 = self.emitter.open_branch(&LEA_RCX); // after
+        self.emitter.mark(pc, Parked { at_syscall: true, ..Parked::NOTHING });
         self.emitter.store(RCX, control::RESUME);
         self.emit_site(i.ip());
         self.emitter.jump(self.trampolines.syscall);
         self.emitter.bytes(&[0x0f, 0x05]);
-        self.emitter.mark(i.next_ip(), Parked::NOTHING);
+        self.emitter.mark(next, Parked { behind_syscall: true, ..Parked::NOTHING });
         self.fixups.push((rel32, self.emitter.len()));
         self.emitter.load(RCX, control::CALLS);
-        self.emitter.bytes(&[0x80, 0x21, 0xfe]); // and byte [rcx], 0xfe
-        self.emitter.bytes(&[0x65, 0x48, 0x83, 0x3c, 0x25]); // cmp qword gs:[MOVES_DATA], 0
-        self.emitter.bytes(&control::MOVES_DATA.to_le_bytes());
-        self.emitter.bytes(&[0, 0x74, 0]); // je over the rest
+        self.emitter.bytes(&[0xc6, 0x01, 0]); // mov byte [rcx], 0
+        self.emitter.load(RCX, control::MOVES_DATA);
+        self.emitter.bytes(&[0xe3, 0]); // jrcxz over the rest
         let over = self.emitter.len() - 1;
-        let rel32 = self.emitter.open_branch(&[0x48, 0x8d, 0x0d]); // lea rcx, [rip + end]
+        let rel32 = self.emitter.open_branch(&LEA_RCX); // end
         self.emitter.store(RCX, control::RESUME);
         self.emitter.jump(self.trampolines.after_syscall);
         self.fixups.push((rel32, self.emitter.len()));
         self.short_fixups.push((over, (self.emitter.len() - over - 1) as u8));
+        self.emitter.put_address(RCX, next);
     }
 }
 

@@ -324,6 +324,13 @@ impl Emitter {
         }
     }
 
+    /// `mov r64, imm64` with an address of the program.
+    pub fn put_address(&mut self, register: usize, address: u64) {
+        self.bytes(&[0x48 | (register >> 3) as u8, 0xb8 | (register & 7) as u8]);
+        self.moves.note_address(self.code.len(), Kind::Absolute, address);
+        self.bytes(&address.to_le_bytes());
+    }
+
     /// Puts the named address into a register; changes no flags.
     pub fn address(&mut self, r: Register, key: &Key, displacement: i64) -> Result<(), IcedError> {
         // Short addresses have short displacements.

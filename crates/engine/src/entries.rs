@@ -98,12 +98,14 @@ fn read_number(bytes: &mut impl Iterator<Item = u8>) -> Option<u64> {
 }
 
 fn parked_bytes(p: &Parked, out: &mut Vec<u8>) {
-    let Parked { spill, second, far, flags, flags_rax, rcx, rax, r11, pc_in_rcx, pc_in_r11 } = *p;
+    let Parked { spill, second, far, flags, flags_rax, rcx, rax, r11, .. } = *p;
+    let Parked { pc_in_rcx, pc_in_r11, at_syscall, behind_syscall, .. } = *p;
     let [has_spill, has_second, has_far] = [spill, second, far].map(|r| r != NONE);
     // What is frequent comes first: seven bits fit a byte.
-    let bits =
-        [has_spill, has_second, flags, rcx, r11, pc_in_rcx, pc_in_r11, rax, flags_rax, has_far];
-    number(bits.into_iter().rev().fold(0, |all, bit| all << 1 | u64::from(bit)), out);
+    let first = [has_spill, has_second, flags, rcx, r11, pc_in_rcx, pc_in_r11];
+    let seldom = [rax, flags_rax, has_far, at_syscall, behind_syscall];
+    let bits = first.into_iter().chain(seldom);
+    number(bits.rev().fold(0, |all, bit| all << 1 | u64::from(bit)), out);
     out.extend([spill, second, far].into_iter().filter(|r| *r != NONE));
 }
 
@@ -122,6 +124,8 @@ fn read_parked(bytes: &mut impl Iterator<Item = u8>) -> Option<Parked> {
         r11: bit(4),
         pc_in_rcx: bit(5),
         pc_in_r11: bit(6),
+        at_syscall: bit(10),
+        behind_syscall: bit(11),
     })
 }
 
@@ -146,6 +150,8 @@ mod tests {
                     r11: k & 32 != 0,
                     pc_in_rcx: k & 16 != 0,
                     pc_in_r11: k & 64 != 0,
+                    at_syscall: k & 128 != 0,
+                    behind_syscall: k & 9 == 9,
                 },
                 pc: pcs[k as usize % pcs.len()],
             })

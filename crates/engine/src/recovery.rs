@@ -5,6 +5,7 @@
 //! them are parked where. Entries are ordered by offset; one holds until the next.
 
 use crate::control;
+use crate::translate::SYSCALL_BYTES;
 
 /// Where the parts of the program's state are at a point in the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,6 +30,10 @@ pub struct Parked {
     pub pc_in_rcx: bool,
     /// The same with %r11.
     pub pc_in_r11: bool,
+    /// A `syscall` comes next, maybe again: %rcx and %r11 are as it leaves them.
+    pub at_syscall: bool,
+    /// A `syscall` has been made: %rcx is the program counter.
+    pub behind_syscall: bool,
 }
 
 impl Parked {
@@ -44,6 +49,8 @@ impl Parked {
         r11: false,
         pc_in_rcx: false,
         pc_in_r11: false,
+        at_syscall: false,
+        behind_syscall: false,
     };
 }
 
@@ -67,6 +74,8 @@ pub struct Registers {
 /// Bits of RFLAGS in the order of `lahf`'s AH.
 const LAHF_MASK: u64 = 0xd5;
 const OVERFLOW: u64 = 1 << 11;
+/// Not in %r11 after `syscall`.
+const RESUME_FLAG: u64 = 1 << 16;
 
 impl Entry {
     /// Turns machine registers into the program's. `slot` reads a field of the control block.
@@ -93,6 +102,13 @@ impl Entry {
         }
         if p.r11 {
             r.general[11] = slot(control::SAVED_R11);
+        }
+        if p.at_syscall {
+            r.general[1] = r.pc.wrapping_add(SYSCALL_BYTES);
+            r.general[11] = r.flags & !RESUME_FLAG;
+        }
+        if p.behind_syscall {
+            r.general[1] = r.pc;
         }
         if p.spill < 16 {
             r.general[p.spill as usize] = slot(control::SPILL);
@@ -155,6 +171,17 @@ mod tests {
         assert_eq!((r.pc, r.general[1]), (82, 12), "%rcx is 77, the entry's counter 5");
         let r = recovered(Parked { pc_in_r11: true, r11: true, ..Parked::NOTHING });
         assert_eq!((r.pc, r.general[11]), (83, 17), "%r11 is 78");
+    }
+
+    #[test]
+    fn a_system_call_leaves_the_address_behind_it_and_the_flags() {
+        let mut r = Registers { flags: 0x1_0ad7, ..Registers::default() };
+        let parked = Parked { at_syscall: true, ..Parked::NOTHING };
+        Entry { offset: 0, parked, pc: 5 }.recover(&mut r, &slots);
+        assert_eq!((r.pc, r.general[1], r.general[11]), (5, 7, 0xad7));
+        let parked = Parked { behind_syscall: true, ..Parked::NOTHING };
+        Entry { offset: 0, parked, pc: 7 }.recover(&mut r, &slots);
+        assert_eq!((r.pc, r.general[1], r.general[11]), (7, 7, 0xad7));
     }
 
     #[test]

@@ -345,8 +345,9 @@ pub mod life {
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Calls {
-    /// Changes with each system call that the thread makes from the code cache. Odd while the thread is in
-    /// it and executes nothing that counts; a call that a signal has interrupted may look as left.
+    /// Changes with each system call that the thread makes from the code cache. Its lowest byte is 1 while the
+    /// thread is in it and executes nothing that counts, else 0; a call that a signal has interrupted may look
+    /// as left.
     pub word: AtomicU32,
 }
 

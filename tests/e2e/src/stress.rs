@@ -109,6 +109,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("rseq", &[]),
     ("asm_flags", &[]),
     ("undefined_flags", &[]),
+    ("call_registers", &[]),
     ("patched", &[]),
     ("trap_flag", &[]),
     ("own_gs", &[]),

@@ -73,16 +73,17 @@ fn alignment_checks_in_every_mode() {
     }
 }
 
-/// Flags are what the processor leaves, whatever is counted.
+/// Registers and flags are what the processor and the kernel leave there, whatever is counted, and in
+/// children that run natively.
 #[test]
-fn flags_in_every_mode() {
+fn registers_and_flags_in_every_mode() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
-    for name in ["undefined_flags"] {
+    for name in ["undefined_flags", "call_registers"] {
         let command = stress::command(name, &[]);
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
         let alone = native(&command);
         assert!(alone.exit_code == Some(0), "fails natively\n{alone}");
-        let ways = ["--matrix", "--undirected", "--reference"];
+        let ways = ["--matrix", "--undirected", "--reference", "--no-follow"];
         for options in ways.iter().map(std::slice::from_ref).chain([&[][..]]) {
             println!("{name} {options:?}");
             let profile = scratch.join(&format!("{name}{}.tt", options.concat()));

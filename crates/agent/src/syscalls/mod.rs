@@ -19,8 +19,11 @@ use crate::thread;
 use core::sync::atomic::{AtomicU8, Ordering};
 use engine::control;
 
-/// Numbers that the table covers.
-pub const NUMBERS: usize = 512;
+/// Values of the number's low half, by which the stub looks: to compare a number with the highest one would
+/// change the flags. Those of [`tt_syscall`]'s calls are told from others there.
+const NUMBERS: usize = 1 << 16;
+/// Calls have lower numbers than this.
+const KNOWN: usize = 512;
 
 /// In the table: the call comes to [`tt_syscall`].
 pub const HANDLED: u8 = 1;
@@ -74,7 +77,7 @@ unsafe extern "C" {
 
 /// Enters the calls that move data.
 pub fn mark_moves() {
-    for (number, entry) in tt_interesting.iter().enumerate() {
+    for (number, entry) in tt_interesting.iter().enumerate().take(KNOWN) {
         // SAFETY: looks into a table.
         let moves = unsafe { tt_moves_data(number as u64) } != 0;
         if moves && entry.load(Ordering::Relaxed) == 0 {
@@ -105,6 +108,8 @@ impl Frame {
 unsafe extern "C" fn tt_syscall(frame: &mut Frame, page: u64) -> u64 {
     // SAFETY: the stub passes the calling thread's page.
     let resume = unsafe { thread::field(page, control::RESUME) };
+    // As the kernel leaves them; the code at `resume` does the same with %rcx.
+    frame.r11 = frame.flags;
     match handle(frame, page) {
         Outcome::Native => resume - engine::SYSCALL_BYTES,
         Outcome::Done(result) => {
@@ -112,7 +117,7 @@ unsafe extern "C" fn tt_syscall(frame: &mut Frame, page: u64) -> u64 {
             resume
         }
         Outcome::Leave(result, pc) => {
-            frame.rax = result as u64;
+            (frame.rax, frame.rcx) = (result as u64, pc);
             pc
         }
     }

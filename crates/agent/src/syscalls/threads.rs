@@ -109,7 +109,7 @@ fn spawn(frame: &Frame, clone3: Option<&Clone3>, page: u64, is_thread: bool) -> 
         thread::set_field(child.page, control::TARGET, target);
         thread::set_field(child.page, control::RESUME, target);
         let top = thread::field(child.page, control::STACK) as *mut Frame;
-        top.sub(1).write(Frame { rax: 0, ..*frame });
+        top.sub(1).write(Frame { rax: 0, rcx: native, ..*frame });
     }
     // SAFETY: the program's own call; the child continues at gs:TARGET with the frame above.
     let result =
