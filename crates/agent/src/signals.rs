@@ -181,6 +181,11 @@ fn may_not_set_mask() -> bool {
         && filter::answer(sys::RT_SIGPROCMASK, &[SIG_SETMASK, 0, 0, 8, 0, 0]) != Answer::Allowed
 }
 
+/// Flags that no handler begins with.
+pub const RESUME_DIRECTION_TRAP: u64 = 0x1_0500;
+/// Where the flags stand in a context.
+pub const CONTEXT_FLAGS: usize = Context::FLAGS;
+
 /// A frame that continues at `target` as the kernel would have called a handler there, with `mask`.
 fn frame_for(
     context: &Context,
@@ -189,7 +194,6 @@ fn frame_for(
     mask: u64,
     page: u64,
 ) -> *mut u64 {
-    const RESUME_DIRECTION_TRAP: u64 = 0x1_0500;
     // SAFETY: the calling thread's page; the room is larger than the frame and in no other use.
     let frame = unsafe {
         let room = thread::current(page).frame_room();

@@ -78,7 +78,7 @@ fn alignment_checks_in_every_mode() {
 #[test]
 fn registers_and_flags_in_every_mode() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
-    for name in ["undefined_flags", "call_registers"] {
+    for name in ["call_registers", "undefined_flags", "handler_entry"] {
         let command = stress::command(name, &[]);
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
         let alone = native(&command);
