@@ -55,6 +55,10 @@ pub struct Sampling {
     /// written around them.
     #[serde(default)]
     pub inferred: u64,
+    /// Events that one hit may stand for: what could have happened for each sample that there is. 0 in profiles
+    /// that do not say.
+    #[serde(default)]
+    pub hit_events: f64,
     /// Records of the whole recording that found no room.
     pub lost: u64,
     /// How often the kernel slowed sampling down, in the whole recording.
@@ -87,6 +91,7 @@ impl Sampling {
             decoded: 60,
             hits: 20,
             inferred: 0,
+            hit_events: 12_422.5,
             lost: 0,
             throttled: 0,
             basis: Basis::Latency { transfer_ns: 80.5, source: "measured".into() },

@@ -163,6 +163,7 @@ pub(crate) fn sampled() -> Profile {
         named: false,
         attached: true,
         inferred: 12,
+        hit_events: 1_000.0,
         reader_seconds: 0.05,
     });
     profile

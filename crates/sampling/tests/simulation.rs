@@ -201,7 +201,7 @@ fn simulate_scheduled(
 impl Outcome {
     /// Events of a kind: estimated, with the interval, and true ones.
     fn volume(&self, kind: CommKind) -> (f64, f64) {
-        let mut estimator = Estimator::new(self.tally.largest);
+        let mut estimator = Estimator::new(self.tally.largest, self.tally.largest);
         let cells = self.tally.cells.iter().filter(|(cell, _)| cell.kind == kind);
         let estimated: u64 =
             cells.map(|(_, sum)| estimator.estimate(sum, 1.0 / TRANSFER_NS as f64).events).sum();

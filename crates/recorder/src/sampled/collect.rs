@@ -194,7 +194,8 @@ impl Maker<'_> {
             let slice = cell.slice.saturating_sub(first).min(last);
             cells.entry(Cell { slice, ..*cell }).or_default().join(sum);
         }
-        let (mut estimator, scale) = (Estimator::new(process.tally.largest), self.scale(process));
+        let mut estimator = Estimator::new(process.tally.largest, stands_for(process));
+        let scale = self.scale(process);
         let row = |(cell, sum): (Cell, Sum)| {
             let Cell { slice, kind, from, to, sharing } = cell;
             let estimate = estimator.estimate(&sum, scale.to(to));
@@ -290,6 +291,7 @@ impl Maker<'_> {
             decoded: process.decoded,
             hits: process.tally.hits(),
             inferred: process.tally.inferred,
+            hit_events: stands_for(process) * self.scale(process).common(),
             lost: totals.lost,
             throttled: totals.throttled,
             basis: choice.basis.clone(),
@@ -460,6 +462,12 @@ impl Maker<'_> {
         }
         list
     }
+}
+
+/// The most that a hit weighs: what a sample stands for, be it that none has been one.
+fn stands_for(process: &Process) -> f64 {
+    let usual = process.decoded_period as f64 / process.decoded.max(1) as f64;
+    usual.max(process.tally.largest)
 }
 
 fn how_it_ended(ended: &Ended) -> Vec<String> {

@@ -52,6 +52,11 @@ impl Scale {
         Self { common, threads: threads.iter().map(of_thread).collect() }
     }
 
+    /// Events that a unit of weight stands for, whoever is communicated to.
+    pub fn common(&self) -> f64 {
+        self.common
+    }
+
     /// Events that a unit of weight of a hit of `to` stands for.
     pub fn to(&self, to: ThreadId) -> f64 {
         self.threads.get(to.index()).copied().unwrap_or(self.common)
