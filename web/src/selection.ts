@@ -1,5 +1,5 @@
 // What the reader has selected, as data: the matrix to show, and the events of hot lines to count.
-import { type Data, type Kind } from './model/data'
+import { type Data, isOf, type Kind } from './model/data'
 import { bothWays, type Layer, matrixOf, type Range } from './model/cells'
 import { lineMatrix, type LineEvent, type Wanted } from './model/lines'
 import type { SparseMatrix } from './model/matrix'
@@ -30,13 +30,13 @@ export interface Selection {
 
 /** Whether the sharing of this kind of event can be told apart at all. */
 export function hasSharing(kind: Kind): boolean {
-  return kind === 'raw' || kind === 'waw'
+  return kind === 'transfers' || kind === 'raw' || kind === 'waw'
 }
 
 /** The layers that a selection of kind and sharing sums up. */
 export function layersOf(data: Data, { kind, sharing }: Selection): Layer[] {
   const any = sharing === 'all' || !hasSharing(kind)
-  return data.time.layers.filter((l) => l.kind === kind && (any || l.sharing === sharing))
+  return data.time.layers.filter((l) => isOf(kind, l) && (any || l.sharing === sharing))
 }
 
 /** The matrix to show: of the run or a part of it, or of one line over the whole run. */
@@ -46,7 +46,7 @@ export function matrixToShow(data: Data, selection: Selection): SparseMatrix {
   if (line !== null) {
     const wanted = wantedEvents({ ...selection, pick: null })
     const of = data.lines.byLine[line] ?? []
-    return lineMatrix(of, threads, (event) => event.kind === kind && wanted(event))
+    return lineMatrix(of, threads, (event) => isOf(kind, event) && wanted(event))
   }
   const matrix = matrixOf(layersOf(data, selection), threads, selection.range)
   return kind === 'undirected' ? bothWays(matrix) : matrix

@@ -1,19 +1,20 @@
 //! Everything that describes the communication of a recorded run: the metrics over the whole run and
 //! in each time slice, the phases, the pattern, and what they mean for placing the threads.
 //!
-//! Communication is what the profile counts as talk: RAW events (a write, then the first read by
-//! another thread that sees it), or, in a profile recorded so, undirected pairs. Times are those of the
+//! Communication is what the profile counts as talk: cache-line transfers (`kinds.rs`), or, in a profile
+//! recorded so, undirected pairs. Times are those of the
 //! recorded run, which is slower than the program alone. Neighbours: the files of the metrics,
 //! `suitability`; `report` shows this.
 
+use crate::kinds::MatrixKind;
 use crate::pattern::{Pattern, Recognised, recognise};
 use crate::suitability::{Suitability, suitability};
 use crate::{
     Amounts, PhaseRule, amount, balance, dynamicity, heterogeneity, phases, ratio, unevenness,
 };
-use profile::{ActivityRow, CommRow, Counted, Profile, ThreadRow};
+use profile::{ActivityRow, CommRow, Profile, ThreadRow};
 use serde::Serialize;
-use types::{CommKind, CommMatrix, ThreadId};
+use types::{CommMatrix, ThreadId};
 
 /// How the threads of a run communicate.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -85,20 +86,12 @@ const IDLE: f64 = 0.1;
 /// Cells of matrices that are looked at for patterns of phases.
 const MOST_CELLS: usize = 20_000_000;
 
-/// The kind of event that is the talk of this profile.
-pub fn talk_kind(profile: &Profile) -> CommKind {
-    match profile.meta.parameters.counted {
-        Counted::Undirected => CommKind::Undirected,
-        _ => CommKind::Raw,
-    }
-}
-
 impl Communication {
     /// What `profile` says.
     pub fn of(profile: &Profile) -> Self {
-        let kind = talk_kind(profile);
-        let directed = kind != CommKind::Undirected;
-        let talk = profile.matrix(kind);
+        let kind = MatrixKind::of_talk(profile);
+        let directed = kind.directed();
+        let talk = profile.matrix_where(|row| kind.counts(row));
         let slices = slices(profile, kind);
         let starts = match slices.len() {
             0..2 => vec![],
@@ -159,9 +152,9 @@ fn working(profile: &Profile, talk: &CommMatrix, pattern: &Recognised) -> Workin
 }
 
 /// Metrics of every slice; silent ones have zeros.
-fn slices(profile: &Profile, kind: CommKind) -> Vec<SliceMetrics> {
+fn slices(profile: &Profile, kind: MatrixKind) -> Vec<SliceMetrics> {
     let threads = profile.threads.len();
-    let mut rows = profile.comm.iter().filter(|row| row.kind == kind).peekable();
+    let mut rows = profile.comm.iter().filter(|row| kind.counts(row)).peekable();
     let mut active = profile.activity.iter().peekable();
     let bounds = profile.slices.iter().enumerate();
     bounds
@@ -205,7 +198,7 @@ pub fn averaged(slices: &[SliceMetrics], most: usize) -> Vec<SliceMetrics> {
     slices.chunks(together).map(average).collect()
 }
 
-fn list_phases(profile: &Profile, kind: CommKind, starts: &[usize]) -> Vec<Phase> {
+fn list_phases(profile: &Profile, kind: MatrixKind, starts: &[usize]) -> Vec<Phase> {
     let slices = profile.slices.len().max(1);
     let bounds: Vec<usize> =
         [0].into_iter().chain(starts.iter().copied()).chain([slices]).collect();
@@ -217,8 +210,8 @@ fn list_phases(profile: &Profile, kind: CommKind, starts: &[usize]) -> Vec<Phase
     };
     let phase = |range: &[usize]| {
         let within = range[0]..range[1];
-        let talk = profile.matrix_where(|r| r.kind == kind && within.contains(&(r.slice as usize)));
-        let directed = kind != CommKind::Undirected;
+        let talk = profile.matrix_where(|r| kind.counts(r) && within.contains(&(r.slice as usize)));
+        let directed = kind.directed();
         let found = look.then(|| recognise(&talk, directed, Some(ThreadId(0))));
         Phase {
             start: time(range[0]),
@@ -237,7 +230,7 @@ mod tests {
     use super::*;
     use crate::golden::near;
     use profile::{Meta, Mode, Parameters, SCHEMA_VERSION, SliceRow, Totals};
-    use types::{Sharing, ThreadIdentity};
+    use types::{CommKind, Sharing, ThreadIdentity};
 
     const SLICE_NS: u64 = 10_000_000;
 

@@ -12,17 +12,18 @@ mod threads;
 pub use lines::LineChange;
 pub(crate) use threads::matched;
 
-use crate::communication::talk_kind;
+use crate::kinds::Choice;
 use crate::mse::{self, MseError, normaliser};
 use crate::{Amounts, balance, heterogeneity, recognise};
 use crate::{Pattern, ratio};
 use profile::Profile;
 use serde::Serialize;
-use types::{CommKind, CommMatrix, ThreadId};
+use types::{CommMatrix, ThreadId};
 
 /// One of the two runs.
 pub enum Run<'a> {
-    Profile(&'a Profile),
+    /// What the choice counts of it.
+    Profile(&'a Profile, Choice),
     /// A bare matrix: its threads are matched by number.
     Matrix(&'a CommMatrix),
 }
@@ -53,6 +54,8 @@ pub struct Difference {
     pub mse: f64,
     /// The largest there can be with so many threads.
     pub mse_most: f64,
+    /// What the matrices count, for people; `events` where neither run says.
+    pub counted: String,
     /// Threads that were compared.
     pub threads: usize,
     pub a: Side,
@@ -106,19 +109,28 @@ const MOST_CELLS: usize = 1000;
 impl Run<'_> {
     fn matrix(&self) -> CommMatrix {
         match self {
-            Run::Profile(profile) => profile.matrix(talk_kind(profile)),
+            Run::Profile(profile, choice) => choice.matrix(profile),
             Run::Matrix(matrix) => (*matrix).clone(),
         }
     }
 
     fn directed(&self) -> bool {
-        !matches!(self, Run::Profile(profile) if talk_kind(profile) == CommKind::Undirected)
+        !matches!(self, Run::Profile(_, choice) if !choice.kind().directed())
+    }
+
+    fn counted(&self) -> Option<String> {
+        match self {
+            Run::Profile(profile, choice) => {
+                Some(choice.kind().words(profile.meta.parameters.block_bytes))
+            }
+            Run::Matrix(_) => None,
+        }
     }
 
     fn side(&self, matrix: &CommMatrix, left_out: Vec<u32>) -> Side {
         let amounts = Amounts::from(matrix);
         let accesses = match self {
-            Run::Profile(p) => p.threads.iter().map(|t| t.loads as f64 + t.stores as f64).sum(),
+            Run::Profile(p, _) => p.threads.iter().map(|t| t.loads as f64 + t.stores as f64).sum(),
             Run::Matrix(_) => 0.0,
         };
         let found = recognise(matrix, self.directed(), Some(ThreadId(0)));
@@ -138,10 +150,10 @@ impl Run<'_> {
 pub fn difference(a: &Run<'_>, b: &Run<'_>) -> Result<Difference, DifferenceError> {
     let (matrix_a, matrix_b) = (a.matrix(), b.matrix());
     let pairs = match (a, b) {
-        (Run::Profile(a), Run::Profile(b)) => {
-            if talk_kind(a) != talk_kind(b) {
-                let (a, b) = (talk_kind(a).name(), talk_kind(b).name());
-                return Err(DifferenceError::Kinds { a, b });
+        (Run::Profile(a, of_a), Run::Profile(b, of_b)) => {
+            let (of_a, of_b) = (of_a.kind(), of_b.kind());
+            if of_a != of_b {
+                return Err(DifferenceError::Kinds { a: of_a.name(), b: of_b.name() });
             }
             threads::matched(&a.threads, &b.threads)
         }
@@ -156,12 +168,13 @@ pub fn difference(a: &Run<'_>, b: &Run<'_>) -> Result<Difference, DifferenceErro
     let left_out_b = left_out(&matrix_b, &of_b, ('B', 'A'))?;
     let (part_a, part_b) = (part(&matrix_a, &of_a), part(&matrix_b, &of_b));
     let lines = match (a, b) {
-        (Run::Profile(a), Run::Profile(b)) => lines::changes(a, b),
+        (Run::Profile(a, _), Run::Profile(b, _)) => lines::changes(a, b),
         _ => None,
     };
     Ok(Difference {
         mse: mse::mse(&part_a, &part_b)?,
         mse_most: mse::most(pairs.len()),
+        counted: a.counted().or_else(|| b.counted()).unwrap_or_else(|| "events".into()),
         threads: pairs.len(),
         cells: cells(&part_a, &part_b, &pairs),
         a: a.side(&part_a, left_out_a),
@@ -231,7 +244,7 @@ fn cells(a: &CommMatrix, b: &CommMatrix, pairs: &[(usize, usize)]) -> Vec<CellCh
 
 fn notes(a: &Run<'_>, b: &Run<'_>) -> Vec<String> {
     let mut notes = Vec::new();
-    if let (Run::Profile(a), Run::Profile(b)) = (a, b) {
+    if let (Run::Profile(a, _), Run::Profile(b, _)) = (a, b) {
         let (of_a, of_b) = (a.meta.parameters.block_bytes, b.meta.parameters.block_bytes);
         if of_a != of_b {
             notes.push(format!(

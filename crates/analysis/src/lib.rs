@@ -5,6 +5,7 @@
 //! | `communication.rs` | [`Communication`]: all of it for a recorded run |
 //! | `calibration.rs` | how far sampling is from exact recording |
 //! | `difference.rs`, `difference/` | what differs between two runs |
+//! | `kinds.rs` | which events a matrix counts; cache-line transfers |
 //! | `suitability.rs` | whether placing the threads can gain |
 //! | `amounts.rs` | [`Amounts`]: the symmetric matrix that the metrics are defined on |
 //! | `heterogeneity.rs`, `balance.rs`, `volume.rs` | C_H, C_B, C_A and C_R |
@@ -25,6 +26,7 @@ mod difference;
 #[cfg(test)]
 mod golden;
 mod heterogeneity;
+mod kinds;
 mod mse;
 pub mod pages;
 mod pattern;
@@ -35,11 +37,10 @@ mod volume;
 pub use amounts::Amounts;
 pub use balance::{balance, imbalance};
 pub use calibration::{Amount, Calibration, OneSided, Trust, Verdict, calibration};
-pub use communication::{
-    Communication, Metrics, Phase, SliceMetrics, Working, averaged, talk_kind,
-};
+pub use communication::{Communication, Metrics, Phase, SliceMetrics, Working, averaged};
 pub use difference::{CellChange, Difference, DifferenceError, LineChange, Run, Side, difference};
 pub use heterogeneity::{heterogeneity, unevenness};
+pub use kinds::{Choice, ChoiceError, MatrixKind, both_ways};
 pub use mse::{MAXIMUM, MseError, most, mse};
 pub use pattern::{Pattern, Recognised, recognise};
 pub use phases::{PhaseRule, dynamicity, phases};

@@ -138,6 +138,6 @@ pub fn leader(path: &Path, first: &Meta) -> Option<Leader> {
 pub fn talk(meta: &Meta) -> u64 {
     match meta.parameters.counted {
         Counted::Undirected => meta.totals.undirected,
-        _ => meta.totals.raw,
+        _ => meta.totals.raw.saturating_add(meta.totals.waw),
     }
 }

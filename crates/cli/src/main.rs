@@ -2,6 +2,7 @@
 
 mod family;
 mod input;
+mod kind;
 mod output;
 mod said;
 mod verbs;

@@ -89,8 +89,8 @@ fn the_text_starts_with_the_verdict_and_names_what_was_not_seen() {
     assert_eq!(
         lines[2..4],
         [
-            "4 threads exchange 1.0 M cache lines per second while recorded, >99 % of it",
-            "within T0↔T1."
+            "4 threads make 1.0 M cache-line transfers per second while recorded, >99 % of",
+            "them within T0↔T1."
         ]
     );
     assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
@@ -104,15 +104,18 @@ fn json_holds_the_same_findings() {
     let profile = saved(&scratch, 4);
     let out = threadtalk(&["report", text(&profile), "--json"]).run().expect_code(0);
     let json: serde_json::Value = serde_json::from_str(&out.stdout_text()).unwrap();
-    assert_eq!(json["version"], 2);
+    assert_eq!(json["version"], 3);
     assert_eq!(json["lines"], serde_json::Value::Null);
     assert_eq!(json["advice"], serde_json::json!([]));
     assert_eq!(json["verdict"]["shape"], "pairs");
     assert_eq!(json["talk"]["raw"], 1_000_030);
     assert_eq!(json["talk"]["waw"], 77);
+    assert_eq!(json["talk"]["what"], "cache-line transfers (RAW + WAW)");
+    assert_eq!(json["talk"]["events"], 1_000_030 + 77);
     assert_eq!(json["pairs"][0]["a_to_b"], 1_000_000);
+    assert_eq!(json["pairs"][0]["b_to_a"], 77);
     assert_eq!(json["threads"][0]["talk_out"], 1_000_000);
-    assert_eq!(json["threads"][0]["talk_in"], 10);
+    assert_eq!(json["threads"][0]["talk_in"], 10 + 77);
     assert_eq!(json["placement"]["layouts"][2]["policy"], "locality");
 }
 
@@ -156,7 +159,8 @@ fn exported_csv_is_what_place_reads() {
         let all = [&["export", text(&profile), "matrix"], args].concat();
         threadtalk(&all).run().expect_code(0).stdout_text()
     };
-    let csv = export(&[]);
+    assert_eq!(export(&[]), "0,1000000,0,0\n77,0,10,0\n0,0,0,10\n10,0,0,0\n");
+    let csv = export(&["--kind", "raw"]);
     assert_eq!(csv, "0,1000000,0,0\n0,0,10,0\n0,0,0,10\n10,0,0,0\n");
     assert_eq!(export(&["--kind", "waw"]), "0,0,0,0\n77,0,0,0\n0,0,0,0\n0,0,0,0\n");
     assert_eq!(export(&["--kind", "invalidation"]), "0,0,0,0\n".repeat(4));
@@ -232,7 +236,7 @@ fn matrices_by_kind_sharing_and_slice() {
     let csv = |args: &[&str]| export(args).expect_code(0).stdout_text();
     assert_eq!(csv(&["--kind", "false"]), "0,0,0\n0,0,800\n0,800,0\n");
     assert_eq!(csv(&["--kind", "true"]), "0,0,0\n".repeat(3));
-    assert_eq!(csv(&["--kind", "total", "--slice", "1"]), "0,0,0\n0,0,400\n0,400,0\n");
+    assert_eq!(csv(&["--kind", "transfers", "--slice", "1"]), "0,0,0\n0,0,400\n0,400,0\n");
     assert_eq!(csv(&["--slice", "all", "--format", "numalize"]), "0,1600,0\n0,0,1600\n0,0,0\n\n");
     assert_eq!(
         export(&["--slice", "2"]).refusal(),
@@ -382,10 +386,10 @@ fn a_profile_is_shown_on_another_machine() {
     assert_eq!(placement["level_costs"], serde_json::json!([7.0]));
     // All four cores are alike: every event costs 7, wherever threads are.
     for row in placement["policies"]["list"].as_array().unwrap() {
-        assert_eq!(row["cost"], 7.0 * 1_000_030.0, "{row}");
+        assert_eq!(row["cost"], 7.0 * 1_000_107.0, "{row}");
         assert_eq!(row["to_bound"], 1.0, "{row}");
     }
-    assert_eq!(placement["policies"]["lower_bound"], 7.0 * 1_000_030.0);
+    assert_eq!(placement["policies"]["lower_bound"], 7.0 * 1_000_107.0);
     let costs = report(&["--costs", "1,2,3"]).refusal();
     assert!(costs.starts_with("--costs: "), "{costs}");
     assert!(report(&["--on", "no.xml"]).refusal().starts_with("--on: "));

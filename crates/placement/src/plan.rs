@@ -105,6 +105,10 @@ pub struct Plan {
     pub version: u32,
     pub policy: String,
     pub seed: u64,
+    /// What events are that threads are placed by: "cache-line transfers (RAW + WAW)", say; empty for a bare
+    /// matrix, and in plans made before this was told.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub events: String,
     /// Σ over unordered thread pairs of events × level cost.
     pub cost: f64,
     pub baselines: Baselines,
@@ -166,6 +170,7 @@ impl Plan {
             version: 1,
             policy: placement.policy.name().into(),
             seed: placement.seed,
+            events: String::new(),
             cost: placement.cost,
             baselines: placement.baselines.clone(),
             lower_bound: None,

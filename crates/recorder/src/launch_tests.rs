@@ -17,6 +17,7 @@ fn plan(slots: &[(u32, u32, u32)]) -> Plan {
         lower_bound: None,
         levels: Vec::new(),
         apps: Vec::new(),
+        events: String::new(),
         slots: slots
             .iter()
             .map(|&(thread, pu_logical, pu_os)| PlanSlot {

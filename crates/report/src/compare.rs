@@ -11,6 +11,7 @@ use crate::findings::talk_matrix;
 use crate::layouts::{Layout, Machine, Placement, machine_tree};
 use crate::policies::{self, Policies};
 use crate::tasks::tasks;
+use analysis::Choice;
 use placement::{Plan, PolicyKind, Request, lower_bound, place};
 use profile::Profile;
 use std::borrow::Cow;
@@ -71,7 +72,7 @@ pub fn compare(
     let topology = machine_of(profile, setting)?;
     let machine = Machine::new(&topology);
     let costs = Costs::new(&setting.costs, &topology)?;
-    let tasks = tasks(profile);
+    let tasks = tasks(profile, Choice::of_talk(profile));
     let (kinds, left_out) = policies::computed(threads);
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let solve = |policy: &PolicyKind| {
@@ -152,7 +153,6 @@ mod tests {
     use crate::Findings;
     use crate::samples::{Sample, sample};
     use placement::Tasks;
-    use types::CommKind;
 
     fn on(machine: &str, sample: Sample) -> Profile {
         let topology_xml = Topology::from_synthetic(machine).unwrap().to_xml().to_owned();
@@ -170,7 +170,8 @@ mod tests {
         let policies: Vec<_> = placement.layouts.iter().map(|l| l.policy.as_str()).collect();
         assert_eq!(policies, ["compact", "scatter", "locality"]);
         let far = |layout: &Layout| layout.shares.last().unwrap().events;
-        assert_eq!((far(placement.before()), far(placement.after())), (400, 4));
+        // 400 and 4 reads, and half as many overwrites.
+        assert_eq!((far(placement.before()), far(placement.after())), (600, 6));
         assert_eq!(placement.levels[0].name, "between packages");
         assert_eq!(placement.levels[0].part, [0, 0, 1, 1]);
         let details = Findings::new(&profile, Some(placement), 10).verdict.details;
@@ -198,10 +199,10 @@ mod tests {
         let costs = Costs::new(&CostModel::default(), &topology).unwrap();
         let placement = compare(&profile, &Setting::default()).unwrap().unwrap();
         let [far, near] = costs.per_level[..] else { panic!("two levels") };
-        let expected = 404.0 * (2.0 / 3.0 * far + 1.0 / 3.0 * near);
+        let expected = 606.0 * (2.0 / 3.0 * far + 1.0 / 3.0 * near);
         assert!((placement.chance.cost / expected - 1.0).abs() < 1e-12);
         // The solver's own expectation, over the same slots.
-        let tasks = Tasks::from(&profile.matrix(CommKind::Raw));
+        let tasks = Tasks::from(&talk_matrix(&profile));
         let placed = place(&tasks, &topology, &costs, &Request::new(PolicyKind::Scatter)).unwrap();
         assert!((placement.chance.cost / placed.baselines.random - 1.0).abs() < 1e-12);
     }
@@ -234,7 +235,7 @@ mod tests {
         let profile = on("pack:2 core:2 pu:1", crossing_pairs());
         let topology = Topology::from_xml_str(&profile.meta.topology_xml).unwrap();
         let costs = Costs::new(&CostModel::default(), &topology).unwrap();
-        let tasks = Tasks::from(&profile.matrix(CommKind::Raw));
+        let tasks = Tasks::from(&talk_matrix(&profile));
         let placed = place(&tasks, &topology, &costs, &Request::new(PolicyKind::Scatter)).unwrap();
         let mut plan = Plan::new(&placed, &topology, &[]);
         plan.cost = 1.0;
@@ -266,14 +267,14 @@ mod tests {
         // All four threads into one package, a core each.
         let best = &list[0];
         assert_eq!((best.policy.as_str(), best.chosen), ("locality", true));
-        assert_eq!((best.cost, best.to_best), (4040.0, Some(1.0)));
-        assert_eq!((*lower_bound, best.to_bound), (4040.0, Some(1.0)));
+        assert_eq!((best.cost, best.to_best), (6060.0, Some(1.0)));
+        assert_eq!((*lower_bound, best.to_bound), (6060.0, Some(1.0)));
         assert_eq!(list.iter().filter(|row| row.chosen).count(), 1);
         let find = |name: &str| list.iter().find(|row| row.policy == name).unwrap();
         // Threads 0 and 1, 2 and 3 side by side on a core.
         let compact = find("compact");
         assert_eq!((compact.shared_cores, compact.shares_needlessly), (2, true));
-        assert_eq!(compact.cost, 4.0 * 1.0 + 400.0 * 10.0);
+        assert_eq!(compact.cost, 6.0 * 1.0 + 600.0 * 10.0);
         assert!(list.last().unwrap().shares_needlessly);
         assert_eq!(find("scatter").moved, Some(0));
         let os = find("os");

@@ -175,11 +175,11 @@ mod tests {
             "Placing for balance gains little: the threads communicate about equally much (C_B \
              is 29 %)."
         );
-        // 7 pairs of 180: C_A 1260 / (81 · 2 s), C_R 1260 / (9 · 1500).
+        // 7 pairs of 270: C_A 1890 / (81 · 2 s), C_R 1890 / (9 · 1500).
         assert_eq!(
             said[4],
             "Metrics of the recorded run: heterogeneity C_H 768, unevenness of the pairs 0.81, \
-             balance C_B 29 %, amount C_A 7.8 events per pair and second, ratio C_R 93 events per \
+             balance C_B 29 %, amount C_A 12 events per pair and second, ratio C_R 140 events per \
              thousand accesses."
         );
         assert_eq!(said.len(), 5);

@@ -1,10 +1,9 @@
 //! Matrices and tables for other programs: one file per format, all writing to any `Write`.
 //!
 //! A matrix' rows (first index) are `from`, its columns `to`, in the meaning of `types::CommKind`;
-//! undirected ones are symmetric. `choice.rs` says which events a matrix counts, `tables.rs` writes
+//! undirected ones are symmetric. `analysis::MatrixKind` says which events a matrix counts, `tables.rs` writes
 //! the profile's tables. Neighbours: the `export` verb chooses format and destination.
 
-mod choice;
 mod csv;
 mod dot;
 mod graphml;
@@ -12,9 +11,9 @@ mod npy;
 mod numalize;
 mod tables;
 
-pub use choice::{Choice, ChoiceError, MatrixKind};
 pub use tables::{ProfileTable, TableFormat, write_table};
 
+use analysis::{Choice, MatrixKind, both_ways};
 use profile::Profile;
 use std::io::{self, Write};
 use types::CommMatrix;
@@ -47,7 +46,7 @@ pub fn write_matrix(
     let matrix = choice.matrix(profile);
     let kind = choice.kind();
     let square = || match kind {
-        MatrixKind::Undirected => choice::both_ways(&matrix),
+        MatrixKind::Undirected => both_ways(&matrix),
         _ => matrix.clone(),
     };
     let names: Vec<&str> = profile.threads.iter().map(|t| t.identity.name.as_str()).collect();
@@ -83,6 +82,7 @@ fn for_each_row(
 mod tests {
     use super::*;
     use crate::samples::{sample, shared};
+    use analysis::ChoiceError;
     use profile::{CommRow, Counted};
     use types::{CommKind, ThreadId};
 
@@ -132,7 +132,7 @@ mod tests {
             "0,700,0,0,5\n0,0,1000,0,0\n0,0,0,1000,0\n0,0,20,0,1000\n0,1000,0,0,0\n"
         );
         assert_eq!(
-            matrix(MatrixKind::Total, None),
+            matrix(MatrixKind::Transfers, None),
             "0,700,0,0,5\n0,0,1100,0,0\n0,0,0,1100,0\n0,0,20,0,1100\n0,1100,0,0,0\n"
         );
         assert_eq!(matrix(MatrixKind::RawTrue, Some(0)), truly.replace("700", "210"));
@@ -150,7 +150,7 @@ mod tests {
             refused(&shared(), MatrixKind::Raw, Some(2)).to_string(),
             "the profile has 2 time slices, numbered from 0; there is no slice 2"
         );
-        assert_eq!(refused(&undirected(), MatrixKind::Total, None), ChoiceError::Undirected);
+        assert_eq!(refused(&undirected(), MatrixKind::Transfers, None), ChoiceError::Undirected);
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! What a profile says: the findings that text, JSON and the page all show.
 //!
-//! Pure: profile in, [`Findings`] out. **Talk** is RAW communication (a write, then the first read
-//! by another thread that sees it), in events, one per memory block; in a profile of undirected
-//! pairs (numalize's definition), the one kind that it has, those pairs. Neighbours: `verdict` puts the
+//! Pure: profile in, [`Findings`] out. **Talk** is cache-line transfers (RAW + WAW, `analysis::MatrixKind`);
+//! in a profile of undirected pairs (numalize's definition), the one kind that it has, those pairs. Neighbours: `verdict` puts the
 //! most important of it into sentences, `layouts` adds placements, `text` and `page` show it.
 
 use crate::advice::{self, Advice};
@@ -11,16 +10,18 @@ use crate::describe;
 use crate::layouts::Placement;
 use crate::lines::{self, Lines};
 use crate::verdict::{self, Verdict};
-use analysis::{Communication, talk_kind};
+use analysis::{Choice, Communication, MatrixKind};
 use profile::{CommRow, Counted, Mode, ProcessRow, Profile, Sampled, Sampling};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use types::{CommKind, CommMatrix};
+use types::CommMatrix;
 
 /// Version of the JSON that [`Findings`] serialises to; raised when a field changes its meaning.
 ///
 /// 2: events by sharing, `lines`, `code`, `advice`, `processes`; `talk.kind`, `talk.events` and rates of these.
-pub const FINDINGS_VERSION: u32 = 2;
+/// 3: talk is cache-line transfers (RAW + WAW) instead of RAW alone, so all that is made of it: `talk.kind` is
+/// `transfers`, `talk.events_per_thousand_accesses` stands for `…_loads`.
+pub const FINDINGS_VERSION: u32 = 3;
 
 /// Lines that conclusions are drawn from, however few are listed.
 const LINES_FOR_ADVICE: usize = 256;
@@ -73,14 +74,16 @@ pub struct Program {
 /// Events over the whole run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Talk {
-    /// The kind of event that is the talk: `raw` or `undirected`.
+    /// The kind of event that is the talk: `transfers` (RAW and WAW) or `undirected`.
     pub kind: &'static str,
+    /// The same for people.
+    pub what: String,
     /// Events of that kind.
     pub events: u64,
     /// Of these, per second of the recorded (slowed down) run; `None` for a run without duration.
     pub events_per_second: Option<f64>,
-    /// Of these, per thousand loads; `None` without loads. Does not depend on the slowdown.
-    pub events_per_thousand_loads: Option<f64>,
+    /// Of these, per thousand loads and stores; `None` without any. Does not depend on the slowdown.
+    pub events_per_thousand_accesses: Option<f64>,
     pub raw: u64,
     pub waw: u64,
     pub invalidation: u64,
@@ -146,9 +149,9 @@ pub struct Thread {
     pub instructions: u64,
     /// Processor time, nanoseconds; 0 when it is not known.
     pub cpu_ns: u64,
-    /// RAW events from this thread's writes; undirected pairs with threads of higher ids.
+    /// Transfers to others of lines that this thread wrote last; undirected pairs with threads of higher ids.
     pub talk_out: u64,
-    /// RAW events of this thread's reads; undirected pairs with threads of lower ids.
+    /// Transfers to this thread; undirected pairs with threads of lower ids.
     pub talk_in: u64,
 }
 
@@ -250,22 +253,26 @@ impl Findings {
     }
 }
 
-/// The talk of a profile: its RAW events, or its undirected pairs (from the lower id) where those
-/// are all it has. What threads are placed by.
-pub fn talk_matrix(profile: &Profile) -> CommMatrix {
-    profile.matrix(talk_kind(profile))
+/// The talk of a profile: its cache-line transfers, or its undirected pairs (from the lower id) where those
+/// are all it has.
+pub(crate) fn talk_matrix(profile: &Profile) -> CommMatrix {
+    Choice::of_talk(profile).matrix(profile)
 }
 
 fn talk(profile: &Profile) -> Talk {
     let (totals, seconds) = (&profile.meta.totals, profile.meta.wall_seconds);
-    let kind = talk_kind(profile);
-    let events = if kind == CommKind::Undirected { totals.undirected } else { totals.raw };
+    let kind = MatrixKind::of_talk(profile);
+    let events = match kind.directed() {
+        true => totals.raw.saturating_add(totals.waw),
+        false => totals.undirected,
+    };
+    let accesses = totals.loads as f64 + totals.stores as f64;
     Talk {
         kind: kind.name(),
+        what: kind.words(profile.meta.parameters.block_bytes),
         events,
         events_per_second: (seconds > 0.0).then(|| events as f64 / seconds),
-        events_per_thousand_loads: (totals.loads > 0)
-            .then(|| events as f64 * 1e3 / totals.loads as f64),
+        events_per_thousand_accesses: (accesses > 0.0).then(|| events as f64 * 1e3 / accesses),
         raw: totals.raw,
         waw: totals.waw,
         invalidation: totals.invalidation,
@@ -274,7 +281,7 @@ fn talk(profile: &Profile) -> Talk {
         raw_false: totals.raw_false,
         waw_true: totals.waw_true,
         waw_false: totals.waw_false,
-        estimate: Estimate::of(profile.comm.iter().filter(|row| row.kind == kind)),
+        estimate: Estimate::of(profile.comm.iter().filter(|row| kind.counts(row))),
     }
 }
 
@@ -289,8 +296,8 @@ fn pairs(profile: &Profile) -> Vec<Pair> {
     }
     let total = talk(profile).events.max(1) as f64;
     let mut rows: BTreeMap<(u32, u32), Vec<&CommRow>> = BTreeMap::new();
-    let kind = talk_kind(profile);
-    for row in profile.comm.iter().filter(|row| row.kind == kind && row.sampled.is_some()) {
+    let kind = MatrixKind::of_talk(profile);
+    for row in profile.comm.iter().filter(|row| kind.counts(row) && row.sampled.is_some()) {
         let pair = (row.from.0.min(row.to.0), row.from.0.max(row.to.0));
         rows.entry(pair).or_default().push(row);
     }

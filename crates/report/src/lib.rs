@@ -38,13 +38,8 @@ mod samples;
 pub use advice::{Advice, AdviceKind};
 pub use code::{Code, Flow};
 pub use compare::{CompareError, Setting, compare};
-pub use export::{
-    Choice, ChoiceError, MatrixFormat, MatrixKind, ProfileTable, TableFormat, write_matrix,
-    write_table,
-};
-pub use findings::{
-    FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread, talk_matrix,
-};
+pub use export::{MatrixFormat, ProfileTable, TableFormat, write_matrix, write_table};
+pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread};
 pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
 pub use page::page;

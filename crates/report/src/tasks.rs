@@ -1,13 +1,12 @@
 //! A profile as the placement problem that it poses: who talks to whom, when, and who computes how
 //! much. All that places threads by a profile starts here.
 
-use crate::findings::talk_matrix;
-use analysis::talk_kind;
+use analysis::Choice;
 use placement::{Moment, Tasks};
 use profile::Profile;
 
-/// The threads of a profile, to be placed.
-pub fn tasks(profile: &Profile) -> Tasks {
+/// The threads of a profile, to be placed by the events that `choice` counts.
+pub fn tasks(profile: &Profile, choice: Choice) -> Tasks {
     let counted = profile.threads.iter().any(|thread| thread.instructions > 0);
     let accesses: Vec<u64> = profile.threads.iter().map(|t| t.loads + t.stores).collect();
     let instructions: Vec<u64> = profile.threads.iter().map(|t| t.instructions).collect();
@@ -19,19 +18,19 @@ pub fn tasks(profile: &Profile) -> Tasks {
         (false, true) => &accesses,
         (false, false) => &time,
     };
-    let tasks = Tasks::from(&talk_matrix(profile)).with_work(work).with_moments(moments(profile));
+    let tasks =
+        Tasks::from(&choice.matrix(profile)).with_work(work).with_moments(moments(profile, choice));
     // Accesses that were not counted say nothing about memory.
     if seen { tasks.with_traffic(&accesses) } else { tasks }
 }
 
 /// Which pair talked in which slice; times in nanoseconds after the start of the recording.
-fn moments(profile: &Profile) -> Vec<Moment> {
-    let kind = talk_kind(profile);
+fn moments(profile: &Profile, choice: Choice) -> Vec<Moment> {
     let middle = |slice: u32| {
         let bounds = &profile.slices[slice as usize];
         (bounds.start_ns + bounds.end_ns) as f64 / 2.0
     };
-    let talk = profile.comm.iter().filter(|row| row.kind == kind);
+    let talk = profile.comm.iter().filter(|row| choice.counts(row));
     talk.map(|row| Moment {
         time: middle(row.slice),
         pair: (row.from.index(), row.to.index()),
@@ -48,7 +47,7 @@ mod tests {
     #[test]
     fn moments_add_up_to_the_matrix() {
         let profile = samples::shared();
-        let tasks = tasks(&profile);
+        let tasks = tasks(&profile, Choice::of_talk(&profile));
         let sum: f64 = tasks.moments().iter().map(|moment| moment.events).sum();
         assert!(sum > 0.0);
         assert_eq!(sum, tasks.total());

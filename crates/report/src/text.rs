@@ -123,13 +123,15 @@ fn write_pairs(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::
     write!(out, "{table}")?;
     more(out, findings.pairs.len(), PAIRS_SHOWN, "pairs", "--json")?;
     let blocks = blocks(findings.measured.block_bytes);
-    let note = match findings.talk.kind {
-        "undirected" => format!(
+    let note = match directed {
+        false => format!(
             "  One event: a thread accesses one of the {blocks} that another of the last two \
              accessed (numalize's definition; no direction)."
         ),
-        _ => format!(
-            "  One event: a thread reads, for the first time, one of the {blocks} that another wrote."
+        true => format!(
+            "  Events: {}. One event: a thread reads, for the first time, one of the {blocks} that another \
+             wrote last, or writes to one.",
+            findings.talk.what
         ),
     };
     writeln!(out, "{}", style.wrap(&note, "  "))
@@ -181,11 +183,20 @@ fn write_matrix(
         return writeln!(out, "{elsewhere}");
     }
     let direction = match undirected {
-        true => "Events between the thread on the left and the one above:",
-        false => "Events from the thread on the left (writer) to the one above (reader):",
+        true => "Events between the thread on the left and the one above:".into(),
+        false => format!(
+            "{} from the thread on the left to the one above:",
+            capitalised(&findings.talk.what)
+        ),
     };
-    writeln!(out, "\n  {direction}")?;
+    writeln!(out, "\n{}", style.wrap(&format!("  {direction}"), "  "))?;
     write!(out, "{table}")
+}
+
+/// With a large first letter.
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn write_threads(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::Result {
@@ -389,8 +400,8 @@ mod tests {
         profile.comm.iter_mut().for_each(|row| row.kind = types::CommKind::Undirected);
         profile.meta.totals = profile::Totals::of(&profile.threads, &profile.comm);
         let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
-        let start = "3 threads meet on cache lines 980 times per second while recorded, 97 % of it\n\
-                     within T0↔T1.\n";
+        let start = "3 threads make 980 meetings on cache lines per second while recorded, 97 % of\n\
+                     them within T0↔T1.\n";
         assert!(text.contains(start), "{text}");
         assert!(text.contains("  pair     share  events\n  T0 ↔ T1   97 %   1,900\n"), "{text}");
         assert!(text.contains("         T0     T1  T2\n  T0         1.9 k  60\n"), "{text}");

@@ -8,8 +8,8 @@ use crate::advice::Advice;
 use crate::findings::{Pair, Talk, Thread};
 use crate::layouts::Placement;
 use crate::numbers::{grouped, percent, short};
+use analysis::MatrixKind;
 use serde::Serialize;
-use types::CommKind;
 
 /// What a person should know first.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -59,9 +59,9 @@ const HUB: f64 = 0.6;
 const NAMED_PAIRS: usize = 4;
 /// Differences in cost below this share are none: the costs are not known better.
 const WORTHWHILE: f64 = 0.02;
-/// RAW events per thousand loads below which talk is negligible: at about 100 ns for a line from
-/// another core and 0.3 ns per load, 0.01 is 0.3 % of the time.
-const NEGLIGIBLE_PER_THOUSAND_LOADS: f64 = 0.01;
+/// Events per thousand loads and stores below which talk is negligible: at about 100 ns for a line from
+/// another core and 0.3 ns per access, 0.01 is 0.3 % of the time.
+const NEGLIGIBLE_PER_THOUSAND_ACCESSES: f64 = 0.01;
 
 /// The verdict on these facts.
 pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
@@ -86,46 +86,38 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
     Verdict { shape, headline, details }
 }
 
-/// Nobody reads what another wrote; that they write over it is worth a word, too.
+/// Nobody reads what another wrote, nor writes over it.
 fn silent(facts: &Facts<'_>) -> String {
-    let (threads, waw) = (facts.threads.len(), facts.talk.waw);
-    if facts.sampled && waw == 0 {
+    let threads = facts.threads.len();
+    if facts.sampled {
         return format!(
-            "No sample showed any of the {threads} threads reading what another wrote: they hardly talk \
-             through memory, or too seldom to be seen by sampling."
-        );
-    }
-    if facts.advice.is_empty() {
-        return format!(
-            "The {threads} threads do not talk through memory: where they run does not matter for \
-             communication."
+            "Not enough samples: none showed any of the {threads} threads reading or writing what another \
+             wrote. They hardly talk through memory, or too seldom to be seen by sampling."
         );
     }
     format!(
-        "The {threads} threads read nothing that another wrote, but write over each other's {} {} \
-         times.",
-        blocks(facts.block_bytes),
-        grouped(waw)
+        "The {threads} threads do not talk through memory: where they run does not matter for \
+         communication."
     )
 }
 
 fn headline(facts: &Facts<'_>) -> (Shape, String) {
     let threads = facts.threads.len();
-    if let Some(rate) = facts.talk.events_per_thousand_loads
-        && rate < NEGLIGIBLE_PER_THOUSAND_LOADS
+    if let Some(rate) = facts.talk.events_per_thousand_accesses
+        && rate < NEGLIGIBLE_PER_THOUSAND_ACCESSES
     {
         let text = format!(
-            "The {threads} threads hardly talk: {} {} in the whole run, one in {} loads; \
+            "The {threads} threads hardly talk: {} {} in the whole run, one in {} accesses; \
                  placing them by their talk will change little.",
             grouped(facts.talk.events),
-            blocks(facts.block_bytes),
+            events(facts, facts.talk.events),
             short(1e3 / rate)
         );
         return (Shape::Negligible, text);
     }
     let start = format!("{threads} threads {}", amount(facts));
     if let Some((hub, share)) = hub(facts) {
-        let text = format!("{start}, and T{hub} takes part in {} of it.", percent(share));
+        let text = format!("{start}, and T{hub} takes part in {} of them.", percent(share));
         return (Shape::Hub, text);
     }
     let (count, share) = pairs_that_carry_most(facts.pairs.iter());
@@ -135,12 +127,12 @@ fn headline(facts: &Facts<'_>) -> (Shape, String) {
             facts.pairs[..count].iter().map(|p| format!("T{}↔T{}", p.a, p.b)).collect();
         return (
             Shape::Pairs,
-            format!("{start}, {} of it within {}.", percent(share), list(&named)),
+            format!("{start}, {} of them within {}.", percent(share), list(&named)),
         );
     }
     let text = if 2 * count < possible {
         format!(
-            "{start}, {} of it in {} of {} possible pairs.",
+            "{start}, {} of them in {} of {} possible pairs.",
             percent(share),
             grouped(count as u64),
             grouped(possible as u64)
@@ -157,20 +149,27 @@ fn headline(facts: &Facts<'_>) -> (Shape, String) {
     (Shape::Spread, text)
 }
 
-/// `exchange 2.3 M cache lines per second while recorded`.
+/// `make 2.3 M cache-line transfers per second while recorded`.
 fn amount(facts: &Facts<'_>) -> String {
+    let count = facts.talk.events;
+    let what = events(facts, count);
+    match facts.talk.events_per_second {
+        Some(rate) if facts.sampled => {
+            format!("make some {} {what} per second, by samples", short(rate))
+        }
+        Some(rate) => format!("make {} {what} per second while recorded", short(rate)),
+        None => format!("make {} {what}", grouped(count)),
+    }
+}
+
+/// What `count` of the events that are the talk are called.
+fn events(facts: &Facts<'_>, count: u64) -> String {
     let unit = blocks(facts.block_bytes);
-    let (rate, events) = (facts.talk.events_per_second, facts.talk.events);
-    match (rate, facts.talk.kind == CommKind::Raw.name()) {
-        (Some(rate), true) if facts.sampled => {
-            format!("exchange some {} {unit} per second, by samples", short(rate))
-        }
-        (Some(rate), true) => format!("exchange {} {unit} per second while recorded", short(rate)),
-        (None, true) => format!("exchange {} {unit}", grouped(events)),
-        (Some(rate), false) => {
-            format!("meet on {unit} {} times per second while recorded", short(rate))
-        }
-        (None, false) => format!("meet on {unit} {} times", grouped(events)),
+    let plural = if count == 1 { "" } else { "s" };
+    match (facts.talk.kind == MatrixKind::Undirected.name(), facts.block_bytes) {
+        (true, _) => format!("meeting{plural} on {unit}"),
+        (false, 64) => format!("cache-line transfer{plural}"),
+        (false, _) => format!("transfer{plural} of {unit}"),
     }
 }
 
@@ -207,15 +206,15 @@ fn hub(facts: &Facts<'_>) -> Option<(u32, f64)> {
 }
 
 fn hub_direction(facts: &Facts<'_>) -> Option<String> {
-    if facts.talk.kind != CommKind::Raw.name() {
+    if facts.talk.kind == MatrixKind::Undirected.name() {
         return None;
     }
     let (id, _) = hub(facts)?;
     let thread = &facts.threads[id as usize];
     let (out, both) = (thread.talk_out as f64, thread.talk_out as f64 + thread.talk_in as f64);
     match out / both {
-        share if share >= MOST => Some(format!("The others read what T{id} wrote.")),
-        share if share <= 1.0 - MOST => Some(format!("T{id} reads what the others wrote.")),
+        share if share >= MOST => Some(format!("The others take lines that T{id} wrote.")),
+        share if share <= 1.0 - MOST => Some(format!("T{id} takes lines that the others wrote.")),
         _ => None,
     }
 }
@@ -293,7 +292,7 @@ mod tests {
         assert_eq!(shape, Shape::Negligible);
         assert_eq!(
             text,
-            "The 2 threads hardly talk: 4 cache lines in the whole run, one in 500 k loads; \
+            "The 2 threads hardly talk: 6 cache-line transfers in the whole run, one in 500 k accesses; \
              placing them by their talk will change little."
         );
     }
@@ -305,14 +304,14 @@ mod tests {
         assert_eq!(shape, Shape::Pairs);
         assert_eq!(
             text,
-            "4 threads exchange 500 cache lines per second while recorded, 98 % of it within \
+            "4 threads make 750 cache-line transfers per second while recorded, 98 % of them within \
              T0↔T2 and T1↔T3."
         );
         let (shape, text, _) = verdict(&sample(2, &[(1, 0, 10)]));
         assert_eq!(shape, Shape::Pairs);
         assert_eq!(
             text,
-            "2 threads exchange 5 cache lines per second while recorded, 100 % of it within T0↔T1."
+            "2 threads make 7.5 cache-line transfers per second while recorded, 100 % of them within T0↔T1."
         );
     }
 
@@ -323,12 +322,12 @@ mod tests {
         assert_eq!(shape, Shape::Hub);
         assert_eq!(
             text,
-            "6 threads exchange 275 cache lines per second while recorded, and T0 takes part in \
-             91 % of it."
+            "6 threads make 412 cache-line transfers per second while recorded, and T0 takes part in \
+             91 % of them."
         );
-        assert_eq!(details, ["The others read what T0 wrote."]);
+        assert_eq!(details, ["The others take lines that T0 wrote."]);
         let gather: Vec<_> = star.iter().map(|&(a, b, n)| (b, a, n)).collect();
-        assert_eq!(verdict(&sample(6, &gather)).2, ["T0 reads what the others wrote."]);
+        assert_eq!(verdict(&sample(6, &gather)).2, ["T0 takes lines that the others wrote."]);
     }
 
     #[test]
@@ -339,14 +338,14 @@ mod tests {
         assert_eq!(shape, Shape::Spread);
         assert_eq!(
             text,
-            "4 threads exchange 60 cache lines per second while recorded, spread over all: the \
+            "4 threads make 90 cache-line transfers per second while recorded, spread over all: the \
              strongest pair, T0↔T1, carries 17 %."
         );
         let chain: Vec<_> = (0..15).map(|t| (t, t + 1, 10)).collect();
         let wide = Sample { block_bytes: 4096, ..sample(16, &chain) };
         assert_eq!(
             verdict(&wide).1,
-            "16 threads exchange 75 blocks of 4096 bytes per second while recorded, 80 % of it in \
+            "16 threads make 112 transfers of blocks of 4096 bytes per second while recorded, 80 % of them in \
              12 of 120 possible pairs."
         );
     }

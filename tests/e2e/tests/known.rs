@@ -318,6 +318,18 @@ fn what_only_the_run_tells_is_followed_in_every_mode() {
     }
 }
 
+/// ComDetective's write-volume and point-to-point benchmarks: each store that takes a word from another thread.
+#[test]
+fn stores_that_take_a_word_from_another_thread() {
+    let binary = program("stores", &["-O2"]);
+    for who in ["all", "pairs"] {
+        for how in ["store", "update", "add"] {
+            let command = [binary.to_str().unwrap(), "4", "1000", "50", who, how];
+            e2e::truth::truth(&command, None, &[]).unwrap_or_else(|wrong| panic!("{wrong}"));
+        }
+    }
+}
+
 #[test]
 fn more_pieces_of_code_than_lines_that_are_kept() {
     let (scratch, binary) = (Scratch::new(), program("code", &["-O2"]));

@@ -128,11 +128,11 @@ fn the_report_is_about_the_process_that_talks_most() {
         run.expect_code(0).stdout_text()
     };
     let most = report(&[]);
-    assert!(most.contains("\n5 threads exchange "), "{most}");
+    assert!(most.contains("\n5 threads make "), "{most}");
     assert!(most.contains("This is process 2, which talks most (of 4)"), "{most}");
     assert!(most.contains("Child processes"), "{most}");
     assert!(report(&["--process", "0"]).contains("a single thread"));
-    assert!(report(&["--process", "3"]).contains("\n4 threads exchange "));
+    assert!(report(&["--process", "3"]).contains("\n4 threads make "));
     let beyond = threadtalk.verb("report").arg(&profile).args(["--process", "9"]).run();
     let said = beyond.expect_code(125).stderr_text();
     assert!(said.contains("has no process 9; its report lists the processes"), "{said}");

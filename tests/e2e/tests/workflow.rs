@@ -1,7 +1,8 @@
 //! The verbs one after the other, as a person uses them.
 
-use e2e::known::Runtime;
+use e2e::known::{Runtime, program};
 use std::path::Path;
+use test_support::matrix::Expected;
 use test_support::{Scratch, Threadtalk, probe};
 
 /// Four threads in two pairs that talk, recorded into `profile`.
@@ -103,7 +104,8 @@ fn tables_matrices_and_report_agree() {
         assert_eq!((matrix(kind), Some(all)), (all, talk[kind].as_u64()), "{kind}");
     }
     assert_eq!(matrix("true") + matrix("false"), matrix("raw"));
-    assert_eq!(matrix("total"), matrix("raw") + matrix("waw"));
+    assert_eq!(matrix("transfers"), matrix("raw") + matrix("waw"));
+    assert_eq!(Some(matrix("transfers")), talk["events"].as_u64(), "{talk}");
     // 50 rounds of 256 lines in two pairs: far more than the runtime's own.
     assert!(matrix("true") >= 2 * 49 * 256, "{comm}");
     let (lines, events) = (table("lines"), table("events"));
@@ -137,6 +139,60 @@ fn pairs_that_talk_are_placed_together() {
     assert_eq!(pack(1), pack(2), "{plan}");
     assert_eq!(pack(3), pack(4), "{plan}");
     assert_ne!(pack(1), pack(3), "{plan}");
+}
+
+/// Threads that only store to common lines (ComDetective's point-to-point benchmark) talk as those that read do:
+/// verdict, pattern, placement and tuning know it.
+#[test]
+fn pairs_that_only_store_are_placed_together() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("stores.tt");
+    let binary = program("stores", &["-O2"]);
+    // Threads 1 and 3 store to one word, 2 and 4 to another one.
+    let command = [binary.to_str().unwrap(), "4", "2000", "60", "pairs", "store"];
+    let recorded = threadtalk.record(&profile, &[], &command).run().expect_code(0);
+    let truth = Expected::from_output(&recorded.stdout_text(), "waw").unwrap();
+    assert!(Expected::from_output(&recorded.stdout_text(), "raw").unwrap().total() == 0);
+
+    let json = |verb: &str, options: &[&str]| -> serde_json::Value {
+        let run = threadtalk.verb(verb).arg(&profile).args(options).arg("--json");
+        serde_json::from_slice(&run.run().expect_code(0).stdout).unwrap()
+    };
+    let report = json("report", &[]);
+    assert_eq!(report["talk"]["kind"], "transfers");
+    assert!(report["talk"]["events"].as_u64().unwrap() >= truth.total(), "{}", report["talk"]);
+    assert_eq!(report["verdict"]["shape"], "pairs", "{}", report["verdict"]);
+    let pattern = &report["communication"]["pattern"];
+    assert_eq!(
+        (&pattern["pattern"], pattern["parts"].as_array().unwrap().len()),
+        (&"groups".into(), 2)
+    );
+
+    let plan = json("place", &["--on", "pack:3 core:2 pu:1"]);
+    assert_eq!(plan["events"], "cache-line transfers (RAW + WAW)");
+    let pack = |thread: u64| {
+        let slots = plan["slots"].as_array().unwrap();
+        let slot = slots.iter().find(|slot| slot["thread"] == thread).unwrap();
+        slot["pu_logical"].as_u64().unwrap() / 2
+    };
+    assert_eq!((pack(1), pack(2)), (pack(3), pack(4)), "{plan}");
+    assert_ne!(pack(1), pack(2), "{plan}");
+    // By reads alone hardly anything is to be gained: they are those of starts and ends.
+    let cost = |plan: &serde_json::Value| plan["baselines"]["os"].as_f64().unwrap();
+    let by_reads = json("place", &["--on", "pack:3 core:2 pu:1", "--kind", "raw"]);
+    assert_eq!(by_reads["events"], "reads after another thread's write (RAW)");
+    assert!(cost(&by_reads) < 0.1 * cost(&plan), "{by_reads}");
+
+    if probe::cpus() < 2 {
+        return probe::skip("tune", "one CPU leaves nothing to place");
+    }
+    let tune = threadtalk.verb("tune").args(["--runs", "2", "--json", "-o"]);
+    let outcome = tune.arg(scratch.join("plan.json")).arg("--").args(command).run().expect_code(0);
+    let tuned: serde_json::Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    assert!(tuned["transfers"].as_u64().unwrap() >= truth.total(), "{tuned}");
+    // Whether a placement can gain depends on the machine, but not because nobody reads.
+    let reason = tuned["reason"].as_str().unwrap_or_default();
+    assert!(!reason.contains("reads") && !reason.contains("hardly talk"), "{tuned}");
 }
 
 #[test]

@@ -5,8 +5,14 @@ import { decodeLines, type EncodedLines, type LineData } from './lines'
 import type { SparseMatrix } from './matrix'
 import { Varints } from './varints'
 
-export const KINDS = ['raw', 'waw', 'invalidation', 'undirected'] as const
+/** `transfers`: all cache-line transfers, raw and waw together. */
+export const KINDS = ['transfers', 'raw', 'waw', 'invalidation', 'undirected'] as const
 export type Kind = (typeof KINDS)[number]
+
+/** Whether an event, or a layer of events, is one of a kind. */
+export function isOf(kind: Kind, event: { kind: string }): boolean {
+  return event.kind === kind || (kind === 'transfers' && (event.kind === 'raw' || event.kind === 'waw'))
+}
 
 export interface Thread {
   id: number
@@ -170,9 +176,11 @@ export interface Findings {
   }
   talk: {
     kind: Kind
+    /** The same for people: "cache-line transfers (RAW + WAW)". */
+    what: string
     events: number
     events_per_second: number | null
-    events_per_thousand_loads: number | null
+    events_per_thousand_accesses: number | null
     raw: number
     waw: number
     invalidation: number
@@ -279,7 +287,7 @@ export function parseData(text: string): Data {
   const layers = time.layers.map((layer) => decodeLayer(layer, threads))
   const values = new Varints(time.activity.values).rest()
   const { kind } = findings.talk
-  const talk = matrixOf(layers.filter((layer) => layer.kind === kind), threads, null)
+  const talk = matrixOf(layers.filter((layer) => isOf(kind, layer)), threads, null)
   return {
     findings,
     time: {
@@ -308,7 +316,7 @@ export function binsOf(time: Time): { fine: number; coarse: number } {
 
 /** The kinds of events that the profile can show. */
 export function kindsOf(findings: Findings): Kind[] {
-  return findings.talk.kind === 'undirected' ? ['undirected'] : ['raw', 'waw', 'invalidation']
+  return findings.talk.kind === 'undirected' ? ['undirected'] : ['transfers', 'raw', 'waw', 'invalidation']
 }
 
 /** Whether true and false sharing were told apart. */
@@ -318,6 +326,12 @@ export function knowsSharing({ talk }: Findings): boolean {
 
 /** What each kind counts and how its axes are called. */
 export const KIND_WORDS: Record<Kind, { label: string; from: string; to: string; doc: string }> = {
+  transfers: {
+    label: 'transfers (RAW + WAW)',
+    from: 'previous writer',
+    to: 'thread that takes',
+    doc: 'first read of, or write over, what another thread wrote',
+  },
   raw: {
     label: 'reads',
     from: 'writer thread',

@@ -1,5 +1,5 @@
 // The parts of the page that are words and numbers: verdict, figures, warnings, how it was measured.
-import { type Data, type Estimate, type Findings, type Sampling, unit } from '../model/data'
+import { type Data, type Findings, type Sampling, unit } from '../model/data'
 import { duration, grouped, percent, short } from '../model/numbers'
 import { card, el } from './dom'
 
@@ -38,11 +38,9 @@ function figures(findings: Findings): HTMLElement {
   const { talk, measured, placement, pairs, threads } = findings
   const list: [string, string][] = []
   if (talk.events_per_second !== null) {
-    const what = talk.kind === 'undirected' ? 'meetings on' : 'exchanged'
-    const blocks = unit(measured.block_bytes)
     const how = measured.sampled ? 'estimated from samples' : 'exact'
-    const text = talk.kind === 'undirected' ? `${what} ${blocks}, ${how}` : `${blocks} ${what}, ${how}`
-    list.push([`${short(talk.events_per_second)}/s`, text])
+    const what = talk.kind === 'undirected' ? `meetings on ${unit(measured.block_bytes)}` : talk.what
+    list.push([`${short(talk.events_per_second)}/s`, `${what}, ${how}`])
   }
   const falsely = talk.raw_false + talk.waw_false
   const known = falsely + talk.raw_true + talk.waw_true
@@ -58,8 +56,8 @@ function figures(findings: Findings): HTMLElement {
     const text = `of the talk goes ${near.level}, by chance → ${last.policy}`
     list.push([`${percent(far.share)} → ${percent(near.share)}`, text])
   }
-  if (talk.events_per_thousand_loads !== null) {
-    list.push([short(talk.events_per_thousand_loads), 'exchanges per thousand loads'])
+  if (talk.events_per_thousand_accesses !== null) {
+    list.push([short(talk.events_per_thousand_accesses), 'of these per thousand accesses'])
   }
   return el(
     'dl',
@@ -112,7 +110,8 @@ function events(talk: Findings['talk']): [string, string][] {
 }
 
 /** What was sampled and what amounts mean. */
-function sampled(sampling: Sampling, estimate: Estimate | null): [string, string][] {
+function sampled(sampling: Sampling, talk: Findings['talk']): [string, string][] {
+  const { estimate } = talk
   const { basis, samples, decoded, hits } = sampling
   const often = sampling.period
     ? `once in ${grouped(sampling.period)} events`
@@ -129,7 +128,7 @@ function sampled(sampling: Sampling, estimate: Estimate | null): [string, string
     ['Amounts', amounts],
   ]
   if (estimate) {
-    const text = `${short(estimate.low)} to ${short(estimate.high)} reads, as far as chance goes`
+    const text = `${short(estimate.low)} to ${short(estimate.high)} ${talk.what}, as far as chance goes`
     rows.push(['95 % interval', text])
   }
   const { lost, throttled } = sampling
@@ -151,7 +150,7 @@ export function measured(data: Data): HTMLElement {
     ['Mode', measured.mode === 'exact' ? 'exact: every load and store was seen' : measured.mode],
     ['Counted in', `blocks of ${measured.block_bytes} bytes`],
     ...(measured.sampled
-      ? sampled(measured.sampled, talk.estimate)
+      ? sampled(measured.sampled, talk)
       : [['Loads, stores', `${grouped(measured.loads)}, ${grouped(measured.stores)}`] as [string, string]]),
     ...events(talk),
     [

@@ -75,6 +75,9 @@ test('matrices by sharing and time', () => {
   expect(show({ kind: 'waw', sharing: 'true' }).size).toBe(0)
   expect(show({ kind: 'waw' }).get(0, 1)).toBe(1n)
   expect(show({ kind: 'invalidation' }).size).toBe(0)
+  // Both kinds together.
+  expect(show({ kind: 'transfers' }).get(0, 1)).toBe(show({ kind: 'raw' }).get(0, 1) + 1n)
+  expect(show({ kind: 'transfers', sharing: 'true' }).get(0, 1)).toBe(show({ kind: 'raw', sharing: 'true' }).get(0, 1))
   const ofT2 = seriesOf(data.time.layers.slice(0, 2), 2, (from) => from === 2)
   expect(ofT2).toEqual([6, 7])
   expect(data.lines.code).toMatchObject([{ kind: 'waw', sharing: 'false', from: 1, to: 2, toPlace: 1, count: 9 }])

@@ -1,8 +1,9 @@
 //! `threadtalk diff`: what differs between two runs.
 
+use crate::kind::{self, Kind};
 use crate::output::Output;
 use crate::{family, input};
-use analysis::{Difference, Run, difference};
+use analysis::{Choice, Difference, Run, difference};
 use anyhow::{Context, anyhow, bail};
 use profile::Profile;
 use report::{TextStyle, difference_text};
@@ -27,6 +28,9 @@ pub struct Args {
     a: PathBuf,
     /// What to compare it with
     b: PathBuf,
+    /// Events of profiles that are compared [default: transfers; undirected if recorded so]
+    #[arg(long)]
+    kind: Option<Kind>,
     /// Exit with 1 when the mean squared error is larger than this
     #[arg(long, value_name = "MSE", value_parser = threshold)]
     threshold: Option<f64>,
@@ -47,21 +51,26 @@ fn threshold(text: &str) -> Result<f64, String> {
 
 /// One of the inputs.
 enum Input {
-    Profile(Box<Profile>),
+    Profile(Box<Profile>, Choice),
     Matrix(CommMatrix),
 }
 
 impl Input {
-    fn read(path: &Path) -> anyhow::Result<Self> {
+    fn read(path: &Path, kind: Option<Kind>) -> anyhow::Result<Self> {
         match path.is_dir() {
-            true => Ok(Input::Profile(Box::new(family::load_saying(path, None)?))),
+            true => {
+                let profile = family::load_saying(path, None)?;
+                let choice = kind::choice(&profile, kind, None)
+                    .with_context(|| format!("cannot compare '{}'", path.display()))?;
+                Ok(Input::Profile(Box::new(profile), choice))
+            }
             false => Ok(Input::Matrix(input::matrix(path)?)),
         }
     }
 
     fn run(&self) -> Run<'_> {
         match self {
-            Input::Profile(profile) => Run::Profile(profile),
+            Input::Profile(profile, choice) => Run::Profile(profile, *choice),
             Input::Matrix(matrix) => Run::Matrix(matrix),
         }
     }
@@ -72,7 +81,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     if args.a.as_os_str() == "-" && args.b.as_os_str() == "-" {
         bail!("only one of the two can be read from stdin; name a file for the other");
     }
-    let (a, b) = (Input::read(&args.a)?, Input::read(&args.b)?);
+    let (a, b) = (Input::read(&args.a, args.kind)?, Input::read(&args.b, args.kind)?);
     let names = [args.a.display().to_string(), args.b.display().to_string()];
     let found = difference(&a.run(), &b.run())
         .with_context(|| format!("cannot compare '{}' with '{}'", names[0], names[1]))?;

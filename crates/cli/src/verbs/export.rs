@@ -1,14 +1,14 @@
 //! `threadtalk export`: a profile's matrices and tables, and plans, for other programs.
 
 use crate::family;
+use crate::kind::{self, Kind};
 use crate::output::Output;
+use analysis::Choice;
 use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use placement::{LauncherKind, Plan};
 use profile::Profile;
-use report::{
-    Choice, MatrixFormat, MatrixKind, ProfileTable, TableFormat, write_matrix, write_table,
-};
+use report::{MatrixFormat, ProfileTable, TableFormat, write_matrix, write_table};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub struct Args {
     /// names [default: the one that talks most]
     #[arg(long, value_name = "NUMBER")]
     process: Option<u32>,
-    /// Events that the matrix counts [default: raw; undirected if recorded so]
+    /// Events that the matrix counts [default: transfers; undirected if recorded so]
     #[arg(long)]
     kind: Option<Kind>,
     /// Time slice that the matrix counts: its number, or all
@@ -131,28 +131,6 @@ impl What {
     }
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Kind {
-    /// Reads of what another thread wrote: a write, then the first read that sees it
-    Raw,
-    /// Of these, those of bytes that the other thread wrote
-    True,
-    /// Of these, those of other bytes of the same line
-    False,
-    /// Writes over what another thread wrote
-    Waw,
-    /// Of these, those over the same bytes
-    WawTrue,
-    /// Of these, those over other bytes of the same line
-    WawFalse,
-    /// Writes to what another thread has read since the previous write
-    Invalidation,
-    /// Pairs by numalize's definition
-    Undirected,
-    /// raw and waw: all transfers of a line from one thread to another
-    Total,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     Csv,
@@ -174,22 +152,6 @@ fn slice(text: &str) -> Result<Slice, String> {
             Ok(number) => Ok(Slice(Some(number))),
             Err(_) => Err("write the number of a time slice, from 0, or all".into()),
         },
-    }
-}
-
-impl From<Kind> for MatrixKind {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Raw => MatrixKind::Raw,
-            Kind::True => MatrixKind::RawTrue,
-            Kind::False => MatrixKind::RawFalse,
-            Kind::Waw => MatrixKind::Waw,
-            Kind::WawTrue => MatrixKind::WawTrue,
-            Kind::WawFalse => MatrixKind::WawFalse,
-            Kind::Invalidation => MatrixKind::Invalidation,
-            Kind::Undirected => MatrixKind::Undirected,
-            Kind::Total => MatrixKind::Total,
-        }
     }
 }
 
@@ -265,8 +227,7 @@ impl Export {
                  export the table comm"
             ),
         };
-        let kind = args.kind.map_or_else(|| MatrixKind::of_talk(&profile), MatrixKind::from);
-        let choice = Choice::new(&profile, kind, args.slice.0)?;
+        let choice = kind::choice(&profile, args.kind, args.slice.0)?;
         Ok(Export::Matrix(profile, choice, format))
     }
 

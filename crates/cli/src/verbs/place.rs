@@ -4,7 +4,9 @@ mod text;
 
 use super::topo;
 use super::tune::worth::hardly_talk;
+use crate::kind::{self, Kind};
 use crate::{family, input};
+use analysis::Choice;
 use anyhow::{Context, bail, ensure};
 use placement::{App, Effort, Placement, Plan, PolicyKind, Request, Tasks, lower_bound, place};
 use profile::Profile;
@@ -27,6 +29,9 @@ pub struct Args {
     /// names [default: the one that talks most]
     #[arg(long, value_name = "NUMBER")]
     process: Option<u32>,
+    /// Events of a profile that threads are placed by [default: transfers; undirected if recorded so]
+    #[arg(long)]
+    kind: Option<Kind>,
     /// Machine to place on: an hwloc XML file or a synthetic description ('pack:2 core:8 pu:2')
     /// [default: this machine]
     #[arg(long, value_name = "MACHINE")]
@@ -62,7 +67,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let effort: Effort = args.effort.parse().context("--effort")?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let request = Request { policy, seed: args.seed, effort, jobs };
-    let applications = read_inputs(&args.inputs, args.process)?;
+    let applications = read_inputs(&args.inputs, &args)?;
     let machine = topo::machine(args.on.as_deref())?;
     let costs = topo::costs(&args.costs, &machine)?;
     let all: Vec<&Tasks> = applications.iter().map(|app| &app.tasks).collect();
@@ -72,7 +77,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         .with_context(|| format!("cannot place '{}'", paths.join("', '")))?;
     let bound = lower_bound(&tasks, &machine, &costs)?;
     let plan = plan(&placement, &machine, &costs, &applications);
-    let plan = Plan { lower_bound: Some(bound), ..plan };
+    let plan = Plan { lower_bound: Some(bound), events: events(&applications), ..plan };
     if let Some(path) = &args.output {
         plan.write(path, args.force)?;
     }
@@ -104,6 +109,14 @@ fn plan(
     Plan::of_apps(placement, machine, costs, &apps)
 }
 
+/// What events are that threads are placed by, as far as that is known.
+fn events(applications: &[Application]) -> String {
+    let mut all: Vec<&str> = applications.iter().map(|app| app.events.as_str()).collect();
+    all.retain(|events| !events.is_empty());
+    all.dedup();
+    all.join("; ")
+}
+
 /// What is placed, and what is known about it.
 struct Application {
     /// Of its file; unlike that of any other application.
@@ -113,20 +126,22 @@ struct Application {
     identities: Vec<ThreadIdentity>,
     /// Name of each thread; empty for a bare matrix.
     names: Vec<String>,
+    /// What events are, for people; empty for a bare matrix.
+    events: String,
     /// That they hardly talk, if so; never known of a bare matrix.
     quiet: Option<String>,
 }
 
-fn read_inputs(paths: &[PathBuf], process: Option<u32>) -> anyhow::Result<Vec<Application>> {
+fn read_inputs(paths: &[PathBuf], args: &Args) -> anyhow::Result<Vec<Application>> {
     let from_stdin = paths.iter().filter(|path| path.as_os_str() == "-").count();
     ensure!(from_stdin < 2, "standard input can be read once only; name files instead");
     ensure!(
-        process.is_none() || paths.len() == 1,
+        args.process.is_none() || paths.len() == 1,
         "--process is for a single profile; of several, name the folders of the processes"
     );
     let mut applications: Vec<Application> = Vec::new();
     for path in paths {
-        let mut application = read_input(path, process)?;
+        let mut application = read_input(path, args)?;
         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         let taken = |name: &String| applications.iter().any(|other| other.name == *name);
         // The same program twice is two applications.
@@ -138,12 +153,15 @@ fn read_inputs(paths: &[PathBuf], process: Option<u32>) -> anyhow::Result<Vec<Ap
     Ok(applications)
 }
 
-fn read_input(path: &Path, process: Option<u32>) -> anyhow::Result<Application> {
+fn read_input(path: &Path, args: &Args) -> anyhow::Result<Application> {
     if path.is_dir() {
-        return Ok(from_profile(&family::load_saying(path, process)?));
+        let profile = family::load_saying(path, args.process)?;
+        let choice = kind::choice(&profile, args.kind, None)
+            .with_context(|| format!("cannot place '{}'", path.display()))?;
+        return Ok(from_profile(&profile, choice));
     }
-    if process.is_some() {
-        bail!("--process is for profile folders; leave it out for a matrix");
+    if args.process.is_some() || args.kind.is_some() {
+        bail!("--process and --kind are for profile folders; leave them out for a matrix");
     }
     Ok(from_matrix(&input::matrix(path)?))
 }
@@ -155,21 +173,23 @@ fn from_matrix(matrix: &CommMatrix) -> Application {
         tasks,
         identities: Vec::new(),
         names: Vec::new(),
+        events: String::new(),
         quiet: None,
     }
 }
 
 /// The profile's talk, with its threads' work and identities.
-fn from_profile(profile: &Profile) -> Application {
+fn from_profile(profile: &Profile, choice: Choice) -> Application {
     let name = |thread: &profile::ThreadRow| match thread.start_symbol.is_empty() {
         true => thread.identity.name.clone(),
         false => thread.start_symbol.clone(),
     };
     Application {
         name: String::new(),
-        tasks: report::tasks(profile),
+        tasks: report::tasks(profile, choice),
         identities: profile.threads.iter().map(|t| t.identity.clone()).collect(),
         names: profile.threads.iter().map(name).collect(),
+        events: choice.kind().words(profile.meta.parameters.block_bytes),
         quiet: hardly_talk(profile),
     }
 }

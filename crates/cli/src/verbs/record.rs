@@ -189,17 +189,19 @@ pub fn save(recording: &Recording, path: &Path, force: bool) -> anyhow::Result<(
 
 fn what_was_counted(profile: &Profile) -> String {
     let totals = &profile.meta.totals;
-    let reads = || format!("{} of what another thread wrote", several(totals.raw as usize, "read"));
+    let transfers = totals.raw.saturating_add(totals.waw);
+    let talk = || format!("{} (RAW + WAW)", several(transfers as usize, "cache-line transfer"));
     match profile.meta.parameters.counted {
         Counted::Translate => "nothing counted".into(),
         Counted::Undirected => {
             format!("{} accesses to what another thread had accessed", grouped(totals.undirected))
         }
-        Counted::Detail | Counted::Reference if totals.raw > 0 => {
-            let part = 100.0 * totals.raw_false as f64 / totals.raw as f64;
-            format!("{}, {part:.0} % of them false sharing", reads())
+        Counted::Detail | Counted::Reference if transfers > 0 => {
+            let wrong = totals.raw_false.saturating_add(totals.waw_false);
+            let part = 100.0 * wrong as f64 / transfers as f64;
+            format!("{}, {part:.0} % of them false sharing", talk())
         }
-        _ => reads(),
+        _ => talk(),
     }
 }
 

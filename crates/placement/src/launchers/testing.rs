@@ -9,6 +9,7 @@ pub fn plan_of(pus: &[u32]) -> Plan {
         version: 1,
         policy: "locality".into(),
         seed: 0,
+        events: String::new(),
         cost: 1.0,
         baselines: Baselines { compact: 1.0, scatter: 1.0, random: 1.0, os: 1.0 },
         lower_bound: None,

@@ -75,7 +75,7 @@ fn sides(found: &Difference, style: TextStyle) -> Table {
     let mut row = |name: &str, value: &dyn Fn(&Side) -> String| {
         table.row(vec![name.into(), value(&found.a), value(&found.b)]);
     };
-    row("events", &|side| grouped(side.events));
+    row(&found.counted, &|side| grouped(side.events));
     if found.a.ratio.is_some() || found.b.ratio.is_some() {
         let ratio = |side: &Side| side.ratio.map_or("unknown".into(), |r| short(r * 1e3));
         row("events per thousand accesses", &ratio);
@@ -157,9 +157,14 @@ fn write_lines(out: &mut String, lines: &[LineChange], style: TextStyle) -> fmt:
 mod tests {
     use super::*;
     use crate::samples::shared;
-    use analysis::{Run, difference};
+    use analysis::{Choice, Run, difference};
+    use profile::Profile;
 
     const PLAIN: TextStyle = TextStyle { colour: false, width: 80, lines: None };
+
+    fn run(profile: &Profile) -> Run<'_> {
+        Run::Profile(profile, Choice::of_talk(profile))
+    }
 
     #[test]
     fn false_sharing_that_was_removed_word_for_word() {
@@ -168,7 +173,7 @@ mod tests {
         // The counters have lines of their own now.
         after.comm.retain(|row| row.sharing != types::Sharing::False);
         after.lines.retain(|line| line.raw_false == 0);
-        let found = difference(&Run::Profile(&before), &Run::Profile(&after)).unwrap();
+        let found = difference(&run(&before), &run(&after)).unwrap();
         let text = difference_text(&found, ["before.tt", "after.tt"], PLAIN);
         assert_eq!(text, include_str!("expected_difference.txt"));
         assert!(text.lines().all(|line| line.chars().count() <= 80));
@@ -177,7 +182,7 @@ mod tests {
     #[test]
     fn no_difference_is_one_sentence_and_the_numbers() {
         let profile = shared();
-        let found = difference(&Run::Profile(&profile), &Run::Profile(&profile)).unwrap();
+        let found = difference(&run(&profile), &run(&profile)).unwrap();
         let text = difference_text(&found, ["a.tt", "b.tt"], PLAIN);
         assert!(text.starts_with("The matrices of 5 threads have the same shape.\n"), "{text}");
         assert!(!text.contains("differently") && !text.contains("changed"), "{text}");

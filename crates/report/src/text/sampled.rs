@@ -84,9 +84,9 @@ mod tests {
         let style = TextStyle { colour: false, width: 100, lines: Some(10) };
         let text = text(&Findings::new(&profile, None, 10), &profile, style);
         for part in [
-            "exchange some 2.4 k cache lines per second, by samples",
+            "make some 2.6 k cache-line transfers per second, by samples",
             "pair     share  events  95 % interval  hits",
-            "T1 ↔ T2   21 %   1.0 k",
+            "T1 ↔ T2   21 %   1.1 k",
             "CPU time",
             "1.25 s",
             "Sampled: cpu-clock, about 2.0 k times per second of CPU time. No event counts",
@@ -124,7 +124,7 @@ mod tests {
         profile.meta.totals = profile::Totals::of(&profile.threads, &profile.comm);
         let headline = Findings::new(&profile, None, 10).verdict.headline;
         assert!(
-            headline.starts_with("No sample showed any of the 5 threads reading"),
+            headline.starts_with("Not enough samples: none showed any of the 5 threads reading"),
             "{headline}"
         );
     }

@@ -19,7 +19,11 @@ pub fn table(
         let _ = write!(out, " of {} applications", applications.len());
     }
     let (policy, seed) = (placement.policy, placement.seed);
-    let _ = writeln!(out, " on {} by {policy} (seed {seed})\n", machine.describe());
+    let _ = writeln!(out, " on {} by {policy} (seed {seed})", machine.describe());
+    if !plan.events.is_empty() {
+        let _ = writeln!(out, "placed by {}", plan.events);
+    }
+    out.push('\n');
     if placement.pu_logical.is_empty() {
         out.push_str("No thread is bound: the operating system decides.\n\n");
     }

@@ -1,6 +1,7 @@
 //! The plans that are worth trying for a profile, and when there cannot be any. Neighbour: `worth.rs`
 //! looks at what they promise.
 
+use analysis::{Choice, MatrixKind};
 use placement::{Plan, PolicyKind, Request, lower_bound, place};
 use profile::Profile;
 use topology::{Costs, Topology};
@@ -18,8 +19,8 @@ pub fn why_not(profile: &Profile, machine: &Topology) -> Option<String> {
     if profile.threads.len() < 2 {
         return Some("the program has a single thread".into());
     }
-    if profile.meta.totals.raw == 0 {
-        return Some("no thread reads what another one wrote".into());
+    if profile.meta.totals.raw == 0 && profile.meta.totals.waw == 0 {
+        return Some("no thread reads or overwrites what another one wrote".into());
     }
     None
 }
@@ -31,7 +32,7 @@ pub fn candidates(
     costs: &Costs,
     policy: Option<PolicyKind>,
 ) -> anyhow::Result<Vec<Plan>> {
-    let tasks = report::tasks(profile);
+    let tasks = report::tasks(profile, Choice::of_talk(profile));
     let identities: Vec<ThreadIdentity> =
         profile.threads.iter().map(|t| t.identity.clone()).collect();
     let policies = match &policy {
@@ -42,7 +43,9 @@ pub fn candidates(
     let mut plans: Vec<Plan> = Vec::new();
     for policy in policies {
         let placement = place(&tasks, machine, costs, &Request::new(*policy))?;
-        let plan = Plan { lower_bound: Some(bound), ..Plan::new(&placement, machine, &identities) };
+        let events = MatrixKind::of_talk(profile).words(profile.meta.parameters.block_bytes);
+        let plan = Plan::new(&placement, machine, &identities);
+        let plan = Plan { lower_bound: Some(bound), events, ..plan };
         if plans.iter().all(|known| known.slots != plan.slots) {
             plans.push(plan);
         }

@@ -23,18 +23,19 @@ impl Summary {
     pub fn new(command: &[OsString], profile: &Profile, path: &Path) -> Self {
         let command: Vec<String> = command.iter().map(|word| quoted(word)).collect();
         let command = command.join(" ");
-        let (threads, raw) = (profile.threads.len(), profile.meta.totals.raw);
+        let (threads, totals) = (profile.threads.len(), &profile.meta.totals);
+        let transfers = totals.raw.saturating_add(totals.waw);
         let text = format!(
-            "{command}\n  {}, {} reads of what another thread wrote (profile {})\n",
+            "{command}\n  {}, {} cache-line transfers (RAW + WAW; profile {})\n",
             several(threads, "thread"),
-            grouped(raw),
+            grouped(transfers),
             path.display()
         );
         let json = json!({
             "command": command,
             "profile": path.display().to_string(),
             "threads": threads,
-            "raw": raw,
+            "transfers": transfers,
         });
         Self { text, json, command }
     }

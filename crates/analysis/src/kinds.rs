@@ -1,4 +1,15 @@
 //! Which events a matrix counts, and whether a profile has them.
+//!
+//! *Cache-line transfers* (RAW + WAW) are what everything works on that asks how threads communicate: a thread
+//! asks for a line that another one wrote last, once to read it, once to write to it. The sum weighs all that
+//! asks another core for a line alike, whatever is done with it then: a line that threads only write to goes
+//! from one to the other as one that is read does. A thread that reads a line and writes to it after that asks
+//! twice, and is counted twice: reading leaves the other one a copy, which writing has invalidated, by a second
+//! message over the same distance. One atomic instruction asks once for both; then two events are one transfer.
+//! So the sum is never less than the lines that moved, and at most twice as much; which of a thread's writes
+//! follow a read of its own is not recorded. Neither RAW nor WAW alone has such a bound. All pairs that use a line in the same
+//! way are weighed alike, and so placements that are compared by the sum.
+//! Neighbours: `communication` and `report` describe the talk, `report::tasks` places by it.
 
 use profile::{CommRow, Counted, Profile};
 use types::{CommKind, CommMatrix, Sharing, ThreadId};
@@ -6,6 +17,8 @@ use types::{CommKind, CommMatrix, Sharing, ThreadId};
 /// What a matrix counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MatrixKind {
+    /// RAW and WAW together: all events in which a line goes from one thread to another.
+    Transfers,
     /// RAW events: reads of what another thread wrote.
     Raw,
     /// Of these, those with true and with false sharing.
@@ -19,14 +32,13 @@ pub enum MatrixKind {
     Invalidation,
     /// Pairs by numalize's definition.
     Undirected,
-    /// RAW and WAW together: all events in which a block goes from one thread to another.
-    Total,
 }
 
 impl MatrixKind {
     /// The name on the command line and in files.
     pub fn name(self) -> &'static str {
         match self {
+            MatrixKind::Transfers => "transfers",
             MatrixKind::Raw => "raw",
             MatrixKind::RawTrue => "true",
             MatrixKind::RawFalse => "false",
@@ -35,21 +47,50 @@ impl MatrixKind {
             MatrixKind::WawFalse => "waw-false",
             MatrixKind::Invalidation => "invalidation",
             MatrixKind::Undirected => "undirected",
-            MatrixKind::Total => "total",
         }
     }
 
-    /// The talk of a profile: RAW, or undirected pairs where those are all it has.
+    /// The talk of a profile: cache-line transfers, or undirected pairs where those are all it has.
     pub fn of_talk(profile: &Profile) -> Self {
         match profile.meta.parameters.counted {
             Counted::Undirected => MatrixKind::Undirected,
-            _ => MatrixKind::Raw,
+            _ => MatrixKind::Transfers,
         }
     }
 
-    fn counts(self, row: &CommRow) -> bool {
+    /// What is counted, for people, in blocks of so many bytes.
+    pub fn words(self, block_bytes: u64) -> String {
+        let transfers = match block_bytes {
+            64 => "cache-line transfers".into(),
+            bytes => format!("transfers of blocks of {bytes} bytes"),
+        };
+        match self {
+            MatrixKind::Transfers => format!("{transfers} (RAW + WAW)"),
+            MatrixKind::Raw => "reads after another thread's write (RAW)".into(),
+            MatrixKind::RawTrue => "reads after another thread's write (RAW), true sharing".into(),
+            MatrixKind::RawFalse => {
+                "reads after another thread's write (RAW), false sharing".into()
+            }
+            MatrixKind::Waw => "writes after another thread's write (WAW)".into(),
+            MatrixKind::WawTrue => "writes after another thread's write (WAW), true sharing".into(),
+            MatrixKind::WawFalse => {
+                "writes after another thread's write (WAW), false sharing".into()
+            }
+            MatrixKind::Invalidation => "invalidations".into(),
+            MatrixKind::Undirected => "pairs by numalize's definition".into(),
+        }
+    }
+
+    /// Whether events have a direction.
+    pub fn directed(self) -> bool {
+        self != MatrixKind::Undirected
+    }
+
+    /// Whether `row` is one of them.
+    pub fn counts(self, row: &CommRow) -> bool {
         let sharing = |kind, sharing| row.kind == kind && row.sharing == sharing;
         match self {
+            MatrixKind::Transfers => matches!(row.kind, CommKind::Raw | CommKind::Waw),
             MatrixKind::Raw => row.kind == CommKind::Raw,
             MatrixKind::RawTrue => sharing(CommKind::Raw, Sharing::True),
             MatrixKind::RawFalse => sharing(CommKind::Raw, Sharing::False),
@@ -58,7 +99,6 @@ impl MatrixKind {
             MatrixKind::WawFalse => sharing(CommKind::Waw, Sharing::False),
             MatrixKind::Invalidation => row.kind == CommKind::Invalidation,
             MatrixKind::Undirected => row.kind == CommKind::Undirected,
-            MatrixKind::Total => matches!(row.kind, CommKind::Raw | CommKind::Waw),
         }
     }
 }
@@ -118,19 +158,28 @@ impl Choice {
         }
     }
 
+    /// All events of a profile's talk.
+    pub fn of_talk(profile: &Profile) -> Self {
+        Self { kind: MatrixKind::of_talk(profile), slice: None }
+    }
+
     pub fn kind(&self) -> MatrixKind {
         self.kind
     }
 
+    /// Whether `row` is one of the events chosen.
+    pub fn counts(&self, row: &CommRow) -> bool {
+        self.kind.counts(row) && self.slice.is_none_or(|slice| row.slice == slice)
+    }
+
     /// The events between each two threads; undirected ones from the lower id to the higher.
     pub fn matrix(&self, profile: &Profile) -> CommMatrix {
-        let in_slice = |row: &CommRow| self.slice.is_none_or(|slice| row.slice == slice);
-        profile.matrix_where(|row| self.kind.counts(row) && in_slice(row))
+        profile.matrix_where(|row| self.counts(row))
     }
 }
 
-/// The same with every cell in both directions.
-pub(super) fn both_ways(matrix: &CommMatrix) -> CommMatrix {
+/// The matrix with every cell in both directions.
+pub fn both_ways(matrix: &CommMatrix) -> CommMatrix {
     let mut both = CommMatrix::new(matrix.threads());
     let cells: Vec<(ThreadId, ThreadId, u64)> = matrix.iter().collect();
     for (from, to, count) in cells {
