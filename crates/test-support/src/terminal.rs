@@ -1,17 +1,25 @@
 //! A command in a terminal of its own, whose other end the test holds.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
+
+/// How long the command may take for anything.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Between two looks.
+const REST: Duration = Duration::from_millis(20);
 
 /// A command that runs in a terminal of 80 × 24; killed when this is dropped.
 pub struct Terminal {
     child: Child,
     /// The other end; `None` once the terminal is closed.
     other: Option<File>,
+    written: Vec<u8>,
+    /// As much of it has been waited for.
+    read: usize,
 }
 
 impl Terminal {
@@ -34,35 +42,42 @@ impl Terminal {
         // Ours of the inner end are closed with the command's: only the child holds it then.
         command.stdin(std::process::Stdio::null());
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-        Ok(Self { child, other: Some(other.into()) })
+        Ok(Self { child, other: Some(other.into()), written: Vec::new(), read: 0 })
     }
 
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Reads what the command writes until it has written `text`; everything read.
+    /// Types `keys`.
+    pub fn press(&mut self, keys: &str) {
+        let mut other = self.other.as_ref().expect("the terminal is open");
+        other.write_all(keys.as_bytes()).expect("keys are taken");
+    }
+
+    /// Waits until the command writes `text`, after what was waited for before.
     ///
     /// # Panics
     /// When it ends, or two minutes pass, without.
     #[track_caller]
-    pub fn read_until(&mut self, text: &str) -> String {
-        let deadline = Instant::now() + Duration::from_secs(120);
-        let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
+    pub fn wait_for(&mut self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
         loop {
-            let read = String::from_utf8_lossy(&all).into_owned();
-            if read.contains(text) {
-                return read;
+            let unread = &self.written[self.read..];
+            if let Some(at) = unread.windows(text.len()).position(|part| part == text.as_bytes()) {
+                self.read += at + text.len();
+                return;
             }
-            let other = self.other.as_mut().expect("the terminal is open");
-            let mut poll = libc::pollfd { fd: other.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one valid pollfd.
-            unsafe { libc::poll(&mut poll, 1, 1000) };
-            let count = if poll.revents == 0 { 0 } else { other.read(&mut bytes).unwrap_or(0) };
-            let over = poll.revents != 0 && count == 0 || Instant::now() > deadline;
-            assert!(!over, "{text:?} was not written, but {read:?}");
-            all.extend_from_slice(&bytes[..count]);
+            let over = !self.take() || Instant::now() > deadline;
+            let written = &self.written[self.written.len().saturating_sub(1024)..];
+            let written = String::from_utf8_lossy(written);
+            assert!(!over, "{text:?} was not written; at the end {written:?}");
         }
+    }
+
+    /// All that the command has written so far.
+    pub fn written(&self) -> String {
+        String::from_utf8_lossy(&self.written).into_owned()
     }
 
     /// Closes the terminal.
@@ -70,28 +85,34 @@ impl Terminal {
         self.other = None;
     }
 
-    /// The status with which the command has ended; `None` if it still runs after two minutes. What it writes
-    /// is thrown away.
+    /// The status with which the command has ended; `None` if it still runs after two minutes.
     pub fn end(&mut self) -> Option<ExitStatus> {
-        let deadline = Instant::now() + Duration::from_secs(120);
+        let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if let Ok(Some(status)) = self.child.try_wait() {
+                while self.take() {}
                 return Some(status);
             }
-            self.throw_away();
+            if !self.take() {
+                std::thread::sleep(REST);
+            }
         }
         None
     }
 
-    /// Reads for some milliseconds, so that the command is never held up by a full terminal.
-    fn throw_away(&mut self) {
-        let fd = self.other.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-        let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    /// Takes what the command has written or writes within some milliseconds; false when nothing will come.
+    fn take(&mut self) -> bool {
+        let Some(other) = &mut self.other else { return false };
+        let mut poll = libc::pollfd { fd: other.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid pollfd.
-        unsafe { libc::poll(&mut poll, 1, 20) };
-        if poll.revents & libc::POLLIN != 0 {
-            let _ = self.other.as_mut().map(|other| other.read(&mut [0; 4096]));
+        if unsafe { libc::poll(&mut poll, 1, REST.as_millis() as i32) } <= 0 {
+            return true;
         }
+        let mut bytes = [0; 4096];
+        // Reading fails once the command has closed its end.
+        let count = other.read(&mut bytes).unwrap_or(0);
+        self.written.extend_from_slice(&bytes[..count]);
+        count > 0
     }
 }
 

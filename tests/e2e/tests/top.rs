@@ -110,16 +110,17 @@ fn a_terminal_gets_a_view_and_is_given_back() {
         return;
     }
     let mut program = Beside::talkers("same");
-    let binary = Threadtalk::built().path().display().to_string();
-    let inside =
-        format!("stty rows 24 cols 80; '{binary}' top --pid {}; echo left=$?", program.pid());
-    let keys = "sleep 3; printf 3; sleep 1; printf ?; sleep 1; printf q; sleep 1";
-    let script = format!("({keys}) | script -qec \"{inside}\" /dev/null");
-    let run = Run::new("sh").args(["-c", &script]).env("TERM", "xterm-256color");
-    let text = run.timeout(Duration::from_secs(120)).run().expect_code(0).stdout_text();
+    let mut view = drawn(&["--pid", &program.pid()], true);
     // Words: only what changes is drawn, so longer texts are in pieces.
-    for part in ["\x1b[?1049h", "Matrix", "forget", "\x1b[?1049l", "left=0"] {
-        assert!(text.contains(part), "{part:?} is missing in {text:?}");
+    view.wait_for("Matrix");
+    view.press("3");
+    view.wait_for("written by");
+    view.press("?");
+    view.wait_for("forget");
+    view.press("q");
+    assert_eq!(view.end().and_then(|status| status.code()), Some(0));
+    for part in ["\x1b[?1049h", "\x1b[?1049l"] {
+        assert!(view.written().contains(part), "{part:?} is missing in {:?}", view.written());
     }
     assert!(program.goes_on());
 }
@@ -131,7 +132,7 @@ fn drawn(args: &[&str], terminal_controls: bool) -> Terminal {
     // Nothing of tests is kept for the user's own runs.
     command.env("XDG_CACHE_HOME", test_support::paths::cache());
     let mut terminal = Terminal::start(&mut command, terminal_controls).expect("a terminal");
-    terminal.read_until("Matrix");
+    terminal.wait_for("\x1b[?1049h");
     terminal
 }
 
@@ -167,6 +168,17 @@ fn the_view_ends_when_signals_ask_it_to_and_the_program_goes_on() {
     }
 }
 
+/// What the program writes into this file when it starts.
+fn started(file: &Path) -> String {
+    for _ in 0..12_000 {
+        match std::fs::read_to_string(file) {
+            Ok(text) if text.ends_with('\n') => return text,
+            _ => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+    panic!("the program does not start");
+}
+
 /// As when the reader quits.
 #[test]
 fn a_started_program_ends_with_the_terminal_of_the_view() {
@@ -179,10 +191,11 @@ fn a_started_program_ends_with_the_terminal_of_the_view() {
         format!("echo $$ > '{}'; exec '{}' 1 600000 same", pid.display(), talkers().display());
     for terminal_controls in [true, false] {
         let mut view = drawn(&["--", "sh", "-c", &script], terminal_controls);
+        let number = started(&pid);
         view.close();
         assert!(view.end().is_some(), "the view goes on");
-        let pid = std::fs::read_to_string(&pid).expect("the program has started");
-        assert!(!Path::new("/proc").join(pid.trim()).exists(), "the program goes on");
+        assert!(!Path::new("/proc").join(number.trim()).exists(), "the program goes on");
+        std::fs::remove_file(&pid).expect("the file is there");
     }
 }
 
@@ -198,15 +211,12 @@ fn of_several_processes_the_one_that_talks_is_shown_and_others_can_be_seen() {
     let text = top(&pids).args(["--batch", "2"]).run().expect_code(0).stdout_text();
     assert!(text.contains(&format!(", pid {} (2 of 2): ", program.pid())), "{text}");
     assert!(text.contains("\nProcesses"), "{text}");
-    let binary = Threadtalk::built().path().display().to_string();
-    let inside = format!("stty rows 24 cols 80; '{binary}' top {}; echo left=$?", pids.join(" "));
-    let keys = "sleep 3; printf n; sleep 2; printf q; sleep 1";
-    let script = format!("({keys}) | script -qec \"{inside}\" /dev/null");
-    let run = Run::new("sh").args(["-c", &script]).env("TERM", "xterm-256color");
-    let text = run.timeout(Duration::from_secs(120)).run().expect_code(0).stdout_text();
-    for part in ["talkers", "sleep", "left=0"] {
-        assert!(text.contains(part), "{part:?} is missing in {text:?}");
-    }
+    let mut view = drawn(&pids, true);
+    view.wait_for("talkers");
+    view.press("n");
+    view.wait_for("sleep");
+    view.press("q");
+    assert_eq!(view.end().and_then(|status| status.code()), Some(0));
     assert!(program.goes_on() && sleeper.goes_on());
 }
 
