@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use test_support::run::favour;
 use test_support::threadtalk::own_sentence;
 use test_support::{Compiler, Outcome, Run, Scratch, Target, Threadtalk, probe};
 
@@ -31,13 +32,13 @@ pub fn can_sample(what: &str) -> bool {
 /// `threadtalk record --sample`.
 pub fn sample(profile: &Path, options: &[&str], command: &[&str]) -> Outcome {
     let run = Threadtalk::built().verb("record").arg("--sample").arg("-o").arg(profile);
-    run.args(options).arg("--").args(command).run()
+    run.args(options).arg("--").args(command).favoured().run()
 }
 
 /// `threadtalk record --pid`, not yet run.
 pub fn attach(profile: &Path, pid: u32, options: &[&str]) -> Run {
     let run = Threadtalk::built().verb("record").arg("--pid").arg(pid.to_string());
-    run.arg("-o").arg(profile).args(options)
+    run.arg("-o").arg(profile).args(options).favoured()
 }
 
 /// A program that runs beside the test; killed at the end if need be.
@@ -47,6 +48,7 @@ impl Beside {
     /// Starts it and waits for its first line.
     pub fn start(program: &Path, args: &[&str]) -> Self {
         let mut command = Command::new(program);
+        favour(&mut command);
         let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();

@@ -25,7 +25,7 @@ fn what_is_handed_over_in_arrays_is_counted_by_the_line() {
     let measured = || {
         let run = Threadtalk::built().verb("record").args(["--sample", "--force"]);
         let run = run.arg("-o").arg(&profile).arg("--").arg(&program).args(["2", "1024", "20000"]);
-        let output = run.run().expect_code(0).stdout_text();
+        let output = run.favoured().run().expect_code(0).stdout_text();
         let lines: u64 = output.trim().strip_prefix("lines ").unwrap().parse().unwrap();
         let found = Threadtalk::built().matrix(&profile, "raw").get(1, 2);
         println!("{found} of {lines}");
@@ -49,7 +49,7 @@ fn tables_that_are_accessed_at_random_are_shared_by_those_who_do() {
         // Two threads share a table, another one has one for itself.
         let run = Threadtalk::built().verb("record").args(["--sample", "--force"]);
         let run = run.arg("-o").arg(&profile).arg("--").arg(&program).args(["1", "256", "2000"]);
-        let output = run.run().expect_code(0).stdout_text();
+        let output = run.favoured().run().expect_code(0).stdout_text();
         let handed: u64 = output.trim().strip_prefix("handed ").unwrap().parse().unwrap();
         let matrix = Threadtalk::built().matrix(&profile, "raw");
         let between = |a: usize, b: usize| matrix.get(a, b) + matrix.get(b, a);
