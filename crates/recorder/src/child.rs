@@ -6,6 +6,7 @@ use crate::error::RecorderError;
 use crate::guard::{self, Guard};
 use crate::signals::{self, signal_name};
 use crate::target::Target;
+use crate::words::{self, Words};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -168,11 +169,6 @@ impl Launch<'_> {
     /// Starts the program.
     pub fn start(self) -> Result<Running, RecorderError> {
         let mut command = Command::new(&self.target.path);
-        command.arg0(&self.target.argv[0]).args(&self.target.argv[1..]);
-        self.unset.iter().for_each(|name| {
-            command.env_remove(name);
-        });
-        command.envs(self.environment);
         match self.streams {
             Streams::Inherited => {}
             Streams::Discarded { input_from } => {
@@ -188,6 +184,7 @@ impl Launch<'_> {
         let guard = Guard::new();
         let watched = guard.as_ref().map(Guard::descriptor);
         prepare_child(&mut command, watched, self.gate, self.streams == Streams::Inherited);
+        self.execute_by(&mut command);
         let started = Instant::now();
         let spawned = command.spawn();
         if spawned.is_err() {
@@ -198,6 +195,22 @@ impl Launch<'_> {
         signals::watch(child.id() as i32);
         let adopt_orphans = self.adopt_orphans;
         Ok(Running { child, started, adopt_orphans, ended: false, guard })
+    }
+}
+
+impl Launch<'_> {
+    /// In the new process, behind everything else: executes the program in place of `command`.
+    fn execute_by(&self, command: &mut Command) {
+        let path = Words::new([self.target.path.as_os_str().to_owned()]);
+        let arguments = Words::new(self.target.argv.iter().cloned());
+        let variables = words::environment(std::env::vars_os(), &self.environment, self.unset);
+        let execute = move || {
+            // SAFETY: a path, and two NULL-terminated arrays of strings.
+            unsafe { libc::execve(*path.as_ptr(), arguments.as_ptr(), variables.as_ptr()) };
+            Err(io::Error::last_os_error())
+        };
+        // SAFETY: the closure neither allocates nor takes locks.
+        unsafe { command.pre_exec(execute) };
     }
 }
 

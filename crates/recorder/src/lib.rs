@@ -46,6 +46,7 @@ pub mod transfer_time;
 mod user_cache;
 mod watch;
 pub mod watched;
+mod words;
 
 pub use child::{Ended, Ending, Streams};
 pub use error::RecorderError;

@@ -150,6 +150,22 @@ fn closed_standard_streams_stay_closed() {
     }
 }
 
+/// A program finds its environment in the order in which the user has it.
+#[test]
+fn the_environment_keeps_its_order() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("order.tt");
+    let variables = ["ZZ=1", "LD_PRELOAD=libm.so.6", "B=2", "A=3", "GLIBC_TUNABLES="];
+    let expected = variables.map(|variable| format!("{variable}\n")).concat();
+    for way in [&["--exact"][..], &["--sample"], &["--sample", "--watch"]] {
+        println!("{way:?}");
+        let run = Run::new("env").arg("-i").args(variables).arg(threadtalk.path());
+        let run = run.arg("record").args(way).args(["--force", "-o"]).arg(&profile);
+        let recorded = run.args(["--", "/usr/bin/env"]).run().expect_code(0);
+        assert_eq!(recorded.stdout_text(), expected);
+    }
+}
+
 /// Whatever the user has set of the variables that bring our libraries in: the program finds these as they were,
 /// and behind its environment the whole auxiliary vector, where the kernel has put it, too.
 #[test]

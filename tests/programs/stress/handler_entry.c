@@ -100,14 +100,12 @@ void after_entry(int signal, siginfo_t *info, ucontext_t *context) {
 // The state of x87, vectors and masks at entry, without what fxsave and xsave leave undefined.
 static void show_state(void) {
     unsigned used = 0;
-    uint64_t in_use = 0;
     uint32_t mxcsr;
     for (int k = 32; k < 416; k++) used += entry_state[k] != 0;
     for (int k = UPPER; components && k < XSAVE_BYTES; k++) used += entry_state[k] != 0;
-    if (components) memcpy(&in_use, entry_state + LEGACY, 8);
     memcpy(&mxcsr, entry_state + 24, 4);
-    printf("x87 %02x%02x %02x%02x %02x, MXCSR %x, %u bytes not 0, in use %lx\n", entry_state[1], entry_state[0],
-           entry_state[3], entry_state[2], entry_state[4], mxcsr, used, (unsigned long)in_use);
+    printf("x87 %02x%02x %02x%02x %02x, MXCSR %x, %u bytes not 0\n", entry_state[1], entry_state[0],
+           entry_state[3], entry_state[2], entry_state[4], mxcsr, used);
 }
 
 static void show_case(const char *name, uint64_t number, uint64_t process, uint64_t signal) {
