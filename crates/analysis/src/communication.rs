@@ -6,15 +6,17 @@
 //! recorded run, which is slower than the program alone. Neighbours: the files of the metrics,
 //! `suitability`; `report` shows this.
 
-use crate::kinds::MatrixKind;
-use crate::pattern::{Pattern, Recognised, recognise};
+use crate::evidence::{Evidence, recognise_by};
+use crate::kinds::{Choice, MatrixKind};
+use crate::pattern::{Pattern, Recognised};
+use crate::sampled_phases::{Hits, sampled_phases};
 use crate::suitability::{Suitability, suitability};
 use crate::{
     Amounts, PhaseRule, amount, balance, dynamicity, heterogeneity, phases, ratio, unevenness,
 };
-use profile::{ActivityRow, CommRow, Profile, ThreadRow};
+use profile::{ActivityRow, CommRow, Mode, Profile, ThreadRow};
 use serde::Serialize;
-use types::{CommMatrix, ThreadId};
+use types::CommMatrix;
 
 /// How the threads of a run communicate.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -29,6 +31,8 @@ pub struct Communication {
     /// For each time slice, if there is more than one.
     pub slices: Vec<SliceMetrics>,
     pub suitability: Suitability,
+    /// What of the talk was sampled, and how much it takes; `None`: it was counted.
+    pub evidence: Option<Evidence>,
 }
 
 /// The metrics of the thesis' chapter 3.
@@ -93,24 +97,43 @@ impl Communication {
         let directed = kind.directed();
         let talk = profile.matrix_where(|row| kind.counts(row));
         let slices = slices(profile, kind);
-        let starts = match slices.len() {
-            0..2 => vec![],
-            _ => {
-                let values: Vec<f64> = slices.iter().map(|slice| slice.heterogeneity).collect();
-                phases(&values, PhaseRule::for_slices_of(profile.meta.parameters.slice_ns))
-            }
-        };
-        let pattern = recognise(&talk, directed, Some(ThreadId(0)));
-        let metrics = metrics(profile, &talk, starts.len());
+        let evidence = Evidence::of(profile, Choice::of_talk(profile));
+        let starts = starts(profile, kind, &slices, evidence.as_ref());
+        let pattern = recognise_by(&talk, directed, evidence.as_ref());
+        let metrics = metrics(profile, &talk, starts.as_ref().map(Vec::len));
         let working = working(profile, &talk, &pattern);
         let suitability = suitability(&metrics, &working, &pattern);
-        let phases = list_phases(profile, kind, &starts);
+        let phases = list_phases(profile, kind, &starts.unwrap_or_default());
         let slices = if slices.len() > 1 { slices } else { vec![] };
-        Self { metrics, working, pattern, phases, slices, suitability }
+        Self { metrics, working, pattern, phases, slices, suitability, evidence }
     }
 }
 
-fn metrics(profile: &Profile, talk: &CommMatrix, changes: usize) -> Metrics {
+/// The slices at which phases start, but for the first; `None` where that cannot be told.
+fn starts(
+    profile: &Profile,
+    kind: MatrixKind,
+    slices: &[SliceMetrics],
+    evidence: Option<&Evidence>,
+) -> Option<Vec<usize>> {
+    if slices.len() < 2 {
+        return None;
+    }
+    let Some(evidence) = evidence else {
+        let values: Vec<f64> = slices.iter().map(|slice| slice.heterogeneity).collect();
+        return Some(phases(&values, PhaseRule::for_slices_of(profile.meta.parameters.slice_ns)));
+    };
+    let mut hits = vec![Hits::new(); slices.len()];
+    for row in profile.comm.iter().filter(|row| kind.counts(row)) {
+        let (a, b) = (row.from.index(), row.to.index());
+        let of_row = row.sampled.map_or(0, |sampled| sampled.hits);
+        *hits[row.slice as usize].entry((a.min(b), a.max(b))).or_default() += of_row;
+    }
+    sampled_phases(&hits, evidence.needed)
+}
+
+/// `changes`: of phase, if these are known.
+fn metrics(profile: &Profile, talk: &CommMatrix, changes: Option<usize>) -> Metrics {
     let (amounts, seconds) = (Amounts::from(talk), profile.meta.wall_seconds);
     let accesses = profile.threads.iter().map(|t| t.loads as f64 + t.stores as f64).sum();
     Metrics {
@@ -119,10 +142,7 @@ fn metrics(profile: &Profile, talk: &CommMatrix, changes: usize) -> Metrics {
         balance: balance(&amounts),
         amount: amount(amounts.total(), amounts.tasks(), seconds),
         ratio: ratio(amounts.total(), accesses),
-        dynamicity: match profile.slices.len() {
-            0..2 => None,
-            _ => dynamicity(changes, seconds),
-        },
+        dynamicity: changes.and_then(|changes| dynamicity(changes, seconds)),
     }
 }
 
@@ -208,11 +228,14 @@ fn list_phases(profile: &Profile, kind: MatrixKind, starts: &[usize]) -> Vec<Pha
         Some(slice) => slice.start_ns as f64 / 1e9,
         None => profile.slices.last().map_or(0.0, |slice| slice.end_ns as f64 / 1e9),
     };
+    let sampled = profile.meta.mode == Mode::Sampled;
     let phase = |range: &[usize]| {
         let within = range[0]..range[1];
-        let talk = profile.matrix_where(|r| kind.counts(r) && within.contains(&(r.slice as usize)));
-        let directed = kind.directed();
-        let found = look.then(|| recognise(&talk, directed, Some(ThreadId(0))));
+        let of_phase = |r: &CommRow| kind.counts(r) && within.contains(&(r.slice as usize));
+        let talk = profile.matrix_where(of_phase);
+        let rows = profile.comm.iter().filter(|row| of_phase(row));
+        let evidence = sampled.then(|| Evidence::of_rows(rows));
+        let found = look.then(|| recognise_by(&talk, kind.directed(), evidence.as_ref()));
         Phase {
             start: time(range[0]),
             end: time(range[1]),
@@ -230,7 +253,7 @@ mod tests {
     use super::*;
     use crate::golden::near;
     use profile::{Meta, Mode, Parameters, SCHEMA_VERSION, SliceRow, Totals};
-    use types::{CommKind, Sharing, ThreadIdentity};
+    use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
 
     const SLICE_NS: u64 = 10_000_000;
 

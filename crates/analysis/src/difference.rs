@@ -12,10 +12,11 @@ mod threads;
 pub use lines::LineChange;
 pub(crate) use threads::matched;
 
+use crate::evidence::{Evidence, recognise_by};
 use crate::kinds::Choice;
 use crate::mse::{self, MseError, normaliser};
-use crate::{Amounts, balance, heterogeneity, recognise};
-use crate::{Pattern, ratio};
+use crate::reliability::Reliability;
+use crate::{Amounts, Pattern, balance, heterogeneity, ratio};
 use profile::Profile;
 use serde::Serialize;
 use types::{CommMatrix, ThreadId};
@@ -65,6 +66,8 @@ pub struct Difference {
     /// Lines of memory on which threads meet more or less often; `None` unless both profiles
     /// know lines.
     pub lines: Option<Vec<LineChange>>,
+    /// How far the amounts of runs that were sampled can be trusted; to be said first.
+    pub reliability: Vec<String>,
     /// What to keep in mind, one sentence each.
     pub notes: Vec<String>,
 }
@@ -118,6 +121,13 @@ impl Run<'_> {
         !matches!(self, Run::Profile(_, choice) if !choice.kind().directed())
     }
 
+    fn evidence(&self) -> Option<Evidence> {
+        match self {
+            Run::Profile(profile, choice) => Evidence::of(profile, *choice),
+            Run::Matrix(_) => None,
+        }
+    }
+
     fn counted(&self) -> Option<String> {
         match self {
             Run::Profile(profile, choice) => {
@@ -133,7 +143,7 @@ impl Run<'_> {
             Run::Profile(p, _) => p.threads.iter().map(|t| t.loads as f64 + t.stores as f64).sum(),
             Run::Matrix(_) => 0.0,
         };
-        let found = recognise(matrix, self.directed(), Some(ThreadId(0)));
+        let found = recognise_by(matrix, self.directed(), self.evidence().as_ref());
         Side {
             events: matrix.total(),
             ratio: ratio(amounts.total(), accesses),
@@ -180,6 +190,10 @@ pub fn difference(a: &Run<'_>, b: &Run<'_>) -> Result<Difference, DifferenceErro
         a: a.side(&part_a, left_out_a),
         b: b.side(&part_b, left_out_b),
         lines,
+        reliability: [('A', a), ('B', b)]
+            .into_iter()
+            .flat_map(|(name, run)| reliability(name, run))
+            .collect(),
         notes: notes(a, b),
     })
 }
@@ -240,6 +254,14 @@ fn cells(a: &CommMatrix, b: &CommMatrix, pairs: &[(usize, usize)]) -> Vec<CellCh
     changes.sort_by(|x, y| y.size().total_cmp(&x.size()).then((x.from, x.to).cmp(&(y.from, y.to))));
     changes.truncate(MOST_CELLS);
     changes
+}
+
+/// What is to be said of a run's amounts before them.
+fn reliability(name: char, run: &Run<'_>) -> Vec<String> {
+    let Run::Profile(profile, choice) = run else { return vec![] };
+    let Some(found) = Reliability::of(profile, *choice) else { return vec![] };
+    let sentences = found.too_few.into_iter().chain(found.text).collect::<Vec<String>>().join(" ");
+    vec![format!("{name} was sampled. {sentences}")]
 }
 
 fn notes(a: &Run<'_>, b: &Run<'_>) -> Vec<String> {

@@ -9,9 +9,11 @@
 //! | `suitability.rs` | whether placing the threads can gain |
 //! | `amounts.rs` | [`Amounts`]: the symmetric matrix that the metrics are defined on |
 //! | `heterogeneity.rs`, `balance.rs`, `volume.rs` | C_H, C_B, C_A and C_R |
-//! | `phases.rs` | when the communication changes; C_D |
+//! | `phases.rs`, `sampled_phases.rs` | when the communication changes; C_D |
 //! | `mse.rs` | how far two matrices are apart |
 //! | `pattern.rs`, `pattern/` | which of the common patterns a matrix shows |
+//! | `evidence.rs` | how many samples it takes to say so |
+//! | `reliability.rs` | how far amounts of samples can be trusted, in words |
 //! | `pages.rs` | exclusivity, balance, locality and migration of pages |
 //!
 //! The definitions are those of M. Diener's thesis, "Automatic Task and Data Mapping in Shared Memory
@@ -23,6 +25,7 @@ mod balance;
 mod calibration;
 mod communication;
 mod difference;
+mod evidence;
 #[cfg(test)]
 mod golden;
 mod heterogeneity;
@@ -31,6 +34,8 @@ mod mse;
 pub mod pages;
 mod pattern;
 mod phases;
+mod reliability;
+mod sampled_phases;
 mod suitability;
 mod volume;
 
@@ -39,10 +44,12 @@ pub use balance::{balance, imbalance};
 pub use calibration::{Amount, Calibration, OneSided, Trust, Verdict, calibration};
 pub use communication::{Communication, Metrics, Phase, SliceMetrics, Working, averaged};
 pub use difference::{CellChange, Difference, DifferenceError, LineChange, Run, Side, difference};
+pub use evidence::{Evidence, HITS_PER_PAIR, HITS_PER_THREAD};
 pub use heterogeneity::{heterogeneity, unevenness};
 pub use kinds::{Choice, ChoiceError, MatrixKind, both_ways};
 pub use mse::{MAXIMUM, MseError, most, mse};
 pub use pattern::{Pattern, Recognised, recognise};
 pub use phases::{PhaseRule, dynamicity, phases};
+pub use reliability::{Reliability, RestOn};
 pub use suitability::{Judgement, Suitability, Suited};
 pub use volume::{amount, ratio};

@@ -49,6 +49,8 @@ pub enum Pattern {
     Groups,
     /// None of these.
     Irregular,
+    /// Too few samples to tell.
+    Unknown,
 }
 
 impl Pattern {
@@ -66,6 +68,7 @@ impl Pattern {
             Pattern::Pipeline => "pipeline",
             Pattern::Groups => "groups",
             Pattern::Irregular => "irregular",
+            Pattern::Unknown => "unknown",
         }
     }
 }
@@ -89,6 +92,21 @@ pub struct Recognised {
     pub set_up: f64,
     /// What the others do among themselves where one thread stands out.
     pub beneath: Option<Box<Recognised>>,
+}
+
+impl Recognised {
+    /// Nothing is known.
+    pub(crate) fn unknown() -> Self {
+        Self {
+            pattern: Pattern::Unknown,
+            confidence: 0.0,
+            parts: vec![],
+            closed: false,
+            quiet: vec![],
+            set_up: 0.0,
+            beneath: None,
+        }
+    }
 }
 
 /// A pattern laid over the threads of a [`Net`].
@@ -161,15 +179,8 @@ pub fn recognise(talk: &CommMatrix, directed: bool, initial: Option<ThreadId>) -
 }
 
 fn silent(threads: usize) -> Recognised {
-    Recognised {
-        pattern: Pattern::Silent,
-        confidence: 1.0,
-        parts: vec![],
-        closed: false,
-        quiet: (0..threads as u32).collect(),
-        set_up: 0.0,
-        beneath: None,
-    }
+    let quiet = (0..threads as u32).collect();
+    Recognised { pattern: Pattern::Silent, confidence: 1.0, quiet, ..Recognised::unknown() }
 }
 
 /// The best fit among those who take part; `None` when nobody does.

@@ -15,6 +15,8 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Suited {
+    /// Too few samples to tell.
+    Unknown,
     No,
     Partly,
     Yes,
@@ -51,6 +53,11 @@ pub(crate) fn suitability(
     working: &Working,
     pattern: &Recognised,
 ) -> Suitability {
+    if pattern.pattern == Pattern::Unknown {
+        let why = "there are not enough samples to tell who communicates with whom".into();
+        let unknown = Judgement { suited: Suited::Unknown, why };
+        return Suitability { locality: unknown.clone(), balance: unknown };
+    }
     if let Some(why) = nothing_to_gain(metrics, pattern) {
         let no = Judgement { suited: Suited::No, why };
         return Suitability { locality: no.clone(), balance: no };

@@ -1,6 +1,9 @@
 //! `threadtalk place` and `threadtalk topo` from outside: JSON, plans, profiles, bad input.
 
-use profile::{CommRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals};
+use profile::{
+    Basis, CommRow, Detector, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, Sampled, Sampling,
+    ThreadRow, Totals,
+};
 use serde_json::Value;
 use std::path::Path;
 use test_support::{Outcome, Run, Scratch};
@@ -113,6 +116,45 @@ fn small_profile(path: &Path) {
 
 /// The same with so many loads, and as many stores, by each worker.
 fn profile_of(path: &Path, work: u64) {
+    profile(work).save(path, false).unwrap();
+}
+
+/// As [`small_profile`], sampled: T1 to T2 only, of which `hits` samples showed some.
+fn sampled_profile(path: &Path, hits: u64) {
+    let mut profile = profile(0);
+    profile.activity.clear();
+    profile.threads.iter_mut().for_each(|t| (t.loads, t.stores, t.cpu_ns) = (0, 0, 1_000_000));
+    let sampled = Sampled { hits, low: hits, high: 9000 * hits };
+    profile.comm.truncate(2);
+    profile.comm.remove(0);
+    profile.comm.iter_mut().for_each(|row| (row.count, row.sampled) = (600, Some(sampled)));
+    if hits == 0 {
+        profile.comm.clear();
+    }
+    profile.meta.mode = Mode::Sampled;
+    profile.meta.sampled = Some(Sampling {
+        source: "cpu-clock".into(),
+        detectors: vec![Detector::Matching],
+        reason: "No event counts transfers here".into(),
+        rate: 1000.0,
+        period: 0,
+        samples: 5000,
+        decoded: 4000,
+        hits,
+        inferred: 0,
+        hit_events: 1000.0,
+        lost: 0,
+        throttled: 0,
+        basis: Basis::Latency { transfer_ns: 80.0, source: "measured".into() },
+        named: false,
+        attached: false,
+        reader_seconds: 0.0,
+    });
+    profile.meta.totals = Totals::of(&profile.threads, &profile.comm);
+    profile.save(path, false).unwrap();
+}
+
+fn profile(work: u64) -> Profile {
     let thread = |id: u32, name: &str, work: u64| ThreadRow {
         id: ThreadId(id),
         identity: ThreadIdentity {
@@ -156,7 +198,83 @@ fn profile_of(path: &Path, work: u64) {
         processes: Vec::new(),
         sampled: None,
     };
-    Profile::new(meta, threads, comm.to_vec()).save(path, false).unwrap();
+    Profile::new(meta, threads, comm.to_vec())
+}
+
+/// One sentence says that samples are too few to place by, and the first lines what amounts rest on.
+#[test]
+fn a_plan_made_of_few_samples_says_so() {
+    let scratch = Scratch::new();
+    let placed = |name: &str, hits: u64, option: &[&str]| {
+        let folder = scratch.join(name);
+        sampled_profile(&folder, hits);
+        threadtalk(&["place", folder.to_str().unwrap(), "--on", "core:2 pu:1"]).args(option).run()
+    };
+    let warning = "this plan of 'one' may be no better than chance. Not enough samples: only 1 of 5000 \
+                   showed communication, and it takes 40 to say who communicates with whom and how much.";
+    let one = placed("one.tt", 1, &[]).expect_code(0).stdout_text();
+    let before_any_number = one.split_once("cost of one event").unwrap().0;
+    assert!(before_any_number.contains(&format!("Warning: {warning}")), "{one}");
+    assert!(
+        before_any_number.contains("Amounts rest on how long threads were seen waiting"),
+        "{one}"
+    );
+    let enough = placed("enough.tt", 40, &[]).expect_code(0).stdout_text();
+    assert!(!enough.contains("Warning") && enough.contains("showed communication"), "{enough}");
+    // A plan as JSON is for programs, and people are told beside it.
+    let json = placed("two.tt", 2, &["--json"]).expect_code(0);
+    assert!(json.stderr_text().contains("may be no better than chance"), "{json}");
+    assert!(serde_json::from_slice::<Value>(&json.stdout).is_ok(), "{json}");
+    let none = placed("none.tt", 0, &[]).expect_code(0).stdout_text();
+    assert!(none.contains("none of 5000 showed communication"), "{none}");
+    assert!(none.contains("No sample showed communication, so nothing says"), "{none}");
+    assert!(!none.contains("Nobody talks"), "{none}");
+
+    // What is compared with another profile, too.
+    let [one, enough] = ["one.tt", "enough.tt"].map(|name| scratch.join(name));
+    let diff = |option: &[&str]| {
+        let all = ["diff", one.to_str().unwrap(), enough.to_str().unwrap()];
+        threadtalk(&[&all[..], option].concat()).run().expect_code(0).stdout_text()
+    };
+    let text = diff(&[]);
+    assert!(text.starts_with("A was sampled. Not enough samples: only 1 of 5000 showed"), "{text}");
+    assert!(text.contains("\nB was sampled. Estimated, not counted: 40 of 5000"), "{text}");
+    assert!(text.contains("too few samples"), "{text}");
+    let json: Value = serde_json::from_str(&diff(&["--json"])).unwrap();
+    assert_eq!((&json["a"]["pattern"], &json["b"]["pattern"]), (&"unknown".into(), &"pair".into()));
+    assert_eq!(json["reliability"].as_array().unwrap().len(), 2);
+}
+
+/// Which events a profile's threads are placed by.
+#[test]
+fn kinds_of_events_to_place_by() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("run.tt");
+    let mut profile = profile(9000);
+    let (first, second) = (ThreadId(0), ThreadId(2));
+    profile.comm.push(CommRow::whole(first, second, CommKind::Waw, 50_000));
+    profile.meta.totals = Totals::of(&profile.threads, &profile.comm);
+    profile.save(&folder, false).unwrap();
+    let path = folder.to_str().unwrap();
+    let cost = |kind: &[&str]| {
+        let options = ["place", path, "--on", "core:4 pu:1", "--costs", "1", "--json"];
+        let plan = json(threadtalk(&[&options[..], kind].concat()).run());
+        (plan["cost"].as_f64().unwrap(), plan["events"].as_str().unwrap().to_owned())
+    };
+    let transfers = (51_104.0, "cache-line transfers (RAW + WAW)".to_owned());
+    assert_eq!(cost(&[]), transfers);
+    assert_eq!(cost(&["--kind", "transfers"]), transfers);
+    assert_eq!(cost(&["--kind", "raw"]).0, 1104.0);
+    assert_eq!(cost(&["--kind", "waw"]).0, 50_000.0);
+    let text = threadtalk(&["place", path, "--on", "core:4 pu:1"]).run().expect_code(0);
+    assert!(
+        text.stdout_text().contains("\nplaced by cache-line transfers (RAW + WAW)\n"),
+        "{text}"
+    );
+    let refused = threadtalk(&["place", path, "--kind", "undirected"]).run().refusal();
+    assert!(refused.contains("holds directed events"), "{refused}");
+    let matrix = threadtalk(&["place", "-", "--kind", "raw"]).stdin("0,1\n1,0\n").run().refusal();
+    assert!(matrix.contains("--kind are for profile folders"), "{matrix}");
 }
 
 #[test]

@@ -45,6 +45,9 @@ const NOTABLE_CONTENDED: f64 = 0.25;
 const NOTABLE_FALSE_CODE: f64 = 0.1;
 /// Fewer events than this cost no measurable time (50 µs at 100 ns each).
 const LEAST_EVENTS: u64 = 500;
+/// Hits below which samples give no advice: of 20 that all are false sharing, at least 83 % are in truth, with 97.5 %
+/// confidence (Clopper and Pearson: 0.025^(1/20)); one alone could be anything.
+const LEAST_HITS: u64 = 20;
 /// Really shared lines are contended when they are this few; more are data that is passed on.
 const FEW_LINES: u64 = 4;
 /// Most suggestions.
@@ -58,6 +61,8 @@ const RANGES: usize = 3;
 struct Group<'a> {
     kind: AdviceKind,
     events: u64,
+    /// Samples that showed these events; `None`: they were counted.
+    hits: Option<u64>,
     lines: u64,
     /// The first one is the hottest.
     hottest: &'a HotLine,
@@ -74,7 +79,7 @@ pub(crate) fn advice(lines: &Lines, code: &Code, talk: &Talk, accesses: u64) -> 
     let share = |group: &Group<'_>| group.events as f64 / lines.events.max(1) as f64;
     let mut groups: Vec<Group<'_>> = groups(&lines.list)
         .into_iter()
-        .filter(|group| group.events >= LEAST_EVENTS)
+        .filter(|group| group.events >= LEAST_EVENTS && are_enough(group.hits))
         .filter(|group| match group.kind {
             AdviceKind::FalseSharing => share(group) >= NOTABLE_FALSE,
             AdviceKind::Contended => share(group) >= NOTABLE_CONTENDED && group.lines <= FEW_LINES,
@@ -104,6 +109,11 @@ pub(crate) fn advice(lines: &Lines, code: &Code, talk: &Talk, accesses: u64) -> 
     all
 }
 
+/// Whether something was seen often enough, if it was sampled.
+fn are_enough(hits: Option<u64>) -> bool {
+    hits.is_none_or(|hits| hits >= LEAST_HITS)
+}
+
 /// Whether a group of lines is about the same code.
 fn meets(group: &Group<'_>, flow: &Flow) -> bool {
     group.giver.place == flow.from && group.taker.place == flow.to
@@ -113,7 +123,8 @@ fn meets(group: &Group<'_>, flow: &Flow) -> bool {
 fn on_many(flow: &Flow, code: &Code) -> Option<Advice> {
     let falsely = flow.sharing.falsely;
     let share = falsely as f64 / code.events.max(1) as f64;
-    if falsely < LEAST_EVENTS || share < NOTABLE_FALSE_CODE || flow.lines <= FEW_LINES {
+    let few = falsely < LEAST_EVENTS || !are_enough(flow.hits);
+    if few || share < NOTABLE_FALSE_CODE || flow.lines <= FEW_LINES {
         return None;
     }
     let s = |threads: &[u32]| if threads.len() == 1 { "s" } else { "" };
@@ -154,10 +165,12 @@ fn groups(lines: &[HotLine]) -> Vec<Group<'_>> {
         };
         let (Some(giver), Some(taker)) = sides else { continue };
         let index = *known.entry((kind, &giver.place, &taker.place)).or_insert_with(|| {
-            groups.push(Group { kind, events: 0, lines: 0, hottest: line, giver, taker });
+            let hits = line.hits.map(|_| 0);
+            groups.push(Group { kind, events: 0, hits, lines: 0, hottest: line, giver, taker });
             groups.len() - 1
         });
         groups[index].events = groups[index].events.saturating_add(events);
+        groups[index].hits = groups[index].hits.zip(line.hits).map(|(all, of_line)| all + of_line);
         groups[index].lines += 1;
     }
     groups

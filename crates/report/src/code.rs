@@ -5,7 +5,7 @@
 //! `lines` tells the same by line; `findings` holds the result.
 
 use crate::lines::{Place, Split};
-use profile::{EventRow, Profile, SiteRow};
+use profile::{EventRow, Mode, Profile, SiteRow};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -37,6 +37,8 @@ pub struct Flow {
     /// Share of all RAW and WAW events of the profile, 0 to 1.
     pub share: f64,
     pub sharing: Split,
+    /// Samples that showed one of the events; `None`: they were counted.
+    pub hits: Option<u64>,
     /// Lines of memory that are known; more when there were too many to keep apart.
     pub lines: u64,
 }
@@ -47,6 +49,7 @@ struct Sums {
     from: BTreeSet<u32>,
     to: BTreeSet<u32>,
     sharing: Split,
+    hits: u64,
     lines: BTreeSet<u64>,
 }
 
@@ -60,6 +63,7 @@ impl Sums {
             Sharing::False => &mut self.sharing.falsely,
         };
         *sum = sum.saturating_add(event.count);
+        self.hits += event.hits;
         // Line 0 stands for those that were not kept.
         if event.line != 0 {
             self.lines.insert(event.line);
@@ -70,6 +74,7 @@ impl Sums {
         self.from.extend(other.from);
         self.to.extend(other.to);
         self.lines.extend(other.lines);
+        self.hits += other.hits;
         self.sharing.truly = self.sharing.truly.saturating_add(other.sharing.truly);
         self.sharing.falsely = self.sharing.falsely.saturating_add(other.sharing.falsely);
         self.sharing.unknown = self.sharing.unknown.saturating_add(other.sharing.unknown);
@@ -94,6 +99,7 @@ pub(crate) fn code(profile: &Profile, most: usize) -> Option<Code> {
         by_place.entry(key).or_default().merge(sums);
     }
     let totals = &profile.meta.totals;
+    let sampled = profile.meta.mode == Mode::Sampled;
     let on_lines = by_place.values().map(|s| s.sharing.total()).fold(0, u64::saturating_add);
     let events = totals.raw.saturating_add(totals.waw).max(on_lines);
     let all = by_place.len() as u64;
@@ -109,6 +115,7 @@ pub(crate) fn code(profile: &Profile, most: usize) -> Option<Code> {
         events: sums.sharing.total(),
         share: sums.sharing.total() as f64 / events.max(1) as f64,
         sharing: sums.sharing,
+        hits: sampled.then_some(sums.hits),
         lines: sums.lines.len() as u64,
     });
     Some(Code { all, events, list: list.collect() })

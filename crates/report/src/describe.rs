@@ -4,7 +4,7 @@
 
 use crate::numbers::{duration, grouped, percent, short};
 use crate::verdict::list;
-use analysis::{Communication, Judgement, Metrics, Pattern, Phase, Recognised, Suited};
+use analysis::{Communication, Evidence, Judgement, Metrics, Pattern, Phase, Recognised, Suited};
 
 /// Threads that are named one by one.
 const NAMED: usize = 6;
@@ -16,7 +16,10 @@ pub(crate) fn sentences(found: &Communication, threads: usize) -> Vec<String> {
     if threads < 2 || found.pattern.pattern == Pattern::Silent {
         return vec![];
     }
-    let mut said = vec![pattern(&found.pattern)];
+    if let Some(evidence) = found.evidence.filter(|_| found.pattern.pattern == Pattern::Unknown) {
+        return too_few(&evidence);
+    }
+    let mut said = vec![pattern(&found.pattern, found.evidence.is_some())];
     said.extend(left_out(&found.pattern));
     said.push(judgement("Placing for locality", &found.suitability.locality));
     said.push(judgement("Placing for balance", &found.suitability.balance));
@@ -25,13 +28,33 @@ pub(crate) fn sentences(found: &Communication, threads: usize) -> Vec<String> {
     said
 }
 
+/// That samples do not tell a pattern; nothing where there are none, which the verdict says.
+fn too_few(evidence: &Evidence) -> Vec<String> {
+    let Evidence { hits, threads, .. } = *evidence;
+    let text = match (hits, evidence.enough()) {
+        (0, _) => return vec![],
+        (_, false) => "Pattern: not known, there are not enough samples.".into(),
+        (_, true) => format!(
+            "Pattern: none that {} samples would show; they are too few to tell an irregular one of {threads} \
+             threads from all-to-all.",
+            grouped(hits)
+        ),
+    };
+    vec![text]
+}
+
 /// `Pattern: nearest neighbour, a line of 8 threads (97 % sure).`
-fn pattern(found: &Recognised) -> String {
-    let mut text = format!("Pattern: {}", shape(found));
-    text.push_str(&format!(" ({} sure).", percent(found.confidence)));
+///
+/// How well it fits samples says how sure it is only as far as these show what happens.
+fn pattern(found: &Recognised, sampled: bool) -> String {
+    let sure = |confidence: f64| match sampled {
+        true => format!("fits the samples to {}", percent(confidence)),
+        false => format!("{} sure", percent(confidence)),
+    };
+    let mut text = format!("Pattern: {} ({}).", shape(found), sure(found.confidence));
     if let Some(beneath) = &found.beneath {
-        let sure = percent(beneath.confidence);
-        text.push_str(&format!(" Among the others: {} ({sure} sure).", shape(beneath)));
+        let (shape, sure) = (shape(beneath), sure(beneath.confidence));
+        text.push_str(&format!(" Among the others: {shape} ({sure})."));
     }
     text
 }
@@ -70,7 +93,7 @@ fn shape(found: &Recognised) -> String {
             }
         }
         Pattern::Pair => format!("{name}, {}", named(&parts[0])),
-        Pattern::AllToAll | Pattern::Irregular | Pattern::Silent => {
+        Pattern::AllToAll | Pattern::Irregular | Pattern::Silent | Pattern::Unknown => {
             format!("{name}, {threads} threads")
         }
     }
@@ -105,6 +128,7 @@ fn judgement(what: &str, judgement: &Judgement) -> String {
         Suited::Yes => "suits it",
         Suited::Partly => "suits it in part",
         Suited::No => "gains little",
+        Suited::Unknown => "may gain or not",
     };
     format!("{what} {verdict}: {}.", judgement.why)
 }

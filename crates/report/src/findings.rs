@@ -10,7 +10,7 @@ use crate::describe;
 use crate::layouts::Placement;
 use crate::lines::{self, Lines};
 use crate::verdict::{self, Verdict};
-use analysis::{Choice, Communication, MatrixKind};
+use analysis::{Choice, Communication, MatrixKind, Reliability};
 use profile::{CommRow, Counted, Mode, ProcessRow, Profile, Sampled, Sampling};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -20,7 +20,8 @@ use types::CommMatrix;
 ///
 /// 2: events by sharing, `lines`, `code`, `advice`, `processes`; `talk.kind`, `talk.events` and rates of these.
 /// 3: talk is cache-line transfers (RAW + WAW) instead of RAW alone, so all that is made of it: `talk.kind` is
-/// `transfers`, `talk.events_per_thousand_accesses` stands for `…_loads`.
+/// `transfers`, `talk.events_per_thousand_accesses` stands for `…_loads`; patterns may be `unknown`, and the verdict's
+/// shape `too_few_samples`.
 pub const FINDINGS_VERSION: u32 = 3;
 
 /// Lines that conclusions are drawn from, however few are listed.
@@ -32,6 +33,8 @@ const FLOWS_FOR_ADVICE: usize = 16;
 #[derive(Clone, Debug, Serialize)]
 pub struct Findings {
     pub version: u32,
+    /// How amounts were obtained and how far they can be trusted, before any of them; `None`: they were counted.
+    pub reliability: Option<Reliability>,
     pub verdict: Verdict,
     pub program: Program,
     pub talk: Talk,
@@ -186,6 +189,7 @@ impl Findings {
     pub fn new(profile: &Profile, placement: Option<Placement>, most_lines: usize) -> Self {
         let meta = &profile.meta;
         let talk = talk(profile);
+        let reliability = Reliability::of(profile, Choice::of_talk(profile));
         let pairs = pairs(profile);
         let threads = threads(profile);
         let communication = Communication::of(profile);
@@ -211,8 +215,9 @@ impl Findings {
                 threads: &threads,
                 placement: placement.as_ref(),
                 block_bytes: meta.parameters.block_bytes,
-                sampled: meta.mode == Mode::Sampled,
+                reliability: reliability.as_ref(),
             }),
+            reliability,
             program: Program {
                 command: meta.command.clone(),
                 directory: meta.directory.clone(),

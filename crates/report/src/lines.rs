@@ -18,7 +18,7 @@ pub use place::Place;
 pub(crate) use place::base_name;
 
 use crate::lines::access::LineEvents;
-use profile::{EventRow, LineRow, Profile};
+use profile::{EventRow, LineRow, Mode, Profile};
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -50,6 +50,8 @@ pub struct HotLine {
     pub events: u64,
     /// Share of all RAW and WAW events of the profile, 0 to 1.
     pub share: f64,
+    /// Samples that showed one of the events; `None`: they were counted.
+    pub hits: Option<u64>,
     /// Events by sharing: reads of what another thread wrote, and writes over it.
     pub raw: Split,
     pub waw: Split,
@@ -161,6 +163,7 @@ fn hot_line(profile: &Profile, row: &LineRow, share: f64) -> HotLine {
         object: row.object.clone(),
         events: events_of(row),
         share,
+        hits: (profile.meta.mode == Mode::Sampled).then_some(row.hits),
         raw: raw_of(row),
         waw: waw_of(row),
         accesses,

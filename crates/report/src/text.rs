@@ -45,6 +45,9 @@ fn write(
     let command = printable(&findings.program.command.join(" "));
     let command = cut(&command, COMMAND_LINES * style.width);
     writeln!(out, "{}\n", style.dim(&format!("Threadtalk · {command}")))?;
+    if let Some(found) = &findings.reliability {
+        writeln!(out, "{}\n", style.warning(&style.wrap(&found.text.join(" "), "")))?;
+    }
     writeln!(out, "{}", style.bold(&style.wrap(&findings.verdict.headline, "")))?;
     for detail in &findings.verdict.details {
         writeln!(out, "{}", style.wrap(detail, ""))?;
@@ -70,6 +73,11 @@ fn write(
     write_threads(out, style, findings)?;
     if let Some(placement) = &findings.placement {
         heading(out, style, "Where they could run")?;
+        if findings.reliability.as_ref().is_some_and(|found| !found.enough) {
+            let text =
+                "  Computed from too few samples: these placements may be no better than chance.";
+            writeln!(out, "{}", style.warning(&style.wrap(text, "  ")))?;
+        }
         placement::write_placement(out, style, placement)?;
     }
     if !profile.meta.processes.is_empty() {

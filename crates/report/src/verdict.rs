@@ -8,7 +8,7 @@ use crate::advice::Advice;
 use crate::findings::{Pair, Talk, Thread};
 use crate::layouts::Placement;
 use crate::numbers::{grouped, percent, short};
-use analysis::MatrixKind;
+use analysis::{MatrixKind, Reliability};
 use serde::Serialize;
 
 /// What a person should know first.
@@ -27,6 +27,8 @@ pub struct Verdict {
 pub enum Shape {
     /// One thread, or none.
     Single,
+    /// Sampled, and too seldom to say who talks to whom.
+    TooFewSamples,
     /// No talk at all.
     Silent,
     /// So little that it takes a negligible part of the run.
@@ -47,8 +49,8 @@ pub(crate) struct Facts<'a> {
     pub threads: &'a [Thread],
     pub placement: Option<&'a Placement>,
     pub block_bytes: u64,
-    /// Amounts are estimates.
-    pub sampled: bool,
+    /// Of amounts that are estimates.
+    pub reliability: Option<&'a Reliability>,
 }
 
 /// "Most of the talk": the share that a few pairs must carry to be named.
@@ -73,8 +75,15 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
         return plain(Shape::Single, text.into());
     }
     let mut details: Vec<String> = facts.advice.iter().map(|a| a.text.clone()).collect();
+    if let Some(too_few) = facts.reliability.and_then(|found| found.too_few.clone()) {
+        return Verdict { shape: Shape::TooFewSamples, headline: too_few, details };
+    }
     if facts.talk.events == 0 {
-        return Verdict { shape: Shape::Silent, headline: silent(facts), details };
+        let text = format!(
+            "The {threads} threads do not talk through memory: where they run does not matter for \
+             communication."
+        );
+        return plain(Shape::Silent, text);
     }
     let (shape, headline) = headline(facts);
     if shape == Shape::Hub {
@@ -84,21 +93,6 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
         details.extend(facts.placement.and_then(placement_sentence));
     }
     Verdict { shape, headline, details }
-}
-
-/// Nobody reads what another wrote, nor writes over it.
-fn silent(facts: &Facts<'_>) -> String {
-    let threads = facts.threads.len();
-    if facts.sampled {
-        return format!(
-            "Not enough samples: none showed any of the {threads} threads reading or writing what another \
-             wrote. They hardly talk through memory, or too seldom to be seen by sampling."
-        );
-    }
-    format!(
-        "The {threads} threads do not talk through memory: where they run does not matter for \
-         communication."
-    )
 }
 
 fn headline(facts: &Facts<'_>) -> (Shape, String) {
@@ -154,7 +148,7 @@ fn amount(facts: &Facts<'_>) -> String {
     let count = facts.talk.events;
     let what = events(facts, count);
     match facts.talk.events_per_second {
-        Some(rate) if facts.sampled => {
+        Some(rate) if facts.reliability.is_some() => {
             format!("make some {} {what} per second, by samples", short(rate))
         }
         Some(rate) => format!("make {} {what} per second while recorded", short(rate)),

@@ -15,8 +15,10 @@ pub struct Snapshot {
     pub window: Duration,
     /// Where samples come from and what finds communication in them: "cpu-clock, sample matching".
     pub method: String,
-    /// What rates of events rest on: "counted", or "from waiting times".
+    /// What rates of events rest on: "events counted", or "estimates from waiting times".
     pub basis: String,
+    /// Too few samples in the window showed communication to say who communicates with whom.
+    pub too_few: bool,
     pub sampling: Sampling,
     /// Those that are there or have talked lately, in order of their start.
     pub processes: Vec<Process>,

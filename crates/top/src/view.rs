@@ -113,8 +113,9 @@ pub(crate) fn title(snapshot: &Snapshot, state: &State) -> String {
         (_, true) => "  [paused]",
         _ => "",
     };
+    let few = if snapshot.too_few { "  [not enough samples]" } else { "" };
     format!(
-        "{}{}: {} threads, {} events/s, {}{mark}",
+        "{}{}: {} threads, {} transfers/s (RAW + WAW), {}{mark}{few}",
         snapshot.target,
         processes::place(snapshot),
         snapshot.threads.len(),
@@ -123,7 +124,7 @@ pub(crate) fn title(snapshot: &Snapshot, state: &State) -> String {
     )
 }
 
-/// How samples are made and what they cost; what rates rest on comes last, since it may not fit.
+/// What rates rest on, then how samples are made and what they cost, which may not fit.
 pub(crate) fn method(snapshot: &Snapshot) -> String {
     let sampling = &snapshot.sampling;
     let lost = match sampling.lost {
@@ -131,12 +132,12 @@ pub(crate) fn method(snapshot: &Snapshot) -> String {
         lost => format!(", {} lost", short(lost as f64)),
     };
     format!(
-        "{}: {} samples/s, {} usable{lost}, cost {}; {}",
+        "{}; {}: {} samples/s, {} usable{lost}, cost {}",
+        snapshot.basis,
         snapshot.method,
         short(sampling.samples_per_second),
         percent(sampling.decoded),
         percent(sampling.cost),
-        snapshot.basis,
     )
 }
 

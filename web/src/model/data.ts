@@ -163,8 +163,18 @@ export interface Phase {
   pattern: string | null
 }
 
+/** How far the amounts of a sampled profile can be trusted; see `analysis::Reliability`. */
+export interface Reliability {
+  rest_on: 'counting' | 'accesses' | 'waiting'
+  /** Whether the hits are enough to say who communicates with whom. */
+  enough: boolean
+  text: string[]
+}
+
 export interface Findings {
   version: number
+  /** Null: amounts were counted. */
+  reliability: Reliability | null
   verdict: { shape: string; headline: string; details: string[] }
   program: {
     command: string[]

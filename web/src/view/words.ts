@@ -14,10 +14,17 @@ export function verdict(findings: Findings, theme: HTMLElement): HTMLElement {
       el('p', { class: 'command' }, el('b', {}, 'Threadtalk'), ' · ', el('code', {}, program.command.join(' '))),
       theme,
     ),
+    ...reliability(findings),
     el('h1', { id: 'verdict' }, verdict.headline),
     ...verdict.details.map((text) => detail(findings, text)),
     figures(findings),
   )
+}
+
+/** How amounts were obtained and how far they can be trusted, before any of them. */
+function reliability({ reliability }: Findings): HTMLElement[] {
+  if (reliability === null) return []
+  return [el('div', { class: 'reliability', role: 'note' }, ...reliability.text.map((text) => el('p', {}, text)))]
 }
 
 const ADVICE = { false_sharing: 'false sharing', contended: 'contended line' } as const
@@ -37,26 +44,29 @@ const NOTABLE_PAIR = 0.05
 function figures(findings: Findings): HTMLElement {
   const { talk, measured, placement, pairs, threads } = findings
   const list: [string, string][] = []
-  if (talk.events_per_second !== null) {
+  // Of too few samples no number of communication is worth a large font.
+  const enough = findings.reliability?.enough ?? true
+  if (!enough) list.push([`${talk.estimate?.hits ?? 0}`, 'samples showed communication'])
+  if (enough && talk.events_per_second !== null) {
     const how = measured.sampled ? 'estimated from samples' : 'exact'
     const what = talk.kind === 'undirected' ? `meetings on ${unit(measured.block_bytes)}` : talk.what
     list.push([`${short(talk.events_per_second)}/s`, `${what}, ${how}`])
   }
   const falsely = talk.raw_false + talk.waw_false
   const known = falsely + talk.raw_true + talk.waw_true
-  if (known > 0) list.push([percent(falsely / known), 'of reads and overwrites are false sharing'])
+  if (enough && known > 0) list.push([percent(falsely / known), 'of reads and overwrites are false sharing'])
   list.push([`${threads.length}`, threads.length === 1 ? 'thread' : 'threads'])
   const top = pairs[0]
-  if (top && top.share >= NOTABLE_PAIR) {
+  if (enough && top && top.share >= NOTABLE_PAIR) {
     list.push([percent(top.share), `of the talk between T${top.a} and T${top.b}`])
   }
   const last = placement?.layouts[placement.layouts.length - 1]
   const [far, near] = [placement?.chance.shares, last?.shares].map((s) => s?.[s.length - 1])
-  if (last && far && near) {
+  if (enough && last && far && near) {
     const text = `of the talk goes ${near.level}, by chance → ${last.policy}`
     list.push([`${percent(far.share)} → ${percent(near.share)}`, text])
   }
-  if (talk.events_per_thousand_accesses !== null) {
+  if (enough && talk.events_per_thousand_accesses !== null) {
     list.push([short(talk.events_per_thousand_accesses), 'of these per thousand accesses'])
   }
   return el(

@@ -102,9 +102,10 @@ describe.skipIf(!browser)('report page', () => {
   test('4 threads: verdict, cells, graph, machine', async () => {
     const page = await open('pairs4')
     expect(await page.innerText('#verdict')).toBe(
-      '4 threads exchange 1.7 M cache lines per second while recorded, >99 % of it within T0↔T2 ' +
+      '4 threads make 1.7 M cache-line transfers per second while recorded, >99 % of them within T0↔T2 ' +
         'and T1↔T3.',
     )
+    expect(await page.locator('.reliability').count()).toBe(0)
     expect((await plot(page)).cells).toBe(4)
     expect(await colours(page)).toBeGreaterThan(20)
     expect(await page.locator('#graph .node').count()).toBe(4)
@@ -162,6 +163,28 @@ describe.skipIf(!browser)('report page', () => {
     expect(after[0]).not.toBe(before[0])
     await press(page, 'linear')
     expect(await picture(page)).toBe(before[0])
+  })
+
+  test('samples: how far amounts can be trusted comes before any of them', async () => {
+    const page = await open('sampled4')
+    const text = await page.innerText('.reliability')
+    expect(text).toContain('Estimated, not counted: ')
+    expect(text).toContain('Amounts rest on how long threads were seen waiting')
+    const top = async (selector: string): Promise<number> => (await page.locator(selector).boundingBox())!.y
+    expect(await top('.reliability')).toBeLessThan(await top('#verdict'))
+    expect(await page.innerText('#verdict')).toContain('4 threads make some ')
+    await page.screenshot({ path: join(FOLDER, 'sampled4.png'), fullPage: true })
+  })
+
+  test('too few samples: no pattern and no large numbers of communication', async () => {
+    const page = await open('few4')
+    expect(await page.innerText('#verdict')).toContain('Not enough samples: only 1 of 12000 showed communication')
+    const figures = await page.innerText('.figures')
+    expect(figures).toContain('samples showed communication')
+    expect(figures).not.toContain('/s')
+    expect(figures).not.toContain('of the talk')
+    expect(await page.innerText('.communication .pattern')).toBe('Pattern: not known, there are not enough samples.')
+    await page.screenshot({ path: join(FOLDER, 'few4.png'), fullPage: true })
   })
 
   test('the kind switch shows other events', async () => {

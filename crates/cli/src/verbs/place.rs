@@ -5,8 +5,9 @@ mod text;
 use super::topo;
 use super::tune::worth::hardly_talk;
 use crate::kind::{self, Kind};
+use crate::said::say;
 use crate::{family, input};
-use analysis::Choice;
+use analysis::{Choice, Reliability};
 use anyhow::{Context, bail, ensure};
 use placement::{App, Effort, Placement, Plan, PolicyKind, Request, Tasks, lower_bound, place};
 use profile::Profile;
@@ -81,6 +82,10 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     if let Some(path) = &args.output {
         plan.write(path, args.force)?;
     }
+    // A plan as such says nothing of what it rests on.
+    if args.json {
+        applications.iter().filter_map(text::too_few).for_each(|text| say(&text));
+    }
     let text = match args.json {
         true => plan.to_json(),
         false => text::table(&placement, &plan, &machine, &costs, &applications),
@@ -130,6 +135,8 @@ struct Application {
     events: String,
     /// That they hardly talk, if so; never known of a bare matrix.
     quiet: Option<String>,
+    /// How far the amounts can be trusted, if they were sampled.
+    reliability: Option<Reliability>,
 }
 
 fn read_inputs(paths: &[PathBuf], args: &Args) -> anyhow::Result<Vec<Application>> {
@@ -175,6 +182,7 @@ fn from_matrix(matrix: &CommMatrix) -> Application {
         names: Vec::new(),
         events: String::new(),
         quiet: None,
+        reliability: None,
     }
 }
 
@@ -191,5 +199,6 @@ fn from_profile(profile: &Profile, choice: Choice) -> Application {
         names: profile.threads.iter().map(name).collect(),
         events: choice.kind().words(profile.meta.parameters.block_bytes),
         quiet: hardly_talk(profile),
+        reliability: Reliability::of(profile, choice),
     }
 }

@@ -15,12 +15,14 @@
 //! | `shared16.html` | 16 threads with true and false sharing on known lines, over 40 time slices |
 //! | `lines1024.html` | 1,024 threads on 100,001 lines, over 300 time slices |
 //! | `undirected4.html` | 4 threads, counted without direction |
+//! | `sampled4.html` | the pairs of `pairs4`, sampled by a clock |
+//! | `few4.html` | the same with a single hit |
 
 mod shared;
 
 use profile::{
-    CommRow, Counted, Meta, Mode, Parameters, ProcessRow, Profile, SCHEMA_VERSION, ThreadRow,
-    Totals,
+    Basis, CommRow, Counted, Detector, Meta, Mode, Parameters, ProcessRow, Profile, SCHEMA_VERSION,
+    Sampled, Sampling, ThreadRow, Totals,
 };
 use report::{Findings, Setting, compare, page};
 use std::path::Path;
@@ -70,7 +72,49 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let crowd = empty("lines1024", 1024, "pack:2 core:8 pu:1")?;
     write(folder, "lines1024", &shared::crowd(crowd))?;
     write(folder, "undirected4", &undirected(empty("undirected4", 4, "pack:2 core:2 pu:1")?))?;
+    for (name, hit_events) in [("sampled4", 2_000), ("few4", 0)] {
+        let machine = "pack:2 core:2 pu:1";
+        write(folder, name, &sampled(profile(name, 4, &pairs(), machine)?, hit_events))?;
+    }
     Ok(())
+}
+
+/// The same as if a clock had sampled it, with a hit for so many events; with 0 a single hit of all.
+fn sampled(mut profile: Profile, hit_events: u64) -> Profile {
+    if hit_events == 0 {
+        profile.comm.truncate(1);
+    }
+    for row in &mut profile.comm {
+        let hits = 1 + row.count.checked_div(hit_events).unwrap_or(0);
+        row.sampled = Some(Sampled { hits, low: row.count / 2, high: row.count * 2 });
+    }
+    let hits = profile.comm.iter().filter_map(|row| row.sampled).map(|s| s.hits).sum();
+    profile.activity.clear();
+    for thread in &mut profile.threads {
+        (thread.loads, thread.stores, thread.instructions) = (0, 0, 0);
+        thread.cpu_ns = 900_000_000;
+    }
+    profile.meta.totals = Totals::of(&profile.threads, &profile.comm);
+    profile.meta.mode = Mode::Sampled;
+    profile.meta.sampled = Some(Sampling {
+        source: "cpu-clock".into(),
+        detectors: vec![Detector::Matching],
+        reason: "No event counts transfers here".into(),
+        rate: 2000.0,
+        period: 0,
+        samples: 12_000,
+        decoded: 9_000,
+        hits,
+        inferred: hits / 10,
+        hit_events: hit_events as f64,
+        lost: 0,
+        throttled: 0,
+        basis: Basis::Latency { transfer_ns: 80.4, source: "measured".into() },
+        named: false,
+        attached: false,
+        reader_seconds: 0.05,
+    });
+    profile
 }
 
 fn write(folder: &Path, name: &str, profile: &Profile) -> Result<(), Box<dyn std::error::Error>> {

@@ -4,7 +4,7 @@ use super::heading;
 use super::style::{TextStyle, printable};
 use crate::numbers::{grouped, percent, short};
 use crate::table::{Align, Table};
-use analysis::{CellChange, Difference, LineChange, Side};
+use analysis::{CellChange, Difference, LineChange, Pattern, Side};
 use std::fmt::{self, Write};
 
 /// Most cells and lines that are listed.
@@ -30,6 +30,9 @@ fn write(out: &mut String, found: &Difference, names: [&str; 2], style: TextStyl
             percent(share)
         ),
     };
+    for text in &found.reliability {
+        writeln!(out, "{}\n", style.warning(&style.wrap(text, "")))?;
+    }
     writeln!(out, "{}\n", style.bold(&style.wrap(&headline, "")))?;
     for (letter, name) in ["A", "B"].iter().zip(names) {
         writeln!(out, "  {letter}: {}", printable(name))?;
@@ -82,7 +85,10 @@ fn sides(found: &Difference, style: TextStyle) -> Table {
     }
     row("heterogeneity C_H", &|side| format!("{:.0}", side.heterogeneity));
     row("balance C_B", &|side| format!("{:.0} %", side.balance));
-    row("pattern", &|side| format!("{} ({})", side.pattern.name(), percent(side.confidence)));
+    row("pattern", &|side| match side.pattern {
+        Pattern::Unknown => "too few samples".into(),
+        pattern => format!("{} ({})", pattern.name(), percent(side.confidence)),
+    });
     table
 }
 

@@ -76,7 +76,7 @@ fn basis(basis: &Basis) -> String {
 mod tests {
     use super::*;
     use crate::text::{TextStyle, text};
-    use crate::{Findings, samples};
+    use crate::{Findings, Shape, samples};
 
     #[test]
     fn a_report_of_samples_says_what_is_known() {
@@ -102,6 +102,85 @@ mod tests {
         }
     }
 
+    /// [`samples::sampled`] with a single hit, of 3000 events.
+    fn one_hit() -> profile::Profile {
+        let mut profile = samples::sampled();
+        profile.comm.truncate(1);
+        profile.comm[0].count = 3000;
+        profile.comm[0].sampled = Some(profile::Sampled { hits: 1, low: 75, high: 16_715 });
+        profile.events.retain(|event| event.line == 0x40_4100);
+        profile.events.iter_mut().for_each(|event| (event.count, event.hits) = (3000, 1));
+        profile.lines = vec![profile::LineRow {
+            region: "static".into(),
+            ..profile::LineRow::of(&profile.events)
+        }];
+        profile.meta.totals = profile::Totals::of(&profile.threads, &profile.comm);
+        profile.meta.sampled.as_mut().unwrap().hits = 1;
+        profile
+    }
+
+    #[test]
+    fn one_hit_is_no_pattern_no_phase_and_no_verdict() {
+        let profile = one_hit();
+        let findings = Findings::new(&profile, None, 10);
+        let verdict = &findings.verdict;
+        assert_eq!(verdict.shape, Shape::TooFewSamples);
+        assert_eq!(
+            verdict.headline,
+            "Not enough samples: only 1 of 12000 showed communication, and it takes 40 to say who \
+             communicates with whom and how much. Record longer, or with a higher --rate."
+        );
+        assert_eq!((verdict.details.len(), findings.advice.len()), (0, 0), "{verdict:?}");
+        let communication = &findings.communication;
+        assert_eq!(communication.pattern.pattern, analysis::Pattern::Unknown);
+        assert_eq!((communication.phases.len(), communication.metrics.dynamicity), (1, None));
+        assert_eq!(
+            findings.communication_text,
+            ["Pattern: not known, there are not enough samples."]
+        );
+        let estimate = findings.talk.estimate.unwrap();
+        assert_eq!((estimate.hits, estimate.low, estimate.high), (1, 75, 16_716));
+    }
+
+    /// How amounts were obtained stands before any of them, in all forms.
+    #[test]
+    fn how_far_amounts_can_be_trusted_comes_first() {
+        let profile = samples::sampled();
+        let findings = Findings::new(&profile, None, 10);
+        let style = TextStyle { colour: false, width: 1000, lines: Some(10) };
+        let all = text(&findings, &profile, style);
+        let first: Vec<&str> = all.lines().filter(|line| !line.is_empty()).take(3).collect();
+        assert_eq!(first[0], "Threadtalk · ./app two words");
+        assert_eq!(
+            first[1],
+            "Estimated, not counted: 119 of 12000 samples showed communication. For 9 % of them, who wrote the \
+             line was inferred from what is written around it. Amounts rest on how long threads were seen \
+             waiting for lines, since nothing counted transfers. They may be 25 times too high, or miss \
+             pairs altogether, and so may which pair has more. 'threadtalk calibrate -- COMMAND' says how \
+             far they are off for this program."
+        );
+        assert!(first[2].starts_with("5 threads make some 2.6 k"), "{}", first[2]);
+        let json = serde_json::to_string(&findings).unwrap();
+        let at = |name: &str| json.find(name).unwrap();
+        assert!(at("\"reliability\"") < at("\"verdict\"") && at("\"verdict\"") < at("\"talk\""));
+        assert!(json.contains("\"rest_on\":\"waiting\""), "{json}");
+        // What was counted needs no such words.
+        let exact = samples::shared();
+        assert!(!text(&Findings::new(&exact, None, 10), &exact, style).contains("Estimated"));
+    }
+
+    #[test]
+    fn what_amounts_rest_on_is_said_of_every_basis() {
+        let said = |basis: Basis| {
+            let mut profile = samples::sampled();
+            profile.meta.sampled.as_mut().unwrap().basis = basis;
+            Findings::new(&profile, None, 10).reliability.unwrap().text[1].clone()
+        };
+        let counted = said(Basis::Counters { event: "r1643".into() });
+        assert!(counted.starts_with("Amounts are what the event 'r1643' counted"), "{counted}");
+        assert!(said(Basis::Period).contains("orders of magnitude"));
+    }
+
     #[test]
     fn that_the_user_has_named_the_event_is_said() {
         let mut sampling = samples::sampled().meta.sampled.unwrap();
@@ -124,7 +203,9 @@ mod tests {
         profile.meta.totals = profile::Totals::of(&profile.threads, &profile.comm);
         let headline = Findings::new(&profile, None, 10).verdict.headline;
         assert!(
-            headline.starts_with("Not enough samples: none showed any of the 5 threads reading"),
+            headline.starts_with(
+                "Not enough samples: none of 12000 showed communication. The 5 threads hardly"
+            ),
             "{headline}"
         );
     }

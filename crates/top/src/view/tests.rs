@@ -27,8 +27,8 @@ fn screen(snapshot: &Snapshot, state: &State, look: Look, size: (u16, u16)) -> V
 #[test]
 fn the_overview_says_everything_at_80_by_24() {
     let expected = "\
-redis-server, pid 1234: 6 threads, 8.0k events/s, 1:05
-cpu-clock, sample matching: 1.2k samples/s, 71 % usable, cost 1 %; from waiting~
+redis-server, pid 1234: 6 threads, 8.0k transfers/s (RAW + WAW), 1:05
+estimates from waiting times; cpu-clock, sample matching: 1.2k samples/s, 71 % ~
 Matrix: rows give, columns take; 6 thr~ Threads by talk; events/s
       2    3    0    1    4    5          id name            cpu %cpu gives take
 2     \\ 3.0k    .    .    .    .           2 worker-2          0   27  3.0k 3.0k
@@ -53,6 +53,14 @@ Levels: same L3 75 %, other package 25 %
 q quit  p pause  s sort: talk  r reverse  / filter  1-6 views  c clear  ? help";
     let text = screen(&snapshot(6), &State::default(), PLAIN, (80, 24));
     assert_eq!(text.join("\n"), expected);
+}
+
+#[test]
+fn that_samples_are_too_few_is_said_at_the_top() {
+    let few = Snapshot { too_few: true, ..snapshot(2) };
+    let state = State::default();
+    assert!(crate::view::title(&few, &state).ends_with("(RAW + WAW), 1:05  [not enough samples]"));
+    assert!(!crate::view::title(&snapshot(2), &state).contains("samples"));
 }
 
 #[test]
@@ -125,7 +133,10 @@ fn of_several_processes_it_is_said_which_is_shown_and_how_to_see_others() {
     snapshot.processes.insert(0, process(999, "sh", 0, false));
     let mut state = State::default();
     let text = screen(&snapshot, &state, PLAIN, (80, 24));
-    assert_eq!(text[0], "redis-server, pid 1234 (2 of 2): 6 threads, 8.0k events/s, 1:05");
+    assert_eq!(
+        text[0],
+        "redis-server, pid 1234 (2 of 2): 6 threads, 8.0k transfers/s (RAW + WAW), 1:05"
+    );
     assert_eq!(
         text[23],
         "q quit  n process  p pause  s sort: talk  r reverse  / filter  1-6 views  ? help"

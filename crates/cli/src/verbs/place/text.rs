@@ -24,6 +24,9 @@ pub fn table(
         let _ = writeln!(out, "placed by {}", plan.events);
     }
     out.push('\n');
+    for application in applications {
+        out.push_str(&rests_on(application));
+    }
     if placement.pu_logical.is_empty() {
         out.push_str("No thread is bound: the operating system decides.\n\n");
     }
@@ -34,7 +37,8 @@ pub fn table(
         out.push_str(&heading(number, app, application.tasks.len(), costs));
         out.push_str(&places(&app.slots, machine, application));
     }
-    out.push_str(&prediction(placement, plan.lower_bound.unwrap_or(0.0), machine, costs));
+    let sampled = applications.iter().any(|application| application.reliability.is_some());
+    out.push_str(&prediction(placement, plan.lower_bound.unwrap_or(0.0), machine, costs, sampled));
     let counted = applications.iter().all(|application| application.tasks.knows_traffic());
     out.push_str(&memory(&placement.memory, counted));
     for application in applications {
@@ -44,6 +48,19 @@ pub fn table(
         }
     }
     out
+}
+
+/// That samples are too few to place by, and what to do; `None` if they are not, or nothing was sampled.
+pub fn too_few(application: &Application) -> Option<String> {
+    let text = application.reliability.as_ref()?.too_few.as_ref()?;
+    Some(format!("this plan of '{}' may be no better than chance. {text}", application.name))
+}
+
+/// How far the amounts that threads are placed by can be trusted; empty if they were counted.
+fn rests_on(application: &Application) -> String {
+    let Some(found) = &application.reliability else { return String::new() };
+    let few = too_few(application).map(|text| format!("Warning: {text}"));
+    few.iter().chain(&found.text).map(|text| format!("{text}\n")).collect::<String>() + "\n"
 }
 
 /// `application 0: ring, 4 threads, predicted cost 163220 ns, 100.0 % between cores`.
@@ -86,7 +103,13 @@ fn places(slots: &[PlanSlot], machine: &Topology, application: &Application) -> 
 }
 
 /// The predicted cost beside the baselines'.
-fn prediction(placement: &Placement, bound: f64, machine: &Topology, costs: &Costs) -> String {
+fn prediction(
+    placement: &Placement,
+    bound: f64,
+    machine: &Topology,
+    costs: &Costs,
+    sampled: bool,
+) -> String {
     let mut out = String::new();
     let levels = Hierarchy::new(machine).levels;
     let prices: Vec<String> = levels
@@ -122,7 +145,7 @@ fn prediction(placement: &Placement, bound: f64, machine: &Topology, costs: &Cos
     let expected = format!("{} (expected)", ratio(baselines.random));
     line(&mut out, "random", baselines.random, expected.trim().into());
     line(&mut out, "bound", bound, "no placement costs less".into());
-    out.push_str(&standing(placement.cost, baselines.os, bound));
+    out.push_str(&standing(placement.cost, baselines.os, bound, sampled));
     if baselines.os > 0.0 {
         out.push_str(&meeting(&placement.levels));
     }
@@ -173,7 +196,10 @@ fn percent(share: f64) -> String {
 
 /// Where the plan stands between chance and what is possible at all. Chance uses every core before it
 /// shares one, as the operating system does.
-fn standing(cost: f64, chance: f64, bound: f64) -> String {
+fn standing(cost: f64, chance: f64, bound: f64, sampled: bool) -> String {
+    if chance <= 0.0 && sampled {
+        return "No sample showed communication, so nothing says that one placement is better than another.\n".into();
+    }
     if chance <= 0.0 {
         return "Nobody talks, so placement makes no difference to communication.\n".into();
     }

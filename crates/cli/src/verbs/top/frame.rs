@@ -2,6 +2,7 @@
 //!
 //! Neighbours: `recorder::sampled::live` has the window, the crate `top` draws the snapshot.
 
+use analysis::{Choice, Evidence};
 use profile::{Basis, Detector, EventRow, LineRow, Profile, Sampling, SiteRow};
 use recorder::sampled::{Listed, Window};
 use std::collections::{BTreeMap, HashMap};
@@ -23,6 +24,8 @@ pub fn snapshot(window: &Window, machine: Option<&Hierarchy>) -> Snapshot {
         window: window.length,
         method: profile.meta.sampled.as_ref().map(method).unwrap_or_default(),
         basis: profile.meta.sampled.as_ref().map(basis).unwrap_or_default(),
+        too_few: Evidence::of(profile, Choice::of_talk(profile))
+            .is_some_and(|found| !found.enough()),
         sampling: sampling(window),
         threads: threads(window, &pairs),
         levels: machine.map(|machine| levels(machine, &window.cpus, &pairs)).unwrap_or_default(),
@@ -57,9 +60,9 @@ fn basis(sampling: &Sampling) -> String {
     match &sampling.basis {
         Basis::Counters { .. } => "events counted".into(),
         Basis::Latency { transfer_ns, .. } => {
-            format!("events from waiting times ({transfer_ns:.0} ns each)")
+            format!("estimates from waiting times ({transfer_ns:.0} ns each)")
         }
-        Basis::Period => "events by ComDetective's scaling".into(),
+        Basis::Period => "estimates by the sampling period".into(),
     }
 }
 
