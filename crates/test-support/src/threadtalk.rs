@@ -33,6 +33,11 @@ impl Threadtalk {
     #[track_caller]
     pub fn record(&self, profile: &Path, options: &[&str], command: &[&str]) -> Run {
         expect_end_natively(command);
+        self.record_endless(profile, options, command)
+    }
+
+    /// The same for a program that ends only when it is interrupted.
+    pub fn record_endless(&self, profile: &Path, options: &[&str], command: &[&str]) -> Run {
         let run = self.verb("record").arg("--exact").arg("-o").arg(profile);
         run.args(options).arg("--").args(command)
     }

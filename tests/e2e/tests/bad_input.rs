@@ -485,10 +485,10 @@ mod interruptions {
         let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
         let profile = scratch.join("interrupted.tt");
         let binary = e2e::known::Runtime::Pthreads.target(&["-O2"]).build().unwrap();
-        // Far more rounds than can be done in the time, so it is not tried natively.
+        // Far more rounds than can be done in the time.
         let command = [binary.to_str().unwrap(), "ring", "4", "1000000", "1024", "64"];
-        let record = threadtalk.verb("record").args(["--exact", "-o"]).arg(&profile).arg("--");
-        let record = record.args(command).timeout(Duration::from_secs(60));
+        let record =
+            threadtalk.record_endless(&profile, &[], &command).timeout(Duration::from_secs(60));
         let outcome = record.run_meanwhile(|pid| {
             wait_for_child(pid);
             let target = if to_group { format!("-{pid}") } else { pid.to_string() };
