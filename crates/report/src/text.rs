@@ -408,7 +408,7 @@ mod tests {
         profile.comm.iter_mut().for_each(|row| row.kind = types::CommKind::Undirected);
         profile.meta.totals = profile::Totals::of(&profile.threads, &profile.comm);
         let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
-        let start = "3 threads make 980 meetings on cache lines per second while recorded, 97 % of\n\
+        let start = "3 threads meet on cache lines 980 times per second while recorded, 97 % of\n\
                      them within T0↔T1.\n";
         assert!(text.contains(start), "{text}");
         assert!(text.contains("  pair     share  events\n  T0 ↔ T1   97 %   1,900\n"), "{text}");

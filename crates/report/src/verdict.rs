@@ -146,6 +146,13 @@ fn headline(facts: &Facts<'_>) -> (Shape, String) {
 /// `make 2.3 M cache-line transfers per second while recorded`.
 fn amount(facts: &Facts<'_>) -> String {
     let count = facts.talk.events;
+    if facts.talk.kind == MatrixKind::Undirected.name() {
+        let meet = format!("meet on {}", blocks(facts.block_bytes));
+        return match facts.talk.events_per_second {
+            Some(rate) => format!("{meet} {} times per second while recorded", short(rate)),
+            None => format!("{meet} {} times", grouped(count)),
+        };
+    }
     let what = events(facts, count);
     match facts.talk.events_per_second {
         Some(rate) if facts.reliability.is_some() => {

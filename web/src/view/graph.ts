@@ -153,8 +153,8 @@ function node(
       ...(data.findings.talk.kind === 'undirected'
         ? [`${grouped(info.talk_out + info.talk_in)} pairs with others`]
         : [
-            `${grouped(info.talk_out)} reads by others of what it wrote`,
-            `${grouped(info.talk_in)} reads of what others wrote`,
+            `${grouped(info.talk_out)} transfers to others of what it wrote`,
+            `${grouped(info.talk_in)} transfers of what others wrote`,
           ]),
     )
     store.set({ focus: { from: [thread], to: [] } })
@@ -190,6 +190,6 @@ function note(shown: number, all: number, share: number, undirected: boolean): H
     shown < all
       ? `The ${grouped(shown)} strongest of ${grouped(all)} edges, ${percent(share)} of the talk.`
       : `All ${grouped(all)} edges.`
-  const arrows = undirected ? 'Width' : 'An arrow goes from the writer to the reader; width'
+  const arrows = undirected ? 'Width' : 'Cache-line transfers (RAW + WAW): an arrow goes from who wrote the line last to who takes it; width'
   return el('p', { class: 'note' }, `${text} ${arrows} is volume.`)
 }

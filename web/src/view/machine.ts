@@ -62,8 +62,11 @@ export function machine(data: Data, placement: Placement, store: Store): HTMLEle
   store.on(['layout', 'beside', 'kind', 'sharing', 'range', 'line'], draw)
   store.on(['focus', 'pick'], (state) => drawn.forEach((picture) => picture.mark(state)))
   const where = placement.elsewhere ? `${placement.machine}; not where the profile was recorded` : placement.machine
+  const enough = data.findings.reliability?.enough ?? true
+  const few = enough ? null : 'Computed from too few samples: these placements may be no better than chance.'
   section.append(
     el('p', { class: 'note' }, where),
+    ...(few ? [el('p', { class: 'note' }, few)] : []),
     pictures,
     el('div', { class: 'beside' }, shares(placement, key), policies(placement)),
   )
