@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn arrays_and_strings_that_run_into_nothing() {
-        let (whole, bad) = (c"A=1".as_ptr(), 8 as *const c_char);
+        let (whole, bad) = (c"A=1".as_ptr(), ptr::without_provenance(8));
         // SAFETY: within the page that is there.
         let cut = unsafe {
             let cut = end_of_memory().sub(3);
@@ -101,8 +101,8 @@ mod tests {
         assert!(are_strings([whole, whole, ptr::null()].as_ptr()));
         assert!(!are_strings([whole, bad, ptr::null()].as_ptr()));
         assert!(!are_strings([cut, ptr::null()].as_ptr()));
-        assert!(!are_strings([whole, 1 as *const c_char, ptr::null()].as_ptr()));
-        assert!(!are_strings(8 as *const _));
+        assert!(!are_strings([whole, ptr::without_provenance(1), ptr::null()].as_ptr()));
+        assert!(!are_strings(ptr::without_provenance(8)));
         let last = end_of_memory().cast::<*const c_char>().wrapping_sub(1);
         // SAFETY: the last word of the page.
         unsafe { last.write(whole) };
