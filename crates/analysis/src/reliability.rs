@@ -83,6 +83,11 @@ fn too_few(
         _ => "with a smaller --period",
     };
     let samples = sampling.samples;
+    if samples == 0 {
+        return format!(
+            "Not enough samples: the program was not sampled once. Record longer, or {more}."
+        );
+    }
     if hits == 0 {
         let most = match unseen {
             Some(unseen) if seconds > 0.0 => format!(
@@ -135,4 +140,56 @@ fn sentences(sampling: &Sampling, evidence: &Evidence) -> Vec<String> {
         ),
     };
     vec![found, amounts]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::Detector;
+
+    fn said(samples: u64, hits: u64, effective: u64, unseen: Option<u64>) -> String {
+        let sampling = Sampling {
+            source: "cpu-clock".into(),
+            detectors: vec![Detector::Matching],
+            reason: String::new(),
+            rate: 1000.0,
+            period: 0,
+            samples,
+            decoded: samples,
+            hits,
+            inferred: 0,
+            hit_events: 0.0,
+            lost: 0,
+            throttled: 0,
+            basis: Basis::Period,
+            named: false,
+            attached: false,
+            reader_seconds: 0.0,
+        };
+        too_few(&sampling, &Evidence { hits, effective, threads: 4, needed: 80 }, unseen, 4, 2.0)
+    }
+
+    #[test]
+    fn what_too_few_samples_say() {
+        assert_eq!(
+            said(0, 0, 0, Some(5)),
+            "Not enough samples: the program was not sampled once. Record longer, or with a higher --rate."
+        );
+        let silent = said(9000, 0, 0, Some(4600));
+        assert!(
+            silent.starts_with("Not enough samples: none of 9000 showed communication."),
+            "{silent}"
+        );
+        // 4600 in two seconds.
+        assert!(
+            silent.contains("each pair has at most 2300 cache-line transfers per second"),
+            "{silent}"
+        );
+        assert!(!said(9000, 0, 0, None).contains("at most"));
+        let uneven = said(9000, 90, 27, None);
+        assert!(
+            uneven.contains("90 of 9000 showed communication (and weigh as much as 27 equal ones)")
+        );
+        assert!(uneven.contains("it takes 80 to say who"), "{uneven}");
+    }
 }

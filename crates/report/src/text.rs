@@ -408,8 +408,8 @@ mod tests {
         profile.comm.iter_mut().for_each(|row| row.kind = types::CommKind::Undirected);
         profile.meta.totals = profile::Totals::of(&profile.threads, &profile.comm);
         let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
-        let start = "3 threads meet on cache lines 980 times per second while recorded, 97 % of\n\
-                     them within T0↔T1.\n";
+        let start = "3 threads meet on cache lines 980 times per second while recorded, 97 % of them\n\
+                     within T0↔T1.\n";
         assert!(text.contains(start), "{text}");
         assert!(text.contains("  pair     share  events\n  T0 ↔ T1   97 %   1,900\n"), "{text}");
         assert!(text.contains("         T0     T1  T2\n  T0         1.9 k  60\n"), "{text}");
