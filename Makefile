@@ -21,7 +21,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
 .PHONY: help build test check test-web test-rust test-e2e test-browser stress soak fuzz demo bench \
-	bench-pairs bench-placement bench-sampling install clean packages
+	screenshots bench-pairs bench-placement bench-sampling install clean packages
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS='	' read -r n t; do \
@@ -50,7 +50,7 @@ $(STAMPS)/npm: web/package-lock.json | packages
 test: packages-test build check test-web test-rust test-e2e test-browser ## run all checks and tests
 	@echo "make test: everything passed"
 
-check: packages-test ## formatting, lints, layering and file sizes
+check: packages-test ## formatting, lints, layering, file sizes and documents
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --exclude threadtalk-agent --all-targets --quiet -- -D warnings
 	$(CARGO) clippy --profile agent -p threadtalk-agent --quiet -- -D warnings
@@ -81,6 +81,9 @@ fuzz: ## random instruction bytes natively and through the engine, FUZZ_SECONDS 
 
 demo: build ## record, place and run two programs, and leave reports in demo/
 	@make/demo.sh
+
+screenshots: packages-test build ## take the pictures in docs/images/ from a real report page
+	@node make/screenshots.mjs
 
 bench: packages-test build ## CPU time and memory of recorded against native runs (BENCH_ARGS=--help)
 	@make/packages.sh $(STAMPS)/packages-bench bench || echo "going on without them" >&2

@@ -1,0 +1,74 @@
+// `make screenshots`: the pictures in docs/images/, taken from real report pages in headless Chromium.
+//
+// Records a program, writes its page as `threadtalk report --html` does, opens the page from disk and
+// photographs its top. Fails when a picture is larger than MAX_BYTES, because readers download it.
+import { execFileSync } from 'node:child_process'
+import { accessSync, constants, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const THREADTALK = join(ROOT, 'target/release/threadtalk')
+const IMAGES = join(ROOT, 'docs/images')
+const MAX_BYTES = 300_000
+const VIEWPORT = { width: 1200, height: 950 }
+/** Two packages with two L3 caches each: small enough to draw, large enough to show levels. */
+const MACHINE = 'pack:2 l3:2 core:4 pu:2'
+
+// playwright-core is installed in web/, where the browser tests use it.
+const { chromium } = createRequire(join(ROOT, 'web/package.json'))('playwright-core')
+
+function findChromium() {
+  const folders = (process.env.PATH ?? '').split(delimiter)
+  const names = ['chromium', 'chromium-browser', 'google-chrome']
+  const candidates = names.flatMap((name) => folders.map((folder) => join(folder, name)))
+  const usable = (path) => {
+    try {
+      accessSync(path, constants.X_OK)
+      return true
+    } catch {
+      return false
+    }
+  }
+  const found = [process.env.CHROMIUM, ...candidates].find((path) => path && usable(path))
+  if (!found) throw new Error('no Chromium on the PATH (Debian: apt-get install chromium)')
+  return found
+}
+
+/** Records the example in `folder` and returns the path of its page. */
+function makePage(folder) {
+  const run = (command, ...args) => execFileSync(command, args, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] })
+  run('cc', '-O2', '-g', '-pthread', join(ROOT, 'examples/pairs.c'), '-o', 'pairs')
+  run(THREADTALK, 'record', '--exact', '-o', 'pairs.tt', '--', './pairs', '1500')
+  run(THREADTALK, 'report', 'pairs.tt', '--on', MACHINE, '--html', 'pairs.html')
+  return join(folder, 'pairs.html')
+}
+
+async function photograph(page, picture) {
+  const browser = await chromium.launch({
+    executablePath: findChromium(),
+    args: ['--no-sandbox', '--disable-background-networking', '--disable-gpu'],
+  })
+  try {
+    const view = await browser.newPage({ viewport: VIEWPORT, colorScheme: 'light' })
+    await view.goto(pathToFileURL(page).href)
+    await view.waitForSelector('#matrix[data-plot]')
+    await view.screenshot({ path: picture })
+  } finally {
+    await browser.close()
+  }
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'threadtalk-screenshots-'))
+try {
+  mkdirSync(IMAGES, { recursive: true })
+  const picture = join(IMAGES, 'report.png')
+  await photograph(makePage(folder), picture)
+  const { size } = statSync(picture)
+  if (size > MAX_BYTES) throw new Error(`${picture} has ${size} bytes, more than ${MAX_BYTES}`)
+  console.log(`${picture}: ${size} bytes`)
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}
