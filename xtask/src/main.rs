@@ -1,10 +1,17 @@
 //! Checks of the tree itself, run by `make check`: `cargo xtask check`.
 //!
 //! * [`layering`]: the dependencies between our crates against the table of what may use what;
-//! * [`sizes`]: no source file beyond 600 lines without a reason.
+//! * [`sizes`]: no source file beyond 600 lines without a reason;
+//! * [`documents`]: links, paths and the table of crates in documents against the tree;
+//! * [`words`]: no retired phrase in documents, help and report texts.
 
+mod documents;
 mod layering;
+mod markdown;
 mod sizes;
+mod strings;
+mod tree;
+mod words;
 
 use std::path::Path;
 use std::process::Command;
@@ -19,12 +26,15 @@ fn main() -> anyhow::Result<()> {
 fn check() -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
     let mut complaints = layering::complaints(&workspace_arrows(root)?, layering::TABLE);
-    complaints.extend(sizes::complaints(root)?);
+    let files = tree::files(root)?;
+    complaints.extend(sizes::complaints(root, &files)?);
+    complaints.extend(documents::complaints(root, &files, layering::TABLE)?);
+    complaints.extend(words::complaints(root, &files)?);
     for complaint in &complaints {
         eprintln!("xtask: {complaint}");
     }
     anyhow::ensure!(complaints.is_empty(), "{} problem(s) in the tree", complaints.len());
-    println!("xtask: layering and file sizes are in order");
+    println!("xtask: layering, file sizes, documents and words are in order");
     Ok(())
 }
 
