@@ -251,14 +251,26 @@ impl Repeat {
         })
     }
 
-    /// Descriptor for the slow path: element size in bits 0–7, then one bit per property.
+    /// The bits of a descriptor that hold [`Repeat::element`].
+    pub const ELEMENT: u32 = 0xff;
+    /// A bit of a descriptor for each property.
+    pub const READS_RSI: u32 = 0x100;
+    pub const WRITES_RDI: u32 = 0x200;
+    pub const SCANS: u32 = 0x400;
+    pub const COMPARES: u32 = 0x800;
+    pub const WHILE_DIFFERENT: u32 = 0x1000;
+
+    /// Descriptor for the slow path.
     pub fn descriptor(self) -> u32 {
-        self.element
-            | u32::from(self.reads_rsi) << 8
-            | u32::from(self.writes_rdi) << 9
-            | u32::from(self.scans) << 10
-            | u32::from(self.compares) << 11
-            | u32::from(self.while_different) << 12
+        let properties = [
+            (self.reads_rsi, Self::READS_RSI),
+            (self.writes_rdi, Self::WRITES_RDI),
+            (self.scans, Self::SCANS),
+            (self.compares, Self::COMPARES),
+            (self.while_different, Self::WHILE_DIFFERENT),
+        ];
+        let set = properties.iter().filter(|(holds, _)| *holds);
+        set.fold(self.element, |descriptor, (_, bit)| descriptor | bit)
     }
 }
 

@@ -13,7 +13,7 @@
 use crate::body::{Body, Branches, Result, SPILLS, Slow};
 use crate::checks::Check;
 use crate::control;
-use crate::options::{ADDRESS_BITS, LINE_SHIFT, Mode};
+use crate::options::{ADDRESS_BITS, LINE_SHIFT, Mode, SITE_BITS};
 use crate::probe::{Written, first, up_to};
 use crate::probing::{JE, JNE, bits};
 use crate::recovery::Parked;
@@ -273,7 +273,11 @@ impl Body<'_> {
         let (o, none) = (regs::full(index), Register::None);
         let place = |byte: i64| MemoryOperand::new(none, o, 4, byte, 8, false, none);
         // Above the site's number.
-        self.emitter.instruction(&Instruction::with2(Code::Cmp_rm8_imm8, place(3), 0)?)?;
+        self.emitter.instruction(&Instruction::with2(
+            Code::Cmp_rm8_imm8,
+            place(i64::from(SITE_BITS / 8)),
+            0,
+        )?)?;
         let contended = self.emitter.open_branch(&JNE);
         let pc = self.source.instructions[position].ip();
         let site = self.host.site(pc);

@@ -1,10 +1,42 @@
 //! What a failed check tells the slow path: the accesses that the check stands for, in program order.
 //!
-//! A descriptor lies in the code cache behind the code that refers to it. Layout, little-endian:
-//! u32 number of accesses, then for each i32 distance from gs:ADDRESS, u16 bytes, u8 1 = reads, u8
-//! 1 = writes, u32 code site. The agent's slow paths read it.
+//! A descriptor lies in the code cache behind the code that refers to it: the number of accesses, then a
+//! [`Record`] for each. The agent's slow paths read it.
 
 use alloc::vec::Vec;
+use core::mem::offset_of;
+
+/// Number of accesses, with which a descriptor begins.
+pub type Count = u32;
+
+/// One access in a descriptor.
+#[repr(C, packed)]
+#[derive(Clone, Copy)]
+pub struct Record {
+    /// Distance from gs:ADDRESS.
+    pub delta: i32,
+    pub bytes: u16,
+    /// 1 = it reads.
+    pub reads: u8,
+    /// 1 = it writes.
+    pub writes: u8,
+    /// Code site.
+    pub site: u32,
+}
+
+/// Bytes of a record whose fields stand where the record's type has them.
+macro_rules! laid_out {
+    ($record:expr, $type:ident, $($field:ident),*) => {{
+        let $type { $($field),* } = $record;
+        let mut bytes = [0; size_of::<$type>()];
+        $(
+            let value = $field.to_le_bytes();
+            bytes[core::mem::offset_of!($type, $field)..][..value.len()].copy_from_slice(&value);
+        )*
+        bytes
+    }};
+}
+pub(crate) use laid_out;
 
 /// One access behind a check.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -20,12 +52,12 @@ pub struct Member {
 
 /// Bytes of a descriptor of `members` accesses.
 pub fn bytes(members: usize) -> usize {
-    4 + 12 * members
+    size_of::<Count>() + size_of::<Record>() * members
 }
 
 /// Where in a descriptor the code site of its `k`th access is.
 pub fn site_offset(k: usize) -> usize {
-    bytes(k) + 8
+    bytes(k) + offset_of!(Record, site)
 }
 
 /// Writes a descriptor; `site` names the code site of an instruction by its position.
@@ -35,12 +67,16 @@ pub fn encode(
     site: &mut dyn FnMut(usize) -> u32,
     out: &mut Vec<u8>,
 ) {
-    out.extend((members.len() as u32).to_le_bytes());
+    out.extend((members.len() as Count).to_le_bytes());
     for m in members {
-        out.extend((m.displacement.wrapping_sub(origin) as i32).to_le_bytes());
-        out.extend((m.bytes as u16).to_le_bytes());
-        out.extend([u8::from(m.reads), u8::from(m.writes)]);
-        out.extend(site(m.position).to_le_bytes());
+        let record = Record {
+            delta: m.displacement.wrapping_sub(origin) as i32,
+            bytes: m.bytes as u16,
+            reads: m.reads.into(),
+            writes: m.writes.into(),
+            site: site(m.position),
+        };
+        out.extend(laid_out!(record, Record, delta, bytes, reads, writes, site));
     }
 }
 

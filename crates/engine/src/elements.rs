@@ -11,6 +11,7 @@
 //! the slow path, the agent's `slow/elements.h` and `slow/areas.h` are the other side of the descriptor.
 
 use crate::control;
+use crate::descriptor::{self, laid_out};
 use crate::regs;
 use alloc::vec::Vec;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
@@ -83,13 +84,42 @@ pub enum Source {
 }
 
 /// First word of a descriptor of elements, where others have the number of their members.
-pub const MARK: u32 = 1 << 31;
+pub const MARK: descriptor::Count = 1 << 31;
 
 /// Header of an area of processor state.
 pub const AREA_HEADER: i64 = 512;
 
+/// A descriptor of elements, as the slow path reads it.
+#[repr(C, packed)]
+#[derive(Clone, Copy)]
+pub struct Record {
+    /// [`MARK`].
+    pub mark: descriptor::Count,
+    /// One of [`Kind`].
+    pub kind: u8,
+    /// Bytes of an element; of a tile, its number.
+    pub bytes: u8,
+    pub count: u8,
+    pub stored: u8,
+    /// [`READS`] and [`WRITES`].
+    pub access: u8,
+    /// One of [`Mask`].
+    pub mask: u8,
+    pub index_bytes: u8,
+    /// With [`ADDRESS32`] if addresses are short.
+    pub scale: u8,
+    /// Code site.
+    pub site: u32,
+}
+
+/// In [`Record::access`].
+pub const READS: u8 = 1;
+pub const WRITES: u8 = 2;
+/// In [`Record::scale`]: addresses have 32 bits.
+pub const ADDRESS32: u8 = 0x80;
+
 /// Where in a descriptor the code site stands.
-pub(crate) const SITE_OFFSET: usize = 12;
+pub(crate) const SITE_OFFSET: usize = core::mem::offset_of!(Record, site);
 
 impl Elements {
     fn new(kind: Kind, bytes: usize, count: usize) -> Self {
@@ -172,16 +202,35 @@ impl Elements {
         self.sources().into_iter().filter_map(|s| number(s.0)).fold(0, |set, r| set | regs::bit(r))
     }
 
-    /// Writes the descriptor; [`MARK`], then a byte each for kind, bytes, count, stored, 1 = reads and
-    /// 2 = writes, mask, bytes of an index, scale with the top bit for short addresses, then a u32 for the
-    /// code site. Of a tile, `bytes` is the number.
+    /// Writes the descriptor.
     pub fn encode(&self, reads: bool, writes: bool, site: u32, out: &mut Vec<u8>) {
-        let access = u8::from(reads) | u8::from(writes) << 1;
-        let scale = self.scale | u8::from(self.address32) << 7;
-        out.extend(MARK.to_le_bytes());
-        out.extend([self.kind as u8, self.bytes, self.count, self.stored]);
-        out.extend([access, self.mask as u8, self.index_bytes, scale]);
-        out.extend(site.to_le_bytes());
+        let if_set = |condition, bit| if condition { bit } else { 0 };
+        let record = Record {
+            mark: MARK,
+            kind: self.kind as u8,
+            bytes: self.bytes,
+            count: self.count,
+            stored: self.stored,
+            access: if_set(reads, READS) | if_set(writes, WRITES),
+            mask: self.mask as u8,
+            index_bytes: self.index_bytes,
+            scale: self.scale | if_set(self.address32, ADDRESS32),
+            site,
+        };
+        out.extend(laid_out!(
+            record,
+            Record,
+            mark,
+            kind,
+            bytes,
+            count,
+            stored,
+            access,
+            mask,
+            index_bytes,
+            scale,
+            site
+        ));
     }
 }
 

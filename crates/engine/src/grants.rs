@@ -10,7 +10,7 @@
 //! goes through memory has mostly been to the block before, and who writes there for the first time since
 //! others read it would find no grant for two until he is done with the first.)
 //!
-//! Neighbours: [`probing`](crate::probing) emits the looks; the agent's `slow/grants.h` mirrors the bits.
+//! Neighbours: [`probing`](crate::probing) emits the looks; the agent's `slow/grants.h` sets and clears the bits.
 
 /// Reading the block communicates nothing: this thread has read it since it was last written.
 pub const READ: u8 = 1;

@@ -24,6 +24,11 @@ pub enum Mode {
 /// log2 of the line whose bytes one word of the bytes-written shadow describes.
 pub const LINE_SHIFT: u32 = 6;
 
+/// Bits of a code site's number in the shadow's word for the site that wrote a line last. The bits above
+/// are not 0 while the block is locked or threads fight for it.
+pub const SITE_BITS: u32 = 24;
+const _: () = assert!(SITE_BITS == 24, "translated code looks at the bits above as one byte");
+
 /// Code after which the cache is full: more than all but the largest programs have.
 const MOST_BYTES: u64 = 512 << 20;
 

@@ -300,6 +300,7 @@ fn some_of(mut programs: Vec<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::session::DEATH_PID_SHIFT;
 
     fn session() -> Session {
         let options = SessionOptions::default();
@@ -353,8 +354,8 @@ mod tests {
         }
         let mapping = session.header().unwrap();
         let deaths = &mapping.records()[0].deaths().each;
-        deaths[0].store(70 << 32 | 9, Relaxed);
-        deaths[1].store(70 << 32 | 15, Relaxed);
+        deaths[0].store(70 << DEATH_PID_SHIFT | 9, Relaxed);
+        deaths[1].store(70 << DEATH_PID_SHIFT | 15, Relaxed);
         let processes = found(&session);
         let signals: Vec<_> = processes.rows().iter().map(|row| row.exit_signal).collect();
         assert_eq!(signals, [Some(9), None, Some(15)]);

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 use types::ThreadId;
 use wire::session::{Header, MAX_SEGMENTS, SEGMENT_BYTES, TRACE_OFFSET};
-use wire::trace::{Access, RECORDS, what};
+use wire::trace::{Access, PAGE_SHIFT, RECORDS, THREAD_BITS, what};
 
 /// What one process has done.
 #[derive(Debug, Default)]
@@ -180,19 +180,21 @@ impl<'a> Ring<'a> {
 
     fn take(&mut self, record: Record) {
         let Record { address, bytes, site, thread_and_what } = record;
-        let what = match thread_and_what >> 16 {
+        let thread = thread_and_what & ((1 << THREAD_BITS) - 1);
+        let what = match thread_and_what >> THREAD_BITS {
             what::READ => Some(What::Read),
             what::WRITE => Some(What::Write),
             what::FORGET => Some(What::Forget),
             what::COPY => {
-                let page = u64::from(thread_and_what & 0xffff) << 32 | u64::from(site);
-                Some(What::Copy { to: page << 12 }).filter(|_| page < MOST_BYTES >> 12)
+                let page = u64::from(thread) << u32::BITS | u64::from(site);
+                Some(What::Copy { to: page << PAGE_SHIFT })
+                    .filter(|_| page < MOST_BYTES >> PAGE_SHIFT)
             }
             _ => None,
         };
         match what {
             Some(what) if bytes <= MOST_BYTES => {
-                let thread = ThreadId(thread_and_what & 0xffff);
+                let thread = ThreadId(thread);
                 self.replay.replay(&reference::Access { thread, what, address, bytes, site });
             }
             _ => self.missing += 1,

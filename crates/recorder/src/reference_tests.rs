@@ -40,7 +40,7 @@ impl<'a> Writer<'a> {
             let record = record.cast_mut();
             (&raw mut (*record).address).write_volatile(address);
             (&raw mut (*record).bytes).write_volatile(8);
-            (*record).thread_and_what.store(thread | what << 16, Relaxed);
+            (*record).thread_and_what.store(thread | what << THREAD_BITS, Relaxed);
             (*record).turn.store(number + 1, Release);
         }
     }

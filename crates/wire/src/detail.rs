@@ -38,6 +38,8 @@ pub mod kind {
     pub const INVALIDATION: u8 = 6;
     /// Undirected pairs of [`mode::UNDIRECTED`](crate::session::mode::UNDIRECTED).
     pub const UNDIRECTED: u8 = 7;
+    /// How many there are.
+    pub const COUNT: usize = 8;
 }
 
 /// Start of each chunk.

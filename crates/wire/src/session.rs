@@ -289,13 +289,15 @@ pub struct Header {
 
 /// Most deaths that are noted.
 pub const MOST_DEATHS: usize = 64;
+/// Where the process id starts in a noted death; the signal is below.
+pub const DEATH_PID_SHIFT: u32 = 32;
 
 /// Processes that a signal has ended, as their parents were told (`wait4`, `waitid`).
 #[repr(C)]
 pub struct Deaths {
     /// How many there were; those beyond [`MOST_DEATHS`] are only counted.
     pub count: AtomicU64,
-    /// Process id in the upper half, signal in the lower; 0 while it is being written.
+    /// Process id from [`DEATH_PID_SHIFT`] on, signal below; 0 while it is being written.
     pub each: [AtomicU64; MOST_DEATHS],
 }
 
@@ -303,7 +305,8 @@ impl Deaths {
     /// Process ids and signals, in order.
     pub fn noted(&self) -> impl Iterator<Item = (u32, i32)> {
         let each = self.each.iter().map(|death| death.load(Ordering::Relaxed));
-        each.filter(|death| *death != 0).map(|death| ((death >> 32) as u32, death as i32))
+        each.filter(|death| *death != 0)
+            .map(|death| ((death >> DEATH_PID_SHIFT) as u32, death as i32))
     }
 }
 

@@ -22,6 +22,11 @@ pub mod what {
     pub const COPY: u32 = 3;
 }
 
+/// Bits of a thread's id in [`Access::thread_and_what`]; what the record says stands above them.
+pub const THREAD_BITS: u32 = 16;
+/// log2 of the pages that [`what::COPY`] numbers.
+pub const PAGE_SHIFT: u32 = 12;
+
 /// One access.
 #[repr(C)]
 pub struct Access {
@@ -31,7 +36,7 @@ pub struct Access {
     pub bytes: u64,
     /// Code site, as in the session's sites.
     pub site: u32,
-    /// Logical thread id in bits 0–15, one of [`what`] in bits 16–31.
+    /// Logical thread id in the lowest [`THREAD_BITS`], one of [`what`] above.
     pub thread_and_what: AtomicU32,
 }
 
