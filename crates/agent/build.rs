@@ -1,7 +1,28 @@
-//! Compiles the slow paths and fixes how the library is linked.
+//! Writes the header that the slow paths share with Rust, compiles them, and fixes how the library is linked.
+
+/// Declarations in C of the variables that Rust knows of.
+macro_rules! variables {
+    ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
+        pub fn declare_variables(header: &mut crate::header::Header) {
+            $(header.variable::<$type>(stringify!($name));)*
+        }
+    };
+}
+
+#[path = "build/header.rs"]
+mod header;
+#[path = "src/layouts.rs"]
+#[allow(dead_code)]
+mod layouts;
+#[path = "build/shared.rs"]
+mod shared;
 
 fn main() {
+    let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo says where"));
+    std::fs::write(out.join("layouts.h"), shared::header())
+        .expect("cargo's directory can be written");
     cc::Build::new()
+        .include(&out)
         .file("src/slow/slow.c")
         .file("src/slow/usual.c")
         .file("src/slow/matrix.c")
@@ -16,7 +37,9 @@ fn main() {
         .flag("-ffreestanding")
         .warnings(true)
         .compile("slow");
-    println!("cargo:rerun-if-changed=src/slow");
+    for source in ["build.rs", "build", "src/layouts.rs", "src/slow"] {
+        println!("cargo:rerun-if-changed={source}");
+    }
     for arg in [
         // Nothing of the program's libc: an undefined symbol is a link error.
         "-nostdlib",

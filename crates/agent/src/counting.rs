@@ -1,35 +1,14 @@
 //! Tells the slow paths (C, in `slow/`) where in the session they count.
 
+use crate::layouts::{Session, tt_mode, tt_session};
 use crate::lock::Lock;
 use crate::session;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use engine::links::AddressHash;
 use hashbrown::HashMap;
-use wire::session::{Deaths, MAX_CHUNKS, MAX_SITES, mode};
-
-/// Mirrors `struct session` in `slow/cells.h`.
-#[repr(C)]
-struct Places {
-    pool: u64,
-    slice: *const AtomicU32,
-    chunks: *const AtomicU32,
-    event_chunks_used: *const AtomicU32,
-    cell_chunks_used: *const AtomicU32,
-    max_chunks: u64,
-    event_chunks: u64,
-    cell_chunks: u64,
-    events_without_site: *const AtomicU64,
-    cells_late: *const AtomicU64,
-    cells_lost: *const AtomicU64,
-    trace_head: *const AtomicU64,
-    trace_tail: *const AtomicU64,
-    trace: u64,
-    deaths: *const Deaths,
-}
+use wire::session::{MAX_CHUNKS, MAX_SITES, mode};
 
 unsafe extern "C" {
-    static mut tt_session: Places;
-    static mut tt_mode: u64;
     fn tt_trace_forget(address: u64, bytes: u64);
     fn tt_trace_copy(from: u64, to: u64, bytes: u64);
 }
@@ -44,23 +23,23 @@ pub fn prepare() {
     if h.mode.load(Ordering::Relaxed) == mode::DETAIL && shift > LARGEST_DETAIL_SHIFT {
         h.mode.store(mode::MATRIX, Ordering::Relaxed);
     }
-    let places = Places {
+    let places = Session {
         pool: session::pool(),
         // One clock for all processes.
         slice: &raw const session::first().slice,
-        chunks: &raw const h.chunks,
-        event_chunks_used: &raw const h.event_chunks_used,
-        cell_chunks_used: &raw const h.cell_chunks_used,
+        chunks: (&raw const h.chunks).cast_mut(),
+        event_chunks_used: (&raw const h.event_chunks_used).cast_mut(),
+        cell_chunks_used: (&raw const h.cell_chunks_used).cast_mut(),
         max_chunks: MAX_CHUNKS as u64,
         event_chunks: h.event_chunks.load(Ordering::Relaxed).into(),
         cell_chunks: h.cell_chunks.load(Ordering::Relaxed).into(),
-        events_without_site: &raw const h.events_without_site,
-        cells_late: &raw const h.cells_late,
-        cells_lost: &raw const h.cells_lost,
-        trace_head: &raw const h.trace_head,
+        events_without_site: (&raw const h.events_without_site).cast_mut(),
+        cells_late: (&raw const h.cells_late).cast_mut(),
+        cells_lost: (&raw const h.cells_lost).cast_mut(),
+        trace_head: (&raw const h.trace_head).cast_mut(),
         trace_tail: &raw const h.trace_tail,
         trace: session::trace(),
-        deaths: &raw const *session::first().deaths(),
+        deaths: (&raw const *session::first().deaths()).cast_mut(),
     };
     // SAFETY: no slow path runs yet.
     unsafe {

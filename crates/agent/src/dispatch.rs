@@ -273,7 +273,7 @@ pub fn detach(page: u64) {
     let header = session::header();
     header.threads_detached.fetch_add(1, Ordering::Relaxed);
     // SAFETY: as above.
-    let id = unsafe { thread::current(page) }.id as usize;
+    let id = unsafe { thread::current(page) }.state.id as usize;
     // SAFETY: as above.
     unsafe { &*session::page(id) }.life.store(life::DETACHED, Ordering::Relaxed);
 }

@@ -5,6 +5,7 @@
 //! the kernel lacked it. Filters belong to threads; a new thread has those of its creator.
 //! Neighbours: `syscalls/seccomp.rs` installs, `sys::call` asks.
 
+use crate::layouts::{NO_COPY, NO_FUTEX, NO_PROBE, NO_YIELD, tt_forbidden};
 use crate::sys;
 use crate::thread;
 use alloc::boxed::Box;
@@ -42,16 +43,6 @@ pub struct Filter {
     rule: Rule,
     before: *const Filter,
 }
-
-unsafe extern "C" {
-    /// In `slow/shadow.h`: what a filter of any thread does not allow, as bits of `slow/wait.h`.
-    static mut tt_forbidden: u8;
-}
-
-const NO_YIELD: u8 = 1;
-const NO_FUTEX: u8 = 2;
-const NO_COPY: u8 = 4;
-const NO_PROBE: u8 = 8;
 
 /// The calls that slow paths make, with first and second argument, and the bit that says that they are forbidden.
 /// A thread that is forbidden to wake others must not be waited for by the kernel either, so this holds for all.

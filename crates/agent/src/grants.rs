@@ -9,10 +9,11 @@
 pub mod folding;
 
 use crate::counting;
+use crate::layouts::{MAX_BANKS, REGION_SHIFT, REGIONS, SLOTS, tt_granted, tt_grants};
 use crate::limits;
 use crate::presence;
 use crate::session;
-use crate::shadow::{self, MAX_BANKS, SLOTS};
+use crate::shadow;
 use crate::sys;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wire::session::{AREA_BYTES, ThreadPage, mode};
@@ -21,17 +22,6 @@ const MAPS: usize = MAX_BANKS * SLOTS;
 const PAGE: u64 = size_of::<ThreadPage>() as u64;
 const STRIDE: u64 = AREA_BYTES + engine::grants::BYTES;
 const RESERVED: u64 = MAPS as u64 * STRIDE;
-
-/// log2 of the places in a region; see `slow/grants.h`.
-const REGION_SHIFT: u32 = 17;
-const REGIONS: usize = 1 << (32 - REGION_SHIFT);
-
-unsafe extern "C" {
-    /// In `slow/grants.h`: the map of each slot.
-    static mut tt_grants: [[u64; 64]; MAX_BANKS];
-    /// In `slow/grants.h`: which slots have been granted anything in each region of the maps.
-    static mut tt_granted: [[u64; MAX_BANKS]; REGIONS];
-}
 
 /// Start of the reservation; 0 = threads have no maps.
 static START: AtomicU64 = AtomicU64::new(0);

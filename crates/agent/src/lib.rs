@@ -15,6 +15,15 @@
 #![no_std]
 extern crate alloc;
 
+/// Variables that the slow paths define.
+macro_rules! variables {
+    ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
+        unsafe extern "C" {
+            $($(#[$doc])* pub static mut $name: $type;)*
+        }
+    };
+}
+
 mod code_store;
 mod counting;
 mod dispatch;
@@ -23,6 +32,7 @@ mod far;
 mod filter;
 mod grants;
 mod heap;
+mod layouts;
 mod limits;
 mod lock;
 mod modules;

@@ -6,26 +6,23 @@ mod pages;
 
 use crate::counting;
 use crate::grants;
+use crate::layouts::{
+    DEPARTED, LOCKED_BIT, MAX_BANKS, tt_banks, tt_block_shift, tt_last_sites, tt_reach, tt_shadow,
+    tt_written,
+};
 use crate::limits;
 use crate::session;
 use crate::sys;
 use crate::thread;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use engine::indirect::{self, Tables};
-use engine::options::LINE_SHIFT;
+use engine::options::{ADDRESS_BITS, LINE_SHIFT};
 use wire::session::mode;
 
 /// Bytes of user address space on x86-64 with four page-table levels.
-const ADDRESS_SPACE: u64 = 1 << 47;
-/// Reader slots in a word: threads that share a bank. The bit above them stands for threads that
-/// have ended.
-pub const SLOTS: usize = 45;
-/// Most banks; mirrors `slow/shadow.h`.
-pub const MAX_BANKS: usize = 24;
-/// The bit of a word that says that threads which have ended have read; mirrors `slow/shadow.h`.
-const DEPARTED: u64 = 1 << SLOTS;
-/// The bit of a site's word that is the block's lock; mirrors `slow/shadow.h`.
-const LOCKED: u32 = 1 << 24;
+const ADDRESS_SPACE: u64 = 1 << ADDRESS_BITS;
+/// A block's lock, in the word of its site.
+const LOCKED: u32 = 1 << LOCKED_BIT;
 /// Bits of an address that tell blocks apart in the banks after the first: 2 TiB of address space for a
 /// bank of 64-byte blocks, so that there is room for two dozen.
 const FAR_ADDRESS_BITS: u32 = 44;
@@ -47,17 +44,10 @@ const FEW_BYTES: u64 = FEW_TABLES as u64 * indirect::BYTES;
 const _: () = assert!(BELOW_PROGRAMS + FEW_BYTES < 4 << 20);
 
 unsafe extern "C" {
-    /// In `slow/shadow.h`.
-    static mut tt_shadow: [u64; MAX_BANKS];
-    static mut tt_reach: [u64; MAX_BANKS];
-    static mut tt_banks: u64;
-    static mut tt_block_shift: u64;
     /// In `slow/wait.h`.
     fn tt_release_locks();
     /// In `slow/departed.h`.
     fn tt_move_departed(thread: u64, bank: u64, from: u64, to: u64);
-    static mut tt_written: u64;
-    static mut tt_last_sites: u64;
 }
 
 /// Banks in use and where they lie, as `slow/shadow.h` has them.

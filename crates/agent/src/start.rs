@@ -135,7 +135,7 @@ fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
     let deliver = engine.prepare(here, modules).ok_or(failure::NO_CODE_CACHE)?;
     thread::set_deliver(deliver);
     // SAFETY: the initial thread's page.
-    unsafe { thread::set_field(initial.page, engine::control::DELIVER, deliver) };
+    unsafe { thread::set_field(initial.state.page, engine::control::DELIVER, deliver) };
     alloc::boxed::Box::leak(initial);
     Ok(())
 }

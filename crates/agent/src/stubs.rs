@@ -4,34 +4,13 @@
 //! agent stack, saves what the called function may change, and on the way out looks whether a signal
 //! waits. Stubs are reached through the trampolines of `engine::cache`.
 
+pub use crate::layouts::Frame;
 use core::arch::global_asm;
 use engine::cache::Stubs;
 use engine::control::{
     self, ADDRESS, APP_RSP, CALLS, DEFER, DELIVER, DESCRIPTOR, LINK, MOVES_DATA, PENDING, RESUME,
     SAVED_RAX, SAVED_RCX, SELF, SIGMASK, SIGNAL_STACK, STACK, TARGET, THREAD, XSAVE,
 };
-
-/// The program's registers as the stubs save them.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub struct Frame {
-    pub r15: u64,
-    pub r14: u64,
-    pub r13: u64,
-    pub r12: u64,
-    pub r11: u64,
-    pub r10: u64,
-    pub r9: u64,
-    pub r8: u64,
-    pub rdi: u64,
-    pub rsi: u64,
-    pub rbp: u64,
-    pub rbx: u64,
-    pub rdx: u64,
-    pub rcx: u64,
-    pub rax: u64,
-    pub flags: u64,
-}
 
 impl Frame {
     /// Registers in encoding order (rax, rcx, rdx, rbx, rsp, …) as the stubs would save them.
@@ -452,7 +431,7 @@ assembly!(
     STACK = const STACK,
     SELF = const SELF,
     TARGET = const TARGET,
-    THREAD_PAGE = const core::mem::offset_of!(crate::thread::Thread, page),
+    THREAD_PAGE = const core::mem::offset_of!(crate::thread::Thread, state.page),
     APP_RSP_IN_PAGE = const APP_RSP - control::PAGE,
     STACK_IN_PAGE = const STACK - control::PAGE,
     FRAME_BYTES = const size_of::<Frame>(),

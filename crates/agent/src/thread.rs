@@ -3,18 +3,22 @@
 use crate::counting;
 use crate::filter::Filter;
 use crate::grants;
+use crate::layouts::{
+    CellPlace, EVENTS_BYTES, FIRST_EVENT_BITS, LATELY_BITS, SLOTS, ThreadState, WRITER_SHIFT,
+    tt_bank_of, tt_slot_of, tt_slot_owner,
+};
 use crate::lock::{self, Guard, Lock};
 use crate::session;
-use crate::shadow::{self, SLOTS};
+use crate::shadow;
 use crate::sys;
 use crate::tallies;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use engine::control;
+use wire::detail::{EVENTS, kind};
 use wire::session::{MAX_THREADS, ThreadPage, life, mode};
 
-const WRITER_SHIFT: u32 = 48;
 /// The agent's stack of a thread, for the dispatcher and slow paths.
 const STACK_BYTES: u64 = 256 << 10;
 /// A second one for signal handling.
@@ -23,11 +27,8 @@ const SIGNAL_STACK_BYTES: u64 = 64 << 10;
 const XSAVE_BYTES: u64 = 4096;
 /// All that a thread needs on its own.
 const STACKS_BYTES: u64 = XSAVE_BYTES + SIGNAL_STACK_BYTES + STACK_BYTES;
-/// Index of cells: eight bytes for each other thread and kind of event.
-const CELLS_BYTES: u64 = (MAX_THREADS as u64 + 2) * 8 * 8;
-/// Tables of events of all sizes and a filter; see `slow/events.h`.
-const EVENTS_BYTES: u64 = (2048 + 8) << 10;
-const FIRST_EVENT_BITS: u32 = 9;
+/// Index of cells: a place for each other thread and kind of event.
+const CELLS_BYTES: u64 = ((MAX_THREADS + 2) * kind::COUNT * size_of::<CellPlace>()) as u64;
 
 /// The page as the engine addresses it is the one that the recorder reads.
 const _: () = {
@@ -39,51 +40,14 @@ const _: () = {
     assert!(is_at(control::STORES, core::mem::offset_of!(ThreadPage, stores)));
     assert!(is_at(control::INSTRUCTIONS, core::mem::offset_of!(ThreadPage, instructions)));
     assert!(-control::PAGE as usize == size_of::<ThreadPage>());
-    // As `slow/wait.h` has it.
-    assert!(is_at(control::THREAD, 136));
+    assert!(core::mem::offset_of!(Thread, state) == 0);
 };
 
-unsafe extern "C" {
-    /// In `slow/shadow.h`: logical id of the thread in each slot of each bank; bank of each logical id.
-    static mut tt_slot_owner: [[u32; 64]; shadow::MAX_BANKS];
-    static mut tt_bank_of: [u8; 1 << 16];
-    /// In `slow/grants.h`.
-    static mut tt_slot_of: [u8; 1 << 16];
-}
-
-/// The agent's record of a thread. Its first part mirrors `slow/shadow.h`.
+/// The agent's record of a thread.
 #[repr(C)]
 pub struct Thread {
-    pub id: u64,
-    pub mask: u64,
-    pub own_word: u64,
-    pub bank: u64,
-    /// Address of the thread's page, which %gs points to the end of.
-    pub page: u64,
-    /// Its map of grants, right behind the page; 0 = none.
-    grants: u64,
-    /// The map that it has taken grants from last, and the same if twice running, else its own.
-    taken_from: u64,
-    partner: u64,
-    /// Its index of cells and its table of events, and their state; see `slow/events.h`.
-    cells: u64,
-    events: u64,
-    cell_chunk: u32,
-    event_chunks: u32,
-    event_bits: u32,
-    event_count: u32,
-    event_gone: u32,
-    hand: u32,
-    refused: u32,
-    waiting_chunk: u32,
-    thinned: u32,
-    widened: u32,
-    without_line: [u32; 16],
-    hashes: [u64; 20],
-    /// The lock of `slow/wait.h` that it holds, and the futex by which others lend it their priority.
-    holds: u64,
-    running: u32,
-    pub tid: u32,
+    /// What slow paths get as a thread.
+    pub state: ThreadState,
     /// Its signal mask.
     pub signal_mask: u64,
     /// Bank and slot.
@@ -210,8 +174,9 @@ fn prepare_on(stacks: Option<u64>, parent: Option<u32>, start_routine: u64) -> O
         _ => (id as u64 + 1) << WRITER_SHIFT | mask,
     };
     let mut thread = Thread::new(id as u64, page, stacks);
-    (thread.mask, thread.own_word, thread.bank) = (mask, own_word, bank as u64);
-    (thread.grants, thread.partner) = (grants, grants);
+    let state = &mut thread.state;
+    (state.mask, state.own_word, state.bank) = (mask, own_word, bank as u64);
+    (state.grants, state.partner) = (grants, grants);
     thread.slot = Some((bank, slot));
     Some(install(thread))
 }
@@ -241,9 +206,9 @@ pub fn prepare_sharer() -> Option<Box<Thread>> {
     let (_, record) = sharers.swap_remove(k);
     // SAFETY: leaked by `share`, and nobody uses it any more.
     let old = unsafe { Box::from_raw(record as *mut Thread) };
-    let thread = Thread::new(u64::MAX, old.page, old.stacks);
+    let thread = Thread::new(u64::MAX, old.state.page, old.stacks);
     // SAFETY: nobody else's page.
-    unsafe { set_field(thread.page, control::DETACHED, 1) };
+    unsafe { set_field(thread.state.page, control::DETACHED, 1) };
     Some(install(thread))
 }
 
@@ -259,15 +224,15 @@ const fn session_page_bytes() -> u64 {
 /// Fills the thread's control block.
 fn install(thread: Thread) -> Box<Thread> {
     let thread = Box::new(thread);
-    let calls = match thread.id {
+    let calls = match thread.state.id {
         // Looked at by nobody.
-        u64::MAX => place_of(thread.page, control::ADDRESS) as u64,
+        u64::MAX => place_of(thread.state.page, control::ADDRESS) as u64,
         id => session::calls(id as usize),
     };
     let signal_top = thread.stacks + XSAVE_BYTES + SIGNAL_STACK_BYTES;
     let between = (shadow::last_sites() / 4).wrapping_sub(shadow::written() / 8);
     for (offset, value) in [
-        (control::SELF, thread.page),
+        (control::SELF, thread.state.page),
         (control::WRITTEN_BASE8, shadow::written() / 8),
         (control::SITES_BASE4, shadow::last_sites() / 4),
         (control::SITES_FROM_WRITTEN, between),
@@ -283,11 +248,13 @@ fn install(thread: Thread) -> Box<Thread> {
         (control::ODD_FLAGS, 1),
     ] {
         // SAFETY: the new thread's page.
-        unsafe { set_field(thread.page, offset, value) };
+        unsafe { set_field(thread.state.page, offset, value) };
     }
     for power in 0..=5 {
         // SAFETY: the same.
-        unsafe { set_field(thread.page, control::first_bytes(power), (1 << (1 << power)) - 1) };
+        unsafe {
+            set_field(thread.state.page, control::first_bytes(power), (1 << (1 << power)) - 1)
+        };
     }
     thread
 }
@@ -407,10 +374,10 @@ pub fn set_deliver(address: u64) {
 
 /// Makes `thread` the calling thread.
 pub fn attach(thread: &mut Thread) -> bool {
-    thread.tid = sys::tid();
-    thread.shared().tid.store(thread.tid, Ordering::Relaxed);
+    thread.state.tid = sys::tid();
+    thread.shared().tid.store(thread.state.tid, Ordering::Relaxed);
     // SAFETY: the page is this thread's; %gs is not used by the program.
-    let ok = unsafe { sys::set_gs(thread.page + session_page_bytes()) };
+    let ok = unsafe { sys::set_gs(thread.state.page + session_page_bytes()) };
     if ok {
         lock::name_owners(true);
     }
@@ -423,31 +390,33 @@ impl Thread {
     fn new(id: u64, page: u64, stacks: u64) -> Self {
         let cells = stacks + STACKS_BYTES;
         Thread {
-            id,
-            mask: 0,
-            own_word: 0,
-            bank: 0,
-            page,
-            grants: 0,
-            taken_from: 0,
-            partner: 0,
-            cells,
-            events: cells + CELLS_BYTES,
-            cell_chunk: 0,
-            event_chunks: 0,
-            event_bits: FIRST_EVENT_BITS,
-            event_count: 0,
-            event_gone: 0,
-            hand: 0,
-            refused: 0,
-            waiting_chunk: 0,
-            thinned: 0,
-            widened: 0,
-            without_line: [0; 16],
-            hashes: [0; 20],
-            holds: 0,
-            running: 0,
-            tid: 0,
+            state: ThreadState {
+                id,
+                mask: 0,
+                own_word: 0,
+                bank: 0,
+                page,
+                grants: 0,
+                taken_from: 0,
+                partner: 0,
+                cells: cells as *mut CellPlace,
+                events: (cells + CELLS_BYTES) as *mut u32,
+                cell_chunk: 0,
+                event_chunks: 0,
+                event_bits: FIRST_EVENT_BITS,
+                event_count: 0,
+                event_gone: 0,
+                hand: 0,
+                refused: 0,
+                waiting_chunk: 0,
+                thinned: 0,
+                widened: 0,
+                without_line: [0; 1 << LATELY_BITS],
+                hashes: [0; EVENTS],
+                holds: core::ptr::null(),
+                running: 0,
+                tid: 0,
+            },
             signal_mask: 0,
             slot: None,
             stacks,
@@ -458,7 +427,7 @@ impl Thread {
     /// The thread's page.
     pub fn shared(&self) -> &ThreadPage {
         // SAFETY: mapped as long as the process lives; all fields are atomic or only ours.
-        unsafe { &*(self.page as *const ThreadPage) }
+        unsafe { &*(self.state.page as *const ThreadPage) }
     }
 
     /// Room for a signal frame, at the lower end of the stack on which signals are looked at.
@@ -471,7 +440,7 @@ impl Thread {
         const PR_GET_NAME: u64 = 16;
         // SAFETY: the kernel writes 16 bytes into the thread's own page.
         unsafe {
-            let name = &raw mut (*(self.page as *mut ThreadPage)).name;
+            let name = &raw mut (*(self.state.page as *mut ThreadPage)).name;
             sys::call(sys::PRCTL, [PR_GET_NAME, name as u64, 0, 0, 0, 0]);
         }
     }
@@ -492,7 +461,7 @@ impl Thread {
             registry.slots[bank][slot] = Slot::Left;
             grants::leave(bank, slot);
         }
-        registry.free_stacks.push((self.tid, self.stacks));
+        registry.free_stacks.push((self.state.tid, self.stacks));
     }
 
     /// Notes name and time of the end.
@@ -513,7 +482,7 @@ impl Thread {
         let mut registry = REGISTRY.lock();
         if let Some((bank, slot)) = self.slot {
             // Still the last id: callers serialise.
-            session::header().threads.store(self.id as u32, Ordering::Relaxed);
+            session::header().threads.store(self.state.id as u32, Ordering::Relaxed);
             registry.slots[bank][slot] = Slot::Free;
             grants::leave(bank, slot);
         }

@@ -1,8 +1,28 @@
 //! The slow paths of the engine in states that threads bring about too seldom to wait for them: programs of
 //! `tests/programs/slow/`, which the slow paths are compiled into.
 
+use std::path::PathBuf;
 use std::time::Duration;
 use test_support::{Run, Scratch, paths, probe};
+
+/// Where the agent's build script has written the header that the slow paths share with Rust. Cargo knows, and
+/// builds it anew if it is out of date.
+fn headers() -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let built = Run::new(cargo)
+        .args(["build", "--profile", "agent", "-p", "threadtalk-agent", "--message-format", "json"])
+        .directory(paths::root())
+        .timeout(Duration::from_secs(600))
+        .run()
+        .expect_code(0);
+    let text = built.stdout_text();
+    let messages = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let out_of = |message: serde_json::Value| {
+        let is_agent = message["package_id"].as_str()?.contains("crates/agent#");
+        is_agent.then_some(PathBuf::from(message["out_dir"].as_str()?))
+    };
+    messages.filter_map(out_of).next().expect("the agent has a build script")
+}
 
 /// Compiled anew each time: it changes with the slow paths, which lie elsewhere.
 fn run(name: &str) {
@@ -14,6 +34,8 @@ fn run(name: &str) {
     Run::new(gcc)
         .args(["-O2", "-mgeneral-regs-only", "-fno-strict-aliasing", "-I"])
         .arg(root.join("crates/agent/src/slow"))
+        .arg("-I")
+        .arg(headers())
         .arg(root.join(format!("tests/programs/slow/{name}.c")))
         .arg(root.join("crates/agent/src/slow/usual.c"))
         .arg(root.join("crates/agent/src/slow/matrix.c"))

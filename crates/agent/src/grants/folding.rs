@@ -8,26 +8,18 @@
 //! A claim stays when the memory goes.
 
 use super::{clear_range, live_maps};
+use crate::layouts::{MAP_PAGE_SHIFT as PAGE_SHIFT, MAP_PAGES as PAGES, tt_any_folded, tt_folded};
 use crate::limits;
 use crate::modules::program_mappings;
 use crate::session;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+use engine::options::ADDRESS_BITS;
 
-/// log2 of the blocks whose places are in one page of a map.
-const PAGE_SHIFT: u32 = 12;
-/// Pages of a map.
-const PAGES: usize = 1 << (32 - PAGE_SHIFT);
 /// More of the stack than this, below its top, is not taken for granted.
 const MOST_STACK: u64 = 64 << 30;
 
 /// Upper bits, plus one, of the blocks that have claimed each page; 0 = none yet.
 static CLAIMS: [AtomicU16; PAGES] = [const { AtomicU16::new(0) }; PAGES];
-
-unsafe extern "C" {
-    /// In `slow/grants.h`.
-    static mut tt_folded: [u8; PAGES / 8];
-    static mut tt_any_folded: u32;
-}
 
 /// Claims what the program has so far.
 pub fn start() {
@@ -48,7 +40,7 @@ fn stack_top() -> u64 {
 
 /// The program may use `start..end` from now on.
 pub fn note(start: u64, end: u64) {
-    if super::START.load(Ordering::Relaxed) == 0 || end <= start || end >> 47 != 0 {
+    if super::START.load(Ordering::Relaxed) == 0 || end <= start || end >> ADDRESS_BITS != 0 {
         return;
     }
     let shift = session::header().block_shift.load(Ordering::Relaxed) + PAGE_SHIFT;

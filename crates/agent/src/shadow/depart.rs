@@ -3,6 +3,7 @@
 
 use super::pages::Pages;
 use super::{ADDRESS_SPACE, block_shift, is_own, keep_private, words};
+use crate::layouts::{Departed, tt_departed, tt_departed_most};
 use crate::modules::program_mappings;
 use crate::sys;
 use crate::thread;
@@ -10,13 +11,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Most readings of ended threads that are kept: 64 MiB of them, as they come.
 const MOST: u64 = 4 << 20;
-/// Bytes of one; mirrors `slow/departed.h`.
-const BYTES: u64 = 16;
+const BYTES: u64 = size_of::<Departed>() as u64;
 
 unsafe extern "C" {
     // In `slow/departed.h`.
-    static mut tt_departed: u64;
-    static mut tt_departed_most: u64;
     fn tt_depart(thread: u64, bank: u64, address: u64, slots: u64) -> u64;
     fn tt_forget_departed();
 }
@@ -56,11 +54,11 @@ fn make_room() {
     // SAFETY: called under the registry's lock; slow paths look at the table only once a word says that
     // something is in it.
     unsafe {
-        if tt_departed == 0
+        if tt_departed.is_null()
             && let Some(table) = sys::anonymous_away(MOST * BYTES)
         {
             keep_private(table, MOST * BYTES);
-            tt_departed = table;
+            tt_departed = table as *mut Departed;
             tt_departed_most = MOST;
         }
     }

@@ -5,8 +5,6 @@
 #include "access.h"
 #include "registers.h"
 
-enum { READS = 1, WRITES = 2 };
-
 static void access_as(struct thread *t, unsigned access, u64 start, u64 bytes, u32 site) {
     if (access & READS)
         read_range(t, start, bytes, site);
@@ -14,12 +12,10 @@ static void access_as(struct thread *t, unsigned access, u64 start, u64 bytes, u
         write_range(t, start, bytes, site);
 }
 
-// engine::elements::Kind from Xsave on.
-enum { XSAVE, XSAVEOPT, XSAVEC, XRSTOR };
 enum { X87, SSE, AVX, FIRST_PLACED = AVX, COMPONENTS = 63 };
 
-#define HEADER 512
-#define HEADER_END 576
+#define HEADER AREA_HEADER
+#define HEADER_END (HEADER + 64)
 #define COMPACTED (1ull << 63)
 
 // Leaf 0xD of CPUID, asked once.

@@ -1,63 +1,23 @@
 // The matrices: events by time slice, kind and other thread, in chunks of the session's pool.
 //
-// Layout as in wire::detail. A thread finds the cell of the current slice through an index of its own;
+// A thread finds the cell of the current slice through an index of its own;
 // a new slice makes new cells.
 #ifndef TT_CELLS_H
 #define TT_CELLS_H
 #include "shadow.h"
 
-#define CHUNK_BYTES 1024ull
-#define CELLS_PER_CHUNK 60
-#define EVENTS_PER_CHUNK 20
-#define KINDS 8
-enum { HOLDS_CELLS = 1, HOLDS_EVENTS = 2 };
-enum { RAW, RAW_TRUE, RAW_FALSE, WAW, WAW_TRUE, WAW_FALSE, INVALIDATION, UNDIRECTED_PAIR };
-
-// Mirrors counting.rs: where things are in the session, and how much of it may be used.
-// wire::session::Deaths.
-enum { MOST_DEATHS = 64 };
-struct deaths {
-    u64 count, each[MOST_DEATHS];
-};
-
-struct session {
-    u64 pool;
-    const u32 *slice;
-    u32 *chunks, *event_chunks_used, *cell_chunks_used;
-    u64 max_chunks, event_chunks, cell_chunks;
-    u64 *events_without_site, *cells_late, *cells_lost;
-    u64 *trace_head;
-    const u64 *trace_tail;
-    u64 trace;
-    struct deaths *deaths;
-};
-
 SHARED struct session tt_session;
 
-struct head {
-    u32 thread, holds, used;
-    u32 reserved[13];
-};
-
-struct cell {
-    u32 slice;
-    u16 other;
-    u8 kind, pad;
-    u64 count;
-};
-
-// Place in a thread's index of cells, by other thread and kind.
-struct slot {
-    u32 stamp; // slice + 1 of the cell; 0 = none
-    u32 cell;  // chunk * 64 + number
-};
+// The name of a cell: the number of its chunk, and its own in there.
+#define CELL_NAME_BITS 6
+_Static_assert(CELLS_PER_CHUNK <= 1 << CELL_NAME_BITS, "room for the cell's own number");
 
 static inline struct head *chunk_at(u64 chunk) {
     return (struct head *)(tt_session.pool + chunk * CHUNK_BYTES);
 }
 
 static inline struct cell *cell_at(u32 cell) {
-    return (struct cell *)(chunk_at(cell / 64) + 1) + cell % 64;
+    return (struct cell *)(chunk_at(cell >> CELL_NAME_BITS) + 1) + cell % (1u << CELL_NAME_BITS);
 }
 
 static inline void add_shared(u64 *counter, u64 n) {
@@ -94,7 +54,7 @@ static u32 new_cell(struct thread *t, u32 slice, u64 other, unsigned kind) {
         t->cell_chunk = chunk;
     }
     struct head *head = chunk_at(t->cell_chunk - 1);
-    u32 cell = (t->cell_chunk - 1) * 64 + head->used;
+    u32 cell = ((t->cell_chunk - 1) << CELL_NAME_BITS) + head->used;
     *cell_at(cell) = (struct cell){.slice = slice, .other = (u16)other, .kind = (u8)kind, .count = 1};
     __atomic_store_n(&head->used, head->used + 1, __ATOMIC_RELEASE);
     return cell + 1;

@@ -5,14 +5,7 @@
 #define TT_CHECK_H
 #include "access.h"
 
-// One access behind a check, as engine::descriptor lays it out.
-struct __attribute__((packed)) member {
-    int32_t delta;
-    u16 bytes;
-    u8 reads, writes;
-    u32 site;
-};
-
+// All accesses behind a check.
 struct __attribute__((packed)) descriptor {
     u32 count;
     struct member members[];

@@ -21,11 +21,6 @@ void tt_count_departed(struct thread *t, u64 bank, u64 address, u64 writer);
 
 #define DEPARTED_HEADS_BITS 16
 
-struct departed {
-    u64 block;
-    u32 reader, next; // index + 1; 0 = none
-};
-
 struct departed *tt_departed; // mapped with the first reading
 u64 tt_departed_most;
 static u32 departed_used, departed_free;

@@ -4,20 +4,6 @@
 #define TT_ELEMENTS_H
 #include "areas.h"
 
-// engine::elements::MARK, Kind and Mask.
-#define ELEMENTS (1u << 31)
-enum { MASKED, PACKED, INDEXED, BIT_STRING, TABLE, WHOLE_LINE, TILE, FIRST_AREA };
-enum { ALL, BITS, SIGNS };
-#define ADDRESS32 0x80
-
-// As engine::elements::Elements::encode lays it out.
-struct __attribute__((packed)) elements {
-    u32 mark;
-    u8 kind, bytes, count, stored;
-    u8 access, mask, index_bytes, scale;
-    u32 site;
-};
-
 static u64 ones(u64 count) { return count >= 64 ? ~0ull : (1ull << count) - 1; }
 
 // A number of 1 to 8 bytes, without its sign.
@@ -122,7 +108,7 @@ static void access_elements(struct thread *t, u64 address, const struct elements
         break;
     case WHOLE_LINE: access_as(t, e->access, address & ~(LINE - 1), LINE, e->site); break;
     case TILE: access_tile(t, address, e); break;
-    default: access_area(t, (unsigned)(e->kind - FIRST_AREA), address, e->site); break;
+    default: access_area(t, e->kind, address, e->site); break;
     }
 }
 

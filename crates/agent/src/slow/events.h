@@ -23,16 +23,13 @@
 #define TT_EVENTS_H
 #include "cells.h"
 
-#define FIRST_BITS 9
 #define MOST_BITS 16 // so that at least half of the places stay free with room to give up some
 #define MOST_EVENTS (1u << 14) // a quarter of the places; so are FEW_EVENTS of a thinned thread's
 #define MORE_WITHOUT_LINE (1u << 10) // events by code site alone that may come on top
 #define MORE_BY_ONE_SITE (12u << 10) // events by the thread's own site alone that may come on top of those
-#define WIDEST_BITS 18 // for events by code site alone of programs with very much code that communicates
 #define FEW_BITS 13    // of a thread that has been thinned, until more of its code communicates
 #define FEW_EVENTS (1u << 11)
 #define ADMITTED_OF 64
-#define FILTER_BITS 16
 #define CANDIDATES 8
 #define MANY_CHUNKS 16 // of events: with more, they wait
 #define AHEAD 4        // events that come between the fetching of a place and that of its event
@@ -41,7 +38,7 @@
 struct key {
     u64 line;
     u64 sites; // the thread's own in the low half
-    u64 who;   // the other thread, and the kind from bit 16 on
+    u64 who;   // the other thread, and the kind from KIND_SHIFT on
 };
 
 struct event {
@@ -49,16 +46,31 @@ struct event {
     u64 count, own_bytes, other_bytes;
 };
 
+// The recorder takes the words of a key apart.
+#define SAME_PLACE(word, field) (offsetof(struct event, word) == offsetof(struct event_fields, field))
+#define SHIFT_IN(word, field) (8 * (offsetof(struct event_fields, field) - offsetof(struct event, word)))
+#define OTHER_SITE_SHIFT SHIFT_IN(key.sites, other_site)
+#define KIND_SHIFT SHIFT_IN(key.who, kind)
+_Static_assert(SAME_PLACE(key.line, line) && SAME_PLACE(key.sites, own_site) && SAME_PLACE(key.who, other) &&
+                   SAME_PLACE(count, count) && SAME_PLACE(own_bytes, own_bytes) &&
+                   SAME_PLACE(other_bytes, other_bytes) && sizeof(struct event) == sizeof(struct event_fields),
+               "as in Rust");
+_Static_assert(OTHER_SITE_SHIFT == 32, "a half for each site");
+
 static inline u32 most_bits(const struct thread *t) { return (t->thinned ? FEW_BITS : MOST_BITS) + t->widened; }
 static inline u32 most_events(const struct thread *t) { return t->thinned ? FEW_EVENTS : MOST_EVENTS; }
 
 // The thread's chunks of events; their names fit NAME_BITS.
 static inline u32 *event_chunks(const struct thread *t) { return t->events; }
 
-// An event is named by chunk * 32 + its number in it, the chunks being those of the thread in the order in
+// Names of events in a chunk.
+#define EVENT_NAMES 32
+_Static_assert(EVENTS_PER_CHUNK <= EVENT_NAMES, "a name for each event");
+
+// An event is named by chunk * EVENT_NAMES + its number in it, the chunks being those of the thread in the order in
 // which it took them.
 static inline struct event *event_at(const struct thread *t, u32 name) {
-    return (struct event *)(chunk_at(event_chunks(t)[name / 32]) + 1) + name % 32;
+    return (struct event *)(chunk_at(event_chunks(t)[name / EVENT_NAMES]) + 1) + name % EVENT_NAMES;
 }
 
 // Places in the table are in groups of a cache line. A place holds the event's name + 1 and, so that a
@@ -66,6 +78,9 @@ static inline struct event *event_at(const struct thread *t, u32 name) {
 #define NAME_BITS 17
 #define NAME ((1u << NAME_BITS) - 1)
 #define GONE NAME
+_Static_assert(((1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + MORE_BY_ONE_SITE) / EVENTS_PER_CHUNK * EVENT_NAMES +
+                       EVENT_NAMES < NAME,
+               "all names fit");
 #define NONE (~0u)
 #define GROUP (LINE / sizeof(u32))
 
@@ -152,7 +167,7 @@ static void fill_table(struct thread *t) {
     t->event_count = t->event_gone = 0;
     for (u32 chunk = 0; chunk < t->event_chunks; chunk++)
         for (u32 k = 0; k < chunk_at(event_chunks(t)[chunk])->used; k++)
-            fill(t, find(t, event_at(t, chunk * 32 + k)->key), chunk * 32 + k);
+            fill(t, find(t, event_at(t, chunk * EVENT_NAMES + k)->key), chunk * EVENT_NAMES + k);
 }
 
 static void empty_table(struct thread *t) {
@@ -193,7 +208,7 @@ static u32 append(struct thread *t, u32 most) {
         chunks[last] = chunk - 1;
     }
     struct head *head = chunk_at(chunks[last]);
-    u32 name = last * 32 + head->used;
+    u32 name = last * EVENT_NAMES + head->used;
     event_at(t, name)->count = 0;
     __atomic_store_n(&head->used, head->used + 1, __ATOMIC_RELEASE);
     return name;
@@ -202,10 +217,10 @@ static u32 append(struct thread *t, u32 most) {
 // The next of the thread's events, of which there are some, round and round.
 static u32 next_event(struct thread *t) {
     u32 name = t->hand;
-    if (name / 32 >= t->event_chunks)
+    if (name / EVENT_NAMES >= t->event_chunks)
         name = 0;
-    int last = name % 32 + 1 >= chunk_at(event_chunks(t)[name / 32])->used;
-    t->hand = last ? (name / 32 + 1) * 32 : name + 1;
+    int last = name % EVENT_NAMES + 1 >= chunk_at(event_chunks(t)[name / EVENT_NAMES])->used;
+    t->hand = last ? (name / EVENT_NAMES + 1) * EVENT_NAMES : name + 1;
     return name;
 }
 
@@ -272,7 +287,7 @@ static u32 append_by_one_site(struct thread *t) {
 // Counts an event whose key holds no line, if it is known; whether it is. There are few of these, hence it is
 // mostly one that was counted lately.
 static int count_known_without_line(struct thread *t, struct key key) {
-    u32 *lately = &t->without_line[(key.sites * 0x9e3779b97f4a7c15ull + key.who * 0xc2b2ae3d27d4eb4full) >> 60];
+    u32 *lately = &t->without_line[(key.sites * 0x9e3779b97f4a7c15ull + key.who * 0xc2b2ae3d27d4eb4full) >> (64 - LATELY_BITS)];
     if (t->event_chunks && is_same(event_at(t, *lately)->key, key)) {
         event_at(t, *lately)->count++;
         return 1;
@@ -311,7 +326,7 @@ static u64 count_of_hot(const struct thread *t) {
     u32 with[64] = {0}; // so many bits in their counts
     for (u32 chunk = 0; chunk < t->event_chunks; chunk++)
         for (u32 k = 0; k < chunk_at(event_chunks(t)[chunk])->used; k++) {
-            const struct event *e = event_at(t, chunk * 32 + k);
+            const struct event *e = event_at(t, chunk * EVENT_NAMES + k);
             if (e->key.line && e->count)
                 with[63 - __builtin_clzll(e->count)]++;
         }
@@ -330,7 +345,7 @@ static void merge_rare(struct thread *t, u64 least) {
     empty_table(t);
     for (u32 chunk = 0; chunk < all; chunk++)
         for (u32 k = 0; k < chunk_at(event_chunks(t)[chunk])->used; k++) {
-            struct event *e = event_at(t, chunk * 32 + k);
+            struct event *e = event_at(t, chunk * EVENT_NAMES + k);
             if (e->count < least)
                 e->key.line = e->own_bytes = e->other_bytes = 0;
             u32 *place = find(t, e->key);
@@ -339,7 +354,7 @@ static void merge_rare(struct thread *t, u64 least) {
                 e->count = 0;
                 continue;
             }
-            u32 name = next / EVENTS_PER_CHUNK * 32 + next % EVENTS_PER_CHUNK;
+            u32 name = next / EVENTS_PER_CHUNK * EVENT_NAMES + next % EVENTS_PER_CHUNK;
             next++;
             struct event *to = event_at(t, name);
             if (to != e) {
@@ -359,7 +374,7 @@ static void merge_rare(struct thread *t, u64 least) {
 static void thin(struct thread *t) {
     merge_rare(t, count_of_hot(t));
     t->hand = 0;
-    for (int k = 0; k < 16; k++)
+    for (int k = 0; k < 1 << LATELY_BITS; k++)
         t->without_line[k] = 0;
     if (t->event_count > FEW_EVENTS / 4 * 3)
         return;

@@ -15,18 +15,14 @@
 #define TT_GRANTS_H
 #include "shadow.h"
 
-// Mirrors engine::grants.
-enum { READ = 1, WRITE = 2, READ_PAIR = 4, WRITE_PAIR = 8, OWN = 16 };
-
-SHARED u64 tt_grants[MAX_BANKS][64];     // the map of the thread in each slot
-SHARED u8 tt_slot_of[1 << 16];           // slot of each logical id
-SHARED u8 tt_folded[1 << 17];            // bits of the map's pages whose places several blocks share
+SHARED u64 tt_grants[MAX_BANKS][SLOT_PLACES]; // the map of the thread in each slot
+SHARED u8 tt_slot_of[IDS];               // slot of each logical id
+SHARED u8 tt_folded[MAP_PAGES / 8];      // bits of the map's pages whose places several blocks share
 SHARED u32 tt_any_folded;
 
 // Who has ever been granted anything in a region of so many places, as bits by bank and slot: with a
 // thousand maps, one that grants nothing in memory that comes or goes need not be touched for that.
-#define REGION_SHIFT 17
-SHARED u64 tt_granted[1 << (32 - REGION_SHIFT)][MAX_BANKS];
+SHARED u64 tt_granted[REGIONS][MAX_BANKS];
 
 static inline u8 *grant_in(u64 map, u64 address) {
     return (u8 *)(map + (u32)(address >> tt_block_shift));
@@ -37,7 +33,7 @@ static inline u8 *grant_of(const struct thread *t, u64 address) {
 }
 
 static inline int is_folded(u64 address) {
-    u32 page = (u32)(address >> tt_block_shift) >> 12;
+    u32 page = (u32)(address >> tt_block_shift) >> MAP_PAGE_SHIFT;
     return __builtin_expect(__atomic_load_n(&tt_any_folded, __ATOMIC_RELAXED) != 0, 0) &&
            tt_folded[page >> 3] >> (page & 7) & 1;
 }
@@ -51,11 +47,14 @@ static inline void note_granted(const struct thread *t, u64 address) {
 
 // Bits of two neighbours are taken in one step, unless they are in two lines of the cache: that would stop
 // all processors, so pairs that lie so are not granted.
-static inline int is_first_in_line(const u8 *at) { return ((u64)at & 63) == 0; }
-static inline int is_last_in_line(const u8 *at) { return ((u64)at & 63) == 63; }
+static inline int is_first_in_line(const u8 *at) { return ((u64)at & (LINE - 1)) == 0; }
+static inline int is_last_in_line(const u8 *at) { return ((u64)at & (LINE - 1)) == LINE - 1; }
 
 // The pairs that two neighbours make, as bits of the upper one.
-static inline unsigned pairs(unsigned lower, unsigned upper) { return (lower & upper & (READ | WRITE)) << 2; }
+static inline unsigned pairs(unsigned lower, unsigned upper) {
+    _Static_assert(READ_PAIR == READ << 2 && WRITE_PAIR == WRITE << 2, "the same distance");
+    return (lower & upper & (READ | WRITE)) << 2;
+}
 
 enum { PAIRS = READ_PAIR | WRITE_PAIR, NOTHING = 0, READING = READ | READ_PAIR };
 

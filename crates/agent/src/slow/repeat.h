@@ -4,12 +4,6 @@
 #include "access.h"
 #include "registers.h"
 
-// engine::access::Repeat::descriptor.
-#define REP_READS_RSI 0x100
-#define REP_WRITES_RDI 0x200
-#define REP_SCANS 0x400
-#define REP_COMPARES 0x800
-#define REP_WHILE_DIFFERENT 0x1000
 #define FLAG_DIRECTION 0x400
 
 struct peeked {
@@ -66,7 +60,7 @@ static u64 scanned(u64 descriptor, u64 size, const struct frame *f, long step) {
 
 // A repeated string instruction is about to run with the registers in f.
 void tt_slow_repeat(struct thread *t, u64 descriptor, const struct frame *f) {
-    u64 size = descriptor & 0xff;
+    u64 size = descriptor & REP_ELEMENT;
     long step = f->flags & FLAG_DIRECTION ? -(long)size : (long)size;
     u64 count = descriptor & REP_SCANS ? scanned(descriptor, size, f, step) : f->rcx;
     if (!count)

@@ -20,53 +20,24 @@
 // block, taking it from each other before it is whole: then bytes are added under the lock only (engine::bytes
 // looks).
 //
-// Neighbours: `shadow.rs` maps it all, `thread.rs` fills struct thread.
+// Neighbours: `shadow.rs` maps it all, `thread.rs` fills struct thread. What is shared with Rust comes from
+// layouts.h, which the build script writes: see `layouts.rs`.
 #ifndef TT_SHADOW_H
 #define TT_SHADOW_H
-#include <stdint.h>
+#include "layouts.h"
 
 typedef uint64_t u64;
 typedef uint32_t u32;
 typedef uint16_t u16;
 typedef uint8_t u8;
 
-#define WRITER_SHIFT 48
 #define FOREIGN (1ull << 47)
-#define DEPARTED (1ull << 45)
 #define READERS (DEPARTED - 1)
-#define MAX_BANKS 24
-#define ADDRESS_BITS 47 // of a program's addresses
-#define LINE_SHIFT 6
-#define LINE 64ull
+_Static_assert(FOREIGN > DEPARTED && FOREIGN < 1ull << WRITER_SHIFT, "between the writer and the readers");
+#define LINE (1ull << LINE_SHIFT)
+_Static_assert(LINE == 8 * sizeof(u64), "a bit for each byte of a line");
 #define LOCK_BITS 14
 #define LOCKS (1u << LOCK_BITS)
-
-// wire::session::mode.
-enum { TRANSLATE, MATRIX, DETAIL, UNDIRECTED, TRACE };
-
-// Mirrors thread.rs.
-struct thread {
-    u64 id, mask, own_word, bank; // own_word: of a block that is its alone
-    u64 page;                    // of the session
-    u64 grants;                  // its map; see grants.h
-    u64 taken_from, partner;     // the map that it has taken grants from last; if twice running, else its own
-    struct slot *cells;          // see cells.h
-    u32 *events;                 // see events.h
-    u32 cell_chunk;              // last chunk of cells + 1; 0 = none yet
-    u32 event_chunks;            // chunks of events
-    u32 event_bits;              // log2 of the places in the table of events
-    u32 event_count, event_gone; // places taken and places given up in it
-    u32 hand;                    // where to look for events to give up
-    u32 refused;                 // events on lines that were not let in
-    u32 waiting_chunk;           // of events that have not been looked up yet, + 1; 0 = none yet
-    u32 thinned;                 // whether only hot lines have events
-    u32 widened;                 // bits that the table may have more than usual
-    u32 without_line[16];        // names of events that were counted lately
-    u64 hashes[20];              // of the waiting events, EVENTS_PER_CHUNK at most
-    const void *holds;           // the lock of wait.h that it holds or is about to take
-    u32 running;                 // its thread id meanwhile: the futex by which others lend it their priority
-    u32 tid;
-};
 
 // What slow.c, usual.c and matrix.c share; the mode and the block are constants in the latter two.
 #ifdef MODE
@@ -83,8 +54,8 @@ SHARED u64 tt_reach[MAX_BANKS];          // bits of an address that count in eac
 SHARED u64 tt_banks;                     // banks in use
 SHARED u64 tt_written;                   // address of the bits of line 0
 SHARED u64 tt_last_sites;                // address of the site of line or block 0
-SHARED u32 tt_slot_owner[MAX_BANKS][64]; // logical id of the thread in each slot
-SHARED u8 tt_bank_of[1 << 16];           // bank of each logical id
+SHARED u32 tt_slot_owner[MAX_BANKS][SLOT_PLACES]; // logical id of the thread in each slot
+SHARED u8 tt_bank_of[IDS];               // bank of each logical id
 SHARED u8 tt_forbidden;                  // calls that a filter of the program's does not allow: see wait.h
 static u32 tt_block_locks[LOCKS];        // where there are no sites
 
@@ -100,10 +71,9 @@ static inline u64 *written_in_line(u64 address) {
     return (u64 *)(tt_written + ((address >> LINE_SHIFT) << 3));
 }
 
-// In the word of a site, whose number is below 2^24 (wire::session::MAX_SITES).
-#define HEAT_SHIFT 25
-#define MOST_HEAT (127u << HEAT_SHIFT)
-#define LOCKED_BIT 24
+// In the word of a site, above its number.
+#define HEAT_SHIFT (LOCKED_BIT + 1)
+#define MOST_HEAT (~0u >> HEAT_SHIFT << HEAT_SHIFT)
 #define LOCKED (1u << LOCKED_BIT)
 #define SITE (LOCKED - 1)
 

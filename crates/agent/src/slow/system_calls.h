@@ -11,7 +11,6 @@
 #include "program.h"
 #include "registers.h"
 
-#define SYSTEM_CALLS 512
 #define MOVES 4
 #define MAX_PATH 4096
 #define MAX_ARGUMENT (1u << 20)    // bytes, or descriptors
@@ -300,7 +299,7 @@ static void note_death(u64 pid, u64 signal) {
     struct deaths *all = tt_session.deaths;
     u64 number = __atomic_fetch_add(&all->count, 1, __ATOMIC_RELAXED);
     if (number < MOST_DEATHS)
-        __atomic_store_n(&all->each[number], pid << 32 | signal, __ATOMIC_RELAXED);
+        __atomic_store_n(&all->each[number], pid << DEATH_PID_SHIFT | signal, __ATOMIC_RELAXED);
 }
 
 static void note_wait(u64 number, const struct frame *f) {

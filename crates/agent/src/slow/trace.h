@@ -1,17 +1,10 @@
-// The reference recorder's trace; see wire::trace.
+// The reference recorder's trace.
 #ifndef TT_TRACE_H
 #define TT_TRACE_H
 #include "cells.h"
 #include "wait.h"
 
-#define TRACE_RECORDS (1ull << 20)
 #define TRACE_REST_NS 20000
-enum { TRACE_READ, TRACE_WRITE, TRACE_FORGET, TRACE_COPY };
-
-struct record {
-    u64 turn, address, bytes;
-    u32 site, thread_and_what;
-};
 
 static void trace(u64 thread, u32 what, u64 address, u64 bytes, u32 site) {
     u64 turn = __atomic_fetch_add(tt_session.trace_head, 1, __ATOMIC_RELAXED);
@@ -26,7 +19,7 @@ static void trace(u64 thread, u32 what, u64 address, u64 bytes, u32 site) {
     r->address = address;
     r->bytes = bytes;
     r->site = site;
-    r->thread_and_what = (u32)(thread & 0xffff) | what << 16;
+    r->thread_and_what = (u32)(thread % (1u << TRACE_THREAD_BITS)) | what << TRACE_THREAD_BITS;
     __atomic_store_n(&r->turn, turn + 1, __ATOMIC_RELEASE);
 }
 
@@ -35,7 +28,8 @@ void tt_trace_forget(u64 address, u64 bytes) { trace(0, TRACE_FORGET, address, b
 
 // Memory has moved.
 void tt_trace_copy(u64 from, u64 to, u64 bytes) {
-    trace(to >> 44, TRACE_COPY, from, bytes, (u32)(to >> 12));
+    u64 page = to >> TRACE_PAGE_SHIFT;
+    trace(page >> 32, TRACE_COPY, from, bytes, (u32)page);
 }
 
 #endif

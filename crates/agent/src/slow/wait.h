@@ -18,13 +18,6 @@
 #define TT_WAIT_H
 #include "grants.h"
 
-// Bits of tt_forbidden; mirrored in filter.rs.
-enum { NO_YIELD = 1, NO_FUTEX = 2, NO_COPY = 4, NO_PROBE = 8 };
-
-// Offsets in a thread's page, below its map of grants; see engine::control.
-#define THREAD_PAGE_BYTES 4096
-#define THREAD_IN_PAGE 136
-
 // Kept out of what runs often.
 #define COLD __attribute__((noinline, cold))
 
@@ -41,6 +34,7 @@ static inline long call4(long number, u64 a, u64 b, u64 c, u64 d) {
     return result;
 }
 
+// One of NO_….
 static inline int is_forbidden(unsigned what) {
     return __atomic_load_n(&tt_forbidden, __ATOMIC_RELAXED) & what;
 }
@@ -63,11 +57,11 @@ static inline void sleep_ns(int64_t ns) {
 // The thread that holds the lock or is about to take it; 0 = not found.
 static inline struct thread *holder_of(const struct thread *t, const void *lock) {
     for (u64 bank = 0; bank < tt_banks; bank++)
-        for (unsigned slot = 0; slot < 64; slot++) {
+        for (unsigned slot = 0; slot < SLOT_PLACES; slot++) {
             u64 map = __atomic_load_n(&tt_grants[bank][slot], __ATOMIC_RELAXED);
             if (!map)
                 continue;
-            struct thread *other = *(struct thread *const *)(map - THREAD_PAGE_BYTES + THREAD_IN_PAGE);
+            struct thread *other = *(struct thread *const *)(map - THREAD_PAGE_BYTES + CONTROL_THREAD);
             if (other && other != t && __atomic_load_n(&other->holds, __ATOMIC_RELAXED) == lock)
                 return other;
         }

@@ -185,11 +185,11 @@ fn renew(before: &Before, segment: u32, registry: thread::Held, old: &Thread) ->
     let thread = Box::leak(thread::renew(registry, old)?);
     // SAFETY: the new page; signals are blocked.
     unsafe {
-        thread::set_field(thread.page, control::RESUME, before.word(control::RESUME));
-        thread::set_field(thread.page, control::APP_RSP, before.app_rsp);
-        thread::set_field(thread.page, control::PROGRAM_GS, before.word(control::PROGRAM_GS));
+        thread::set_field(thread.state.page, control::RESUME, before.word(control::RESUME));
+        thread::set_field(thread.state.page, control::APP_RSP, before.app_rsp);
+        thread::set_field(thread.state.page, control::PROGRAM_GS, before.word(control::PROGRAM_GS));
     }
-    presence::inherit(thread.page, before.word(control::ENTERED));
+    presence::inherit(thread.state.page, before.word(control::ENTERED));
     thread::attach(thread);
     header.state.store(state::RUNNING, Ordering::Release);
     Some(())

@@ -11,6 +11,7 @@ pub mod seccomp;
 pub mod segments;
 pub mod threads;
 
+use crate::layouts::SYSTEM_CALLS;
 use crate::limits;
 use crate::signals;
 use crate::stubs::Frame;
@@ -22,8 +23,6 @@ use engine::control;
 /// Values of the number's low half, by which the stub looks: to compare a number with the highest one would
 /// change the flags. Those of [`tt_syscall`]'s calls are told from others there.
 const NUMBERS: usize = 1 << 16;
-/// Calls have lower numbers than this.
-const KNOWN: usize = 512;
 
 /// In the table: the call comes to [`tt_syscall`].
 pub const HANDLED: u8 = 1;
@@ -77,7 +76,7 @@ unsafe extern "C" {
 
 /// Enters the calls that move data.
 pub fn mark_moves() {
-    for (number, entry) in tt_interesting.iter().enumerate().take(KNOWN) {
+    for (number, entry) in tt_interesting.iter().enumerate().take(SYSTEM_CALLS) {
         // SAFETY: looks into a table.
         let moves = unsafe { tt_moves_data(number as u64) } != 0;
         if moves && entry.load(Ordering::Relaxed) == 0 {

@@ -106,9 +106,9 @@ fn spawn(frame: &Frame, clone3: Option<&Clone3>, page: u64, is_thread: bool) -> 
     // SAFETY: the child's own page and stack, which nobody uses yet.
     unsafe {
         thread::set_field(page, control::START_ROUTINE, 0);
-        thread::set_field(child.page, control::TARGET, target);
-        thread::set_field(child.page, control::RESUME, target);
-        let top = thread::field(child.page, control::STACK) as *mut Frame;
+        thread::set_field(child.state.page, control::TARGET, target);
+        thread::set_field(child.state.page, control::RESUME, target);
+        let top = thread::field(child.state.page, control::STACK) as *mut Frame;
         top.sub(1).write(Frame { rax: 0, rcx: native, ..*frame });
     }
     // SAFETY: the program's own call; the child continues at gs:TARGET with the frame above.
@@ -143,12 +143,12 @@ fn prepare_child(
     resume: u64,
     native: u64,
 ) -> Option<(Box<Thread>, u64)> {
-    if let Some(child) = thread::prepare(Some(parent.id as u32), start_routine) {
+    if let Some(child) = thread::prepare(Some(parent.state.id as u32), start_routine) {
         // SAFETY: the new thread's page, and the calling one's.
         unsafe {
-            thread::set_field(child.page, control::ENTERED, resume);
-            let program_gs = thread::field(parent.page, control::PROGRAM_GS);
-            thread::set_field(child.page, control::PROGRAM_GS, program_gs);
+            thread::set_field(child.state.page, control::ENTERED, resume);
+            let program_gs = thread::field(parent.state.page, control::PROGRAM_GS);
+            thread::set_field(child.state.page, control::PROGRAM_GS, program_gs);
         }
         return Some((child, resume));
     }

@@ -1,0 +1,254 @@
+//! What the slow paths share with Rust, under the names that they have in C.
+
+use crate::header::{Header, InC, Structure, constants, in_c, structure};
+use crate::layouts::{self, CellPlace, Departed, Frame, Session, ThreadState};
+use engine::access::Repeat;
+use engine::elements::{self, Kind, Mask};
+use engine::{control, descriptor, grants, options};
+use std::mem::offset_of;
+use wire::detail::{self, Cell, ChunkHead, Event, holds, kind};
+use wire::session::{self, Deaths, mode};
+use wire::trace::{self, what};
+
+in_c! {
+    CellPlace: "struct slot",
+    Deaths: "struct deaths",
+    Departed: "struct departed",
+    Session: "struct session",
+}
+
+/// The whole header.
+pub fn header() -> String {
+    let mut header = Header::default();
+    let h = &mut header;
+    for line in [
+        "// Written by the build script from Rust's definitions; see build/shared.rs.",
+        "#ifndef TT_LAYOUTS_H",
+        "#define TT_LAYOUTS_H",
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+    ] {
+        h.line(line);
+    }
+    shadow(h);
+    counting(h);
+    translated_code(h);
+    threads(h);
+    layouts::declare_variables(h);
+    h.line("#endif");
+    header.into_text()
+}
+
+fn shadow(h: &mut Header) {
+    constants!(
+        h,
+        TRANSLATE = mode::TRANSLATE,
+        MATRIX = mode::MATRIX,
+        DETAIL = mode::DETAIL,
+        UNDIRECTED = mode::UNDIRECTED,
+        TRACE = mode::TRACE,
+        ADDRESS_BITS = options::ADDRESS_BITS,
+        LINE_SHIFT = options::LINE_SHIFT,
+        WRITER_SHIFT = layouts::WRITER_SHIFT,
+        DEPARTED = layouts::DEPARTED,
+        MAX_BANKS = layouts::MAX_BANKS,
+        SLOT_PLACES = layouts::SLOT_PLACES,
+        IDS = layouts::IDS,
+        LOCKED_BIT = layouts::LOCKED_BIT,
+    );
+    constants!(
+        h,
+        READ = grants::READ,
+        WRITE = grants::WRITE,
+        READ_PAIR = grants::READ_PAIR,
+        WRITE_PAIR = grants::WRITE_PAIR,
+        OWN = grants::OWN,
+        REGION_SHIFT = layouts::REGION_SHIFT,
+        REGIONS = layouts::REGIONS,
+        MAP_PAGE_SHIFT = layouts::MAP_PAGE_SHIFT,
+        MAP_PAGES = layouts::MAP_PAGES,
+    );
+    structure!(h, "departed" = Departed { block, reader, next });
+}
+
+fn counting(h: &mut Header) {
+    constants!(
+        h,
+        CHUNK_BYTES = detail::CHUNK_BYTES,
+        CELLS_PER_CHUNK = detail::CELLS,
+        EVENTS_PER_CHUNK = detail::EVENTS,
+        HOLDS_CELLS = holds::CELLS,
+        HOLDS_EVENTS = holds::EVENTS,
+        RAW = kind::RAW,
+        RAW_TRUE = kind::RAW_TRUE,
+        RAW_FALSE = kind::RAW_FALSE,
+        WAW = kind::WAW,
+        WAW_TRUE = kind::WAW_TRUE,
+        WAW_FALSE = kind::WAW_FALSE,
+        INVALIDATION = kind::INVALIDATION,
+        UNDIRECTED_PAIR = kind::UNDIRECTED,
+        KINDS = kind::COUNT,
+        WIDEST_BITS = layouts::WIDEST_EVENT_BITS,
+        FILTER_BITS = layouts::FILTER_BITS,
+        LATELY_BITS = layouts::LATELY_BITS,
+        MOST_DEATHS = session::MOST_DEATHS,
+        DEATH_PID_SHIFT = session::DEATH_PID_SHIFT,
+    );
+    structure!(h, "head" = ChunkHead { thread, holds, used, _reserved });
+    structure!(h, "cell" = Cell { slice, other, kind, _pad, count });
+    structure!(h, "slot" = CellPlace { stamp, cell });
+    structure!(
+        h,
+        "event_fields" =
+            Event { line, own_site, other_site, other, kind, _pad, count, own_bytes, other_bytes }
+    );
+    structure!(h, "deaths" = Deaths { count, each });
+    structure!(
+        h,
+        "session" = Session {
+            pool,
+            slice,
+            chunks,
+            event_chunks_used,
+            cell_chunks_used,
+            max_chunks,
+            event_chunks,
+            cell_chunks,
+            events_without_site,
+            cells_late,
+            cells_lost,
+            trace_head,
+            trace_tail,
+            trace,
+            deaths,
+        }
+    );
+    constants!(
+        h,
+        TRACE_RECORDS = trace::RECORDS as u64,
+        TRACE_THREAD_BITS = trace::THREAD_BITS,
+        TRACE_PAGE_SHIFT = trace::PAGE_SHIFT,
+        TRACE_READ = what::READ,
+        TRACE_WRITE = what::WRITE,
+        TRACE_FORGET = what::FORGET,
+        TRACE_COPY = what::COPY,
+    );
+    structure!(h, "record" = trace::Access { turn, address, bytes, site, thread_and_what });
+}
+
+fn translated_code(h: &mut Header) {
+    structure!(h, "member" = descriptor::Record { delta, bytes, reads, writes, site });
+    structure!(
+        h,
+        "elements" = elements::Record {
+            mark,
+            kind,
+            bytes,
+            count,
+            stored,
+            access,
+            mask,
+            index_bytes,
+            scale,
+            site,
+        }
+    );
+    constants!(
+        h,
+        ELEMENTS = elements::MARK,
+        READS = elements::READS,
+        WRITES = elements::WRITES,
+        ADDRESS32 = elements::ADDRESS32,
+        AREA_HEADER = elements::AREA_HEADER as u64,
+        MASKED = Kind::Masked as u8,
+        PACKED = Kind::Packed as u8,
+        INDEXED = Kind::Indexed as u8,
+        BIT_STRING = Kind::BitString as u8,
+        TABLE = Kind::Table as u8,
+        WHOLE_LINE = Kind::Line as u8,
+        TILE = Kind::Tile as u8,
+        XSAVE = Kind::Xsave as u8,
+        XSAVEOPT = Kind::Xsaveopt as u8,
+        XSAVEC = Kind::Xsavec as u8,
+        XRSTOR = Kind::Xrstor as u8,
+        ALL = Mask::All as u8,
+        BITS = Mask::Bits as u8,
+        SIGNS = Mask::Signs as u8,
+        REP_ELEMENT = Repeat::ELEMENT,
+        REP_READS_RSI = Repeat::READS_RSI,
+        REP_WRITES_RDI = Repeat::WRITES_RDI,
+        REP_SCANS = Repeat::SCANS,
+        REP_COMPARES = Repeat::COMPARES,
+        REP_WHILE_DIFFERENT = Repeat::WHILE_DIFFERENT,
+    );
+    constants!(
+        h,
+        THREAD_PAGE_BYTES = -control::PAGE,
+        CONTROL_SITE = control::SITE - control::PAGE,
+        CONTROL_THREAD = control::THREAD - control::PAGE,
+        CONTROL_INDICES = control::INDICES - control::PAGE,
+        CONTROL_SELECTED = control::SELECTED - control::PAGE,
+    );
+}
+
+fn threads(h: &mut Header) {
+    constants!(
+        h,
+        SYSTEM_CALLS = layouts::SYSTEM_CALLS,
+        NO_YIELD = layouts::NO_YIELD,
+        NO_FUTEX = layouts::NO_FUTEX,
+        NO_COPY = layouts::NO_COPY,
+        NO_PROBE = layouts::NO_PROBE,
+    );
+    structure!(
+        h,
+        "thread" = ThreadState {
+            id,
+            mask,
+            own_word,
+            bank,
+            page,
+            grants,
+            taken_from,
+            partner,
+            cells,
+            events,
+            cell_chunk,
+            event_chunks,
+            event_bits,
+            event_count,
+            event_gone,
+            hand,
+            refused,
+            waiting_chunk,
+            thinned,
+            widened,
+            without_line,
+            hashes,
+            holds,
+            running,
+            tid,
+        }
+    );
+    structure!(
+        h,
+        "frame" = Frame {
+            r15,
+            r14,
+            r13,
+            r12,
+            r11,
+            r10,
+            r9,
+            r8,
+            rdi,
+            rsi,
+            rbp,
+            rbx,
+            rdx,
+            rcx,
+            rax,
+            flags,
+        }
+    );
+}

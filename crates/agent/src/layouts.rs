@@ -1,0 +1,204 @@
+//! Layouts and numbers that the agent's Rust and C parts share, as far as no other crate has them.
+//!
+//! This is their only definition: the build script includes this file, and writes `layouts.h` for the
+//! slow paths (`slow/`) from it and from what `engine` and `wire` define. See `build/shared.rs`. Who
+//! includes it says first what `variables!` makes of the slow paths' variables.
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU32, AtomicU64};
+use wire::detail::EVENTS;
+use wire::session::{Deaths, MAX_SITES, MAX_THREADS};
+
+/// Logical ids that arrays over all threads have room for.
+pub const IDS: usize = 1 << 16;
+const _: () = assert!(MAX_THREADS <= IDS);
+
+/// In a shadow word: where the last writer's id, plus one, begins.
+pub const WRITER_SHIFT: u32 = 48;
+/// Reader slots in a word: threads that share a bank.
+pub const SLOTS: usize = 45;
+/// The bit above them: threads that have ended have read.
+pub const DEPARTED: u64 = 1 << SLOTS;
+/// Elements for each bank in arrays over all slots.
+pub const SLOT_PLACES: usize = 64;
+const _: () = assert!(SLOTS <= SLOT_PLACES && SLOTS < WRITER_SHIFT as usize);
+/// The largest number of banks.
+pub const MAX_BANKS: usize = 24;
+
+/// In the word of a site, above the site's number: the bit that is the block's lock.
+pub const LOCKED_BIT: u32 = engine::options::SITE_BITS;
+const _: () = assert!(MAX_SITES <= 1 << LOCKED_BIT);
+
+/// log2 of the places in a region of a map of grants.
+pub const REGION_SHIFT: u32 = 17;
+/// Regions of a map.
+pub const REGIONS: usize = (engine::grants::BYTES >> REGION_SHIFT) as usize;
+/// log2 of the places in a page of a map.
+pub const MAP_PAGE_SHIFT: u32 = 12;
+/// Pages of a map.
+pub const MAP_PAGES: usize = (engine::grants::BYTES >> MAP_PAGE_SHIFT) as usize;
+
+/// log2 of the places in a thread's first table of events.
+pub const FIRST_EVENT_BITS: u32 = 9;
+/// log2 of the places in the largest one.
+pub const WIDEST_EVENT_BITS: u32 = 18;
+/// log2 of the bits in the filter of lines behind it.
+pub const FILTER_BITS: u32 = 16;
+/// Bytes reserved for tables of events of all sizes and the filter.
+pub const EVENTS_BYTES: u64 =
+    (2 << WIDEST_EVENT_BITS) * size_of::<u32>() as u64 + (1 << FILTER_BITS) / 8;
+/// log2 of the names in [`ThreadState::without_line`].
+pub const LATELY_BITS: u32 = 4;
+
+/// System calls have lower numbers than this.
+pub const SYSTEM_CALLS: usize = 512;
+
+/// Calls of the slow paths that a filter of the program's does not allow.
+pub const NO_YIELD: u8 = 1;
+pub const NO_FUTEX: u8 = 2;
+pub const NO_COPY: u8 = 4;
+pub const NO_PROBE: u8 = 8;
+
+/// What the slow paths know of a thread.
+#[repr(C)]
+pub struct ThreadState {
+    pub id: u64,
+    /// Its reader slot's bit.
+    pub mask: u64,
+    /// The shadow word of a block that is its alone.
+    pub own_word: u64,
+    pub bank: u64,
+    /// Address of the thread's page in the session, which %gs points to the end of.
+    pub page: u64,
+    /// Its map of grants, right behind the page; 0 = none.
+    pub grants: u64,
+    /// The map that it has taken grants from last.
+    pub taken_from: u64,
+    /// The same if twice running, else its own map.
+    pub partner: u64,
+    /// Its index of cells, by other thread and kind.
+    pub cells: *mut CellPlace,
+    /// Its chunks of events, its tables of events and their filter: [`EVENTS_BYTES`].
+    pub events: *mut u32,
+    /// Its last chunk of cells, plus one; 0 = none yet.
+    pub cell_chunk: u32,
+    /// How many chunks of events it has.
+    pub event_chunks: u32,
+    /// log2 of the places in its table of events.
+    pub event_bits: u32,
+    /// Places taken in the table, and places given up.
+    pub event_count: u32,
+    pub event_gone: u32,
+    /// Where to look for events to give up.
+    pub hand: u32,
+    /// Events on lines that were not let in.
+    pub refused: u32,
+    /// Chunk of events that have not been looked up yet, plus one; 0 = none yet.
+    pub waiting_chunk: u32,
+    /// Whether only hot lines have events.
+    pub thinned: u32,
+    /// Bits that the table may have more than usual.
+    pub widened: u32,
+    /// Names of events without a line that were counted lately.
+    pub without_line: [u32; 1 << LATELY_BITS],
+    /// Hashes of the waiting events.
+    pub hashes: [u64; EVENTS],
+    /// The lock of a block, or of the readings of ended threads, that it holds or is about to take.
+    pub holds: *const c_void,
+    /// Its thread id meanwhile: the futex by which others lend it their priority.
+    pub running: u32,
+    pub tid: u32,
+}
+
+/// Place in a thread's index of cells.
+#[repr(C)]
+pub struct CellPlace {
+    /// Time slice of the cell, plus one; 0 = none.
+    pub stamp: u32,
+    /// The cell's name.
+    pub cell: u32,
+}
+
+/// Where things are in the session, and how much of it may be used.
+#[repr(C)]
+pub struct Session {
+    pub pool: u64,
+    pub slice: *const AtomicU32,
+    pub chunks: *mut AtomicU32,
+    pub event_chunks_used: *mut AtomicU32,
+    pub cell_chunks_used: *mut AtomicU32,
+    pub max_chunks: u64,
+    pub event_chunks: u64,
+    pub cell_chunks: u64,
+    pub events_without_site: *mut AtomicU64,
+    pub cells_late: *mut AtomicU64,
+    pub cells_lost: *mut AtomicU64,
+    pub trace_head: *mut AtomicU64,
+    pub trace_tail: *const AtomicU64,
+    pub trace: u64,
+    pub deaths: *mut Deaths,
+}
+
+/// A reading of a block by a thread that has ended.
+#[repr(C)]
+pub struct Departed {
+    pub block: u64,
+    pub reader: u32,
+    /// The next one with the same hash, plus one; 0 = none.
+    pub next: u32,
+}
+
+/// The program's registers as the stubs save them.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Frame {
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub r11: u64,
+    pub r10: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub rdi: u64,
+    pub rsi: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub rdx: u64,
+    pub rcx: u64,
+    pub rax: u64,
+    pub flags: u64,
+}
+
+variables! {
+    /// Where to count.
+    tt_session: Session,
+    /// One of [`wire::session::mode`].
+    tt_mode: u64,
+    /// log2 of the block's bytes.
+    tt_block_shift: u64,
+    /// Banks in use; the address of the word of block 0 and the bits of an address that count in each.
+    tt_banks: u64,
+    tt_shadow: [u64; MAX_BANKS],
+    tt_reach: [u64; MAX_BANKS],
+    /// Addresses of the bytes written in line 0, and of the site of line or block 0.
+    tt_written: u64,
+    tt_last_sites: u64,
+    /// Logical id of the thread in each slot of each bank.
+    tt_slot_owner: [[u32; SLOT_PLACES]; MAX_BANKS],
+    /// Bank and slot of each logical id.
+    tt_bank_of: [u8; IDS],
+    tt_slot_of: [u8; IDS],
+    /// The map of grants of each slot.
+    tt_grants: [[u64; SLOT_PLACES]; MAX_BANKS],
+    /// Which slots have been granted anything in each region of the maps.
+    tt_granted: [[u64; MAX_BANKS]; REGIONS],
+    /// Bits of the maps' pages whose places several blocks share, and whether there are any.
+    tt_folded: [u8; MAP_PAGES / 8],
+    tt_any_folded: u32,
+    /// What a filter of any thread does not allow: [`NO_YIELD`] and the others.
+    tt_forbidden: u8,
+    /// Readings of threads that have ended, mapped with the first one, and how many there is room for.
+    tt_departed: *mut Departed,
+    tt_departed_most: u64,
+}
