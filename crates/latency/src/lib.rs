@@ -20,10 +20,11 @@ mod pingpong;
 pub use choose::choose;
 
 use pingpong::Failure;
+use statistics::median;
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
-use topology::{Hierarchy, Measured, MeasuredPair, Topology, Unmeasured, median};
+use topology::{Hierarchy, Measured, MeasuredPair, Topology, Unmeasured};
 
 /// Pairs measured when nothing else is asked for: all of a machine with 128 PUs, in some seconds.
 pub const DEFAULT_PAIRS: usize = 8128;

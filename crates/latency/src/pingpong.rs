@@ -8,12 +8,13 @@
 
 use crate::page::Page;
 use binding::bind;
+use statistics::{median, quantile};
 use std::fmt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
-use topology::{MeasuredPair, median, quantile};
+use topology::MeasuredPair;
 use types::CpuSet;
 
 /// Timed round trips of a batch; one more before them fetches the line.

@@ -12,6 +12,7 @@ use crate::armed::Armed;
 use crate::cost::Cost;
 use crate::event::Event;
 use crate::probe::{Answer, Source};
+use statistics::median;
 
 /// So many failures in a row are believed, and so many measurements are enough.
 const ENOUGH: usize = 3;
@@ -99,8 +100,7 @@ impl Known {
         if self.armed.len() < ENOUGH {
             self.armed.extend(measure());
         }
-        let of =
-            |number: fn(&Armed) -> f64| median(&self.armed.iter().map(number).collect::<Vec<_>>());
+        let of = |number: fn(&Armed) -> f64| median_of(self.armed.iter().map(number));
         let known =
             || Armed { stores: of(|armed| armed.stores), trap_ns: of(|armed| armed.trap_ns) };
         (!self.armed.is_empty()).then(known)
@@ -187,7 +187,7 @@ fn plain(text: &str) -> String {
 
 /// Of each number the middle one; of none, nothing.
 fn middle(all: &[Cost]) -> Cost {
-    let of = |number: fn(&Cost) -> f64| median(&all.iter().map(number).collect::<Vec<_>>());
+    let of = |number: fn(&Cost) -> f64| median_of(all.iter().map(number));
     Cost {
         sample_ns: of(|cost| cost.sample_ns),
         spread_ns: of(|cost| cost.spread_ns),
@@ -196,11 +196,9 @@ fn middle(all: &[Cost]) -> Cost {
     }
 }
 
-/// The middle one; of none, 0.
-fn median(all: &[f64]) -> f64 {
-    let mut sorted = all.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+/// The median; of none, 0.
+fn median_of(all: impl Iterator<Item = f64>) -> f64 {
+    median(&mut all.collect::<Vec<_>>()).unwrap_or(0.0)
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@
 //!
 //! Neighbours: `measured.rs` owns the matrix, `compared.rs` uses the levels.
 
-use crate::measured::{LatencyMatrix, median};
+use crate::measured::LatencyMatrix;
+use statistics::median;
 
 /// Ratio of two successive latencies of joining that separates levels. The steps that matter for
 /// placement are larger (siblings to cores 3 and more, L3 to L3 about 3, socket to socket 1.6 and

@@ -7,8 +7,9 @@
 use crate::clusters::{GAP, LatencyLevel, latency_levels, renumbered};
 use crate::error::CostError;
 use crate::hierarchy::Hierarchy;
-use crate::measured::{LatencyMatrix, Measured, median, quantile};
+use crate::measured::{LatencyMatrix, Measured};
 use crate::model::Topology;
+use statistics::{median, quantile};
 use std::fmt;
 
 /// Below this ratio two levels cost the same.

@@ -36,6 +36,5 @@ pub use hierarchy::{Hierarchy, Level};
 pub use latencies::{LATENCIES, Latency};
 pub use measured::{
     LatencyMatrix, MEASURED_VERSION, Measured, MeasuredError, MeasuredPair, MeasuredPu, Unmeasured,
-    median, quantile,
 };
 pub use model::{NumaNode, Object, ObjectId, ObjectKind, Pu, Source, Topology};

@@ -154,27 +154,14 @@ pub fn pairs(runner: &Runner<'_>, plan: &Plan, count: usize) -> Result<Vec<Pair>
         .collect()
 }
 
-/// The middle value, or the mean of the two middle ones; 0 for none.
+/// The median; 0 for none.
 pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
-    }
+    statistics::median(&mut values.to_vec()).unwrap_or(0.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(&[]), 0.0);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
-    }
 
     #[test]
     fn a_candidate_must_be_clearly_faster_than_the_prediction() {
