@@ -5,6 +5,7 @@
 //!    several times, what the greedy policies make, and threads in a line (`linear.rs`).
 //! 3. *Refine*: swaps of threads (`refine.rs`) and of whole subtrees (`subtree.rs`).
 //! 4. *Search*: kicks and repairs on the best of these (`search.rs`), under a budget of moves.
+//! 5. *Order*: of the plans that cost the same, the one in natural order (`natural.rs`).
 //!
 //! Starts are independent of each other, so they run on several processors; which of them wins does
 //! not depend on how many.
@@ -15,6 +16,7 @@ mod effort;
 mod exact;
 mod linear;
 mod multilevel;
+mod natural;
 mod refine;
 mod search;
 mod subtree;
@@ -37,8 +39,13 @@ const ROUNDS: usize = 6;
 /// Fewest slots for which starts are given to several processors.
 const WORTH_SHARING: usize = 64;
 
-/// The best slots found.
+/// The best slots found, in natural order.
 pub(crate) fn solve(input: &Input<'_>) -> Vec<usize> {
+    natural::natural(input.tasks, input.tree, &best(input))
+}
+
+/// The best slots found.
+fn best(input: &Input<'_>) -> Vec<usize> {
     if let Some(optimum) = exact::solve(input.tasks, input.tree) {
         return optimum;
     }
