@@ -6,6 +6,7 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
+SHARE = $(DESTDIR)$(PREFIX)/share
 CARGO ?= cargo
 
 # Nothing here may ask questions, and rules share cargo's lock anyway.
@@ -106,6 +107,11 @@ install: build ## install under PREFIX (default /usr/local), DESTDIR honoured
 	install -D -m 755 $(OUT)/libthreadtalk_agent.so $(DESTDIR)$(PREFIX)/lib/threadtalk/libthreadtalk_agent.so
 	install -D -m 755 $(OUT)/libthreadtalk_shim.so $(DESTDIR)$(PREFIX)/lib/threadtalk/libthreadtalk_shim.so
 	install -D -m 755 $(OUT)/libthreadtalk_watch.so $(DESTDIR)$(PREFIX)/lib/threadtalk/libthreadtalk_watch.so
+	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	$(OUT)/threadtalk completions bash > $(SHARE)/bash-completion/completions/threadtalk
+	$(OUT)/threadtalk completions zsh > $(SHARE)/zsh/site-functions/_threadtalk
+	$(OUT)/threadtalk completions fish > $(SHARE)/fish/vendor_completions.d/threadtalk.fish
+	$(OUT)/threadtalk man --force --output $(SHARE)/man/man1
 
 clean: ## remove everything that was built
 	rm -rf target demo web/dist web/node_modules

@@ -35,6 +35,34 @@ pub enum MatrixKind {
 }
 
 impl MatrixKind {
+    /// All kinds.
+    pub const ALL: [MatrixKind; 9] = [
+        MatrixKind::Transfers,
+        MatrixKind::Raw,
+        MatrixKind::RawTrue,
+        MatrixKind::RawFalse,
+        MatrixKind::Waw,
+        MatrixKind::WawTrue,
+        MatrixKind::WawFalse,
+        MatrixKind::Invalidation,
+        MatrixKind::Undirected,
+    ];
+
+    /// What is counted, as a phrase.
+    pub fn summary(self) -> &'static str {
+        match self {
+            MatrixKind::Transfers => "cache-line transfers: RAW and WAW together",
+            MatrixKind::Raw => "read-after-write: reads of what another thread wrote",
+            MatrixKind::RawTrue => "RAW of the bytes that the other thread wrote (true sharing)",
+            MatrixKind::RawFalse => "RAW of other bytes of the same cache line (false sharing)",
+            MatrixKind::Waw => "write-after-write: writes over what another thread wrote",
+            MatrixKind::WawTrue => "WAW of the same bytes (true sharing)",
+            MatrixKind::WawFalse => "WAW of other bytes of the same cache line (false sharing)",
+            MatrixKind::Invalidation => "writes to what another thread read since the last write",
+            MatrixKind::Undirected => "pairs by numalize's definition",
+        }
+    }
+
     /// The name on the command line and in files.
     pub fn name(self) -> &'static str {
         match self {

@@ -4,6 +4,7 @@
 //! Neighbours: `profile::ProcessRow` lists the processes; `verbs/report.rs` shows, `verbs/diff.rs` compares,
 //! `verbs/place.rs` places and `verbs/export.rs` exports the one that talks most, `verbs/record.rs` names it.
 
+use crate::progress::Waiting;
 use crate::said::{say, several};
 use anyhow::{anyhow, bail};
 use profile::{Counted, Meta, Profile};
@@ -72,7 +73,7 @@ impl Leader {
 /// # Errors
 /// When a profile cannot be read, or the process was not recorded.
 pub fn load(path: &Path, number: Option<u32>) -> anyhow::Result<Shown> {
-    let first = Profile::load(path)?;
+    let first = read(path)?;
     let (number, why) = match number {
         Some(number) => (number, "was named"),
         None => leader(path, &first.meta).map_or((0, "is the first"), |l| (l.number, l.why())),
@@ -87,10 +88,16 @@ pub fn load(path: &Path, number: Option<u32>) -> anyhow::Result<Shown> {
         let why = row.unrecorded.as_deref().unwrap_or("nobody knows why");
         return Err(anyhow!("process {number} was not recorded: {why}"));
     };
-    let mut profile = Profile::load(&path.join(folder))?;
+    let mut profile = read(&path.join(folder))?;
     profile.meta.processes = first.meta.processes;
     profile.meta.warnings.extend(first.meta.warnings);
     Ok(Shown { profile, number, why })
+}
+
+/// Reads a profile; a large one shows progress.
+fn read(path: &Path) -> Result<Profile, profile::ProfileError> {
+    let _waiting = Waiting::new(format!("reading {}", path.display()));
+    Profile::load(path)
 }
 
 /// How another process is chosen, whatever the verb.

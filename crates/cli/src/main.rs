@@ -1,19 +1,22 @@
 //! The `threadtalk` binary: arguments, wiring, exit codes. One file per verb in `verbs/`.
 
+mod choice;
 mod family;
 mod input;
 mod kind;
 mod output;
+mod progress;
 mod said;
 mod verbs;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Exit code for Threadtalk's own failures, as `env` and `timeout` do it.
 pub const EXIT_OWN_FAILURE: i32 = 125;
 
 #[derive(Parser)]
-#[command(name = "threadtalk", version, about, max_term_width = 100)]
+#[command(name = "threadtalk", version, about, max_term_width = 100, after_help = FIRST_STEPS)]
+#[command(after_long_help = format!("{FIRST_STEPS}\n\n{COMMON}"))]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -23,16 +26,29 @@ struct Cli {
 enum Verb {
     Record(verbs::record::Args),
     Report(verbs::report::Args),
-    Export(verbs::export::Args),
+    Tune(verbs::tune::Args),
     Place(verbs::place::Args),
     Run(verbs::run::Args),
-    Diff(verbs::diff::Args),
-    Calibrate(verbs::calibrate::Args),
-    Tune(verbs::tune::Args),
     Top(verbs::top::Args),
+    Diff(verbs::diff::Args),
+    Export(verbs::export::Args),
+    Calibrate(verbs::calibrate::Args),
     Topo(verbs::topo::Args),
     Doctor(verbs::doctor::Args),
+    Completions(verbs::completions::Args),
+    Man(verbs::man::Args),
 }
+
+/// What `threadtalk -h` ends with.
+const FIRST_STEPS: &str = "\
+First steps:
+  threadtalk record -- ./app 4       writes app.tt
+  threadtalk report app.tt           shows which threads communicate
+  threadtalk tune -- ./app 4         measures whether placement helps";
+/// What `threadtalk --help` says besides.
+const COMMON: &str = "\
+In every verb --json prints the result as JSON, -o/--output names the file or
+folder that is written, and --force replaces it if it exists.";
 
 fn main() {
     let cli = Cli::try_parse().unwrap_or_else(|error| {
@@ -52,6 +68,8 @@ fn main() {
         Verb::Top(args) => verbs::top::run(args),
         Verb::Topo(args) => verbs::topo::run(args),
         Verb::Doctor(args) => verbs::doctor::run(args),
+        Verb::Completions(args) => verbs::completions::run(args, Cli::command()),
+        Verb::Man(args) => verbs::man::run(args, Cli::command()),
     };
     let code = result.unwrap_or_else(|error| {
         said::say(&one_sentence(&error));

@@ -1,11 +1,49 @@
 //! Where a verb's result goes: standard output or a file that appears whole or not at all.
 //!
-//! Neighbours: the verbs `report` and `export`.
+//! In every verb `--json` prints the result as JSON instead of text, `-o/--output` names the file or
+//! folder that the verb writes, and `--force` lets it replace one that exists. Neighbours: the verbs.
 
 use anyhow::{Context, bail};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+
+/// Options of a verb that prints its result.
+#[derive(clap::Args)]
+pub struct Destination {
+    /// Print the result as JSON
+    #[arg(long, help_heading = OUTPUT)]
+    pub json: bool,
+    /// Write the result to this file instead of standard output
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "output", help_heading = OUTPUT)]
+    pub force: bool,
+}
+
+/// The heading of these options in every verb's help.
+pub const OUTPUT: &str = "Output";
+
+impl Destination {
+    /// Opens it; a file that cannot be written is noticed here.
+    pub fn open(&self) -> anyhow::Result<Output> {
+        match &self.output {
+            Some(path) => Output::file(path, self.force),
+            None => Ok(Output::stdout()),
+        }
+    }
+}
+
+/// Writes `text` and finishes. A reader that has seen enough (`| head`) is no failure.
+pub fn print(mut out: Output, text: &str) -> anyhow::Result<()> {
+    let name = out.name();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot write {name}")),
+        Ok(()) => out.finish(),
+    }
+}
 
 /// A destination, buffered.
 pub enum Output {

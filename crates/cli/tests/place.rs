@@ -93,7 +93,12 @@ fn bad_input_gets_one_sentence_and_125() {
         assert_eq!(place(&scratch, text, &[]).refusal(), format!("{name}{reason}"));
     }
     let refused = |args: &[&str]| place(&scratch, PAIRS, args).refusal();
-    assert!(refused(&["--policy", "localty"]).contains("did you mean 'locality'?"));
+    for (option, wrong, right) in [("--policy", "localty", "locality"), ("--effort", "mx", "max")] {
+        let outcome = place(&scratch, PAIRS, &[option, wrong]).expect_code(125);
+        let said = outcome.stderr_text();
+        let sentence = format!("there is no {} '{wrong}'; did you mean '{right}'?", &option[2..]);
+        assert!(said.contains(&sentence) && said.contains("There are: "), "{said}");
+    }
     assert!(refused(&["--on", "nonsense"]).contains("neither a file nor an hwloc synthetic"));
     assert!(refused(&["--on", "none.xml"]).starts_with("cannot read the machine description"));
     std::fs::write(scratch.join("bad.xml"), "<topology>").unwrap();

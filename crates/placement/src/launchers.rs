@@ -103,6 +103,24 @@ impl LauncherKind {
         }
     }
 
+    /// What is written for it, as a phrase.
+    pub fn summary(self) -> &'static str {
+        match self {
+            LauncherKind::Omp => "of a plan: OMP_PLACES and OMP_PROC_BIND, for all OpenMP runtimes",
+            LauncherKind::Gomp => {
+                "of a plan: GOMP_CPU_AFFINITY, for GNU's and LLVM's OpenMP runtimes"
+            }
+            LauncherKind::Kmp => "of a plan: KMP_AFFINITY, for LLVM's and Intel's OpenMP runtimes",
+            LauncherKind::Likwid => "of a plan: likwid-pin, threads in the order of their creation",
+            LauncherKind::Taskset => "of a plan: taskset, one mask for the process",
+            LauncherKind::Numactl => "of a plan: numactl, one mask for the process",
+            LauncherKind::Hwloc => "of a plan: hwloc-bind, one mask for the process",
+            LauncherKind::Srun => "of a plan: Slurm's srun, for tasks",
+            LauncherKind::Rankfile => "of a plan: Open MPI's rankfile (1.7 to 4.1), for ranks",
+            LauncherKind::Systemd => "of a plan: a drop-in for a systemd service",
+        }
+    }
+
     /// The plan in this launcher's words.
     ///
     /// # Errors

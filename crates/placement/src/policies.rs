@@ -132,6 +132,26 @@ impl PolicyKind {
         }
     }
 
+    /// What it does, as a phrase.
+    pub fn summary(self) -> &'static str {
+        match self {
+            PolicyKind::Compact => "neighbouring threads on neighbouring PUs",
+            PolicyKind::Scatter => "neighbouring threads far apart",
+            PolicyKind::Complace => "the greedy mapping of COMPLACE",
+            PolicyKind::Eagermap => "the greedy grouping of EagerMap",
+            PolicyKind::Treematch => "grouping by the heaviest edges, as in TreeMatch",
+            PolicyKind::Locality => "threads that communicate close together, by the solver",
+            PolicyKind::Distance => "the opposite of locality",
+            PolicyKind::Balance => "communication spread evenly",
+            PolicyKind::BalancedLocality => "locality that avoids crowded caches and memory nodes",
+            PolicyKind::LoadBalance => "executed work spread evenly",
+            PolicyKind::Detloc => "threads that communicate at the same time on different nodes",
+            PolicyKind::Os => "no binding: the operating system decides",
+            #[cfg(feature = "scotch")]
+            PolicyKind::Scotch => "the Scotch library, for comparison",
+        }
+    }
+
     pub(crate) fn policy(self) -> &'static dyn Policy {
         match self {
             PolicyKind::Compact => &compact::Compact,

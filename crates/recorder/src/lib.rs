@@ -31,6 +31,7 @@ pub mod memory;
 mod places;
 pub mod probed;
 pub mod processes;
+pub mod progress;
 pub mod record;
 pub mod reference;
 mod regions;

@@ -7,6 +7,7 @@ use crate::error::RecorderError;
 use crate::inject::{self, AGENT, PRELOAD, TUNABLES};
 use crate::known_names;
 use crate::processes::Processes;
+use crate::progress::{self, Progress};
 use crate::reference;
 use crate::sanitizers;
 use crate::session::{Session, SessionOptions};
@@ -34,13 +35,14 @@ pub struct Recording {
 
 /// Runs `target` under the exact engine until it ends, and returns its profile.
 ///
-/// `topology_xml` goes into the profile as it is. Fails when nothing was recorded, whatever the
+/// `topology_xml` goes into the profile as it is. `progress` is told meanwhile how far it is. Fails when nothing was recorded, whatever the
 /// program's own status was.
 pub fn record(
     target: &Target,
     options: SessionOptions,
     topology_xml: String,
     streams: Streams,
+    progress: Option<Progress<'_>>,
 ) -> Result<Recording, RecorderError> {
     sanitizers::check_engine(&target.program)?;
     let agent = inject::find_library(AGENT)?;
@@ -62,7 +64,7 @@ pub fn record(
     let started = SystemTime::now();
     let launch =
         Launch { target, environment, unset: &[], streams, adopt_orphans: true, gate: None };
-    let (ended, found) = follow(&session, options, launch.start()?)?;
+    let (ended, found) = follow(&session, options, launch.start()?, progress.as_ref())?;
     let header = session.header()?;
     check_recorded(&header.records()[0], &ended)?;
     if let Some(store) = &store {
@@ -88,6 +90,7 @@ fn follow(
     session: &Session,
     options: SessionOptions,
     running: Running,
+    progress: Option<&Progress<'_>>,
 ) -> Result<(Ended, Found), RecorderError> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -95,9 +98,14 @@ fn follow(
         let replaying = (options.counted == Counted::Reference).then(|| {
             scope.spawn(|| reference::follow(session.memory(), options.block_bytes, &over))
         });
+        let telling =
+            progress.map(|progress| scope.spawn(|| progress::follow(session, progress, &over)));
         let ended = running.wait(|| ());
         over.store(true, Release);
         watching.thread().unpark();
+        if let Some(telling) = telling {
+            telling.thread().unpark();
+        }
         let watched = join(watching);
         let traced = replaying.map_or_else(|| Ok(Vec::new()), join);
         Ok((ended?, Found::new(watched?, traced?, known_names::resolver(options.code_cache))))

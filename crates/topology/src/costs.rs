@@ -39,6 +39,11 @@ pub enum CostModel {
 /// What stands before the name of a file of measured latencies.
 const MEASURED: &str = "measured:";
 
+impl CostModel {
+    /// The models that have a name; besides them there are measured latencies and numbers.
+    pub const NAMES: [&str; 2] = ["latency", "complace"];
+}
+
 impl FromStr for CostModel {
     type Err = CostError;
 

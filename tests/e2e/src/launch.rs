@@ -77,7 +77,7 @@ pub fn run(scratch: &Scratch, plan: &Path, command: &[&str]) -> (Outcome, Value)
 /// The same with options, and with the environment that `verb` has.
 pub fn run_with(verb: Run, scratch: &Scratch, plan: &Path, command: &[&str]) -> (Outcome, Value) {
     let file = scratch.join("bindings.json");
-    let run = verb.arg("--plan").arg(plan).arg("--json").arg(&file);
+    let run = verb.arg("--plan").arg(plan).args(["--force", "-o"]).arg(&file);
     let outcome = run.arg("--").args(command).run();
     let text = std::fs::read_to_string(&file)
         .unwrap_or_else(|error| panic!("no bindings written: {error}\n{outcome}"));

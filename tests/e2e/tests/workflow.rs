@@ -210,10 +210,29 @@ fn tune_measures_and_says_what_it_found() {
 }
 
 #[test]
+fn progress_is_told_only_on_request() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let binary = Runtime::Pthreads.target(&["-O2"]).build().unwrap();
+    let command = [binary.to_str().unwrap(), "pairs", "4", "200", "256", "64"];
+    let record = |name: &str, options: &[&str]| {
+        let outcome = threadtalk.record(&scratch.join(name), options, &command).run();
+        outcome.expect_code(0).stderr_text()
+    };
+    let told = record("told.tt", &["--progress=10ms"]);
+    let lines: Vec<&str> = told.lines().filter(|line| line.contains("recording for ")).collect();
+    assert!(!lines.is_empty(), "no progress\n{told}");
+    for line in lines {
+        assert!(line.contains(" events, ") && line.ends_with(" MiB of counts"), "{line}");
+    }
+    let quiet = record("quiet.tt", &[]);
+    assert!(!quiet.contains("recording for "), "{quiet}");
+}
+
+#[test]
 fn help_names_the_verbs_and_only_these() {
     let help = Threadtalk::built().verb("--help").run().expect_code(0).stdout_text();
     let verbs = ["record", "report", "export", "place", "run", "tune", "topo", "diff"];
-    for verb in verbs.into_iter().chain(["doctor", "calibrate", "top"]) {
+    for verb in verbs.into_iter().chain(["doctor", "calibrate", "top", "completions"]) {
         assert!(help.contains(&format!("\n  {verb} ")), "{verb} is missing:\n{help}");
     }
     for absent in ["\n  auto ", "\n  simulate "] {

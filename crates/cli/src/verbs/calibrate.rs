@@ -7,10 +7,10 @@ mod text;
 use super::record;
 use super::record::sampled::{Args as How, budget, options, rate};
 use crate::family;
-use crate::output::Output;
+use crate::output::{Destination, print};
 use crate::said::{refuse, say};
 use analysis::{Calibration, calibration};
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use profile::{Counted, Profile};
 use recorder::child::stdin_offset;
 use recorder::machine::Machine;
@@ -19,30 +19,27 @@ use recorder::session::SessionOptions;
 use recorder::{Ended, Ending, RecorderError, Streams, Target};
 use serde::Serialize;
 use std::ffi::OsString;
-use std::io::{ErrorKind, Write};
 use std::time::Duration;
 
-/// Record a program exactly and by sampling, and say what of the samples can be trusted
+/// Show how far samples of a program can be trusted
 ///
-/// Runs the command twice, with the same input: exactly first, then sampled. Both are runs of their own, so
-/// threads that race do not alternate in the same way; what differs because of that is no fault of
-/// sampling, and no merit either.
+/// Runs the command twice with the same input: first exactly, then sampled. Threads that race take
+/// turns differently in each run. Sampling is not the cause of differences that come from that.
 ///
-/// Of a command with several processes the one that talks most is compared.
+/// Of a command with several processes, the one that communicates most is compared.
 #[derive(clap::Args)]
 pub struct Args {
-    /// So many samples per second of a busy processor [default: what --budget allows]
+    /// Samples per second of a busy processor [default: what --budget allows]
     #[arg(long, value_name = "HZ", value_parser = rate)]
     rate: Option<f64>,
-    /// Sampling may cost this part of the program's processor time [default: 2]
+    /// Maximum cost of sampling, in percent of the program's processor time [default: 2]
     #[arg(long, value_name = "PERCENT", value_parser = budget, conflicts_with = "rate")]
     budget: Option<f64>,
-    /// Sample from inside the program, with the processor's debug registers, as 'record --watch' does
+    /// Sample with the processor's debug registers, as 'record --watch' does
     #[arg(long)]
     watch: bool,
-    /// Print the result as JSON; then the program's output is not shown
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    to: Destination,
     /// The program and its arguments, after --
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -70,13 +67,14 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         Ok(target) => target,
         Err(error) => return Ok(refuse(&error)),
     };
+    let out = args.to.open()?;
     let how = How::usual(args.rate, args.budget, args.watch);
     let options = match options(&how) {
         Ok(options) => options,
         Err(error) => return Ok(refuse(&error)),
     };
     let again = Streams::Discarded { input_from: stdin_offset().unwrap_or(0) };
-    let first = if args.json { again } else { Streams::Inherited };
+    let first = if args.to.json { again } else { Streams::Inherited };
     say("recording exactly (the program's output follows; that of the second run is discarded)");
     let exact = match exactly(&target, first) {
         Ok(found) => found,
@@ -106,10 +104,11 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         wall_seconds: [exact.0.meta.wall_seconds, sampled.meta.wall_seconds],
         calibration: &found,
     };
-    print(&match args.json {
+    let text = match args.to.json {
         true => serde_json::to_string_pretty(&printed)? + "\n",
         false => text::text(&printed),
-    })?;
+    };
+    print(out, &text)?;
     Ok(0)
 }
 
@@ -120,7 +119,7 @@ fn exactly(target: &Target, streams: Streams) -> Result<(Profile, Ended), Record
         slice: Duration::ZERO,
         ..SessionOptions::default()
     };
-    let recording = record::record_here(target, None, options, streams)?;
+    let recording = record::record_here(target, None, options, streams, None)?;
     let mut best = recording.profile;
     for (_, child) in recording.processes.profiles().flatten() {
         if family::talk(&child.meta) > family::talk(&best.meta) {
@@ -151,14 +150,4 @@ fn stopped(ended: &Ended) -> Option<i32> {
         (Ending::Exited(0), Some(signal)) => 128 + signal,
         (ending, _) => ending.shell_code(),
     })
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = Output::stdout();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(anyhow!(error)).context("cannot write to standard output")
-        }
-        _ => Ok(()),
-    }
 }

@@ -1,27 +1,28 @@
 //! `threadtalk diff`: what differs between two runs.
 
-use crate::kind::{self, Kind};
-use crate::output::Output;
-use crate::{family, input};
-use analysis::{Choice, Difference, Run, difference};
-use anyhow::{Context, anyhow, bail};
+use crate::choice::one_of;
+use crate::output::{Destination, print};
+use crate::{family, input, kind};
+use analysis::{Choice, Difference, MatrixKind, Run, difference};
+use anyhow::{Context, bail};
 use profile::Profile;
 use report::{TextStyle, difference_text};
-use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use types::CommMatrix;
 
-/// Compare two profiles or matrices: who talks differently, and on which lines of memory
+/// Compare two profiles or matrices
 ///
-/// Both matrices are brought to a maximum of 100 and compared cell by cell: the mean squared error is
-/// 0 when they have the same shape, whatever their amounts, and at most 8750 with 8 threads, 9844 with
-/// 64. Threads of two profiles are matched by start routine and creator, so that a helper thread more
-/// or a new build does no harm; those of CSV matrices by number.
+/// Shows which threads communicate differently, and on which cache lines.
 ///
-/// Of a profile with several processes the one that talks most is compared; name a folder in its
-/// processes/ for another one.
+/// Both matrices are scaled to a maximum of 100 and compared cell by cell. The mean squared error is 0
+/// when they have the same shape, whatever their amounts, and at most 8750 with 8 threads, 9844 with
+/// 64. Threads of two profiles are matched by start routine and creator, so a new build or one more
+/// helper thread does no harm. Threads of CSV matrices are matched by number.
 ///
-/// With --threshold the exit code is 1 when the error is larger.
+/// Of a profile with several processes, the one that communicates most is compared. For another one,
+/// name its folder in processes/.
+///
+/// With --threshold, the exit code is 1 when the error is larger.
 #[derive(clap::Args)]
 pub struct Args {
     /// A profile folder (NAME.tt), a square CSV matrix of non-negative integers, or - for one on stdin
@@ -29,14 +30,13 @@ pub struct Args {
     /// What to compare it with
     b: PathBuf,
     /// Events of profiles that are compared [default: transfers; undirected if recorded so]
-    #[arg(long)]
-    kind: Option<Kind>,
+    #[arg(long, value_parser = one_of::<MatrixKind>())]
+    kind: Option<MatrixKind>,
     /// Exit with 1 when the mean squared error is larger than this
     #[arg(long, value_name = "MSE", value_parser = threshold)]
     threshold: Option<f64>,
-    /// Print the difference as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    to: Destination,
 }
 
 /// Exit code of a difference beyond the threshold.
@@ -56,7 +56,7 @@ enum Input {
 }
 
 impl Input {
-    fn read(path: &Path, kind: Option<Kind>) -> anyhow::Result<Self> {
+    fn read(path: &Path, kind: Option<MatrixKind>) -> anyhow::Result<Self> {
         match path.is_dir() {
             true => {
                 let profile = family::load_saying(path, None)?;
@@ -85,25 +85,20 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let names = [args.a.display().to_string(), args.b.display().to_string()];
     let found = difference(&a.run(), &b.run())
         .with_context(|| format!("cannot compare '{}' with '{}'", names[0], names[1]))?;
-    print(&found, &names, args.json)?;
+    show(&found, &names, &args.to)?;
     let beyond = args.threshold.is_some_and(|threshold| found.mse > threshold);
     Ok(if beyond { BEYOND } else { 0 })
 }
 
-fn print(found: &Difference, names: &[String; 2], json: bool) -> anyhow::Result<()> {
-    let mut out = Output::stdout();
+fn show(found: &Difference, names: &[String; 2], to: &Destination) -> anyhow::Result<()> {
+    let out = to.open()?;
     let (colour, width) = (out.wants_colour(), out.width());
-    let text = match json {
+    let text = match to.json {
         true => serde_json::to_string_pretty(found)? + "\n",
         false => {
             let style = TextStyle { colour, width, lines: None };
             difference_text(found, [&names[0], &names[1]], style)
         }
     };
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(anyhow!(error)).context("cannot write to standard output")
-        }
-        _ => Ok(()),
-    }
+    print(out, &text)
 }

@@ -1,36 +1,34 @@
 //! `threadtalk doctor`: what can be sampled on this machine, what cannot, why, and what would change that.
 
 use super::record::sampled::event;
-use anyhow::Context;
+use crate::output::{Destination, print};
 use perf::cost::{self, Chosen, Limit};
 use perf::probe::{Answer, Detector, Probed, Response, Source, probe_named};
 use perf::{Event, Watchpoints};
 use recorder::probed::probed_anew;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::io::Write as _;
 
-/// Show what can be sampled on this machine, what is missing and how to enable it
+/// Show what can be sampled here, and how to enable more
 ///
-/// Tries each source on something that it must notice, in less than a second: transfers on a line of
-/// memory that two threads hand to and fro, counters and clocks on work, watchpoints on a write. Then
-/// measures what a sample costs here, from which the default rate of 'record --sample' follows.
+/// Tries each source on something that it must notice, in less than a second: transfers on a cache
+/// line that two threads pass back and forth, counters and clocks on work, watchpoints on a write.
+/// Then measures what a sample costs here. The default rate of 'record --sample' follows from that.
 ///
 /// The exit code is 1 when nothing can be sampled.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Share of the target's CPU time that samples may cost, in percent
+    /// Maximum cost of sampling, in percent of the program's processor time
     #[arg(long, default_value_t = 100.0 * recorder::sampled::DEFAULT_BUDGET, value_name = "PERCENT", value_parser = percent)]
     budget: f64,
-    /// Try this event, too, as one of lines that come from other cores' caches ('record --transfers')
+    /// Also try this event as a count of cache-line transfers ('record --transfers')
     #[arg(long, value_name = "EVENT", value_parser = event)]
     transfers: Option<Event>,
-    /// Try this event, too, on work on memory ('record --event')
+    /// Also try this event on memory accesses ('record --event')
     #[arg(long, value_name = "EVENT", value_parser = event)]
     event: Option<Event>,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    to: Destination,
 }
 
 /// Exit code when nothing can be sampled.
@@ -47,19 +45,13 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
+    let out = args.to.open()?;
     let (probed, named) = (probed_anew(), named(&args));
-    let text = match args.json {
+    let text = match args.to.json {
         true => format!("{:#}\n", as_json(&probed, &named, args.budget)),
         false => as_text(&probed, &named, args.budget),
     };
-    let mut out = std::io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    match written {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            return Err(error).context("cannot write what was found");
-        }
-        _ => {}
-    }
+    print(out, &text)?;
     Ok(if probed.sampled().is_some() { 0 } else { NOTHING })
 }
 

@@ -1,9 +1,10 @@
 //! `threadtalk export`: a profile's matrices and tables, and plans, for other programs.
 
+use crate::choice::{self, one_of};
 use crate::family;
-use crate::kind::{self, Kind};
-use crate::output::Output;
-use analysis::Choice;
+use crate::kind;
+use crate::output::{OUTPUT, Output};
+use analysis::{Choice, MatrixKind};
 use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use placement::{LauncherKind, Plan};
@@ -12,132 +13,98 @@ use report::{MatrixFormat, ProfileTable, TableFormat, write_matrix, write_table}
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-/// Write a profile's communication matrix or its tables, or a plan, for other programs
+/// Write a matrix, a table or a plan for other programs
 ///
 /// A matrix in CSV is a plain square of integers without a header: line i holds what thread i is
 /// the source of, column j what thread j receives; `threadtalk place` reads it back. The format
 /// numalize is what numalize writes: the same form, but symmetric (both directions added up), the
 /// last thread's line first (bottom-up), and an empty line at the end.
 ///
-/// Tables have the columns of the profile's Parquet files; addresses are hexadecimal, and sets of
-/// bytes come as ranges of offsets (0-7 16) and as a mask. CSV starts with a line of names (RFC
-/// 4180), JSON is an array of objects. lines and events are 64-byte lines of memory; they and sites
-/// are empty in profiles recorded with --matrix or --undirected.
+/// Tables have the columns of the profile's Parquet files. Addresses are hexadecimal. Sets of bytes
+/// are ranges of offsets (0-7 16) and a mask. CSV starts with a line of names (RFC 4180), JSON is an
+/// array of objects. The tables lines and events are about 64-byte cache lines. They and sites are
+/// empty in profiles recorded with --matrix or --undirected.
 ///
-/// Plans become files for other launchers, whose comments say how each is used and what of the plan
-/// it cannot express: OpenMP runtimes and likwid-pin bind every thread, taskset, numactl, hwloc-bind
-/// and systemd know one mask for a process, srun and rankfiles bind processes.
+/// Plans become files for other launchers. Their comments say how each is used and what of the plan it
+/// cannot express: OpenMP runtimes and likwid-pin bind every thread; taskset, numactl, hwloc-bind and
+/// systemd have one mask for a process; srun and rankfiles bind processes.
 #[derive(clap::Args)]
 pub struct Args {
     /// Profile folder (NAME.tt), or plan (from 'threadtalk place -o PLAN')
     #[arg(value_name = "INPUT")]
     input: PathBuf,
     /// What to export: of a profile the matrix or a table, of a plan a launcher's file
-    what: What,
-    /// Take this process of a profile: 0 is the first one, the others have the numbers of their profiles'
-    /// names [default: the one that talks most]
+    #[arg(value_parser = one_of::<Subject>())]
+    what: Subject,
+    /// Process of the profile, by its number: 0 is the first one [default: the one that communicates
+    /// most]
     #[arg(long, value_name = "NUMBER")]
     process: Option<u32>,
     /// Events that the matrix counts [default: transfers; undirected if recorded so]
-    #[arg(long)]
-    kind: Option<Kind>,
+    #[arg(long, value_parser = one_of::<MatrixKind>())]
+    kind: Option<MatrixKind>,
     /// Time slice that the matrix counts: its number, or all
     #[arg(long, default_value = "all", value_parser = slice)]
     slice: Slice,
-    /// For a matrix csv, npy (numpy.load; u64, little-endian), graphml (networkx, Gephi), dot
-    /// (Graphviz) or numalize (CSV for numalize's scripts); for a table csv or json [default: csv]
-    #[arg(long)]
+    /// Format of a matrix (any but json) or of a table (csv or json) [default: csv]
+    #[arg(long, help_heading = OUTPUT)]
     format: Option<Format>,
     /// Of a plan for several applications, the one that is exported: its name or number
     #[arg(long, value_name = "APP")]
     app: Option<String>,
-    /// File to write instead of standard output
-    #[arg(short, long)]
+    /// Write the result to this file instead of standard output
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     output: Option<PathBuf>,
     /// Replace the file if it exists
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", help_heading = OUTPUT)]
     force: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum What {
-    /// Events between each two threads
-    Matrix,
-    /// Lines of memory on which threads met, most events first
-    Lines,
-    /// Instructions that took part in events, with function, file and line
-    Sites,
-    /// Events by line, threads and code sites, with the bytes
-    Events,
-    /// The matrices as a list, by time slice, kind and sharing
-    Comm,
-    /// Bounds of the time slices
-    Slices,
-    /// Instructions, loads and stores of each thread in each time slice
-    Activity,
-    /// The threads
-    Threads,
-    /// Of a plan: OMP_PLACES and OMP_PROC_BIND, for all OpenMP runtimes
-    Omp,
-    /// Of a plan: GOMP_CPU_AFFINITY, for GNU's and LLVM's OpenMP runtimes
-    Gomp,
-    /// Of a plan: KMP_AFFINITY, for LLVM's and Intel's OpenMP runtimes
-    Kmp,
-    /// Of a plan: likwid-pin, threads in the order of their creation
-    LikwidPin,
-    /// Of a plan: taskset, one mask for the process
-    Taskset,
-    /// Of a plan: numactl, one mask for the process
-    Numactl,
-    /// Of a plan: hwloc-bind, one mask for the process
-    HwlocBind,
-    /// Of a plan: Slurm's srun, for tasks
-    Srun,
-    /// Of a plan: Open MPI's rankfile (1.7 to 4.1), for ranks
-    Rankfile,
-    /// Of a plan: a drop-in for a systemd service
-    Systemd,
-}
-
 /// What a choice is about.
+#[derive(Clone, Copy)]
 enum Subject {
     Matrix,
     Table(ProfileTable),
     Plan(LauncherKind),
 }
 
-impl What {
-    fn subject(self) -> Subject {
+impl choice::Choice for Subject {
+    fn all() -> Vec<Self> {
+        let tables = ProfileTable::ALL.map(Subject::Table);
+        let launchers = LauncherKind::ALL.map(Subject::Plan);
+        [Subject::Matrix].into_iter().chain(tables).chain(launchers).collect()
+    }
+
+    fn name(self) -> &'static str {
         match self {
-            What::Matrix => Subject::Matrix,
-            What::Lines => Subject::Table(ProfileTable::Lines),
-            What::Sites => Subject::Table(ProfileTable::Sites),
-            What::Events => Subject::Table(ProfileTable::Events),
-            What::Comm => Subject::Table(ProfileTable::Comm),
-            What::Slices => Subject::Table(ProfileTable::Slices),
-            What::Activity => Subject::Table(ProfileTable::Activity),
-            What::Threads => Subject::Table(ProfileTable::Threads),
-            What::Omp => Subject::Plan(LauncherKind::Omp),
-            What::Gomp => Subject::Plan(LauncherKind::Gomp),
-            What::Kmp => Subject::Plan(LauncherKind::Kmp),
-            What::LikwidPin => Subject::Plan(LauncherKind::Likwid),
-            What::Taskset => Subject::Plan(LauncherKind::Taskset),
-            What::Numactl => Subject::Plan(LauncherKind::Numactl),
-            What::HwlocBind => Subject::Plan(LauncherKind::Hwloc),
-            What::Srun => Subject::Plan(LauncherKind::Srun),
-            What::Rankfile => Subject::Plan(LauncherKind::Rankfile),
-            What::Systemd => Subject::Plan(LauncherKind::Systemd),
+            Subject::Matrix => "matrix",
+            Subject::Table(table) => table.name(),
+            Subject::Plan(launcher) => launcher.name(),
+        }
+    }
+
+    fn summary(self) -> &'static str {
+        match self {
+            Subject::Matrix => "events between each two threads",
+            Subject::Table(table) => table.summary(),
+            Subject::Plan(launcher) => launcher.summary(),
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// Comma-separated values
     Csv,
+    /// An array of objects
     Json,
+    /// For numpy.load: u64, little-endian
     Npy,
+    /// For networkx and Gephi
     Graphml,
+    /// For Graphviz
     Dot,
+    /// CSV for numalize's scripts
     Numalize,
 }
 
@@ -164,7 +131,7 @@ enum Export {
 
 impl Export {
     fn new(args: &Args) -> anyhow::Result<Self> {
-        match args.what.subject() {
+        match args.what {
             Subject::Plan(launcher) => Self::plan(args, launcher),
             _ if args.app.is_some() => bail!("--app is for plans; leave it out for a profile"),
             _ if args.input.is_file() => bail!(

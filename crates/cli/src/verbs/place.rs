@@ -4,10 +4,12 @@ mod text;
 
 use super::topo;
 use super::tune::worth::hardly_talk;
-use crate::kind::{self, Kind};
+use crate::choice::{CostNames, one_of};
+use crate::kind;
+use crate::output::OUTPUT;
 use crate::said::say;
 use crate::{family, input};
-use analysis::{Choice, Reliability};
+use analysis::{Choice, MatrixKind, Reliability};
 use anyhow::{Context, bail, ensure};
 use placement::{App, Effort, Placement, Plan, PolicyKind, Request, Tasks, lower_bound, place};
 use profile::Profile;
@@ -17,57 +19,63 @@ use types::{CommMatrix, ThreadIdentity};
 
 /// Compute where each thread should run
 ///
-/// Of several inputs each is an application, and all of them are placed together, so that they share
-/// the machine: nobody is on another's core while there are free ones. What communicates most counts
-/// most, so recordings should be of about the same time. 'run' and 'export' take one application of
-/// the plan with --app.
+/// With several inputs, each is an application, and all are placed together on one machine: no two
+/// threads share a core while another core is free. Applications that communicate more count more, so
+/// recordings should be about equally long. 'run' and 'export' take one application with --app.
+///
+/// Of plans of equal cost, the one in natural order is given: T0 on L#0, and so on.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Profile folders, square CSV matrices of non-negative integers, or - for a matrix on stdin
+    /// Profile folders, or matrices: CSV files, or - for stdin
+    ///
+    /// A matrix is square and has non-negative integers.
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
-    /// Take this process of a profile: 0 is the first one, the others have the numbers of their profiles'
-    /// names [default: the one that talks most]
-    #[arg(long, value_name = "NUMBER")]
+    /// Process of the profile, by its number: 0 is the first one [default: the one that communicates
+    /// most]
+    #[arg(long, value_name = "NUMBER", hide_short_help = true)]
     process: Option<u32>,
     /// Events of a profile that threads are placed by [default: transfers; undirected if recorded so]
-    #[arg(long)]
-    kind: Option<Kind>,
-    /// Machine to place on: an hwloc XML file or a synthetic description ('pack:2 core:8 pu:2')
-    /// [default: this machine]
+    #[arg(long, value_parser = one_of::<MatrixKind>(), hide_short_help = true)]
+    kind: Option<MatrixKind>,
+    /// Machine to place on: hwloc XML file, or a description like 'pack:2 core:8 pu:2'
+    /// [default: this one]
     #[arg(long, value_name = "MACHINE")]
     on: Option<String>,
-    /// locality, or another one of: compact, scatter, complace, eagermap, treematch, distance, balance,
-    /// balanced-locality, load-balance, detloc, os
-    #[arg(long, default_value = "locality", value_name = "P")]
-    policy: String,
-    /// latency, measured:FILE (from 'topo --measure -o FILE'), complace, or numbers from the root of
-    /// the tree down over the levels that branch
-    #[arg(long, default_value = "latency", value_name = "COSTS", allow_hyphen_values = true)]
+    /// Placement policy
+    #[arg(long, default_value = "locality", value_name = "POLICY", value_parser = one_of::<PolicyKind>())]
+    policy: PolicyKind,
+    /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or a
+    /// number for each branching level, from the root down (100,10)
+    #[arg(long, default_value = "latency", value_name = "COSTS", value_parser = CostNames, hide_possible_values = true, allow_hyphen_values = true, hide_short_help = true)]
     costs: String,
-    /// How hard the solver tries: fast, default or max
-    #[arg(long, default_value = "default", value_name = "EFFORT")]
-    effort: String,
+    /// How hard the solver tries
+    #[arg(long, default_value = "default", value_name = "EFFORT", value_parser = one_of::<Effort>(), hide_short_help = true)]
+    effort: Effort,
     /// Seed of the solver's random choices; the same seed gives the same plan
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", hide_short_help = true)]
     seed: u64,
-    /// Print the plan as JSON
-    #[arg(long)]
+    /// Print the result as JSON
+    #[arg(long, help_heading = OUTPUT)]
     json: bool,
     /// Write the plan to this file, for 'threadtalk run --plan'
-    #[arg(short, long, value_name = "PLAN")]
+    #[arg(short, long, value_name = "PLAN", help_heading = OUTPUT)]
     output: Option<PathBuf>,
-    /// Replace an existing PLAN
-    #[arg(long)]
+    /// Replace the file if it exists
+    #[arg(long, requires = "output", help_heading = OUTPUT)]
     force: bool,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  threadtalk place app.tt -o app.plan.json
+  threadtalk place app.tt --on 'pack:2 core:8 pu:2'";
+
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
-    let policy: PolicyKind = args.policy.parse().context("--policy")?;
-    let effort: Effort = args.effort.parse().context("--effort")?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let request = Request { policy, seed: args.seed, effort, jobs };
+    let request = Request { policy: args.policy, seed: args.seed, effort: args.effort, jobs };
     let applications = read_inputs(&args.inputs, &args)?;
     let machine = topo::machine(args.on.as_deref())?;
     let costs = topo::costs(&args.costs, &machine)?;

@@ -4,12 +4,15 @@
 pub mod sampled;
 
 use crate::family;
+use crate::output::OUTPUT;
+use crate::progress;
 use crate::said::{grouped, refuse, say, several};
 use anyhow::Context;
 use clap::ArgGroup;
 use profile::schema::PROCESSES_FOLDER;
 use profile::{Counted, ProcessRow, Profile};
 use recorder::machine::Machine;
+use recorder::progress::{Look, Progress};
 use recorder::record::{Recording, record};
 use recorder::session::SessionOptions;
 use recorder::{RecorderError, Streams, Target};
@@ -17,58 +20,80 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Run a program and record which of its threads talk to each other
+/// Run a program and record which of its threads communicate
+///
+/// By default every memory access is seen, by translating the program as it runs. The program runs
+/// several times slower, and the numbers are exact. With --sample it runs at almost full speed, and the
+/// numbers are estimates. 'threadtalk report' shows the profile.
 #[derive(clap::Args)]
 #[command(group(ArgGroup::new("sampling").args(["sample", "pid"]).multiple(true)))]
+#[command(after_help = EXAMPLES)]
+#[command(override_usage = "threadtalk record [OPTIONS] -- <CMD>...
+       threadtalk record [OPTIONS] --pid <PID>")]
 pub struct Args {
-    /// See every memory access, by translating the program as it runs (the default)
-    #[arg(long, conflicts_with = "sample")]
-    exact: bool,
-    /// Sample the program instead: costs a few percent of its time, and gives estimates
-    #[arg(long)]
-    sample: bool,
-    /// Sample this running process, with all its threads, until it ends or Ctrl-C comes; several are
-    /// possible
-    #[arg(long, value_name = "PID", conflicts_with_all = EXACT_ONLY, conflicts_with = "command")]
+    /// The program and its arguments, after --
+    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "CMD", help_heading = WHAT)]
+    command: Vec<OsString>,
+    /// Sample this running process, until it ends or Ctrl-C
+    ///
+    /// All its threads are sampled, and it goes on afterwards. May be given several times.
+    #[arg(long, value_name = "PID", conflicts_with_all = EXACT_ONLY, conflicts_with = "command", help_heading = WHAT)]
     pid: Vec<u32>,
-    #[command(flatten)]
-    how: sampled::Args,
-    /// Folder for the profile [default: the program's name with .tt]
-    #[arg(short, long, value_name = "NAME.tt")]
-    output: Option<PathBuf>,
-    /// Memory block in which communication is counted, bytes, a power of two
-    /// [default: the machine's cache line]
-    #[arg(long, value_name = "BYTES", conflicts_with = "sample")]
-    block: Option<u64>,
-    /// Length of a time slice, like 10ms or 2s, at least 1ms; 0: do not divide the run
-    /// [default: 10ms, when sampling 100ms]
-    #[arg(long, value_name = "TIME", value_parser = slice_length)]
-    slice: Option<Duration>,
-    /// Count only who talks to whom: costs least, but tells neither true from false sharing nor
-    /// lines and code sites
-    #[arg(long, conflicts_with_all = ["undirected", "reference", "sample"])]
+    /// Do not record child processes, each into a profile of its own
+    #[arg(long, help_heading = WHAT, hide_short_help = true)]
+    no_follow: bool,
+    /// See every memory access, by translating the program (the default)
+    #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
+    exact: bool,
+    /// Count only which threads communicate
+    ///
+    /// This costs least. The profile tells neither true from false sharing nor cache lines nor code.
+    #[arg(long, conflicts_with_all = ["undirected", "reference", "sample"], help_heading = EXACT, hide_short_help = true)]
     matrix: bool,
     /// Count as numalize does: each access pairs with the two threads that accessed the block last,
     /// reads and writes alike
-    #[arg(long, conflicts_with_all = ["reference", "sample"])]
+    #[arg(long, conflicts_with_all = ["reference", "sample"], help_heading = EXACT, hide_short_help = true)]
     undirected: bool,
     /// Count by replaying a trace of every access: slow, to check the engine with
-    #[arg(long, conflicts_with = "sample")]
+    #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
     reference: bool,
-    /// Do not record child processes, each into a profile of its own
-    #[arg(long)]
-    no_follow: bool,
-    /// Use nothing that earlier recordings have kept, translated code above all, and keep nothing
-    /// (for untrusted programs)
-    #[arg(long, conflicts_with = "sample")]
+    /// Memory block in which communication is counted, bytes, a power of two
+    /// [default: the machine's cache line]
+    #[arg(long, value_name = "BYTES", conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
+    block: Option<u64>,
+    /// Neither use nor keep translated code and names of earlier recordings (for untrusted programs)
+    #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
     no_code_cache: bool,
-    /// Replace an existing profile
-    #[arg(long)]
+    /// Sample: fast, with estimates instead of exact numbers
+    #[arg(long, help_heading = SAMPLING)]
+    sample: bool,
+    #[command(flatten)]
+    how: sampled::Args,
+    /// Profile folder [default: the program's name with .tt]
+    #[arg(short, long, value_name = "NAME.tt", help_heading = OUTPUT)]
+    output: Option<PathBuf>,
+    /// Replace the profile if it exists
+    #[arg(long, help_heading = OUTPUT)]
     force: bool,
-    /// The program and its arguments, after --
-    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "CMD")]
-    command: Vec<OsString>,
+    /// Length of a time slice, like 10ms or 2s, at least 1ms; 0: do not divide the run
+    /// [default: 10ms, when sampling 100ms]
+    #[arg(long, value_name = "TIME", value_parser = slice_length, help_heading = OUTPUT, hide_short_help = true)]
+    slice: Option<Duration>,
+    /// Print a line on standard error every so often: elapsed time, events, memory [default: 5s]
+    ///
+    /// Without this option nothing is printed while the program runs, as it may write to the same
+    /// terminal. For exact recordings.
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "5s", value_parser = progress_time, conflicts_with = "sampling", help_heading = OUTPUT, hide_short_help = true)]
+    progress: Option<Duration>,
 }
+
+const WHAT: &str = "What to run";
+const EXACT: &str = "Exact recording";
+pub const SAMPLING: &str = "Sampling";
+const EXAMPLES: &str = "\
+Examples:
+  threadtalk record -- ./app 4
+  threadtalk record --sample -- ./app 4";
 
 /// What belongs to exact recordings only.
 const EXACT_ONLY: [&str; 6] =
@@ -82,6 +107,16 @@ impl Args {
             (_, _, true) => Counted::Reference,
             _ => Counted::Detail,
         }
+    }
+}
+
+/// A time between two lines of progress; errors are phrases.
+fn progress_time(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write a number with a unit, like 5s"))?;
+    match time.as_millis() {
+        10.. => Ok(time),
+        _ => Err("lines of progress cannot follow each other faster than every 10ms".into()),
     }
 }
 
@@ -116,7 +151,10 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     };
     let path = args.output.unwrap_or_else(|| format!("{}.tt", target.name()).into());
     check_output(&path, args.force)?;
-    let recording = match record_here(&target, args.block, options, Streams::Inherited) {
+    let show = |look: &Look| say(&progress::recording(look));
+    let progress = args.progress.map(|every| Progress { every, tell: &show });
+    let recorded = record_here(&target, args.block, options, Streams::Inherited, progress);
+    let recording = match recorded {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };
@@ -150,6 +188,7 @@ pub fn record_here(
     block: Option<u64>,
     mut options: SessionOptions,
     streams: Streams,
+    progress: Option<Progress<'_>>,
 ) -> Result<Recording, RecorderError> {
     // A machine that hwloc and /sys say nothing about can still be recorded on.
     let machine = Machine::here(options.code_cache);
@@ -163,7 +202,7 @@ pub fn record_here(
     if setting("THREADTALK_COUNT") == Some(0) {
         options.counted = Counted::Translate;
     }
-    record(target, options, machine.xml, streams)
+    record(target, options, machine.xml, streams, progress)
 }
 
 /// Saves the profile with those of child processes; a failure names the program's status, which is

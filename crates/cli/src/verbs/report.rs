@@ -1,58 +1,69 @@
 //! `threadtalk report`: what a profile says, in the terminal, as JSON or as a page.
 
+use crate::choice::CostNames;
 use crate::family;
-use crate::output::Output;
-use anyhow::{Context, anyhow};
+use crate::output::{OUTPUT, Output, print};
+use anyhow::Context;
+use clap::ArgGroup;
 use placement::Plan;
 use profile::Profile;
 use report::{CompareError, Findings, Setting, TextStyle};
-use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use topology::{CostModel, Topology};
 
-/// Show which threads talk, how much, through which memory and code, and where they could run
+/// Show which threads communicate, through which memory and code
 ///
-/// Without options the findings are printed, best first: who talks to whom, the hot lines of memory
-/// with their bytes and the code that meets on them (as perf c2c report, but counted), the hot code
-/// over all lines, and placements computed for the machine that the profile was recorded on. Profiles
-/// recorded with --matrix or --undirected hold no lines and code. Of a program of several processes
-/// the one that talks most is shown. The text fits the terminal, or 80 columns in a pipe.
+/// Without options, the findings are printed, most important first: which threads communicate, the hot
+/// cache lines with their bytes and code (like perf c2c report, but counted), the hot code over all
+/// cache lines, and placements computed for the recorded machine. Profiles recorded with --matrix or
+/// --undirected hold no cache lines and no code. The text fits the terminal, or 80 columns in a pipe.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  threadtalk report app.tt\n  threadtalk report app.tt --html app.html"
+)]
+#[command(group(ArgGroup::new("file").args(["output", "html"])))]
 pub struct Args {
     /// Profile folder (NAME.tt)
     profile: PathBuf,
-    /// Print the findings as JSON
-    #[arg(long, conflicts_with = "html")]
-    json: bool,
-    /// Write one self-contained HTML page
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Also show this plan's placement, as the one recommended
-    #[arg(long)]
-    plan: Option<PathBuf>,
-    /// Of a plan for several applications, the one whose profile this is: its name or number
-    #[arg(long, requires = "plan", value_name = "APP")]
-    app: Option<String>,
-    /// Place on this machine: an hwloc XML file or a synthetic description ('pack:2 core:8 pu:2')
-    /// [default: the one that the profile was recorded on]
-    #[arg(long, value_name = "MACHINE")]
-    on: Option<String>,
-    /// Costs of communication: latency, measured:FILE (from 'topo --measure -o FILE'), complace, or
-    /// numbers from the root of the tree down over the levels that branch
-    #[arg(long, default_value = "latency", value_name = "COSTS", allow_hyphen_values = true)]
-    costs: String,
-    /// How many of the hottest lines of memory to show [default: 10, with the details of those that
-    /// carry at least 1 %; with --json 100, with --html 200]
+    /// Maximum number of hot cache lines [default: 10]
+    ///
+    /// With --json the default is 100, with --html 200. By default, text shows details only of cache
+    /// lines that carry at least 1 % of the events.
     #[arg(long, value_name = "N")]
     lines: Option<usize>,
-    /// Show this process: 0 is the first one, the others have the numbers of their profiles' names
-    /// [default: the one that talks most]
-    #[arg(long, value_name = "NUMBER")]
+    /// Process of the profile, by its number: 0 is the first one [default: the one that communicates
+    /// most]
+    #[arg(long, value_name = "NUMBER", hide_short_help = true)]
     process: Option<u32>,
-    /// Replace the HTML file if it exists
-    #[arg(long, requires = "html")]
+    /// Also show this plan's placement, as the one recommended
+    #[arg(long, help_heading = PLACEMENT, hide_short_help = true)]
+    plan: Option<PathBuf>,
+    /// Application whose profile this is, by name or number, if the plan is for several
+    #[arg(long, requires = "plan", value_name = "APP", help_heading = PLACEMENT, hide_short_help = true)]
+    app: Option<String>,
+    /// Machine to place on: hwloc XML file, or a description like 'pack:2 core:8 pu:2'
+    /// [default: the recorded one]
+    #[arg(long, value_name = "MACHINE", help_heading = PLACEMENT)]
+    on: Option<String>,
+    /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or a
+    /// number for each branching level, from the root down (100,10)
+    #[arg(long, default_value = "latency", value_name = "COSTS", value_parser = CostNames, hide_possible_values = true, allow_hyphen_values = true, help_heading = PLACEMENT, hide_short_help = true)]
+    costs: String,
+    /// Write a self-contained HTML page to this file
+    #[arg(long, value_name = "FILE", conflicts_with = "json", help_heading = OUTPUT)]
+    html: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+    /// Write the result to this file instead of standard output
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
+    output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "file", help_heading = OUTPUT)]
     force: bool,
 }
+
+const PLACEMENT: &str = "Placement";
 
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
@@ -73,7 +84,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     if args.process.is_none() && number != 0 {
         findings.verdict.details.insert(0, which_process(&profile, number, why));
     }
-    let mut out = match &args.html {
+    let out = match args.html.as_ref().or(args.output.as_ref()) {
         Some(path) => Output::file(path, args.force)?,
         None => Output::stdout(),
     };
@@ -85,13 +96,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         let (colour, width) = (out.wants_colour(), out.width());
         report::text(&findings, &profile, TextStyle { colour, width, lines: args.lines })
     };
-    let name = out.name();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // The reader of a pipe has seen enough: `| head` is no failure.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(0),
-        Err(error) => return Err(anyhow!(error)).with_context(|| format!("cannot write {name}")),
-        Ok(()) => out.finish()?,
-    }
+    print(out, &text)?;
     if let Some(path) = &args.html {
         eprintln!("threadtalk: the report is in {}; open it in a browser", path.display());
     }

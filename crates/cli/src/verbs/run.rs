@@ -2,7 +2,7 @@
 //! force.
 
 use super::topo;
-use crate::output::Output;
+use crate::output::{OUTPUT, Output};
 use crate::said::{refuse, say, say_more, several};
 use anyhow::Context;
 use placement::Plan;
@@ -22,18 +22,21 @@ pub struct Args {
     /// The plan, from 'threadtalk place -o PLAN' or 'threadtalk tune -o PLAN'
     #[arg(long, value_name = "PLAN")]
     plan: PathBuf,
-    /// Of a plan for several applications, the one that is started: its name or number
+    /// Application to start, by name or number, if the plan is for several
     #[arg(long, value_name = "APP")]
     app: Option<String>,
     /// Who binds the threads
     #[arg(long, value_enum, default_value = "threadtalk", value_name = "WHO")]
     via: Who,
-    /// Say nothing unless a thread ran elsewhere than planned
-    #[arg(short, long)]
+    /// Print nothing unless a thread ran elsewhere than planned
+    #[arg(short, long, help_heading = OUTPUT)]
     quiet: bool,
-    /// Write the bindings that were in force to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    /// Write the bindings that were in force to this file, as JSON
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
+    output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "output", help_heading = OUTPUT)]
+    force: bool,
     /// The program and its arguments, after --
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -44,7 +47,7 @@ pub struct Args {
 enum Who {
     /// Threadtalk, each thread as it appears
     Threadtalk,
-    /// The program's OpenMP runtime, told by OMP_PLACES and OMP_PROC_BIND; only its team is bound
+    /// The program's OpenMP runtime, by OMP_PLACES and OMP_PROC_BIND; only its team is bound
     Omp,
 }
 
@@ -56,6 +59,8 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         Err(error) => return Ok(refuse(&error)),
     };
     let machine = topo::machine(None)?;
+    // Refused before the program runs.
+    let file = args.output.as_ref().map(|path| Output::file(path, args.force)).transpose()?;
     let via = match args.via {
         Who::Threadtalk => Via::Shim,
         Who::Omp => Via::OpenMp,
@@ -69,10 +74,9 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     if !args.quiet || !report.as_planned() {
         tell(&report);
     }
-    if let Some(path) = &args.json {
-        let mut file = Output::file(path, true)?;
-        writeln!(file, "{:#}", json(&report))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+    if let Some(mut file) = file {
+        let name = file.name();
+        writeln!(file, "{:#}", json(&report)).with_context(|| format!("cannot write {name}"))?;
         file.finish()?;
     }
     Ok(report.ended.ending.shell_code())

@@ -24,29 +24,30 @@ const REST: Duration = Duration::from_millis(20);
 /// Columns of text in a pipe.
 const COLUMNS: usize = 100;
 
-/// Watch live which threads talk to each other, by sampling
+/// Watch live which threads communicate, by sampling
 ///
-/// Shows the matrix of the last seconds, what each thread gives and takes, the hottest lines of memory
-/// with the code that meets there, and across which level of the machine the talk goes: of several processes
-/// those of the one that talks most, or of another one that 'n' chooses. 'q' quits, '?' explains keys and
-/// numbers. A running program (--pid) goes on afterwards; one that was started here is
-/// ended, and what it printed follows the view. Where the output is no terminal, plain text is printed
-/// for each interval.
+/// Shows the matrix of the last seconds, what each thread sends and receives, the hottest cache lines
+/// with their code, and at which level of the machine communication happens. Of several processes, the
+/// one that communicates most is shown; 'n' chooses another one. 'q' quits, '?' explains keys and
+/// numbers. A running program (--pid) goes on afterwards. A program that was started here is ended, and
+/// its output follows the view. Where the output is no terminal, plain text is printed for each
+/// interval.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:\n  threadtalk top -- ./app 4\n  threadtalk top --pid 1234")]
 #[command(group(ArgGroup::new("sampling").args(["pid", "command"]).required(true)))]
 // What --watch needs: a program that is started here.
 #[command(group(ArgGroup::new("sample").args(["command"])))]
 pub struct Args {
-    /// The running process to watch; several may be given
+    /// Watch this running process; may be given several times
     #[arg(short, long, value_name = "PID")]
     pid: Vec<u32>,
-    /// Time between two pictures, like 1s or 250ms
+    /// Time between two updates, like 1s or 250ms
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// The time that is looked at, at least the interval
+    /// Time that the numbers cover, at least the interval
     #[arg(short, long, value_name = "TIME", default_value = "5s", value_parser = interval)]
     window: Duration,
-    /// Print so many pictures as plain text and end
+    /// Print this many updates as plain text, then end
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     batch: Option<u64>,
     #[command(flatten)]

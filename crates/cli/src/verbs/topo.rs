@@ -2,7 +2,8 @@
 
 mod measure;
 
-use crate::output::Output;
+use crate::choice::CostNames;
+use crate::output::{OUTPUT, Output};
 use anyhow::Context;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -17,26 +18,25 @@ pub struct Args {
     /// [default: this machine]
     #[arg(long, value_name = "MACHINE")]
     on: Option<String>,
-    /// latency, measured:FILE (from 'topo --measure -o FILE'), complace, or numbers from the root of
-    /// the tree down over the levels that branch
-    #[arg(long, default_value = "latency", value_name = "COSTS", allow_hyphen_values = true)]
+    /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or a
+    /// number for each branching level, from the root down (100,10)
+    #[arg(long, default_value = "latency", value_name = "COSTS", value_parser = CostNames, hide_possible_values = true, allow_hyphen_values = true)]
     costs: String,
-    /// Measure how long a line of memory takes between PUs, and say where that differs from what the
-    /// firmware says; the machine should be idle
+    /// Measure how long a cache-line transfer takes between PUs, and show where that differs from what
+    /// the firmware says; the machine should be idle
     #[arg(long, conflicts_with = "on")]
     measure: bool,
-    /// Measure at most this many pairs of PUs, all pairs of a choice of PUs [default: 8128, all of 128
-    /// PUs]
+    /// Maximum number of PU pairs to measure [default: 8128, all pairs of 128 PUs]
     #[arg(long, requires = "measure", value_name = "N")]
     pairs: Option<usize>,
     /// Write the measured latencies to this file, for --costs measured:FILE
-    #[arg(short, long, requires = "measure", value_name = "FILE")]
+    #[arg(short, long, requires = "measure", value_name = "FILE", help_heading = OUTPUT)]
     output: Option<PathBuf>,
-    /// Replace an existing FILE
-    #[arg(long, requires = "output")]
+    /// Replace the file if it exists
+    #[arg(long, requires = "output", help_heading = OUTPUT)]
     force: bool,
-    /// Print as JSON
-    #[arg(long)]
+    /// Print the result as JSON
+    #[arg(long, help_heading = OUTPUT)]
     json: bool,
 }
 

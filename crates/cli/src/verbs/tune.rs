@@ -11,8 +11,10 @@ mod summary;
 pub mod worth;
 
 use super::{record, topo};
+use crate::choice::{CostNames, one_of};
+use crate::output::OUTPUT;
+use crate::progress::Runs;
 use crate::said::{refuse, say};
-use anyhow::Context;
 use measure::{Runner, Stop};
 use placement::{Plan, PolicyKind};
 use profile::Counted;
@@ -25,32 +27,41 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use summary::Summary;
 
-/// Record a program, place it, and measure placed against unplaced runs
+/// Measure whether placement makes a program faster
 ///
-/// Where placement does not matter (threads that hardly talk, all of them alike, or on CPUs that are
-/// all alike), it says so and times nothing, unless --policy asks for a comparison.
+/// Records the program, places its threads, and compares placed with unplaced runs.
+///
+/// Placement does not matter where threads hardly communicate, where all pairs communicate alike, or
+/// where all CPUs are equally near. Then tune says so and times nothing, unless --policy is given.
+///
+/// While runs are timed, the program's output is discarded, and progress is shown on standard error.
 #[derive(clap::Args)]
+#[command(after_help = "Example:\n  threadtalk tune -- ./app 4")]
 pub struct Args {
-    /// Pairs of an unplaced and a placed run [default: 5, up to 15 where runs are short]
+    /// Pairs of an unplaced and a placed run [default: 5 to 15]
+    ///
+    /// The shorter the runs, the more pairs by default.
     #[arg(long, value_name = "N")]
     runs: Option<usize>,
-    /// One of those of 'threadtalk place --help'
-    /// [default: locality, and where runs are short the fastest of locality, compact and scatter]
-    #[arg(long, value_name = "P")]
-    policy: Option<String>,
-    /// What communication costs: latency, measured:FILE (from 'topo --measure -o FILE'), complace, or
-    /// numbers from the root of the tree down over the levels that branch
-    #[arg(long, default_value = "latency", value_name = "COSTS", allow_hyphen_values = true)]
+    /// Placement policy [default: locality, or the fastest of several]
+    ///
+    /// By default, locality, compact and scatter are tried where runs are short.
+    #[arg(long, value_name = "POLICY", value_parser = one_of::<PolicyKind>())]
+    policy: Option<PolicyKind>,
+    /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or a
+    /// number for each branching level, from the root down (100,10)
+    #[arg(long, default_value = "latency", value_name = "COSTS", value_parser = CostNames, hide_possible_values = true, allow_hyphen_values = true, hide_short_help = true)]
     costs: String,
-    /// File for the plan, which is kept only if it wins [default: the program's name with
-    /// .plan.json]; the profile goes beside it, with .tt
-    #[arg(short, long, value_name = "PLAN")]
+    /// Write the plan to this file, if it wins [default: NAME.plan.json]
+    ///
+    /// The profile goes beside it, as NAME.tt. NAME is the program's.
+    #[arg(short, long, value_name = "PLAN", help_heading = OUTPUT)]
     output: Option<PathBuf>,
-    /// Print the result as JSON; then the program's output is not shown
-    #[arg(long)]
+    /// Print the result as JSON, and not the program's output
+    #[arg(long, help_heading = OUTPUT)]
     json: bool,
-    /// Replace an existing plan and profile
-    #[arg(long)]
+    /// Replace the plan and the profile if they exist
+    #[arg(long, help_heading = OUTPUT)]
     force: bool,
     /// The program and its arguments, after --
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
@@ -60,8 +71,7 @@ pub struct Args {
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
     anyhow::ensure!(args.runs != Some(0) && args.runs != Some(1), "--runs needs 2 pairs or more");
-    let policy: Option<PolicyKind> =
-        args.policy.as_deref().map(str::parse).transpose().context("--policy")?;
+    let policy = args.policy;
     anyhow::ensure!(
         policy != Some(PolicyKind::Os),
         "--policy os binds no thread, so there is nothing to compare; name another policy"
@@ -87,7 +97,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let usual = SessionOptions::default();
     let slice = if policy == Some(PolicyKind::Detloc) { usual.slice } else { Duration::ZERO };
     let options = SessionOptions { counted: Counted::Matrix, slice, ..usual };
-    let recording = match record::record_here(&target, None, options, streams) {
+    let recording = match record::record_here(&target, None, options, streams, None) {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };
@@ -120,8 +130,12 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         summary.not_worth(&not_worth);
         return summary.print(args.json);
     }
-    let runner = Runner { target: &target, streams: timed, own_input: input_from.is_some() };
-    match compare(&runner, &candidates, args.runs) {
+    let (own_input, runs) = (input_from.is_some(), Runs::new());
+    let runner = Runner { target: &target, streams: timed, own_input, runs };
+    let compared = compare(&runner, &candidates, args.runs);
+    // Its line makes room for the result.
+    drop(runner);
+    match compared {
         Ok((plan, verdict)) => {
             let kept = verdict.placed_wins();
             if kept {
@@ -156,8 +170,12 @@ fn compare<'p>(
 ) -> Result<(&'p Plan, Verdict), Stop> {
     let first = runner.unplaced()?;
     let pairs = pairs.unwrap_or_else(|| measure::pair_count(first));
+    runner.runs.plan(measure::trials(candidates, first) + 2 * pairs);
     let plan = &candidates[measure::fastest(runner, candidates, first)?];
-    say(&format!("comparing: {pairs} pairs of an unplaced and a placed run ({})", plan.policy));
+    runner.runs.say(&format!(
+        "comparing: {pairs} pairs of an unplaced and a placed run ({})",
+        plan.policy
+    ));
     let times = measure::pairs(runner, plan, pairs)?;
     Ok((plan, Verdict::of(&times)))
 }

@@ -49,6 +49,15 @@ impl Effort {
         }
     }
 
+    /// What it means, as a phrase.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Effort::Fast => "about a fifth of the default's time",
+            Effort::Default => "good plans in a short time",
+            Effort::Max => "many times the default's time",
+        }
+    }
+
     /// What may be spent on so many slots. Small problems get more starts, where they are cheap.
     pub(crate) fn budget(self, slots: usize) -> Budget {
         let starts = |most: usize, fewest: usize| (most * 64 / slots.max(1)).clamp(fewest, most);

@@ -25,6 +25,47 @@ pub enum ProfileTable {
     Events,
 }
 
+impl ProfileTable {
+    /// All tables.
+    pub const ALL: [ProfileTable; 7] = [
+        ProfileTable::Lines,
+        ProfileTable::Sites,
+        ProfileTable::Events,
+        ProfileTable::Comm,
+        ProfileTable::Slices,
+        ProfileTable::Activity,
+        ProfileTable::Threads,
+    ];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            ProfileTable::Threads => "threads",
+            ProfileTable::Slices => "slices",
+            ProfileTable::Activity => "activity",
+            ProfileTable::Comm => "comm",
+            ProfileTable::Sites => "sites",
+            ProfileTable::Lines => "lines",
+            ProfileTable::Events => "events",
+        }
+    }
+
+    /// What it holds, as a phrase.
+    pub fn summary(self) -> &'static str {
+        match self {
+            ProfileTable::Threads => "the threads",
+            ProfileTable::Slices => "bounds of the time slices",
+            ProfileTable::Activity => {
+                "instructions, loads and stores of each thread in each time slice"
+            }
+            ProfileTable::Comm => "the matrices as a list, by time slice, kind and sharing",
+            ProfileTable::Sites => "instructions in events, with function, file and line",
+            ProfileTable::Lines => "shared cache lines, most events first",
+            ProfileTable::Events => "events by cache line, threads and code sites, with the bytes",
+        }
+    }
+}
+
 /// A file format for a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableFormat {

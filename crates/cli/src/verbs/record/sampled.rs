@@ -1,6 +1,7 @@
 //! `threadtalk record --sample` and `--pid`: finds out what can be sampled, samples, keeps the profile.
 
-use super::{Args as Record, check_output, tell};
+use super::{Args as Record, SAMPLING, check_output, tell};
+use crate::progress::Waiting;
 use crate::said::{refuse, say, several};
 use anyhow::Context;
 use perf::{Event, Rate};
@@ -10,6 +11,7 @@ use recorder::probed::probed;
 use recorder::sampled::{self, Asked, Choice, SampleOptions, SampledRecording, TransferTime, Wish};
 use recorder::transfer_time::transfer_ns;
 use recorder::{Streams, Target};
+use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 /// Slices when sampling: shorter ones have hardly a hit each.
@@ -17,37 +19,39 @@ const SLICE: Duration = Duration::from_millis(100);
 /// Pairs of processors whose latency is measured: each takes about a millisecond.
 const PAIRS: usize = 6;
 
-/// How to sample
+/// How to sample.
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Args {
-    /// When sampling: end after this long, like 10s; the program goes on
-    #[arg(long, value_name = "TIME", value_parser = duration, requires = "sampling")]
+    /// End after this long, like 10s; the program goes on
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "sampling", help_heading = SAMPLING)]
     pub duration: Option<Duration>,
-    /// When sampling: so many samples per second of a busy processor [default: what --budget allows]
-    #[arg(long, value_name = "HZ", value_parser = rate, requires = "sampling")]
+    /// Samples per second of a busy processor [default: what --budget allows]
+    #[arg(long, value_name = "HZ", value_parser = rate, requires = "sampling", help_heading = SAMPLING, hide_short_help = true)]
     rate: Option<f64>,
-    /// When sampling: at most this part of the program's processor time [default: 2]
-    #[arg(long, value_name = "PERCENT", value_parser = budget, conflicts_with = "rate", requires = "sampling")]
+    /// Maximum cost, in percent of the program's processor time [default: 2]
+    #[arg(long, value_name = "PERCENT", value_parser = budget, conflicts_with = "rate", requires = "sampling", help_heading = SAMPLING, hide_short_help = true)]
     budget: Option<f64>,
-    /// When sampling: count and sample this event as lines that come from other cores' caches. Named as in
-    /// perf: r1643, cpu/event=0x43,umask=0x16/, or mem:0x404040/8:w for accesses to an address that a debug
-    /// register watches [default: what is known of the processor, if it responds]
-    #[arg(long, value_name = "EVENT", value_parser = event, requires = "sampling", conflicts_with_all = ["event", "watch"])]
+    /// Count and sample this event as cache-line transfers [default: what is known of the processor, if
+    /// it responds]
+    ///
+    /// Events are named as in perf: r1643, cpu/event=0x43,umask=0x16/, or mem:0x404040/8:w for accesses
+    /// to an address that a debug register watches.
+    #[arg(long, value_name = "EVENT", value_parser = event, requires = "sampling", conflicts_with_all = ["event", "watch"], help_heading = SAMPLING, hide_short_help = true)]
     transfers: Option<Event>,
-    /// When sampling: sample this event instead of time, like cycles or cpu/mem-loads/pp
-    #[arg(long, value_name = "EVENT", value_parser = event, requires = "sampling", conflicts_with = "watch")]
+    /// Sample this event instead of time, like cycles or cpu/mem-loads/pp
+    #[arg(long, value_name = "EVENT", value_parser = event, requires = "sampling", conflicts_with = "watch", help_heading = SAMPLING, hide_short_help = true)]
     event: Option<Event>,
-    /// When sampling: one sample in so many events (of a clock: nanoseconds)
-    #[arg(long, value_name = "EVENTS", value_parser = clap::value_parser!(u64).range(1..), requires = "sampling", conflicts_with_all = ["rate", "budget", "watch"])]
+    /// Number of events per sample (of a clock: nanoseconds)
+    #[arg(long, value_name = "EVENTS", value_parser = clap::value_parser!(u64).range(1..), requires = "sampling", conflicts_with_all = ["rate", "budget", "watch"], help_heading = SAMPLING, hide_short_help = true)]
     period: Option<u64>,
-    /// When sampling: what a line of memory takes from one core to another, nanoseconds [default:
-    /// measured]
-    #[arg(long, value_name = "NS", value_parser = transfer, requires = "sampling")]
+    /// Time of a cache-line transfer between cores, nanoseconds [default: measured]
+    #[arg(long, value_name = "NS", value_parser = transfer, requires = "sampling", help_heading = SAMPLING, hide_short_help = true)]
     transfer_ns: Option<f64>,
-    /// When sampling: from inside the program, where the processor's debug registers watch what other
-    /// threads have written; finds rare sharing, too, and the exact bytes
-    #[arg(long, requires = "sample")]
+    /// Sample with the processor's debug registers, from inside the program
+    ///
+    /// They watch what other threads have written. This finds rare sharing, too, and the exact bytes.
+    #[arg(long, requires = "sample", help_heading = SAMPLING, hide_short_help = true)]
     watch: bool,
 }
 
@@ -127,6 +131,7 @@ pub fn run(mut args: Record) -> anyhow::Result<i32> {
         Some(target) => sampled::launch(target, &options, xml, Streams::Inherited),
         None => {
             say(&attached(&args.pid, &options));
+            let _waiting = stderr().is_terminal().then(|| Waiting::new("sampling".into()));
             sampled::attach(&args.pid, &options, xml)
         }
     };

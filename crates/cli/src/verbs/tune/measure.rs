@@ -1,7 +1,7 @@
 //! Timed runs: unplaced and placed, in turn, so that whatever changes on the machine meanwhile
 //! touches both alike.
 
-use crate::said::say;
+use crate::progress::Runs;
 use anyhow::anyhow;
 use placement::Plan;
 use recorder::child::{Ended, Launch};
@@ -54,6 +54,8 @@ pub struct Runner<'a> {
     pub streams: Streams,
     /// Whether the program's standard input is a file that is read anew in each run.
     pub own_input: bool,
+    /// How many runs are done of those planned.
+    pub runs: Runs,
 }
 
 impl Runner<'_> {
@@ -102,18 +104,24 @@ impl Runner<'_> {
                 ended.ending.in_words()
             )));
         }
+        self.runs.ran();
         Ok(Times { wall: ended.wall.as_secs_f64(), cpu: ended.cpu.as_secs_f64() })
     }
+}
+
+/// How many runs it takes to choose a candidate.
+pub fn trials(candidates: &[Plan], first: Times) -> usize {
+    if candidates.len() < 2 || first.wall > TRIAL_SECONDS { 0 } else { TRIALS * candidates.len() }
 }
 
 /// Index of the candidate to compare. The first is the best prediction; the others are tried
 /// against it only where a run is short, and must be clearly faster. These runs are not used for
 /// the comparison, so choosing does not flatter it.
 pub fn fastest(runner: &Runner<'_>, candidates: &[Plan], first: Times) -> Result<usize, Stop> {
-    if candidates.len() < 2 || first.wall > TRIAL_SECONDS {
+    if trials(candidates, first) == 0 {
         return Ok(0);
     }
-    say(&format!("trying {} placements", candidates.len()));
+    runner.runs.say(&format!("trying {} placements", candidates.len()));
     let mut walls = vec![Vec::new(); candidates.len()];
     for _ in 0..TRIALS {
         for (plan, walls) in candidates.iter().zip(&mut walls) {

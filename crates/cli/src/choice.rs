@@ -1,0 +1,129 @@
+//! Options whose values are a closed set: the set, its names and their meanings come from the crate
+//! that defines it, so help, errors and completions list exactly what there is.
+
+use analysis::MatrixKind;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Arg, Command};
+use placement::{Effort, PolicyKind};
+use std::ffi::OsStr;
+use std::marker::PhantomData;
+
+/// A value of a closed set.
+pub trait Choice: Copy + Send + Sync + 'static {
+    /// The whole set, in the order of the help.
+    fn all() -> Vec<Self>;
+    fn name(self) -> &'static str;
+    /// What it means, as a phrase.
+    fn summary(self) -> &'static str;
+    /// Why `text` is none of them; `None`: in clap's words.
+    fn refusal(_text: &str) -> Option<String> {
+        None
+    }
+}
+
+impl Choice for PolicyKind {
+    fn all() -> Vec<Self> {
+        Self::ALL.to_vec()
+    }
+    fn name(self) -> &'static str {
+        self.name()
+    }
+    fn summary(self) -> &'static str {
+        self.summary()
+    }
+    fn refusal(text: &str) -> Option<String> {
+        text.parse::<Self>().err().map(|error| error.to_string())
+    }
+}
+
+impl Choice for Effort {
+    fn all() -> Vec<Self> {
+        Self::ALL.to_vec()
+    }
+    fn name(self) -> &'static str {
+        self.name()
+    }
+    fn summary(self) -> &'static str {
+        self.summary()
+    }
+    fn refusal(text: &str) -> Option<String> {
+        text.parse::<Self>().err().map(|error| error.to_string())
+    }
+}
+
+impl Choice for MatrixKind {
+    fn all() -> Vec<Self> {
+        Self::ALL.to_vec()
+    }
+    fn name(self) -> &'static str {
+        self.name()
+    }
+    fn summary(self) -> &'static str {
+        self.summary()
+    }
+}
+
+/// Parses a value of `T` by its name.
+pub struct OneOf<T>(PhantomData<T>);
+
+/// The parser for a closed set.
+pub fn one_of<T: Choice>() -> OneOf<T> {
+    OneOf(PhantomData)
+}
+
+impl<T> Clone for OneOf<T> {
+    fn clone(&self) -> Self {
+        Self(PhantomData)
+    }
+}
+
+fn values<T: Choice>() -> Vec<PossibleValue> {
+    T::all().into_iter().map(|one| PossibleValue::new(one.name()).help(one.summary())).collect()
+}
+
+impl<T: Choice> TypedValueParser for OneOf<T> {
+    type Value = T;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<T, clap::Error> {
+        let parse = |text: &str| -> Result<T, String> {
+            let found = T::all().into_iter().find(|one| one.name() == text);
+            found.ok_or_else(|| T::refusal(text).unwrap_or_default())
+        };
+        let own_words = value.to_str().is_none_or(|text| T::refusal(text).is_some());
+        if !own_words {
+            PossibleValuesParser::new(values::<T>()).parse_ref(command, arg, value)?;
+        }
+        parse.parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(values::<T>().into_iter()))
+    }
+}
+
+/// Cost models. Any text passes: besides the names there are numbers and files, and the verb says
+/// what is wrong with them. The names are here for completions.
+#[derive(Clone)]
+pub struct CostNames;
+
+impl TypedValueParser for CostNames {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        clap::builder::StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(topology::CostModel::NAMES.into_iter().map(PossibleValue::new)))
+    }
+}

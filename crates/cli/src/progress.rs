@@ -1,0 +1,171 @@
+//! Progress of what takes more than two seconds, on standard error.
+//!
+//! On a terminal it is a line that is redrawn and vanishes; elsewhere a few plain lines. Nothing is drawn
+//! while a recorded program may write to the same terminal: there `record --progress` prints plain
+//! lines, and without that option nothing. Neighbours: `family` reads, `verbs/tune.rs` runs,
+//! `verbs/record.rs` records.
+
+use crate::said::{grouped, say, several};
+use indicatif::{ProgressBar, ProgressStyle};
+use recorder::progress::Look;
+use std::cell::Cell;
+use std::io::{IsTerminal, stderr};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What takes less time shows no progress.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time between two plain lines.
+const PLAIN: Duration = Duration::from_secs(10);
+/// Time between two drawings.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Something whose end cannot be foreseen. Shown until this is dropped.
+pub struct Waiting {
+    /// Gone when it is over.
+    over: Option<Sender<()>>,
+    shows: Option<JoinHandle<()>>,
+}
+
+impl Waiting {
+    /// Says after a while what is waited for, like "reading app.tt".
+    pub fn new(what: String) -> Self {
+        let (over, is_over) = channel();
+        let shows = std::thread::spawn(move || show(&what, &is_over));
+        Self { over: Some(over), shows: Some(shows) }
+    }
+}
+
+fn show(what: &str, over: &Receiver<()>) {
+    if over.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
+        return;
+    }
+    if !stderr().is_terminal() {
+        return say(what);
+    }
+    let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})");
+    let spinner = ProgressBar::new_spinner().with_elapsed(PATIENCE).with_message(what.to_owned());
+    spinner.set_style(style.expect("a valid template"));
+    while over.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+        spinner.tick();
+    }
+    spinner.finish_and_clear();
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        drop(self.over.take());
+        if let Some(shows) = self.shows.take() {
+            // A panic there has been printed; progress is not worth another one.
+            let _ = shows.join();
+        }
+    }
+}
+
+/// Runs of a program whose output is discarded: how many are done of those planned.
+pub struct Runs {
+    bar: Option<ProgressBar>,
+    began: Instant,
+    told: Cell<Duration>,
+    done: Cell<u64>,
+    planned: Cell<u64>,
+}
+
+impl Runs {
+    /// With one run planned.
+    pub fn new() -> Self {
+        let bar = stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{bar:30} {pos} of {len} runs ({elapsed})");
+            ProgressBar::new(1).with_style(style.expect("a valid template"))
+        });
+        let (told, done, planned) = (Cell::default(), Cell::new(0), Cell::new(1));
+        Self { bar, began: Instant::now(), told, done, planned }
+    }
+
+    /// So many more runs are to come.
+    pub fn plan(&self, more: usize) {
+        self.planned.set(self.planned.get() + more as u64);
+        if let Some(bar) = &self.bar {
+            bar.set_length(self.planned.get());
+        }
+    }
+
+    /// A run is done.
+    pub fn ran(&self) {
+        self.done.set(self.done.get() + 1);
+        let elapsed = self.began.elapsed();
+        match &self.bar {
+            Some(bar) if elapsed >= PATIENCE => bar.set_position(self.done.get()),
+            Some(_) => {}
+            None => {
+                if let Some(line) = self.line(elapsed) {
+                    say(&line);
+                }
+            }
+        }
+    }
+
+    /// The plain line, if one is due.
+    fn line(&self, elapsed: Duration) -> Option<String> {
+        let (done, planned) = (self.done.get(), self.planned.get());
+        let due = if self.told.get().is_zero() { PATIENCE } else { self.told.get() + PLAIN };
+        if elapsed < due || done == planned {
+            return None;
+        }
+        self.told.set(elapsed);
+        Some(format!("{done} of {planned} runs done after {} s", elapsed.as_secs()))
+    }
+
+    /// A line that stays.
+    pub fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| say(text)),
+            None => say(text),
+        }
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A plain line about an exact recording.
+pub fn recording(look: &Look) -> String {
+    format!(
+        "recording for {:.1} s: {}, {} events, {} MiB of counts",
+        look.elapsed.as_secs_f64(),
+        several(look.threads as usize, "thread"),
+        grouped(look.events),
+        look.bytes.div_ceil(1 << 20),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_lines_are_rare() {
+        let runs = Runs {
+            bar: None,
+            began: Instant::now(),
+            told: Cell::default(),
+            done: Cell::new(3),
+            planned: Cell::new(1),
+        };
+        runs.plan(12);
+        let line = |seconds| runs.line(Duration::from_secs(seconds));
+        assert_eq!(line(1), None);
+        assert_eq!(line(2).unwrap(), "3 of 13 runs done after 2 s");
+        assert_eq!(line(11), None);
+        runs.done.set(4);
+        assert_eq!(line(12).unwrap(), "4 of 13 runs done after 12 s");
+        runs.done.set(13);
+        assert_eq!(line(60), None, "what follows says that all is done");
+    }
+}
