@@ -86,9 +86,6 @@ impl Runs {
     /// So many more runs are to come.
     pub fn plan(&self, more: usize) {
         self.planned.set(self.planned.get() + more as u64);
-        if let Some(bar) = &self.bar {
-            bar.set_length(self.planned.get());
-        }
     }
 
     /// A run is done.
@@ -96,7 +93,10 @@ impl Runs {
         self.done.set(self.done.get() + 1);
         let elapsed = self.began.elapsed();
         match &self.bar {
-            Some(bar) if elapsed >= PATIENCE => bar.set_position(self.done.get()),
+            Some(bar) if elapsed >= PATIENCE => {
+                bar.set_length(self.planned.get());
+                bar.set_position(self.done.get());
+            }
             Some(_) => {}
             None => {
                 if let Some(line) = self.line(elapsed) {
@@ -120,8 +120,8 @@ impl Runs {
     /// A line that stays.
     pub fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| say(text)),
-            None => say(text),
+            Some(bar) if bar.position() > 0 => bar.suspend(|| say(text)),
+            _ => say(text),
         }
     }
 }

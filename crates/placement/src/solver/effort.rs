@@ -18,7 +18,10 @@ pub enum Effort {
 
 /// No such effort.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no effort '{name}'; did you mean '{nearest}'? There are: fast, default, max")]
+#[error(
+    "there is no effort '{name}'; did you mean '{nearest}'? There are: {}",
+    Effort::ALL.map(Effort::name).join(", ")
+)]
 pub struct UnknownEffort {
     pub name: String,
     pub nearest: &'static str,
