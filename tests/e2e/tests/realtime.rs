@@ -24,13 +24,13 @@ fn is_possible() -> bool {
 }
 
 /// Runs the program natively and under `run`, which gets its command line, and compares.
-fn all_end(run: impl Fn(&Threadtalk, &Scratch, &[&str]) -> Outcome) {
+fn all_end(meetings: &[&str], run: impl Fn(&Threadtalk, &Scratch, &[&str]) -> Outcome) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     if !is_possible() {
         return;
     }
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
-    for meeting in MEETINGS {
+    for meeting in meetings {
         let command = stress::command("realtime", &[meeting]);
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
         println!("{words:?}");
@@ -39,7 +39,7 @@ fn all_end(run: impl Fn(&Threadtalk, &Scratch, &[&str]) -> Outcome) {
 }
 
 fn all_end_recorded(mode: &[&str]) {
-    all_end(|threadtalk, scratch, words| {
+    all_end(&MEETINGS, |threadtalk, scratch, words| {
         let profile = scratch.join("realtime.tt");
         let options = [mode, &["--force"]].concat();
         threadtalk.record(&profile, &options, words).timeout(TIME).run()
@@ -66,9 +66,10 @@ fn while_the_reference_counts() {
     all_end_recorded(&["--reference"]);
 }
 
+/// Threads and processes that the C library does not know are not watched.
 #[test]
 fn while_they_are_watched() {
-    all_end(|threadtalk, scratch, words| {
+    all_end(&["code", "lines"], |threadtalk, scratch, words| {
         let profile = scratch.join("watched.tt");
         let record =
             threadtalk.verb("record").args(["--sample", "--watch", "--force", "-o"]).arg(profile);
