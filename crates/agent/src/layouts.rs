@@ -1,4 +1,4 @@
-//! Layouts and numbers that the agent's Rust and C parts share, as far as no other crate has them.
+//! Layouts and numbers that the agent's Rust and C parts share and that no other crate defines.
 //!
 //! This is their only definition: the build script includes this file, and writes `layouts.h` for the
 //! slow paths (`slow/`) from it and from what `engine` and `wire` define. See `build/shared.rs`. Who

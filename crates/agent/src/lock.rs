@@ -1,9 +1,9 @@
 //! Locks of the agent, which need no libc. Signals that arrive while one is held are deferred.
 //!
 //! The word of a lock is a futex with priority inheritance: 0, or the thread id of its holder. It is taken and
-//! released without a system call unless somebody waits. Who waits spins for a moment and then sleeps, while the
-//! kernel runs the holder with the priority of whoever waits. So a real-time thread never spins against a holder
-//! that it keeps from running, nor does a third thread between the two in priority.
+//! released without a system call unless another thread waits. A waiter spins for a moment and then sleeps, while the
+//! kernel runs the holder with the waiter's priority. So a real-time thread never spins while it keeps the holder from
+//! running, and no third thread with a priority between the two can keep the holder from running either.
 //!
 //! Where the kernel cannot know the holder (see [`Lock::lock`]), waiters look again every now and then. Neighbour:
 //! `slow/wait.h`, which has the locks of blocks.

@@ -14,10 +14,10 @@ use statistics::Weighted;
 use std::collections::BTreeSet;
 use types::{CommMatrix, ThreadId};
 
-/// Hits for each thread that takes part from which on the right pattern is found in 95 of 100 draws of every
-/// known pattern but all-to-all, and in draws from all pairs alike no other one. It is the pipeline that takes
-/// so many, since it needs the directions: 19 for each thread with 4 to 16 threads; with 10 it is found in 75 to
-/// 90 draws. All others take 8 or fewer.
+/// The least number of hits for each thread that takes part. With it, the right pattern is found in 95 of 100 draws of
+/// every known pattern but all-to-all, and uniform draws show no other pattern. The pipeline sets this
+/// number, because recognising it needs the directions: 19 hits for each thread with 4 to 16 threads. With 10 hits for
+/// each thread it is found in 75 to 90 draws. All other patterns need 8 or fewer.
 pub const HITS_PER_THREAD: u64 = 20;
 /// Hits for each pair of these threads from which on all-to-all is found, which looks irregular with fewer: 4 to
 /// 5.4 of 8 to 64 threads. Of fewer threads it takes up to 8, which [`HITS_PER_THREAD`] sees to.
@@ -69,7 +69,7 @@ impl Evidence {
     }
 }
 
-/// The pattern of `talk`, as far as the evidence tells; `None`: it was counted.
+/// The pattern of `talk`, or that there are too few hits to tell. Evidence `None` means that events were counted.
 pub(crate) fn recognise_by(
     talk: &CommMatrix,
     directed: bool,

@@ -86,7 +86,7 @@ impl MatrixKind {
         }
     }
 
-    /// What is counted, for people, in blocks of so many bytes.
+    /// A phrase for what is counted. `block_bytes` is the size of a block in bytes.
     pub fn words(self, block_bytes: u64) -> String {
         let transfers = match block_bytes {
             64 => "cache-line transfers".into(),

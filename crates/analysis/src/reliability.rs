@@ -33,8 +33,8 @@ pub struct Reliability {
     pub evidence: Evidence,
     /// Share of all hits whose writer was inferred.
     pub inferred: f64,
-    /// Events that a pair of threads may have had though no sample showed one, with 95 % confidence as far as chance
-    /// goes; `None` where the profile does not say what a hit may stand for.
+    /// Upper bound (95 %) for the events of a pair of threads of which no sample showed any; `None` where the
+    /// profile does not say what a hit may stand for.
     pub unseen: Option<u64>,
     /// Whether the hits are enough to say who communicates with whom.
     pub enough: bool,

@@ -12,7 +12,7 @@ const MOST: usize = 180;
 
 type Cells = Vec<(usize, usize)>;
 
-/// Columns of a 2D matrix of so many threads, and threads of a group.
+/// For this number of threads: columns of a 2D grid, and threads in a group.
 fn sizes(threads: usize) -> (usize, usize) {
     match threads {
         32 => (8, 4),
@@ -24,7 +24,7 @@ fn sizes(threads: usize) -> (usize, usize) {
     }
 }
 
-/// Every pattern that so many threads can have, with the cells that have events.
+/// Every pattern that is possible with this number of threads, with the cells that have events.
 fn patterns(threads: usize) -> Vec<(&'static str, Pattern, Cells)> {
     let (columns, group) = sizes(threads);
     let cells = |has: &dyn Fn(usize, usize) -> bool| -> Cells {
