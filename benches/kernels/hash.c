@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SLOTS = 1 << 18, KEYS = 100000, MOST_THREADS = 64 };
+enum { SLOTS = 1 << 18, KEYS = 100000, MAX_THREADS = 64 };
 
 typedef struct {
     _Atomic uint64_t key, count;
@@ -14,7 +14,7 @@ typedef struct {
 
 static Slot *table;
 static int threads, operations;
-static uint64_t found[MOST_THREADS];
+static uint64_t found[MAX_THREADS];
 
 static Slot *slot_of(uint64_t key) {
     uint64_t at = key * 0x9e3779b97f4a7c15u >> 46;
@@ -43,9 +43,9 @@ static void *work(void *argument) {
 int main(int argc, char **argv) {
     threads = argc > 1 ? atoi(argv[1]) : 2;
     operations = 140000000 * (argc > 2 ? atoi(argv[2]) : 1);
-    if (threads < 1 || threads > MOST_THREADS) return 2;
+    if (threads < 1 || threads > MAX_THREADS) return 2;
     table = calloc(SLOTS, sizeof *table);
-    pthread_t ids[MOST_THREADS];
+    pthread_t ids[MAX_THREADS];
     for (int p = 0; p < threads; p++) pthread_create(&ids[p], NULL, work, (void *)(intptr_t)p);
     uint64_t hits = 0, total = 0;
     for (int p = 0; p < threads; p++) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SLOTS = 16, WORDS = 2048, MOST_PAIRS = 32 };
+enum { SLOTS = 16, WORDS = 2048, MAX_PAIRS = 32 };
 
 typedef struct {
     uint64_t slot[SLOTS][WORDS];
@@ -58,9 +58,9 @@ static void *consume(void *argument) {
 int main(int argc, char **argv) {
     int threads = argc > 1 ? atoi(argv[1]) : 2, pairs = threads > 1 ? threads / 2 : 1;
     messages = 200000 * (argc > 2 ? atoi(argv[2]) : 1) / pairs;
-    if (pairs > MOST_PAIRS) return 2;
+    if (pairs > MAX_PAIRS) return 2;
     Queue *queues = aligned_alloc(64, sizeof *queues * (size_t)pairs);
-    pthread_t ids[2 * MOST_PAIRS];
+    pthread_t ids[2 * MAX_PAIRS];
     for (int p = 0; p < pairs; p++) {
         pthread_mutex_init(&queues[p].lock, NULL);
         pthread_cond_init(&queues[p].changed, NULL);

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { N = 1 << 20, DIGITS = 256, MOST_THREADS = 64 };
+enum { N = 1 << 20, DIGITS = 256, MAX_THREADS = 64 };
 
 static int threads, rounds;
 static uint32_t *keys, *other;
-static uint32_t counts[MOST_THREADS][DIGITS];
+static uint32_t counts[MAX_THREADS][DIGITS];
 static pthread_barrier_t barrier;
 
 static void pass(uint32_t *from, uint32_t *to, int shift, int p) {
@@ -44,10 +44,10 @@ static void *work(void *argument) {
 
 int main(int argc, char **argv) {
     threads = argc > 1 ? atoi(argv[1]) : 2, rounds = 20 * (argc > 2 ? atoi(argv[2]) : 1);
-    if (threads < 1 || threads > MOST_THREADS) return 2;
+    if (threads < 1 || threads > MAX_THREADS) return 2;
     keys = malloc(N * sizeof *keys), other = malloc(N * sizeof *other);
     pthread_barrier_init(&barrier, NULL, (unsigned)threads);
-    pthread_t ids[MOST_THREADS];
+    pthread_t ids[MAX_THREADS];
     for (int p = 0; p < threads; p++) pthread_create(&ids[p], NULL, work, (void *)(intptr_t)p);
     for (int p = 0; p < threads; p++) pthread_join(ids[p], NULL);
     uint64_t sum = 0;

@@ -12,18 +12,18 @@ pub struct Column {
     name: String,
     mode: Mode,
     /// Most that the median over the rows, and the worst row, should be.
-    most_median: Option<f64>,
-    most_worst: Option<f64>,
+    max_median: Option<f64>,
+    max_worst: Option<f64>,
 }
 
 impl Column {
     pub fn new(name: &str, mode: Mode) -> Self {
-        Self { name: name.into(), mode, most_median: None, most_worst: None }
+        Self { name: name.into(), mode, max_median: None, max_worst: None }
     }
 
     pub fn target(mut self, median: f64, worst: Option<f64>) -> Self {
-        self.most_median = Some(median);
-        self.most_worst = worst;
+        self.max_median = Some(median);
+        self.max_worst = worst;
         self
     }
 }
@@ -142,14 +142,14 @@ impl Table {
                 .expect("not empty");
             let most = worst.columns[k].median;
             print!("{:<12} median {median:.2}", column.name);
-            print_target(column.most_median);
+            print_target(column.max_median);
             print!(", worst {most:.2} {}", worst.name);
-            print_target(column.most_worst);
+            print_target(column.max_worst);
             println!();
-            if column.most_median.is_some_and(|target| median > target) {
+            if column.max_median.is_some_and(|target| median > target) {
                 missed.push(format!("{} {} median {median:.2}", self.title, column.name));
             }
-            if column.most_worst.is_some_and(|target| most > target) {
+            if column.max_worst.is_some_and(|target| most > target) {
                 missed.push(format!("{} {} {} {most:.2}", self.title, column.name, worst.name));
             }
         }

@@ -10,7 +10,7 @@ import { filters } from './view/filters'
 import { graph } from './view/graph'
 import { heatmap } from './view/heatmap'
 import { lines } from './view/lines'
-import { machine, MOST_BESIDE } from './view/machine'
+import { machine, MAX_BESIDE } from './view/machine'
 import { threads } from './view/threads'
 import { timeline } from './view/timeline'
 import { measured, processes, verdict, warnings } from './view/words'
@@ -63,7 +63,7 @@ function start(): void {
     scale: 'linear',
     order: 'id',
     layout: layouts - 1,
-    beside: (findings.placement?.pus.length ?? 0) <= MOST_BESIDE,
+    beside: (findings.placement?.pus.length ?? 0) <= MAX_BESIDE,
     theme: preferredTheme(),
     focus: null,
   })

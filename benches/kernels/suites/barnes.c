@@ -2,7 +2,7 @@
 // masses from the leaves up, forces by walks from the root, and moves. Usage: barnes THREADS SCALE
 #include "team.h"
 
-enum { BODIES = 8192, MOST_CELLS = 4 * BODIES, LOCKS = 2048, DEEPEST = 40 };
+enum { BODIES = 8192, MAX_CELLS = 4 * BODIES, LOCKS = 2048, DEEPEST = 40 };
 
 typedef struct Node {
     int is_cell;
@@ -21,14 +21,14 @@ typedef struct {
 } Cell;
 
 static Body bodies[BODIES];
-static Cell *cells[MOST_THREADS], *root;
-static int used[MOST_THREADS];
+static Cell *cells[MAX_THREADS], *root;
+static int used[MAX_THREADS];
 static pthread_mutex_t locks[LOCKS];
 
 static pthread_mutex_t *lock_of(const Cell *cell) { return &locks[(uintptr_t)cell / sizeof *cell % LOCKS]; }
 
 static Cell *new_cell(int p, const double *middle, double size) {
-    if (used[p] == MOST_CELLS) abort();
+    if (used[p] == MAX_CELLS) abort();
     Cell *cell = &cells[p][used[p]++];
     memset(cell, 0, sizeof *cell);
     cell->node.is_cell = 1;
@@ -105,7 +105,7 @@ static void walk(const Node *node, Body *body) {
 
 static void *work(void *argument) {
     int p = (int)(intptr_t)argument, first = share(BODIES, p), last = share(BODIES, p + 1);
-    cells[p] = (Cell *)malloc(MOST_CELLS * sizeof *cells[p]);
+    cells[p] = (Cell *)malloc(MAX_CELLS * sizeof *cells[p]);
     for (int step = 0; step < 40 * scale; step++) {
         const double middle[3] = {0};
         used[p] = 0;

@@ -3,7 +3,7 @@
 // middle stages have THREADS threads each. Usage: dedup THREADS SCALE
 #include "team.h"
 
-enum { BYTES = 1 << 23, MOST_CHUNK = 8192, LEAST_CHUNK = 512, BUCKETS = 1 << 12, ROOM = 64 };
+enum { BYTES = 1 << 23, MAX_CHUNK = 8192, MIN_CHUNK = 512, BUCKETS = 1 << 12, ROOM = 64 };
 
 typedef struct Chunk {
     struct Chunk *next; // in its bucket
@@ -63,7 +63,7 @@ static void cut(void) {
     for (int start = 0, at = 0; start < BYTES; at++) {
         if (at < BYTES) rolling = (rolling << 1) + data[at] * 0x9e3779b97f4a7c15u;
         int length = at + 1 - start;
-        if (at + 1 < BYTES && length < MOST_CHUNK && (length < LEAST_CHUNK || rolling >> 53)) continue;
+        if (at + 1 < BYTES && length < MAX_CHUNK && (length < MIN_CHUNK || rolling >> 53)) continue;
         Chunk *chunk = (Chunk *)calloc(1, sizeof *chunk);
         chunk->data = data + start, chunk->bytes = length, chunk->number = chunks++;
         put(&to_lookup, chunk);
@@ -134,7 +134,7 @@ int main(int argc, char **argv) {
     }
     for (int k = 0; k < BUCKETS; k++) pthread_mutex_init(&bucket_locks[k], NULL);
     for (int round = 0; round < 8 * scale; round++) {
-        pthread_t lookers[MOST_THREADS], packers[MOST_THREADS], counter;
+        pthread_t lookers[MAX_THREADS], packers[MAX_THREADS], counter;
         memset(buckets, 0, sizeof buckets);
         open_queue(&to_lookup, 1), open_queue(&to_pack, threads), open_queue(&to_count, 2 * threads);
         for (int p = 0; p < threads; p++) {

@@ -2,10 +2,10 @@
 // added to both, under the cell's lock where two threads' shares meet. Usage: fluidanimate THREADS SCALE
 #include "team.h"
 
-enum { SIDE = 16, CELLS = SIDE * SIDE * SIDE, MOST_HERE = 16, PARTICLES = 5 * CELLS };
+enum { SIDE = 16, CELLS = SIDE * SIDE * SIDE, MAX_HERE = 16, PARTICLES = 5 * CELLS };
 
 typedef struct {
-    float place[MOST_HERE][3], speed[MOST_HERE][3], push[MOST_HERE][3], density[MOST_HERE];
+    float place[MAX_HERE][3], speed[MAX_HERE][3], push[MAX_HERE][3], density[MAX_HERE];
 } Cell;
 
 static Cell *cells, *before;
@@ -33,7 +33,7 @@ static void sort_particles(int p) {
             for (int d = 0; d < 3; d++) at[d] = (int)fminf(SIDE - 1, fmaxf(0, before[c].place[k][d]));
             int to = cell_of(at[0], at[1], at[2]);
             pthread_mutex_lock(&locks[to]);
-            int n = counts[to] < MOST_HERE ? counts[to]++ : -1;
+            int n = counts[to] < MAX_HERE ? counts[to]++ : -1;
             pthread_mutex_unlock(&locks[to]);
             if (n < 0) continue; // too dense: it is lost
             memcpy(cells[to].place[n], before[c].place[k], sizeof before[c].place[k]);
@@ -114,7 +114,7 @@ int main(int argc, char **argv) {
         float at[3];
         for (int d = 0; d < 3; d++) at[d] = (float)(SIDE * next_unit(&state));
         int c = cell_of((int)at[0], (int)at[1], (int)at[2]);
-        if (counts[c] < MOST_HERE) memcpy(cells[c].place[counts[c]++], at, sizeof at);
+        if (counts[c] < MAX_HERE) memcpy(cells[c].place[counts[c]++], at, sizeof at);
     }
     run_team(work);
     double height = 0, all = 0;

@@ -4,10 +4,10 @@
 #include "team.h"
 #include <omp.h>
 
-enum { KEYS = 1 << 21, MOST_KEY = 1 << 17, BUCKETS = 1 << 10, SHIFT = 7 };
+enum { KEYS = 1 << 21, MAX_KEY = 1 << 17, BUCKETS = 1 << 10, SHIFT = 7 };
 
-static int keys[KEYS], sorted[KEYS], rank_of[MOST_KEY];
-static int counts[MOST_THREADS][BUCKETS], starts[MOST_THREADS][BUCKETS], ends[BUCKETS];
+static int keys[KEYS], sorted[KEYS], rank_of[MAX_KEY];
+static int counts[MAX_THREADS][BUCKETS], starts[MAX_THREADS][BUCKETS], ends[BUCKETS];
 
 static void make_keys(void) {
 #pragma omp parallel
@@ -17,14 +17,14 @@ static void make_keys(void) {
         for (int i = 0; i < KEYS; i++) { // the sum of four, so that the middle is frequent
             double sum = 0;
             for (int k = 0; k < 4; k++) sum += next_unit(&state);
-            keys[i] = (int)(sum * MOST_KEY / 4);
+            keys[i] = (int)(sum * MAX_KEY / 4);
         }
     }
 }
 
 static void rank(int round) {
     keys[round] = round;
-    keys[round + 100] = MOST_KEY - 1 - round;
+    keys[round + 100] = MAX_KEY - 1 - round;
 #pragma omp parallel
     {
         int me = omp_get_thread_num(), team = omp_get_num_threads(), *count = counts[me];
@@ -59,8 +59,8 @@ int main(int argc, char **argv) {
     uint64_t sum = 0;
     for (int round = 1; round <= 40 * scale; round++) {
         rank(round % 50);
-        for (int k = 0; k < 5; k++) sum = sum * 31 + (uint64_t)rank_of[MOST_KEY / 7 * (k + 1)];
+        for (int k = 0; k < 5; k++) sum = sum * 31 + (uint64_t)rank_of[MAX_KEY / 7 * (k + 1)];
     }
-    printf("%d %016llx\n", rank_of[MOST_KEY - 1], (unsigned long long)sum);
-    return rank_of[MOST_KEY - 1] != KEYS;
+    printf("%d %016llx\n", rank_of[MAX_KEY - 1], (unsigned long long)sum);
+    return rank_of[MAX_KEY - 1] != KEYS;
 }

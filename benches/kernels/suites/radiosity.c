@@ -4,7 +4,7 @@
 #include "team.h"
 #include <sched.h>
 
-enum { PATCHES = 96, MOST_ELEMENTS = 1 << 16, MOST_LINKS = 1 << 20, LOCKS = 1024 };
+enum { PATCHES = 96, MAX_ELEMENTS = 1 << 16, MAX_LINKS = 1 << 20, LOCKS = 1024 };
 
 typedef struct Element Element;
 
@@ -34,7 +34,7 @@ typedef struct {
 
 static Element *elements, *patches[PATCHES];
 static Link *links;
-static Queue queues[MOST_THREADS];
+static Queue queues[MAX_THREADS];
 static pthread_mutex_t locks[LOCKS], element_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t link_lock = PTHREAD_MUTEX_INITIALIZER;
 static int elements_used, links_used, pending;
@@ -48,7 +48,7 @@ static int take(pthread_mutex_t *lock, int *used, int most) {
 }
 
 static Element *new_element(Element *parent, const double *place, double area) {
-    int number = take(&element_lock, &elements_used, MOST_ELEMENTS);
+    int number = take(&element_lock, &elements_used, MAX_ELEMENTS);
     Element *e = &elements[number];
     memset(e, 0, sizeof *e);
     memcpy(e->place, place, sizeof e->place);
@@ -112,7 +112,7 @@ static double form_factor(const Element *to, const Element *from) {
 }
 
 static void link_to(Element *to, Element *from, double factor) {
-    Link *link = &links[take(&link_lock, &links_used, MOST_LINKS)];
+    Link *link = &links[take(&link_lock, &links_used, MAX_LINKS)];
     pthread_mutex_lock(to->lock);
     *link = (Link){to->links, from, factor};
     to->links = link;
@@ -200,8 +200,8 @@ static void *work(void *argument) {
 
 int main(int argc, char **argv) {
     read_arguments(argc, argv);
-    elements = (Element *)malloc(MOST_ELEMENTS * sizeof *elements);
-    links = (Link *)malloc(MOST_LINKS * sizeof *links);
+    elements = (Element *)malloc(MAX_ELEMENTS * sizeof *elements);
+    links = (Link *)malloc(MAX_LINKS * sizeof *links);
     for (int k = 0; k < LOCKS; k++) pthread_mutex_init(&locks[k], NULL);
     for (int p = 0; p < threads; p++) pthread_mutex_init(&queues[p].lock, NULL);
     run_team(work);

@@ -13,8 +13,8 @@ typedef struct {
 } Node;
 
 static uint32_t *keys[2];
-static Node nodes[2 * MOST_THREADS]; // a heap: those of the threads are the last
-static int leaves, ranks[MOST_THREADS][RADIX];
+static Node nodes[2 * MAX_THREADS]; // a heap: those of the threads are the last
+static int leaves, ranks[MAX_THREADS][RADIX];
 
 static void publish(Node *node, int round) {
     pthread_mutex_lock(&node->lock);

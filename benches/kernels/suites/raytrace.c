@@ -3,14 +3,14 @@
 // Usage: raytrace THREADS SCALE
 #include "team.h"
 
-enum { SPHERES = 600, CELLS = 12, WIDTH = 320, HEIGHT = 240, TILE = 16, MOST_HERE = 64 };
+enum { SPHERES = 600, CELLS = 12, WIDTH = 320, HEIGHT = 240, TILE = 16, MAX_HERE = 64 };
 
 typedef struct {
     double centre[3], radius, colour[3], mirror;
 } Sphere;
 
 typedef struct {
-    int count, spheres[MOST_HERE];
+    int count, spheres[MAX_HERE];
 } Cell;
 
 typedef struct {
@@ -21,7 +21,7 @@ typedef struct {
 
 static Sphere *spheres;
 static Cell (*cells)[CELLS][CELLS];
-static Queue queues[MOST_THREADS];
+static Queue queues[MAX_THREADS];
 static uint32_t *picture;
 
 static void make_scene(void) {
@@ -41,7 +41,7 @@ static void make_scene(void) {
             for (int y = low[1]; y <= high[1]; y++)
                 for (int z = low[2]; z <= high[2]; z++) {
                     Cell *cell = &cells[x][y][z];
-                    if (cell->count < MOST_HERE) cell->spheres[cell->count++] = n;
+                    if (cell->count < MAX_HERE) cell->spheres[cell->count++] = n;
                 }
     }
 }

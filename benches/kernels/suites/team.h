@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_THREADS = 64 };
+enum { MAX_THREADS = 64 };
 
 static int threads = 2, scale = 1;
 static pthread_barrier_t barrier;
@@ -17,13 +17,13 @@ static pthread_barrier_t barrier;
 static inline void read_arguments(int argc, char **argv) {
     if (argc > 1) threads = atoi(argv[1]);
     if (argc > 2) scale = atoi(argv[2]);
-    if (threads < 1 || threads > MOST_THREADS || scale < 1) exit(2);
+    if (threads < 1 || threads > MAX_THREADS || scale < 1) exit(2);
     pthread_barrier_init(&barrier, NULL, (unsigned)threads);
 }
 
 // Runs `work` with each number from 0 on, the first in this thread, as the suites do.
 static inline void run_team(void *(*work)(void *)) {
-    pthread_t ids[MOST_THREADS];
+    pthread_t ids[MAX_THREADS];
     for (intptr_t p = 1; p < threads; p++) pthread_create(&ids[p], NULL, work, (void *)p);
     work((void *)0);
     for (int p = 1; p < threads; p++) pthread_join(ids[p], NULL);

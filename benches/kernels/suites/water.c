@@ -11,7 +11,7 @@ typedef struct {
 
 static Molecule molecules[MOLECULES];
 static pthread_mutex_t locks[MOLECULES], sum_lock = PTHREAD_MUTEX_INITIALIZER;
-static double (*forces[MOST_THREADS])[ATOMS][3]; // of each thread
+static double (*forces[MAX_THREADS])[ATOMS][3]; // of each thread
 static double potential, kinetic;
 static const double box = 24.8, cut = 9;
 

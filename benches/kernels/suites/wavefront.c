@@ -10,8 +10,8 @@ static double grid[N][N][N][U], right[N][N][N][U];
 static struct {
     _Atomic int planes;
     char pad[60];
-} done[2][MOST_THREADS + 1];
-static double change[MOST_THREADS];
+} done[2][MAX_THREADS + 1];
+static double change[MAX_THREADS];
 
 static void relax(int k, int j, int i, int back) {
     int d = back ? 1 : -1;

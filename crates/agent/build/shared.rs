@@ -91,7 +91,7 @@ fn counting(h: &mut Header) {
         WIDEST_BITS = layouts::WIDEST_EVENT_BITS,
         FILTER_BITS = layouts::FILTER_BITS,
         LATELY_BITS = layouts::LATELY_BITS,
-        MOST_DEATHS = session::MOST_DEATHS,
+        MAX_DEATHS = session::MAX_DEATHS,
         DEATH_PID_SHIFT = session::DEATH_PID_SHIFT,
     );
     structure!(h, "head" = ChunkHead { thread, holds, used, _reserved });

@@ -208,7 +208,7 @@ pub fn take_segment() -> Option<u32> {
     if let Some(spare) = SPARE.swap(0, Ordering::Relaxed).checked_sub(1) {
         return Some(spare);
     }
-    let most = first().most_segments.load(Ordering::Relaxed).min(session::MAX_SEGMENTS);
+    let most = first().max_segments.load(Ordering::Relaxed).min(session::MAX_SEGMENTS);
     let taken = first()
         .segments
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |k| (k < most).then_some(k + 1));

@@ -113,7 +113,7 @@ fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
     let mut options = Options::new(engine_mode(), shift, disabled);
     // SAFETY: relocated by the loader before constructors run.
     options.thread_start_hook = unsafe { PTHREAD_CREATE };
-    options.set_most_bytes(full);
+    options.set_max_bytes(full);
     options.stores = code_store::open(place, stored::fingerprint(&options));
     let mut runtime = dispatch::runtime();
     runtime.modules.read_existing();

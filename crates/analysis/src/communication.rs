@@ -88,7 +88,7 @@ pub struct SliceMetrics {
 /// Threads with less than this share of the median's accesses do nothing to speak of.
 const IDLE: f64 = 0.1;
 /// Cells of matrices that are looked at for patterns of phases.
-const MOST_CELLS: usize = 20_000_000;
+const MAX_CELLS: usize = 20_000_000;
 
 impl Communication {
     /// What `profile` says.
@@ -223,7 +223,7 @@ fn list_phases(profile: &Profile, kind: MatrixKind, starts: &[usize]) -> Vec<Pha
     let bounds: Vec<usize> =
         [0].into_iter().chain(starts.iter().copied()).chain([slices]).collect();
     let threads = profile.threads.len();
-    let look = (bounds.len() - 1).saturating_mul(threads).saturating_mul(threads) <= MOST_CELLS;
+    let look = (bounds.len() - 1).saturating_mul(threads).saturating_mul(threads) <= MAX_CELLS;
     let time = |slice: usize| match profile.slices.get(slice) {
         Some(slice) => slice.start_ns as f64 / 1e9,
         None => profile.slices.last().map_or(0.0, |slice| slice.end_ns as f64 / 1e9),

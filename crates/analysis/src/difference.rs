@@ -107,7 +107,7 @@ impl CellChange {
 /// Threads without a counterpart may have this share of the communication.
 const NEGLIGIBLE: f64 = 0.01;
 /// Cells that are listed.
-const MOST_CELLS: usize = 1000;
+const MAX_CELLS: usize = 1000;
 
 impl Run<'_> {
     fn matrix(&self) -> CommMatrix {
@@ -252,7 +252,7 @@ fn cells(a: &CommMatrix, b: &CommMatrix, pairs: &[(usize, usize)]) -> Vec<CellCh
     let all = a.iter().chain(only_b).map(|(from, to, _)| change(from, to));
     let mut changes: Vec<CellChange> = all.filter(|c| c.size() > 0.0).collect();
     changes.sort_by(|x, y| y.size().total_cmp(&x.size()).then((x.from, x.to).cmp(&(y.from, y.to))));
-    changes.truncate(MOST_CELLS);
+    changes.truncate(MAX_CELLS);
     changes
 }
 

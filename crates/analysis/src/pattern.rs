@@ -125,7 +125,7 @@ impl Fit {
 }
 
 /// Fits below this are none.
-const LEAST_CONFIDENCE: f64 = 0.5;
+const MIN_CONFIDENCE: f64 = 0.5;
 /// A more specific pattern is preferred when it fits worse by no more than this.
 const SPECIFIC: f64 = 0.05;
 /// Most confidence that is lost by what is left out as set-up.
@@ -232,7 +232,7 @@ fn best(net: &Net) -> Fit {
     }
     let confidence = best.as_ref().map_or(0.0, |fit| fit.confidence);
     match best {
-        Some(fit) if confidence >= LEAST_CONFIDENCE => fit,
+        Some(fit) if confidence >= MIN_CONFIDENCE => fit,
         _ => Fit::new(Pattern::Irregular, 1.0 - confidence, everybody()),
     }
 }

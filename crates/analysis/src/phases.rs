@@ -21,7 +21,7 @@ pub struct PhaseRule {
 const WINDOW_NS: u64 = 500_000_000;
 const WINDOW: usize = 50;
 /// Fewer slices have no average.
-const LEAST_WINDOW: usize = 5;
+const MIN_WINDOW: usize = 5;
 
 impl PhaseRule {
     /// The thesis' values: n = 50, diff_min = 0.2.
@@ -31,7 +31,7 @@ impl PhaseRule {
     /// its slices of 10 ms; at most that many, and at least 5.
     pub fn for_slices_of(slice_ns: u64) -> Self {
         let fitting = WINDOW_NS.checked_div(slice_ns).unwrap_or(u64::MAX);
-        let window = usize::try_from(fitting).unwrap_or(WINDOW).clamp(LEAST_WINDOW, WINDOW);
+        let window = usize::try_from(fitting).unwrap_or(WINDOW).clamp(MIN_WINDOW, WINDOW);
         Self { window, ..Self::THESIS }
     }
 }

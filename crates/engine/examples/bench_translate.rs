@@ -12,7 +12,7 @@ use std::time::Duration;
 use types::tally::{self, Meaning};
 
 /// Most blocks of a round.
-const MOST_BLOCKS: usize = 20_000;
+const MAX_BLOCKS: usize = 20_000;
 
 /// Code that may be read, and places for regions below it.
 struct Code {
@@ -77,7 +77,7 @@ fn blocks(seeds: &[u64], code: &Code, options: &Options) -> Vec<u64> {
     let mut seen: HashSet<u64> = seeds.iter().copied().collect();
     let mut list = seeds.to_vec();
     let mut next = 0;
-    while next < list.len() && list.len() < MOST_BLOCKS {
+    while next < list.len() && list.len() < MAX_BLOCKS {
         let readable = |pc: u64| code.is_translatable(pc);
         // SAFETY: only code in the mapping is read.
         let block = unsafe { Superblock::decode(list[next], options, &readable) };

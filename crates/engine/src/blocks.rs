@@ -13,11 +13,11 @@ const PAGE_SHIFT: u32 = 12;
 pub(crate) const NO_LINK: u32 = u32::MAX;
 /// Numbers that the links of one generation of the cache have to themselves; few are as long as to
 /// need them all.
-const MOST_LINKS: usize = 1 << 24;
+const MAX_LINKS: usize = 1 << 24;
 /// No block has more links.
 const LINKS_MARGIN: usize = 1 << 12;
 /// Versions of one address that are kept in case its code changes back.
-const MOST_VERSIONS: usize = 8;
+const MAX_VERSIONS: usize = 8;
 
 /// A translated block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,12 +59,12 @@ impl Blocks {
     /// None yet; their links will have numbers of their own among generations with other `slots`,
     /// below 256.
     pub fn in_slot(slot: usize) -> Self {
-        Blocks { first: slot * MOST_LINKS, ..Blocks::default() }
+        Blocks { first: slot * MAX_LINKS, ..Blocks::default() }
     }
 
     /// Whether there are numbers for the links of another block.
     pub fn has_room(&self) -> bool {
-        self.links.len() < MOST_LINKS - LINKS_MARGIN
+        self.links.len() < MAX_LINKS - LINKS_MARGIN
     }
 
     /// Points all exits to their stubs for good and keeps only where they lead.
@@ -154,7 +154,7 @@ impl Blocks {
     /// Remembers what a block was translated from.
     pub fn add_version(&mut self, pc: u64, original: &[u8], block: Block) {
         let versions = self.versions.entry(pc).or_default();
-        if versions.len() == MOST_VERSIONS {
+        if versions.len() == MAX_VERSIONS {
             versions.remove(0);
         }
         versions.push(Version { original: original.into(), block });
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn code_that_changes_back_finds_its_old_translation() {
         let mut blocks = Blocks::default();
-        for k in 0..MOST_VERSIONS as u64 + 1 {
+        for k in 0..MAX_VERSIONS as u64 + 1 {
             blocks.add_version(5, &[1, k as u8], block(100 + k, 7));
         }
         assert_eq!(blocks.version(5, &[1, 3, 9]), Some(block(103, 7)));

@@ -20,9 +20,9 @@ const MARGIN: u64 = 256 << 10;
 /// Bytes of the region that has trampolines only, and stays.
 pub(crate) const ANCHOR_BYTES: u64 = 64 << 10;
 
-/// Bytes of the regions of a cache that is full with `most_bytes` of code.
-pub(crate) fn region_bytes(most_bytes: u64) -> u64 {
-    (most_bytes.min(REGION_BYTES / 2).next_power_of_two().max(2 * MARGIN) * 2).min(REGION_BYTES)
+/// Bytes of the regions of a cache that is full with `max_bytes` of code.
+pub(crate) fn region_bytes(max_bytes: u64) -> u64 {
+    (max_bytes.min(REGION_BYTES / 2).next_power_of_two().max(2 * MARGIN) * 2).min(REGION_BYTES)
 }
 
 /// How much of a region of so many bytes is for hot parts: cold ones are twice as long.

@@ -19,7 +19,7 @@ use crate::engine::{Engine, Host};
 use crate::links::{self, Link};
 use crate::recovery::Parked;
 use crate::regs::{self, RAX, RSP};
-use crate::superblock::{MOST_CHANGING_BYTES, Superblock};
+use crate::superblock::{MAX_CHANGING_BYTES, Superblock};
 use crate::translate;
 use alloc::vec::Vec;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
@@ -70,7 +70,7 @@ impl Engine {
 
 /// The code at `pc` as it is now, as much of it as a block may hold.
 fn copy_of(pc: u64, host: &mut dyn Host) -> Option<Vec<u8>> {
-    let end = host.changing_until(pc)?.min(pc.saturating_add(MOST_CHANGING_BYTES));
+    let end = host.changing_until(pc)?.min(pc.saturating_add(MAX_CHANGING_BYTES));
     // SAFETY: the host says that it is readable; bytes that change meanwhile are seen as either.
     let read = |address: u64| unsafe { (address as *const u8).read_volatile() };
     Some((pc..end).map(read).collect())

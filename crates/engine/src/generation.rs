@@ -84,8 +84,8 @@ impl Engine {
     pub(crate) fn make_room(&mut self, host: &mut dyn Host) -> bool {
         let bytes = self.bytes_now();
         if bytes >= self.generations.next_look {
-            self.generations.next_look = bytes + self.options.most_bytes / 8;
-            if bytes >= self.options.most_bytes || !self.blocks.has_room() {
+            self.generations.next_look = bytes + self.options.max_bytes / 8;
+            if bytes >= self.options.max_bytes || !self.blocks.has_room() {
                 if self.flush(host) {
                     return true;
                 }
@@ -93,7 +93,7 @@ impl Engine {
                 self.release(host);
             }
         }
-        self.cache_bytes() < self.options.most_bytes_in_all && self.blocks.has_room()
+        self.cache_bytes() < self.options.max_bytes_in_all && self.blocks.has_room()
     }
 
     /// Retires the present generation. False if there is no room for another one.
@@ -105,9 +105,9 @@ impl Engine {
             return true;
         }
         self.release(host);
-        let after = self.cache_bytes() + self.options.most_bytes;
+        let after = self.cache_bytes() + self.options.max_bytes;
         let Some(slot) = self.free_slot() else { return false };
-        if after > self.options.most_bytes_in_all || !self.has_memory(host) {
+        if after > self.options.max_bytes_in_all || !self.has_memory(host) {
             return false;
         }
         let Some(miss) = self.anchor.as_ref().map(|a| a.trampolines.indirect) else { return false };
@@ -124,7 +124,7 @@ impl Engine {
         unsafe { self.table.clear(miss) };
         let slot = core::mem::replace(&mut self.generations.slot, slot);
         self.generations.retired.push(Retired { regions, blocks, slot });
-        self.generations.next_look = self.options.most_bytes / 8;
+        self.generations.next_look = self.options.max_bytes / 8;
         self.statistics.flushes += 1;
         host.flushed();
         self.release(host);
@@ -134,7 +134,7 @@ impl Engine {
     /// Whether a new generation would have a place: the system may give no more memory.
     fn has_memory(&mut self, host: &mut dyn Host) -> bool {
         if self.generations.spare.is_empty() {
-            let bytes = cache::region_bytes(self.options.most_bytes);
+            let bytes = cache::region_bytes(self.options.max_bytes);
             let near = self.regions.first().map(Region::base);
             self.generations.spare.extend(near.and_then(|near| host.map_region(near, bytes)));
         }
@@ -157,7 +157,7 @@ impl Engine {
             return;
         }
         let entered = host.entered();
-        let bytes = cache::region_bytes(self.options.most_bytes);
+        let bytes = cache::region_bytes(self.options.max_bytes);
         let Generations { retired, spare, .. } = &mut self.generations;
         retired.retain(|generation| {
             let held = entered.iter().any(|address| generation.contains(*address));
@@ -179,7 +179,7 @@ impl Engine {
             return Some(k);
         }
         let elsewhere = self.regions.iter().position(Region::has_room);
-        let bytes = cache::region_bytes(self.options.most_bytes);
+        let bytes = cache::region_bytes(self.options.max_bytes);
         let anchor = self.anchor(pc, host)?;
         let spare = &mut self.generations.spare;
         let in_reach = |base: u64| reaches(base, pc) && reaches(base + bytes, pc);

@@ -25,7 +25,7 @@ use iced_x86::Register;
 const LINE: i64 = 1 << LINE_SHIFT;
 
 /// More head checks than this cost more than they save.
-const MOST_HEAD_CHECKS: usize = 40;
+const MAX_HEAD_CHECKS: usize = 40;
 
 /// A test in the head of a versioned loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,7 +108,7 @@ pub fn version(
         touches.push(Touch { position, key, displacement, bytes, exclusive });
     }
     let head = cover(&touches, options);
-    if !(1..=MOST_HEAD_CHECKS).contains(&head.quick().count()) {
+    if !(1..=MAX_HEAD_CHECKS).contains(&head.quick().count()) {
         return None;
     }
     let iterations = plan.snapshots.len() / body;

@@ -30,12 +30,12 @@ pub const SITE_BITS: u32 = 24;
 const _: () = assert!(SITE_BITS == 24, "translated code looks at the bits above as one byte");
 
 /// Code after which the cache is full: more than all but the largest programs have.
-const MOST_BYTES: u64 = 512 << 20;
+const MAX_BYTES: u64 = 512 << 20;
 
 /// Code in all for a cache that is full with so much.
-const fn in_all(most_bytes: u64) -> u64 {
+const fn in_all(max_bytes: u64) -> u64 {
     const LEAST: u64 = 64 << 20;
-    let some = most_bytes.saturating_mul(4);
+    let some = max_bytes.saturating_mul(4);
     if some > LEAST { some } else { LEAST }
 }
 
@@ -75,10 +75,10 @@ pub struct Options {
     pub max_instructions: usize,
     pub max_branches: usize,
     /// Bytes of code after which the cache is full, and flushed.
-    pub most_bytes: u64,
+    pub max_bytes: u64,
     /// Most bytes of code with what threads have not left yet since it was flushed. Threads that need
     /// more run natively.
-    pub most_bytes_in_all: u64,
+    pub max_bytes_in_all: u64,
     /// Iterations of an unchecked loop body.
     pub unroll: usize,
     /// Keep blocks for later runs, and use what earlier ones have kept, if the host has a store.
@@ -128,8 +128,8 @@ impl Options {
             tallies: on(disable::TALLIES),
             max_instructions: 96,
             max_branches: 4,
-            most_bytes: MOST_BYTES,
-            most_bytes_in_all: in_all(MOST_BYTES),
+            max_bytes: MAX_BYTES,
+            max_bytes_in_all: in_all(MAX_BYTES),
             unroll: 8,
             stores: false,
             thread_start_hook: 0,
@@ -137,9 +137,9 @@ impl Options {
     }
 
     /// Lets the cache be full with so many bytes; 0 = as many as by default.
-    pub fn set_most_bytes(&mut self, bytes: u64) {
-        self.most_bytes = if bytes == 0 { MOST_BYTES } else { bytes };
-        self.most_bytes_in_all = in_all(self.most_bytes);
+    pub fn set_max_bytes(&mut self, bytes: u64) {
+        self.max_bytes = if bytes == 0 { MAX_BYTES } else { bytes };
+        self.max_bytes_in_all = in_all(self.max_bytes);
     }
 
     /// Whether anything is counted.

@@ -10,10 +10,10 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic
 /// Longest loop body that is versioned, instructions.
 const LOOP_LIMIT: usize = 40;
 /// Most instructions and conditional branches of a block whose code may change at any time.
-const MOST_CHANGING: usize = 24;
-const MOST_CHANGING_BRANCHES: usize = 2;
+const MAX_CHANGING: usize = 24;
+const MAX_CHANGING_BRANCHES: usize = 2;
 /// No more than this is looked at to decode such a block, bytes.
-pub const MOST_CHANGING_BYTES: u64 = 128;
+pub const MAX_CHANGING_BYTES: u64 = 128;
 
 /// Straight-line code with side exits.
 pub struct Superblock {
@@ -45,7 +45,7 @@ impl Superblock {
     /// they compare all their code each time they run.
     pub fn decode_copy(pc: u64, copy: &[u8]) -> Self {
         let mut decoder = Decoder::with_ip(64, copy, pc, DecoderOptions::NONE);
-        let limits = (MOST_CHANGING, MOST_CHANGING_BRANCHES);
+        let limits = (MAX_CHANGING, MAX_CHANGING_BRANCHES);
         let mut block =
             Self::collect(pc, limits, &mut |_| decoder.can_decode().then(|| decoder.decode()));
         block.is_loop = false;

@@ -15,7 +15,7 @@ use iced_x86::{ConditionCode, Instruction, InstructionInfoFactory, Mnemonic, OpK
 
 /// Numbers of iterations to try, best first.
 pub(crate) fn iterations(source: &Superblock, most: usize) -> impl Iterator<Item = usize> {
-    let all = match most_trips(&source.instructions) {
+    let all = match max_trips(&source.instructions) {
         Some(trips) if (2..=most).contains(&trips) => trips,
         Some(trips) if trips > most && trips < 2 * most => trips.div_ceil(2),
         _ => most,
@@ -25,7 +25,7 @@ pub(crate) fn iterations(source: &Superblock, most: usize) -> impl Iterator<Item
 
 /// How often the loop runs if what it counts starts from zero; `None` if it does not count up to a
 /// constant.
-fn most_trips(body: &[Instruction]) -> Option<usize> {
+fn max_trips(body: &[Instruction]) -> Option<usize> {
     let (jump, before) = body.split_last()?;
     let compare = before.iter().rev().find(|i| i.rflags_modified() != 0)?;
     let counted = compare.op0_register();
@@ -91,7 +91,7 @@ mod tests {
 
     fn trips(body: &[u8]) -> Option<usize> {
         let all: Vec<_> = Decoder::new(64, body, DecoderOptions::NONE).iter().collect();
-        most_trips(&all)
+        max_trips(&all)
     }
 
     fn tried(body: &[u8]) -> Vec<usize> {

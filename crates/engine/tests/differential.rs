@@ -442,7 +442,7 @@ fn code_that_changes_all_the_time_runs_as_it_is() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for disable in [0, 1] {
         // Every round another immediate; two that alternate: those are translated once each.
-        for (mask, most_blocks) in [(u64::MAX, u64::MAX), (1, 8)] {
+        for (mask, max_blocks) in [(u64::MAX, u64::MAX), (1, 8)] {
             let mut machine = Machine::new(Mode::Matrix, disable);
             machine.changing = true;
             let (program, immediate) = patching_program(&machine);
@@ -453,7 +453,7 @@ fn code_that_changes_all_the_time_runs_as_it_is() {
             let translated = machine.translated(&program, cpu).cpu;
             assert_eq!(native.general[2], (0..100).map(|k| k & mask).sum::<u64>());
             assert_eq!(translated, native, "mask {mask:x}, disable {disable}");
-            assert!(machine.blocks.get() <= most_blocks, "{} blocks", machine.blocks.get());
+            assert!(machine.blocks.get() <= max_blocks, "{} blocks", machine.blocks.get());
         }
     }
 }
@@ -462,7 +462,7 @@ fn code_that_changes_all_the_time_runs_as_it_is() {
 fn small_cache() -> (Machine, Vec<u8>, Cpu) {
     let mut machine = Machine::new(Mode::Matrix, 0);
     machine.changing = true;
-    machine.options.set_most_bytes(32 << 10);
+    machine.options.set_max_bytes(32 << 10);
     let (program, immediate) = patching_program(&machine);
     let mut cpu = Cpu { flags: 0x202, ..Cpu::default() };
     // rsi, r8, r15
@@ -495,16 +495,16 @@ fn a_thread_that_stays_in_old_code_holds_that_and_no_more() {
 #[test]
 fn a_cache_full_of_code_that_threads_are_in_grows_up_to_its_limit() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    for (most_bytes_in_all, blocks) in [(1 << 40, 4000..u64::MAX), (128 << 10, 100..1000)] {
+    for (max_bytes_in_all, blocks) in [(1 << 40, 4000..u64::MAX), (128 << 10, 100..1000)] {
         let (mut machine, program, cpu) = small_cache();
-        machine.options.most_bytes_in_all = most_bytes_in_all;
+        machine.options.max_bytes_in_all = max_bytes_in_all;
         machine.held = Held::All;
         let native = machine.native(&program, cpu);
         assert_eq!(machine.translated(&program, cpu).cpu, native);
         // There are tables for 16 generations.
         assert!((2..16).contains(&machine.flushes.get()), "{} flushes", machine.flushes.get());
         let bytes = machine.bytes.get();
-        assert!(bytes < most_bytes_in_all.saturating_add(4 << 10), "{bytes} bytes");
+        assert!(bytes < max_bytes_in_all.saturating_add(4 << 10), "{bytes} bytes");
         assert!(blocks.contains(&machine.blocks.get()), "{} blocks", machine.blocks.get());
     }
 }

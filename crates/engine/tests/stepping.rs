@@ -32,7 +32,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Most instructions of a native run, and of one in the cache.
 const MOST: usize = 3000;
-const MOST_IN_CACHE: usize = 200 * MOST;
+const MAX_IN_CACHE: usize = 200 * MOST;
 
 /// What is counted, what is switched off, after how many dispatches the cache is flushed (0 = never),
 /// whether code may change.
@@ -107,7 +107,7 @@ impl Stepper {
         let mut state = State::new(case.general, case.flags, case.seed);
         let (machine, range) = (&self.machines[way], DATA..DATA + DATA_BYTES);
         if cached {
-            machine.stepped(&case.code, &mut state, range, MOST_IN_CACHE)
+            machine.stepped(&case.code, &mut state, range, MAX_IN_CACHE)
         } else {
             machine.stepped_native(&case.code, &mut state, range, MOST)
         }

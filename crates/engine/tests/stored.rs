@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use types::tally::{self, Meaning};
 
 /// Most blocks that are compared.
-const MOST_BLOCKS: usize = 6000;
+const MAX_BLOCKS: usize = 6000;
 const GIB: u64 = 1 << 30;
 
 /// Records by the distance of their code from the module's beginning, and its kind.
@@ -121,7 +121,7 @@ fn blocks(place: &Place, functions: &[u64], options: &Options) -> Vec<u64> {
     let mut seen: HashSet<u64> = functions.iter().copied().collect();
     let mut list = functions.to_vec();
     let mut next = 0;
-    while next < list.len() && list.len() < MOST_BLOCKS {
+    while next < list.len() && list.len() < MAX_BLOCKS {
         let readable = |pc: u64| place.is_translatable(pc);
         let pc = place.code.start + list[next];
         // SAFETY: only code in the copy is read.

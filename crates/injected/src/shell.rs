@@ -10,7 +10,7 @@ use crate::raw::{raw, raw6};
 use core::ffi::{CStr, c_char};
 
 /// Longest argument of a program with its NUL (MAX_ARG_STRLEN of Linux: 32 pages).
-const MOST_BYTES: usize = 32 * 4096;
+const MAX_BYTES: usize = 32 * 4096;
 
 /// A command in memory of its own.
 pub struct Command {
@@ -61,7 +61,7 @@ impl Command {
         text.plain(b"; exec /bin/sh -c ");
         text.quoted(&[command]);
         text.plain(b" sh\0");
-        if text.at > MOST_BYTES {
+        if text.at > MAX_BYTES {
             this.free();
             return None;
         }

@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicU32;
 /// Bytes of a mapping: one page, or a few where lines are far apart.
 const BYTES: usize = 4096;
 /// Least distance of two lines, bytes: processors fetch lines in pairs of 64 bytes.
-const LEAST_SPACING: u32 = 128;
+const MIN_SPACING: u32 = 128;
 
 /// Distance of the lines that are used, for a machine with lines of this size.
 pub fn spacing(line_bytes: u32) -> u32 {
-    line_bytes.next_power_of_two().clamp(LEAST_SPACING, BYTES as u32 / 4)
+    line_bytes.next_power_of_two().clamp(MIN_SPACING, BYTES as u32 / 4)
 }
 
 /// A fresh page. Its lines differ in where on the machine they are looked after, so a measurement

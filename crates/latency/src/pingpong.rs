@@ -22,7 +22,7 @@ const ROUND_TRIPS: u32 = 24;
 /// Batches of a measurement.
 const BATCHES: usize = 31;
 /// Fewer than this are too few, if the time is over.
-const LEAST_BATCHES: usize = 5;
+const MIN_BATCHES: usize = 5;
 /// Batches before those that count: processors wake up, pages get their place.
 const WARM_UP: usize = 3;
 /// Most time for a pair when its threads hardly get to run together. Usually a pair takes a fraction
@@ -159,7 +159,7 @@ fn answer(page: &Page) {
 fn summary(os: [u32; 2], mut batches: Vec<f64>) -> Result<MeasuredPair, Failure> {
     let count = batches.len();
     let at = |batches: &mut [f64], place| quantile(batches, place).ok_or(Failure::NoTurn);
-    if count < LEAST_BATCHES {
+    if count < MIN_BATCHES {
         return Err(Failure::NoTurn);
     }
     Ok(MeasuredPair {
@@ -212,7 +212,7 @@ mod tests {
             let here = binding::own_affinity().unwrap().iter().next().unwrap() as u32;
             match measure([here, here], 128) {
                 // Each waits for the other's turn.
-                Ok(pair) => assert!(pair.batches as usize >= LEAST_BATCHES, "{pair:?}"),
+                Ok(pair) => assert!(pair.batches as usize >= MIN_BATCHES, "{pair:?}"),
                 Err(failure) => assert_eq!(failure, Failure::NoTurn),
             }
         })

@@ -23,7 +23,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Bytes of a file that are read at once, and most such pieces of one file that are kept.
 const PIECE: u64 = 4096;
-const MOST_PIECES: usize = 1024;
+const MAX_PIECES: usize = 1024;
 
 /// A file that code is mapped from.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Source {
         let mut done = 0;
         while done < into.len() {
             let at = offset + done as u64;
-            if pieces.len() >= MOST_PIECES && !pieces.contains_key(&(at / PIECE)) {
+            if pieces.len() >= MAX_PIECES && !pieces.contains_key(&(at / PIECE)) {
                 pieces.clear();
             }
             let piece = pieces.entry(at / PIECE).or_insert_with(|| self.piece(at / PIECE));
@@ -248,10 +248,10 @@ mod tests {
         let end = whole.len();
         assert_eq!(read(end - 10, 100), whole[end - 10..]);
         assert!(read(end, 10).is_empty());
-        for piece in 0..2 * MOST_PIECES {
+        for piece in 0..2 * MAX_PIECES {
             read(piece * PIECE as usize, 1);
         }
-        assert!(source.pieces.borrow().len() <= MOST_PIECES);
+        assert!(source.pieces.borrow().len() <= MAX_PIECES);
         assert_eq!(read(5000, 15), whole[5000..5015]);
     }
 

@@ -84,7 +84,7 @@ const USUAL_RATE: f64 = 1000.0;
 /// milliseconds.
 fn measure_switch(event: &Event) -> Option<f64> {
     let rate = Chosen { per_second: USUAL_RATE, limit: Limit::Most };
-    let rate = if event.is_clock() { rate.clock_period() } else { rate.period(MOST_OPERATIONS) };
+    let rate = if event.is_clock() { rate.clock_period() } else { rate.period(MAX_OPERATIONS) };
     let cpu = *sys::allowed_cpus().first()?;
     let (mut here, mut there) = UnixStream::pair().ok()?;
     std::thread::scope(|scope| {
@@ -171,15 +171,15 @@ impl Chosen {
     }
 
     /// For an event that comes at most so often a second on one processor.
-    pub fn period(&self, most_per_second: f64) -> Rate {
-        Rate::Period((most_per_second / self.per_second).round().max(1.0) as u64)
+    pub fn period(&self, max_per_second: f64) -> Rate {
+        Rate::Period((max_per_second / self.per_second).round().max(1.0) as u64)
     }
 
     /// The same for an event that the program causes: a prime, at least as large. What threads do in turns would
     /// else be sampled in step with it, so that of two that alternate one is never seen. (The kernel lets
     /// threads that were started by the same one go on with each other's counters.)
-    pub fn prime_period(&self, most_per_second: f64) -> Rate {
-        let least = (most_per_second / self.per_second).round().clamp(1.0, 1e12) as u64;
+    pub fn prime_period(&self, max_per_second: f64) -> Rate {
+        let least = (max_per_second / self.per_second).round().clamp(1.0, 1e12) as u64;
         Rate::Period(if least < 3 {
             least
         } else {
@@ -196,11 +196,11 @@ fn is_prime(n: u64) -> bool {
 }
 
 /// Transfers of lines that a processor can wait for in a second: one takes 50 ns at least.
-pub const MOST_TRANSFERS: f64 = 2e7;
+pub const MAX_TRANSFERS: f64 = 2e7;
 /// Accesses that a debug register can notice in a second: a trap takes 4 µs at least.
-pub const MOST_TRAPS: f64 = 2e5;
+pub const MAX_TRAPS: f64 = 2e5;
 /// Operations on memory, instructions and cycles of a processor in a second, about.
-pub const MOST_OPERATIONS: f64 = 4e9;
+pub const MAX_OPERATIONS: f64 = 4e9;
 
 /// The rate at which sampling costs `budget` (0.03: 3 %) of the CPU time of a target that keeps `cpus`
 /// processors busy, if a sample costs `sample_ns`.
@@ -237,7 +237,7 @@ mod tests {
         let vm = choose(15_000.0, 0.03, 2, kernel);
         assert_eq!(vm, Chosen { per_second: 2000.0, limit: Limit::Budget });
         assert_eq!(vm.clock_period(), Rate::Period(500_000));
-        assert_eq!(vm.prime_period(MOST_TRANSFERS), Rate::Period(10_007));
+        assert_eq!(vm.prime_period(MAX_TRANSFERS), Rate::Period(10_007));
         let least = |most: f64| vm.prime_period(most * vm.per_second);
         assert_eq!([1.0, 3.0, 9.0].map(least), [1, 3, 11].map(Rate::Period));
         let big = choose(2_000.0, 0.03, 128, kernel);

@@ -28,7 +28,7 @@ const CORES: [&str; 3] = ["cpu", "cpu_core", "cpu_atom"];
 /// How alike names are that are worth a word (0: not at all, 1: the same).
 const ALIKE: f64 = 0.6;
 /// Most names that are offered.
-const MOST_NEAR: usize = 3;
+const MAX_NEAR: usize = 3;
 
 /// Why a text names no event.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -199,7 +199,7 @@ fn near(name: &str, names: impl Iterator<Item = String>) -> String {
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     found.dedup();
     let listed: Vec<String> =
-        found.into_iter().take(MOST_NEAR).map(|(_, name)| format!("'{name}'")).collect();
+        found.into_iter().take(MAX_NEAR).map(|(_, name)| format!("'{name}'")).collect();
     if listed.is_empty() { String::new() } else { format!(", but {}", listed.join(", ")) }
 }
 

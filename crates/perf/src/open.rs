@@ -23,7 +23,7 @@ const BIRTH: Duration = Duration::from_millis(2);
 /// How often threads are looked for where events are not inherited; what they start says so itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Rounds of looking for threads that come while we open events; each finds what came in the last.
-const MOST_ROUNDS: usize = 100;
+const MAX_ROUNDS: usize = 100;
 
 /// Where a ring's events run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -135,7 +135,7 @@ impl Events {
     /// either inherited, which the rings say, or opened here.
     pub fn threads_on_cpus(&mut self, pids: &[u32]) -> Result<(), PerfError> {
         let mut known = HashSet::new();
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let all: Vec<u32> = pids.iter().flat_map(|&pid| threads::of(pid)).collect();
             let mut new: Vec<u32> = all.into_iter().filter(|tid| !known.contains(tid)).collect();
             if !known.is_empty() && !new.is_empty() {
@@ -381,7 +381,7 @@ impl Events {
     }
 
     /// Bytes of the smallest ring; 0 if there is none.
-    pub fn least_ring_bytes(&self) -> u64 {
+    pub fn min_ring_bytes(&self) -> u64 {
         self.rings.iter().map(|open| open.ring.bytes_of_data()).min().unwrap_or(0)
     }
 

@@ -178,7 +178,7 @@ pub fn probe_named(event: &Event, source: Source) -> Response {
         ),
         (Ok(()), Source::Transfers) => transfer(&processor, event),
         (Ok(()), _) => {
-            let most = if event.is_clock() { 1e9 } else { cost::MOST_OPERATIONS };
+            let most = if event.is_clock() { 1e9 } else { cost::MAX_OPERATIONS };
             let rate = Chosen { per_second: TRIED_RATE, limit: Limit::Most }.period(most);
             samples(&processor, event, rate, accessing)
         }

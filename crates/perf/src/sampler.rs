@@ -163,7 +163,7 @@ impl Sampler {
 
     /// How many samples each of the rings has room for, about.
     pub fn room(&self) -> u64 {
-        self.events.least_ring_bytes() / SAMPLE_BYTES
+        self.events.min_ring_bytes() / SAMPLE_BYTES
     }
 
     /// Gives all complete records to `each`, in order of time. Those of the last millisecond wait for
@@ -265,12 +265,12 @@ fn extras(settings: &Settings, on_exec: bool) -> Extras {
 }
 
 /// Descriptors that are spent at most on following threads one by one on each processor.
-const MOST_DESCRIPTORS: usize = 4096;
+const MAX_DESCRIPTORS: usize = 4096;
 /// Descriptors that are left to the rest of the program.
 const SPARE: u64 = 128;
 
 fn choose(needed: usize, limit: u64, may_observe_everything: impl Fn() -> bool) -> Way {
-    let affordable = (MOST_DESCRIPTORS as u64).min(limit.saturating_sub(SPARE));
+    let affordable = (MAX_DESCRIPTORS as u64).min(limit.saturating_sub(SPARE));
     if needed as u64 <= affordable {
         Way::Inherited
     } else if may_observe_everything() {

@@ -18,7 +18,7 @@ use nalgebra::DMatrix;
 use topology::{Costs, Hierarchy, Topology};
 
 /// Most threads for which eigenvalues are computed; time grows with the third power.
-const MOST_SPECTRAL: usize = 512;
+const MAX_SPECTRAL: usize = 512;
 
 /// A cost, in the units of `Placement::cost`, that no placement of `tasks` on what `topology` allows
 /// undercuts without making threads share cores that need not be shared.
@@ -73,7 +73,7 @@ fn edges(tasks: &Tasks, sizes: &[usize]) -> f64 {
 /// Of the Laplacian, ascending, free slots included (each adds a 0); empty for too many threads.
 fn eigenvalues(tasks: &Tasks, slots: usize) -> Vec<f64> {
     let threads = tasks.len();
-    if threads > MOST_SPECTRAL {
+    if threads > MAX_SPECTRAL {
         return Vec::new();
     }
     let entry = |a: usize, b: usize| if a == b { tasks.volume(a) } else { -tasks.weight(a, b) };

@@ -6,7 +6,7 @@
 use types::{CommMatrix, ThreadId};
 
 /// Events up to which costs are exact in double precision.
-const MOST_EVENTS: u128 = 1 << 53;
+const MAX_EVENTS: u128 = 1 << 53;
 
 /// Why a text is not a communication matrix. Lines and columns count from 1.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ pub fn matrix_from_csv(text: &str) -> Result<CommMatrix, CsvError> {
     if columns != rows.len() {
         return Err(CsvError::NotSquare { rows: rows.len(), columns });
     }
-    if rows.iter().flatten().map(|&count| u128::from(count)).sum::<u128>() > MOST_EVENTS {
+    if rows.iter().flatten().map(|&count| u128::from(count)).sum::<u128>() > MAX_EVENTS {
         return Err(CsvError::TooLarge);
     }
     let mut matrix = CommMatrix::new(columns);

@@ -22,14 +22,14 @@ use topology::{Costs, Hierarchy, Topology};
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Terms {
     /// Part of the current cost that a fresh placement must save.
-    pub least_gain: f64,
+    pub min_gain: f64,
     /// Price of moving a thread, as a part of what a thread's communication costs on average.
     pub migration: f64,
 }
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { least_gain: 0.05, migration: 0.03 }
+        Self { min_gain: 0.05, migration: 0.03 }
     }
 }
 
@@ -114,7 +114,7 @@ fn better(
     let moved = |slots: &[usize]| slots.iter().zip(&stay).filter(|(a, b)| a != b).count() as f64;
     let warm = exchange(tasks, tree, &stay, price);
     let (warm_score, fresh_score) = (score(&warm), score(&fresh));
-    let gains = fresh_score.cost < before.cost * (1.0 - terms.least_gain)
+    let gains = fresh_score.cost < before.cost * (1.0 - terms.min_gain)
         && fresh_score.cost + price * moved(&fresh) < warm_score.cost + price * moved(&warm);
     match fresh_score.unevenness.cmp(&warm_score.unevenness) {
         std::cmp::Ordering::Less => fresh,

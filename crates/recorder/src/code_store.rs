@@ -22,7 +22,7 @@ use wire::code::{self, FileHeader, RecordHead, Slot};
 /// What the files' names begin with.
 const PREFIX: &str = "code-";
 /// Most bytes of all files; those that have not been used for longest go first.
-const MOST_IN_ALL: u64 = 2 * code::MOST_BYTES;
+const MAX_IN_ALL: u64 = 2 * code::MAX_BYTES;
 
 const HEADER_BYTES: usize = size_of::<FileHeader>();
 const SLOT_BYTES: usize = size_of::<Slot>();
@@ -83,7 +83,7 @@ impl CodeStore {
         store.prepare()?;
         if is_new {
             // Of other builds; of this one, what it may grow to.
-            user_cache::remove_unused(&store.path, PREFIX, MOST_IN_ALL - code::MOST_BYTES);
+            user_cache::remove_unused(&store.path, PREFIX, MAX_IN_ALL - code::MAX_BYTES);
         }
         Ok(store)
     }
@@ -164,7 +164,7 @@ impl CodeStore {
         }
         let end = header.end.saturating_add(new.records.len() as u64);
         let records = header.records.saturating_add(new.slots.len() as u64);
-        if end > code::MOST_BYTES || records > code::MOST_RECORDS {
+        if end > code::MAX_BYTES || records > code::MAX_RECORDS {
             // Whoever reads it now keeps it; the next recording begins a new one.
             fs::remove_file(&self.path)?;
             return Ok(false);

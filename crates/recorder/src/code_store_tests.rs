@@ -143,7 +143,7 @@ fn what_others_may_change_or_nobody_knows_is_not_used() {
 fn a_full_store_is_given_up_for_a_new_one() {
     let folder = Folder::new("full");
     let store = folder.open("agent").unwrap();
-    set_header(&store, Header { end: code::MOST_BYTES - 64, ..header(&store) });
+    set_header(&store, Header { end: code::MAX_BYTES - 64, ..header(&store) });
     assert!(!store.add_records(&record(1, 2, &[1; 100])).unwrap());
     let new = folder.open("agent").unwrap();
     assert!(new.add_records(&record(1, 2, &[1; 100])).unwrap());
@@ -185,10 +185,10 @@ fn stores_of_other_builds_go_when_they_are_old_or_too_large() {
     let store = folder.open("agent").unwrap();
     let old = make("code-1", 10, days(31));
     let foreign = make("something", 10, days(31));
-    let recent = make("code-2", code::MOST_BYTES - 100, days(1));
+    let recent = make("code-2", code::MAX_BYTES - 100, days(1));
     let small = make("code-3", 90, days(2));
     let beyond = make("code-4", 20, days(3));
-    user_cache::remove_unused(&store.path, PREFIX, MOST_IN_ALL - code::MOST_BYTES);
+    user_cache::remove_unused(&store.path, PREFIX, MAX_IN_ALL - code::MAX_BYTES);
     assert_eq!(
         [&store.path, &old, &foreign, &recent, &small, &beyond].map(|path| path.exists()),
         [true, false, true, true, true, false]

@@ -16,7 +16,7 @@ use wire::detail::{
 };
 
 /// Most rows of the matrices that are kept; beyond, time slices are joined two by two.
-const MOST_ROWS: usize = 4 << 20;
+const MAX_ROWS: usize = 4 << 20;
 
 /// Everything a process has counted.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -37,7 +37,7 @@ impl Counts {
     /// least.
     pub fn read(session: &Session, threads: usize, joined: u32) -> Result<Self, RecorderError> {
         let counts = Self { joined, ..Self::default() };
-        let mut reading = Reading { counts, threads, most_rows: MOST_ROWS };
+        let mut reading = Reading { counts, threads, max_rows: MAX_ROWS };
         session.for_each_chunk(|chunk| reading.chunk(chunk))?;
         Ok(reading.finish())
     }
@@ -72,7 +72,7 @@ pub fn sum_events(rows: &mut Vec<EventRow>) {
 struct Reading {
     counts: Counts,
     threads: usize,
-    most_rows: usize,
+    max_rows: usize,
 }
 
 impl Reading {
@@ -92,7 +92,7 @@ impl Reading {
             _ => {}
         }
         // Summed now and then, so that what is summed at most doubles what is kept.
-        if self.counts.comm.len() >= 2 * self.most_rows {
+        if self.counts.comm.len() >= 2 * self.max_rows {
             self.sum();
         }
     }
@@ -154,7 +154,7 @@ impl Reading {
 
     fn sum(&mut self) {
         sum_comm(&mut self.counts.comm);
-        while self.counts.comm.len() > self.most_rows && self.last_slice() > 0 {
+        while self.counts.comm.len() > self.max_rows && self.last_slice() > 0 {
             self.counts.joined += 1;
             self.counts.comm.iter_mut().for_each(|row| row.slice >>= 1);
             sum_comm(&mut self.counts.comm);

@@ -20,8 +20,8 @@ use wire::code;
 /// What the files' names begin with.
 const PREFIX: &str = "names-";
 /// Most bytes of all of them.
-const MOST_IN_ALL: u64 = 64 << 20;
-const MOST_BYTES: u64 = 8 << 20;
+const MAX_IN_ALL: u64 = 64 << 20;
+const MAX_BYTES: u64 = 8 << 20;
 
 /// Names of the files of one recording, or more; begins with what is kept if `cached`, and keeps more.
 pub fn resolver(cached: bool) -> Resolver {
@@ -45,7 +45,7 @@ impl Keeper for Folder {
         // What others have kept meanwhile is lost; next time it takes as long again, that is all.
         if user_cache::replace(&path, &[first_line(key, text).as_bytes(), text.as_bytes()]).is_ok()
         {
-            user_cache::remove_unused(&path, PREFIX, MOST_IN_ALL);
+            user_cache::remove_unused(&path, PREFIX, MAX_IN_ALL);
         }
     }
 }
@@ -79,7 +79,7 @@ fn read(path: &Path, key: u64) -> Option<String> {
     let mut whole = String::new();
     let file = user_cache::open(path, false).ok()?;
     user_cache::note_use(&file);
-    file.take(MOST_BYTES).read_to_string(&mut whole).ok()?;
+    file.take(MAX_BYTES).read_to_string(&mut whole).ok()?;
     let end = whole.find('\n')? + 1;
     let text = whole.split_off(end);
     (whole == first_line(key, &text)).then_some(text)

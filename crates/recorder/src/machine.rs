@@ -61,9 +61,9 @@ impl Machine {
     }
 
     fn read(path: &Path, key: u64) -> Option<Self> {
-        const MOST_BYTES: u64 = 64 << 20;
+        const MAX_BYTES: u64 = 64 << 20;
         let mut text = String::new();
-        user_cache::open(path, false).ok()?.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+        user_cache::open(path, false).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
         let (line, xml) = text.split_once('\n')?;
         let line_bytes = line.rsplit_once(' ')?.1.parse().ok()?;
         let known = Machine { line_bytes, xml: xml.to_string() };

@@ -19,8 +19,8 @@ const LINE_BYTES: u64 = 64;
 /// What the names of libraries begin with that are injected into programs.
 const OUR_LIBRARIES: &str = "libthreadtalk_";
 /// Most lines of which fields are looked up, the hottest; most names for one line.
-const MOST_FIELDS: usize = 4096;
-const MOST_NAMES: usize = 8;
+const MAX_FIELDS: usize = 4096;
+const MAX_NAMES: usize = 8;
 
 /// Names for the addresses of one process.
 pub struct Places<'a> {
@@ -85,7 +85,7 @@ impl<'a> Places<'a> {
         let count = |events: &[EventRow]| events.iter().map(|event| event.count).sum::<u64>();
         let mut counts: Vec<u64> = groups.iter().map(|events| count(events)).collect();
         counts.sort_unstable_by(|a, b| b.cmp(a));
-        let least = counts.get(MOST_FIELDS).copied().unwrap_or(0);
+        let least = counts.get(MAX_FIELDS).copied().unwrap_or(0);
         groups.into_iter().map(|events| self.line(events, count(events) > least)).collect()
     }
 
@@ -267,7 +267,7 @@ impl Line<'_> {
             if !names.contains(&name) {
                 names.push(name);
             }
-            if names.len() > MOST_NAMES {
+            if names.len() > MAX_NAMES {
                 break;
             }
         }
@@ -290,8 +290,8 @@ impl Line<'_> {
 
 /// The first few of a list.
 fn shortened(mut list: Vec<String>, separator: &str) -> String {
-    if list.len() > MOST_NAMES {
-        list.truncate(MOST_NAMES);
+    if list.len() > MAX_NAMES {
+        list.truncate(MAX_NAMES);
         list.push("…".into());
     }
     list.join(separator)

@@ -68,9 +68,9 @@ fn written(known: &Known, key: u64) -> String {
 }
 
 fn read(path: &Path, key: u64) -> Option<Known> {
-    const MOST_BYTES: u64 = 1 << 20;
+    const MAX_BYTES: u64 = 1 << 20;
     let mut text = String::new();
-    user_cache::open(path, false).ok()?.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    user_cache::open(path, false).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
     let known = Known::of_text(text.split_once('\n')?.1)?;
     (written(&known, key) == text).then_some(known)
 }

@@ -37,7 +37,7 @@ const GRACE: Duration = Duration::from_millis(500);
 const TURN: u64 = 1 << 16;
 
 /// No access is larger: the user's half of the address space.
-const MOST_BYTES: u64 = 1 << 47;
+const MAX_BYTES: u64 = 1 << 47;
 
 /// Reads the rings of all processes until `ended` is set and what they hold has been replayed, in
 /// blocks of `block_bytes`. Returns one result for each process, by the number of its segment.
@@ -188,12 +188,12 @@ impl<'a> Ring<'a> {
             what::COPY => {
                 let page = u64::from(thread) << u32::BITS | u64::from(site);
                 Some(What::Copy { to: page << PAGE_SHIFT })
-                    .filter(|_| page < MOST_BYTES >> PAGE_SHIFT)
+                    .filter(|_| page < MAX_BYTES >> PAGE_SHIFT)
             }
             _ => None,
         };
         match what {
-            Some(what) if bytes <= MOST_BYTES => {
+            Some(what) if bytes <= MAX_BYTES => {
                 let thread = ThreadId(thread);
                 self.replay.replay(&reference::Access { thread, what, address, bytes, site });
             }

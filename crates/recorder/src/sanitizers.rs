@@ -18,7 +18,7 @@ use std::fs::File;
 use std::path::Path;
 
 /// Larger tables of symbols are not read: the programs of whole browsers have them.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Refuses programs into which nothing can be injected as they are.
 pub fn check_injection(path: &Path) -> Result<(), RecorderError> {
@@ -111,7 +111,7 @@ fn note_symbols<'data>(
     signs: &mut Signs,
 ) {
     let mut tables = sections.iter().filter(|section| section.sh_type(endian) == kind);
-    if tables.any(|section| section.sh_size(endian) > MOST_BYTES) {
+    if tables.any(|section| section.sh_size(endian) > MAX_BYTES) {
         return;
     }
     let Ok(table) = sections.symbols(endian, data, kind) else { return };

@@ -158,7 +158,7 @@ impl Session {
             header.cell_chunks.store(chunks(options.cell_bytes), Relaxed);
             header.follow.store(u32::from(options.follow), Relaxed);
             header.segments.store(1, Relaxed);
-            header.most_segments.store(options.children.saturating_add(1), Relaxed);
+            header.max_segments.store(options.children.saturating_add(1), Relaxed);
             header.parent_segment.store(u32::MAX, Relaxed);
             header.magic.store(session::MAGIC, Relaxed);
         }

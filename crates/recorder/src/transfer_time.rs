@@ -59,9 +59,9 @@ fn line(key: u64, least: Least) -> String {
 }
 
 fn read(path: &Path, key: u64) -> Option<Least> {
-    const MOST_BYTES: u64 = 256;
+    const MAX_BYTES: u64 = 256;
     let mut text = String::new();
-    user_cache::open(path, false).ok()?.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    user_cache::open(path, false).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
     let mut words = text.trim_end().rsplit(' ');
     let ns = words.next()?.parse().ok()?;
     let measurements = words.next()?.parse().ok()?;

@@ -37,8 +37,8 @@ const SPARE: Duration = Duration::from_millis(20);
 /// Slices between two decisions whether noting costs too much.
 const DECIDE_AFTER: u32 = 64;
 /// Most samples of a recording and most slices; beyond, slices are joined.
-const MOST_SAMPLES: usize = 2 << 20;
-const MOST_SLICES: usize = 1 << 18;
+const MAX_SAMPLES: usize = 2 << 20;
+const MAX_SLICES: usize = 1 << 18;
 
 /// How the memory of a recording looks in `/proc/PID/maps`.
 const OUR_MEMORY: &str = "/memfd:threadtalk-session";
@@ -198,7 +198,7 @@ impl Watch<'_> {
     /// Whether slices are so many or so short that they should be joined.
     fn too_much(&mut self) -> bool {
         let samples: usize = self.processes.iter().map(|process| process.seen.samples.len()).sum();
-        if samples > MOST_SAMPLES || self.timeline.len() > MOST_SLICES {
+        if samples > MAX_SAMPLES || self.timeline.len() > MAX_SLICES {
             return true;
         }
         self.costs.too_much()

@@ -44,10 +44,10 @@ const NOTABLE_FALSE: f64 = 0.05;
 const NOTABLE_CONTENDED: f64 = 0.25;
 const NOTABLE_FALSE_CODE: f64 = 0.1;
 /// Fewer events than this cost no measurable time (50 µs at 100 ns each).
-const LEAST_EVENTS: u64 = 500;
+const MIN_EVENTS: u64 = 500;
 /// Hits below which samples give no advice: of 20 that all are false sharing, at least 83 % are in truth, with 97.5 %
 /// confidence (Clopper and Pearson: 0.025^(1/20)); one alone could be anything.
-const LEAST_HITS: u64 = 20;
+const MIN_HITS: u64 = 20;
 /// Really shared lines are contended when they are this few; more are data that is passed on.
 const FEW_LINES: u64 = 4;
 /// Most suggestions.
@@ -79,7 +79,7 @@ pub(crate) fn advice(lines: &Lines, code: &Code, talk: &Talk, accesses: u64) -> 
     let share = |group: &Group<'_>| group.events as f64 / lines.events.max(1) as f64;
     let mut groups: Vec<Group<'_>> = groups(&lines.list)
         .into_iter()
-        .filter(|group| group.events >= LEAST_EVENTS && are_enough(group.hits))
+        .filter(|group| group.events >= MIN_EVENTS && are_enough(group.hits))
         .filter(|group| match group.kind {
             AdviceKind::FalseSharing => share(group) >= NOTABLE_FALSE,
             AdviceKind::Contended => share(group) >= NOTABLE_CONTENDED && group.lines <= FEW_LINES,
@@ -111,7 +111,7 @@ pub(crate) fn advice(lines: &Lines, code: &Code, talk: &Talk, accesses: u64) -> 
 
 /// Whether something was seen often enough, if it was sampled.
 fn are_enough(hits: Option<u64>) -> bool {
-    hits.is_none_or(|hits| hits >= LEAST_HITS)
+    hits.is_none_or(|hits| hits >= MIN_HITS)
 }
 
 /// Whether a group of lines is about the same code.
@@ -123,7 +123,7 @@ fn meets(group: &Group<'_>, flow: &Flow) -> bool {
 fn on_many(flow: &Flow, code: &Code) -> Option<Advice> {
     let falsely = flow.sharing.falsely;
     let share = falsely as f64 / code.events.max(1) as f64;
-    let few = falsely < LEAST_EVENTS || !are_enough(flow.hits);
+    let few = falsely < MIN_EVENTS || !are_enough(flow.hits);
     if few || share < NOTABLE_FALSE_CODE || flow.lines <= FEW_LINES {
         return None;
     }

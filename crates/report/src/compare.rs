@@ -20,7 +20,7 @@ use topology::{CostModel, Costs, Topology};
 /// Seed of the solver: the default of `threadtalk place`, so that both show the same placement.
 const SEED: u64 = 0;
 /// Most threads for which placements are computed: the solver's memory grows with their square.
-const MOST_THREADS: usize = 4096;
+const MAX_THREADS: usize = 4096;
 
 /// Why there are no placements to show.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +31,7 @@ pub enum CompareError {
     Machine(#[from] topology::TopologyError),
     #[error("the costs of the machine cannot be found: {0}")]
     Costs(#[from] topology::CostError),
-    #[error("placements are not computed for more than {MOST_THREADS} threads, and there are {0}")]
+    #[error("placements are not computed for more than {MAX_THREADS} threads, and there are {0}")]
     TooManyThreads(usize),
     #[error("{0}")]
     Place(#[from] placement::PlaceError),
@@ -66,7 +66,7 @@ pub fn compare(
     if threads < 2 || talk.total() == 0 {
         return Ok(None);
     }
-    if threads > MOST_THREADS {
+    if threads > MAX_THREADS {
         return Err(CompareError::TooManyThreads(threads));
     }
     let topology = machine_of(profile, setting)?;

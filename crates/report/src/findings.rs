@@ -185,26 +185,26 @@ pub struct Measured {
 
 impl Findings {
     /// The findings of `profile`, with the placements compared if there are any, and at most
-    /// `most_lines` hot lines.
-    pub fn new(profile: &Profile, placement: Option<Placement>, most_lines: usize) -> Self {
+    /// `max_lines` hot lines.
+    pub fn new(profile: &Profile, placement: Option<Placement>, max_lines: usize) -> Self {
         let meta = &profile.meta;
         let talk = talk(profile);
         let reliability = Reliability::of(profile, Choice::of_talk(profile));
         let pairs = pairs(profile);
         let threads = threads(profile);
         let communication = Communication::of(profile);
-        let mut lines = lines::lines(profile, most_lines.max(LINES_FOR_ADVICE));
-        let mut code = code::code(profile, most_lines.max(FLOWS_FOR_ADVICE));
+        let mut lines = lines::lines(profile, max_lines.max(LINES_FOR_ADVICE));
+        let mut code = code::code(profile, max_lines.max(FLOWS_FOR_ADVICE));
         let accesses = meta.totals.loads.saturating_add(meta.totals.stores);
         let advice = match (&lines, &code) {
             (Some(lines), Some(code)) => advice::advice(lines, code, &talk, accesses),
             _ => vec![],
         };
         if let Some(lines) = &mut lines {
-            lines.keep(most_lines);
+            lines.keep(max_lines);
         }
         if let Some(code) = &mut code {
-            code.list.truncate(most_lines);
+            code.list.truncate(max_lines);
         }
         Self {
             version: FINDINGS_VERSION,

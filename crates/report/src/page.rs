@@ -46,7 +46,7 @@ pub fn page(findings: &Findings, profile: &Profile) -> String {
     }
     // As many stretches as the page has bins of time.
     let slices = &mut findings.communication.slices;
-    *slices = analysis::averaged(slices, time::MOST_BINS);
+    *slices = analysis::averaged(slices, time::MAX_BINS);
     let (time, hot) = (Time::new(profile), Hot::new(profile, listed));
     let data = serde_json::to_string(&PageData { findings: &findings, time, hot })
         .expect("findings have only string keys and finite numbers");

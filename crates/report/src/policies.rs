@@ -12,9 +12,9 @@ use serde::Serialize;
 
 /// Most threads for which policies are computed that run the solver on another problem: a second or
 /// so for each.
-const MOST_FOR_SOLVER: usize = 256;
+const MAX_FOR_SOLVER: usize = 256;
 /// Most threads for which policies are computed that nothing else in the report needs.
-const MOST_FOR_ANY: usize = 1024;
+const MAX_FOR_ANY: usize = 1024;
 
 /// The policies compared.
 #[derive(Clone, Debug, Serialize)]
@@ -60,8 +60,8 @@ pub(crate) fn computed(threads: usize) -> (Vec<PolicyKind>, Vec<LeftOut>) {
         PolicyKind::Locality | PolicyKind::Compact | PolicyKind::Scatter | PolicyKind::Os => {
             usize::MAX
         }
-        PolicyKind::Distance | PolicyKind::BalancedLocality => MOST_FOR_SOLVER,
-        _ => MOST_FOR_ANY,
+        PolicyKind::Distance | PolicyKind::BalancedLocality => MAX_FOR_SOLVER,
+        _ => MAX_FOR_ANY,
     };
     let (kept, slow): (Vec<PolicyKind>, Vec<PolicyKind>) =
         PolicyKind::ALL.iter().partition(|&&kind| threads <= most(kind));
@@ -145,18 +145,18 @@ mod tests {
 
     #[test]
     fn what_takes_long_is_left_out_and_named() {
-        let (kept, left_out) = computed(MOST_FOR_SOLVER);
+        let (kept, left_out) = computed(MAX_FOR_SOLVER);
         assert_eq!((kept.len(), left_out.len()), (PolicyKind::ALL.len(), 0));
         let names = |left_out: Vec<LeftOut>| -> Vec<String> {
             left_out.into_iter().map(|left_out| left_out.policy).collect()
         };
-        let (_, left_out) = computed(MOST_FOR_SOLVER + 1);
+        let (_, left_out) = computed(MAX_FOR_SOLVER + 1);
         assert_eq!(
             left_out[0].reason,
             "takes long for 257 threads; threadtalk place --policy distance computes it"
         );
         assert_eq!(names(left_out), ["distance", "balanced-locality"]);
-        let (kept, _) = computed(MOST_FOR_ANY + 1);
+        let (kept, _) = computed(MAX_FOR_ANY + 1);
         let kept: Vec<_> = kept.into_iter().map(PolicyKind::name).collect();
         assert_eq!(kept, ["compact", "scatter", "locality", "os"]);
     }

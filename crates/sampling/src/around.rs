@@ -32,7 +32,7 @@ const UNSEEN: f64 = 3.0;
 /// Sampling intervals after which a write is no evidence any more.
 const AGE: u64 = 4000;
 /// Most accesses to a region that wait for evidence; beyond, the oldest go.
-const MOST_WAITING: usize = 1024;
+const MAX_WAITING: usize = 1024;
 /// Accesses that are remembered for each write that is.
 const SEEN: usize = 2;
 /// In place of one writer: several, none of whom was sampled often enough by itself.
@@ -157,7 +157,7 @@ impl Around {
     /// Keeps an access until its writer goes on.
     pub(crate) fn wait(&mut self, found: &Found, hit: Hit) {
         let region = self.regions.entry(hit.block / BLOCK_BYTES / REGION).or_default();
-        if region.waiting.len() >= MOST_WAITING {
+        if region.waiting.len() >= MAX_WAITING {
             region.waiting.remove(0);
         }
         region.waiting.push((found.reach, hit));

@@ -34,7 +34,7 @@ const EXPECTED: f64 = 8.0;
 /// Blocks: the smallest distance that can be told must not be larger.
 const RESOLUTION: f64 = 256.0;
 /// A smaller part than this is none: what lies at the borders of pieces comes close, too.
-const LEAST_PART: f64 = 0.4;
+const MIN_PART: f64 = 0.4;
 /// Blocks of a region: 16 MiB.
 const REGION: u64 = 1 << 18;
 /// In place of a region: the whole process.
@@ -42,7 +42,7 @@ const EVERYWHERE: u64 = u64::MAX;
 /// Most regions of pairs that are kept apart.
 const MOST: usize = 1 << 13;
 /// Most gaps that are remembered; beyond, they count again.
-const MOST_GAPS: usize = 1 << 16;
+const MAX_GAPS: usize = 1 << 16;
 
 /// Who writes, and who comes.
 pub(crate) type PairOf = (ThreadId, ThreadId);
@@ -70,7 +70,7 @@ pub(crate) struct Fits {
 impl Fits {
     /// An access to a block that lies like this among a thread's writes.
     pub(crate) fn note(&mut self, pair: PairOf, block: u64, zone: &Zone) {
-        if self.gaps.len() >= MOST_GAPS {
+        if self.gaps.len() >= MAX_GAPS {
             self.gaps.clear();
         }
         let is_new = self.gaps.insert((pair, zone.gap));
@@ -123,7 +123,7 @@ impl Fit {
                         part
                     }
                 });
-                let told = distance <= RESOLUTION && part >= LEAST_PART;
+                let told = distance <= RESOLUTION && part >= MIN_PART;
                 return if told { part } else { 0.0 };
             }
             finer.push((within, expected));

@@ -45,7 +45,7 @@ use std::collections::BTreeMap;
 use types::{CommKind, Sharing, ThreadId};
 
 /// Most blocks that one access is looked at in.
-const MOST_BLOCKS: u64 = 2;
+const MAX_BLOCKS: u64 = 2;
 /// Most of a sample's accesses of which it is looked who writes around them.
 const LOOKED_AROUND: usize = 5;
 
@@ -252,7 +252,7 @@ impl Matcher {
         let address = access.address;
         let end = address.saturating_add(u64::from(access.bytes.max(1)));
         let start_block = address / BLOCK_BYTES;
-        let last_block = ((end - 1) / BLOCK_BYTES).min(start_block + MOST_BLOCKS - 1);
+        let last_block = ((end - 1) / BLOCK_BYTES).min(start_block + MAX_BLOCKS - 1);
         let pieces = (last_block - start_block + 1) as f64;
         for block in start_block..=last_block {
             let low = address.max(block * BLOCK_BYTES);

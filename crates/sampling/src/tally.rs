@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use types::{CommKind, Sharing, ThreadId};
 
 /// Most events by line and site that are kept; those of further lines are summed up as line 0.
-const MOST_EVENTS: usize = 1 << 20;
+const MAX_EVENTS: usize = 1 << 20;
 
 /// What hits add up to.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -104,7 +104,7 @@ impl Tally {
             from_site: from.site,
             to_site: to.site,
         };
-        let full = self.events.len() >= MOST_EVENTS && !self.events.contains_key(&event);
+        let full = self.events.len() >= MAX_EVENTS && !self.events.contains_key(&event);
         if full {
             self.without_line += 1;
             (event.line, event.from_site, event.to_site) = (0, 0, 0);

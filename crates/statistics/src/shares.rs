@@ -1,12 +1,12 @@
 //! Whether two rows of counts have the same shares, but for chance: Pearson's test of homogeneity.
 //!
 //! With many cells of few counts its statistic hardly has the distribution that tables assume, so cells are
-//! put together until each is expected to have [`LEAST_EXPECTED`] in both rows (Cochran's rule).
+//! put together until each is expected to have [`MIN_EXPECTED`] in both rows (Cochran's rule).
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 /// Least count that a cell is expected to have in each row.
-const LEAST_EXPECTED: f64 = 5.0;
+const MIN_EXPECTED: f64 = 5.0;
 
 /// The probability that rows differ as much as these or more when both are drawn from the same source; 1
 /// where there is too little to tell.
@@ -20,13 +20,13 @@ pub fn same_shares(a: &[u64], b: &[u64]) -> f64 {
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (a, b) in cells.into_iter().filter(|&(a, b)| a + b > 0) {
         match joined.last_mut() {
-            Some(last) if (last.0 + last.1) as f64 * smaller < LEAST_EXPECTED => {
+            Some(last) if (last.0 + last.1) as f64 * smaller < MIN_EXPECTED => {
                 *last = (last.0 + a, last.1 + b);
             }
             _ => joined.push((a, b)),
         }
     }
-    if joined.last().is_some_and(|last| (last.0 + last.1) as f64 * smaller < LEAST_EXPECTED)
+    if joined.last().is_some_and(|last| (last.0 + last.1) as f64 * smaller < MIN_EXPECTED)
         && let Some(rest) = joined.pop()
     {
         match joined.last_mut() {

@@ -26,7 +26,7 @@ const SECTIONS: [SectionId; 10] = [
     SectionId::DebugStrOffsets,
 ];
 /// Units, or groups of them, that are kept as they were parsed.
-const MOST_CONTEXTS: usize = 4;
+const MAX_CONTEXTS: usize = 4;
 
 type Context = addr2line::Context<Reader>;
 
@@ -75,7 +75,7 @@ impl Dwarf {
         }
         let context = self.parse(&units)?;
         let found = place(&context, address);
-        if contexts.len() == MOST_CONTEXTS {
+        if contexts.len() == MAX_CONTEXTS {
             contexts.remove(0);
         }
         contexts.push((units, context));

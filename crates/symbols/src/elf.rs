@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Page size by which files are mapped.
 const PAGE: u64 = 4096;
 /// Larger sections are not read: a hundred times the largest that are known.
-const MOST_BYTES: u64 = 8 << 30;
+const MAX_BYTES: u64 = 8 << 30;
 
 /// Why a file has no symbols.
 #[derive(Debug, thiserror::Error)]
@@ -197,7 +197,7 @@ pub(crate) fn sections(path: &Path, names: &[&str]) -> Option<Vec<Section>> {
     let section = |name: &&str| match object.section_by_name(name) {
         Some(section) => {
             let part = section.compressed_file_range().ok()?;
-            let is_too_large = part.compressed_size.max(part.uncompressed_size) > MOST_BYTES;
+            let is_too_large = part.compressed_size.max(part.uncompressed_size) > MAX_BYTES;
             if is_too_large { None } else { Section::of(file.try_clone().ok()?, &part) }
         }
         None => Some(Section::default()),

@@ -14,7 +14,7 @@ use std::ops::Range;
 type Entry<'a> = DebuggingInformationEntry<'a, 'a, Reader>;
 
 /// Types within types that are followed.
-const MOST_DEPTH: u32 = 32;
+const MAX_DEPTH: u32 = 32;
 
 /// A field of an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -222,7 +222,7 @@ impl<'a> Types<'a> {
 
     /// The type at `at` without other names and qualifiers.
     fn plain(&self, mut at: UnitOffset, depth: u32) -> Option<Entry<'a>> {
-        for _ in depth..MOST_DEPTH {
+        for _ in depth..MAX_DEPTH {
             let entry = self.unit.entry(at).ok()?;
             match entry.tag() {
                 dw::DW_TAG_typedef

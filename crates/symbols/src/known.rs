@@ -15,9 +15,9 @@ use std::path::PathBuf;
 /// Begins the text; changes with its form, and with what names look like.
 const HEAD: &str = "threadtalk names 1\n";
 /// More than so many bytes begin anew with what was asked last.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 /// Of more fields, those of large arrays, the rest is asked for again: to read so many answers takes longer.
-const MOST_FIELDS: usize = 1024;
+const MAX_FIELDS: usize = 1024;
 
 /// Keeps answers from run to run.
 pub trait Keeper: Send + Sync {
@@ -61,7 +61,7 @@ impl Default for Known {
 impl Known {
     /// From a text as [`text`](Self::text) gives it; nothing of what is no such text.
     pub fn of_text(text: String) -> Self {
-        if !text.starts_with(HEAD) || !text.ends_with('\n') || text.len() > MOST_BYTES {
+        if !text.starts_with(HEAD) || !text.ends_with('\n') || text.len() > MAX_BYTES {
             return Self::default();
         }
         let mut answers = FxHashMap::default();
@@ -108,7 +108,7 @@ impl Known {
     }
 
     pub(crate) fn note_field(&mut self, address: u64, offset: u64, field: &Field) {
-        if self.fields >= MOST_FIELDS {
+        if self.fields >= MAX_FIELDS {
             return;
         }
         self.fields += 1;
@@ -133,7 +133,7 @@ impl Known {
             Question::Place(offset) => format!("p{offset:x}\t"),
             Question::Field(address, offset) => format!("f{address:x}.{offset:x}\t"),
         };
-        if self.text.len() + line.len() + answer.len() >= MOST_BYTES {
+        if self.text.len() + line.len() + answer.len() >= MAX_BYTES {
             *self = Self::default();
         }
         self.text.push_str(&line);
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn of_a_large_array_the_first_elements_are_known() {
         let mut known = Known::default();
-        let most = MOST_FIELDS as u64;
+        let most = MAX_FIELDS as u64;
         let field = |k: u64| Some((format!("[{k}]"), 4 * k..4 * k + 4));
         for k in 0..2 * most {
             known.note_field(0x4010, 4 * k, &field(k));
@@ -227,18 +227,18 @@ mod tests {
         for known in [known, Known::of_text(text)] {
             assert_eq!(known.field(0x4010, 4 * (most - 1)), Some(field(most - 1)));
             assert_eq!(known.field(0x4010, 4 * most), None);
-            assert_eq!((known.fields, known.place(0x40)), (MOST_FIELDS, Some(place("f"))));
+            assert_eq!((known.fields, known.place(0x40)), (MAX_FIELDS, Some(place("f"))));
         }
     }
 
     #[test]
     fn too_much_begins_anew() {
         let mut known = Known::default();
-        let long = "f".repeat(MOST_BYTES / 4);
+        let long = "f".repeat(MAX_BYTES / 4);
         for offset in 0..6 {
             known.note_place(offset, &place(&long));
         }
-        assert!(known.text.len() <= MOST_BYTES);
+        assert!(known.text.len() <= MAX_BYTES);
         assert_eq!((known.place(0), known.place(5)), (None, Some(place(&long))));
         assert!(known.text().is_some());
     }

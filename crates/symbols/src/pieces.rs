@@ -12,11 +12,11 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// Larger pieces are not read: ten times the largest symbol table that is known.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// Bytes that are read for a string outside all pieces; longer strings there are not found.
 const STRING: u64 = 64 << 10;
 /// A file that needs more pieces is damaged.
-const MOST_PIECES: usize = 1024;
+const MAX_PIECES: usize = 1024;
 
 /// The pieces of a file that have been read.
 pub(crate) struct Pieces {
@@ -62,7 +62,7 @@ impl Pieces {
     /// Reads a piece; `None` when the file has not so much, or cannot be read.
     fn read(&self, range: Range<u64>) -> Option<&[u8]> {
         let bytes = range.end.checked_sub(range.start)?;
-        if range.end > self.length || bytes > MOST_BYTES || self.read.len() >= MOST_PIECES {
+        if range.end > self.length || bytes > MAX_BYTES || self.read.len() >= MAX_PIECES {
             return None;
         }
         let mut piece = Piece { start: range.start, bytes: vec![0; bytes as usize] };

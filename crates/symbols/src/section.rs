@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Bytes that are read at once, and most such pieces of a section that are kept.
 const PIECE: usize = 8 << 10;
-const MOST_PIECES: usize = 256;
+const MAX_PIECES: usize = 256;
 /// How often unpacking may begin, before the whole is kept.
-const MOST_BEGINNINGS: u32 = 3;
+const MAX_BEGINNINGS: u32 = 3;
 
 /// Contents that begin at a byte of the section.
 #[derive(Clone, Debug, Default)]
@@ -98,7 +98,7 @@ impl Section {
         }
         let range = number * PIECE..self.length.min((number + 1) * PIECE);
         let piece = self.read(range)?;
-        if pieces.len() >= MOST_PIECES {
+        if pieces.len() >= MAX_PIECES {
             pieces.clear();
         }
         pieces.insert(number, piece.clone());
@@ -191,7 +191,7 @@ impl Packed {
     fn read(&self, range: Range<usize>) -> Option<Vec<u8>> {
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         if stream.decoder.is_none() || range.start < stream.position {
-            if stream.beginnings >= MOST_BEGINNINGS {
+            if stream.beginnings >= MAX_BEGINNINGS {
                 let whole = self.whole.get_or_init(|| self.unpack().map(Arc::new));
                 return Some(whole.as_ref()?.get(range)?.to_vec());
             }
@@ -313,23 +313,23 @@ mod tests {
 
     #[test]
     fn few_pieces_are_kept_and_none_of_what_was_only_passed() {
-        let contents = contents(2 * MOST_PIECES * PIECE);
+        let contents = contents(2 * MAX_PIECES * PIECE);
         for packed in [false, true] {
             let section = section(&contents, packed);
             let kept = || section.pieces.lock().unwrap().len();
             section.piece(contents.len() - 1).unwrap();
             assert_eq!(kept(), 1);
             assert_eq!(read(&section, 0..contents.len()), contents);
-            assert!(kept() <= MOST_PIECES);
+            assert!(kept() <= MAX_PIECES);
         }
     }
 
     #[test]
     fn who_goes_back_again_and_again_gets_the_whole() {
-        let contents = contents(2 * MOST_PIECES * PIECE);
+        let contents = contents(2 * MAX_PIECES * PIECE);
         let section = section(&contents, true);
         let Source::Packed(packed) = &section.source else { panic!("it is packed") };
-        for _ in 0..MOST_BEGINNINGS {
+        for _ in 0..MAX_BEGINNINGS {
             assert!(packed.whole().is_none());
             section.pieces.lock().unwrap().clear();
             section.piece(PIECE).unwrap();

@@ -21,10 +21,10 @@ type Dwarf = gimli::Dwarf<Reader>;
 type Unit = gimli::Unit<Reader>;
 
 /// Names that refer to names that refer to names … are followed so far.
-const MOST_REFERENCES: usize = 16;
+const MAX_REFERENCES: usize = 16;
 /// Bytes of the header that stands in a gap, and of the largest gap with one header.
 const HEADER: usize = 24;
-const MOST_GAP: usize = 1 << 30;
+const MAX_GAP: usize = 1 << 30;
 
 /// The units of a file.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl Units {
             let Some(unit) = unit_at(dwarf, start) else { continue };
             all.insert(start);
             for mut entry in references(&unit).unwrap_or_default() {
-                for _ in 0..MOST_REFERENCES {
+                for _ in 0..MAX_REFERENCES {
                     let Some(range) = self.containing(dwarf, entry) else { break };
                     all.insert(range.start);
                     let known = named.entry(range.start);
@@ -242,9 +242,9 @@ pub(crate) fn only(info: &Arc<Section>, units: &[Range<usize>]) -> Section {
     let ends = [0].into_iter().chain(units.iter().map(|unit| unit.end));
     let starts = units.iter().map(|unit| unit.start).chain([info.len()]);
     for (mut start, end) in ends.zip(starts) {
-        while end - start > 2 * MOST_GAP {
-            gaps.push(gap(start..start + MOST_GAP));
-            start += MOST_GAP;
+        while end - start > 2 * MAX_GAP {
+            gaps.push(gap(start..start + MAX_GAP));
+            start += MAX_GAP;
         }
         // Where no header finds room, the units that are there stay.
         if end - start >= HEADER {

@@ -13,9 +13,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Files with more DWARF than this have no fields: going through it would take seconds.
-const MOST_BYTES: usize = 512 << 20;
+const MAX_BYTES: usize = 512 << 20;
 /// Units that are kept.
-const MOST_UNITS: usize = 8;
+const MAX_UNITS: usize = 8;
 
 /// A compilation unit, and a place in it.
 type InUnit = (Start, UnitOffset);
@@ -31,7 +31,7 @@ impl Variables {
     /// Goes through all compilation units. What makes no sense is left out.
     pub fn find(dwarf: &Dwarf<Reader>) -> Self {
         let mut found = Self { by_address: HashMap::new(), recent: RefCell::default() };
-        if gimli::Reader::len(gimli::Section::reader(&dwarf.debug_info)) > MOST_BYTES {
+        if gimli::Reader::len(gimli::Section::reader(&dwarf.debug_info)) > MAX_BYTES {
             return found;
         }
         let mut headers = dwarf.units();
@@ -73,7 +73,7 @@ impl Variables {
         if let Some((_, known)) = recent.iter().find(|(of, _)| *of == start) {
             return Some(Arc::clone(known));
         }
-        if recent.len() == MOST_UNITS {
+        if recent.len() == MAX_UNITS {
             recent.remove(0);
         }
         let unit = Arc::new(unit_at(dwarf, start)?);

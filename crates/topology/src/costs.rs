@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 /// Largest factor by which a NUMA distance may stretch or shrink a latency: firmware tables are
 /// rough, and some are nonsense.
-const MOST_STRETCH: f64 = 3.0;
+const MAX_STRETCH: f64 = 3.0;
 
 /// How costs are chosen.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -135,7 +135,7 @@ fn latency_ns(level: &Level, hierarchy: &Hierarchy, topology: &Topology) -> f64 
     let row = row.unwrap_or(&LATENCIES[LATENCIES.len() - 1]);
     let distance = row.at_distance.zip(mean_distance(level, hierarchy, topology));
     let stretch = distance.map_or(1.0, |(at, found)| found / at);
-    row.latency_ns * stretch.clamp(1.0 / MOST_STRETCH, MOST_STRETCH)
+    row.latency_ns * stretch.clamp(1.0 / MAX_STRETCH, MAX_STRETCH)
 }
 
 /// Mean NUMA distance between CPUs that `level` splits and the levels above do not.

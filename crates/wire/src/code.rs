@@ -23,12 +23,12 @@ pub const INDEX_OFFSET: u64 = 4096;
 /// Slots of the index, a power of two.
 pub const SLOTS: usize = 1 << 18;
 /// No more records than this, so that a search ends soon.
-pub const MOST_RECORDS: u64 = SLOTS as u64 * 3 / 4;
+pub const MAX_RECORDS: u64 = SLOTS as u64 * 3 / 4;
 pub const RECORDS_OFFSET: u64 = INDEX_OFFSET + (SLOTS * size_of::<Slot>()) as u64;
 /// Most bytes of the file.
-pub const MOST_BYTES: u64 = 256 << 20;
+pub const MAX_BYTES: u64 = 256 << 20;
 /// Slots that are looked at for one key.
-pub const MOST_PROBES: usize = 64;
+pub const MAX_PROBES: usize = 64;
 
 /// The first page.
 #[repr(C)]
@@ -91,7 +91,7 @@ pub fn key(module: u64, offset: u64) -> u64 {
 
 /// The slots that may hold a key, in the order in which they are tried.
 pub fn slots(key: u64) -> impl Iterator<Item = usize> {
-    (0..MOST_PROBES).map(move |k| ((key >> 32) as usize + k) % SLOTS)
+    (0..MAX_PROBES).map(move |k| ((key >> 32) as usize + k) % SLOTS)
 }
 
 /// A step of murmur3: every bit of the result depends on all bits.
@@ -182,6 +182,6 @@ mod tests {
         assert_ne!(key(1, 2), key(2, 1));
         assert_ne!(key(0, 0), 0);
         let found: Vec<usize> = slots(u64::MAX).collect();
-        assert_eq!((found.len(), found[0], found[1]), (MOST_PROBES, SLOTS - 1, 0));
+        assert_eq!((found.len(), found[0], found[1]), (MAX_PROBES, SLOTS - 1, 0));
     }
 }

@@ -238,7 +238,7 @@ pub struct Header {
     /// Children that have been forked and still copy from this segment.
     pub births: AtomicU32,
     /// Most segments of the recording (first segment only, written by the recorder).
-    pub most_segments: AtomicU32,
+    pub max_segments: AtomicU32,
     /// Processes that ran natively because [`Header::segments`] had reached its limit (first segment
     /// only).
     pub children_beyond: AtomicU64,
@@ -288,17 +288,17 @@ pub struct Header {
 }
 
 /// Most deaths that are noted.
-pub const MOST_DEATHS: usize = 64;
+pub const MAX_DEATHS: usize = 64;
 /// Where the process id starts in a noted death; the signal is below.
 pub const DEATH_PID_SHIFT: u32 = 32;
 
 /// Processes that a signal has ended, as their parents were told (`wait4`, `waitid`).
 #[repr(C)]
 pub struct Deaths {
-    /// How many there were; those beyond [`MOST_DEATHS`] are only counted.
+    /// How many there were; those beyond [`MAX_DEATHS`] are only counted.
     pub count: AtomicU64,
     /// Process id from [`DEATH_PID_SHIFT`] on, signal below; 0 while it is being written.
-    pub each: [AtomicU64; MOST_DEATHS],
+    pub each: [AtomicU64; MAX_DEATHS],
 }
 
 impl Deaths {

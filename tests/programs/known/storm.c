@@ -16,9 +16,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { BLOCKS = 128, MOST_BYTES = 256, READ_ALL, READ_AND_WRITE, WRITE };
+enum { BLOCKS = 128, MAX_BYTES = 256, READ_ALL, READ_AND_WRITE, WRITE };
 
-static _Alignas(1 << 16) unsigned char data[BLOCKS * MOST_BYTES];
+static _Alignas(1 << 16) unsigned char data[BLOCKS * MAX_BYTES];
 static int arrived[2];
 static uint32_t block, phases;
 
@@ -142,7 +142,7 @@ static void expect(void) {
 int main(int argc, char **argv) {
     block = argc > 1 ? (uint32_t)atoi(argv[1]) : 64;
     phases = argc > 2 ? (uint32_t)atoi(argv[2]) : 4000;
-    if (block < 16 || block > MOST_BYTES || !phases) return 2;
+    if (block < 16 || block > MAX_BYTES || !phases) return 2;
     pthread_t threads[2];
     for (int me = 0; me < 2; me++)
         if ((arrived[me] = eventfd(0, EFD_NONBLOCK | EFD_SEMAPHORE)) < 0) return 3;

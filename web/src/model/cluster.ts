@@ -5,7 +5,7 @@
 import type { SparseMatrix } from './matrix'
 
 /** Most threads that are ordered so: 32 MiB of numbers. */
-export const MOST_CLUSTERED = 2048
+export const MAX_CLUSTERED = 2048
 
 /** The threads by clusters of their talk, both directions together. Threads that are alike in every
  *  way stay in the order of their ids. */

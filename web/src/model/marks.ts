@@ -4,7 +4,7 @@ import { type Drawing, threadSpots } from './machine'
 import type { SparseMatrix } from './matrix'
 
 /** More threads than this on one PU are drawn as one mark. */
-export const MOST_ALONE = 9
+export const MAX_ALONE = 9
 
 export interface Mark {
   /** Ascending; one, or all of a PU. */

@@ -10,7 +10,7 @@ import {
   type SparseMatrix,
   threadsAt,
 } from '../model/matrix'
-import { byCluster, MOST_CLUSTERED } from '../model/cluster'
+import { byCluster, MAX_CLUSTERED } from '../model/cluster'
 import { grouped, percent, short } from '../model/numbers'
 import { colour, labelStep, position, textOn } from '../model/scale'
 import { hasSharing, matrixToShow, samePick, type SharingChoice } from '../selection'
@@ -92,7 +92,7 @@ function ordersOf({ findings, talk }: Data): { value: Order; text: string; title
   if (findings.placement) {
     orders.push({ value: 'place', text: 'by place', title: 'threads in the order of their PUs' })
   }
-  if (talk.size > 0 && talk.threads <= MOST_CLUSTERED) {
+  if (talk.size > 0 && talk.threads <= MAX_CLUSTERED) {
     const title = 'threads that talk with each other side by side'
     orders.push({ value: 'cluster', text: 'by cluster', title })
   }

@@ -19,7 +19,7 @@ import {
   eventsBetween,
   type Mark,
   marksOf,
-  MOST_ALONE,
+  MAX_ALONE,
   neighbour,
 } from '../model/marks'
 import type { SparseMatrix } from '../model/matrix'
@@ -30,11 +30,11 @@ import { card, choice, el, hideTip, showTip, svg } from './dom'
 import { caption, levelKey, type LevelKey, policies, shares } from './policies'
 
 /** Most PUs of a machine that is drawn twice, before and after, unless the reader wants it. */
-export const MOST_BESIDE = 128
+export const MAX_BESIDE = 128
 /** Boxes of larger machines have no labels for PUs. */
-const MOST_LABELLED = 128
+const MAX_LABELLED = 128
 /** A picture is scrolled rather than shrunk below this part of its natural size. */
-const LEAST_SCALE = 0.7
+const MIN_SCALE = 0.7
 
 export function machine(data: Data, placement: Placement, store: Store): HTMLElement {
   const last = placement.layouts.length - 1
@@ -120,12 +120,12 @@ class Picture {
   ) {
     this.layout = placement.layouts[index]!
     const most = mostPerPu(placement.layouts)
-    this.together = most > MOST_ALONE
+    this.together = most > MAX_ALONE
     const perPu = this.together ? 1 : most
     this.drawing = drawMachine(placement.tree, perPu)
     const pus = this.drawing.pus.size
     const { label } = metrics(pus, perPu)
-    const labelHeight = pus <= MOST_LABELLED ? label : 0
+    const labelHeight = pus <= MAX_LABELLED ? label : 0
     this.marks = marksOf(this.drawing, this.layout.pu_logical, labelHeight, this.together)
     this.bonds = bondsOf(matrix, this.marks, bondLimit(this.marks.length))
     this.nodes = this.marks.map((mark, i) => this.node(mark, i))
@@ -147,11 +147,11 @@ class Picture {
     )
     // Small machines are not blown up to the width of the card, large ones not shrunk into it.
     picture.style.maxWidth = `${Math.round(width * (pus.size <= 40 ? 1.25 : 1.6))}px`
-    picture.style.minWidth = `${Math.round(width * LEAST_SCALE)}px`
+    picture.style.minWidth = `${Math.round(width * MIN_SCALE)}px`
     picture.classList.toggle('crowded', this.lines.length > 150)
     // Weak lines first, so that strong ones lie on top; labels above them, so that they stay readable.
     picture.append(...boxes.map(boxShape), ...[...this.lines].reverse())
-    const labelled = boxes.filter(({ pu }) => pu === undefined || pus.size <= MOST_LABELLED)
+    const labelled = boxes.filter(({ pu }) => pu === undefined || pus.size <= MAX_LABELLED)
     picture.append(...labelled.flatMap((box) => boxLabel(box, label)), ...this.nodes)
     picture.addEventListener('keydown', (event) => this.press(event))
     picture.addEventListener('blur', () => this.leave())

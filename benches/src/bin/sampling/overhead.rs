@@ -19,13 +19,13 @@ use std::path::Path;
 /// What is compared with native runs.
 const MODES: [(&str, Mode); 2] = [("sampled", Mode::Sampled), ("watched", Mode::Watched)];
 /// The program's processor time, over that of a native run.
-const MOST_OVERHEAD: f64 = 1.05;
+const MAX_OVERHEAD: f64 = 1.05;
 /// Memory over that of a native run, and bytes beyond.
-const MOST_MEMORY: (f64, f64) = (1.05, 16e6);
+const MAX_MEMORY: (f64, f64) = (1.05, 16e6);
 /// Part of one processor that reading takes.
-const MOST_READER: f64 = 0.02;
+const MAX_READER: f64 = 0.02;
 /// Part of the samples whose access is found.
-const LEAST_YIELD: f64 = 0.65;
+const MIN_YIELD: f64 = 0.65;
 /// Samples from which on the yield means something.
 const ENOUGH_SAMPLES: u64 = 100;
 
@@ -128,7 +128,7 @@ fn cost(native: &[Sample], runs: &[(Sample, Told)]) -> Cost {
         lost: sum(&|told| told.lost),
         hits: sum(&|told| told.hits),
         memory: (together / alone, together - alone),
-        memory_left: MOST_MEMORY.0 * alone + MOST_MEMORY.1 - together,
+        memory_left: MAX_MEMORY.0 * alone + MAX_MEMORY.1 - together,
     }
 }
 
@@ -165,7 +165,7 @@ fn print_row(row: &Row, native: f64, costs: &[Cost]) {
 fn missed_of_row(name: &str, costs: &[Cost]) -> Vec<String> {
     let mut missed = Vec::new();
     for (cost, (mode, _)) in costs.iter().zip(MODES) {
-        if cost.reader > MOST_READER {
+        if cost.reader > MAX_READER {
             missed.push(format!("{name} {mode}: reader {:.1} % of a CPU", 100.0 * cost.reader));
         }
         if cost.memory_left < 0.0 {
@@ -173,7 +173,7 @@ fn missed_of_row(name: &str, costs: &[Cost]) -> Vec<String> {
             missed.push(format!("{name} {mode}: memory {ratio:.2}x, {:+.0} MB", more / 1e6));
         }
         if let Some(found) = cost.decode_yield().filter(|_| cost.samples >= ENOUGH_SAMPLES)
-            && found < LEAST_YIELD
+            && found < MIN_YIELD
         {
             missed.push(format!("{name} {mode}: yield {:.1} %", 100.0 * found));
         }
@@ -201,17 +201,17 @@ fn print_summary(title: &str, rows: &[(String, Vec<Cost>)]) -> Vec<String> {
         let decoded: u64 = rows.iter().map(|(_, costs)| costs[k].decoded).sum();
         let lost: u64 = rows.iter().map(|(_, costs)| costs[k].lost).sum();
         println!(
-            "{mode:<8} program median {:.3} (target {MOST_OVERHEAD}), worst {slowest:.3} {slow}; reader \
+            "{mode:<8} program median {:.3} (target {MAX_OVERHEAD}), worst {slowest:.3} {slow}; reader \
              at most {:.2} % of a CPU, {busy} (target {:.0} %); yield {:.1} % (target {:.0} %); lost {lost} \
              of {samples}; recorder median {:.3} s",
             program.median,
             100.0 * reader,
-            100.0 * MOST_READER,
+            100.0 * MAX_READER,
             100.0 * decoded as f64 / samples.max(1) as f64,
-            100.0 * LEAST_YIELD,
+            100.0 * MIN_YIELD,
             of(&|cost| cost.recorder).median,
         );
-        if program.median > MOST_OVERHEAD {
+        if program.median > MAX_OVERHEAD {
             missed.push(format!("{title} {mode}: median {:.3}", program.median));
         }
     }

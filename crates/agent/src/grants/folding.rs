@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 use engine::options::ADDRESS_BITS;
 
 /// More of the stack than this, below its top, is not taken for granted.
-const MOST_STACK: u64 = 64 << 30;
+const MAX_STACK: u64 = 64 << 30;
 
 /// Upper bits, plus one, of the blocks that have claimed each page; 0 = none yet.
 static CLAIMS: [AtomicU16; PAGES] = [const { AtomicU16::new(0) }; PAGES];
@@ -29,7 +29,7 @@ pub fn start() {
         }
     }
     let top = stack_top();
-    note(top.saturating_sub(limits::of_stack().min(MOST_STACK)), top);
+    note(top.saturating_sub(limits::of_stack().min(MAX_STACK)), top);
 }
 
 /// An address near the top of the initial thread's stack, which is the caller's.

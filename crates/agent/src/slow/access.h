@@ -174,7 +174,7 @@ enum coming { STAYED, CAME_BACK, TOOK_OVER }; // it was its own; others have rea
 // How much threads fight for a block, in its site's word, after a write. Who takes a whole block from
 // another comes after him, as a rule: memory is handed on so from one phase to the next.
 static inline u32 heat_after(u32 last, enum coming coming, int was_whole) {
-    u32 heat = (last & MOST_HEAT) >> HEAT_SHIFT, most = MOST_HEAT >> HEAT_SHIFT;
+    u32 heat = (last & MAX_HEAT) >> HEAT_SHIFT, most = MAX_HEAT >> HEAT_SHIFT;
     u32 less = coming == STAYED ? FILLING : CALM;
     if (coming == TOOK_OVER && !was_whole)
         heat = heat < most - FIGHT ? heat + FIGHT : most;

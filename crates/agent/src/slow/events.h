@@ -6,7 +6,7 @@
 // wait in a chunk of their own until it is full, while what they need of the table is fetched. The recorder
 // sums up entries with equal keys, so whatever waits when the process ends is counted, too.
 //
-// The table stays small enough for the caches: when a thread has MOST_EVENTS, or the pool has no more room,
+// The table stays small enough for the caches: when a thread has MAX_EVENTS, or the pool has no more room,
 // events on lines that it does not know yet are kept by code site alone, under line 0. One in ADMITTED_OF
 // takes the place of a line with few events, so that lines that get hot later are found, too. The largest
 // table has a filter of lines in front of it, which fits the innermost cache: programs that communicate all
@@ -23,8 +23,8 @@
 #define TT_EVENTS_H
 #include "cells.h"
 
-#define MOST_BITS 16 // so that at least half of the places stay free with room to give up some
-#define MOST_EVENTS (1u << 14) // a quarter of the places; so are FEW_EVENTS of a thinned thread's
+#define MAX_BITS 16 // so that at least half of the places stay free with room to give up some
+#define MAX_EVENTS (1u << 14) // a quarter of the places; so are FEW_EVENTS of a thinned thread's
 #define MORE_WITHOUT_LINE (1u << 10) // events by code site alone that may come on top
 #define MORE_BY_ONE_SITE (12u << 10) // events by the thread's own site alone that may come on top of those
 #define FEW_BITS 13    // of a thread that has been thinned, until more of its code communicates
@@ -57,8 +57,8 @@ _Static_assert(SAME_PLACE(key.line, line) && SAME_PLACE(key.sites, own_site) && 
                "as in Rust");
 _Static_assert(OTHER_SITE_SHIFT == 32, "a half for each site");
 
-static inline u32 most_bits(const struct thread *t) { return (t->thinned ? FEW_BITS : MOST_BITS) + t->widened; }
-static inline u32 most_events(const struct thread *t) { return t->thinned ? FEW_EVENTS : MOST_EVENTS; }
+static inline u32 max_bits(const struct thread *t) { return (t->thinned ? FEW_BITS : MAX_BITS) + t->widened; }
+static inline u32 max_events(const struct thread *t) { return t->thinned ? FEW_EVENTS : MAX_EVENTS; }
 
 // The thread's chunks of events; their names fit NAME_BITS.
 static inline u32 *event_chunks(const struct thread *t) { return t->events; }
@@ -97,7 +97,7 @@ static inline u64 *filter_word(const struct thread *t, u64 line, u64 *bit) {
 
 static inline int is_unknown_line(const struct thread *t, u64 line) {
     u64 bit;
-    return t->event_count >= most_events(t) && t->event_bits == most_bits(t) &&
+    return t->event_count >= max_events(t) && t->event_bits == max_bits(t) &&
            !(*filter_word(t, line, &bit) & bit);
 }
 
@@ -156,7 +156,7 @@ static void fill(struct thread *t, u32 *p, u32 name) {
     t->event_gone -= *p == GONE;
     t->event_count++;
     *p = tag_of(hash_of(key)) | (name + 1);
-    if (t->event_bits == most_bits(t)) {
+    if (t->event_bits == max_bits(t)) {
         u64 bit, *word = filter_word(t, key.line, &bit);
         *word |= bit;
     }
@@ -185,7 +185,7 @@ static void empty_table(struct thread *t) {
 static void make_room(struct thread *t) {
     u64 size = 1ull << t->event_bits;
     u64 used = t->event_count + t->event_gone;
-    int largest = t->event_bits == most_bits(t);
+    int largest = t->event_bits == max_bits(t);
     if (used * 4 < size || (largest && used * 2 < size))
         return;
     if (t->event_gone > t->event_count / 2 || largest)
@@ -271,8 +271,8 @@ static void insert(struct thread *t, u32 name, const struct event *e) {
 // Room for an event by code site alone. Some more of these than of others: to give up a line may take as much
 // room as it makes.
 static u32 append_without_line(struct thread *t) {
-    u32 most = (1u << most_bits(t)) / 4;
-    if (t->event_count >= most + MORE_WITHOUT_LINE && most_bits(t) < WIDEST_BITS) {
+    u32 most = (1u << max_bits(t)) / 4;
+    if (t->event_count >= most + MORE_WITHOUT_LINE && max_bits(t) < WIDEST_BITS) {
         t->widened++;
         most *= 2;
     }
@@ -386,11 +386,11 @@ static void thin(struct thread *t) {
 }
 
 static void count_new_event(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
-    u32 name = append(t, most_events(t));
-    if (name == NONE && t->refused == MOST_EVENTS && t->event_count >= MOST_EVENTS) {
+    u32 name = append(t, max_events(t));
+    if (name == NONE && t->refused == MAX_EVENTS && t->event_count >= MAX_EVENTS) {
         t->refused++;
         thin(t);
-        name = append(t, most_events(t));
+        name = append(t, max_events(t));
     }
     if (name == NONE && t->refused++ % ADMITTED_OF == 0)
         name = give_up_line(t);

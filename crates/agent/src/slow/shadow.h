@@ -73,7 +73,7 @@ static inline u64 *written_in_line(u64 address) {
 
 // In the word of a site, above its number.
 #define HEAT_SHIFT (LOCKED_BIT + 1)
-#define MOST_HEAT (~0u >> HEAT_SHIFT << HEAT_SHIFT)
+#define MAX_HEAT (~0u >> HEAT_SHIFT << HEAT_SHIFT)
 #define LOCKED (1u << LOCKED_BIT)
 #define SITE (LOCKED - 1)
 

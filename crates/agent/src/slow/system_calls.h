@@ -298,7 +298,7 @@ static void move_ioctl(struct thread *t, const struct frame *f, u32 site) {
 static void note_death(u64 pid, u64 signal) {
     struct deaths *all = tt_session.deaths;
     u64 number = __atomic_fetch_add(&all->count, 1, __ATOMIC_RELAXED);
-    if (number < MOST_DEATHS)
+    if (number < MAX_DEATHS)
         __atomic_store_n(&all->each[number], pid << DEATH_PID_SHIFT | signal, __ATOMIC_RELAXED);
 }
 

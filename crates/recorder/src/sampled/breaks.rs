@@ -28,14 +28,14 @@ use std::time::{Duration, Instant};
 /// Least length of a burst: some samples of each busy thread.
 const BURST: Duration = Duration::from_millis(20);
 /// Least part of the time in which the clock runs.
-const LEAST_SHARE: f64 = 0.02;
+const MIN_SHARE: f64 = 0.02;
 /// From there on, a break would not be worth it.
-const MOST_SHARE: f64 = 0.8;
+const MAX_SHARE: f64 = 0.8;
 /// Shortest time between two looks at /proc, and the part of a processor that they may cost.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOK_SHARE: u32 = 200;
 /// Most threads that are looked at.
-const MOST_THREADS: usize = 256;
+const MAX_THREADS: usize = 256;
 /// Processor time from which on it is known how often threads are switched.
 const ENOUGH_NS: u64 = 5_000_000;
 
@@ -119,7 +119,7 @@ impl Breaks {
     pub fn found(&mut self, threads: impl Iterator<Item = (u32, u32)>) {
         if self.budget.is_some() && self.switch_ns > 0.0 {
             let so_far =
-                threads.take(MOST_THREADS).filter_map(|(pid, tid)| Some((tid, turns(pid, tid)?)));
+                threads.take(MAX_THREADS).filter_map(|(pid, tid)| Some((tid, turns(pid, tid)?)));
             self.known.extend(so_far);
         }
     }
@@ -140,7 +140,7 @@ impl Breaks {
         self.budget?;
         if now >= self.look_at {
             if self.switch_ns > 0.0 && !self.everywhere {
-                self.look(threads().take(MOST_THREADS));
+                self.look(threads().take(MAX_THREADS));
             }
             let elapsed = now - self.began;
             self.reading.look(elapsed, elapsed.saturating_sub(self.off_until(now)), spent);
@@ -312,8 +312,8 @@ pub fn settings(choice: &Choice, event: Event, rate: Rate) -> Settings {
 
 /// The part of the time in which the clock may run, where it costs `load` of the program's time.
 fn share(load: f64, budget: f64) -> f64 {
-    let share = (budget / load.max(1e-9)).max(LEAST_SHARE);
-    if share > MOST_SHARE { 1.0 } else { share }
+    let share = (budget / load.max(1e-9)).max(MIN_SHARE);
+    if share > MAX_SHARE { 1.0 } else { share }
 }
 
 /// `schedstat` of a thread: time on processors, time waiting for one, times that it got one.
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(share(0.0, 0.02), 1.0);
         assert_eq!(share(0.022, 0.02), 1.0);
         assert!((share(0.1, 0.02) - 0.2).abs() < 1e-9);
-        assert_eq!(share(2.4, 0.02), LEAST_SHARE);
+        assert_eq!(share(2.4, 0.02), MIN_SHARE);
     }
 
     /// Breaks of a program whose switches would cost `load`, as of `now`.

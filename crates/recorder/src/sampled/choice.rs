@@ -186,7 +186,7 @@ fn made(
     let sample_ns = probed.cost.as_ref().map_or(USUAL_SAMPLE_NS, |cost| cost.sample_ns);
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let by_budget = |budget| cost::choose_rate(sample_ns, budget, cpus);
-    let most = most_per_second(source, event);
+    let most = max_per_second(source, event);
     let at_most = |per_second| cost::Chosen { per_second, limit: cost::Limit::Most };
     let chosen = match wish {
         Wish::Budget(budget) => by_budget(budget),
@@ -239,12 +239,12 @@ fn made(
 }
 
 /// How often an event comes on a processor in a second at most.
-fn most_per_second(source: Source, event: &Event) -> f64 {
+fn max_per_second(source: Source, event: &Event) -> f64 {
     match source {
-        _ if event.watched().is_some() => cost::MOST_TRAPS,
-        Source::Transfers => cost::MOST_TRANSFERS,
+        _ if event.watched().is_some() => cost::MAX_TRAPS,
+        Source::Transfers => cost::MAX_TRANSFERS,
         Source::Clock => 1e9,
-        _ => cost::MOST_OPERATIONS,
+        _ => cost::MAX_OPERATIONS,
     }
 }
 

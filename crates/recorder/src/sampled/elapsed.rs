@@ -11,21 +11,21 @@ use rustc_hash::FxHashMap;
 
 /// When threads were sampled last.
 pub struct Elapsed {
-    most_ns: u64,
+    max_ns: u64,
     last: FxHashMap<u32, u64>,
 }
 
 impl Elapsed {
     /// For samples that come so often a second.
     pub fn new(per_second: f64) -> Self {
-        Self { most_ns: (2e9 / per_second.max(1.0)) as u64, last: FxHashMap::default() }
+        Self { max_ns: (2e9 / per_second.max(1.0)) as u64, last: FxHashMap::default() }
     }
 
     /// Nanoseconds that a sample stands for. The kernel begins with one of the first events and then takes fewer, so
     /// a thread's first one stands for next to nothing.
     pub fn since_last(&mut self, sample: &Sample) -> u64 {
         let last = self.last.insert(sample.tid, sample.time_ns).unwrap_or(sample.time_ns);
-        sample.time_ns.saturating_sub(last).clamp(1, self.most_ns)
+        sample.time_ns.saturating_sub(last).clamp(1, self.max_ns)
     }
 }
 

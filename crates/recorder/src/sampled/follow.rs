@@ -22,7 +22,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// Most processes that are kept apart; more are counted.
-const MOST_PROCESSES: usize = 1024;
+const MAX_PROCESSES: usize = 1024;
 
 /// Everything that was found out.
 pub struct Follower<'a> {
@@ -220,7 +220,7 @@ impl<'a> Follower<'a> {
     }
 
     fn add(&mut self, process: Process) {
-        if self.processes.len() >= MOST_PROCESSES {
+        if self.processes.len() >= MAX_PROCESSES {
             self.beyond += 1;
             return;
         }

@@ -25,12 +25,12 @@ const IDLE_NS: u64 = 500_000_000;
 const ENOUGH: usize = 8;
 /// A gap so many times the median one ends an array; at least so many blocks.
 const GAP: u64 = 12;
-const LEAST_GAP: u64 = 64;
+const MIN_GAP: u64 = 64;
 /// Most places that are remembered for each pair, and most hits that wait.
-const MOST_PLACES: usize = 2048;
-const MOST_WAITING: usize = 4096;
+const MAX_PLACES: usize = 2048;
+const MAX_WAITING: usize = 4096;
 /// Most pairs that are kept apart.
-const MOST_PAIRS: usize = 256;
+const MAX_PAIRS: usize = 256;
 
 /// Who hands over to whom.
 pub type PairOf = (ThreadId, ThreadId);
@@ -70,7 +70,7 @@ impl Handovers {
     pub fn take(&mut self, hit: Hit) -> Option<Hit> {
         let key = (hit.from.thread, hit.to.thread);
         let is_known = self.pairs.contains_key(&key);
-        if self.waiting.len() >= MOST_WAITING || !is_known && self.pairs.len() >= MOST_PAIRS {
+        if self.waiting.len() >= MAX_WAITING || !is_known && self.pairs.len() >= MAX_PAIRS {
             self.unmeasured += 1;
             return Some(hit);
         }
@@ -81,7 +81,7 @@ impl Handovers {
 
     /// Whether no more can wait.
     pub fn is_full(&self) -> bool {
-        self.waiting.len() >= MOST_WAITING
+        self.waiting.len() >= MAX_WAITING
     }
 
     /// Says of all that wait, what part of it is communication.
@@ -139,7 +139,7 @@ impl Pair {
         if self.hits.is_multiple_of(self.each) {
             self.places.push(hit.block / BLOCK_BYTES);
         }
-        if self.places.len() >= MOST_PLACES {
+        if self.places.len() >= MAX_PLACES {
             let mut keep = false;
             self.places.retain(|_| {
                 keep = !keep;
@@ -168,7 +168,7 @@ fn lines(places: &[u64]) -> f64 {
     let mut gaps: Vec<u64> = places.windows(2).map(|two| two[1] - two[0]).collect();
     gaps.sort_unstable();
     let median = gaps.get(gaps.len() / 2).copied().unwrap_or(0);
-    let most = (GAP * median).max(LEAST_GAP);
+    let most = (GAP * median).max(MIN_GAP);
     let arrays = places.chunk_by(|one, next| next - one <= most);
     // Between the first and the last of n places are all but 2 of n + 1 equal parts.
     let size = |array: &[u64]| match array {
@@ -245,8 +245,8 @@ mod tests {
     #[test]
     fn what_cannot_wait_is_given_back() {
         let mut handovers = Handovers::default();
-        let kept = (0..MOST_WAITING as u64 + 10).filter(|&k| handovers.take(hit(k, k)).is_none());
-        assert_eq!(kept.count(), MOST_WAITING);
+        let kept = (0..MAX_WAITING as u64 + 10).filter(|&k| handovers.take(hit(k, k)).is_none());
+        assert_eq!(kept.count(), MAX_WAITING);
         assert!(handovers.is_full());
         assert_eq!(handovers.unmeasured, 10);
     }

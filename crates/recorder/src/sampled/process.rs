@@ -26,7 +26,7 @@ const SHARE: u32 = 400;
 
 /// Below, nothing can be mapped (`vm.mmap_min_addr`): an access there is one that fails, or was not
 /// made.
-const LEAST_ADDRESS: u64 = 4096;
+const MIN_ADDRESS: u64 = 4096;
 
 /// Samples whose access was found.
 #[derive(Clone, Copy, Debug, Default)]
@@ -285,7 +285,7 @@ impl Process {
         }
         let Shared { stream, settings, .. } = self.shared;
         let matcher = self.matcher.get_or_insert_with(|| Matcher::new(settings));
-        if accesses.first().is_none_or(|access| access.address < LEAST_ADDRESS) {
+        if accesses.first().is_none_or(|access| access.address < MIN_ADDRESS) {
             matcher.runs(thread, sample.time_ns);
             return;
         }

@@ -23,9 +23,9 @@ use std::os::unix::fs::FileExt;
 const LIBRARY: &str = "libc.so.6";
 const LOADER: &str = "ld-linux-x86-64.so.2";
 /// More threads than any process has; lists that are longer are damaged.
-const MOST_THREADS: usize = 1 << 17;
+const MAX_THREADS: usize = 1 << 17;
 /// Descriptors are smaller (2,304 bytes in glibc 2.36).
-const MOST_BYTES: u64 = 1 << 14;
+const MAX_BYTES: u64 = 1 << 14;
 
 /// Where a process keeps its threads' descriptors.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Starts {
         let offset = |name: &str| {
             let address = library.address(&format!("_thread_db_{name}"))?;
             let [_bits, _elements, offset] = memory.read(address).map(words)?;
-            Some(u64::from(offset)).filter(|offset| *offset < MOST_BYTES)
+            Some(u64::from(offset)).filter(|offset| *offset < MAX_BYTES)
         };
         let global = loader.address("_rtld_global")?;
         let heads = [offset("rtld_global__dl_stack_used")?, offset("rtld_global__dl_stack_user")?];
@@ -93,7 +93,7 @@ impl Starts {
         let mut buffer = vec![0; (range.end - range.start) as usize];
         let Some(mut node) = memory.read(head).map(u64::from_ne_bytes) else { return };
         // The program may change the list meanwhile: what was read is then left at the next look.
-        for _ in 0..MOST_THREADS {
+        for _ in 0..MAX_THREADS {
             let descriptor = node.wrapping_sub(list);
             if node == head || !memory.fill(descriptor.wrapping_add(range.start), &mut buffer) {
                 return;

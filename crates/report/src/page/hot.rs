@@ -2,7 +2,7 @@
 //! selects.
 //!
 //! Bounded: the hottest lines only (as many as the findings list), and of their events the
-//! [`MOST_EVENTS`] with the highest counts; the page says what share it holds. Neighbour:
+//! [`MAX_EVENTS`] with the highest counts; the page says what share it holds. Neighbour:
 //! `web/src/model/lines.ts` decodes this.
 
 use super::varints::Varints;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use types::{CommKind, Sharing};
 
 /// Most events (pairs of threads and places on a line): about 1 MB in the page.
-const MOST_EVENTS: usize = 60_000;
+const MAX_EVENTS: usize = 60_000;
 
 #[derive(Serialize)]
 pub(super) struct Hot {
@@ -36,8 +36,8 @@ pub(super) struct Hot {
 type CodeKey = (u64, u32, u32, u64, u64);
 
 impl Hot {
-    pub(super) fn new(profile: &Profile, most_lines: usize) -> Self {
-        let mut kept = kept(profile, most_lines);
+    pub(super) fn new(profile: &Profile, max_lines: usize) -> Self {
+        let mut kept = kept(profile, max_lines);
         kept.sort_by_key(|(line, event)| (*line, Reverse(event.count), event.key()));
         let mut places = Places { profile, sites: HashMap::new(), list: Dictionary::default() };
         let mut bytes = Dictionary::default();
@@ -83,7 +83,7 @@ fn code(profile: &Profile, places: &mut Places<'_>) -> String {
     let mut sorted: Vec<(CodeKey, u64)> = sums.into_iter().collect();
     sorted.sort_unstable_by_key(|(key, count)| (Reverse(*count), *key));
     let mut numbers = Varints::default();
-    for ((kind, from, to, from_place, to_place), count) in sorted.into_iter().take(MOST_EVENTS) {
+    for ((kind, from, to, from_place, to_place), count) in sorted.into_iter().take(MAX_EVENTS) {
         for number in [kind, from.into(), to.into(), from_place, to_place, count] {
             numbers.push(number);
         }
@@ -109,18 +109,18 @@ impl Places<'_> {
 }
 
 /// The events that the page gets, with the rank of their line.
-fn kept(profile: &Profile, most_lines: usize) -> Vec<(usize, &EventRow)> {
+fn kept(profile: &Profile, max_lines: usize) -> Vec<(usize, &EventRow)> {
     let lines = hottest(profile);
     let mut events: Vec<(usize, &EventRow)> = lines
         .iter()
-        .take(most_lines)
+        .take(max_lines)
         .enumerate()
         .flat_map(|(rank, row)| events_on(profile, row.line).iter().map(move |e| (rank, e)))
         .filter(|(_, event)| moves_a_line(event))
         .collect();
-    if events.len() > MOST_EVENTS {
+    if events.len() > MAX_EVENTS {
         events.sort_by_key(|(rank, event)| (Reverse(event.count), *rank));
-        events.truncate(MOST_EVENTS);
+        events.truncate(MAX_EVENTS);
     }
     events
 }
@@ -179,7 +179,7 @@ mod tests {
     fn of_too_many_events_the_most_frequent_stay() {
         let mut profile = shared();
         let template = profile.events[1];
-        let on_one_line = (0..MOST_EVENTS as u32 + 100).map(|i| profile::EventRow {
+        let on_one_line = (0..MAX_EVENTS as u32 + 100).map(|i| profile::EventRow {
             from: ThreadId(i),
             to: ThreadId(i + 1),
             count: if i < 100 { 1 } else { 2 },
@@ -188,7 +188,7 @@ mod tests {
         profile.events = on_one_line.collect();
         profile.lines.retain(|row| row.line == template.line);
         let events = decode(&Hot::new(&profile, 10).events);
-        assert_eq!(events.len(), 9 * MOST_EVENTS);
+        assert_eq!(events.len(), 9 * MAX_EVENTS);
         assert!(events.chunks(9).all(|event| event[8] == 2));
     }
 }

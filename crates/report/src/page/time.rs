@@ -1,7 +1,7 @@
 //! The page's view of time: matrices and activity in bins of time slices.
 //!
 //! Problem: a run has any number of slices and up to a million pairs of threads, and the page must
-//! stay moderate. Approach: at most [`MOST_BINS`] bins of equally many slices, halved for the
+//! stay moderate. Approach: at most [`MAX_BINS`] bins of equally many slices, halved for the
 //! matrices until their cells are few enough (down to one bin: the matrix of the whole run, which
 //! is never left out), and activity of neighbouring threads summed up. Neighbour:
 //! `web/src/model/cells.ts` decodes this.
@@ -13,11 +13,11 @@ use std::collections::HashMap;
 use types::{CommKind, Sharing};
 
 /// Most bins of the run.
-pub(super) const MOST_BINS: usize = 240;
+pub(super) const MAX_BINS: usize = 240;
 /// Most numbers of cells by bin: about 1.5 MB in the page.
-const MOST_CELLS: usize = 300_000;
+const MAX_CELLS: usize = 300_000;
 /// Most rows of the activity.
-const MOST_ROWS: usize = 96;
+const MAX_ROWS: usize = 96;
 
 /// Time, and what happened when.
 #[derive(Serialize)]
@@ -60,7 +60,7 @@ type Key = (CommKind, Sharing, u32, u32);
 impl Time {
     pub(super) fn new(profile: &Profile) -> Self {
         let slices = profile.slices.len().max(1);
-        let slices_per_bin = slices.div_ceil(MOST_BINS);
+        let slices_per_bin = slices.div_ceil(MAX_BINS);
         let bins = slices.div_ceil(slices_per_bin);
         let (cells, bins_per_cell) = cells(&profile.comm, slices_per_bin, bins);
         let mut bounds: Vec<f64> = (0..bins)
@@ -97,7 +97,7 @@ fn cells(
         add(of_cell, row.slice as usize / slices_per_bin, row.count);
     }
     let mut bins_per_cell = 1;
-    while bins_per_cell < bins && cells.values().map(Vec::len).sum::<usize>() > MOST_CELLS {
+    while bins_per_cell < bins && cells.values().map(Vec::len).sum::<usize>() > MAX_CELLS {
         bins_per_cell *= 2;
         for of_cell in cells.values_mut() {
             let fine = std::mem::take(of_cell);
@@ -154,7 +154,7 @@ fn layers(
 }
 
 fn activity(profile: &Profile, slices_per_bin: usize, bins: usize) -> Activity {
-    let threads_per_row = profile.threads.len().div_ceil(MOST_ROWS).max(1);
+    let threads_per_row = profile.threads.len().div_ceil(MAX_ROWS).max(1);
     let rows = profile.threads.len().div_ceil(threads_per_row);
     let counted = profile.meta.totals.instructions > 0;
     let mut values = vec![0_u64; rows * bins];

@@ -11,7 +11,7 @@ use topology::Hierarchy;
 use types::{CommKind, ThreadId};
 
 /// Hottest lines that a snapshot holds.
-const MOST_LINES: usize = 200;
+const MAX_LINES: usize = 200;
 
 /// What to draw of `window`.
 pub fn snapshot(window: &Window, machine: Option<&Hierarchy>) -> Snapshot {
@@ -124,7 +124,7 @@ fn threads(window: &Window, pairs: &[Pair]) -> Vec<Thread> {
 fn lines(profile: &Profile, seconds: f64) -> Vec<Line> {
     let mut hottest: Vec<&LineRow> = profile.lines.iter().filter(|row| row.line != 0).collect();
     hottest.sort_by_key(|row| (std::cmp::Reverse(events_of(row)), row.line));
-    hottest.truncate(MOST_LINES);
+    hottest.truncate(MAX_LINES);
     hottest.into_iter().map(|row| line(profile, row, seconds)).collect()
 }
 

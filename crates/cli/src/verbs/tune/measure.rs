@@ -19,7 +19,7 @@ const CLEARLY_FASTER: f64 = 0.97;
 /// Pairs of runs unless the user says how many: as many as fit into this time, within the limits.
 const PAIRS_SECONDS: f64 = 12.0;
 const FEWEST_PAIRS: usize = 5;
-const MOST_PAIRS: usize = 15;
+const MAX_PAIRS: usize = 15;
 
 /// Times of one run, seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -144,7 +144,7 @@ fn choose(walls: &[Vec<f64>]) -> usize {
 /// How many pairs to run, decided by the first run's time and not by any result, so that the
 /// interval stays honest.
 pub fn pair_count(first: Times) -> usize {
-    ((PAIRS_SECONDS / (2.0 * first.wall)) as usize).clamp(FEWEST_PAIRS, MOST_PAIRS)
+    ((PAIRS_SECONDS / (2.0 * first.wall)) as usize).clamp(FEWEST_PAIRS, MAX_PAIRS)
 }
 
 /// `count` pairs in ABBA order: whoever goes first takes turns.
