@@ -8,7 +8,7 @@ use crate::session::{self, Session};
 use crate::thread;
 use access::Registers;
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use injected::raw::{self, now_ns};
 use wire::watch::reason;
 
@@ -87,17 +87,29 @@ pub fn install_first(restart: c_int) {
     }
 }
 
-/// The program's handler; 0: none.
-static PROGRAMS: AtomicUsize = AtomicUsize::new(0);
+/// The program's handler, or what else it wants done.
+static PROGRAMS: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
+/// Whether the program's handler is for one signal only.
+static ONCE: AtomicBool = AtomicBool::new(false);
 
-/// Our handler in front of the program's: everything but the function is as the program wants it.
+/// Our handler in front of the program's: everything but the function is as the program wants it. It
+/// stays where the program wants the default, too: a late signal of ours must not end the program.
 pub fn install_before(action: &libc::sigaction) {
     PROGRAMS.store(action.sa_sigaction, Release);
+    ONCE.store(action.sa_flags & libc::SA_RESETHAND != 0, Release);
     let mut ours = *action;
     ours.sa_sigaction = forward as *const () as usize;
-    ours.sa_flags |= libc::SA_SIGINFO;
+    ours.sa_flags = (ours.sa_flags | libc::SA_SIGINFO) & !libc::SA_RESETHAND;
     // SAFETY: the program's own action with another function.
     unsafe { signals::set(libc::SIGTRAP, &ours) };
+}
+
+/// Our handler in front of the default.
+fn install_before_default() {
+    // SAFETY: an all-zero struct is the default disposition.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+    install_before(&action);
 }
 
 /// A program's handler; one that wants less than three arguments ignores the rest.
@@ -106,13 +118,38 @@ type Handler = unsafe extern "C" fn(c_int, *mut Info, *mut c_void);
 unsafe extern "C" fn forward(signal: c_int, info: *mut Info, context: *mut c_void) {
     // SAFETY: the kernel's information about the signal.
     let is_ours = unsafe { (*info).code == TRAP_PERF && Source::of((*info).data).is_some() };
-    let handler = PROGRAMS.load(Acquire);
-    if !is_ours && handler > libc::SIG_IGN {
-        // SAFETY: the program's own handler, as the kernel would call it.
-        unsafe {
-            let handler = core::mem::transmute::<usize, Handler>(handler);
-            handler(signal, info, context);
-        }
+    if is_ours {
+        return;
+    }
+    let handler = if ONCE.swap(false, AcqRel) {
+        signals::reset_programs();
+        PROGRAMS.swap(libc::SIG_DFL, AcqRel)
+    } else {
+        PROGRAMS.load(Acquire)
+    };
+    if handler <= libc::SIG_IGN {
+        return end_by_default();
+    }
+    // SAFETY: the program's own handler, as the kernel would call it.
+    unsafe {
+        let handler = core::mem::transmute::<usize, Handler>(handler);
+        handler(signal, info, context);
+    }
+}
+
+/// Ends the program by SIGTRAP, at the latest when the handler that calls this returns.
+fn end_by_default() {
+    // SAFETY: an all-zero struct is the default disposition.
+    unsafe { signals::set(libc::SIGTRAP, &core::mem::zeroed()) };
+    send_trap();
+}
+
+/// Sends SIGTRAP to the calling thread. While it is blocked, it waits.
+fn send_trap() {
+    // SAFETY: plain numbers.
+    unsafe {
+        let (pid, tid) = (raw::pid() as usize, raw::tid() as usize);
+        raw::raw(libc::SYS_tgkill, pid, tid, libc::SIGTRAP as usize, 0);
     }
 }
 
@@ -263,27 +300,24 @@ fn foreign(info: &mut Info, context: &mut libc::ucontext_t) {
     let action = signals::programs();
     let handles = action.sa_sigaction > libc::SIG_IGN;
     session::step_back(reason::OWN_HANDLER);
-    // What somebody has sent waits while the program blocks it; a breakpoint in the program does not.
-    let waits = blocks && info.code <= 0;
-    if handles && (waits || action.sa_flags & libc::SA_RESETHAND == 0) {
+    // What another thread or process has sent waits while the program blocks it; a breakpoint in the
+    // program does not.
+    if blocks && info.code <= 0 {
         install_before(&action);
-    } else {
-        // SAFETY: an all-zero struct is the default disposition.
-        unsafe { signals::set(libc::SIGTRAP, &core::mem::zeroed()) };
-        signals::reset_programs();
-    }
-    if handles && !waits {
-        return deliver(&action, info, context);
-    }
-    if waits {
         // SAFETY: the mask that is in force when this handler returns.
         unsafe { libc::sigaddset(&mut context.uc_sigmask, libc::SIGTRAP) };
+        return send_trap();
     }
-    // SAFETY: plain numbers. The signal is blocked while its handler runs, so it comes when this returns.
-    unsafe {
-        let (pid, tid) = (raw::pid() as usize, raw::tid() as usize);
-        raw::raw(libc::SYS_tgkill, pid, tid, libc::SIGTRAP as usize, 0);
+    if !handles {
+        return end_by_default();
     }
+    if action.sa_flags & libc::SA_RESETHAND == 0 {
+        install_before(&action);
+    } else {
+        signals::reset_programs();
+        install_before_default();
+    }
+    deliver(&action, info, context);
 }
 
 /// Calls the program's handler with the signals blocked that the kernel would have blocked for it. What
