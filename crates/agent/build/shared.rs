@@ -9,6 +9,7 @@ use std::mem::offset_of;
 use wire::detail::{self, Cell, ChunkHead, Event, holds, kind};
 use wire::session::{self, Deaths, mode};
 use wire::trace::{self, what};
+use wire::windows::phase;
 
 in_c! {
     CellPlace: "struct slot",
@@ -67,6 +68,7 @@ fn shadow(h: &mut Header) {
         REGIONS = layouts::REGIONS,
         MAP_PAGE_SHIFT = layouts::MAP_PAGE_SHIFT,
         MAP_PAGES = layouts::MAP_PAGES,
+        MAP_BYTES = grants::BYTES,
     );
     structure!(h, "departed" = Departed { block, reader, next });
 }
@@ -184,6 +186,8 @@ fn translated_code(h: &mut Header) {
     constants!(
         h,
         THREAD_PAGE_BYTES = -control::PAGE,
+        PAGE_UNKNOWN_READS = offset_of!(session::ThreadPage, unknown_reads),
+        PAGE_EVENTS = offset_of!(session::ThreadPage, events),
         CONTROL_SITE = control::SITE - control::PAGE,
         CONTROL_THREAD = control::THREAD - control::PAGE,
         CONTROL_INDICES = control::INDICES - control::PAGE,
@@ -198,6 +202,10 @@ fn threads(h: &mut Header) {
         NO_YIELD = layouts::NO_YIELD,
         NO_FUTEX = layouts::NO_FUTEX,
         NO_COPY = layouts::NO_COPY,
+        NO_ADVICE = layouts::NO_ADVICE,
+        PHASE_BITS = phase::BITS,
+        PHASE_OFF = phase::OFF,
+        PHASE_COUNT = phase::COUNT,
         NO_PROBE = layouts::NO_PROBE,
     );
     structure!(
@@ -228,6 +236,10 @@ fn threads(h: &mut Header) {
             holds,
             running,
             tid,
+            passing,
+            phase,
+            observes,
+            counts,
         }
     );
     structure!(

@@ -3,6 +3,7 @@
 use crate::layouts::{Session, tt_mode, tt_session};
 use crate::lock::Lock;
 use crate::session;
+use crate::windows;
 use core::sync::atomic::Ordering;
 use engine::links::AddressHash;
 use hashbrown::HashMap;
@@ -46,6 +47,7 @@ pub fn prepare() {
         tt_session = places;
         tt_mode = h.mode.load(Ordering::Relaxed).into();
     }
+    windows::begin();
 }
 
 /// One of [`mode`].

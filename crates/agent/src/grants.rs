@@ -15,6 +15,7 @@ use crate::presence;
 use crate::session;
 use crate::shadow;
 use crate::sys;
+use crate::windows;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wire::session::{AREA_BYTES, ThreadPage, mode};
 
@@ -25,6 +26,8 @@ const RESERVED: u64 = MAPS as u64 * STRIDE;
 
 /// Start of the reservation; 0 = threads have no maps.
 static START: AtomicU64 = AtomicU64::new(0);
+/// Start of another one like it, for the passing map as each thread has it; 0 = there are no windows.
+static PASSING: AtomicU64 = AtomicU64::new(0);
 /// Logical id + 1 of the thread whose page lies below each map; 0 = none yet.
 static OWNERS: [AtomicU32; MAPS] = [const { AtomicU32::new(0) }; MAPS];
 /// Whether that thread is there.
@@ -43,23 +46,32 @@ fn needed() -> bool {
 /// Reserves the maps; `None` when there is no room.
 pub fn map() -> Option<()> {
     if needed() {
-        let start = sys::anonymous_away(RESERVED)?;
-        shadow::keep_private(start, RESERVED);
-        START.store(start, Ordering::Relaxed);
+        START.store(reserve()?, Ordering::Relaxed);
+        if windows::are_used() {
+            PASSING.store(reserve()?, Ordering::Relaxed);
+        }
         folding::start();
     }
     Some(())
 }
 
+fn reserve() -> Option<u64> {
+    let start = sys::anonymous_away(RESERVED)?;
+    shadow::keep_private(start, RESERVED);
+    Some(start)
+}
+
 /// In a fork's child: empty maps where the parent's were. Until the calling thread has a page again, it
 /// must not use %gs.
 pub fn renew() -> bool {
-    let start = START.load(Ordering::Relaxed);
     OWNERS.iter().for_each(|owner| owner.store(0, Ordering::Relaxed));
     LIVE.iter().for_each(|live| live.store(false, Ordering::Relaxed));
-    if start == 0 {
-        return true;
-    }
+    let starts = [&START, &PASSING].map(|start| start.load(Ordering::Relaxed));
+    starts.into_iter().filter(|start| *start != 0).all(reserve_again)
+}
+
+/// Replaces what is in a reservation.
+fn reserve_again(start: u64) -> bool {
     let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
     // Unlike other fixed mappings, this one does not replace what counts already.
     limits::before_mapping(RESERVED, flags);
@@ -73,12 +85,20 @@ pub fn renew() -> bool {
 
 /// Whether `address` lies in the maps.
 pub fn contains(address: u64) -> bool {
-    let start = START.load(Ordering::Relaxed);
-    start != 0 && (start..start + RESERVED).contains(&address)
+    let starts = [&START, &PASSING].map(|start| start.load(Ordering::Relaxed));
+    starts.iter().any(|&start| start != 0 && (start..start + RESERVED).contains(&address))
 }
 
 fn map_of(index: usize) -> u64 {
     START.load(Ordering::Relaxed) + index as u64 * STRIDE + AREA_BYTES
+}
+
+/// Where the thread in that slot has the passing map, with its page right below; 0 = there are no windows.
+pub fn passing_map(bank: usize, slot: usize) -> u64 {
+    match PASSING.load(Ordering::Relaxed) {
+        0 => 0,
+        start => start + (bank * SLOTS + slot) as u64 * STRIDE + AREA_BYTES,
+    }
 }
 
 /// Whether this slot can be had for a thread with that id without asking the kernel.
@@ -119,7 +139,6 @@ pub fn leave(bank: usize, slot: usize) {
 /// Lays what the thread with that id has of the session below a map, which is emptied if it has been used.
 fn place(index: usize, id: usize) -> Option<()> {
     const MADV_DONTNEED: u64 = 4;
-    const TO_A_PLACE: u64 = 1 | 2; // MREMAP_MAYMOVE | MREMAP_FIXED
     let map = map_of(index);
     let used = OWNERS[index].load(Ordering::Relaxed) != 0;
     let empty = [map, engine::grants::BYTES, MADV_DONTNEED, 0, 0, 0];
@@ -127,15 +146,23 @@ fn place(index: usize, id: usize) -> Option<()> {
     if used && unsafe { sys::call(sys::MADVISE, empty) } != 0 {
         return None;
     }
-    let (from, to) = (session::page(id) as u64 + PAGE - AREA_BYTES, map - AREA_BYTES);
-    // An old size of 0 maps the same shared pages once more.
-    let again = [from, 0, AREA_BYTES, TO_A_PLACE, to, 0];
-    // SAFETY: replaces the pages of a thread that is gone, or memory of the reservation.
-    if unsafe { sys::call(sys::MREMAP, again) } != to as i64 {
-        return None;
+    let area = session::page(id) as u64 + PAGE - AREA_BYTES;
+    map_again(area, map - AREA_BYTES, AREA_BYTES)?;
+    let passing = passing_map(index / SLOTS, index % SLOTS);
+    if passing != 0 {
+        map_again(area, passing - AREA_BYTES, AREA_BYTES)?;
+        map_again(windows::passing_map(), passing, engine::grants::BYTES)?;
     }
     OWNERS[index].store(id as u32 + 1, Ordering::Relaxed);
     Some(())
+}
+
+/// Maps shared pages once more, over those of a thread that is gone or memory of a reservation.
+fn map_again(from: u64, to: u64, bytes: u64) -> Option<()> {
+    const TO_A_PLACE: u64 = 1 | 2; // MREMAP_MAYMOVE | MREMAP_FIXED
+    // SAFETY: as the head says; an old size of 0 keeps the old mapping.
+    let result = unsafe { sys::call(sys::MREMAP, [from, 0, bytes, TO_A_PLACE, to, 0]) };
+    (result == to as i64).then_some(())
 }
 
 /// Makes slots of the first bank ready for the next threads, before the program forbids what it takes:

@@ -58,6 +58,7 @@ pub const NO_YIELD: u8 = 1;
 pub const NO_FUTEX: u8 = 2;
 pub const NO_COPY: u8 = 4;
 pub const NO_PROBE: u8 = 8;
+pub const NO_ADVICE: u8 = 16;
 
 /// What the slow paths know of a thread.
 #[repr(C)]
@@ -108,6 +109,12 @@ pub struct ThreadState {
     /// Its thread id meanwhile: the futex by which others lend it their priority.
     pub running: u32,
     pub tid: u32,
+    /// The passing map as the thread has it, with its page right below; 0 = there are no windows.
+    pub passing: u64,
+    /// The phase that it has seen last, whether it observes, and whether it counts what it observes.
+    pub phase: u32,
+    pub observes: u32,
+    pub counts: u64,
 }
 
 /// Place in a thread's index of cells.
@@ -198,6 +205,8 @@ variables! {
     tt_any_folded: u32,
     /// What a filter of any thread does not allow: [`NO_YIELD`] and the others.
     tt_forbidden: u8,
+    /// The recording's phase.
+    tt_phase: *const AtomicU32,
     /// Readings of threads that have ended, mapped with the first one, and how many there is room for.
     tt_departed: *mut Departed,
     tt_departed_most: u64,

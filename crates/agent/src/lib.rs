@@ -47,6 +47,7 @@ mod sys;
 mod syscalls;
 mod tallies;
 mod thread;
+mod windows;
 
 #[global_allocator]
 static HEAP: heap::Heap = heap::Heap::new();

@@ -6,6 +6,7 @@
 
 use crate::program;
 use crate::sys;
+use crate::windows;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use wire::session::{self, Header, Module, ThreadPage, failure, state};
 
@@ -126,7 +127,8 @@ fn map_file(place: &Place<'_>, fd: u64) -> Option<()> {
         }
         let offset = offset_of_segment(place.segment);
         let bytes = session::SESSION_BYTES;
-        let base = sys::map_away(bytes, READ_WRITE, SHARED, fd as i64, offset);
+        let base = windows::map(fd)
+            .and_then(|()| sys::map_away(bytes, READ_WRITE, SHARED, fd as i64, offset));
         if base.is_none() {
             let header = match place.segment {
                 0 => Some(first),

@@ -228,7 +228,7 @@ fn list_phases(profile: &Profile, kind: MatrixKind, starts: &[usize]) -> Vec<Pha
         Some(slice) => slice.start_ns as f64 / 1e9,
         None => profile.slices.last().map_or(0.0, |slice| slice.end_ns as f64 / 1e9),
     };
-    let sampled = profile.meta.mode == Mode::Sampled;
+    let sampled = profile.meta.mode != Mode::Exact;
     let phase = |range: &[usize]| {
         let within = range[0]..range[1];
         let of_phase = |r: &CommRow| kind.counts(r) && within.contains(&(r.slice as usize));
@@ -305,6 +305,7 @@ mod tests {
             blocks: 0,
             blocks_stored: 0,
             sampled: None,
+            windows: None,
             processes: vec![],
         };
         let mut profile = Profile::new(meta, threads, comm);

@@ -39,7 +39,7 @@ pub struct Evidence {
 impl Evidence {
     /// The evidence for what `choice` counts of a profile; `None` where that was counted.
     pub fn of(profile: &Profile, choice: Choice) -> Option<Self> {
-        (profile.meta.mode == Mode::Sampled)
+        (profile.meta.mode != Mode::Exact)
             .then(|| Self::of_rows(profile.comm.iter().filter(|row| choice.counts(row))))
     }
 

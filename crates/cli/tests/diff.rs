@@ -152,6 +152,7 @@ fn saved(scratch: &Scratch, name: &str, workers: u32, helpers: u32) -> String {
         blocks_stored: 0,
         processes: Vec::new(),
         sampled: None,
+        windows: None,
     };
     let path: PathBuf = scratch.join(&format!("{name}.tt"));
     Profile::new(meta, rows, comm).save(&path, false).unwrap();

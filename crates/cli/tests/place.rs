@@ -202,6 +202,7 @@ fn profile(work: u64) -> Profile {
         blocks_stored: 0,
         processes: Vec::new(),
         sampled: None,
+        windows: None,
     };
     Profile::new(meta, threads, comm.to_vec())
 }

@@ -49,6 +49,7 @@ fn saved(scratch: &Scratch, threads: u32) -> PathBuf {
         blocks_stored: 0,
         processes: Vec::new(),
         sampled: None,
+        windows: None,
     };
     let path = scratch.join("ring.tt");
     Profile::new(meta, rows, comm).save(&path, false).unwrap();

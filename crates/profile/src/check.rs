@@ -135,10 +135,14 @@ fn check_comm(comm: &[CommRow], threads: usize, slices: usize) -> Result<(), Str
 
 /// Estimates say what they rest on, and only those.
 fn check_estimates(profile: &Profile) -> Result<(), String> {
-    let estimated = profile.meta.mode == Mode::Sampled;
-    if profile.meta.sampled.is_some() != estimated {
+    let mode = profile.meta.mode;
+    if profile.meta.sampled.is_some() != (mode == Mode::Sampled) {
         return Err("its mode and what it says about sampling do not agree".into());
     }
+    if profile.meta.windows.is_some() != (mode == Mode::Windows) {
+        return Err("its mode and what it says about windows do not agree".into());
+    }
+    let estimated = mode != Mode::Exact;
     for CommRow { from, to, count, sampled, .. } in &profile.comm {
         match sampled {
             None if estimated => {

@@ -18,7 +18,7 @@ mod tables;
 
 pub use error::ProfileError;
 pub use folder::check_destination;
-pub use model::{Counted, Meta, Mode, Parameters, ProcessRow, Profile, Totals};
+pub use model::{Counted, Meta, Mode, Parameters, ProcessRow, Profile, Totals, Windows};
 pub use sampling::{Basis, Detector, Sampling};
 pub use schema::SCHEMA_VERSION;
 pub use tables::{ActivityRow, CommRow, EventRow, LineRow, Sampled, SiteRow, SliceRow, ThreadRow};

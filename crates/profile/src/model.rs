@@ -13,6 +13,8 @@ pub enum Mode {
     Exact,
     /// Some accesses were sampled; counts are estimates.
     Sampled,
+    /// Every access was seen by the exact engine in random windows of time; counts are estimates.
+    Windows,
 }
 
 /// What was counted, and so which tables have rows.
@@ -149,6 +151,27 @@ pub struct Meta {
     /// How it was sampled; null in other modes.
     #[serde(default)]
     pub sampled: Option<Sampling>,
+    /// The windows in which it was recorded; null in other modes.
+    #[serde(default)]
+    pub windows: Option<Windows>,
+}
+
+/// Windows of exact recording, and what they were good for.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Windows {
+    /// What was asked for, like `2x` (times as long as without recording) or `5%` (share of the time).
+    pub asked: String,
+    /// Windows whose counts count.
+    pub windows: u64,
+    /// Whether these are too few for amounts with an interval.
+    pub too_short: bool,
+    /// Part of the instructions in counting parts of windows, and while everything was recorded.
+    pub observed: f64,
+    /// Warm-up of the last window, ns.
+    pub warm_up_ns: u64,
+    /// Most events that may be missing, as a part of those told: first reads in counting parts of blocks that no
+    /// thread had written in the window, beside the events counted there.
+    pub missed: f64,
 }
 
 /// A process beside the first one, number 0: one that it or one of its children started, or one that was
@@ -297,6 +320,7 @@ pub(crate) mod tests {
             blocks_stored: 0,
             processes: Vec::new(),
             sampled: None,
+            windows: None,
         }
     }
 

@@ -11,13 +11,15 @@ use crate::tables::Tables;
 use crate::target::Target;
 use crate::timeline::Timeline;
 use crate::watch::{Watched, monotonic_ns};
-use profile::{CommRow, Counted, Meta, Mode, Profile, SCHEMA_VERSION, ThreadRow, Totals};
+use crate::windowed::Windowed;
+use profile::{CommRow, Counted, Meta, Mode, Profile, SCHEMA_VERSION, ThreadRow, Totals, Windows};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 use symbols::Resolver;
 use types::{ThreadId, ThreadIdentity};
+use windows::Dial;
 use wire::session::{Header, life};
 
 /// What is said about a process that nobody can talk to.
@@ -90,6 +92,7 @@ pub fn profile(
         Ending::Exited(code) => (Some(code), None),
         Ending::Killed(signal) => (None, Some(signal)),
     };
+    let windows = windows(&tables, &run);
     let meta = Meta {
         schema_version: SCHEMA_VERSION,
         tool: concat!("threadtalk ", env!("CARGO_PKG_VERSION")).into(),
@@ -102,7 +105,7 @@ pub fn profile(
         cpu_seconds: run.ended.cpu.as_secs_f64(),
         host: host(),
         topology_xml: run.topology_xml,
-        mode: Mode::Exact,
+        mode: if windows.is_some() { Mode::Windows } else { Mode::Exact },
         parameters: tables.parameters,
         totals: Totals::of(&threads, &tables.comm),
         warnings,
@@ -113,9 +116,23 @@ pub fn profile(
         blocks_stored: header.blocks_stored.load(Relaxed),
         processes: Vec::new(),
         sampled: None,
+        windows,
     };
     let Tables { slices, activity, comm, sites, lines, events, .. } = tables;
     Ok(Profile { meta, threads, slices, activity, comm, sites, lines, events })
+}
+
+/// What the windows of the recording were good for in this process.
+fn windows(tables: &Tables, run: &Circumstances<'_>) -> Option<Windows> {
+    let switched = run.found.watched.switched.as_ref()?;
+    let Windowed { windows, too_short, observed } = tables.windowed.clone()?;
+    let asked = match run.options.windows? {
+        Dial::Budget(times) => format!("{times}x"),
+        Dial::Duty(share) => format!("{}%", share * 100.0),
+    };
+    let missed = switched.unknown_reads as f64 / switched.events.max(1) as f64;
+    let warm_up_ns = switched.warm_up_ns;
+    Some(Windows { asked, windows, too_short, observed, warm_up_ns, missed })
 }
 
 /// Threads with the identities by which another run of the program knows them.

@@ -36,8 +36,22 @@ impl Counts {
     /// Reads the pool of a session with `threads` threads, with slices joined `joined` times at
     /// least.
     pub fn read(session: &Session, threads: usize, joined: u32) -> Result<Self, RecorderError> {
+        Self::read_rows(session, threads, joined, MAX_ROWS)
+    }
+
+    /// The same without joining slices: those of windows.
+    pub fn read_unjoined(session: &Session, threads: usize) -> Result<Self, RecorderError> {
+        Self::read_rows(session, threads, 0, usize::MAX)
+    }
+
+    fn read_rows(
+        session: &Session,
+        threads: usize,
+        joined: u32,
+        max_rows: usize,
+    ) -> Result<Self, RecorderError> {
         let counts = Self { joined, ..Self::default() };
-        let mut reading = Reading { counts, threads, max_rows: MAX_ROWS };
+        let mut reading = Reading { counts, threads, max_rows };
         session.for_each_chunk(|chunk| reading.chunk(chunk))?;
         Ok(reading.finish())
     }
@@ -92,7 +106,7 @@ impl Reading {
             _ => {}
         }
         // Summed now and then, so that what is summed at most doubles what is kept.
-        if self.counts.comm.len() >= 2 * self.max_rows {
+        if self.counts.comm.len() / 2 >= self.max_rows {
             self.sum();
         }
     }

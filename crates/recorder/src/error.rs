@@ -13,6 +13,8 @@ pub const EXIT_NOT_FOUND: i32 = 127;
 /// A failure of recording or launching.
 #[derive(Debug, thiserror::Error)]
 pub enum RecorderError {
+    #[error("{0}")]
+    Windows(#[from] windows::Trouble),
     #[error("no command given; write it after '--', like: threadtalk record -- ./program args")]
     NoCommand,
     #[error("{command}: command not found{hint}")]

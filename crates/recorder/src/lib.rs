@@ -9,7 +9,7 @@
 //! starts it and passes signals on (`closed`: streams that we were given closed; `guard`: what ends it when we are killed; `early`: signals that come before it is there), [`memory`] is the memory shared with it, [`session`] reads a
 //! recording, `code_store` keeps what was translated, [`machine`] what hwloc said
 //! (`user_cache`: where), [`reference`] replays a traced one. `watch` looks at a program while it runs
-//! (`timeline`: its time slices, `regions`: its memory). At the end `counts` sums what was counted,
+//! (`timeline`: its time slices, `regions`: its memory, `switching`: windows, of whose counts `windowed` makes estimates). At the end `counts` sums what was counted,
 //! `places` says what lies at addresses of code and data
 //! (`thread_memory`: whose stack), `tables` joins these, `collect` makes a
 //! profile of it all, and [`processes`] those of the children. Neighbours: `wire` has the layouts, `agent`, `shim` and `watch` are
@@ -39,6 +39,7 @@ pub mod sampled;
 mod sanitizers;
 pub mod session;
 pub mod signals;
+mod switching;
 mod tables;
 pub mod target;
 mod thread_memory;
@@ -47,6 +48,7 @@ pub mod transfer_time;
 mod user_cache;
 mod watch;
 pub mod watched;
+mod windowed;
 mod words;
 
 pub use child::{Ended, Ending, Streams};

@@ -40,6 +40,21 @@ impl SharedMemory {
         &self.file
     }
 
+    /// Makes `bytes` from `offset` on zeroes again, which take no memory. Whoever maps them sees that at once.
+    pub fn clear(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: plain numbers.
+        let result = unsafe {
+            libc::fallocate(
+                self.file.as_raw_fd(),
+                mode,
+                offset as libc::off_t,
+                bytes as libc::off_t,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Maps `count` records of type `T` at `offset`, shared with the program.
     pub fn map<T>(&self, offset: u64, count: usize) -> Result<Mapping<'_, T>, RecorderError> {
         let bytes = (count * size_of::<T>()).max(1);

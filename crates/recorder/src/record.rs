@@ -94,7 +94,7 @@ fn follow(
 ) -> Result<(Ended, Found), RecorderError> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let watching = scope.spawn(|| watch::watch(session, options.slice, &over));
+        let watching = scope.spawn(|| watch::watch(session, options, &over));
         let replaying = (options.counted == Counted::Reference).then(|| {
             scope.spawn(|| reference::follow(session.memory(), options.block_bytes, &over))
         });

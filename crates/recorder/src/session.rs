@@ -2,6 +2,7 @@
 
 use crate::error::RecorderError;
 use crate::memory::{Mapping, SharedMemory};
+use crate::switching;
 use profile::Counted;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -18,7 +19,7 @@ use wire::detail::CHUNK_BYTES;
 use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode};
 
 /// Settings of a recording.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SessionOptions {
     /// Memory block in which communication is counted, bytes; a power of two between 16 and 1 MiB.
     pub block_bytes: u64,
@@ -39,6 +40,8 @@ pub struct SessionOptions {
     pub cell_bytes: u64,
     /// Use translated code of earlier recordings, and keep what is translated now.
     pub code_cache: bool,
+    /// Observe accesses in windows only, as this dial says; `None`: always.
+    pub windows: Option<windows::Dial>,
 }
 
 impl Default for SessionOptions {
@@ -54,6 +57,7 @@ impl Default for SessionOptions {
             event_bytes: 64 << 20,
             cell_bytes: 512 << 20,
             code_cache: true,
+            windows: None,
         }
     }
 }
@@ -160,6 +164,10 @@ impl Session {
             header.segments.store(1, Relaxed);
             header.max_segments.store(options.children.saturating_add(1), Relaxed);
             header.parent_segment.store(u32::MAX, Relaxed);
+            if let Some(dial) = options.windows {
+                header.windows.store(1, Relaxed);
+                header.phase.store(switching::first_word(dial), Relaxed);
+            }
             header.magic.store(session::MAGIC, Relaxed);
         }
         Ok(session)

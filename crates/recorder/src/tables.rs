@@ -9,6 +9,7 @@ use crate::error::RecorderError;
 use crate::places::Places;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
+use crate::windowed::{self, Windowed};
 use profile::{
     ActivityRow, CommRow, Counted, EventRow, LineRow, Parameters, SiteRow, SliceRow, ThreadRow,
 };
@@ -27,6 +28,8 @@ pub struct Tables {
     pub events: Vec<EventRow>,
     /// Counts that made no sense and were left out.
     pub damaged: u64,
+    /// What windows were good for, if accesses were observed in windows only.
+    pub windowed: Option<Windowed>,
 }
 
 impl Tables {
@@ -52,6 +55,9 @@ impl Tables {
 
         let start_ns = threads.first().map_or(0, |thread| thread.started_ns);
         let end_ns = threads.iter().map(|thread| thread.ended_ns).max().unwrap_or(start_ns);
+        let windowed = found.watched.switched.as_ref().map(|switched| {
+            windowed::estimate(&mut counts, &mut samples, &mut timeline, switched, end_ns)
+        });
         let (first, slices) = timeline.between(start_ns, end_ns);
         let last = slices.len() as u32 - 1;
         let slice_of = |slice: u32| slice.saturating_sub(first).min(last);
@@ -75,7 +81,7 @@ impl Tables {
         };
         let parameters = Parameters { block_bytes: options.block_bytes, slice_ns, counted };
         let Counts { comm, events, damaged, .. } = counts;
-        Ok(Self { parameters, slices, activity, comm, sites, lines, events, damaged })
+        Ok(Self { parameters, slices, activity, comm, sites, lines, events, damaged, windowed })
     }
 }
 
@@ -92,6 +98,9 @@ fn read_counts(
         let none = Tally::default();
         let counts = counts_of_tally(tally.unwrap_or(&none), timeline.joined(), threads);
         return Ok(counts);
+    }
+    if found.watched.switched.is_some() {
+        return Counts::read_unjoined(session, threads);
     }
     Counts::read(session, threads, timeline.joined())
 }

@@ -73,6 +73,23 @@ impl Timeline {
         new
     }
 
+    /// Begins a slice now, whenever the next one was planned; its number. For slices that are not of one length.
+    pub fn begin(&mut self, now_ns: u64) -> u32 {
+        let last = self.starts_ns.last().copied().unwrap_or(0);
+        self.starts_ns.push(now_ns.max(last));
+        self.current()
+    }
+
+    /// When a slice began, ns after the start.
+    pub fn start_of(&self, slice: u32) -> u64 {
+        self.starts_ns[slice as usize]
+    }
+
+    /// Puts slices together: `groups` has the first slice of each, ascending, from 0 on.
+    pub fn group(&mut self, groups: &[u32]) {
+        self.starts_ns = groups.iter().map(|&first| self.start_of(first)).collect();
+    }
+
     /// When the next slice is planned to begin, ns after the start; `None` without slices.
     pub fn next_ns(&self) -> Option<u64> {
         (self.length_ns > 0).then(|| self.length_ns.saturating_mul(self.starts_ns.len() as u64))
@@ -126,6 +143,11 @@ pub fn join_samples(samples: &mut Vec<Sample>, times: u32) {
         return;
     }
     samples.iter_mut().for_each(|sample| sample.slice >>= times.min(31));
+    sum(samples);
+}
+
+/// Adds samples of the same slice and thread together, in order.
+pub fn join_equal(samples: &mut Vec<Sample>) {
     sum(samples);
 }
 

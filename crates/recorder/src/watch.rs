@@ -13,7 +13,8 @@
 use crate::error::RecorderError;
 use crate::memory::Mapping;
 use crate::regions::Regions;
-use crate::session::Session;
+use crate::session::{Session, SessionOptions};
+use crate::switching::{Done, Switched, Switching};
 use crate::timeline::{Executed, Sample, Timeline, join_samples};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -50,6 +51,8 @@ pub struct Watched {
     pub timeline: Option<Timeline>,
     /// By the number of the segment; processes that came and went unseen may be missing at the end.
     pub processes: Vec<Seen>,
+    /// Windows, if accesses were observed in windows only.
+    pub switched: Option<Switched>,
 }
 
 /// What was seen of a process.
@@ -63,17 +66,24 @@ pub struct Seen {
 /// Watches until `ended` is set and the watching thread is unparked.
 pub fn watch(
     session: &Session,
-    slice: Duration,
+    options: SessionOptions,
     ended: &AtomicBool,
 ) -> Result<Watched, RecorderError> {
     block_signals();
     let Some(origin_ns) = wait_for_start(session, ended)? else { return Ok(Watched::default()) };
+    let switching = match options.windows {
+        Some(dial) => Some(Switching::new(session.memory(), session.header_of(0)?, dial)?),
+        None => None,
+    };
+    let slice = if switching.is_some() { Duration::ZERO } else { options.slice };
     let mut watch = Watch {
         session,
         first: session.header_of(0)?,
         timeline: Timeline::new(origin_ns, slice),
         processes: Vec::new(),
         costs: Costs::new(),
+        done: Done::default(),
+        switching,
     };
     while !ended.load(Acquire) {
         watch.tick();
@@ -117,6 +127,9 @@ struct Watch<'a> {
     timeline: Timeline,
     processes: Vec<Process<'a>>,
     costs: Costs,
+    /// What all processes have done so far; only with windows.
+    done: Done,
+    switching: Option<Switching<'a>>,
 }
 
 /// What noting has cost.
@@ -162,7 +175,9 @@ impl Watch<'_> {
     fn tick(&mut self) {
         self.open_new();
         let before = self.timeline.current();
-        if self.timeline.advance(self.now_ns()) {
+        if self.switching.is_some() {
+            self.turn();
+        } else if self.timeline.advance(self.now_ns()) {
             let spent = cpu_time();
             self.publish();
             for process in self.processes.iter_mut() {
@@ -174,6 +189,34 @@ impl Watch<'_> {
             }
         }
         self.processes.iter_mut().for_each(Process::look);
+    }
+
+    /// Goes on to the next phase of a window when it is time.
+    fn turn(&mut self) {
+        let now_ns = self.now_ns();
+        if self.switching.as_ref().is_none_or(|switching| now_ns < switching.until_ns()) {
+            return;
+        }
+        let done = self.note_done();
+        if let Some(switching) = self.switching.as_mut() {
+            switching.turn(now_ns, done);
+            self.timeline.begin(now_ns);
+            self.publish();
+        }
+        if let Some(switching) = self.switching.as_mut() {
+            switching.show();
+        }
+    }
+
+    /// Notes what threads have done in the slice that is over.
+    fn note_done(&mut self) -> Done {
+        let before = self.timeline.current();
+        self.done.active = 0;
+        for process in self.processes.iter_mut() {
+            process.note_threads(before);
+            process.add_done(&mut self.done, before);
+        }
+        self.done
     }
 
     /// Starts to watch processes that have appeared.
@@ -214,15 +257,20 @@ impl Watch<'_> {
 
     /// Until something is to be done.
     fn rest(&self) -> Duration {
-        let until_slice = self.timeline.next_ns().map(|next| next.saturating_sub(self.now_ns()));
+        let turn = self.switching.as_ref().map(Switching::until_ns);
+        let next = turn.or_else(|| self.timeline.next_ns());
+        let until_slice = next.map(|next| next.saturating_sub(self.now_ns()));
         let until_look = self.processes.iter().filter_map(Process::until_look).min();
         let until_slice = until_slice.map_or(LONGEST_LOOK, Duration::from_nanos);
         until_slice.min(until_look.unwrap_or(LONGEST_LOOK)).min(LONGEST_LOOK)
     }
 
-    fn finish(self) -> Watched {
+    fn finish(mut self) -> Watched {
+        let now_ns = self.now_ns();
+        let done = if self.switching.is_some() { self.note_done() } else { self.done };
+        let switched = self.switching.map(|switching| switching.finish(now_ns, done));
         let processes = self.processes.into_iter().map(|process| process.seen).collect();
-        Watched { timeline: Some(self.timeline), processes }
+        Watched { timeline: Some(self.timeline), processes, switched }
     }
 }
 
@@ -238,6 +286,10 @@ struct Process<'a> {
     /// What each thread was like when it was looked at last.
     last: Vec<Look>,
     seen: Seen,
+    /// Processor time that it had used when it was looked at last, ns.
+    cpu_ns: u64,
+    /// Events and unknown reads since [`Process::add_done`].
+    counted: Done,
     /// When to look at its memory, and how long after the last look that is.
     look_at: Instant,
     look_after: Duration,
@@ -250,6 +302,9 @@ struct Look {
     calls: u32,
     mark: Mark,
     executed: Executed,
+    /// Events that it has counted, and its reads of blocks without a writer.
+    events: u64,
+    unknown_reads: u64,
 }
 
 impl Look {
@@ -332,6 +387,8 @@ impl<'a> Process<'a> {
             known: 0,
             last: Vec::new(),
             seen: Seen::default(),
+            cpu_ns: 0,
+            counted: Done::default(),
             look_at: Instant::now(),
             look_after: FIRST_LOOK,
         })
@@ -356,6 +413,7 @@ impl<'a> Process<'a> {
         let (calls, areas) = (shared.calls.records(), shared.areas.records());
         let (tallied, mark) = (shared.tallied(), shared.marks());
         let (last, samples) = (&mut self.last, &mut self.seen.samples);
+        let counted = &mut self.counted;
         self.live.retain(|&thread| {
             let last = &mut last[thread as usize];
             // Before the counters: what a thread has executed before it waits is final for so long.
@@ -385,8 +443,31 @@ impl<'a> Process<'a> {
                 samples.push(Sample { slice, thread, executed });
                 last.executed = now;
             }
+            counted.events += page.events.load(Relaxed).saturating_sub(last.events);
+            counted.unknown_reads +=
+                page.unknown_reads.load(Relaxed).saturating_sub(last.unknown_reads);
+            last.events = page.events.load(Relaxed);
+            last.unknown_reads = page.unknown_reads.load(Relaxed);
             !is_over(life)
         });
+    }
+
+    /// Adds what has been done in slice `slice`, which has been noted.
+    fn add_done(&mut self, done: &mut Done, slice: u32) {
+        let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
+        for sample in samples {
+            done.active += 1;
+            done.instructions += sample.executed[0];
+        }
+        let counted = std::mem::take(&mut self.counted);
+        done.events += counted.events;
+        done.unknown_reads += counted.unknown_reads;
+        let Some(shared) = &self.shared else { return };
+        if let Some(cpu) = process_time(shared.header().pid.load(Relaxed)) {
+            let cpu_ns = cpu.as_nanos() as u64;
+            done.cpu_ns += cpu_ns.saturating_sub(self.cpu_ns);
+            self.cpu_ns = cpu_ns;
+        }
     }
 
     /// A new program in the process: its threads are numbered and count from 0 again.
@@ -444,6 +525,14 @@ pub fn monotonic_ns() -> i64 {
 /// Processor time of the calling thread.
 pub(crate) fn cpu_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Processor time of a process; `None` when it is gone.
+fn process_time(pid: u32) -> Option<Duration> {
+    let mut id = 0;
+    // SAFETY: a valid place for the clock's number.
+    let found = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &mut id) };
+    (pid != 0 && found == 0).then(|| clock(id))
 }
 
 fn clock(clock: libc::clockid_t) -> Duration {

@@ -10,7 +10,9 @@ fn watched(slice: Duration, program: impl FnOnce(&Session)) -> Watched {
     let session = Session::create(SessionOptions::default()).unwrap();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let watching = scope.spawn(|| watch(&session, slice, &over));
+        let watching = scope.spawn(|| {
+            watch(&session, SessionOptions { slice, ..SessionOptions::default() }, &over)
+        });
         program(&session);
         over.store(true, Release);
         watching.thread().unpark();

@@ -99,7 +99,7 @@ pub(crate) fn code(profile: &Profile, most: usize) -> Option<Code> {
         by_place.entry(key).or_default().merge(sums);
     }
     let totals = &profile.meta.totals;
-    let sampled = profile.meta.mode == Mode::Sampled;
+    let sampled = profile.meta.mode != Mode::Exact;
     let on_lines = by_place.values().map(|s| s.sharing.total()).fold(0, u64::saturating_add);
     let events = totals.raw.saturating_add(totals.waw).max(on_lines);
     let all = by_place.len() as u64;

@@ -241,6 +241,7 @@ impl Findings {
                 mode: match meta.mode {
                     Mode::Exact => "exact",
                     Mode::Sampled => "sampled",
+                    Mode::Windows => "windows",
                 },
                 counted: meta.parameters.counted,
                 block_bytes: meta.parameters.block_bytes,

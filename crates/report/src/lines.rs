@@ -163,7 +163,7 @@ fn hot_line(profile: &Profile, row: &LineRow, share: f64) -> HotLine {
         object: row.object.clone(),
         events: events_of(row),
         share,
-        hits: (profile.meta.mode == Mode::Sampled).then_some(row.hits),
+        hits: (profile.meta.mode != Mode::Exact).then_some(row.hits),
         raw: raw_of(row),
         waw: waw_of(row),
         accesses,

@@ -55,6 +55,7 @@ impl Sample {
             blocks_stored: 0,
             processes: Vec::new(),
             sampled: None,
+            windows: None,
         };
         Profile::new(meta, threads, comm)
     }

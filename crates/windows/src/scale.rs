@@ -125,6 +125,11 @@ impl Scale {
         self.threads.get(&thread).filter(|thread| thread.calibrated).map(|thread| thread.pace)
     }
 
+    /// What one event of a window stands for, before the paces of its threads. `None`: its counts do not count.
+    pub fn factor(&self, window: usize) -> Option<f64> {
+        self.stratum(window).map(|at| self.strata[at as usize].factor)
+    }
+
     /// The stratum of a window.
     pub(crate) fn stratum(&self, window: usize) -> Option<u32> {
         self.of_window.get(window).copied().flatten()

@@ -9,6 +9,7 @@
 //! * [`trace`]: the part of it that carries single accesses, for the reference recorder.
 //! * [`launch`]: a plan handed to the launch shim, and the bindings it read back.
 //! * [`watch`]: communication that the watching library has seen.
+//! * [`windows`]: when accesses are observed.
 //!
 //! Neighbours: `agent`, `shim` and `watch` write, `recorder` creates and reads.
 #![no_std]
@@ -19,3 +20,4 @@ pub mod launch;
 pub mod session;
 pub mod trace;
 pub mod watch;
+pub mod windows;

@@ -28,8 +28,8 @@ use types::tally;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// Changes with every change of this layout. 1: first version;
 /// 2: segments, modes, sites, cells and events by time slice, trace; 3: store of translated code;
-/// 4: tallies; 5: which threads wait in system calls.
-pub const VERSION: u32 = 5;
+/// 4: tallies; 5: which threads wait in system calls; 6: windows.
+pub const VERSION: u32 = 6;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see `injected::environment`.
@@ -59,8 +59,10 @@ pub const POOL_OFFSET: u64 = TRACE_OFFSET + crate::trace::BYTES;
 pub const SEGMENT_BYTES: u64 = 1 << 42;
 /// Most processes of one recording.
 pub const MAX_SEGMENTS: u32 = 1 << 16;
+/// Where the [passing map](crate::windows) lies in the file, behind all segments.
+pub const PASSING_OFFSET: u64 = MAX_SEGMENTS as u64 * SEGMENT_BYTES;
 /// Bytes of a file that has room for all of them.
-pub const FILE_BYTES: u64 = MAX_SEGMENTS as u64 * SEGMENT_BYTES;
+pub const FILE_BYTES: u64 = PASSING_OFFSET + crate::windows::PASSING_BYTES;
 /// Most bytes of a command line that are kept.
 pub const COMMAND_BYTES: usize = 2048;
 /// Size of the whole (sparse) session, bytes.
@@ -258,7 +260,9 @@ pub struct Header {
     pub cpu_ns: AtomicU64,
     /// Bytes of [`Header::command`] in use.
     pub command_bytes: AtomicU32,
-    pub _reserved: AtomicU32,
+    /// Which phase of which window it is, with [`Header::windows`]: see [`windows`](crate::windows). Of the
+    /// first segment, written by the recorder.
+    pub phase: AtomicU32,
     /// Command line, each word followed by a NUL; cut at its end.
     pub command: [u8; COMMAND_BYTES],
     /// Path of the program for which a process left the recording, NUL-terminated, cut.
@@ -281,7 +285,8 @@ pub struct Header {
     /// Number of the recorder's descriptor for the store of code, plus one; 0 = none. Beside the path
     /// of the recording's own.
     pub code_store: AtomicU32,
-    pub _reserved_too: AtomicU32,
+    /// 1: accesses are observed in windows only; 0: always. Of the first segment, written by the recorder.
+    pub windows: AtomicU32,
 
     /// Processes that were killed (first segment only).
     deaths: Deaths,
@@ -433,6 +438,10 @@ pub struct ThreadPage {
     /// [`Self::folds`] is odd, they are all that it has executed.
     pub folded: [AtomicU64; 3],
     pub folds: AtomicU64,
+    /// First reads, in counting parts of windows, of blocks that no thread had written in the window.
+    pub unknown_reads: AtomicU64,
+    /// Events that the thread has counted, of all kinds.
+    pub events: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Header>() as u64 == PAGE);

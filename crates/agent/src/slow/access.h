@@ -3,7 +3,7 @@
 #define TT_ACCESS_H
 #include "departed.h"
 #include "events.h"
-#include "wait.h"
+#include "windows.h"
 #ifndef MODE
 #include "trace.h"
 #endif
@@ -32,6 +32,8 @@ static inline struct meeting meet(u64 start, u64 end) {
 // WAW; with sharing told apart, true and false follow it.
 static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer, u64 start, u64 end,
                               u32 site, const struct meeting *m) {
+    if (!t->counts)
+        return;
     if (tt_mode != DETAIL) {
         count_cell(t, kind, writer);
         return;
@@ -133,6 +135,8 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
             share_late(t->bank, word, start);
             if (event)
                 count_with_writer(t, RAW, writer - 1, start, end, site, &m);
+            else if (!writer)
+                count_unknown(t);
             return;
         }
     }
@@ -155,6 +159,8 @@ static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
             if (tt_mode == DETAIL)
                 m = meet(start, end);
             count_with_writer(t, RAW, writer - 1, start, end, site, &m);
+        } else if (!writer) {
+            count_unknown(t);
         }
     }
     unlock_block(t, lock);
@@ -367,7 +373,7 @@ static void access_range(struct thread *t, u64 start, u64 bytes, int writes, u32
     // Beyond the addresses that programs have, there is no shadow: the access itself will fault.
     if (!bytes || (start | (start + bytes - 1)) >> ADDRESS_BITS)
         return;
-    if (tt_mode == TRANSLATE) // system calls and strings come here all the same
+    if (tt_mode == TRANSLATE || !observes(t)) // system calls and strings come here all the same
         return;
 #ifndef MODE
     if (tt_mode == TRACE) {

@@ -60,7 +60,16 @@ static u32 new_cell(struct thread *t, u32 slice, u64 other, unsigned kind) {
     return cell + 1;
 }
 
+// A first read of a block that nobody has written in this window: who wrote it before is not known.
+static inline void count_unknown(struct thread *t) {
+    if (t->counts)
+        ++*(u64 *)(t->page + PAGE_UNKNOWN_READS);
+}
+
 static void count_cell(struct thread *t, unsigned kind, u64 other) {
+    if (!t->counts)
+        return;
+    ++*(u64 *)(t->page + PAGE_EVENTS);
     u32 slice = __atomic_load_n(tt_session.slice, __ATOMIC_RELAXED);
     struct slot *slot = &t->cells[other * KINDS + kind];
     if (__builtin_expect(slot->stamp == slice + 1, 1)) {

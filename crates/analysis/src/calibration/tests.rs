@@ -58,6 +58,7 @@ fn profile(threads: u32, rows: &[Row]) -> Profile {
         blocks: 0,
         blocks_stored: 0,
         sampled: None,
+        windows: None,
         processes: vec![],
     };
     Profile::new(meta, threads, comm)

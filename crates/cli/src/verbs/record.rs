@@ -57,6 +57,14 @@ pub struct Args {
     /// Count by replaying a trace of every access: slow, to check the engine with
     #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
     reference: bool,
+    /// Bound the time lost: the program takes at most so many times as long, like 2x or 3x
+    ///
+    /// Accesses are observed in random windows, and amounts are estimates with intervals.
+    #[arg(long, value_name = "TIMES", value_parser = budget, conflicts_with_all = ["exact", "undirected", "reference", "sampling"], help_heading = EXACT)]
+    budget: Option<f64>,
+    /// Observe accesses in random windows for this share of the time, like 5%
+    #[arg(long, value_name = "SHARE", value_parser = duty, conflicts_with_all = ["budget", "exact", "undirected", "reference", "sampling"], help_heading = EXACT, hide_short_help = true)]
+    duty: Option<f64>,
     /// Memory block in which communication is counted, bytes, a power of two
     /// [default: the machine's cache line]
     #[arg(long, value_name = "BYTES", conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
@@ -96,10 +104,14 @@ Examples:
   threadtalk record --sample -- ./app 4";
 
 /// What belongs to exact recordings only.
-const EXACT_ONLY: [&str; 6] =
-    ["exact", "block", "matrix", "undirected", "reference", "no_code_cache"];
+const EXACT_ONLY: [&str; 8] =
+    ["exact", "budget", "duty", "block", "matrix", "undirected", "reference", "no_code_cache"];
 
 impl Args {
+    fn windows(&self) -> Option<windows::Dial> {
+        self.budget.map(windows::Dial::Budget).or(self.duty.map(windows::Dial::Duty))
+    }
+
     fn counted(&self) -> Counted {
         match (self.matrix, self.undirected, self.reference) {
             (true, _, _) => Counted::Matrix,
@@ -107,6 +119,27 @@ impl Args {
             (_, _, true) => Counted::Reference,
             _ => Counted::Detail,
         }
+    }
+}
+
+/// A bound of the time lost, as a factor; errors are phrases.
+fn budget(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('x').unwrap_or(text).parse::<f64>();
+    match number {
+        Ok(times) if times > 1.0 && times.is_finite() => Ok(times),
+        _ => {
+            Err("write a number above 1, like 2x: twice the time that the program takes alone"
+                .into())
+        }
+    }
+}
+
+/// A share of time; errors are phrases.
+fn duty(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+    match percent {
+        Some(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
+        _ => Err("write a share above 0% and at most 100%, like 5%".into()),
     }
 }
 
@@ -144,6 +177,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     };
     let options = SessionOptions {
         counted: args.counted(),
+        windows: args.windows(),
         follow: !args.no_follow,
         code_cache: !args.no_code_cache,
         slice: args.slice.unwrap_or(Duration::from_millis(10)),

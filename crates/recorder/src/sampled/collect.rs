@@ -271,6 +271,7 @@ impl Maker<'_> {
             blocks_stored: 0,
             processes: Vec::new(),
             sampled: Some(self.sampling(process)),
+            windows: None,
         }
     }
 

@@ -246,6 +246,7 @@ fn profile(
         blocks_stored: 0,
         processes: if name == "silent3" { vec![child()] } else { vec![] },
         sampled: None,
+        windows: None,
     };
     Ok(Profile::new(meta, threads, comm))
 }

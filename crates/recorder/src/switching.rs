@@ -1,0 +1,221 @@
+//! Switches windows of exact recording while the program runs.
+//!
+//! The scheduler of `windows` says when the next phase begins and is told what the last ones cost. A phase begins
+//! with a time slice of its own, so that all that is counted is known by phase; a counting part has two, by which
+//! the length of the next window is judged. Neighbours: `watch` asks at each turn and looks at threads,
+//! [`windowed`](crate::windowed) makes estimates of the counts.
+
+use crate::memory::{Mapping, SharedMemory};
+use std::sync::atomic::Ordering::Release;
+use windows::{Assumed, Chooser, Dial, Observation, Phase, RunQueue, Scheduler, Seen, Spent};
+use wire::session::{Header, PASSING_OFFSET};
+use wire::windows::{PASSING_BYTES, phase};
+
+/// How long one thread runs while others wait for its processor, ns: between Linux' shortest slice (3 ms, more with
+/// more processors) and a tick at 250 Hz.
+const RUN_NS: u64 = 4_000_000;
+/// Time slices while everything is recorded, ns.
+const WHOLE_SLICE_NS: u64 = 10_000_000;
+/// Where windows lie in their periods, which no program can have adapted to.
+const SEED: u64 = 0x7468_7265_6164;
+
+/// A time slice's place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Number of the period; that of the part that is recorded whole at the start is 0.
+    pub period: u32,
+    pub phase: Phase,
+}
+
+/// What a program has done up to a moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Done {
+    /// Processor time of all processes, ns.
+    pub cpu_ns: u64,
+    pub instructions: u64,
+    /// Threads that have executed something in the last slice.
+    pub active: u64,
+    pub events: u64,
+    pub unknown_reads: u64,
+}
+
+/// The windows of a recording.
+#[derive(Debug, Default)]
+pub struct Switched {
+    /// By slice.
+    pub parts: Vec<Part>,
+    pub notes: Vec<String>,
+    /// Warm-up of the last window, ns.
+    pub warm_up_ns: u64,
+    /// Events in counting parts, and first reads there of blocks that no thread had written in the window.
+    pub events: u64,
+    pub unknown_reads: u64,
+}
+
+/// Number of the window that a recording begins with, if it begins with one.
+const FIRST_WINDOW: u32 = 1;
+
+fn first_phase(dial: Dial) -> Phase {
+    match dial {
+        Dial::Budget(_) => Phase::Whole,
+        Dial::Duty(_) => Phase::Off,
+    }
+}
+
+/// The phase that programs find when they begin.
+pub fn first_word(dial: Dial) -> u32 {
+    word(FIRST_WINDOW, first_phase(dial))
+}
+
+fn word(window: u32, now: Phase) -> u32 {
+    let now = match now {
+        Phase::Off => phase::OFF,
+        Phase::WarmUp => phase::WARM_UP,
+        Phase::Whole | Phase::Counting => phase::COUNT,
+    };
+    phase::word(window, now)
+}
+
+pub struct Switching<'a> {
+    memory: &'a SharedMemory,
+    first: Mapping<'a, Header>,
+    scheduler: Scheduler,
+    chooser: Chooser,
+    cpus: u64,
+    window: u32,
+    /// When to turn next, and when the step's second half ends, ns.
+    until_ns: u64,
+    second_until_ns: Option<u64>,
+    /// When the last slice began, and what had been done by then.
+    last: (u64, Done),
+    spent: [Spent; 3],
+    /// Events and work in the halves of the present counting part, and unknown reads in both.
+    halves: Vec<(u64, u64)>,
+    unknown_reads: u64,
+    pub switched: Switched,
+}
+
+impl<'a> Switching<'a> {
+    pub fn new(
+        memory: &'a SharedMemory,
+        first: Mapping<'a, Header>,
+        dial: Dial,
+    ) -> Result<Self, windows::Trouble> {
+        let scheduler = Scheduler::new(dial, Assumed::default(), SEED)?;
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+        let part = Part { period: 0, phase: first_phase(dial) };
+        Ok(Self {
+            memory,
+            first,
+            scheduler,
+            chooser: Chooser::default(),
+            cpus,
+            window: FIRST_WINDOW,
+            until_ns: 0,
+            second_until_ns: None,
+            last: (0, Done::default()),
+            spent: [Spent::default(); 3],
+            halves: Vec::new(),
+            unknown_reads: 0,
+            switched: Switched { parts: vec![part], ..Switched::default() },
+        })
+    }
+
+    /// When to call [`turn`](Self::turn), ns.
+    pub fn until_ns(&self) -> u64 {
+        self.until_ns
+    }
+
+    fn part(&self) -> Part {
+        self.switched.parts.last().copied().unwrap_or(Part { period: 0, phase: Phase::Off })
+    }
+
+    /// It is time: `done` is what was done up to `now_ns`. The slice that runs is over when this returns, and the
+    /// caller begins the next one before it calls [`show`](Self::show).
+    pub fn turn(&mut self, now_ns: u64, done: Done) {
+        self.settle(now_ns, done);
+        let mut part = self.part();
+        if let Some(until) = self.second_until_ns.take().filter(|until| now_ns < *until) {
+            self.until_ns = until;
+            self.switched.parts.push(part);
+            return;
+        }
+        if part.phase == Phase::Counting {
+            self.judge(done.active);
+        }
+        let [whole, off, on] = self.spent;
+        let lengths = self.chooser.lengths();
+        let seen = Observation { now: now_ns, whole, off, on, lengths };
+        let Ok(step) = self.scheduler.next(&seen) else {
+            // Only where time went back: nothing is observed until it is right again.
+            self.until_ns = now_ns;
+            self.switched.parts.push(Part { phase: Phase::Off, ..part });
+            return;
+        };
+        part.period += u32::from(step.period);
+        part.phase = step.phase;
+        self.until_ns = match step.phase {
+            Phase::Whole => step.until.max(now_ns + WHOLE_SLICE_NS),
+            Phase::Counting => {
+                self.second_until_ns = Some(step.until);
+                now_ns + (step.until - now_ns) / 2
+            }
+            _ => step.until,
+        };
+        self.switched.warm_up_ns = lengths.warm_up;
+        self.switched.parts.push(part);
+    }
+
+    /// Adds the slice that is over to what its phase has spent.
+    fn settle(&mut self, now_ns: u64, done: Done) {
+        let (since, before) = std::mem::replace(&mut self.last, (now_ns, done));
+        let part = self.part();
+        let spent = match part.phase {
+            Phase::Whole => &mut self.spent[0],
+            Phase::Off => &mut self.spent[1],
+            Phase::WarmUp | Phase::Counting => &mut self.spent[2],
+        };
+        let work = done.instructions.saturating_sub(before.instructions);
+        spent.wall += now_ns.saturating_sub(since);
+        spent.cpu += done.cpu_ns.saturating_sub(before.cpu_ns);
+        spent.work += work;
+        if part.phase == Phase::Counting {
+            self.halves.push((done.events.saturating_sub(before.events), work));
+            self.unknown_reads += done.unknown_reads.saturating_sub(before.unknown_reads);
+        }
+    }
+
+    /// A window is over.
+    fn judge(&mut self, runnable: u64) {
+        let unwritten = std::mem::take(&mut self.unknown_reads);
+        let halves = std::mem::take(&mut self.halves);
+        self.switched.unknown_reads += unwritten;
+        self.switched.events += halves.iter().map(|(events, _)| events).sum::<u64>();
+        if let [early, late] = halves[..] {
+            let queue = RunQueue { runnable, cpus: self.cpus, slice: RUN_NS };
+            self.chooser.add(&Seen { early, late, unwritten }, queue);
+        }
+    }
+
+    /// Tells all processes the phase of the slice that has begun.
+    pub fn show(&mut self) {
+        let parts = &self.switched.parts;
+        let now = self.part().phase;
+        let before = parts.len().checked_sub(2).map(|index| parts[index].phase);
+        if before == Some(now) {
+            return;
+        }
+        let opens = matches!(now, Phase::WarmUp | Phase::Whole);
+        self.window += u32::from(opens);
+        self.first.records()[0].phase.store(word(self.window, now), Release);
+        if opens && self.memory.clear(PASSING_OFFSET, PASSING_BYTES).is_err() {
+            self.switched.notes.push("This kernel cannot clear memory that is shared.".into());
+        }
+    }
+
+    /// What was switched, when the program has ended.
+    pub fn finish(mut self, now_ns: u64, done: Done) -> Switched {
+        self.settle(now_ns, done);
+        self.switched
+    }
+}

@@ -1,0 +1,311 @@
+//! From what was counted in windows to estimates for the whole run.
+//!
+//! Periods become the time slices of the profile. The counts of a period's window are scaled by the period's work
+//! (crate `windows`), and each row tells how well it is known. What was recorded whole at the start stays as it was
+//! counted. Neighbours: `switching` says which slice was what, `tables` asks for this.
+
+use crate::counts::{self, Counts};
+use crate::switching::{Part, Switched};
+use crate::timeline::{Sample, Timeline};
+use profile::{CommRow, EventRow, Sampled};
+use statistics::poisson;
+use std::collections::BTreeMap;
+use types::{CommKind, Sharing, ThreadId};
+use windows::{Clock, Counted, Estimate, Phase, Scale, ThreadWork, Window};
+
+/// What the windows of a process were good for.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Windowed {
+    /// Windows whose counts count.
+    pub windows: u64,
+    /// Whether they are too few for amounts with an interval.
+    pub too_short: bool,
+    /// Part of the program's work that was observed: in counting parts, and while everything was recorded.
+    pub observed: f64,
+}
+
+/// Events of one kind between two threads.
+type Cell = (ThreadId, ThreadId, CommKind, Sharing);
+
+fn cell_of(row: &CommRow) -> Cell {
+    (row.from, row.to, row.kind, row.sharing)
+}
+
+/// Time slices put together: a group for each period, and for each slice that was recorded whole.
+struct Groups {
+    /// First slice of each, and what is in it.
+    firsts: Vec<u32>,
+    whole: Vec<bool>,
+    /// Group of each slice.
+    of_slice: Vec<u32>,
+}
+
+impl Groups {
+    fn new(parts: &[Part]) -> Self {
+        let mut groups = Self { firsts: Vec::new(), whole: Vec::new(), of_slice: Vec::new() };
+        for (slice, part) in parts.iter().enumerate() {
+            let whole = part.phase == Phase::Whole;
+            let last = slice.checked_sub(1).map(|before| parts[before]);
+            let same = last.is_some_and(|last| {
+                last.period == part.period && !whole && last.phase != Phase::Whole
+            });
+            if !same {
+                groups.firsts.push(slice as u32);
+                groups.whole.push(whole);
+            }
+            groups.of_slice.push(groups.firsts.len() as u32 - 1);
+        }
+        groups
+    }
+
+    fn of(&self, slice: u32) -> u32 {
+        let last = self.of_slice.last().copied().unwrap_or(0);
+        self.of_slice.get(slice as usize).copied().unwrap_or(last)
+    }
+
+    /// Slices of a group.
+    fn slices(&self, group: usize) -> std::ops::Range<usize> {
+        let end = self.firsts.get(group + 1).map_or(self.of_slice.len(), |next| *next as usize);
+        self.firsts[group] as usize..end
+    }
+}
+
+/// Makes estimates of what was counted in windows, by groups of slices, of which `timeline` and `samples` then
+/// consist, too. `end_ns` is the end of the process.
+pub fn estimate(
+    counts: &mut Counts,
+    samples: &mut Vec<Sample>,
+    timeline: &mut Timeline,
+    switched: &Switched,
+    end_ns: u64,
+) -> Windowed {
+    let groups = Groups::new(&switched.parts);
+    let work = works(samples, &groups, &switched.parts);
+    let windows: Vec<Window> = (0..groups.firsts.len())
+        .map(|group| window(&groups, group, &switched.parts, timeline, end_ns, &work[group]))
+        .collect();
+    let scale = Scale::new(&windows, Clock::Instructions);
+    let factors = Factors::new(&groups, &windows, &work, scale.as_ref().ok());
+    counts.comm.iter_mut().for_each(|row| row.slice = groups.of(row.slice));
+    counts::sum_comm(&mut counts.comm);
+    let known = estimates(&counts.comm, &groups, scale.as_ref().ok());
+    let before = sums(&counts.comm);
+    scale_rows(&mut counts.comm, &factors, &known);
+    scale_events(&mut counts.events, &before, &sums(&counts.comm));
+    timeline.group(&groups.firsts);
+    samples.iter_mut().for_each(|sample| sample.slice = groups.of(sample.slice));
+    crate::timeline::join_equal(samples);
+    Windowed {
+        windows: factors
+            .of_group
+            .iter()
+            .zip(&groups.whole)
+            .filter(|(f, w)| !**w && **f > 0.0)
+            .count() as u64,
+        too_short: scale.is_err() && groups.whole.iter().any(|whole| !whole),
+        observed: factors.observed,
+    }
+}
+
+/// What each thread executed in each group: in all, and where it was counted.
+fn works(samples: &[Sample], groups: &Groups, parts: &[Part]) -> Vec<BTreeMap<u32, (u64, u64)>> {
+    let mut work = vec![BTreeMap::new(); groups.firsts.len()];
+    for sample in samples {
+        let phase = parts.get(sample.slice as usize).map(|part| part.phase);
+        let entry: &mut (u64, u64) =
+            work[groups.of(sample.slice) as usize].entry(sample.thread).or_default();
+        entry.0 += sample.executed[0];
+        if matches!(phase, Some(Phase::Counting | Phase::Whole)) {
+            entry.1 += sample.executed[0];
+        }
+    }
+    work
+}
+
+/// A group as the estimator sees it. One without a whole window is set aside, and so is what was recorded whole.
+fn window(
+    groups: &Groups,
+    group: usize,
+    parts: &[Part],
+    timeline: &Timeline,
+    end_ns: u64,
+    work: &BTreeMap<u32, (u64, u64)>,
+) -> Window {
+    let slices = groups.slices(group);
+    let start_of = |slice: usize| {
+        if slice < parts.len() {
+            timeline.start_of(slice as u32)
+        } else {
+            end_ns.max(last(timeline))
+        }
+    };
+    let phase_of = |slice: usize| parts[slice].phase;
+    let start = start_of(slices.start);
+    let end = start_of(slices.end);
+    let work = if groups.whole[group] {
+        Vec::new()
+    } else {
+        let of_thread = |(&thread, &(period, counted)): (&u32, &(u64, u64))| ThreadWork {
+            thread: ThreadId(thread),
+            period,
+            counted,
+        };
+        work.iter().map(of_thread).collect()
+    };
+    let open = slices.clone().find(|slice| phase_of(*slice) == Phase::WarmUp);
+    let count = slices.clone().find(|slice| phase_of(*slice) == Phase::Counting);
+    let after = slices.clone().rev().find(|slice| phase_of(*slice) == Phase::Counting);
+    let (open, count) = (open.map_or(start, start_of), count.map_or(start, start_of));
+    let close = after.map_or(start, |slice| start_of(slice + 1));
+    let window = Window { start, open, count, close, end, work };
+    // A window that the program's end, or the clock, has cut off.
+    let complete = after.is_some_and(|after| after + 1 < parts.len());
+    if complete && !groups.whole[group] { window } else { window.set_aside() }
+}
+
+fn last(timeline: &Timeline) -> u64 {
+    timeline.start_of(timeline.current())
+}
+
+/// What one event that was counted in a group stands for.
+struct Factors {
+    of_group: Vec<f64>,
+    observed: f64,
+}
+
+impl Factors {
+    /// Without a scale, the work that was not counted is shared out over all that was.
+    fn new(
+        groups: &Groups,
+        windows: &[Window],
+        work: &[BTreeMap<u32, (u64, u64)>],
+        scale: Option<&Scale>,
+    ) -> Self {
+        let sum = |group: usize| {
+            work[group].values().fold((0.0, 0.0), |sum, (all, counted)| {
+                (sum.0 + *all as f64, sum.1 + *counted as f64)
+            })
+        };
+        let all: Vec<(f64, f64)> = (0..work.len()).map(sum).collect();
+        let usable = |group: usize| windows[group].check().is_ok();
+        let total: f64 = all.iter().map(|(all, _)| all).sum();
+        let counted = |whole: bool| -> f64 {
+            let groups =
+                (0..all.len()).filter(|g| groups.whole[*g] == whole && (whole || usable(*g)));
+            groups.map(|group| all[group].1).sum()
+        };
+        let (exact, sampled) = (counted(true), counted(false));
+        let rough = if sampled > 0.0 { ((total - exact) / sampled).max(1.0) } else { 0.0 };
+        let factor = |group: usize| match scale {
+            _ if groups.whole[group] => 1.0,
+            Some(scale) => scale.factor(group).unwrap_or(0.0),
+            None if usable(group) => rough,
+            None => 0.0,
+        };
+        let of_group = (0..all.len()).map(factor).collect();
+        let observed = if total > 0.0 { (exact + sampled) / total } else { 1.0 };
+        Self { of_group, observed }
+    }
+}
+
+/// What the counts of each cell stand for.
+fn estimates(rows: &[CommRow], groups: &Groups, scale: Option<&Scale>) -> BTreeMap<Cell, Estimate> {
+    let Some(scale) = scale else { return BTreeMap::new() };
+    let mut counted: BTreeMap<Cell, (Vec<Counted>, u64)> = BTreeMap::new();
+    for row in rows {
+        let (cells, exact) = counted.entry(cell_of(row)).or_default();
+        if groups.whole[row.slice as usize] {
+            *exact += row.count;
+        } else {
+            let window = row.slice as usize;
+            cells.push(Counted { window, from: row.from, to: row.to, count: row.count });
+        }
+    }
+    let estimate = |(cells, exact): (Vec<Counted>, u64)| scale.estimate(cells, exact);
+    counted.into_iter().map(|(cell, counted)| (cell, estimate(counted))).collect()
+}
+
+fn sums(rows: &[CommRow]) -> BTreeMap<Cell, u64> {
+    let mut sums = BTreeMap::new();
+    for row in rows {
+        *sums.entry(cell_of(row)).or_insert(0) += row.count;
+    }
+    sums
+}
+
+/// Scales rows such that each cell has what is estimated for it. What rounding leaves over goes to its next row.
+fn scale_rows(rows: &mut Vec<CommRow>, factors: &Factors, known: &BTreeMap<Cell, Estimate>) {
+    let mut rough: BTreeMap<Cell, f64> = BTreeMap::new();
+    let mut exact: BTreeMap<Cell, u64> = BTreeMap::new();
+    for row in rows.iter() {
+        let factor = factors.of_group[row.slice as usize];
+        if factor == 1.0 {
+            *exact.entry(cell_of(row)).or_default() += row.count;
+        } else {
+            *rough.entry(cell_of(row)).or_default() += row.count as f64 * factor;
+        }
+    }
+    let mut left: BTreeMap<Cell, f64> = BTreeMap::new();
+    for row in rows.iter_mut() {
+        let cell = cell_of(row);
+        let factor = factors.of_group[row.slice as usize];
+        let estimate = known.get(&cell);
+        if factor == 1.0 {
+            row.sampled = Some(Sampled { hits: row.count, low: row.count, high: row.count });
+            continue;
+        }
+        // The paces of its threads.
+        let pace = match (estimate, rough.get(&cell)) {
+            (Some(estimate), Some(&rough)) if rough > 0.0 => {
+                let exact = exact.get(&cell).copied().unwrap_or(0);
+                estimate.events.saturating_sub(exact) as f64 / rough
+            }
+            _ => 1.0,
+        };
+        let left = left.entry(cell).or_default();
+        let wanted = row.count as f64 * factor * pace + *left;
+        let count = wanted.round().max(0.0);
+        *left = wanted - count;
+        let cluster = estimate.map_or(count, |estimate| estimate.cluster).max(1.0);
+        row.count = count as u64;
+        row.sampled = Some(interval(row.count, cluster));
+    }
+    rows.retain(|row| row.count > 0);
+}
+
+/// How well a count is known whose events come in clusters of that size.
+fn interval(count: u64, cluster: f64) -> Sampled {
+    let hits = ((count as f64 / cluster).round() as u64).clamp(1, count.max(1));
+    let (low, high) = poisson(hits);
+    let of = |clusters: f64| count as f64 * clusters / hits as f64;
+    Sampled {
+        hits,
+        low: (of(low).floor() as u64).min(count),
+        high: (of(high).ceil() as u64).max(count),
+    }
+}
+
+/// Scales events by cache line and code as the cells that they belong to.
+fn scale_events(
+    rows: &mut Vec<EventRow>,
+    before: &BTreeMap<Cell, u64>,
+    after: &BTreeMap<Cell, u64>,
+) {
+    let mut left: BTreeMap<Cell, f64> = BTreeMap::new();
+    for row in rows.iter_mut() {
+        let cell = (row.from, row.to, row.kind, row.sharing);
+        let factor = match before.get(&cell) {
+            Some(&before) if before > 0 => {
+                after.get(&cell).copied().unwrap_or(0) as f64 / before as f64
+            }
+            _ => 1.0,
+        };
+        let left = left.entry(cell).or_default();
+        let wanted = row.count as f64 * factor + *left;
+        let count = wanted.round().max(0.0);
+        *left = wanted - count;
+        row.hits = row.count;
+        row.count = count as u64;
+    }
+    rows.retain(|row| row.count > 0);
+}

@@ -1,0 +1,27 @@
+//! Windows: accesses are observed in short parts of a run only.
+//!
+//! The recorder tells all processes by one word, [`Header::phase`](crate::session::Header::phase), which
+//! phase it is. Outside of windows every check shall pass, so threads use another map of grants then, the
+//! *passing map*: one for all threads and processes, in the recording's file. A check that fails there fills
+//! the page in question with grants. When a window opens, the recorder empties the passing map. So each
+//! thread's next check fails, and the thread goes over to its own map, which is empty at first.
+
+/// Phases, in the low bits of the word; the number of the window is above.
+pub mod phase {
+    /// Bits of the phase.
+    pub const BITS: u32 = 2;
+    /// Between two windows: nothing is observed.
+    pub const OFF: u32 = 0;
+    /// Accesses are observed, but no events are counted: last writers must be known first.
+    pub const WARM_UP: u32 = 1;
+    /// Events are counted.
+    pub const COUNT: u32 = 2;
+
+    /// The word for a phase of a window. Numbers of windows begin anew after 2^30.
+    pub const fn word(window: u32, phase: u32) -> u32 {
+        window << BITS | phase
+    }
+}
+
+/// Bytes of the passing map: as many as there are places in a map of grants.
+pub const PASSING_BYTES: u64 = 1 << 32;
