@@ -54,6 +54,7 @@ pub trait Code {
 pub enum Step {
     /// So many instructions before the sampled one, at least 1.
     Before(u8),
+    /// Of the sampled instruction itself.
     At,
     /// So many instructions after the sampled one, at least 1.
     After(u8),
@@ -62,7 +63,9 @@ pub enum Step {
 /// An access that a sample may be about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
+    /// Address, size, kind and site.
     pub access: Access,
+    /// How far its instruction lies from the sampled one.
     pub step: Step,
 }
 
@@ -141,6 +144,9 @@ impl Reconstructor {
     }
 
     /// The accesses around a sample at `ip` with these registers, at least one, the likeliest first.
+    ///
+    /// # Errors
+    /// Fails when the code at `ip` cannot be read, or says nothing about an access.
     pub fn reconstruct(
         &mut self,
         ip: u64,

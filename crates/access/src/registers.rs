@@ -6,6 +6,7 @@
 /// rsi, rdi, r8 … r15.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Registers {
+    /// The 16 general registers.
     pub general: [u64; 16],
     /// rflags: which way string instructions go, and conditional branches. Must be the sampled ones.
     pub flags: u64,
@@ -32,22 +33,27 @@ impl RegisterSet {
     /// What a system call returns with other values than it was made with: rax, rcx and r11.
     pub const SYSTEM_CALL: Self = Self(1 | 1 << 1 | 1 << 11);
 
+    /// Adds register `number`.
     pub fn insert(&mut self, number: u8) {
         self.0 |= 1 << number;
     }
 
+    /// Removes register `number`.
     pub fn remove(&mut self, number: u8) {
         self.0 &= !(1 << number);
     }
 
+    /// Whether register `number` is in the set.
     pub fn holds(self, number: u8) -> bool {
         self.0 & 1 << number != 0
     }
 
+    /// The registers of both sets.
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
+    /// Whether a register is in both sets.
     pub fn overlaps(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
