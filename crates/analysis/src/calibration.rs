@@ -29,6 +29,7 @@ const NEAR_SHARE: f64 = 0.1;
 /// Amounts of one of the two: events in which a thread reads or overwrites what another wrote (RAW, WAW).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Amount {
+    /// Events, RAW and WAW; of the sampled run an estimate.
     pub events: u64,
     /// Part of them that is false sharing, 0 to 1; `None` where that was not told.
     pub false_share: Option<f64>,
@@ -37,6 +38,7 @@ pub struct Amount {
 /// Pairs of threads that only one of the two has found.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct OneSided {
+    /// How many there are.
     pub pairs: usize,
     /// Part of its events that lie there, 0 to 1.
     pub share: f64,
@@ -46,8 +48,11 @@ pub struct OneSided {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trust {
+    /// It cannot be trusted.
     No,
+    /// It is roughly right.
     Roughly,
+    /// It can be trusted.
     Yes,
 }
 
@@ -65,7 +70,9 @@ impl Trust {
 /// Whether something can be trusted, and the numbers behind that as a sentence.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Verdict {
+    /// How far it can be trusted.
     pub trust: Trust,
+    /// The numbers behind that, as a sentence.
     pub reason: String,
 }
 
@@ -74,7 +81,9 @@ pub struct Verdict {
 pub struct Calibration {
     /// Threads that are in both.
     pub threads: usize,
+    /// The exact recording's amount.
     pub exact: Amount,
+    /// The sampled recording's amount.
     pub sampled: Amount,
     /// Samples that showed communication.
     pub hits: u64,
@@ -85,14 +94,19 @@ pub struct Calibration {
     /// Mean squared error between the matrices, each normalised to 100 (thesis, 3.1), and the most there
     /// can be.
     pub mse: f64,
+    /// The largest MSE that two matrices of this size can have.
     pub mse_most: f64,
     /// Pearson's coefficient over the pairs of threads; `None` with fewer than three, or all alike.
     pub correlation: Option<f64>,
     /// Pairs of threads that only sampling, or only exact recording, has found.
     pub strangers: OneSided,
+    /// Pairs that only the exact recording has.
     pub missed: OneSided,
+    /// Whether the matrix shows who communicates with whom.
     pub shape: Verdict,
+    /// Whether the amount is right.
     pub volume: Verdict,
+    /// Whether true and false sharing are told apart.
     pub sharing: Verdict,
 }
 

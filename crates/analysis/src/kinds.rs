@@ -23,10 +23,13 @@ pub enum MatrixKind {
     Raw,
     /// Of these, those with true and with false sharing.
     RawTrue,
+    /// RAW with false sharing.
     RawFalse,
     /// WAW events: writes over what another thread wrote.
     Waw,
+    /// WAW with true sharing.
     WawTrue,
+    /// WAW with false sharing.
     WawFalse,
     /// Writes to what another thread has read.
     Invalidation,
@@ -133,6 +136,7 @@ impl MatrixKind {
 
 /// A matrix that a profile does not hold.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum ChoiceError {
     #[error(
         "the profile was recorded with --matrix, which does not tell true from false sharing; \
@@ -191,6 +195,7 @@ impl Choice {
         Self { kind: MatrixKind::of_talk(profile), slice: None }
     }
 
+    /// What the chosen matrix counts.
     pub fn kind(&self) -> MatrixKind {
         self.kind
     }

@@ -38,6 +38,7 @@ pub enum Pattern {
     Reduction,
     /// One thread communicates with all others, both ways or without known direction.
     Hub,
+    /// Every thread communicates with every other one about equally.
     AllToAll,
     /// A line, or a ring.
     NearestNeighbour,
@@ -76,6 +77,7 @@ impl Pattern {
 /// What was recognised in a matrix.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Recognised {
+    /// The pattern that fits best.
     pub pattern: Pattern,
     /// 0 to 1; of [`Pattern::Irregular`] how badly all others fit.
     pub confidence: f64,

@@ -29,7 +29,9 @@ pub enum RestOn {
 /// How far a sampled profile's amounts can be trusted.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Reliability {
+    /// What the amounts are derived from.
     pub rest_on: RestOn,
+    /// What the samples say about the matrix.
     pub evidence: Evidence,
     /// Share of all hits whose writer was inferred.
     pub inferred: f64,

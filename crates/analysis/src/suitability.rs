@@ -17,22 +17,29 @@ use serde::Serialize;
 pub enum Suited {
     /// Too few samples to tell.
     Unknown,
+    /// It cannot help.
     No,
+    /// It can help a little.
     Partly,
+    /// It can help.
     Yes,
 }
 
 /// A judgement and its reason, a clause without a full stop.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Judgement {
+    /// How well it suits.
     pub suited: Suited,
+    /// The reason: a clause without a full stop.
     pub why: String,
 }
 
 /// What the communication lends itself to.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Suitability {
+    /// Policies that place communicating threads close to each other.
     pub locality: Judgement,
+    /// Policies that spread communication evenly.
     pub balance: Judgement,
 }
 

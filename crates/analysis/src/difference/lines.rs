@@ -18,6 +18,7 @@ pub struct LineChange {
     pub region: String,
     /// Symbols with the offsets that the line covers; empty: all lines of the region without a name.
     pub object: String,
+    /// Events in A and in B.
     pub events: [u64; 2],
     /// Of these, false sharing.
     pub false_sharing: [u64; 2],
