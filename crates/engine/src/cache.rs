@@ -33,11 +33,14 @@ pub fn hot_bytes(region_bytes: u64) -> u64 {
 /// Where the two parts of a block begin: multiples of [`Spot::ALIGNMENT`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spot {
+    /// Address of the hot part.
     pub hot: u64,
+    /// Address of the cold part.
     pub cold: u64,
 }
 
 impl Spot {
+    /// Bytes at whose multiples the parts begin.
     pub const ALIGNMENT: u64 = 16;
 
     /// Address of the byte at an offset of a block with so many hot bytes.
@@ -77,12 +80,19 @@ pub struct Stubs {
 /// Addresses of a region's trampolines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trampolines {
+    /// Leads to [`Stubs::direct`].
     pub direct: u64,
+    /// Leads to [`Stubs::indirect`].
     pub indirect: u64,
+    /// Leads to [`Stubs::learn`].
     pub learn: u64,
+    /// Leads to [`Stubs::access`].
     pub access: u64,
+    /// Leads to [`Stubs::repeat`].
     pub repeat: u64,
+    /// Leads to [`Stubs::syscall`].
     pub syscall: u64,
+    /// Leads to [`Stubs::after_syscall`].
     pub after_syscall: u64,
     /// Restores gs:SIGMASK, which delivers what waits, and continues at gs:TARGET.
     pub deliver: u64,
@@ -109,6 +119,7 @@ pub struct Region {
     /// Where the second part begins, and ends.
     middle: u64,
     end: u64,
+    /// Its trampolines.
     pub trampolines: Trampolines,
     blocks: Vec<Placed>,
 }
@@ -127,7 +138,10 @@ pub enum Position {
     /// On its way to a system call that ends at gs:RESUME.
     Syscall,
     /// Delivering a deferred signal: state of gs:TARGET with the registers of gs:DEFER (if true).
-    Deliver { saved: bool },
+    Deliver {
+        /// Whether the registers of gs:DEFER have been saved.
+        saved: bool,
+    },
 }
 
 impl Region {

@@ -30,6 +30,7 @@ use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, Regis
 /// One check to emit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Check {
+    /// The address, up to a constant.
     pub key: Key,
     /// Lowest byte, relative to the key's registers at their version's start.
     pub displacement: i64,
@@ -85,16 +86,21 @@ impl Check {
 
 /// The accesses of a superblock and where it may be left.
 pub struct Plan {
+    /// Versions and offsets of the registers before each instruction.
     pub snapshots: Vec<Snapshot>,
     /// Segment of each instruction.
     pub segments: Vec<u32>,
+    /// For each instruction, whether no check may be moved across it.
     pub barriers: Vec<bool>,
     /// For each instruction, the first one whose checks may cover its accesses.
     pub turns: Vec<usize>,
+    /// For each instruction, the repeated string instruction that it is.
     pub repeats: Vec<Option<Repeat>>,
+    /// The accesses, by the position of their instruction.
     pub accesses: Vec<Access>,
     /// Loads and stores of each instruction.
     pub operands: Vec<(u32, u32)>,
+    /// Accesses whose address cannot be computed.
     pub unseen: u32,
 }
 

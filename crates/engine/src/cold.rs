@@ -105,8 +105,8 @@ impl Body<'_> {
         }
         self.fixups.push((exit.rel32, self.emitter.len()));
         self.emitter.mark(exit.target, Parked::NOTHING);
-        // SAFETY: an exit of code that is about to run.
         let live = if self.options.liveness && self.source.original.is_empty() {
+            // SAFETY: an exit of code that is about to run.
             unsafe { scanner.at(exit.target, readable) }
         } else {
             Live::ALL

@@ -41,8 +41,9 @@ macro_rules! places {
 places! {
     /// Linear address of the page.
     pub SELF: 0, 8;
-    /// %rcx and %r11 during an indirect branch. Not %rax: results of functions would wait for it.
+    /// %rcx during an indirect branch. Not %rax: results of functions would wait for it.
     pub SAVED_RCX: 32, 8;
+    /// %r11 during an indirect branch.
     pub SAVED_R11: 16, 8;
     /// %rax in exit stubs.
     pub SAVED_RAX: 40, 8;
@@ -108,16 +109,17 @@ places! {
     pub SELECTED: 704, 64;
     /// Cache address with which the thread last came from the dispatcher; 0 = it is not in the cache.
     pub ENTERED: 304, 8;
-    /// While it returns from a signal: the cache address that it will go to, or 0; the frame that holds it,
-    /// and what the frame held before.
+    /// While it returns from a signal: the cache address that it will go to; else 0.
     pub RETURNS: 312, 8;
+    /// The signal frame that holds this address.
     pub RETURN_FRAME: 320, 8;
+    /// What the frame held before.
     pub RETURN_PC: 328, 8;
     /// By how many bytes the frame of the signal that is being delivered has been moved down.
     pub FRAME_MOVED: 336, 8;
-    /// The trap flag while a program that steps by itself makes a system call from the cache, else 0; and the
-    /// call's address.
+    /// The trap flag while a program that steps by itself makes a system call from the cache, else 0.
     pub TRAP_FLAG: 344, 8;
+    /// The address of this call.
     pub STEPPED_CALL: 352, 8;
     /// Address of 32 bits that change with each system call; the lowest byte is 1 while the thread is in one,
     /// else 0.

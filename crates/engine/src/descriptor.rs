@@ -15,6 +15,7 @@ pub type Count = u32;
 pub struct Record {
     /// Distance from gs:ADDRESS.
     pub delta: i32,
+    /// Bytes of the access.
     pub bytes: u16,
     /// 1 = it reads.
     pub reads: u8,
@@ -45,8 +46,11 @@ pub struct Member {
     pub position: usize,
     /// Relative to the key's registers at their version's start.
     pub displacement: i64,
+    /// Bytes of the access.
     pub bytes: i64,
+    /// Whether it reads.
     pub reads: bool,
+    /// Whether it writes.
     pub writes: bool,
 }
 

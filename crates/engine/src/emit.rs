@@ -73,6 +73,7 @@ pub(crate) struct Emitted {
 }
 
 impl Emitter {
+    /// An empty block whose parts begin at `spot`.
     pub fn new(spot: Spot, options: &Options) -> Self {
         Self {
             code: Vec::with_capacity(CODE_BYTES),
@@ -150,6 +151,7 @@ impl Emitter {
         self.entries.last().map_or(Parked::NOTHING, |e| e.parked)
     }
 
+    /// Emits these bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.code.extend_from_slice(bytes);
     }
@@ -179,6 +181,9 @@ impl Emitter {
     }
 
     /// Encodes one instruction at the current address.
+    ///
+    /// # Errors
+    /// Fails when the instruction cannot be encoded.
     pub fn instruction(&mut self, i: &Instruction) -> Result<(), IcedError> {
         let ip = self.ip();
         if encode::encode(i, ip, &mut self.code) {
@@ -246,6 +251,9 @@ impl Emitter {
     }
 
     /// `gs:[offset] += value` through a free register; leaves flags alone.
+    ///
+    /// # Errors
+    /// Fails when the instruction cannot be encoded.
     pub fn add_through(
         &mut self,
         register: usize,
@@ -259,6 +267,9 @@ impl Emitter {
     }
 
     /// `lea r64, [r64 + value]`
+    ///
+    /// # Errors
+    /// Fails when the instruction cannot be encoded.
     pub fn increase(&mut self, register: usize, value: i32) -> Result<(), IcedError> {
         let r = regs::full(register);
         let sum = MemoryOperand::with_base_displ(r, value.into());
@@ -332,6 +343,9 @@ impl Emitter {
     }
 
     /// Puts the named address into a register; changes no flags.
+    ///
+    /// # Errors
+    /// Fails when an instruction cannot be encoded.
     pub fn address(&mut self, r: Register, key: &Key, displacement: i64) -> Result<(), IcedError> {
         // Short addresses have short displacements.
         let width = if key.base.is_gpr32() || key.index.is_gpr32() { 4 } else { 8 };
@@ -385,6 +399,9 @@ impl Emitter {
 
     /// Puts the number of the named address's block into a register, of which the low half counts;
     /// changes flags.
+    ///
+    /// # Errors
+    /// Fails when an instruction cannot be encoded.
     pub fn block(
         &mut self,
         register: usize,
@@ -413,6 +430,9 @@ impl Emitter {
     }
 
     /// The same for the address in the register itself.
+    ///
+    /// # Errors
+    /// Fails when an instruction cannot be encoded.
     pub fn block_of_address(&mut self, register: usize) -> Result<(), IcedError> {
         encode::shift(false, register, self.block_shift, &mut self.code);
         Ok(())
@@ -473,6 +493,9 @@ impl Emitter {
     }
 
     /// Encodes an instruction with a RIP-relative operand in reach.
+    ///
+    /// # Errors
+    /// Fails when the instruction cannot be encoded, as with an operand out of reach.
     pub fn relative(&mut self, i: &Instruction) -> Result<(), IcedError> {
         self.instruction(i)?;
         let constants: usize = (0..i.op_count()).map(|k| constant_bytes(i.op_kind(k))).sum();
@@ -486,6 +509,9 @@ impl Emitter {
 
     /// Copies one of the program's instructions that does not branch and consists of `bytes`.
     /// RIP-relative operands keep their address; one out of reach goes through a borrowed register.
+    ///
+    /// # Errors
+    /// Fails when an instruction cannot be encoded.
     pub fn copy(&mut self, i: &Instruction, bytes: &[u8]) -> Result<(), IcedError> {
         if !i.is_ip_rel_memory_operand() {
             self.bytes(bytes);

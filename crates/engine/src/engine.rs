@@ -84,13 +84,21 @@ pub enum Resolved {
 /// Counters for reports.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Statistics {
+    /// Blocks translated.
     pub blocks: u64,
+    /// Instructions translated.
     pub instructions: u64,
+    /// Checks emitted.
     pub checks: u64,
+    /// Accesses seen in translated code.
     pub accesses: u64,
+    /// Loops split into a checked head and an unchecked body.
     pub loops: u64,
+    /// Accesses whose address cannot be computed.
     pub unseen: u64,
+    /// How often the dispatcher was entered.
     pub dispatches: u64,
+    /// How often the code cache was flushed.
     pub flushes: u64,
     /// Blocks that came from the store.
     pub stored: u64,
@@ -123,10 +131,12 @@ pub struct Engine {
     pub(crate) record: Vec<u8>,
     /// Room for what is copied on its way.
     pub(crate) scratch: Vec<u8>,
+    /// Counters for reports.
     pub statistics: Statistics,
 }
 
 impl Engine {
+    /// An engine with an empty code cache.
     pub fn new(options: Options, stubs: Stubs, tables: Tables) -> Self {
         Self {
             options,

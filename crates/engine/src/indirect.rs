@@ -30,6 +30,7 @@ const DROPPED: u32 = 4;
 pub struct Tables {
     /// Address of the first; all of them fit a 32-bit displacement.
     pub base: i32,
+    /// How many there are.
     pub count: usize,
 }
 

@@ -40,14 +40,18 @@ pub struct Use {
     pub kills: u16,
     /// Registers changed in any way.
     pub modifies: u16,
+    /// Flags read.
     pub flags_read: u32,
+    /// Flags overwritten and not read.
     pub flags_killed: u32,
 }
 
 /// Registers and flags needed at a point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Live {
+    /// Registers needed, bit i = register i.
     pub regs: u16,
+    /// Flags needed.
     pub flags: u32,
 }
 
@@ -158,6 +162,7 @@ fn shifts(mnemonic: Mnemonic) -> bool {
 
 /// Liveness before each instruction of a block, and after the last.
 pub struct BlockLiveness {
+    /// What each instruction does to registers and flags.
     pub uses: Vec<Use>,
     /// One more than instructions.
     pub live: Vec<Live>,

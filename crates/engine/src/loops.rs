@@ -30,7 +30,9 @@ const MAX_HEAD_CHECKS: usize = 40;
 /// A test in the head of a versioned loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadCheck {
+    /// The address, up to a constant.
     pub key: Key,
+    /// What is asked about its block.
     pub probe: Probe,
 }
 
@@ -53,10 +55,12 @@ pub struct HeadTests {
 }
 
 impl HeadTests {
+    /// The tests of two blocks at a time.
     pub fn quick(&self) -> impl Iterator<Item = &HeadCheck> {
         self.questions.iter().flat_map(|q| &q.quick)
     }
 
+    /// The tests of each block for itself.
     pub fn exact(&self) -> impl Iterator<Item = &HeadCheck> {
         self.questions.iter().flat_map(|q| &q.exact)
     }
@@ -73,7 +77,9 @@ struct Touch {
 
 /// A loop split into what its head tests and what its body still checks.
 pub struct Versioned {
+    /// What the head tests.
     pub head: HeadTests,
+    /// What the body still checks.
     pub rest: Vec<Access>,
 }
 

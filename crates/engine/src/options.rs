@@ -42,6 +42,7 @@ const fn in_all(max_bytes: u64) -> u64 {
 /// Optimisations, each of which can be switched off alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
+    /// What is counted.
     pub mode: Mode,
     /// log2 of the block in which communication is counted.
     pub block_shift: u32,
@@ -73,6 +74,7 @@ pub struct Options {
     pub tallies: bool,
     /// Most instructions and conditional branches in a superblock.
     pub max_instructions: usize,
+    /// Most conditional branches in a superblock.
     pub max_branches: usize,
     /// Bytes of code after which the cache is full, and flushed.
     pub max_bytes: u64,
@@ -89,16 +91,27 @@ pub struct Options {
 
 /// Bits of `wire::session::Header::disable`.
 pub mod disable {
+    /// Switches [`Options::liveness`](super::Options::liveness) off.
     pub const LIVENESS: u32 = 1;
+    /// Switches [`Options::merge`](super::Options::merge) off.
     pub const MERGE: u32 = 2;
+    /// Switches [`Options::group`](super::Options::group) off.
     pub const GROUP: u32 = 4;
+    /// Switches [`Options::hoist`](super::Options::hoist) off.
     pub const HOIST: u32 = 8;
+    /// Switches [`Options::loops`](super::Options::loops) off.
     pub const LOOPS: u32 = 16;
+    /// Switches [`Options::tallies`](super::Options::tallies) off.
     pub const TALLIES: u32 = 32;
+    /// Switches [`Options::park`](super::Options::park) off.
     pub const PARK: u32 = 1 << 8;
+    /// Switches [`Options::sites`](super::Options::sites) off.
     pub const SITES: u32 = 1 << 9;
+    /// Switches [`Options::beside`](super::Options::beside) off.
     pub const BESIDE: u32 = 1 << 10;
+    /// Switches [`Options::entries`](super::Options::entries) off.
     pub const ENTRIES: u32 = 1 << 11;
+    /// Switches [`Options::at_once`](super::Options::at_once) off.
     pub const AT_ONCE: u32 = 1 << 12;
     /// Pretend that the processor lacks BMI2.
     pub const BMI2: u32 = 1 << 16;

@@ -26,6 +26,7 @@ pub struct Probe {
     pub exclusive: bool,
     /// The block before, too.
     pub pair: bool,
+    /// Which bytes this thread must have written already.
     pub written: Written,
 }
 

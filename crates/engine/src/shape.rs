@@ -26,15 +26,21 @@ type Shape = (Does, Does);
 /// The memory operand of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operand {
+    /// Segment register.
     pub segment: Register,
     /// [`Register::None`] when the address is relative to the counter.
     pub base: Register,
+    /// Index register, or none.
     pub index: Register,
+    /// What the index is multiplied by.
     pub scale: u32,
+    /// The constant part of the address.
     pub displacement: u64,
     /// Bytes.
     pub size: usize,
+    /// Whether it reads.
     pub reads: bool,
+    /// Whether it writes.
     pub writes: bool,
 }
 

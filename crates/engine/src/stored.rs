@@ -45,6 +45,7 @@ const KIND_BITS: u32 = 4;
 /// What decides how code is translated and is known only when some of it has been.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
+    /// Of a module without special treatment.
     Usual,
     /// Of a module whose functions return flags.
     ReturnsFlags,

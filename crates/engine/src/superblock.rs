@@ -21,6 +21,7 @@ pub struct Superblock {
     pub pc: u64,
     /// Address after the last instruction.
     pub end: u64,
+    /// Its instructions, in order.
     pub instructions: Vec<Instruction>,
     /// The last instruction leaves the block in every case; otherwise execution goes on at `end`.
     pub terminated: bool,
