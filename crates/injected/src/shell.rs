@@ -25,11 +25,11 @@ impl Command {
     /// `command` is null or a string.
     pub unsafe fn new(traces: &Traces, command: *const c_char) -> Option<Self> {
         // What looks like an option is not the same behind another one.
-        // SAFETY: as the caller vouches.
-        let command = match command.is_null() {
-            true => return None,
-            false => unsafe { CStr::from_ptr(command) }.to_bytes(),
-        };
+        if command.is_null() {
+            return None;
+        }
+        // SAFETY: the caller passes a string where it is not null.
+        let command = unsafe { CStr::from_ptr(command) }.to_bytes();
         if matches!(command.first(), None | Some(b'-' | b'+')) {
             return None;
         }

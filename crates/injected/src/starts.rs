@@ -21,6 +21,7 @@ pub struct Pool<T: Copy>([Cell<T>; PENDING]);
 unsafe impl<T: Copy + Send> Sync for Pool<T> {}
 
 impl<T: Copy> Pool<T> {
+    /// A pool with all places free.
     pub const fn new() -> Self {
         Self(
             [const { Cell { used: AtomicU32::new(0), start: UnsafeCell::new(MaybeUninit::uninit()) } };

@@ -8,10 +8,14 @@ use crate::starts::Pool;
 use core::ffi::{c_int, c_void};
 use libc::{pthread_attr_t, pthread_t};
 
+/// Start routine of a POSIX thread.
 pub type PosixRoutine = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+/// Start routine of a C11 thread.
 pub type C11Routine = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+/// `pthread_create`.
 pub type PosixCreate =
     unsafe extern "C" fn(*mut pthread_t, *const pthread_attr_t, PosixRoutine, *mut c_void) -> c_int;
+/// `thrd_create`.
 pub type C11Create = unsafe extern "C" fn(*mut pthread_t, C11Routine, *mut c_void) -> c_int;
 /// `thrd_error` of `<threads.h>`.
 pub const THRD_ERROR: c_int = 2;
