@@ -40,6 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Latencies that could not be measured at all.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum LatencyError {
     #[error(
         "latencies can only be measured on the machine itself; leave out --on, and measure there with \
