@@ -20,7 +20,9 @@ pub struct Yield {
     pub precise: u64,
     /// By an instruction before the sampled address, at it, after it.
     pub before: u64,
+    /// Whose access is that of the sampled instruction.
     pub at: u64,
+    /// Whose access is that of a later instruction.
     pub after: u64,
     /// No instruction in reach accesses memory at an address that can be known.
     pub no_access: u64,
@@ -212,7 +214,9 @@ fn process(processes: &mut FxHashMap<u32, Process>, pid: u32) -> &mut Process {
 /// Why a sample has no access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NoAccess {
+    /// It has no registers.
     NoRegisters,
+    /// The code around it gives none.
     Refused(Refused),
 }
 

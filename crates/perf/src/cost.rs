@@ -35,7 +35,9 @@ pub struct Cost {
     /// CPU time of the sampled thread for each sample, in nanoseconds: median, and half of the middle
     /// half's width.
     pub sample_ns: f64,
+    /// Half the width of the middle half of the measurements, nanoseconds.
     pub spread_ns: f64,
+    /// Samples that were measured.
     pub samples: u64,
     /// CPU time for each time that a sampled thread gets a processor and loses it again, in nanoseconds,
     /// beyond what that takes without sampling; 0 if it could not be measured.
@@ -43,6 +45,9 @@ pub struct Cost {
 }
 
 /// Measures what a sample of `event` costs the thread that is sampled. Takes about 50 ms.
+///
+/// # Errors
+/// Fails when the event cannot be opened or gives no samples.
 pub fn measure(event: &Event, rate: Rate) -> Result<Cost, PerfError> {
     let failed = |error| PerfError::opening(&event.name, 0, error);
     let extras = Extras { watermark: 1 << 20, ..Extras::default() };
@@ -160,7 +165,9 @@ pub enum Limit {
 /// Samples per second of each processor that is busy with the target.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Chosen {
+    /// Samples per second of a busy processor.
     pub per_second: f64,
+    /// What limited the number.
     pub limit: Limit,
 }
 

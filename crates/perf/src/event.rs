@@ -24,11 +24,15 @@ pub struct Event {
     pub name: String,
     /// `perf_event_attr.type`.
     pub kind: u32,
+    /// `perf_event_attr.config`.
     pub config: u64,
+    /// `perf_event_attr.config1`.
     pub config1: u64,
+    /// `perf_event_attr.config2`.
     pub config2: u64,
     /// `precise_ip`: 0 … 3.
     pub precise: u8,
+    /// What its samples hold beside the registers.
     pub supplies: Supplies,
     /// Whether the kernel can be left out. What cannot do that needs more permission.
     pub user_only: bool,
@@ -42,15 +46,20 @@ pub struct Event {
 /// Which accesses a debug register notices. There are none for reads alone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Watch {
+    /// Writes only.
     Writes,
+    /// Reads and writes.
     All,
 }
 
 /// Memory that a debug register watches.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Watched {
+    /// Address of the first byte.
     pub address: u64,
+    /// Bytes: 1, 2, 4 or 8.
     pub bytes: u32,
+    /// Which accesses are noticed.
     pub watch: Watch,
 }
 

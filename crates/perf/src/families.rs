@@ -46,15 +46,19 @@ impl FamilyEvent {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Family {
+    /// Its name for people.
     pub name: String,
     vendor: String,
     family: u32,
     /// Hexadecimal numbers and ranges.
     models: Vec<String>,
+    /// Events that count transfers of cache lines.
     #[serde(default)]
     pub transfers: Vec<FamilyEvent>,
+    /// Events that sample accesses to memory with their address.
     #[serde(default)]
     pub memory: Vec<FamilyEvent>,
+    /// Events with precise addresses of instructions.
     #[serde(default)]
     pub precise: Vec<FamilyEvent>,
     /// Where the codes are from.
@@ -92,8 +96,11 @@ fn range(text: &str) -> Option<RangeInclusive<u32>> {
 /// The processor this runs on, as /proc/cpuinfo describes it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Processor {
+    /// Vendor, like `AuthenticAMD`.
     pub vendor: String,
+    /// Family number.
     pub family: u32,
+    /// Model number.
     pub model: u32,
     /// As marketed.
     pub name: String,

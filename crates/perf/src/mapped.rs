@@ -20,8 +20,11 @@ const DELETED: &[u8] = b" (deleted)";
 /// A mapping: a line of `/proc/PID/maps`, or what a record says of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mapping<'a> {
+    /// Address of its first byte.
     pub start: u64,
+    /// Address behind its last byte.
     pub end: u64,
+    /// Whether it holds code.
     pub executable: bool,
     /// Byte of the file at `start`.
     pub offset: u64,

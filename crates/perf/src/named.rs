@@ -32,6 +32,7 @@ const MAX_NEAR: usize = 3;
 
 /// Why a text names no event.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum NameError {
     #[error(
         "there is no event '{name}' on this machine{near}; events are named like r1643, \

@@ -33,7 +33,9 @@ pub enum Source {
     Precise,
     /// Operations on memory.
     Memory,
+    /// Counted instructions.
     Instructions,
+    /// Counted cycles.
     Cycles,
     /// Time; there wherever perf_event is.
     Clock,
@@ -47,10 +49,16 @@ pub enum Answer {
     /// It does; how that was seen.
     Works(String),
     /// It does not, why, and what would change that.
-    Fails { why: String, remedy: Option<String> },
+    Fails {
+        /// What the kernel said, as a clause.
+        why: String,
+        /// What the user can do about it.
+        remedy: Option<String>,
+    },
 }
 
 impl Answer {
+    /// Whether it responds.
     pub fn works(&self) -> bool {
         matches!(self, Answer::Works(_))
     }
@@ -59,12 +67,16 @@ impl Answer {
 /// What came of trying one event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Response {
+    /// What was tried.
     pub source: Source,
+    /// The event that was tried; `None` where there is none to try.
     pub event: Option<Event>,
+    /// What came of it.
     pub answer: Answer,
 }
 
 impl Response {
+    /// Whether it responds.
     pub fn works(&self) -> bool {
         self.answer.works()
     }
@@ -82,16 +94,21 @@ pub enum Detector {
 /// What was found on this machine.
 #[derive(Clone, Debug)]
 pub struct Probed {
+    /// The processor this runs on.
     pub processor: Processor,
     /// What is known of the processor's events.
     pub family: Option<Family>,
     /// `perf_event_paranoid`.
     pub paranoid: Option<i32>,
+    /// `perf_event_max_sample_rate`; `None` where the kernel does not say.
     pub max_sample_rate: Option<u64>,
+    /// One for each source, in the order in which they were tried.
     pub responses: Vec<Response>,
+    /// What debug registers can do here.
     pub watchpoints: Watchpoints,
     /// Of the source that would be sampled; why there is none.
     pub cost: Result<Cost, String>,
+    /// How long probing took.
     pub took: Duration,
 }
 

@@ -29,18 +29,22 @@ impl Registers {
 /// What the hardware itself says about the access that a sample is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Precise {
+    /// Address of the first byte.
     pub address: u64,
     /// Bytes, where the hardware says it.
     pub bytes: Option<u32>,
+    /// Whether it read, wrote or both; `None` where the hardware does not say.
     pub kind: Option<access::AccessKind>,
     /// Cycles until the data was there; 0 if not said.
     pub latency: u32,
+    /// Where the data came from.
     pub from: From,
 }
 
 /// Where the data of a sampled access came from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum From {
+    /// The hardware does not say.
     Unknown,
     /// A cache of the same core.
     Own,
@@ -50,6 +54,7 @@ pub enum From {
     OtherCore,
     /// A line that another core had changed (HITM).
     OtherCoreModified,
+    /// From memory.
     Memory,
 }
 
@@ -58,7 +63,9 @@ pub enum From {
 pub struct Sample {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub time_ns: u64,
+    /// Process.
     pub pid: u32,
+    /// Thread.
     pub tid: u32,
     /// Logical processor (the kernel's number).
     pub cpu: u32,
@@ -77,48 +84,72 @@ pub struct Sample {
 /// One record of a ring.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Record {
+    /// A sample.
     Sample(Sample),
     /// So many records found no room in the ring.
     Lost {
+        /// How many records were lost.
         count: u64,
     },
     /// The kernel slowed sampling down.
     Throttled {
+        /// When, ns.
         time_ns: u64,
     },
     /// A new thread (same `pid` as its parent), or process.
     Forked {
+        /// When, ns.
         time_ns: u64,
+        /// Process of the new thread.
         pid: u32,
+        /// The new thread.
         tid: u32,
+        /// Process of the creating thread.
         parent_pid: u32,
+        /// The creating thread.
         parent_tid: u32,
     },
+    /// A thread has ended.
     Exited {
+        /// When, ns.
         time_ns: u64,
+        /// Its process.
         pid: u32,
+        /// The thread.
         tid: u32,
     },
     /// The thread's name; `exec`: it has executed another program, so all that was known of the
     /// process's code is void.
     Named {
+        /// When, ns.
         time_ns: u64,
+        /// Its process.
         pid: u32,
+        /// The thread.
         tid: u32,
+        /// Its new name.
         name: String,
+        /// Whether it has executed another program.
         exec: bool,
     },
     /// Code has been mapped.
     Mapped {
+        /// When, ns.
         time_ns: u64,
+        /// Process that mapped it.
         pid: u32,
+        /// Address of the first byte.
         start: u64,
+        /// Length of the mapping.
         bytes: u64,
+        /// Offset of the mapping in the file.
         file_offset: u64,
+        /// Path of the file.
         path: OsString,
         /// Major and minor number of the device, and inode: whether a file of that path is the mapped
         /// one. 0 where the kernel does not say them.
         device: (u32, u32),
+        /// Inode of the file.
         inode: u64,
     },
 }

@@ -64,6 +64,7 @@ pub enum Way {
 /// Sums over a sampler's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
+    /// Samples read.
     pub samples: u64,
     /// What all samples that have been read stand for, those of other programs included: of what an event has counted,
     /// that much was sampled.
@@ -91,6 +92,9 @@ pub struct Sampler {
 
 impl Sampler {
     /// For a child of ours that waits to execute a program: sampling begins with that program.
+    ///
+    /// # Errors
+    /// Fails when the kernel refuses an event or the memory for its ring.
     pub fn launch(child: u32, settings: &Settings) -> Result<Self, PerfError> {
         let limit = FileLimit::raise();
         let extras = extras(settings, true);
@@ -100,6 +104,9 @@ impl Sampler {
     }
 
     /// For running processes with all their threads, those that come while it is opened included.
+    ///
+    /// # Errors
+    /// Fails when the kernel refuses an event or the memory for its ring, or a process is gone.
     pub fn attach(pids: &[u32], settings: &Settings) -> Result<Self, PerfError> {
         let limit = FileLimit::raise();
         for &pid in pids {

@@ -60,6 +60,7 @@ pub struct Count {
     pub events: u64,
     /// Nanoseconds for which it was to count, and for which it did: less where events share counters.
     pub enabled_ns: u64,
+    /// How long it was counting, ns.
     pub running_ns: u64,
 }
 
