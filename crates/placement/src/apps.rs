@@ -16,6 +16,7 @@ use types::ThreadIdentity;
 pub struct App<'a> {
     /// No two applications of a plan have the same.
     pub name: &'a str,
+    /// Its threads and their communication.
     pub tasks: &'a Tasks,
     /// By thread; empty for threads known by number only.
     pub identities: &'a [ThreadIdentity],

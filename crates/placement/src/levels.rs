@@ -14,6 +14,7 @@ pub struct LevelShare {
     pub level: String,
     /// The closest object that all who meet here still share: `core`, `L3`, `package`, `machine`, …
     pub within: String,
+    /// Events that meet here.
     pub events: u64,
     /// Of all events between placed threads, 0 to 1.
     pub share: f64,

@@ -40,9 +40,13 @@ pub struct PlanSlot {
 /// `types::ThreadIdentity` as it stands in a plan.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PlanIdentity {
+    /// Start routine: its symbol, or module and offset.
     pub start_routine: String,
+    /// Id of the creating thread; `None` for the initial thread.
     pub parent: Option<u32>,
+    /// Number among the creator's threads with this start routine, from 0.
     pub ordinal: u32,
+    /// Name in the recorded run.
     pub name: String,
 }
 
@@ -60,7 +64,9 @@ impl From<&ThreadIdentity> for PlanIdentity {
 /// Costs of the reference placements, in the units of [`Plan::cost`].
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Baselines {
+    /// Neighbouring threads on neighbouring PUs.
     pub compact: f64,
+    /// Neighbouring threads as far from each other as possible.
     pub scatter: f64,
     /// Expectation over uniformly random placements, closed form.
     pub random: f64,
@@ -102,8 +108,11 @@ pub struct PlanApp {
 /// A placement of threads on one machine.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Plan {
+    /// Version of the file's format.
     pub version: u32,
+    /// Name of the policy.
     pub policy: String,
+    /// Seed of the random numbers.
     pub seed: u64,
     /// What events are that threads are placed by: "cache-line transfers (RAW + WAW)", say; empty for a bare
     /// matrix, and in plans made before this was told.
@@ -111,6 +120,7 @@ pub struct Plan {
     pub events: String,
     /// Σ over unordered thread pairs of events × level cost.
     pub cost: f64,
+    /// Costs of the reference placements.
     pub baselines: Baselines,
     /// What no placement can cost less than; absent where it was not computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,17 +128,20 @@ pub struct Plan {
     /// Nearest first. Empty in plans made before this was computed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<PlanLevel>,
+    /// One for each thread.
     pub slots: Vec<PlanSlot>,
     /// Of a plan for several applications, these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apps: Vec<PlanApp>,
     /// Description and PU count of the machine the plan is for.
     pub machine: String,
+    /// PUs of that machine.
     pub machine_pus: u32,
 }
 
 /// A plan that could not be read or written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum PlanError {
     #[error("cannot read the plan '{path}': {source}")]
     Read { path: PathBuf, source: std::io::Error },
@@ -190,6 +203,9 @@ impl Plan {
     }
 
     /// Reads and checks a plan.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be read, is no plan, or contradicts itself.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         let text = fs::read_to_string(path)
             .map_err(|source| PlanError::Read { path: path.into(), source })?;
@@ -231,6 +247,9 @@ impl Plan {
     }
 
     /// Writes the plan, all of it or nothing; an existing file is replaced only with `force`.
+    ///
+    /// # Errors
+    /// Fails when the file exists and `force` is not set, or it cannot be written.
     pub fn write(&self, path: &Path, force: bool) -> Result<(), PlanError> {
         if path.symlink_metadata().is_ok() && !force {
             return Err(PlanError::Exists { path: path.into() });

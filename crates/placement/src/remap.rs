@@ -42,6 +42,7 @@ pub struct Remapping {
     pub moved: Vec<usize>,
     /// Cost of staying, and of this.
     pub cost_before: f64,
+    /// Cost of this placement.
     pub cost: f64,
 }
 

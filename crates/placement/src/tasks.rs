@@ -33,7 +33,9 @@ pub struct Tasks {
 pub struct Moment {
     /// Middle of the slice, in any unit.
     pub time: f64,
+    /// The two threads.
     pub pair: (usize, usize),
+    /// Events between them in the slice.
     pub events: f64,
 }
 

@@ -21,9 +21,13 @@ pub struct KmafLimits {
 /// What decides where a page should be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KmafPolicy {
+    /// The node of the first access.
     FirstTouch,
+    /// The node with most accesses.
     Locality,
+    /// The interleaved node.
     Balance,
+    /// Nothing: its exclusivity lies between the limits.
     None,
 }
 
@@ -32,7 +36,9 @@ pub enum KmafPolicy {
 pub enum KmafAction {
     /// The first access: the page comes to be on this node.
     Allocate(usize),
+    /// The page moves to this node.
     Migrate(usize),
+    /// The page stays where it is.
     Stay,
 }
 
