@@ -172,6 +172,9 @@ impl Folder<'_> {
 /// Refuses what [`Profile::save`] would refuse, so that a recorder can say so before the run:
 /// anything that exists without `force`; with it, anything that is not a Threadtalk profile; a
 /// parent folder that is missing.
+///
+/// # Errors
+/// Fails when the destination is refused.
 pub fn check_destination(path: &Path, force: bool) -> Result<(), ProfileError> {
     let parent = parent_of(path)?;
     if let Err(source) = fs::metadata(&parent) {

@@ -40,6 +40,7 @@ pub struct Parameters {
     /// Length of a time slice; 0: the run is one slice.
     #[serde(default)]
     pub slice_ns: u64,
+    /// How much detail was counted.
     #[serde(default)]
     pub counted: Counted,
 }
@@ -55,19 +56,29 @@ impl Parameters {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {
+    /// Threads.
     pub threads: u64,
+    /// Instructions executed.
     pub instructions: u64,
+    /// Loads executed.
     pub loads: u64,
+    /// Stores executed.
     pub stores: u64,
     /// All events of a kind, whatever their sharing.
     pub raw: u64,
+    /// All WAW events, whatever their sharing.
     pub waw: u64,
+    /// All invalidations.
     pub invalidation: u64,
+    /// All undirected pairs.
     pub undirected: u64,
     /// Those whose sharing is known.
     pub raw_true: u64,
+    /// RAW events with false sharing.
     pub raw_false: u64,
+    /// WAW events with true sharing.
     pub waw_true: u64,
+    /// WAW events with false sharing.
     pub waw_false: u64,
 }
 
@@ -120,11 +131,15 @@ pub struct Meta {
     pub wall_seconds: f64,
     /// User plus system CPU time of the recorded run, seconds.
     pub cpu_seconds: f64,
+    /// Name of the machine.
     pub host: String,
     /// The machine as hwloc XML, or empty when hwloc could not say.
     pub topology_xml: String,
+    /// Whether every access was seen, or samples.
     pub mode: Mode,
+    /// Settings that the counts depend on.
     pub parameters: Parameters,
+    /// Sums over the whole run.
     pub totals: Totals,
     /// What was not seen or not exact, one sentence each.
     pub warnings: Vec<String>,
@@ -140,6 +155,7 @@ pub struct Meta {
     /// recordings.
     #[serde(default)]
     pub blocks: u64,
+    /// Blocks that came from the store of code instead of being translated.
     #[serde(default)]
     pub blocks_stored: u64,
     /// Processes that the program started, in the order in which they came to be; only in the
@@ -164,6 +180,7 @@ pub struct ProcessRow {
     pub named: bool,
     /// Process id, as the process saw it.
     pub pid: u32,
+    /// Command line of its last program.
     pub command: Vec<String>,
     /// Threads over the whole run; 0 when it was not recorded.
     pub threads: u32,
@@ -181,6 +198,7 @@ pub struct ProcessRow {
 /// A whole profile.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
+    /// `profile.json`.
     pub meta: Meta,
     /// Ordered by id, dense.
     pub threads: Vec<ThreadRow>,

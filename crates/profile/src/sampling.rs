@@ -21,7 +21,10 @@ pub enum Detector {
 #[serde(rename_all = "lowercase", tag = "by")]
 pub enum Basis {
     /// Transfers into each thread were counted; hits say how they divide.
-    Counters { event: String },
+    Counters {
+        /// Name of the counted event.
+        event: String,
+    },
     /// Time that threads were sampled waiting, divided by what a transfer takes. Not a count.
     Latency {
         /// What a transfer takes, nanoseconds.
@@ -38,6 +41,7 @@ pub enum Basis {
 pub struct Sampling {
     /// What was sampled: `cpu-clock`, or a name of an event.
     pub source: String,
+    /// How communication was found in samples.
     pub detectors: Vec<Detector>,
     /// Why these, in a sentence.
     pub reason: String,
@@ -63,6 +67,7 @@ pub struct Sampling {
     pub lost: u64,
     /// How often the kernel slowed sampling down, in the whole recording.
     pub throttled: u64,
+    /// What amounts are derived from.
     pub basis: Basis,
     /// The user has named the event.
     #[serde(default)]

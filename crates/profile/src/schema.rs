@@ -49,7 +49,9 @@ pub enum ColumnType {
 /// One column of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
+    /// Its name.
     pub name: &'static str,
+    /// The type of its values.
     pub column_type: ColumnType,
     /// Meaning and unit.
     pub doc: &'static str,
@@ -58,8 +60,11 @@ pub struct Column {
 /// One table, in the file `NAME.parquet`.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
+    /// Its name.
     pub name: &'static str,
+    /// What one row is.
     pub doc: &'static str,
+    /// Its columns, in order.
     pub columns: &'static [Column],
 }
 
