@@ -232,6 +232,7 @@ fn notes(segment: u32, tables: &Tables, run: &Circumstances<'_>) -> Vec<String> 
 }
 
 /// Limits of the engine that were reached.
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn limits(header: &Header) -> Vec<String> {
     let sentences = [
         (

@@ -12,6 +12,7 @@ pub const EXIT_NOT_FOUND: i32 = 127;
 
 /// A failure of recording or launching.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum RecorderError {
     #[error("no command given; write it after '--', like: threadtalk record -- ./program args")]
     NoCommand,

@@ -16,6 +16,9 @@ pub const LIB_DIR_ENV: &str = "THREADTALK_LIB_DIR";
 
 /// The absolute path of library `name`: in `$THREADTALK_LIB_DIR`, else beside our executable, else
 /// in `../lib/threadtalk` from there.
+///
+/// # Errors
+/// Fails when no such file exists, or `LD_PRELOAD` cannot carry its path.
 pub fn find_library(name: &'static str) -> Result<PathBuf, RecorderError> {
     let candidates: Vec<PathBuf> = match std::env::var_os(LIB_DIR_ENV).filter(|d| !d.is_empty()) {
         Some(folder) => vec![PathBuf::from(folder)],

@@ -73,7 +73,9 @@ impl TransferTime {
 /// What is sampled.
 #[derive(Clone, Debug)]
 pub struct Choice {
+    /// The event that is sampled.
     pub event: Event,
+    /// How often it is sampled.
     pub rate: Rate,
     /// Samples per second of a busy processor that `rate` comes to, at most.
     pub per_second: f64,
@@ -85,7 +87,9 @@ pub struct Choice {
     pub budget: Option<f64>,
     /// What its samples stand for.
     pub stream: Stream,
+    /// How communication is found in the samples.
     pub detector: Detector,
+    /// What amounts are derived from.
     pub basis: Basis,
     /// What an armed debug register costs here; `None`: not known.
     pub armed: Option<Armed>,

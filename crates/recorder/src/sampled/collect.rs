@@ -420,14 +420,11 @@ impl Maker<'_> {
             ));
         }
         if totals.throttled > 0 {
-            list.push(format!(
-                "The kernel slowed sampling down {}; choose a lower --rate.",
-                if totals.throttled == 1 {
-                    "once".into()
-                } else {
-                    format!("{} times", totals.throttled)
-                }
-            ));
+            let often = match totals.throttled {
+                1 => "once".into(),
+                count => format!("{count} times"),
+            };
+            list.push(format!("The kernel slowed sampling down {often}; choose a lower --rate."));
         }
         let choice = self.choice();
         let watches = choice.detector == Detector::Watchpoints;
