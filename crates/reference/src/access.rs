@@ -5,7 +5,9 @@ use types::ThreadId;
 /// What an access does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum What {
+    /// It reads.
     Read,
+    /// It writes.
     Write,
     /// The memory is new: what was written and read there before has gone.
     Forget,
@@ -13,6 +15,7 @@ pub enum What {
     /// of what was there before. Pages move, so of blocks that are larger, those whose parts would be mixed
     /// are new.
     Copy {
+        /// Address of the first byte of the copy.
         to: u64,
     },
 }
@@ -20,7 +23,9 @@ pub enum What {
 /// One access of one thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
+    /// The thread.
     pub thread: ThreadId,
+    /// What it does.
     pub what: What,
     /// Address of the first byte.
     pub address: u64,

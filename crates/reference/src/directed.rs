@@ -38,25 +38,33 @@ pub struct Block {
 /// One thread's access to bytes of a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Touch {
+    /// The thread.
     pub thread: ThreadId,
     /// Distances from the start of the block.
     pub bytes: Range<u64>,
+    /// Its code site.
     pub site: u32,
 }
 
 /// Communication in a block, between the thread that accesses it now and another one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Communication {
+    /// What happened.
     pub kind: CommKind,
+    /// True or false sharing.
     pub sharing: Sharing,
+    /// The thread that gives.
     pub from: ThreadId,
+    /// The thread that takes.
     pub to: ThreadId,
     /// Code sites of both; 0 for the reader of an invalidation.
     pub from_site: u32,
+    /// Code site of the thread that takes.
     pub to_site: u32,
     /// What the source had written, as a set, and what the destination accesses; of an invalidation,
     /// what the writer writes, and nothing.
     pub from_bytes: ByteSet,
+    /// What the destination accesses; of an invalidation, nothing.
     pub to_bytes: ByteSet,
 }
 

@@ -12,7 +12,9 @@ use types::ThreadId;
 /// The two most recent accessors of a block, distinct, most recent first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Accessors {
+    /// The thread that accessed the block last.
     pub recent: Option<ThreadId>,
+    /// The other thread that accessed it last.
     pub older: Option<ThreadId>,
 }
 
