@@ -18,12 +18,14 @@ use types::CommKind;
 /// A suggestion.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Advice {
+    /// What is suggested.
     pub kind: AdviceKind,
     /// Share of all RAW and WAW events that it is about, 0 to 1.
     pub share: f64,
     /// Number of lines, and the address of the hottest one; empty when it is about code that meets
     /// on many.
     pub lines: u64,
+    /// Address of the hottest of these lines.
     pub hottest: String,
     /// The finding, its evidence, and what to do about it.
     pub text: String,

@@ -17,6 +17,7 @@ pub struct Placement {
     pub machine: String,
     /// Whether this is another machine than the one the profile was recorded on.
     pub elsewhere: bool,
+    /// The machine, from its root.
     pub tree: MachineNode,
     /// Logical numbers of the PUs that may be used, ascending.
     pub pus: Vec<u32>,
@@ -28,6 +29,7 @@ pub struct Placement {
     pub layouts: Vec<Layout>,
     /// What to expect when nobody places the threads.
     pub chance: Chance,
+    /// Policies compared.
     pub policies: Policies,
     /// Unit of one event's cost, `ns`, or empty.
     pub cost_unit: String,
@@ -175,6 +177,7 @@ pub struct MachineNode {
     pub pu: Option<u32>,
     /// Whether threads may run there.
     pub allowed: bool,
+    /// Objects in it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<MachineNode>,
 }

@@ -54,6 +54,7 @@ pub struct HotLine {
     pub hits: Option<u64>,
     /// Events by sharing: reads of what another thread wrote, and writes over it.
     pub raw: Split,
+    /// WAW events.
     pub waw: Split,
     /// What the code does to it, the most events first.
     pub accesses: Vec<Access>,
@@ -64,8 +65,10 @@ pub struct HotLine {
 /// Events by sharing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Split {
+    /// Events with true sharing.
     #[serde(rename = "true")]
     pub truly: u64,
+    /// Events with false sharing.
     #[serde(rename = "false")]
     pub falsely: u64,
     /// Not told apart.
@@ -73,6 +76,7 @@ pub struct Split {
 }
 
 impl Split {
+    /// All events, also those whose sharing is not known.
     pub fn total(&self) -> u64 {
         self.truly.saturating_add(self.falsely).saturating_add(self.unknown)
     }

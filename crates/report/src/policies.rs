@@ -23,6 +23,7 @@ pub struct Policies {
     pub list: Vec<PolicyCost>,
     /// In the unit of [`Layout::cost`]: what no placement undercuts that shares no core needlessly.
     pub lower_bound: f64,
+    /// Policies that were not computed.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -50,7 +51,9 @@ pub struct PolicyCost {
 /// A policy that was not computed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct LeftOut {
+    /// Its name.
     pub policy: String,
+    /// Why it was not computed.
     pub reason: String,
 }
 

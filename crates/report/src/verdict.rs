@@ -14,6 +14,7 @@ use serde::Serialize;
 /// What a person should know first.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Verdict {
+    /// The shape of the communication.
     pub shape: Shape,
     /// One sentence.
     pub headline: String,

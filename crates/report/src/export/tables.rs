@@ -15,13 +15,19 @@ use std::io::{self, Write};
 /// A table of a profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProfileTable {
+    /// Threads.
     Threads,
+    /// Time slices.
     Slices,
+    /// What each thread executed in each time slice.
     Activity,
+    /// Events by time slice, threads, kind and sharing.
     Comm,
+    /// Code sites.
     Sites,
     /// Most events first.
     Lines,
+    /// Events by cache line, code sites and threads.
     Events,
 }
 
@@ -69,7 +75,9 @@ impl ProfileTable {
 /// A file format for a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableFormat {
+    /// Comma-separated values.
     Csv,
+    /// A JSON array of objects.
     Json,
 }
 
