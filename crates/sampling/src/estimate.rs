@@ -24,6 +24,7 @@ pub struct Estimate {
     pub events: u64,
     /// The 95 % interval; `low` ≤ `events` ≤ `high`.
     pub low: u64,
+    /// The upper end of the interval.
     pub high: u64,
 }
 

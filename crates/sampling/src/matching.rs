@@ -70,6 +70,7 @@ impl Default for Settings {
 pub struct Seen {
     /// Sampled accesses, and the sum of their periods.
     pub samples: u64,
+    /// Sum of the periods of these samples.
     pub weight: f64,
     /// Of these, those that were hits.
     pub matched: u64,
@@ -78,6 +79,7 @@ pub struct Seen {
 /// What became of all samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MatcherStats {
+    /// Samples that were observed.
     pub samples: u64,
     /// Samples with at least one hit.
     pub matched: u64,
@@ -96,6 +98,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
+    /// A matcher that has seen nothing.
     pub fn new(settings: Settings) -> Self {
         let settings = Settings { interval_ns: settings.interval_ns.max(1), ..settings };
         let judge = Judge {
@@ -301,6 +304,7 @@ impl Matcher {
         self.seen.get(&(stream as u8, thread)).copied().unwrap_or_default()
     }
 
+    /// What became of all samples so far.
     pub fn stats(&self) -> MatcherStats {
         let mut stats = MatcherStats { forgotten: self.table.forgotten, ..Default::default() };
         for seen in self.seen.values() {

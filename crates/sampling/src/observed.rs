@@ -27,6 +27,7 @@ pub enum Stream {
 pub struct Observed<'a> {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub time_ns: u64,
+    /// The sampled thread.
     pub thread: ThreadId,
     /// What the thread has just accessed or is about to, at least one, the likeliest first: it has made
     /// all of them, but the sample stands for one.
@@ -38,6 +39,7 @@ pub struct Observed<'a> {
 /// One side of a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Side {
+    /// The thread.
     pub thread: ThreadId,
     /// Address of the instruction.
     pub site: u64,
@@ -54,8 +56,11 @@ pub struct Hit {
     pub block: u64,
     /// RAW or WAW; an access that reads and writes is a hit of each.
     pub kind: CommKind,
+    /// True or false sharing.
     pub sharing: Sharing,
+    /// The write.
     pub from: Side,
+    /// The access that followed.
     pub to: Side,
     /// What the hit stands for before calibration, in units of the source. 0: for itself only, one
     /// event that has certainly happened.

@@ -134,13 +134,11 @@ fn simulate_scheduled(
 ) -> Outcome {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut lines: HashMap<u64, Line> = HashMap::new();
-    let (mut truth, mut tally) = (Truth::new(), Tally::default());
-    let mut matcher = Matcher::new(Settings { interval_ns: INTERVAL_NS, ..Settings::default() });
+    let mut truth = Truth::new();
     let mut now: Vec<u64> = (0..programs.len() as u64).collect();
     let jitter = |random: &mut fastrand::Rng| random.u64(INTERVAL_NS / 2..INTERVAL_NS * 3 / 2);
     let mut sample_at: Vec<u64> = now.iter().map(|_| jitter(&mut random)).collect();
-    // With the access that was sampled, or none.
-    let mut samples: Vec<(u64, ThreadId, Option<Access>)> = Vec::new();
+    let mut samples: Vec<Taken> = Vec::new();
     while let Some(thread) =
         (0..now.len()).min_by_key(|&t| now[t]).filter(|&t| now[t] < duration_ns)
     {
@@ -172,8 +170,18 @@ fn simulate_scheduled(
         now[thread] = end;
     }
     samples.sort_by_key(|(time_ns, ..)| *time_ns);
+    Outcome { truth, tally: detect(&samples) }
+}
+
+/// A sample's time and thread, and the access if there was one.
+type Taken = (u64, ThreadId, Option<Access>);
+
+/// What the detectors find in samples, which are ordered by time.
+fn detect(samples: &[Taken]) -> Tally {
+    let mut tally = Tally::default();
+    let mut matcher = Matcher::new(Settings { interval_ns: INTERVAL_NS, ..Settings::default() });
     let (mut together, mut arrays) = (Together::default(), Vec::new());
-    for &(time_ns, thread, access) in &samples {
+    for &(time_ns, thread, access) in samples {
         together.settle(time_ns, &matcher, |hit| tally.add(0, &hit));
         let Some(access) = access else {
             matcher.runs(thread, time_ns);
@@ -195,7 +203,7 @@ fn simulate_scheduled(
         }
     }
     together.end(|hit| tally.add(0, &hit));
-    Outcome { truth, tally }
+    tally
 }
 
 impl Outcome {
