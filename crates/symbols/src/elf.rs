@@ -18,6 +18,7 @@ const MAX_BYTES: u64 = 8 << 30;
 
 /// Why a file has no symbols.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum SymbolError {
     #[error("cannot read {}: {error}", path.display())]
     Unreadable { path: PathBuf, error: io::Error },

@@ -33,6 +33,7 @@ pub struct Data {
     pub name: String,
     /// Link-time address of the object and its bytes.
     pub address: u64,
+    /// Length of the part.
     pub bytes: u64,
     /// Part of it that is in the range, offsets in bytes.
     pub part: std::ops::Range<u64>,
