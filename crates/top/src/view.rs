@@ -24,6 +24,7 @@ use ratatui::widgets::Paragraph;
 /// What the terminal can show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Look {
+    /// Whether it shows colours.
     pub colour: bool,
     /// Shades and bars of Unicode; ASCII otherwise.
     pub unicode: bool,
