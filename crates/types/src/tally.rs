@@ -33,6 +33,7 @@ impl Meaning {
         self.0
     }
 
+    /// The meaning that these bits encode.
     pub const fn from_bits(bits: u32) -> Self {
         Meaning(bits)
     }
