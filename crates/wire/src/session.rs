@@ -43,17 +43,24 @@ pub const MAX_MODULES: usize = 4096;
 /// counted in [`Header::threads_unprofiled`]. Ids are 16 bits in the shadow, 0 meaning nobody.
 pub const MAX_THREADS: usize = 65_534;
 
+/// Where the modules begin, bytes.
 pub const MODULES_OFFSET: u64 = PAGE;
+/// Where the meanings of tallies begin, bytes.
 pub const MEANINGS_OFFSET: u64 = MODULES_OFFSET + (MAX_MODULES * size_of::<Module>()) as u64;
+/// Where the system calls of threads begin, bytes.
 pub const CALLS_OFFSET: u64 = MEANINGS_OFFSET + tally::MOST as u64 * 4;
+/// Where the threads begin, bytes.
 pub const THREADS_OFFSET: u64 =
     CALLS_OFFSET + (MAX_THREADS as u64 * size_of::<Calls>() as u64).next_multiple_of(PAGE);
 /// Most code sites; site 0 means unknown.
 pub const MAX_SITES: usize = 1 << 24;
 /// Most chunks of cells and events in a session.
 pub const MAX_CHUNKS: usize = 1 << 26;
+/// Where the code sites begin, bytes.
 pub const SITES_OFFSET: u64 = THREADS_OFFSET + MAX_THREADS as u64 * AREA_BYTES;
+/// Where the trace begins, bytes.
 pub const TRACE_OFFSET: u64 = SITES_OFFSET + MAX_SITES as u64 * 8;
+/// Where the pool of chunks begins, bytes.
 pub const POOL_OFFSET: u64 = TRACE_OFFSET + crate::trace::BYTES;
 /// Distance of the sessions of two processes in the file.
 pub const SEGMENT_BYTES: u64 = 1 << 42;
@@ -119,6 +126,7 @@ pub mod state {
 
 /// Why the agent could not start, in [`Header::failure`].
 pub mod failure {
+    /// It could.
     pub const NONE: u32 = 0;
     /// No room for the shadow memory (address-space limit or strict overcommit).
     pub const NO_SHADOW: u32 = 1;
@@ -153,7 +161,9 @@ pub mod failure {
 #[repr(C, align(4096))]
 pub struct Header {
     // Written by the recorder before the program starts.
+    /// [`MAGIC`].
     pub magic: AtomicU64,
+    /// [`VERSION`].
     pub version: AtomicU32,
     /// log2 of the memory block in which communication is counted.
     pub block_shift: AtomicU32,
@@ -167,6 +177,7 @@ pub struct Header {
     pub follow: AtomicU32,
     /// Most chunks for events (lines and sites) and for cells; counting goes on coarser beyond.
     pub event_chunks: AtomicU32,
+    /// Most chunks for cells.
     pub cell_chunks: AtomicU32,
     /// Number of this segment.
     pub segment: AtomicU32,
@@ -182,7 +193,9 @@ pub struct Header {
     // Written by the agent.
     /// Process that is recorded; 0 until the agent runs in it.
     pub pid: AtomicU32,
+    /// One of [`state`].
     pub state: AtomicU32,
+    /// One of [`failure`].
     pub failure: AtomicU32,
     /// Number of `execve` the recorded process has done after the agent started; the session holds
     /// the last program.
@@ -201,10 +214,13 @@ pub struct Header {
     pub sites: AtomicU32,
     /// Chunks given out, for both purposes.
     pub chunks: AtomicU32,
+    /// Chunks given out for events.
     pub event_chunks_used: AtomicU32,
+    /// Chunks given out for cells.
     pub cell_chunks_used: AtomicU32,
     /// Next record to be written by the agent, and next to be read by the recorder.
     pub trace_head: AtomicU64,
+    /// Next record of the trace to be read by the recorder.
     pub trace_tail: AtomicU64,
 
     // Limits reached, counted rather than fatal.
@@ -258,6 +274,7 @@ pub struct Header {
     pub cpu_ns: AtomicU64,
     /// Bytes of [`Header::command`] in use.
     pub command_bytes: AtomicU32,
+    /// Unused.
     pub _reserved: AtomicU32,
     /// Command line, each word followed by a NUL; cut at its end.
     pub command: [u8; COMMAND_BYTES],
@@ -265,12 +282,19 @@ pub struct Header {
     pub left_for: [u8; 256],
 
     // Statistics of the engine.
+    /// Blocks translated.
     pub blocks: AtomicU64,
+    /// Instructions translated.
     pub instructions_translated: AtomicU64,
+    /// Bytes of the code cache in use.
     pub cache_bytes: AtomicU64,
+    /// Loops split into a checked head and an unchecked body.
     pub loops_versioned: AtomicU64,
+    /// Checks emitted.
     pub checks_emitted: AtomicU64,
+    /// Accesses seen in translated code.
     pub accesses_seen: AtomicU64,
+    /// How often the dispatcher was entered.
     pub dispatches: AtomicU64,
     /// How often the code cache was full and all code was translated anew.
     pub flushes: AtomicU64,
@@ -281,6 +305,7 @@ pub struct Header {
     /// Number of the recorder's descriptor for the store of code, plus one; 0 = none. Beside the path
     /// of the recording's own.
     pub code_store: AtomicU32,
+    /// Unused.
     pub _reserved_too: AtomicU32,
 
     /// Processes that were killed (first segment only).
@@ -335,8 +360,11 @@ pub struct Module {
 
 /// Life of a thread, in [`ThreadPage::life`].
 pub mod life {
+    /// No thread has had this place.
     pub const UNUSED: u32 = 0;
+    /// It runs.
     pub const ALIVE: u32 = 1;
+    /// It has ended.
     pub const EXITED: u32 = 2;
     /// Left the code cache for good; counts end there.
     pub const DETACHED: u32 = 3;
@@ -359,6 +387,7 @@ pub struct Calls {
 pub struct ThreadArea {
     /// How often code with each meaning has run; see [`tally`].
     pub tallies: [AtomicU64; tally::MOST],
+    /// The page.
     pub page: ThreadPage,
 }
 
@@ -409,6 +438,7 @@ pub struct ThreadPage {
     pub control: [AtomicU64; 128],
     /// Loads and stores executed, by instruction operand, that no tally counts.
     pub loads: AtomicU64,
+    /// Stores executed that no tally counts.
     pub stores: AtomicU64,
     /// The same of instructions; a repeated string instruction counts once.
     pub instructions: AtomicU64,
@@ -416,12 +446,15 @@ pub struct ThreadPage {
     pub tid: AtomicU32,
     /// Logical id of the creating thread; `u32::MAX` for the initial thread.
     pub parent: AtomicU32,
+    /// One of [`life`].
     pub life: AtomicU32,
+    /// Unused.
     pub _pad: AtomicU32,
     /// Address of the start routine given to `pthread_create`; 0 when unknown or initial.
     pub start_routine: AtomicU64,
     /// CLOCK_MONOTONIC, ns.
     pub started_ns: AtomicI64,
+    /// CLOCK_MONOTONIC when it ended, ns.
     pub ended_ns: AtomicI64,
     /// Last known name (prctl PR_SET_NAME or `/proc/self/task/TID/comm`), NUL-padded.
     pub name: [u8; 16],
@@ -432,6 +465,7 @@ pub struct ThreadPage {
     /// Instructions, loads and stores of a thread that exits, while its tallies are added up: while
     /// [`Self::folds`] is odd, they are all that it has executed.
     pub folded: [AtomicU64; 3],
+    /// Odd while the tallies are added up; see [`Self::folded`].
     pub folds: AtomicU64,
 }
 

@@ -13,7 +13,9 @@ pub const BYTES: u64 = (RECORDS * size_of::<Access>()) as u64;
 
 /// What a record says.
 pub mod what {
+    /// A read.
     pub const READ: u32 = 0;
+    /// A write.
     pub const WRITE: u32 = 1;
     /// The memory is new (unmapped, remapped, discarded): nobody has written it.
     pub const FORGET: u32 = 2;
@@ -32,7 +34,9 @@ pub const PAGE_SHIFT: u32 = 12;
 pub struct Access {
     /// Number of the access plus 1; anything else: not filled yet.
     pub turn: AtomicU64,
+    /// Address of the first byte.
     pub address: u64,
+    /// Length in bytes.
     pub bytes: u64,
     /// Code site, as in the session's sites.
     pub site: u32,

@@ -55,10 +55,13 @@ pub const fn segment_offset(k: usize) -> u64 {
 /// First page: written by the recorder but for its last field.
 #[repr(C, align(4096))]
 pub struct Header {
+    /// Marks the memory.
     pub magic: AtomicU64,
+    /// Version of the layout.
     pub version: AtomicU32,
     /// `perf_event_attr.type` and `config` of the event that is sampled in each thread.
     pub event_type: AtomicU32,
+    /// `perf_event_attr.config` of the sampled event.
     pub event_config: AtomicU64,
     /// Events (of a clock: nanoseconds) from sample to sample.
     pub period: AtomicU64,
@@ -88,6 +91,7 @@ pub mod mode {
 pub mod state {
     /// No process has come.
     pub const EMPTY: u32 = 0;
+    /// The library watches the process's threads.
     pub const WATCHING: u32 = 1;
     /// The library is of another version than the recorder and does nothing.
     pub const VERSION_MISMATCH: u32 = 2;
@@ -97,6 +101,7 @@ pub mod state {
 
 /// Why a process is not watched.
 pub mod reason {
+    /// It is watched.
     pub const NONE: u32 = 0;
     /// The program handles SIGTRAP itself.
     pub const OWN_HANDLER: u32 = 1;
@@ -125,6 +130,7 @@ pub struct Published {
     pub time_ns: AtomicU64,
     /// Address of the first byte.
     pub address: AtomicU64,
+    /// Bytes stored.
     pub bytes: AtomicU32,
     /// Kernel id of the thread that stored.
     pub tid: AtomicU32,
@@ -135,9 +141,13 @@ pub struct Published {
 /// What a process reports, and its bulletin board.
 #[repr(C, align(4096))]
 pub struct Segment {
+    /// One of [`state`].
     pub state: AtomicU32,
+    /// One of [`reason`].
     pub reason: AtomicU32,
+    /// errno that belongs to the reason.
     pub error: AtomicU32,
+    /// Process id.
     pub pid: AtomicU32,
     /// Process that forked it, or itself when it has executed another program.
     pub parent: AtomicU32,
@@ -148,6 +158,7 @@ pub struct Segment {
 
     /// Threads that were ever watched, and those that could not be.
     pub threads: AtomicU64,
+    /// Threads that could not be watched.
     pub unwatched: AtomicU64,
     /// errno of the last thread that could not be watched.
     pub unwatched_error: AtomicU32,
@@ -162,11 +173,13 @@ pub struct Segment {
     pub late: AtomicU64,
     /// Came when all places to work at were taken: not looked at.
     pub skipped: AtomicU64,
+    /// Stores published.
     pub published: AtomicU64,
     /// Accesses to what another thread has published.
     pub matches: AtomicU64,
     /// Times that lines were watched, and accesses that trapped.
     pub armed: AtomicU64,
+    /// Accesses that trapped.
     pub trapped: AtomicU64,
     /// Traps of a line that was not watched any more.
     pub stale: AtomicU64,
@@ -181,6 +194,7 @@ pub struct Segment {
     /// Next position of the queue.
     pub tail: AtomicU64,
     _pad: [AtomicU64; 7],
+    /// The bulletin board.
     pub board: [Published; BOARD],
 }
 
@@ -194,8 +208,11 @@ pub mod how {
 
 /// [`Record::kind`].
 pub mod kind {
+    /// A load.
     pub const LOAD: u32 = 0;
+    /// A store.
     pub const STORE: u32 = 1;
+    /// Both: a store that also loads.
     pub const UPDATE: u32 = 2;
 }
 
@@ -206,20 +223,24 @@ pub struct Record {
     pub turn: AtomicU64,
     /// When `to` accessed, and when `from` had stored; CLOCK_MONOTONIC, ns.
     pub time_ns: AtomicU64,
+    /// When `from` had stored; CLOCK_MONOTONIC, ns.
     pub from_ns: AtomicU64,
     /// Address of the line.
     pub line: AtomicU64,
     /// Addresses of the instructions; 0: not known.
     pub to_site: AtomicU64,
+    /// Address of `from`'s instruction; 0: not known.
     pub from_site: AtomicU64,
     /// Bytes of the line, bit i = byte i. Of `to` after a trap whose instruction could not be read
     /// back: the bytes that were watched.
     pub to_bytes: AtomicU64,
+    /// Bytes of the line that `from` stored, bit i = byte i.
     pub from_bytes: AtomicU64,
     /// Of `to`'s sample, or the sample that armed.
     pub period: AtomicU64,
     /// Kernel ids of the threads.
     pub to: AtomicU32,
+    /// Kernel id of the thread that stored.
     pub from: AtomicU32,
     /// What `to` did, [`kind`].
     pub kind: AtomicU32,
@@ -227,6 +248,7 @@ pub struct Record {
     pub how: AtomicU32,
     /// Debug registers that watched, and bytes that each watched; 0 for a match.
     pub registers: AtomicU32,
+    /// Bytes that each debug register watched; 0 for a match.
     pub length: AtomicU32,
     /// [`mode`] in which it was watched.
     pub mode: AtomicU32,
