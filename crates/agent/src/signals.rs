@@ -228,10 +228,8 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
     if action.handler <= SIG_IGN {
         return Decision::RETURN;
     }
-    let mut mask = context.get(Context::MASK) | action.mask;
-    if action.flags & SA_NODEFER == 0 {
-        mask |= 1 << (signal - 1);
-    }
+    let own = if action.flags & SA_NODEFER == 0 { 1 << (signal - 1) } else { 0 };
+    let mask = context.get(Context::MASK) | action.mask | own;
     // SAFETY: the calling thread's page.
     if unsafe { thread::field(page, control::DETACHED) } != 0 {
         // The stub sets the mask once it has left the signal stack, which the next signal will use.
