@@ -8,6 +8,12 @@
 //!
 //! Neighbours: the binaries, which say what stands in which table.
 
+#![allow(
+    missing_docs,
+    clippy::missing_errors_doc,
+    reason = "used only here: no library for others"
+)]
+
 pub mod inputs;
 pub mod kernels;
 pub mod mode;

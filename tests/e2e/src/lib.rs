@@ -28,6 +28,8 @@
 //! * `stress.rs`: a mix of programs, many runs, eight at once;
 //! * `soak.rs`: a mix of the distribution's programs.
 
+#![allow(missing_docs, reason = "used only here: no library for others")]
+
 pub mod events;
 pub mod known;
 pub mod launch;

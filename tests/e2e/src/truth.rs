@@ -8,6 +8,9 @@ use test_support::{Scratch, Threadtalk};
 /// Records the command and compares what it expects with what was counted in its regions; or, with
 /// so many lines that not each is kept, with the matrix, to which starts and ends of threads add.
 /// `settings` are variables of the recorder's environment.
+///
+/// # Errors
+/// Says what was counted where something else was expected.
 #[track_caller]
 pub fn truth(
     command: &[&str],
