@@ -1,10 +1,13 @@
 //! Checks of the tree itself, run by `make check`: `cargo xtask check`.
+//! `cargo xtask wrap` mends the width of comments.
 //!
 //! * [`layering`]: the dependencies between our crates against the table of what may use what;
+//! * [`comments`]: no line of a comment beyond the width of code;
 //! * [`sizes`]: no source file beyond 600 lines without a reason;
 //! * [`documents`]: links, paths and the table of crates in documents against the tree;
 //! * [`words`]: no retired phrase in documents, help and report texts.
 
+mod comments;
 mod documents;
 mod layering;
 mod markdown;
@@ -19,22 +22,28 @@ use std::process::Command;
 fn main() -> anyhow::Result<()> {
     match std::env::args().nth(1).as_deref() {
         Some("check") => check(),
-        _ => anyhow::bail!("usage: cargo xtask check"),
+        Some("wrap") => comments::wrap(root(), &tree::files(root())?),
+        _ => anyhow::bail!("usage: cargo xtask check, or cargo xtask wrap"),
     }
 }
 
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+}
+
 fn check() -> anyhow::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
+    let root = root();
     let mut complaints = layering::complaints(&workspace_arrows(root)?, layering::TABLE);
     let files = tree::files(root)?;
     complaints.extend(sizes::complaints(root, &files)?);
+    complaints.extend(comments::complaints(root, &files)?);
     complaints.extend(documents::complaints(root, &files, layering::TABLE)?);
     complaints.extend(words::complaints(root, &files)?);
     for complaint in &complaints {
         eprintln!("xtask: {complaint}");
     }
     anyhow::ensure!(complaints.is_empty(), "{} problem(s) in the tree", complaints.len());
-    println!("xtask: layering, file sizes, documents and words are in order");
+    println!("xtask: layering, file sizes, comments, documents and words are in order");
     Ok(())
 }
 
