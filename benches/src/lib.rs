@@ -1,7 +1,7 @@
 //! What the benchmarks share: rows to be measured, ways to run them, tables.
 //!
-//! * [`rows`]: what is measured; [`kernels`], [`suites`], [`programs`], [`servers`]: the rows; [`inputs`]: what
-//!   they work on;
+//! * [`rows`]: what is measured; [`kernels`], [`suites`], [`programs`], [`servers`]: the rows;
+//!   [`inputs`]: what they work on;
 //! * [`mode`]: how it is run;
 //! * [`table`]: takes the turns and prints;
 //! * [`statistics`]: medians and spreads.

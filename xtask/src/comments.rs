@@ -1,7 +1,7 @@
 //! Comments: no line of them is longer than rustfmt lets code be.
 //!
-//! `cargo xtask wrap` mends what the check finds. A paragraph is filled anew from its first line that is too
-//! long; code, tables and headings in it stay as they are.
+//! `cargo xtask wrap` mends what the check finds. A paragraph is filled anew from its first line
+//! that is too long; code, tables and headings in it stay as they are.
 
 use crate::tree::{has_extension, read};
 use std::path::{Path, PathBuf};

@@ -424,7 +424,8 @@ fn reach(i: &Iced, m: &UsedMemory) -> Reach {
     }
 }
 
-/// Whether a mask or an index that is no general register's whole value decides which bytes are touched.
+/// Whether a mask or an index that is no general register's whole value decides which bytes are
+/// touched.
 fn is_chosen_by_vector(i: &Iced) -> bool {
     let by_bit_number =
         matches!(i.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc)

@@ -2,13 +2,14 @@
 
 /// Values of a thread's registers before an instruction.
 ///
-/// Index 0 … 15 of `general` is the register's number in machine code: rax, rcx, rdx, rbx, rsp, rbp,
-/// rsi, rdi, r8 … r15.
+/// Index 0 … 15 of `general` is the register's number in machine code: rax, rcx, rdx, rbx, rsp,
+/// rbp, rsi, rdi, r8 … r15.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Registers {
     /// The 16 general registers.
     pub general: [u64; 16],
-    /// rflags: which way string instructions go, and conditional branches. Must be the sampled ones.
+    /// rflags: which way string instructions go, and conditional branches. Must be the sampled
+    /// ones.
     pub flags: u64,
     /// Where %fs points, if known. A sample does not say it (only the selector, which is 0); the
     /// operands that need it, thread-local data mostly, are refused without.

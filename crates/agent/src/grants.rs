@@ -1,8 +1,8 @@
 //! Where each thread's map of grants lies ([`engine::grants`]): one for each reader slot, with the
 //! thread's part of the session, page and tallies, right below it, so that %gs reaches all.
 //!
-//! The part is mapped there a second time, which needs no descriptor. In modes without checks threads
-//! have no map, and their parts stay where the session has them.
+//! The part is mapped there a second time, which needs no descriptor. In modes without checks
+//! threads have no map, and their parts stay where the session has them.
 //!
 //! Neighbours: `slow/grants.h` grants and takes back, [`thread`](crate::thread) has the slots.
 
@@ -51,8 +51,8 @@ pub fn map() -> Option<()> {
     Some(())
 }
 
-/// In a fork's child: empty maps where the parent's were. Until the calling thread has a page again, it
-/// must not use %gs.
+/// In a fork's child: empty maps where the parent's were. Until the calling thread has a page
+/// again, it must not use %gs.
 pub fn renew() -> bool {
     let start = START.load(Ordering::Relaxed);
     OWNERS.iter().for_each(|owner| owner.store(0, Ordering::Relaxed));
@@ -116,7 +116,8 @@ pub fn leave(bank: usize, slot: usize) {
     LIVE[bank * SLOTS + slot].store(false, Ordering::Relaxed);
 }
 
-/// Lays what the thread with that id has of the session below a map, which is emptied if it has been used.
+/// Lays what the thread with that id has of the session below a map, which is emptied if it has
+/// been used.
 fn place(index: usize, id: usize) -> Option<()> {
     const MADV_DONTNEED: u64 = 4;
     const TO_A_PLACE: u64 = 1 | 2; // MREMAP_MAYMOVE | MREMAP_FIXED
@@ -138,8 +139,8 @@ fn place(index: usize, id: usize) -> Option<()> {
     Some(())
 }
 
-/// Makes slots of the first bank ready for the next threads, before the program forbids what it takes:
-/// `free` of them in the order in which they will be taken, for ids from `first` on.
+/// Makes slots of the first bank ready for the next threads, before the program forbids what it
+/// takes: `free` of them in the order in which they will be taken, for ids from `first` on.
 pub fn make_ready(free: impl Iterator<Item = usize>, first: usize) {
     if START.load(Ordering::Relaxed) != 0 {
         for (slot, id) in free.zip(first..) {
@@ -161,8 +162,8 @@ pub fn clear(start: u64, end: u64) {
     granted_in(first, blocks).for_each(|map| clear_places(map, first, blocks));
 }
 
-/// The maps that anybody uses and that may grant something of so many blocks from `first` on. A pair that
-/// the block behind makes with the last one needs a grant of the last one.
+/// The maps that anybody uses and that may grant something of so many blocks from `first` on. A
+/// pair that the block behind makes with the last one needs a grant of the last one.
 fn granted_in(first: u64, blocks: u64) -> impl Iterator<Item = u64> {
     let regions = ((first + blocks - 1) >> REGION_SHIFT) - (first >> REGION_SHIFT) + 1;
     let mut slots = [0; MAX_BANKS];
@@ -179,8 +180,8 @@ fn granted_in(first: u64, blocks: u64) -> impl Iterator<Item = u64> {
     live.filter(move |(index, _)| granted(*index)).map(|(index, _)| map_of(index))
 }
 
-/// Clears the places of so many blocks from `first` on, and then the pair that the block behind makes
-/// with the last.
+/// Clears the places of so many blocks from `first` on, and then the pair that the block behind
+/// makes with the last.
 fn clear_places(map: u64, first: u64, blocks: u64) {
     const PLACES: u64 = engine::grants::BYTES;
     if blocks >= PLACES {

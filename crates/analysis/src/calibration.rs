@@ -1,8 +1,8 @@
 //! How far sampling is from exact recording of the same program, and what of it can be trusted.
 //!
-//! Both are runs of their own: threads that race alternate differently, and exact recording slows the
-//! program down while they do. So amounts may differ for two reasons, and the shape of the matrix says more.
-//! Neighbours: `difference` matches threads and compares any two runs; `mse`.
+//! Both are runs of their own: threads that race alternate differently, and exact recording slows
+//! the program down while they do. So amounts may differ for two reasons, and the shape of the
+//! matrix says more. Neighbours: `difference` matches threads and compares any two runs; `mse`.
 
 use crate::difference::matched;
 use crate::mse::{self, MseError};
@@ -13,7 +13,8 @@ use types::{CommKind, CommMatrix, Sharing, ThreadId};
 /// Hits from which the shape says something, and from which the share of false sharing does.
 const SOME_HITS: u64 = 100;
 const ENOUGH_HITS: u64 = 600;
-/// Mean squared errors, as parts of the most there can be, up to which the shape is right, or nearly.
+/// Mean squared errors, as parts of the most there can be, up to which the shape is right, or
+/// nearly.
 const SMALL_ERROR: f64 = 0.01;
 const FAIR_ERROR: f64 = 0.05;
 /// The same for the part of the sampled events between pairs that exact recording does not know.
@@ -26,7 +27,8 @@ const NEAR: f64 = 2.0;
 const CLOSE_SHARE: f64 = 0.05;
 const NEAR_SHARE: f64 = 0.1;
 
-/// Amounts of one of the two: events in which a thread reads or overwrites what another wrote (RAW, WAW).
+/// Amounts of one of the two: events in which a thread reads or overwrites what another wrote (RAW,
+/// WAW).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Amount {
     /// Events, RAW and WAW; of the sampled run an estimate.
@@ -91,8 +93,8 @@ pub struct Calibration {
     pub ratio: Option<f64>,
     /// What chance may do to the sampled amount with so many hits, as a part of it (95 %).
     pub chance: Option<f64>,
-    /// Mean squared error between the matrices, each normalised to 100 (thesis, 3.1), and the most there
-    /// can be.
+    /// Mean squared error between the matrices, each normalised to 100 (thesis, 3.1), and the most
+    /// there can be.
     pub mse: f64,
     /// The largest MSE that two matrices of this size can have.
     pub mse_most: f64,
@@ -156,8 +158,8 @@ pub fn calibration(exact: &Profile, sampled: &Profile) -> Result<Calibration, Ms
     })
 }
 
-/// By number where both have as many threads, since the same command starts them in the same order; else
-/// by what the threads are.
+/// By number where both have as many threads, since the same command starts them in the same order;
+/// else by what the threads are.
 fn threads_in_both(exact: &Profile, sampled: &Profile) -> Vec<(usize, usize)> {
     match exact.threads.len() == sampled.threads.len() {
         true => (0..exact.threads.len()).map(|thread| (thread, thread)).collect(),

@@ -1,10 +1,9 @@
-//! Everything that describes the communication of a recorded run: the metrics over the whole run and
-//! in each time slice, the phases, the pattern, and what they mean for placing the threads.
+//! Everything that describes the communication of a recorded run: the metrics over the whole run
+//! and in each time slice, the phases, the pattern, and what they mean for placing the threads.
 //!
-//! Communication is what the profile counts as talk: cache-line transfers (`kinds.rs`), or, in a profile
-//! recorded so, undirected pairs. Times are those of the
-//! recorded run, which is slower than the program alone. Neighbours: the files of the metrics,
-//! `suitability`; `report` shows this.
+//! Communication is what the profile counts as talk: cache-line transfers (`kinds.rs`), or, in a
+//! profile recorded so, undirected pairs. Times are those of the recorded run, which is slower than
+//! the program alone. Neighbours: the files of the metrics, `suitability`; `report` shows this.
 
 use crate::evidence::{Evidence, recognise_by};
 use crate::kinds::{Choice, MatrixKind};
@@ -211,8 +210,8 @@ fn slices(profile: &Profile, kind: MatrixKind) -> Vec<SliceMetrics> {
         .collect()
 }
 
-/// The averages of neighbouring slices, so that at most `most` are left; each stands for as many but
-/// the last.
+/// The averages of neighbouring slices, so that at most `most` are left; each stands for as many
+/// but the last.
 pub fn averaged(slices: &[SliceMetrics], most: usize) -> Vec<SliceMetrics> {
     let together = slices.len().div_ceil(most.max(1)).max(1);
     let average = |stretch: &[SliceMetrics]| {

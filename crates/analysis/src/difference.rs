@@ -1,10 +1,10 @@
-//! How two runs differ in their communication: the error between their matrices, the cells that make
-//! it, the lines of memory.
+//! How two runs differ in their communication: the error between their matrices, the cells that
+//! make it, the lines of memory.
 //!
-//! Threads of two profiles are matched by what they are, not by number (`difference/threads.rs`), and
-//! lines by what lies in them, not by address (`difference/lines.rs`). A thread without a counterpart
-//! is left out when it hardly communicates; otherwise the runs cannot be compared. Neighbours: `mse`;
-//! `report` prints this.
+//! Threads of two profiles are matched by what they are, not by number (`difference/threads.rs`),
+//! and lines by what lies in them, not by address (`difference/lines.rs`). A thread without a
+//! counterpart is left out when it hardly communicates; otherwise the runs cannot be compared.
+//! Neighbours: `mse`; `report` prints this.
 
 mod lines;
 mod threads;

@@ -40,8 +40,9 @@ pub struct Access {
 }
 
 /// The memory operands of `i`, the `position`th of its block. Not for repeated string instructions
-/// ([`Repeat`]) and system calls. Returns how many more there are whose address or size cannot be named:
-/// what only processors of VIA have, and repeated string instructions with unusual addresses.
+/// ([`Repeat`]) and system calls. Returns how many more there are whose address or size cannot be
+/// named: what only processors of VIA have, and repeated string instructions with unusual
+/// addresses.
 pub fn collect(
     factory: &mut InstructionInfoFactory,
     i: &Instruction,
@@ -141,7 +142,8 @@ fn line_at_rax(i: &Instruction, position: usize, elements: Option<Elements>) -> 
     }
 }
 
-/// What an address in that segment is relative to: the thread pointer, the program's %gs, or nothing.
+/// What an address in that segment is relative to: the thread pointer, the program's %gs, or
+/// nothing.
 fn relative_to(segment: Register) -> Register {
     match segment {
         Register::FS | Register::GS => segment,
@@ -289,8 +291,8 @@ impl Repeat {
     }
 }
 
-/// Whether a string instruction's operands are where whole registers say: not relative to %fs or %gs, and
-/// not with short addresses, which nobody writes. Such operands count as not seen.
+/// Whether a string instruction's operands are where whole registers say: not relative to %fs or
+/// %gs, and not with short addresses, which nobody writes. Such operands count as not seen.
 fn has_plain_addresses(i: &Instruction) -> bool {
     use OpKind::{MemoryESDI, MemoryESEDI, MemorySegDI, MemorySegEDI, MemorySegESI, MemorySegSI};
     let is_short = |kind| {

@@ -2,8 +2,8 @@
 //! trampolines into the agent.
 //!
 //! A region has two parts: what blocks usually run lies in the first, close together, and what they
-//! seldom do (failed checks, exits that lead nowhere yet) in the second. Large programs wait for their
-//! instructions first of all, and the cold parts are most of the bytes.
+//! seldom do (failed checks, exits that lead nowhere yet) in the second. Large programs wait for
+//! their instructions first of all, and the cold parts are most of the bytes.
 //!
 //! Blocks are never moved, and regions given up only when no thread can be in them any more
 //! ([`generation`](crate::generation)).
@@ -73,7 +73,8 @@ pub struct Stubs {
     pub repeat: u64,
     /// A system call comes: gs:RESUME = address after the `syscall` instruction.
     pub syscall: u64,
-    /// A system call that moves the program's data has been made: gs:MOVES_DATA, gs:SITE, gs:RESUME.
+    /// A system call that moves the program's data has been made: gs:MOVES_DATA, gs:SITE,
+    /// gs:RESUME.
     pub after_syscall: u64,
 }
 
@@ -190,14 +191,15 @@ impl Region {
         (self.base..self.end).contains(&address)
     }
 
-    /// Places the block of the program's code at `pc`, the first `split` bytes of whose code are hot.
+    /// Places the block of the program's code at `pc`, the first `split` bytes of whose code are
+    /// hot.
     pub fn place(&mut self, code: &[u8], split: usize, pc: u64, entries: Entries) {
         let offset = |at: u64| (at - self.base) as u32;
         let (hot, cold) = (offset(self.next.hot), offset(self.next.cold));
         self.blocks.push(Placed { hot, cold, split: split as u32, pc, entries });
         let (first, second) = code.split_at(split);
-        // SAFETY: `has_room` is checked before translation, and a block is smaller than the margin; so
-        // the bytes are ours and nobody runs them yet.
+        // SAFETY: `has_room` is checked before translation, and a block is smaller than the margin;
+        // so the bytes are ours and nobody runs them yet.
         self.next = unsafe {
             Spot { hot: write(first, self.next.hot), cold: write(second, self.next.cold) }
         };

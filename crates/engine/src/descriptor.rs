@@ -1,7 +1,8 @@
-//! What a failed check tells the slow path: the accesses that the check stands for, in program order.
+//! What a failed check tells the slow path: the accesses that the check stands for, in program
+//! order.
 //!
-//! A descriptor lies in the code cache behind the code that refers to it: the number of accesses, then a
-//! [`Record`] for each. The agent's slow paths read it.
+//! A descriptor lies in the code cache behind the code that refers to it: the number of accesses,
+//! then a [`Record`] for each. The agent's slow paths read it.
 
 use alloc::vec::Vec;
 use core::mem::offset_of;

@@ -1,14 +1,16 @@
-//! Operands of which only the run tells what they touch: gathers, scatters, masked moves, bit strings,
-//! areas of processor state, tiles.
+//! Operands of which only the run tells what they touch: gathers, scatters, masked moves, bit
+//! strings, areas of processor state, tiles.
 //!
-//! Their addresses and masks are in vector and mask registers, or in general ones that are no part of
-//! an address. Before the slow path is asked, translated code puts those registers into the thread's
-//! control block ([`Elements::sources`]); the descriptor of the operand says how to read them, and the
-//! slow path goes through what is really touched. An operand that lies in one piece ([`Kind::Masked`])
-//! has an ordinary check over the whole piece in front: where all of it is known, so is every part.
+//! Their addresses and masks are in vector and mask registers, or in general ones that are no part
+//! of an address. Before the slow path is asked, translated code puts those registers into the
+//! thread's control block ([`Elements::sources`]); the descriptor of the operand says how to read
+//! them, and the slow path goes through what is really touched. An operand that lies in one piece
+//! ([`Kind::Masked`]) has an ordinary check over the whole piece in front: where all of it is
+//! known, so is every part.
 //!
-//! Neighbours: [`access`](crate::access) finds operands, [`probing`](crate::probing) emits the way to
-//! the slow path, the agent's `slow/elements.h` and `slow/areas.h` are the other side of the descriptor.
+//! Neighbours: [`access`](crate::access) finds operands, [`probing`](crate::probing) emits the way
+//! to the slow path, the agent's `slow/elements.h` and `slow/areas.h` are the other side of the
+//! descriptor.
 
 use crate::control;
 use crate::descriptor::{self, laid_out};

@@ -1,5 +1,5 @@
-//! Machine code output: the program's instructions as they are where that is possible, our own as bytes
-//! or by [`encode`](crate::encode), the rest through iced's encoder.
+//! Machine code output: the program's instructions as they are where that is possible, our own as
+//! bytes or by [`encode`](crate::encode), the rest through iced's encoder.
 //!
 //! Every instruction of ours that touches the control block has the form `op gs:[disp32]`, which
 //! needs no register.
@@ -276,7 +276,8 @@ impl Emitter {
         self.instruction(&Instruction::with2(Code::Lea_r64_m, r, sum)?)
     }
 
-    /// `jmp rel32` to a trampoline of the region, or another address that keeps its distance from it.
+    /// `jmp rel32` to a trampoline of the region, or another address that keeps its distance from
+    /// it.
     pub fn jump(&mut self, target: u64) {
         let displacement = (target as i64).wrapping_sub(self.ip() as i64 + 5);
         self.bytes(&[0xe9]);
@@ -310,7 +311,8 @@ impl Emitter {
     }
 
     /// As [`Self::open_branch`], with the rel32 inside one 64-byte line, so that it can be changed
-    /// atomically while other threads run it: inside 16 bytes even, so that it is so wherever a spot is.
+    /// atomically while other threads run it: inside 16 bytes even, so that it is so wherever a
+    /// spot is.
     pub fn patchable_branch(&mut self, opcode: &[u8]) -> usize {
         let at = (self.ip() + opcode.len() as u64) % Spot::ALIGNMENT;
         if at > Spot::ALIGNMENT - 4 {
@@ -471,8 +473,8 @@ impl Emitter {
         self.gs_operand(0x2b, register, offset);
     }
 
-    /// Copies an instruction with a RIP-relative operand in reach; false when it is not known where in it
-    /// the displacement is.
+    /// Copies an instruction with a RIP-relative operand in reach; false when it is not known where
+    /// in it the displacement is.
     fn copy_relative(&mut self, i: &Instruction, bytes: &[u8]) -> bool {
         if i.encoding() != EncodingKind::Legacy || i.memory_base() != Register::RIP {
             return false;
@@ -552,8 +554,8 @@ impl Emitter {
     }
 }
 
-/// A register that `i` does not use and that no check has borrowed: what such a one holds is not the program's, and
-/// a fault would give it that.
+/// A register that `i` does not use and that no check has borrowed: what such a one holds is not
+/// the program's, and a fault would give it that.
 pub(crate) fn unused_register(i: &Instruction, parked: Parked) -> usize {
     let u = liveness::instruction_use(&mut InstructionInfoFactory::new(), i);
     let lent = [parked.spill, parked.second];

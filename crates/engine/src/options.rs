@@ -11,11 +11,11 @@ pub enum Mode {
     /// A read check asks whether this thread has read the block since it was last written, a write
     /// check whether the block is this thread's alone.
     Matrix,
-    /// As `Matrix`; a write check also asks whether this thread has written all these bytes since it
-    /// took the block.
+    /// As `Matrix`; a write check also asks whether this thread has written all these bytes since
+    /// it took the block.
     Detail,
-    /// Every check asks whether this thread alone has ever accessed the block, whether by reading or
-    /// writing: every other access counts (thesis, Algorithm 3.1).
+    /// Every check asks whether this thread alone has ever accessed the block, whether by reading
+    /// or writing: every other access counts (thesis, Algorithm 3.1).
     Undirected,
     /// No checks: every access is reported, in program order.
     Trace,
@@ -24,8 +24,8 @@ pub enum Mode {
 /// log2 of the line whose bytes one word of the bytes-written shadow describes.
 pub const LINE_SHIFT: u32 = 6;
 
-/// Bits of a code site's number in the shadow's word for the site that wrote a line last. The bits above
-/// are not 0 while the block is locked or threads fight for it.
+/// Bits of a code site's number in the shadow's word for the site that wrote a line last. The bits
+/// above are not 0 while the block is locked or threads fight for it.
 pub const SITE_BITS: u32 = 24;
 const _: () = assert!(SITE_BITS == 24, "translated code looks at the bits above as one byte");
 
@@ -78,8 +78,8 @@ pub struct Options {
     pub max_branches: usize,
     /// Bytes of code after which the cache is full, and flushed.
     pub max_bytes: u64,
-    /// Most bytes of code with what threads have not left yet since it was flushed. Threads that need
-    /// more run natively.
+    /// Most bytes of code with what threads have not left yet since it was flushed. Threads that
+    /// need more run natively.
     pub max_bytes_in_all: u64,
     /// Iterations of an unchecked loop body.
     pub unroll: usize,

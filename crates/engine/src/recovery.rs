@@ -61,7 +61,8 @@ pub struct Entry {
     pub offset: u32,
     /// Which of the program's registers are parked elsewhere.
     pub parked: Parked,
-    /// The program's counter, or with `parked.pc_in_rcx` or `pc_in_r11` what to add to that register.
+    /// The program's counter, or with `parked.pc_in_rcx` or `pc_in_r11` what to add to that
+    /// register.
     pub pc: u64,
 }
 

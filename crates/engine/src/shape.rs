@@ -1,8 +1,8 @@
 //! What the instructions that make up most programs do with their operands, known by their opcodes.
 //!
 //! iced's description of an instruction covers everything there is and costs more than decoding it.
-//! Nine of ten instructions do nothing but read and write their explicit operands, and for those the
-//! table here says how; for all others it has no answer. A test holds it against iced.
+//! Nine of ten instructions do nothing but read and write their explicit operands, and for those
+//! the table here says how; for all others it has no answer. A test holds it against iced.
 //!
 //! Neighbours: [`liveness`](crate::liveness) and [`access`](crate::access) ask here first.
 
@@ -94,7 +94,8 @@ fn address(u: &mut Use, i: &Instruction) -> Option<()> {
     Some(())
 }
 
-/// The only memory operand of `i`, `Some(None)` when it has none; `None` when that is not known here.
+/// The only memory operand of `i`, `Some(None)` when it has none; `None` when that is not known
+/// here.
 pub fn memory(i: &Instruction) -> Option<Option<Operand>> {
     let shape = shape(i)?;
     let of = |k: u32| k < i.op_count() && i.op_kind(k) == OpKind::Memory;

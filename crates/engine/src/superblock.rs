@@ -151,8 +151,9 @@ impl Superblock {
     }
 }
 
-/// Whether the engine knows what the instruction does to the flow of control, and to %gs. Far branches and what
-/// only kernels and hypervisors have (`rsm`, `vmcall`) it does not: the host does them, or they run where they are.
+/// Whether the engine knows what the instruction does to the flow of control, and to %gs. Far
+/// branches and what only kernels and hypervisors have (`rsm`, `vmcall`) it does not: the host does
+/// them, or they run where they are.
 fn is_known(i: &Instruction) -> bool {
     use Code::*;
     match i.flow_control() {

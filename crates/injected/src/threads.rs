@@ -1,8 +1,9 @@
 //! `pthread_create` and `thrd_create`: every thread passes here before the program's routine runs.
 //!
-//! [`thread_hooks!`](crate::thread_hooks) defines them for a library, which says by [`Threads`] what it does.
-//! The frames of `posix_thread` and `c11_thread` stay below the program's; `pthread_exit` and
-//! cancellation unwind through them, so they are `C-unwind` and hold nothing to drop.
+//! [`thread_hooks!`](crate::thread_hooks) defines them for a library, which says by [`Threads`]
+//! what it does. The frames of `posix_thread` and `c11_thread` stay below the program's;
+//! `pthread_exit` and cancellation unwind through them, so they are `C-unwind` and hold nothing to
+//! drop.
 
 use crate::starts::Pool;
 use core::ffi::{c_int, c_void};
@@ -54,7 +55,8 @@ pub trait Threads: Sized + 'static {
     fn arrive(start: &Start<Self::Told>);
 }
 
-/// Creates a thread by `create`, which gets `arriving` and its argument, or `routine` and `argument`.
+/// Creates a thread by `create`, which gets `arriving` and its argument, or `routine` and
+/// `argument`.
 ///
 /// # Safety
 /// `attributes` is null or valid.

@@ -6,12 +6,12 @@
 //! | `pingpong.rs` | two bound threads that pass a line to and fro |
 //! | `page.rs` | the fresh memory that they do it on |
 //!
-//! One pair at a time, since pairs would slow each other down. Pairs that took much longer than others
-//! across the same level of the machine are measured again, and the shortest counts: a busy machine
-//! only ever adds time.
+//! One pair at a time, since pairs would slow each other down. Pairs that took much longer than
+//! others across the same level of the machine are measured again, and the shortest counts: a busy
+//! machine only ever adds time.
 //!
-//! Neighbours: `topology` knows the machine, keeps the results and compares them with the firmware's
-//! view, `binding` binds the two threads; `threadtalk topo --measure` calls [`measure`].
+//! Neighbours: `topology` knows the machine, keeps the results and compares them with the
+//! firmware's view, `binding` binds the two threads; `threadtalk topo --measure` calls [`measure`].
 
 mod choose;
 mod page;

@@ -1,7 +1,7 @@
 //! What can be sampled: events as the kernel is asked for them, and how often.
 //!
-//! Neighbours: `families` names events of processors, `named` those that users name, `probe` says which
-//! detector uses which.
+//! Neighbours: `families` names events of processors, `named` those that users name, `probe` says
+//! which detector uses which.
 
 use crate::sys::Attributes;
 use perf_event_open_sys::bindings as b;
@@ -36,8 +36,8 @@ pub struct Event {
     pub supplies: Supplies,
     /// Whether the kernel can be left out. What cannot do that needs more permission.
     pub user_only: bool,
-    /// What a debug register counts: `config1` and `config2` hold address and length, as the kernel's
-    /// `bp_addr` and `bp_len` share their places.
+    /// What a debug register counts: `config1` and `config2` hold address and length, as the
+    /// kernel's `bp_addr` and `bp_len` share their places.
     pub watch: Option<Watch>,
     /// The processors that have the event; `None`: all.
     pub cpus: Option<Vec<i32>>,
@@ -134,9 +134,9 @@ impl Event {
         [b::PERF_TYPE_RAW, b::PERF_TYPE_HARDWARE, b::PERF_TYPE_HW_CACHE].contains(&self.kind)
     }
 
-    /// The same on a processor with two kinds of cores, where the kernel takes it for the large ones'
-    /// (`perf_init_event` in kernel/events/core.c, `init_hw_perf_events` in arch/x86/events/core.c) and refuses to
-    /// open it on the others.
+    /// The same on a processor with two kinds of cores, where the kernel takes it for the large
+    /// ones' (`perf_init_event` in kernel/events/core.c, `init_hw_perf_events` in
+    /// arch/x86/events/core.c) and refuses to open it on the others.
     pub(crate) fn of_cores(self) -> Self {
         Self { cpus: crate::named::large_cores(), ..self }
     }
@@ -153,9 +153,9 @@ impl Event {
         self.is_clock() || hardware && clocks.map(u64::from).contains(&self.config)
     }
 
-    /// Whether the kernel itself counts the event, one by one, and takes a sample of each where samples are to
-    /// say their period and that is fixed (`perf_swevent_event` in kernel/events/core.c). Hence these
-    /// do not say it.
+    /// Whether the kernel itself counts the event, one by one, and takes a sample of each where
+    /// samples are to say their period and that is fixed (`perf_swevent_event` in
+    /// kernel/events/core.c). Hence these do not say it.
     fn hides_period(&self, rate: Rate) -> bool {
         let one_by_one = [b::PERF_TYPE_SOFTWARE, b::PERF_TYPE_TRACEPOINT, b::PERF_TYPE_BREAKPOINT];
         one_by_one.contains(&self.kind) && !self.is_clock() && !matches!(rate, Rate::PerSecond(_))
@@ -228,7 +228,8 @@ impl Event {
                 a.sample_freq = frequency.max(1);
             }
             // Events with addresses cannot be had without sampling (`x86_pmu_hw_config` in
-            // arch/x86/events/core.c, `perf_ibs_init` in arch/x86/events/amd/ibs.c), so hardly ever.
+            // arch/x86/events/core.c, `perf_ibs_init` in arch/x86/events/amd/ibs.c), so hardly
+            // ever.
             Rate::Never if self.supplies != Supplies::Registers => a.sample_period = HARDLY_EVER,
             Rate::Never => {}
         }

@@ -1,8 +1,9 @@
 //! Which events of a processor count what, as data: `families/*.json`, each entry with its source.
 //!
 //! Kinds: *transfers*, lines that came from another core's cache; *memory*, operations on memory;
-//! *precise*, events whose samples carry the accessed address. That an event is listed does not mean that it
-//! works: virtual machines offer some of them, and some that stay 0. `probe` finds out.
+//! *precise*, events whose samples carry the accessed address. That an event is listed does not
+//! mean that it works: virtual machines offer some of them, and some that stay 0. `probe` finds
+//! out.
 
 use crate::event::{Event, Supplies};
 use serde::Deserialize;

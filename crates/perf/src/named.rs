@@ -9,8 +9,8 @@
 //!
 //! `:p`, `:pp` and `:ppp` ask for addresses from the hardware, `:u` says what is always so.
 //!
-//! Neighbours: `named/unit.rs` knows the units, `named/kernel.rs` the kernel's own names; `probe` tries what
-//! was named.
+//! Neighbours: `named/unit.rs` knows the units, `named/kernel.rs` the kernel's own names; `probe`
+//! tries what was named.
 
 mod kernel;
 mod unit;
@@ -121,7 +121,8 @@ impl Names {
             let known = self.family.iter().flat_map(Family::all).find(|event| event.name == name);
             known.and_then(|known| known.event())
         };
-        // Where cores differ, the kernel takes what does not say whose it is for the large ones' (`Event::of_cores`).
+        // Where cores differ, the kernel takes what does not say whose it is for the large ones'
+        // (`Event::of_cores`).
         let of_cores = |event: Event| match event.is_of_cores() {
             true => Event { cpus: self.units.large_cores(), ..event },
             false => event,

@@ -1,9 +1,9 @@
 //! What responds on this machine: which sources open, and whether they say anything.
 //!
-//! That an event opens does not mean that it counts: virtual machines offer counters that stay 0. So
-//! each source is tried on something that it must notice: transfers on a line that two threads hand to
-//! and fro, clocks and counters on work, precise events on accesses to known memory, watchpoints on a
-//! write. All of it takes less than 0.3 s.
+//! That an event opens does not mean that it counts: virtual machines offer counters that stay 0.
+//! So each source is tried on something that it must notice: transfers on a line that two threads
+//! hand to and fro, clocks and counters on work, precise events on accesses to known memory,
+//! watchpoints on a write. All of it takes less than 0.3 s.
 //!
 //! Neighbours: `families` knows codes, `cost` measures, `doctor` of the binary prints all this.
 
@@ -184,8 +184,8 @@ pub fn probe_unknown(known: &mut Known) -> Probed {
     probed
 }
 
-/// What becomes of an event that somebody has named: of one that is to count transfers, whether it does, of
-/// another one, whether work on memory brings samples.
+/// What becomes of an event that somebody has named: of one that is to count transfers, whether it
+/// does, of another one, whether work on memory brings samples.
 pub fn probe_named(event: &Event, source: Source) -> Response {
     let processor = Processor::here();
     let answer = match (can_open(event), source) {
@@ -242,8 +242,9 @@ impl Prober<'_> {
             responses.push(Response { source: Source::Transfers, event: None, answer });
         }
         for event in events {
-            // Without addresses first: then all accesses around a sample are named, and so who writes. What the
-            // hardware names is one, which of events of loads is hardly ever a write.
+            // Without addresses first: then all accesses around a sample are named, and so who
+            // writes. What the hardware names is one, which of events of loads is hardly ever a
+            // write.
             let plain = Event::raw(&event.name, event.config).of_cores();
             let precise = (event.precise > 0).then_some(event);
             for event in [plain].into_iter().chain(precise) {
@@ -349,7 +350,8 @@ fn transfer(processor: &Processor, event: &Event) -> Answer {
     answers.pop().unwrap_or_else(no_cores)
 }
 
-/// Whether what was counted while a line was handed over, and while none was, is what an event of transfers counts.
+/// Whether what was counted while a line was handed over, and while none was, is what an event of
+/// transfers counts.
 fn responded(processor: &Processor, together: Counted, apart: Counted) -> Answer {
     let counted = format!(
         "{} events in {} transfers, {} without any",

@@ -3,8 +3,9 @@
 use crate::mapped::Mapping;
 use std::ffi::OsString;
 
-/// The general registers of the program, in the kernel's order for x86-64 (`enum perf_event_x86_regs`:
-/// ax bx cx dx si di bp sp ip flags cs ss ds es fs gs r8 … r15); what was not sampled is 0.
+/// The general registers of the program, in the kernel's order for x86-64 (`enum
+/// perf_event_x86_regs`: ax bx cx dx si di bp sp ip flags cs ss ds es fs gs r8 … r15); what was not
+/// sampled is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Registers(pub [u64; 24]);
 
@@ -71,7 +72,8 @@ pub struct Sample {
     pub cpu: u32,
     /// Which of the sampler's events, by its place in the list they were opened with.
     pub event: usize,
-    /// The instruction that the thread was at in the program, even if the sample came in the kernel.
+    /// The instruction that the thread was at in the program, even if the sample came in the
+    /// kernel.
     pub ip: u64,
     /// What the sample stands for, in units of its source: events, or nanoseconds of a clock.
     pub period: u64,
@@ -146,8 +148,8 @@ pub enum Record {
         file_offset: u64,
         /// Path of the file.
         path: OsString,
-        /// Major and minor number of the device, and inode: whether a file of that path is the mapped
-        /// one. 0 where the kernel does not say them.
+        /// Major and minor number of the device, and inode: whether a file of that path is the
+        /// mapped one. 0 where the kernel does not say them.
         device: (u32, u32),
         /// Inode of the file.
         inode: u64,

@@ -2,8 +2,8 @@
 //!
 //! One file for each launcher behind one trait. Each file says what its launcher can express:
 //! whether it tells threads apart or has one mask for the whole process, how it counts threads, and
-//! what it does with helper threads and the initial one. What a launcher cannot express also stands,
-//! for this very plan, in a comment of what is written.
+//! what it does with helper threads and the initial one. What a launcher cannot express also
+//! stands, for this very plan, in a comment of what is written.
 //!
 //! | file | launcher | threads |
 //! | --- | --- | --- |

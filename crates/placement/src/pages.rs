@@ -1,10 +1,10 @@
 //! Data mapping: pages onto NUMA nodes, by who accesses them (Diener, 4.3).
 //!
-//! Comes in: for each page its number, the node that touched it first, and the accesses from each node
-//! ([`PageUse`]), or from each thread with the nodes that the threads run on. Goes out: a node for each
-//! page. One file for each policy behind one trait; `kmaf.rs` decides access by access instead, for
-//! pages that are watched while the program runs. Where nodes have equally many accesses, the first
-//! touch decides, as moving the page gains nothing; else the lowest number.
+//! Comes in: for each page its number, the node that touched it first, and the accesses from each
+//! node ([`PageUse`]), or from each thread with the nodes that the threads run on. Goes out: a node
+//! for each page. One file for each policy behind one trait; `kmaf.rs` decides access by access
+//! instead, for pages that are watched while the program runs. Where nodes have equally many
+//! accesses, the first touch decides, as moving the page gains nothing; else the lowest number.
 //!
 //! Neighbours: `rng.rs`. Nothing records pages yet; who does calls [`map_pages`].
 

@@ -69,8 +69,8 @@ pub struct Placement {
     pub baselines: Baselines,
     /// Share of the communication that meets at each level, nearest first.
     pub levels: Vec<PlanLevel>,
-    /// What each memory node is asked for; empty but where the policy looks at that, on machines with
-    /// several nodes.
+    /// What each memory node is asked for; empty but where the policy looks at that, on machines
+    /// with several nodes.
     pub memory: Vec<MemoryShare>,
     /// Cores that hold more than one thread.
     pub shared_cores: usize,
@@ -164,7 +164,8 @@ pub(crate) fn check(tasks: &Tasks, hierarchy: &Hierarchy, costs: &Costs) -> Resu
     }
 }
 
-/// What threads on `pus` ask of each memory node; empty when there is one node, or nothing is asked.
+/// What threads on `pus` ask of each memory node; empty when there is one node, or nothing is
+/// asked.
 fn memory(tasks: &Tasks, hierarchy: &Hierarchy, pus: &[usize]) -> Vec<MemoryShare> {
     let all: f64 = (0..tasks.len()).map(|task| tasks.traffic(task)).sum();
     if hierarchy.nodes.len() < 2 || all == 0.0 {
@@ -183,7 +184,8 @@ fn memory(tasks: &Tasks, hierarchy: &Hierarchy, pus: &[usize]) -> Vec<MemoryShar
     hierarchy.nodes.iter().zip(shares).map(share).collect()
 }
 
-/// Where communication meets: before, `threads` left to chance, which is what `os` costs; after, on `pus`.
+/// Where communication meets: before, `threads` left to chance, which is what `os` costs; after, on
+/// `pus`.
 fn levels(
     tasks: &Tasks,
     hierarchy: &Hierarchy,

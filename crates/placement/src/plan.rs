@@ -2,9 +2,10 @@
 //!
 //! Version 1: the first. Readers may rely on every field of [`Plan`] but `slots[].identity`, which
 //! is absent in plans made from a bare matrix. Fields may be added within a version; a file of a
-//! newer version is refused. Version 2: plans of several applications, whose threads stand in `apps`
-//! while `slots` is empty; all other plans are still written as version 1. Neighbours: `place.rs`
-//! computes what stands here, `apps.rs` plans of several applications, `binding` applies it.
+//! newer version is refused. Version 2: plans of several applications, whose threads stand in
+//! `apps` while `slots` is empty; all other plans are still written as version 1. Neighbours:
+//! `place.rs` computes what stands here, `apps.rs` plans of several applications, `binding` applies
+//! it.
 
 use crate::place::Placement;
 use crate::policies::PolicyKind;
@@ -18,8 +19,8 @@ use types::ThreadIdentity;
 /// Version of the file that this program writes and the newest it reads.
 pub const PLAN_VERSION: u32 = 2;
 
-/// Less than this part of what communication costs by chance is not worth a plan: costs are not known
-/// any better.
+/// Less than this part of what communication costs by chance is not worth a plan: costs are not
+/// known any better.
 pub const WORTH_A_PLAN: f64 = 0.03;
 
 /// Where one thread goes.
@@ -81,11 +82,13 @@ pub struct Baselines {
 pub struct PlanLevel {
     /// What the level separates: `between packages`, `between SMT siblings`, `on one PU`, …
     pub level: String,
-    /// The closest object that those who meet here still share: `core`, `L3`, `package`, `machine`, …
+    /// The closest object that those who meet here still share: `core`, `L3`, `package`, `machine`,
+    /// …
     pub within: String,
     /// Cost of one event.
     pub cost: f64,
-    /// Expected share of all events, 0 to 1, when threads are left to chance (see [`Baselines::os`]).
+    /// Expected share of all events, 0 to 1, when threads are left to chance (see
+    /// [`Baselines::os`]).
     pub before: f64,
     /// Predicted share under the plan.
     pub after: f64,
@@ -114,8 +117,8 @@ pub struct Plan {
     pub policy: String,
     /// Seed of the random numbers.
     pub seed: u64,
-    /// What events are that threads are placed by: "cache-line transfers (RAW + WAW)", say; empty for a bare
-    /// matrix, and in plans made before this was told.
+    /// What events are that threads are placed by: "cache-line transfers (RAW + WAW)", say; empty
+    /// for a bare matrix, and in plans made before this was told.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub events: String,
     /// Σ over unordered thread pairs of events × level cost.

@@ -147,8 +147,8 @@ pub struct Meta {
     pub exit_code: Option<i32>,
     /// The signal that ended the program, if one did.
     pub exit_signal: Option<i32>,
-    /// How often the engine's cache of translated code was full and all code was translated anew. That
-    /// costs time and changes no count.
+    /// How often the engine's cache of translated code was full and all code was translated anew.
+    /// That costs time and changes no count.
     #[serde(default)]
     pub cache_flushes: u64,
     /// Blocks of code in the engine's cache, and how many of them came translated from earlier
@@ -167,8 +167,8 @@ pub struct Meta {
     pub sampled: Option<Sampling>,
 }
 
-/// A process beside the first one, number 0: one that it or one of its children started, or one that was
-/// sampled because it was named.
+/// A process beside the first one, number 0: one that it or one of its children started, or one
+/// that was sampled because it was named.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ProcessRow {
     /// From 1; some may be missing.

@@ -1,4 +1,5 @@
-//! What a profile says about how it was sampled: source, detectors, yield, and what volumes rest on.
+//! What a profile says about how it was sampled: source, detectors, yield, and what volumes rest
+//! on.
 //!
 //! Neighbours: `model` has it in the meta data, `recorder` fills it in, `report` shows it.
 
@@ -45,7 +46,8 @@ pub struct Sampling {
     pub detectors: Vec<Detector>,
     /// Why these, in a sentence.
     pub reason: String,
-    /// Samples asked for per second of a running thread, or 0 when a number of events was asked for.
+    /// Samples asked for per second of a running thread, or 0 when a number of events was asked
+    /// for.
     pub rate: f64,
     /// Events between two samples; 0 for a rate.
     pub period: u64,
@@ -55,12 +57,12 @@ pub struct Sampling {
     pub decoded: u64,
     /// Hits among them; an access that reads and writes may be two.
     pub hits: u64,
-    /// Of the hits, those on lines that nobody was sampled writing: by whom was inferred from what is
-    /// written around them.
+    /// Of the hits, those on lines that nobody was sampled writing: by whom was inferred from what
+    /// is written around them.
     #[serde(default)]
     pub inferred: u64,
-    /// Events that one hit may stand for: what could have happened for each sample that there is. 0 in profiles
-    /// that do not say.
+    /// Events that one hit may stand for: what could have happened for each sample that there is. 0
+    /// in profiles that do not say.
     #[serde(default)]
     pub hit_events: f64,
     /// Records of the whole recording that found no room.

@@ -85,8 +85,9 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    /// How well the sum of estimated counts is known: the interval of a sum of weights, each hit weighing what
-    /// its row's interval says that one may. `None` if a row was counted, or there is none.
+    /// How well the sum of estimated counts is known: the interval of a sum of weights, each hit
+    /// weighing what its row's interval says that one may. `None` if a row was counted, or there is
+    /// none.
     pub fn of_sum<'a>(rows: impl Iterator<Item = &'a CommRow>) -> Option<Self> {
         let (mut below, mut above) = (Weighted::default(), Weighted::default());
         let (mut hits, mut count, mut surely) = (0, 0_u64, 0_u64);
@@ -248,7 +249,8 @@ mod tests {
         CommRow { sampled, ..whole }
     }
 
-    /// However hits are spread over time slices, kinds and sharing, they tell as much about their sum.
+    /// However hits are spread over time slices, kinds and sharing, they tell as much about their
+    /// sum.
     #[test]
     fn a_sum_of_cells_has_the_interval_of_all_its_hits() {
         for hits in [1, 2, 3, 10, 200] {
@@ -271,7 +273,8 @@ mod tests {
         assert_eq!(Sampled::of_sum([].iter()), None);
     }
 
-    /// Of sums of cells whose hits are drawn, the interval holds the truth in 95 % of the cases or more.
+    /// Of sums of cells whose hits are drawn, the interval holds the truth in 95 % of the cases or
+    /// more.
     #[test]
     fn intervals_of_sums_cover_the_truth() {
         let mut random = fastrand::Rng::with_seed(11);

@@ -233,9 +233,9 @@ impl Launch<'_> {
     }
 }
 
-/// In the new process: under the guard's eyes; our signal mask as it was (the standard library empties it), and
-/// the signal for our end that would be the program's if it were executed in our place; what was closed closed
-/// where it has our streams.
+/// In the new process: under the guard's eyes; our signal mask as it was (the standard library
+/// empties it), and the signal for our end that would be the program's if it were executed in our
+/// place; what was closed closed where it has our streams.
 fn prepare_child(command: &mut Command, guard: Option<RawFd>, gate: Option<&Gate>, inherits: bool) {
     let gate = gate.map(|gate| (gate.number.1.as_raw_fd(), gate.word.0.as_raw_fd()));
     // SAFETY: all-zero is a valid sigset_t and the pointers are valid.
@@ -410,7 +410,8 @@ fn set_subreaper(on: bool) {
 
 /// Children of ours that are still running.
 fn living_children() -> usize {
-    // Mostly there is none at all, which the kernel says for less than a walk through all processes.
+    // Mostly there is none at all, which the kernel says for less than a walk through all
+    // processes.
     if wait_id(libc::P_ALL, 0, libc::WNOHANG).is_err() {
         return 0;
     }

@@ -21,7 +21,8 @@ pub enum RecorderError {
     #[error("{}: cannot be executed: {reason}", path.display())]
     NotExecutable { path: PathBuf, reason: String },
     #[error("{}: {reason}", path.display())]
-    /// `can_sample`: nothing can be injected, but it can be sampled from outside, which `reason` does not say.
+    /// `can_sample`: nothing can be injected, but it can be sampled from outside, which `reason`
+    /// does not say.
     Unsupported { path: PathBuf, reason: String, can_sample: bool },
     #[error(
         "cannot find {name}: looked in {places}; build it with 'make build', or set \

@@ -65,8 +65,9 @@ pub fn without_rseq(existing: Option<&OsStr>) -> OsString {
     value
 }
 
-/// `variables` of an injected library, and `even` if the library would take an odd number of them out again (see
-/// `injected::environment`): all but those that the user has set, which get their values back.
+/// `variables` of an injected library, and `even` if the library would take an odd number of them
+/// out again (see `injected::environment`): all but those that the user has set, which get their
+/// values back.
 pub fn even_out(
     mut variables: Vec<(&'static str, OsString)>,
     even: &'static str,

@@ -4,8 +4,8 @@
 //! initial thread may be bound from here: a moment after the start, if the program has not started
 //! another thread before. Our own mask is never narrowed, so runtimes see the whole machine.
 //!
-//! Or an OpenMP runtime is told by its environment and binds its team itself ([`Via::OpenMp`]); then
-//! the shim only reads back.
+//! Or an OpenMP runtime is told by its environment and binds its team itself ([`Via::OpenMp`]);
+//! then the shim only reads back.
 
 use crate::child::{Ended, Launch, Running, Streams};
 use crate::error::RecorderError;

@@ -36,8 +36,8 @@ pub struct Recording {
 
 /// Runs `target` under the exact engine until it ends, and returns its profile.
 ///
-/// `topology_xml` goes into the profile as it is. `progress` is told meanwhile how far it is. Fails when nothing was recorded, whatever the
-/// program's own status was.
+/// `topology_xml` goes into the profile as it is. `progress` is told meanwhile how far it is. Fails
+/// when nothing was recorded, whatever the program's own status was.
 ///
 /// # Errors
 /// Fails when the program cannot be started or read back, or nothing was recorded, whatever the

@@ -217,8 +217,8 @@ impl Session {
         self.memory.map(u64::from(segment) * session::SEGMENT_BYTES, 1)
     }
 
-    /// What all threads that process `segment` may have of it. Reading what nobody has written takes
-    /// memory.
+    /// What all threads that process `segment` may have of it. Reading what nobody has written
+    /// takes memory.
     ///
     /// # Errors
     /// Fails when the memory cannot be mapped.

@@ -46,8 +46,8 @@ impl Target {
         Ok(target)
     }
 
-    /// Finds `command[0]` as the shell would; nothing is to be injected, so the kernel decides what it
-    /// executes.
+    /// Finds `command[0]` as the shell would; nothing is to be injected, so the kernel decides what
+    /// it executes.
     ///
     /// # Errors
     /// Fails when there is no such program or it cannot be executed.

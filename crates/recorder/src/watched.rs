@@ -1,8 +1,9 @@
 //! The watching library's side of a recording: the memory that it reports in, and what it has seen.
 //!
 //! [`WatchMemory`] goes into a program's environment when that is started; a [`Watcher`] reads it
-//! meanwhile, every tenth of a second or more often, and once more when the program has ended. Neighbours:
-//! `wire::watch` has the layout, crate `watch` is the library, `sampling` sums up the hits.
+//! meanwhile, every tenth of a second or more often, and once more when the program has ended.
+//! Neighbours: `wire::watch` has the layout, crate `watch` is the library, `sampling` sums up the
+//! hits.
 
 use crate::error::RecorderError;
 use crate::inject::{self, PRELOAD};
@@ -86,8 +87,8 @@ pub struct Seen {
     pub writes: bool,
     /// Debug registers that watched and bytes that each watched; `None`: two samples met.
     pub watched: Option<(u32, u32)>,
-    /// What the access to the line is worth, in units of the sampled event (ComDetective, 3.3: the period
-    /// times L / (D · M) where D registers watch M bytes each of a line of L).
+    /// What the access to the line is worth, in units of the sampled event (ComDetective, 3.3: the
+    /// period times L / (D · M) where D registers watch M bytes each of a line of L).
     pub weight: f64,
     /// What `to` did is exactly known, not only where it came to.
     pub exact: bool,
@@ -130,8 +131,8 @@ pub struct WatchedProcess {
     pub lost: u64,
     /// Time in the handlers, ns, without what the kernel needs around them.
     pub handler_ns: u64,
-    /// Samples after which fewer debug registers were armed than there are, because that would have cost
-    /// too much.
+    /// Samples after which fewer debug registers were armed than there are, because that would have
+    /// cost too much.
     pub spared: u64,
     state: u32,
     reason: u32,
@@ -139,7 +140,8 @@ pub struct WatchedProcess {
 }
 
 impl WatchedProcess {
-    /// Whether something could not be watched because the program has all the files open that it may.
+    /// Whether something could not be watched because the program has all the files open that it
+    /// may.
     pub fn is_out_of_files(&self) -> bool {
         matches!(self.error as i32, libc::EMFILE | libc::ENFILE)
     }
@@ -223,7 +225,8 @@ impl WatchMemory {
         self.options
     }
 
-    /// What a program's environment needs; `library` is where [`inject::find_library`] finds [`WATCH`].
+    /// What a program's environment needs; `library` is where [`inject::find_library`] finds
+    /// [`WATCH`].
     pub fn environment(&self, library: &std::path::Path) -> Vec<(&'static str, OsString)> {
         let preload = inject::preload(library, std::env::var_os(PRELOAD).as_deref());
         inject::even_out(vec![(PRELOAD, preload), (ENV, self.memory.path())], EVEN)
@@ -253,8 +256,8 @@ pub struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// Everything that was reported since the last call. `over`: the programs have ended, so what they have
-    /// begun and not finished will never be.
+    /// Everything that was reported since the last call. `over`: the programs have ended, so what
+    /// they have begun and not finished will never be.
     ///
     /// # Errors
     /// Fails when the memory cannot be mapped.
@@ -273,7 +276,8 @@ impl Watcher<'_> {
         Ok(seen)
     }
 
-    /// Tells all processes that nothing is to be watched any more; each thread does so at its next sample.
+    /// Tells all processes that nothing is to be watched any more; each thread does so at its next
+    /// sample.
     pub fn stop(&self) {
         self.header.records()[0].stop.store(1, Release);
     }

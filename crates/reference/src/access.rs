@@ -11,9 +11,9 @@ pub enum What {
     Write,
     /// The memory is new: what was written and read there before has gone.
     Forget,
-    /// The memory has moved: what is known of it holds for the bytes at this address, where nothing is known
-    /// of what was there before. Pages move, so of blocks that are larger, those whose parts would be mixed
-    /// are new.
+    /// The memory has moved: what is known of it holds for the bytes at this address, where nothing
+    /// is known of what was there before. Pages move, so of blocks that are larger, those whose
+    /// parts would be mixed are new.
     Copy {
         /// Address of the first byte of the copy.
         to: u64,

@@ -1,8 +1,8 @@
 //! Hot code: which code hands what to which, over all lines of memory.
 //!
-//! Where threads pass on large amounts of data, no line is hot, but a few pairs of places in the code
-//! carry everything: the write and the read (or write) that takes the line from it. Pure. Neighbours:
-//! `lines` tells the same by line; `findings` holds the result.
+//! Where threads pass on large amounts of data, no line is hot, but a few pairs of places in the
+//! code carry everything: the write and the read (or write) that takes the line from it. Pure.
+//! Neighbours: `lines` tells the same by line; `findings` holds the result.
 
 use crate::lines::{Place, Split};
 use profile::{EventRow, Mode, Profile, SiteRow};

@@ -1,8 +1,9 @@
 //! What a profile says: the findings that text, JSON and the page all show.
 //!
-//! Pure: profile in, [`Findings`] out. **Talk** is cache-line transfers (RAW + WAW, `analysis::MatrixKind`);
-//! in a profile of undirected pairs (numalize's definition), the one kind that it has, those pairs. Neighbours: `verdict` puts the
-//! most important of it into sentences, `layouts` adds placements, `text` and `page` show it.
+//! Pure: profile in, [`Findings`] out. **Talk** is cache-line transfers (RAW + WAW,
+//! `analysis::MatrixKind`); in a profile of undirected pairs (numalize's definition), the one kind
+//! that it has, those pairs. Neighbours: `verdict` puts the most important of it into sentences,
+//! `layouts` adds placements, `text` and `page` show it.
 
 use crate::advice::{self, Advice};
 use crate::code::{self, Code};
@@ -18,10 +19,10 @@ use types::CommMatrix;
 
 /// Version of the JSON that [`Findings`] serialises to; raised when a field changes its meaning.
 ///
-/// 2: events by sharing, `lines`, `code`, `advice`, `processes`; `talk.kind`, `talk.events` and rates of these.
-/// 3: talk is cache-line transfers (RAW + WAW) instead of RAW alone, so all that is made of it: `talk.kind` is
-/// `transfers`, `talk.events_per_thousand_accesses` stands for `…_loads`; patterns may be `unknown`, and the verdict's
-/// shape `too_few_samples`.
+/// 2: events by sharing, `lines`, `code`, `advice`, `processes`; `talk.kind`, `talk.events` and
+/// rates of these. 3: talk is cache-line transfers (RAW + WAW) instead of RAW alone, so all that is
+/// made of it: `talk.kind` is `transfers`, `talk.events_per_thousand_accesses` stands for
+/// `…_loads`; patterns may be `unknown`, and the verdict's shape `too_few_samples`.
 pub const FINDINGS_VERSION: u32 = 3;
 
 /// Lines that conclusions are drawn from, however few are listed.
@@ -34,7 +35,8 @@ const FLOWS_FOR_ADVICE: usize = 16;
 pub struct Findings {
     /// [`FINDINGS_VERSION`].
     pub version: u32,
-    /// How amounts were obtained and how far they can be trusted, before any of them; `None`: they were counted.
+    /// How amounts were obtained and how far they can be trusted, before any of them; `None`: they
+    /// were counted.
     pub reliability: Option<Reliability>,
     /// What a person should know first.
     pub verdict: Verdict,
@@ -95,7 +97,8 @@ pub struct Talk {
     pub events: u64,
     /// Of these, per second of the recorded (slowed down) run; `None` for a run without duration.
     pub events_per_second: Option<f64>,
-    /// Of these, per thousand loads and stores; `None` without any. Does not depend on the slowdown.
+    /// Of these, per thousand loads and stores; `None` without any. Does not depend on the
+    /// slowdown.
     pub events_per_thousand_accesses: Option<f64>,
     /// All RAW events.
     pub raw: u64,
@@ -178,7 +181,8 @@ pub struct Thread {
     pub instructions: u64,
     /// Processor time, nanoseconds; 0 when it is not known.
     pub cpu_ns: u64,
-    /// Transfers to others of lines that this thread wrote last; undirected pairs with threads of higher ids.
+    /// Transfers to others of lines that this thread wrote last; undirected pairs with threads of
+    /// higher ids.
     pub talk_out: u64,
     /// Transfers to this thread; undirected pairs with threads of lower ids.
     pub talk_in: u64,
@@ -301,8 +305,8 @@ impl Measured {
     }
 }
 
-/// The talk of a profile: its cache-line transfers, or its undirected pairs (from the lower id) where those
-/// are all it has.
+/// The talk of a profile: its cache-line transfers, or its undirected pairs (from the lower id)
+/// where those are all it has.
 pub(crate) fn talk_matrix(profile: &Profile) -> CommMatrix {
     Choice::of_talk(profile).matrix(profile)
 }

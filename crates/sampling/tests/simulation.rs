@@ -1,10 +1,10 @@
 //! Threads with known communication on a simulated machine, sampled by a simulated clock: what the
 //! detector makes of the samples, beside the truth.
 //!
-//! The machine: a line is in one core's cache or shared by readers; who has it not waits until it comes,
-//! one transfer after the other. Who waits alone waits longer, since a line that comes from one that waits
-//! need not be asked for only then. An access otherwise takes a nanosecond. The truth is counted access by
-//! access, by the definition of RAW and WAW.
+//! The machine: a line is in one core's cache or shared by readers; who has it not waits until it
+//! comes, one transfer after the other. Who waits alone waits longer, since a line that comes from
+//! one that waits need not be asked for only then. An access otherwise takes a nanosecond. The
+//! truth is counted access by access, by the definition of RAW and WAW.
 
 use access::{Access, AccessKind};
 use sampling::{Cell, Estimator, Hit, Matcher, Observed, Settings, Stream, Tally, Together};
@@ -310,8 +310,8 @@ fn only_pairs_that_talk_are_found() {
     assert!((0.9..1.1).contains(&(estimated / truth)), "{estimated} of {truth}");
 }
 
-/// Threads that update one of two lines: on the one each its own word, in `part` of its accesses; on the other all
-/// the same.
+/// Threads that update one of two lines: on the one each its own word, in `part` of its accesses;
+/// on the other all the same.
 fn on_two_lines(threads: u64, part: f64) -> Vec<Program> {
     let program = |t| -> Program {
         Box::new(move |random| {
@@ -393,7 +393,8 @@ fn raw_hits(outcome: &Outcome) -> HashMap<(u32, u32), u64> {
 fn arrays_with_more_lines_than_samples_show_who_reads_whose_part() {
     // Of the large array, samples lie far more than a page apart.
     for (part, duration_ns) in [(20_000_u64, 200_000_000), (150_000, 200_000_000)] {
-        // By turns each of three threads writes its part of an array, line by line, and reads the next one's.
+        // By turns each of three threads writes its part of an array, line by line, and reads the
+        // next one's.
         let programs = (0..3u64)
             .map(|t| -> Program {
                 let mut next = 0u64;
@@ -451,8 +452,8 @@ fn what_is_only_read_between_what_another_writes_is_not_communication() {
 
 #[test]
 fn parts_of_memory_dealt_out_in_turn_are_not_shared() {
-    // Pieces of an array, every second one a thread's own, written and read by it alone. Small pieces take more
-    // samples for each line.
+    // Pieces of an array, every second one a thread's own, written and read by it alone. Small
+    // pieces take more samples for each line.
     for (piece, lines) in [(4_u64, 3_000), (40, 10_000), (400, 80_000), (4_000, 80_000)] {
         let programs = (0..2u64)
             .map(|t| -> Program {
@@ -474,7 +475,8 @@ fn parts_of_memory_dealt_out_in_turn_are_not_shared() {
 
 #[test]
 fn tables_that_are_accessed_at_random_show_who_shares_them() {
-    // 0 and 1 write and read one table, 2 and 3 another one, 4 its own, with far more lines than there are samples.
+    // 0 and 1 write and read one table, 2 and 3 another one, 4 its own, with far more lines than
+    // there are samples.
     const LINES: u64 = 30_000;
     let programs = (0..5u64)
         .map(|t| -> Program {

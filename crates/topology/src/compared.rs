@@ -1,8 +1,8 @@
 //! Measured latencies against the firmware's view: what each level of the machine really costs, and
 //! where the two disagree. Pure.
 //!
-//! Neighbours: `measured.rs`, `clusters.rs`; `costs.rs` takes the costs, the command line prints the
-//! rest.
+//! Neighbours: `measured.rs`, `clusters.rs`; `costs.rs` takes the costs, the command line prints
+//! the rest.
 
 use crate::clusters::{GAP, LatencyLevel, latency_levels, renumbered};
 use crate::error::CostError;
@@ -245,8 +245,8 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// What it costs to cross each branching level of `topology` (from the root down), ns; a level across
-/// which nothing was measured is priced like its neighbour, in the ratio of `usual`.
+/// What it costs to cross each branching level of `topology` (from the root down), ns; a level
+/// across which nothing was measured is priced like its neighbour, in the ratio of `usual`.
 ///
 /// # Errors
 /// When the latencies are of another machine, or of PUs that are not allowed here.

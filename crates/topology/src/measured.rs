@@ -1,9 +1,9 @@
 //! Measured latencies between PUs, and the file that keeps them.
 //!
-//! Version 1: the first. Readers may rely on every field of [`Measured`]; fields may be added within
-//! a version; a file of a newer version is refused. Neighbours: the crate `latency` measures,
-//! `clusters.rs` finds levels in the matrix, `compared.rs` holds it against the firmware's view and
-//! makes costs of it.
+//! Version 1: the first. Readers may rely on every field of [`Measured`]; fields may be added
+//! within a version; a file of a newer version is refused. Neighbours: the crate `latency`
+//! measures, `clusters.rs` finds levels in the matrix, `compared.rs` holds it against the
+//! firmware's view and makes costs of it.
 
 use crate::model::Topology;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,8 @@ pub struct MeasuredPu {
 pub struct MeasuredPair {
     /// Both PUs, P#; the lower logical number first.
     pub pus_os: [u32; 2],
-    /// Time until one sees what the other has written, ns: median over batches of half a round trip.
+    /// Time until one sees what the other has written, ns: median over batches of half a round
+    /// trip.
     pub latency_ns: f64,
     /// First and third quartile over the batches, ns.
     pub quartiles_ns: [f64; 2],

@@ -142,8 +142,9 @@ pub struct Topology {
     /// Relative distances between NUMA nodes as the firmware gives them (10 = local), row-major by
     /// logical number; empty when unknown.
     pub numa_distances: Vec<u64>,
-    /// Latencies of memory as the firmware gives them, ns: from the processors of a node (row) to the
-    /// memory of another, row-major by logical number; 0 for an unknown one, empty when all are.
+    /// Latencies of memory as the firmware gives them, ns: from the processors of a node (row) to
+    /// the memory of another, row-major by logical number; 0 for an unknown one, empty when all
+    /// are.
     pub numa_latencies: Vec<u64>,
     /// Where the description is from.
     pub source: Source,

@@ -6,10 +6,11 @@
 //! | [`INDEX_OFFSET`] | [`SLOTS`] × [`Slot`]: an open hash table |
 //! | [`RECORDS_OFFSET`] | records, each a [`RecordHead`] and what the engine makes of it, [`padded`] |
 //!
-//! The recorder creates the file, hands it to the processes that it records, and adds what they have
-//! translated anew when they are gone: first the records, then their slots, under a lock (`flock`).
-//! Records are only ever added, so a process may read while another recorder adds. Nothing that is read
-//! is trusted before its checksum has been compared: a file may be damaged, or written halfway.
+//! The recorder creates the file, hands it to the processes that it records, and adds what they
+//! have translated anew when they are gone: first the records, then their slots, under a lock
+//! (`flock`). Records are only ever added, so a process may read while another recorder adds.
+//! Nothing that is read is trusted before its checksum has been compared: a file may be damaged, or
+//! written halfway.
 //!
 //! What a process has translated it leaves in its segment of the recording, at
 //! [`CODE_OFFSET`](crate::session::CODE_OFFSET), as records one behind the other.
@@ -18,7 +19,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// First bytes of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTCODE\0\0");
-/// Changes with the layout here. (What is in a record changes with the engine, and the file with that.)
+/// Changes with the layout here. (What is in a record changes with the engine, and the file with
+/// that.)
 pub const VERSION: u32 = 1;
 /// Where the index begins, bytes.
 pub const INDEX_OFFSET: u64 = 4096;

@@ -1,8 +1,8 @@
 //! What a thread has counted, in a session's pool of chunks.
 //!
-//! A thread takes a chunk when its last one is full, and is the only one to write into it: it fills an
-//! entry, then raises [`ChunkHead::used`]. Whatever way the process ends, everything up to the last
-//! event is here. Readers sum over entries with equal keys: a key may occur more than once.
+//! A thread takes a chunk when its last one is full, and is the only one to write into it: it fills
+//! an entry, then raises [`ChunkHead::used`]. Whatever way the process ends, everything up to the
+//! last event is here. Readers sum over entries with equal keys: a key may occur more than once.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -38,7 +38,8 @@ pub mod kind {
     pub const RAW_FALSE: u8 = 2;
     /// WAW, sharing not told apart.
     pub const WAW: u8 = 3;
-    /// The bytes written overlap those that the previous writer has written since it took the block.
+    /// The bytes written overlap those that the previous writer has written since it took the
+    /// block.
     pub const WAW_TRUE: u8 = 4;
     /// WAW with false sharing.
     pub const WAW_FALSE: u8 = 5;

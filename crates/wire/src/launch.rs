@@ -16,11 +16,13 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// First eight bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTLAUNCH");
-/// Changes with every change of this layout. 1: first version. 2: [`Header::watch`], [`life::WATCHED`].
+/// Changes with every change of this layout. 1: first version. 2: [`Header::watch`],
+/// [`life::WATCHED`].
 pub const VERSION: u32 = 2;
 /// Environment variable that tells the shim where the plan is: a path to open.
 pub const ENV: &str = "THREADTALK_LAUNCH";
-/// Added where otherwise an odd number of variables would be taken out again: see `injected::environment`.
+/// Added where otherwise an odd number of variables would be taken out again: see
+/// `injected::environment`.
 pub const EVEN: &str = "THREADTALK_LAUNCH_EVEN";
 
 /// Page size assumed by the layout, bytes.

@@ -18,8 +18,8 @@
 //! k starts at `k * SEGMENT_BYTES`. Segment 0 belongs to the process that the recorder started; a
 //! process takes the next number from segment 0's [`Header::segments`] for a child.
 //!
-//! Untouched pages take no memory; readers must look for data with `SEEK_DATA`, because reading a hole
-//! through a mapping would allocate it.
+//! Untouched pages take no memory; readers must look for data with `SEEK_DATA`, because reading a
+//! hole through a mapping would allocate it.
 
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 use types::tally;
@@ -32,7 +32,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 pub const VERSION: u32 = 5;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
-/// Added where otherwise an odd number of variables would be taken out again: see `injected::environment`.
+/// Added where otherwise an odd number of variables would be taken out again: see
+/// `injected::environment`.
 pub const EVEN: &str = "THREADTALK_SESSION_EVEN";
 
 /// Page size assumed by the layout, bytes.
@@ -240,11 +241,11 @@ pub struct Header {
     /// Threads that left the code cache for good because they ran code that is not in a mapped
     /// file (a just-in-time compiler's, a stack trampoline's).
     pub threads_detached: AtomicU64,
-    /// Reads by exited threads that were forgotten when their slots were reused, because too many are kept
-    /// already: invalidations of those readers are not counted.
+    /// Reads by exited threads that were forgotten when their slots were reused, because too many
+    /// are kept already: invalidations of those readers are not counted.
     pub readers_forgotten: AtomicU64,
-    /// Mappings of the program that lie a multiple of 16 TiB away from others while more than one bank
-    /// of shadow memory is in use: the banks cannot tell them apart.
+    /// Mappings of the program that lie a multiple of 16 TiB away from others while more than one
+    /// bank of shadow memory is in use: the banks cannot tell them apart.
     pub mappings_folded: AtomicU64,
     /// Accesses whose address the engine could not compute (%gs).
     pub sites_unseen: AtomicU64,
@@ -255,8 +256,8 @@ pub struct Header {
     pub births: AtomicU32,
     /// Most segments of the recording (first segment only, written by the recorder).
     pub max_segments: AtomicU32,
-    /// Processes that ran natively because [`Header::segments`] had reached its limit (first segment
-    /// only).
+    /// Processes that ran natively because [`Header::segments`] had reached its limit (first
+    /// segment only).
     pub children_beyond: AtomicU64,
     /// Processes that ran natively because engine or recording cannot be opened from where they are
     /// (first segment only).
@@ -302,8 +303,8 @@ pub struct Header {
     pub blocks_stored: AtomicU64,
     /// Bytes of translated code to be kept, whatever programs the process has executed.
     pub code_used: AtomicU64,
-    /// Number of the recorder's descriptor for the store of code, plus one; 0 = none. Beside the path
-    /// of the recording's own.
+    /// Number of the recorder's descriptor for the store of code, plus one; 0 = none. Beside the
+    /// path of the recording's own.
     pub code_store: AtomicU32,
     /// Unused.
     pub _reserved_too: AtomicU32,
@@ -370,15 +371,15 @@ pub mod life {
     pub const DETACHED: u32 = 3;
 }
 
-/// Tells a reader which threads have executed nothing since it looked last: those of all threads lie
-/// together, so that thousands are looked at in no time, though not in one line of memory, because each
-/// system call writes there.
+/// Tells a reader which threads have executed nothing since it looked last: those of all threads
+/// lie together, so that thousands are looked at in no time, though not in one line of memory,
+/// because each system call writes there.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Calls {
-    /// Changes with each system call that the thread makes from the code cache. Its lowest byte is 1 while the
-    /// thread is in it and executes nothing that counts, else 0; a call that a signal has interrupted may look
-    /// as left.
+    /// Changes with each system call that the thread makes from the code cache. Its lowest byte is
+    /// 1 while the thread is in it and executes nothing that counts, else 0; a call that a signal
+    /// has interrupted may look as left.
     pub word: AtomicU32,
 }
 
@@ -395,8 +396,8 @@ pub struct ThreadArea {
 const ATTEMPTS: usize = 4;
 
 impl ThreadPage {
-    /// Instructions, loads and stores so far; `tallied` sums the thread's tallies up. While the thread
-    /// runs, what it executes meanwhile may be counted in part.
+    /// Instructions, loads and stores so far; `tallied` sums the thread's tallies up. While the
+    /// thread runs, what it executes meanwhile may be counted in part.
     pub fn executed(&self, tallied: impl Fn() -> [u64; 3]) -> [u64; 3] {
         let read = |of: [&AtomicU64; 3]| of.map(|n| n.load(Ordering::Relaxed));
         let mut sums = [0; 3];
@@ -415,8 +416,8 @@ impl ThreadPage {
         sums
     }
 
-    /// Adds the tallies up, which `clear` then clears. Whenever the thread is killed or looked at, its
-    /// counts are whole.
+    /// Adds the tallies up, which `clear` then clears. Whenever the thread is killed or looked at,
+    /// its counts are whole.
     pub fn fold(&self, tallied: impl Fn() -> [u64; 3], clear: impl FnOnce()) {
         let sums = self.executed(tallied);
         let next = (self.folds.load(Ordering::Relaxed) | 1) + 1;

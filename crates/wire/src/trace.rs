@@ -1,7 +1,7 @@
 //! The reference recorder's trace: every access of every thread, in one order, in a ring.
 //!
-//! A thread takes the next number from `Header::trace_head` right before its access, waits until the
-//! ring has room, fills the record and then sets [`Access::turn`]. The recorder follows
+//! A thread takes the next number from `Header::trace_head` right before its access, waits until
+//! the ring has room, fills the record and then sets [`Access::turn`]. The recorder follows
 //! `Header::trace_tail`.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -19,8 +19,8 @@ pub mod what {
     pub const WRITE: u32 = 1;
     /// The memory is new (unmapped, remapped, discarded): nobody has written it.
     pub const FORGET: u32 = 2;
-    /// Memory has moved: what is known of it holds where it is now. In the record, the page that it has moved
-    /// to stands in the site, its upper bits in the thread.
+    /// Memory has moved: what is known of it holds where it is now. In the record, the page that it
+    /// has moved to stands in the site, its upper bits in the thread.
     pub const COPY: u32 = 3;
 }
 

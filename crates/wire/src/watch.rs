@@ -1,5 +1,5 @@
-//! What the watching library is told, and what it reports: communication that it saw with the processor's
-//! debug registers, in memory that the recorder owns.
+//! What the watching library is told, and what it reports: communication that it saw with the
+//! processor's debug registers, in memory that the recorder owns.
 //!
 //! Layout of the memfd, all offsets constant:
 //!
@@ -8,25 +8,27 @@
 //! | 0 | [`Header`], one page |
 //! | [`segment_offset`]`(k)` | segment k, one for each program that a process executes |
 //!
-//! A segment is a [`Segment`], then [`RECORDS`] × [`Record`]. A process takes the next segment when it is
-//! loaded, forked or has executed another program, and leaves the one it had.
+//! A segment is a [`Segment`], then [`RECORDS`] × [`Record`]. A process takes the next segment when
+//! it is loaded, forked or has executed another program, and leaves the one it had.
 //!
-//! The records are a queue of many writers and one reader (Vyukov's bounded one). Position p is record
-//! p mod [`RECORDS`] in lap p / [`RECORDS`]. A record is free for lap l when its `turn` is 2·l and filled
-//! when that is 2·l + 1; the reader then sets it to 2·(l + 1). What finds no room is counted in [`Segment::lost`]. A
-//! writer that ends between taking a position and filling it (its process has executed another program)
-//! leaves one that is never filled: a reader skips it when the segment is over.
+//! The records are a queue of many writers and one reader (Vyukov's bounded one). Position p is
+//! record p mod [`RECORDS`] in lap p / [`RECORDS`]. A record is free for lap l when its `turn` is
+//! 2·l and filled when that is 2·l + 1; the reader then sets it to 2·(l + 1). What finds no room is
+//! counted in [`Segment::lost`]. A writer that ends between taking a position and filling it (its
+//! process has executed another program) leaves one that is never filled: a reader skips it when
+//! the segment is over.
 
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// First eight bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTWATCH\0");
-/// Changes with every change of this layout. 1: first version; 2: what switches of threads cost, and samples
-/// after which nothing was watched because of that.
+/// Changes with every change of this layout. 1: first version; 2: what switches of threads cost,
+/// and samples after which nothing was watched because of that.
 pub const VERSION: u32 = 2;
 /// Environment variable that tells the library where the memory is: a path to open.
 pub const ENV: &str = "THREADTALK_WATCH";
-/// Added where otherwise an odd number of variables would be taken out again: see `injected::environment`.
+/// Added where otherwise an odd number of variables would be taken out again: see
+/// `injected::environment`.
 pub const EVEN: &str = "THREADTALK_WATCH_EVEN";
 
 /// Page size assumed by the layout, bytes.
@@ -75,7 +77,8 @@ pub struct Header {
     pub taken: AtomicU32,
     /// 1: nothing is to be watched any more; threads stop at their next sample.
     pub stop: AtomicU32,
-    /// What it costs that a thread gets a processor and loses it again while it is sampled, ns; 0: not known.
+    /// What it costs that a thread gets a processor and loses it again while it is sampled, ns; 0:
+    /// not known.
     pub switch_ns: AtomicU32,
 }
 
@@ -117,7 +120,8 @@ pub mod reason {
     pub const STOPPED: u32 = 6;
     /// It runs with more rights than who started it, or is otherwise protected.
     pub const PROTECTED: u32 = 7;
-    /// The program is allowed so little address space that what watching needs of it could be missing.
+    /// The program is allowed so little address space that what watching needs of it could be
+    /// missing.
     pub const NO_ROOM: u32 = 8;
 }
 
@@ -187,8 +191,8 @@ pub struct Segment {
     pub lost: AtomicU64,
     /// Nanoseconds in the handlers, without what the kernel needs around them.
     pub handler_ns: AtomicU64,
-    /// Samples after which fewer debug registers, or none, were armed than there are, because the thread is
-    /// switched too often.
+    /// Samples after which fewer debug registers, or none, were armed than there are, because the
+    /// thread is switched too often.
     pub spared: AtomicU64,
     _gap: [AtomicU64; 6],
     /// Next position of the queue.

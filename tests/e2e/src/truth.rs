@@ -1,5 +1,5 @@
-//! Whether what was counted is what a program says that it has caused: lines `expect KIND FROM TO COUNT`
-//! of its output, and the regions of memory in which it has.
+//! Whether what was counted is what a program says that it has caused: lines `expect KIND FROM TO
+//! COUNT` of its output, and the regions of memory in which it has.
 
 use crate::events;
 use std::time::Duration;

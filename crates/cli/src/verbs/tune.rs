@@ -1,7 +1,8 @@
 //! `threadtalk tune`: record a program, place it, and measure whether that helps.
 //!
-//! `plans.rs` computes the candidates, `worth.rs` says when none is worth timing, `elsewhere.rs` when another
-//! process is the one to tune; `measure.rs` runs the program unplaced and placed in turn, `statistics.rs` says what the times mean, `summary.rs` prints it.
+//! `plans.rs` computes the candidates, `worth.rs` says when none is worth timing, `elsewhere.rs`
+//! when another process is the one to tune; `measure.rs` runs the program unplaced and placed in
+//! turn, `statistics.rs` says what the times mean, `summary.rs` prints it.
 
 mod elsewhere;
 mod measure;
@@ -31,10 +32,12 @@ use summary::Summary;
 ///
 /// Records the program, places its threads, and compares placed with unplaced runs.
 ///
-/// Placement does not matter where threads hardly communicate, where all pairs communicate alike, or
-/// where all CPUs are equally near. Then tune says so and times nothing, unless --policy is given.
+/// Placement does not matter where threads hardly communicate, where all pairs communicate alike,
+/// or where all CPUs are equally near. Then tune says so and times nothing, unless --policy is
+/// given.
 ///
-/// While runs are timed, the program's output is discarded, and progress is shown on standard error.
+/// While runs are timed, the program's output is discarded, and progress is shown on standard
+/// error.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  threadtalk tune -- ./app 4")]
 pub struct Args {
@@ -48,8 +51,8 @@ pub struct Args {
     /// By default, locality, compact and scatter are tried where runs are short.
     #[arg(long, value_name = "POLICY", value_parser = one_of::<PolicyKind>())]
     policy: Option<PolicyKind>,
-    /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or a
-    /// number for each branching level, from the root down (100,10)
+    /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or
+    /// a number for each branching level, from the root down (100,10)
     #[arg(long, default_value = "latency", value_name = "COSTS", value_parser = CostNames, hide_possible_values = true, allow_hyphen_values = true, hide_short_help = true)]
     costs: String,
     /// Write the plan to this file, if it wins [default: NAME.plan.json]
@@ -173,7 +176,8 @@ fn keep<'p>(
     Ok(None)
 }
 
-/// What is recorded. A placement needs the matrix only; `detloc` also asks when threads communicate.
+/// What is recorded. A placement needs the matrix only; `detloc` also asks when threads
+/// communicate.
 fn options(policy: Option<PolicyKind>) -> SessionOptions {
     let usual = SessionOptions::default();
     let slice = if policy == Some(PolicyKind::Detloc) { usual.slice } else { Duration::ZERO };

@@ -1,9 +1,11 @@
 //! What the last seconds showed, again and again, while programs run.
 //!
-//! A thread of ours samples and puts a [`Window`] into the [`Feed`] at each interval; whoever shows them
-//! takes the newest. Hits are summed up by interval, so what is older than the window is simply dropped.
+//! A thread of ours samples and puts a [`Window`] into the [`Feed`] at each interval; whoever shows
+//! them takes the newest. Hits are summed up by interval, so what is older than the window is
+//! simply dropped.
 //!
-//! Neighbours: `launch` and `attach` begin, `follow` reads the records, `collect` names and estimates.
+//! Neighbours: `launch` and `attach` begin, `follow` reads the records, `collect` names and
+//! estimates.
 
 use crate::child::{Ended, Streams};
 use crate::error::RecorderError;

@@ -1,8 +1,8 @@
 //! The tables of a profile as CSV and JSON, for what reads no Parquet.
 //!
 //! Names and meanings are those of the profile's schema (`profile::schema`), with two differences
-//! that suit text: addresses are hexadecimal (`0x4040c0`; JSON numbers lose digits beyond 2^53), and
-//! sets of bytes come as ranges of offsets (`0-7 16`, in `…_bytes`) and as a bit set (`0x…`, in
+//! that suit text: addresses are hexadecimal (`0x4040c0`; JSON numbers lose digits beyond 2^53),
+//! and sets of bytes come as ranges of offsets (`0-7 16`, in `…_bytes`) and as a bit set (`0x…`, in
 //! `…_mask`). CSV is RFC 4180: a line of names first, fields with commas, quotes or line breaks in
 //! quotes, lines ended by CR LF. JSON is an array of objects, one a line.
 

@@ -17,8 +17,8 @@ pub struct Access {
     pub place: Place,
     /// Whether it reads, writes or both.
     pub kind: AccessKind,
-    /// The bytes that it accesses; of a write that is only known as the giving side of events: those
-    /// that its thread had written by then.
+    /// The bytes that it accesses; of a write that is only known as the giving side of events:
+    /// those that its thread had written by then.
     pub bytes: Bytes,
     /// Threads that read, and that write, here; ordered by id.
     pub readers: Vec<u32>,
