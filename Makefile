@@ -21,7 +21,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 # harness, and the end-to-end tests, which need everything built first.
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
-.PHONY: help build test check test-web test-rust test-e2e test-browser stress soak fuzz demo bench \
+.PHONY: help build test check hooks test-web test-rust test-e2e test-browser stress soak fuzz demo bench \
 	screenshots bench-pairs bench-placement bench-sampling install clean packages
 
 help: ## this list
@@ -51,11 +51,19 @@ $(STAMPS)/npm: web/package-lock.json | packages
 test: packages-test build check test-web test-rust test-e2e test-browser ## run all checks and tests
 	@echo "make test: everything passed"
 
-check: packages-test ## formatting, lints, layering, file sizes and documents
+check: packages-test ## formatting, lints, layering, licences, file sizes, documents and words
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --exclude threadtalk-agent --all-targets --quiet -- -D warnings
 	$(CARGO) clippy --profile agent -p threadtalk-agent --quiet -- -D warnings
 	$(CARGO) xtask check
+
+hooks: ## let git run `make check` before each push
+	@hook=$$(git rev-parse --git-path hooks)/pre-push; \
+	if [ -e "$$hook" ] && ! grep -q 'make check' "$$hook"; then \
+		echo "$$hook exists already; add 'make check' to it" >&2; exit 1; \
+	fi; \
+	mkdir -p "$$(dirname "$$hook")" && printf '#!/bin/sh\nexec make check\n' > "$$hook" && \
+	chmod 755 "$$hook" && echo "git push runs 'make check' first: $$hook"
 
 test-web: web/dist/report.html
 	cd web && npm test --silent

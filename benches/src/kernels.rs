@@ -83,8 +83,8 @@ impl Kernel {
         Self { target, needs_v3: false, binary, arguments, environment }
     }
 
-    /// The same, with threads of OpenMP that sleep while they wait: how long others keep a processor from them
-    /// would be most of what is measured where they spin.
+    /// The same, with threads of OpenMP that sleep while they wait: how long others keep a
+    /// processor from them would be most of what is measured where they spin.
     pub fn waiting_passively(mut self) -> Self {
         self.environment.push(("OMP_WAIT_POLICY", "passive"));
         self

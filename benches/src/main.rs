@@ -1,10 +1,11 @@
 //! What recording costs (`make bench`): CPU time and memory against native runs.
 //!
-//! Five tables: kernels of `benches/kernels/`; those after programs of the literature's suites; programs of the
-//! distribution, with servers; processes that are over at once; and the kernels with each of the engine's optimisations switched off. Every
-//! row is run natively and recorded in each mode, in turns, so that a machine that warms up or slows
-//! down does so for all. Compared is user plus system time of all processes involved, as `wait4`
-//! reports it: for recorded runs that includes writing the profile. Output must be the same.
+//! Five tables: kernels of `benches/kernels/`; those after programs of the literature's suites;
+//! programs of the distribution, with servers; processes that are over at once; and the kernels
+//! with each of the engine's optimisations switched off. Every row is run natively and recorded in
+//! each mode, in turns, so that a machine that warms up or slows down does so for all. Compared is
+//! user plus system time of all processes involved, as `wait4` reports it: for recorded runs that
+//! includes writing the profile. Output must be the same.
 //!
 //! The parts are in the library beside this; here is what stands in which table.
 

@@ -15,8 +15,8 @@ pub enum Mode {
     Translate,
     /// The communication matrices.
     Matrix,
-    /// Matrices, sharing, lines and code sites: what `threadtalk record` does by default, with code that
-    /// earlier runs of the benchmark have translated.
+    /// Matrices, sharing, lines and code sites: what `threadtalk record` does by default, with code
+    /// that earlier runs of the benchmark have translated.
     Detail,
     /// As `Detail`, with all code translated anew.
     NoStore,

@@ -1,7 +1,7 @@
 //! Programs of the distribution: what is run, and on what.
 //!
-//! Each takes part of a second to a few seconds natively, with as many threads as asked for where it
-//! can have them. A row whose program is not installed is left out by name.
+//! Each takes part of a second to a few seconds natively, with as many threads as asked for where
+//! it can have them. A row whose program is not installed is left out by name.
 
 use crate::inputs;
 use crate::rows::{Input, Row, Work};
@@ -86,7 +86,8 @@ fn path(path: PathBuf) -> String {
 
 fn plain(name: &str, why: &'static str, command: &'static str, arguments: &[&str]) -> Row {
     let arguments = arguments.iter().map(ToString::to_string).collect();
-    // minimap2 writes its command line into its output; what threads of a server print has no order.
+    // minimap2 writes its command line into its output; what threads of a server print has no
+    // order.
     let compare = !matches!(name, "minimap2" | "stress-ng");
     let input = Input { command: command.into(), arguments, compare };
     Row { name: name.into(), why, repeat: 1, work: Work::Plain(input) }

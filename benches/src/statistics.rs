@@ -30,8 +30,8 @@ pub struct Quartiles {
     pub upper: f64,
 }
 
-/// Quartiles by linear interpolation between order statistics (Hyndman & Fan 1996, type 7); values must
-/// be finite and there must be at least one.
+/// Quartiles by linear interpolation between order statistics (Hyndman & Fan 1996, type 7); values
+/// must be finite and there must be at least one.
 pub fn quartiles(values: impl Iterator<Item = f64>) -> Quartiles {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

@@ -1,5 +1,6 @@
-//! The kernels of `benches/kernels/suites/`: our own, short, with the memory and synchronisation of programs of
-//! NAS, LULESH, Splash-3 and PARSEC, which the literature measures. Each by two compilers or options.
+//! The kernels of `benches/kernels/suites/`: our own, short, with the memory and synchronisation of
+//! programs of NAS, LULESH, Splash-3 and PARSEC, which the literature measures. Each by two
+//! compilers or options.
 
 use crate::kernels::Kernel;
 use crate::rows::{Row, Work};

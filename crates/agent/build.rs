@@ -1,4 +1,5 @@
-//! Writes the header that the slow paths share with Rust, compiles them, and fixes how the library is linked.
+//! Writes the header that the slow paths share with Rust, compiles them, and fixes how the library
+//! is linked.
 
 /// Declarations in C of the variables that Rust knows of.
 macro_rules! variables {

@@ -1,8 +1,8 @@
 //! Words: one term for one thing, in documents, help and report texts.
 //!
-//! `docs/glossary.md` fixes the terms; [`RETIRED`] lists the phrases that they replace. Documents are
-//! searched outside of code; of the command line and the report, string literals, and doc comments of
-//! the command line, from which clap makes help texts.
+//! `docs/glossary.md` fixes the terms; [`RETIRED`] lists the phrases that they replace. Documents
+//! are searched outside of code; of the command line and the report, string literals, and doc
+//! comments of the command line, from which clap makes help texts.
 
 use crate::markdown::prose;
 use crate::strings::texts;

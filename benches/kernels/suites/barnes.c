@@ -1,5 +1,6 @@
-// Splash barnes: bodies in an octree that all threads build at once, a lock at each cell that changes; then
-// masses from the leaves up, forces by walks from the root, and moves. Usage: barnes THREADS SCALE
+// Splash barnes: bodies in an octree that all threads build at once, a lock at each cell that
+// changes; then masses from the leaves up, forces by walks from the root, and moves. Usage: barnes
+// THREADS SCALE
 #include "team.h"
 
 enum { BODIES = 8192, MAX_CELLS = 4 * BODIES, LOCKS = 2048, DEEPEST = 40 };

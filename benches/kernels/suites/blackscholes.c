@@ -1,5 +1,5 @@
-// PARSEC blackscholes: prices of options by a closed formula, a slice of the options for each thread, again
-// and again with a barrier. Usage: blackscholes THREADS SCALE
+// PARSEC blackscholes: prices of options by a closed formula, a slice of the options for each
+// thread, again and again with a barrier. Usage: blackscholes THREADS SCALE
 #include "team.h"
 
 enum { OPTIONS = 16384, ROUNDS = 900 };

@@ -1,5 +1,5 @@
-// NAS CG: conjugate gradients on a sparse matrix with random columns. Rows, vectors and sums are shared out
-// by OpenMP. Usage: cg THREADS SCALE
+// NAS CG: conjugate gradients on a sparse matrix with random columns. Rows, vectors and sums are
+// shared out by OpenMP. Usage: cg THREADS SCALE
 #include "team.h"
 #include <omp.h>
 

@@ -1,6 +1,6 @@
-// Splash cholesky: a sparse symmetric matrix factored by panels of columns. A panel that all panels before it
-// have changed goes into a queue; who takes it finishes it and changes later panels under their locks.
-// Usage: cholesky THREADS SCALE
+// Splash cholesky: a sparse symmetric matrix factored by panels of columns. A panel that all panels
+// before it have changed goes into a queue; who takes it finishes it and changes later panels under
+// their locks. Usage: cholesky THREADS SCALE
 #include "team.h"
 
 enum { PANELS = 40, W = 24, N = PANELS * W };

@@ -1,6 +1,6 @@
-// PARSEC dedup: a pipeline with queues between its stages: data cut into chunks where a rolling hash says so,
-// chunks looked up in a hash table with locks, new ones compressed, all counted in order at the end. The two
-// middle stages have THREADS threads each. Usage: dedup THREADS SCALE
+// PARSEC dedup: a pipeline with queues between its stages: data cut into chunks where a rolling
+// hash says so, chunks looked up in a hash table with locks, new ones compressed, all counted in
+// order at the end. The two middle stages have THREADS threads each. Usage: dedup THREADS SCALE
 #include "team.h"
 
 enum { BYTES = 1 << 23, MAX_CHUNK = 8192, MIN_CHUNK = 512, BUCKETS = 1 << 12, ROOM = 64 };

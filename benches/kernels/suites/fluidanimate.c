@@ -1,5 +1,6 @@
-// PARSEC fluidanimate: particles in a grid of cells; densities and forces of each pair of neighbours are
-// added to both, under the cell's lock where two threads' shares meet. Usage: fluidanimate THREADS SCALE
+// PARSEC fluidanimate: particles in a grid of cells; densities and forces of each pair of
+// neighbours are added to both, under the cell's lock where two threads' shares meet. Usage:
+// fluidanimate THREADS SCALE
 #include "team.h"
 
 enum { SIDE = 16, CELLS = SIDE * SIDE * SIDE, MAX_HERE = 16, PARTICLES = 5 * CELLS };

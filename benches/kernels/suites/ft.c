@@ -1,5 +1,6 @@
-// NAS FT: Fourier transforms of a three-dimensional array along each of its sides, through a buffer of each
-// thread; along the last side every thread reads what all have written. Usage: ft THREADS SCALE
+// NAS FT: Fourier transforms of a three-dimensional array along each of its sides, through a buffer
+// of each thread; along the last side every thread reads what all have written. Usage: ft THREADS
+// SCALE
 #include "team.h"
 #include <complex.h>
 #include <omp.h>

@@ -1,5 +1,5 @@
-// NAS IS: integers ranked by buckets. Each thread counts its keys by bucket, moves them to its part of
-// each bucket, and ranks whole buckets, whichever comes next, in a shared array of counts.
+// NAS IS: integers ranked by buckets. Each thread counts its keys by bucket, moves them to its part
+// of each bucket, and ranks whole buckets, whichever comes next, in a shared array of counts.
 // Usage: is THREADS SCALE
 #include "team.h"
 #include <omp.h>

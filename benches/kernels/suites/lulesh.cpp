@@ -1,6 +1,6 @@
-// LULESH: shock hydrodynamics on a mesh of hexahedra whose elements know their eight nodes by number: corners
-// gathered from nodes, forces kept by corner and added up at the nodes, and many short loops over elements,
-// in OpenMP. Usage: lulesh THREADS SCALE
+// LULESH: shock hydrodynamics on a mesh of hexahedra whose elements know their eight nodes by
+// number: corners gathered from nodes, forces kept by corner and added up at the nodes, and many
+// short loops over elements, in OpenMP. Usage: lulesh THREADS SCALE
 #include "team.h"
 #include <omp.h>
 #include <vector>

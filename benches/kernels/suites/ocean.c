@@ -1,5 +1,6 @@
-// Splash ocean: currents by red-black relaxation on grids of several sizes, rows shared out; after each sweep
-// a barrier, and the largest change of all threads under a lock. Usage: ocean THREADS SCALE
+// Splash ocean: currents by red-black relaxation on grids of several sizes, rows shared out; after
+// each sweep a barrier, and the largest change of all threads under a lock. Usage: ocean THREADS
+// SCALE
 #include "team.h"
 
 enum { LEVELS = 5, FINEST = 258 };

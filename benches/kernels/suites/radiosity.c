@@ -1,6 +1,7 @@
-// Splash radiosity: light between patches. Each thread has a queue of tasks, and takes from others' when its
-// own is empty; refining splits patches into trees of elements, linked by lists of interactions under the
-// elements' locks; gathering walks these lists. Usage: radiosity THREADS SCALE
+// Splash radiosity: light between patches. Each thread has a queue of tasks, and takes from others'
+// when its own is empty; refining splits patches into trees of elements, linked by lists of
+// interactions under the elements' locks; gathering walks these lists. Usage: radiosity THREADS
+// SCALE
 #include "team.h"
 #include <sched.h>
 

@@ -1,6 +1,6 @@
-// Splash radix: keys sorted by digits of ten bits. Histograms of the threads are summed up over a tree with
-// a flag at each node; then each thread writes its keys to wherever they belong.
-// Usage: radix THREADS SCALE
+// Splash radix: keys sorted by digits of ten bits. Histograms of the threads are summed up over a
+// tree with a flag at each node; then each thread writes its keys to wherever they belong. Usage:
+// radix THREADS SCALE
 #include "team.h"
 
 enum { KEYS = 1 << 21, BITS = 10, RADIX = 1 << BITS, PASSES = 2 };
@@ -41,7 +41,8 @@ static void sum_up(int p, int round) {
     await(&nodes[1], round);
 }
 
-// Where the thread's first key of each digit goes: behind all smaller digits, and behind its left siblings.
+// Where the thread's first key of each digit goes: behind all smaller digits, and behind its left
+// siblings.
 static void find_places(int p, int *place) {
     for (int d = 0, before = 0; d < RADIX; before += nodes[1].counts[d++]) place[d] = before;
     for (int at = leaves + p; at > 1; at /= 2)

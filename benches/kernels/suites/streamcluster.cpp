@@ -1,5 +1,6 @@
-// PARSEC streamcluster: points grouped around medians. For each candidate all threads compute what it would
-// gain, with barriers between the steps, and one of them decides. Usage: streamcluster THREADS SCALE
+// PARSEC streamcluster: points grouped around medians. For each candidate all threads compute what
+// it would gain, with barriers between the steps, and one of them decides. Usage: streamcluster
+// THREADS SCALE
 #include "team.h"
 #include <vector>
 
@@ -25,7 +26,8 @@ static float distance(const Point &a, const Point &b) {
     return sum;
 }
 
-// Makes point x a median if that costs less than it saves; medians whose points would all leave are closed.
+// Makes point x a median if that costs less than it saves; medians whose points would all leave are
+// closed.
 static void try_median(int x, int p, double price) {
     int first = share(POINTS, p), last = share(POINTS, p + 1);
     if (p == 0) {

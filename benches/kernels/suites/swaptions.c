@@ -1,5 +1,5 @@
-// PARSEC swaptions: options on interest rates by simulation, each thread its own ones, in memory that it
-// takes and gives back for each path. Usage: swaptions THREADS SCALE
+// PARSEC swaptions: options on interest rates by simulation, each thread its own ones, in memory
+// that it takes and gives back for each path. Usage: swaptions THREADS SCALE
 #include "team.h"
 
 enum { SWAPTIONS = 32, PATHS = 8000, YEARS = 11, FACTORS = 3 };

@@ -1,5 +1,5 @@
-// What these kernels share: arguments, a team of pthreads with a barrier, shares of a range, numbers that
-// look random.
+// What these kernels share: arguments, a team of pthreads with a barrier, shares of a range,
+// numbers that look random.
 #ifndef TEAM_H
 #define TEAM_H
 #include <math.h>

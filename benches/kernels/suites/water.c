@@ -1,5 +1,6 @@
-// Splash water-nsquared: molecules of three atoms, each pair's forces computed once; a thread adds those on
-// molecules of others to the shared forces under the molecule's lock. Usage: water THREADS SCALE
+// Splash water-nsquared: molecules of three atoms, each pair's forces computed once; a thread adds
+// those on molecules of others to the shared forces under the molecule's lock. Usage: water THREADS
+// SCALE
 #include "team.h"
 
 enum { MOLECULES = 512, ATOMS = 3, ORDERS = 6 };

@@ -1,11 +1,12 @@
-//! The machines that are placed on: those of `tests/machines/`, and small ones, with the default costs.
+//! The machines that are placed on: those of `tests/machines/`, and small ones, with the default
+//! costs.
 
 use anyhow::{Context, Result};
 use std::path::Path;
 use topology::{CostModel, Costs, Topology};
 
-/// Two sockets of 14 cores, four of 8, two of 64 in 16 L3s, two of 80 without SMT, two of 56 in four
-/// NUMA nodes each.
+/// Two sockets of 14 cores, four of 8, two of 64 in 16 L3s, two of 80 without SMT, two of 56 in
+/// four NUMA nodes each.
 pub const NAMES: [&str; 5] =
     ["broadwell-2s", "nehalem-ex-4s", "epyc-7763-nps4", "altra-2s", "sapphire-rapids-snc4"];
 

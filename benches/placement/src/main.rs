@@ -1,11 +1,11 @@
 //! `make bench-placement`: quality and CPU time of the placement policies, side by side in one run.
 //!
-//! Every policy places every family of graphs (`graphs.rs`) on every machine (`machines.rs`) for every
-//! number of threads. The ratio is cost against the best known (`best.rs`); the time is CPU time of
-//! the whole call, reference placements included, the median of several runs. The table (`summary.rs`)
-//! has the quartiles of these over all problems, the slowest problem's, and in "runs" how far apart the
-//! fastest and the slowest run of a problem are, for the median problem. Before these, the exact tier,
-//! on machines of its own: all others are too large for it.
+//! Every policy places every family of graphs (`graphs.rs`) on every machine (`machines.rs`) for
+//! every number of threads. The ratio is cost against the best known (`best.rs`); the time is CPU
+//! time of the whole call, reference placements included, the median of several runs. The table
+//! (`summary.rs`) has the quartiles of these over all problems, the slowest problem's, and in
+//! "runs" how far apart the fastest and the slowest run of a problem are, for the median problem.
+//! Before these, the exact tier, on machines of its own: all others are too large for it.
 
 mod best;
 mod graphs;

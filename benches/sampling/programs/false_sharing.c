@@ -1,6 +1,7 @@
-// False-sharing (ComDetective, 4.1.2): each participant updates a word of its own in a line that others
-// update other words of, in FRACTION of its iterations; else the one word that all update, in another line.
-// At most eight participants share a line of the first kind, further ones use further lines.
+// False-sharing (ComDetective, 4.1.2): each participant updates a word of its own in a line that
+// others update other words of, in FRACTION of its iterations; else the one word that all update,
+// in another line. At most eight participants share a line of the first kind, further ones use
+// further lines.
 #include "micro.h"
 
 static const int words_tell = 0;

@@ -1,5 +1,5 @@
-// What the four microbenchmarks of ComDetective (section 4.1) have in common: arguments, threads that
-// start together, stores of several kinds, and the truth that each prints.
+// What the four microbenchmarks of ComDetective (section 4.1) have in common: arguments, threads
+// that start together, stores of several kinds, and the truth that each prints.
 //
 //   PROGRAM THREADS ITERATIONS FRACTION [pin|free] [xchg|mov|add]
 //
@@ -12,8 +12,8 @@
 //   events N                     only with xchg, where all communication is on words that are exchanged: RAW and
 //                                WAW that happened in this very run, told by what came out of the words
 //   false_events N               those of `events` that were false sharing, told by how long exchanges took
-// Everything but `region`, `counted`, `events` and `false_events` follows from the arguments. No participant's memory shares
-// a line with another's.
+// Everything but `region`, `counted`, `events` and `false_events` follows from the arguments. No
+// participant's memory shares a line with another's.
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
 #include <pthread.h>
@@ -50,9 +50,9 @@ static void participate(int p); // of each program; p from 0
 static const int words_tell;    // of each program: all communication is on words that every writer exchanges
 static const int times_tell;    // of each program: only that on the first line is, and all lines are exchanged on
 
-// How long exchanges took on the first line and on all others, in steps of some ticks of the processor. An exchange
-// takes several times as long when another thread has had the line. On the first line, words tell how many of them
-// were such: that says from which time on one is.
+// How long exchanges took on the first line and on all others, in steps of some ticks of the
+// processor. An exchange takes several times as long when another thread has had the line. On the
+// first line, words tell how many of them were such: that says from which time on one is.
 enum { STEPS = 512, TICKS = 8 };
 typedef long Times[2][STEPS];
 static __thread _Alignas(2 * LINE) Times took;
@@ -166,9 +166,10 @@ static long slower_than(const long times[STEPS], int step) {
     return sum;
 }
 
-// Exchanges on other lines than the first that were transfers, by how long they took; -1: that cannot be told.
-// Of those on the first line, `told` were. Transfers of one line may take longer than those of another, so the
-// border lies halfway between what they take and what exchanges at home do, and must hold for the first line.
+// Exchanges on other lines than the first that were transfers, by how long they took; -1: that
+// cannot be told. Of those on the first line, `told` were. Transfers of one line may take longer
+// than those of another, so the border lies halfway between what they take and what exchanges at
+// home do, and must hold for the first line.
 static long transfers_by_time(long told) {
     // At home are at least one of so many, or all others are transfers, too.
     enum { ENOUGH = 1000, HOME = 16, WRONG = 10 };

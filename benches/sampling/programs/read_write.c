@@ -1,5 +1,6 @@
-// Read-write (ComDetective, 4.1.3): all accesses go to one shared word. Participant 1 always stores; the
-// others load in FRACTION of their iterations and store else, so more loads mean less communication.
+// Read-write (ComDetective, 4.1.3): all accesses go to one shared word. Participant 1 always
+// stores; the others load in FRACTION of their iterations and store else, so more loads mean less
+// communication.
 #include "micro.h"
 
 static const int words_tell = 0;

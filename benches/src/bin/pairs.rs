@@ -1,9 +1,9 @@
 //! Does the computed placement reach the best there is? (`make bench-pairs`)
 //!
 //! Records and places `examples/pairs.c`: four threads that talk in two pairs through buffers of
-//! 256 KB. Then runs it under the computed plan and under every other assignment of the four threads
-//! to the first two PUs, round after round in turn, and compares median wall times. The computed
-//! plan should be within 3 % of the best assignment found by trying all.
+//! 256 KB. Then runs it under the computed plan and under every other assignment of the four
+//! threads to the first two PUs, round after round in turn, and compares median wall times. The
+//! computed plan should be within 3 % of the best assignment found by trying all.
 
 use anyhow::{Context, ensure};
 use clap::Parser;

@@ -1,13 +1,14 @@
 //! What a thread executes next: its instructions one after another, as far as the sampled registers
 //! decide where they lead.
 //!
-//! Problem: in loops with branches, what a thread waits for lies behind the next branch as often as not.
-//! Approach: instructions are carried out on the sampled registers and flags ([`State`]); what comes from
-//! memory is unknown, and so is all that depends on it. A branch on known flags leads where it leads, a
-//! call is followed and returned from. The walk ends where anything unknown decides, at indirect jumps
-//! and at system calls.
+//! Problem: in loops with branches, what a thread waits for lies behind the next branch as often as
+//! not. Approach: instructions are carried out on the sampled registers and flags ([`State`]); what
+//! comes from memory is unknown, and so is all that depends on it. A branch on known flags leads
+//! where it leads, a call is followed and returned from. The walk ends where anything unknown
+//! decides, at indirect jumps and at system calls.
 //!
-//! Neighbours: `effect` says what an instruction does, `reconstruct` asks what is accessed on the way.
+//! Neighbours: `effect` says what an instruction does, `reconstruct` asks what is accessed on the
+//! way.
 
 use crate::Access;
 use crate::arithmetic::{self, Outcome, low, signed};

@@ -1,5 +1,6 @@
 //! What an instruction does to general registers and flags, as far as it is worth computing: moves,
-//! sums, comparisons and the like between registers and constants. What comes from memory is unknown.
+//! sums, comparisons and the like between registers and constants. What comes from memory is
+//! unknown.
 //!
 //! Neighbours: `ahead` computes with it.
 

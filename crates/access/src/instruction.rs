@@ -20,9 +20,15 @@ pub enum Reach {
     /// That many bytes.
     Bytes(u32),
     /// A repeated string instruction: rcx elements of so many bytes are left.
-    Repeated { element: u32 },
+    Repeated {
+        /// Bytes of one element.
+        element: u32,
+    },
     /// A repeated comparison: at least one element of so many bytes, if rcx is not 0.
-    Compared { element: u32 },
+    Compared {
+        /// Bytes of one element.
+        element: u32,
+    },
     /// Not to be told from general registers.
     Hidden,
 }
@@ -30,8 +36,11 @@ pub enum Reach {
 /// What an operand's address is relative to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Segment {
+    /// The address is absolute.
     Flat,
+    /// The base of `%fs` is added.
     Fs,
+    /// The base of `%gs` is added.
     Gs,
 }
 
@@ -77,14 +86,17 @@ impl Operand {
         all
     }
 
+    /// Whether it reads, writes or both.
     pub fn kind(&self) -> AccessKind {
         self.kind
     }
 
+    /// What its address is relative to.
     pub fn segment(&self) -> Segment {
         self.segment
     }
 
+    /// How many bytes it accesses.
     pub fn reach(&self) -> Reach {
         self.reach
     }
@@ -123,6 +135,10 @@ impl Operand {
     }
 
     /// What it accesses for the instruction at `site`, given the registers before it.
+    ///
+    /// # Errors
+    /// Fails when the bytes are unknown: a hidden operand, a segment whose base is not in the
+    /// registers, or a repetition zero times.
     pub fn access(&self, site: u64, registers: &Registers) -> Result<Access, Unknown> {
         let segment = match self.segment {
             Segment::Flat => Some(0),
@@ -154,6 +170,7 @@ impl Operand {
 /// Where the program goes on after an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
+    /// To the next one.
     Next,
     /// A system call: on at the next one, with other registers.
     SystemCall,
@@ -163,6 +180,7 @@ pub enum Flow {
     Jump(u64),
     /// To that address, and back by a return.
     Call(u64),
+    /// To an address that is on the stack.
     Return,
     /// Elsewhere, perhaps.
     Elsewhere,
@@ -214,9 +232,11 @@ impl Condition {
 /// One decoded instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Instruction {
+    /// Address of its first byte.
     pub site: u64,
     /// Length in bytes, 1 … 15.
     pub length: u8,
+    /// Where the program goes on.
     pub flow: Flow,
     /// General registers that it changes, or may change.
     pub writes: RegisterSet,
@@ -404,7 +424,8 @@ fn reach(i: &Iced, m: &UsedMemory) -> Reach {
     }
 }
 
-/// Whether a mask or an index that is no general register's whole value decides which bytes are touched.
+/// Whether a mask or an index that is no general register's whole value decides which bytes are
+/// touched.
 fn is_chosen_by_vector(i: &Iced) -> bool {
     let by_bit_number =
         matches!(i.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc)

@@ -1,9 +1,9 @@
 //! What an instruction accesses, computed from its bytes and the registers before it.
 //!
-//! Ordinary samples say where a thread was and what its registers held, not which memory it accessed.
-//! The registers are those *before* the instruction at the sampled address, so that instruction's
-//! operands have exact addresses; those of neighbouring instructions are exact as long as nothing
-//! between has changed the registers that make them.
+//! Ordinary samples say where a thread was and what its registers held, not which memory it
+//! accessed. The registers are those *before* the instruction at the sampled address, so that
+//! instruction's operands have exact addresses; those of neighbouring instructions are exact as
+//! long as nothing between has changed the registers that make them.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -16,8 +16,8 @@
 //! | `table.rs` | what is known of some addresses |
 //! | `reconstruct.rs` | from a sample to the accesses that it may be about, with tables of what code says |
 //!
-//! `no_std`: both `perf`, which looks at samples from outside, and the library that samples inside the
-//! program use this crate. Neighbours: `engine` decodes for translation, which needs much more.
+//! `no_std`: both `perf`, which looks at samples from outside, and the library that samples inside
+//! the program use this crate. Neighbours: `engine` decodes for translation, which needs much more.
 #![no_std]
 extern crate alloc;
 
@@ -39,17 +39,21 @@ pub use registers::{RegisterSet, Registers};
 /// What an access does with its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AccessKind {
+    /// It only reads.
     Load,
+    /// It only writes.
     Store,
     /// Reads and writes the same bytes, atomically or not.
     Update,
 }
 
 impl AccessKind {
+    /// Whether it reads; an update does both.
     pub fn reads(self) -> bool {
         self != Self::Store
     }
 
+    /// Whether it writes; an update does both.
     pub fn writes(self) -> bool {
         self != Self::Load
     }
@@ -62,6 +66,7 @@ pub struct Access {
     pub address: u64,
     /// Length in bytes, at least 1.
     pub bytes: u32,
+    /// Whether it reads, writes or both.
     pub kind: AccessKind,
     /// Address of the instruction that made it: not always the sampled one.
     pub site: u64,

@@ -1,10 +1,10 @@
 //! From a sampled address and registers to the accesses that the sample may be about.
 //!
-//! Problem: a sample holds the registers *before* the instruction at its address, and it mostly comes
-//! when a slow access before that has just finished: 86 of 100 samples land just behind the access that
-//! the thread waited for. But a store is not waited for where it is made; the thread goes on until the
-//! processor has no room for another one. So all accesses around the address are named, all of which
-//! the thread has made or is about to make, the likeliest first:
+//! Problem: a sample holds the registers *before* the instruction at its address, and it mostly
+//! comes when a slow access before that has just finished: 86 of 100 samples land just behind the
+//! access that the thread waited for. But a store is not waited for where it is made; the thread
+//! goes on until the processor has no room for another one. So all accesses around the address are
+//! named, all of which the thread has made or is about to make, the likeliest first:
 //!
 //! 1. the instruction before, if it is known ([`surroundings`](crate::surroundings)) and has not
 //!    changed the registers that make its address (`mov rax,[rax]` has);
@@ -13,9 +13,9 @@
 //! 4. up to [`AHEAD`] instructions after it, as far as it is certain that the thread comes there
 //!    ([`ahead`](crate::ahead)).
 //!
-//! What is found is exact or it is refused. Pushes, pops, calls and returns are named only where there
-//! is nothing else, from 1 and 2: a thread's stack is seldom what it waits for, and never what others
-//! write.
+//! What is found is exact or it is refused. Pushes, pops, calls and returns are named only where
+//! there is nothing else, from 1 and 2: a thread's stack is seldom what it waits for, and never
+//! what others write.
 //!
 //! All that only code decides is kept per address, in tables of fixed size. Code that may change
 //! without a notice (a compiler's at run time) is read again for each sample and compared.
@@ -54,6 +54,7 @@ pub trait Code {
 pub enum Step {
     /// So many instructions before the sampled one, at least 1.
     Before(u8),
+    /// Of the sampled instruction itself.
     At,
     /// So many instructions after the sampled one, at least 1.
     After(u8),
@@ -62,7 +63,9 @@ pub enum Step {
 /// An access that a sample may be about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
+    /// Address, size, kind and site.
     pub access: Access,
+    /// How far its instruction lies from the sampled one.
     pub step: Step,
 }
 
@@ -118,8 +121,8 @@ struct Named {
 }
 
 impl Reconstructor {
-    /// Keeps what it finds for up to `addresses` addresses (rounded up to a power of two). Allocates
-    /// now, and hardly ever later.
+    /// Keeps what it finds for up to `addresses` addresses (rounded up to a power of two).
+    /// Allocates now, and hardly ever later.
     pub fn new(addresses: usize) -> Self {
         Self {
             plans: Table::new(addresses),
@@ -140,7 +143,11 @@ impl Reconstructor {
         self.instructions.clear();
     }
 
-    /// The accesses around a sample at `ip` with these registers, at least one, the likeliest first.
+    /// The accesses around a sample at `ip` with these registers, at least one, the likeliest
+    /// first.
+    ///
+    /// # Errors
+    /// Fails when the code at `ip` cannot be read, or says nothing about an access.
     pub fn reconstruct(
         &mut self,
         ip: u64,
@@ -189,8 +196,8 @@ impl Reconstructor {
         Some((plan, window))
     }
 
-    /// Reads the code around `ip` into the buffer, in which `ip` is at `BEFORE`; returns where it begins
-    /// and ends.
+    /// Reads the code around `ip` into the buffer, in which `ip` is at `BEFORE`; returns where it
+    /// begins and ends.
     fn read(&mut self, ip: u64, code: &mut impl Code) -> Option<Window> {
         let after = code.read(ip, &mut self.buffer[BEFORE..]);
         if after == 0 {

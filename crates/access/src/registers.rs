@@ -2,12 +2,14 @@
 
 /// Values of a thread's registers before an instruction.
 ///
-/// Index 0 … 15 of `general` is the register's number in machine code: rax, rcx, rdx, rbx, rsp, rbp,
-/// rsi, rdi, r8 … r15.
+/// Index 0 … 15 of `general` is the register's number in machine code: rax, rcx, rdx, rbx, rsp,
+/// rbp, rsi, rdi, r8 … r15.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Registers {
+    /// The 16 general registers.
     pub general: [u64; 16],
-    /// rflags: which way string instructions go, and conditional branches. Must be the sampled ones.
+    /// rflags: which way string instructions go, and conditional branches. Must be the sampled
+    /// ones.
     pub flags: u64,
     /// Where %fs points, if known. A sample does not say it (only the selector, which is 0); the
     /// operands that need it, thread-local data mostly, are refused without.
@@ -32,22 +34,27 @@ impl RegisterSet {
     /// What a system call returns with other values than it was made with: rax, rcx and r11.
     pub const SYSTEM_CALL: Self = Self(1 | 1 << 1 | 1 << 11);
 
+    /// Adds register `number`.
     pub fn insert(&mut self, number: u8) {
         self.0 |= 1 << number;
     }
 
+    /// Removes register `number`.
     pub fn remove(&mut self, number: u8) {
         self.0 &= !(1 << number);
     }
 
+    /// Whether register `number` is in the set.
     pub fn holds(self, number: u8) -> bool {
         self.0 & 1 << number != 0
     }
 
+    /// The registers of both sets.
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
+    /// Whether a register is in both sets.
     pub fn overlaps(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }

@@ -1,16 +1,17 @@
-//! The code around a sampled address: which instructions come before it, and whether the thread can have
-//! come from there.
+//! The code around a sampled address: which instructions come before it, and whether the thread can
+//! have come from there.
 //!
-//! Problem: x86 instructions have no marks, so code can only be read forwards. Approach: reading from
-//! any byte falls into step with the real instructions after a few of them. Sweeps begin at each of the
-//! bytes that lie [`LAST`] … [`FIRST`] before the address; those that arrive at it exactly vote for
-//! where their instructions began. What has no clear majority is not known.
+//! Problem: x86 instructions have no marks, so code can only be read forwards. Approach: reading
+//! from any byte falls into step with the real instructions after a few of them. Sweeps begin at
+//! each of the bytes that lie [`LAST`] … [`FIRST`] before the address; those that arrive at it
+//! exactly vote for where their instructions began. What has no clear majority is not known.
 //!
 //! A thread that came by a branch did not execute what lies before. So no instruction is named that
-//! lies before the target of a direct branch in all of the code at hand, except for the jump by which a
-//! loop is entered at its test: compilers put that behind the body, and it is taken once. (Indirect ones mostly lead behind
-//! an instruction that does not go on to the next one: a jump, call or return, where looking back ends.)
-//! Conditional branches did not branch if the thread came past them.
+//! lies before the target of a direct branch in all of the code at hand, except for the jump by
+//! which a loop is entered at its test: compilers put that behind the body, and it is taken once.
+//! (Indirect ones mostly lead behind an instruction that does not go on to the next one: a jump,
+//! call or return, where looking back ends.) Conditional branches did not branch if the thread came
+//! past them.
 
 use crate::instruction::{Describer, Flow, Instruction, decode, target};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction as Iced};
@@ -49,7 +50,8 @@ impl Surroundings<'_> {
         decode(describer, address, code)
     }
 
-    /// The instructions that the thread has executed last, the latest first, as far as that is known.
+    /// The instructions that the thread has executed last, the latest first, as far as that is
+    /// known.
     pub fn backward(&self, describer: &mut Describer) -> [Option<Instruction>; BACKWARD] {
         let mut found = [None; BACKWARD];
         let starts = self.starts();
@@ -84,7 +86,8 @@ impl Surroundings<'_> {
             let length = lengths[start];
             arrives[start] = length > 0 && arrives[start - length];
         }
-        // Of the sweeps that arrive: how many pass a place, and how many begin there or further away.
+        // Of the sweeps that arrive: how many pass a place, and how many begin there or further
+        // away.
         let (mut passing, mut begun) = ([0_usize; FIRST + 1], [0_usize; FIRST + 2]);
         for start in (1..=farthest).rev() {
             let begins = usize::from(start >= LAST && arrives[start]);
@@ -109,8 +112,8 @@ impl Surroundings<'_> {
         starts
     }
 
-    /// Length of what would begin so many bytes before the address; 0 for no instruction, or one that
-    /// reaches beyond the address. Sweeps meet, so each place is decoded once for all of them.
+    /// Length of what would begin so many bytes before the address; 0 for no instruction, or one
+    /// that reaches beyond the address. Sweeps meet, so each place is decoded once for all of them.
     fn lengths(&self, farthest: usize) -> [usize; FIRST + 1] {
         let code = &self.before[self.before.len() - farthest..];
         let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
@@ -125,9 +128,10 @@ impl Surroundings<'_> {
         lengths
     }
 
-    /// Whether a jump (its first byte and position) only begins a loop, whose test at the bottom it leads
-    /// to: behind that `target` a branch leads back to what lies between the jump and the test, no later
-    /// than `named`. In all rounds but the first, the thread came to the target from `named`.
+    /// Whether a jump (its first byte and position) only begins a loop, whose test at the bottom it
+    /// leads to: behind that `target` a branch leads back to what lies between the jump and the
+    /// test, no later than `named`. In all rounds but the first, the thread came to the target from
+    /// `named`.
     fn enters_a_loop(&self, jump: (u8, i64), target: i64, named: i64) -> bool {
         let Some(length) = jump_length(jump.0) else { return false };
         let body = jump.1 + length..=named;
@@ -160,11 +164,12 @@ impl Surroundings<'_> {
     }
 }
 
-/// Gives what may be a direct branch to one of the last [`REACH`] bytes before the address, or to the address,
-/// to `each`: where it begins in the code, and its target. The code begins at position `offset`.
+/// Gives what may be a direct branch to one of the last [`REACH`] bytes before the address, or to
+/// the address, to `each`: where it begins in the code, and its target. The code begins at position
+/// `offset`.
 ///
-/// Hardly any of thousands of bytes is one, so what is asked first is what few answer: of branches with 8
-/// bits, whether they are near enough; of those with 32, whether the four bytes lead there.
+/// Hardly any of thousands of bytes is one, so what is asked first is what few answer: of branches
+/// with 8 bits, whether they are near enough; of those with 32, whether the four bytes lead there.
 fn branches(code: &[u8], offset: i64, mut each: impl FnMut(usize, i64)) {
     let leads_there = |target: i64| (-(REACH as i64)..=0).contains(&target);
     let mut consider = |at: usize| {
@@ -199,14 +204,15 @@ fn branches(code: &[u8], offset: i64, mut each: impl FnMut(usize, i64)) {
 /// Places that are looked at together.
 const BLOCK: usize = 32;
 
-/// Whether a displacement of 32 bits at a place in a block, which begins at position `begin`, leads near.
+/// Whether a displacement of 32 bits at a place in a block, which begins at position `begin`, leads
+/// near.
 fn displacement_leads_there(bytes: [u8; 4], begin: u32, place: u32) -> bool {
     let target = u32::from_le_bytes(bytes).wrapping_add(begin).wrapping_add(place + 4);
     target.wrapping_neg() <= REACH as u32
 }
 
-/// Whether one at any place of the block does; without branches, so that the compiler compares several
-/// places at once.
+/// Whether one at any place of the block does; without branches, so that the compiler compares
+/// several places at once.
 fn any_leads_there(block: &[u8; BLOCK + 3], begin: u32) -> bool {
     let mut any = false;
     for first in 0..4 {
@@ -227,8 +233,8 @@ fn jump_length(first: u8) -> Option<i64> {
     }
 }
 
-/// Where a direct branch or call would lead that begins with `code` at position `at`, if these bytes are
-/// one. Prefixes make no difference to where it ends.
+/// Where a direct branch or call would lead that begins with `code` at position `at`, if these
+/// bytes are one. Prefixes make no difference to where it ends.
 fn branch_target(code: &[u8], at: i64) -> Option<i64> {
     let near = |length: usize| {
         let bytes = code.get(length - 4..length)?;
@@ -246,8 +252,8 @@ fn branch_target(code: &[u8], at: i64) -> Option<i64> {
     }
 }
 
-/// Whether an instruction begins at `at`, or a prefix of it before: one of a few sweeps arrives. When in
-/// doubt it does; that costs an access, while the opposite would give a wrong one.
+/// Whether an instruction begins at `at`, or a prefix of it before: one of a few sweeps arrives.
+/// When in doubt it does; that costs an access, while the opposite would give a wrong one.
 fn is_in_step(code: &[u8], at: usize) -> bool {
     [80, 67, 53].into_iter().any(|bytes| arrives(code, at.saturating_sub(bytes), at))
 }

@@ -1,8 +1,10 @@
-//! What is known of some addresses: a table of fixed size, in which an address takes the place of another.
+//! What is known of some addresses: a table of fixed size, in which an address takes the place of
+//! another.
 //!
-//! Problem: entries are large, and memory that is touched for the first time costs more than to fill it: most
-//! processes have few addresses, and live shortly. Approach: places hold numbers, and entries lie in the order
-//! in which they came, so that only as much memory is touched as there are entries.
+//! Problem: entries are large, and memory that is touched for the first time costs more than to
+//! fill it: most processes have few addresses, and live shortly. Approach: places hold numbers, and
+//! entries lie in the order in which they came, so that only as much memory is touched as there are
+//! entries.
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -1,6 +1,6 @@
-//! What is computed of a thread's next instructions against the processor: random instructions between
-//! registers are executed, and each register and condition afterwards is asked for by an access that
-//! depends on it.
+//! What is computed of a thread's next instructions against the processor: random instructions
+//! between registers are executed, and each register and condition afterwards is asked for by an
+//! access that depends on it.
 #![cfg(target_arch = "x86_64")]
 
 use access::{Code, Reconstructor, Registers, Step};

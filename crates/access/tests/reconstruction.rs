@@ -27,8 +27,8 @@ impl Code for Text {
     }
 }
 
-/// A page-aligned start, 200 bytes of one-byte instructions that change nothing of interest (`cwde` and
-/// `cdq` by turns), then the code; samples are at an offset in that.
+/// A page-aligned start, 200 bytes of one-byte instructions that change nothing of interest (`cwde`
+/// and `cdq` by turns), then the code; samples are at an offset in that.
 fn text(code: &[u8]) -> Text {
     let mut bytes: Vec<u8> = b"\x98\x99".repeat(100);
     bytes.extend_from_slice(code);

@@ -129,8 +129,8 @@ impl<'a, T> Structure<'a, T> {
     }
 }
 
-/// Declares a structure of Rust's in C. All its fields must be named, in their order: one that is left
-/// out, or is not there any more, does not compile.
+/// Declares a structure of Rust's in C. All its fields must be named, in their order: one that is
+/// left out, or is not there any more, does not compile.
 macro_rules! structure {
     ($header:expr, $name:literal = $rust:path { $($field:ident),* $(,)? }) => {{
         let _all_fields = |s: $rust| {

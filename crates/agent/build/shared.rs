@@ -73,6 +73,7 @@ fn shadow(h: &mut Header) {
     structure!(h, "departed" = Departed { block, reader, next });
 }
 
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn counting(h: &mut Header) {
     constants!(
         h,

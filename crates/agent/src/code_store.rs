@@ -5,7 +5,8 @@
 //! inode, size, times, and which part is mapped) and by what decides how it is translated.
 //! What is translated anew goes into the recording, and from there the recorder takes it.
 //!
-//! Neighbours: `modules.rs` knows which file code is from, `dispatch.rs` asks on behalf of the engine.
+//! Neighbours: `modules.rs` knows which file code is from, `dispatch.rs` asks on behalf of the
+//! engine.
 
 use crate::session;
 use crate::sys;
@@ -83,7 +84,8 @@ pub fn find(file: u64, kind: Kind, offset: u64, to: &mut Vec<u8>) -> Option<()> 
     None
 }
 
-/// Copies the record at `at` of the mapped file: what others could still change is not looked at twice.
+/// Copies the record at `at` of the mapped file: what others could still change is not looked at
+/// twice.
 fn copy_record(start: u64, bytes: u64, at: u64, to: &mut Vec<u8>) -> Option<()> {
     let left = bytes.checked_sub(at)?.checked_sub(code::HEAD_BYTES)?;
     if !at.is_multiple_of(code::ALIGNMENT) {

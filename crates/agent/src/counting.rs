@@ -17,7 +17,8 @@ unsafe extern "C" {
 /// log2 of the largest block whose bytes are told apart: taking a block clears its bytes.
 const LARGEST_DETAIL_SHIFT: u32 = 12;
 
-/// Points the slow paths to the session that is open. Before any of them runs, and in a child again.
+/// Points the slow paths to the session that is open. Before any of them runs, and in a child
+/// again.
 pub fn prepare() {
     let h = session::header();
     let shift = h.block_shift.load(Ordering::Relaxed);
@@ -64,8 +65,8 @@ pub fn forget(start: u64, end: u64) {
     }
 }
 
-/// What is known of `bytes` at `from` holds for those at `to`: says so in the trace, if there is one. Returns
-/// whether there is.
+/// What is known of `bytes` at `from` holds for those at `to`: says so in the trace, if there is
+/// one. Returns whether there is.
 pub fn traced_copy(from: u64, to: u64, bytes: u64) -> bool {
     let traces = mode() == mode::TRACE;
     if traces {
@@ -98,13 +99,14 @@ pub fn site(pc: u64) -> u32 {
     site
 }
 
-/// Whether there are numbers left for code sites. (Where nobody asks for them, they do not run out.)
+/// Whether there are numbers left for code sites. (Where nobody asks for them, they do not run
+/// out.)
 pub fn has_sites() -> bool {
     session::header().sites.load(Ordering::Relaxed) as usize + 1 < MAX_SITES
 }
 
-/// Code sites by their addresses, once code is translated again: there are not enough numbers for a new
-/// one each time.
+/// Code sites by their addresses, once code is translated again: there are not enough numbers for a
+/// new one each time.
 static KNOWN_SITES: Lock<Option<HashMap<u64, u32, AddressHash>>> = Lock::new(None);
 
 /// Code that has been translated is about to be translated again.

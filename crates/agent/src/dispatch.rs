@@ -89,8 +89,8 @@ impl Host for Modules {
 
     fn discard(&mut self, start: u64, bytes: u64) {
         const MADV_DONTNEED: u64 = 4;
-        // SAFETY: the engine's own memory, in which nobody is. If the kernel may not be asked, it is
-        // used again as it is.
+        // SAFETY: the engine's own memory, in which nobody is. If the kernel may not be asked, it
+        // is used again as it is.
         unsafe { sys::call(sys::MADVISE, [start, bytes, MADV_DONTNEED, 0, 0, 0]) };
     }
 
@@ -186,8 +186,8 @@ impl Runtime {
         self.go(found, page, control::ENTERED)
     }
 
-    /// As [`Self::resolve`] for a thread that is about to return from a signal by the system call that
-    /// it is at.
+    /// As [`Self::resolve`] for a thread that is about to return from a signal by the system call
+    /// that it is at.
     pub fn resolve_return(&mut self, target: u64, page: u64) -> u64 {
         let found = self.code(Origin::Elsewhere, target);
         self.go(found, page, control::RETURNS)
@@ -240,8 +240,8 @@ impl Runtime {
         }
     }
 
-    /// Forgets translations of `start..end` and of what was translated looking at it. To be called before
-    /// the modules forget what lies there.
+    /// Forgets translations of `start..end` and of what was translated looking at it. To be called
+    /// before the modules forget what lies there.
     pub fn invalidate(&mut self, start: u64, end: u64) {
         let (start, end) = self.modules.with_neighbours(start, end);
         if let Some(engine) = &mut self.engine {
@@ -278,8 +278,8 @@ pub fn detach(page: u64) {
     unsafe { &*session::page(id) }.life.store(life::DETACHED, Ordering::Relaxed);
 }
 
-/// Called by the stubs: `link` is a link id, -1 for an indirect branch to `target`, or less for one whose
-/// site has a sample. Returns where to continue.
+/// Called by the stubs: `link` is a link id, -1 for an indirect branch to `target`, or less for one
+/// whose site has a sample. Returns where to continue.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tt_dispatch(link: i64, target: u64, page: u64) -> u64 {
     let from = match link {

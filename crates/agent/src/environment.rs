@@ -5,9 +5,10 @@
 //! `GLIBC_TUNABLES` keeps glibc from registering restartable sequences, which the kernel could not
 //! restart in a code cache.
 //!
-//! The auxiliary vector follows the environment's NULL, and glibc keeps a pointer to it. So it stays where it
-//! is, and entries that are to be ignored fill the slots that become free between the two. An entry has two
-//! words: where an odd number of variables would be taken out, `THREADTALK_SESSION_EVEN` is added to them.
+//! The auxiliary vector follows the environment's NULL, and glibc keeps a pointer to it. So it
+//! stays where it is, and entries that are to be ignored fill the slots that become free between
+//! the two. An entry has two words: where an odd number of variables would be taken out,
+//! `THREADTALK_SESSION_EVEN` is added to them.
 
 use crate::limits;
 use crate::program;
@@ -191,7 +192,8 @@ impl Variables {
         self.session.is_some()
     }
 
-    /// The value of the variable at `at`, if it is the one that was `found` for this name and can be read.
+    /// The value of the variable at `at`, if it is the one that was `found` for this name and can
+    /// be read.
     fn value(&self, at: usize, found: Option<usize>, name: &[u8]) -> Option<Vec<u8>> {
         let at = found.filter(|found| *found == at)?;
         let mut text = program::string(self.strings[at], MAX_STRING)?;
@@ -226,8 +228,9 @@ unsafe fn count(envp: *const *const u8) -> usize {
     (0..).take_while(|&k| unsafe { !(*envp.add(k)).is_null() }).count()
 }
 
-/// Fills what has become free behind the NULL of an environment of `before` variables, if it is an even number
-/// of slots: a walk on from there comes to the auxiliary vector, past entries that are to be ignored.
+/// Fills what has become free behind the NULL of an environment of `before` variables, if it is an
+/// even number of slots: a walk on from there comes to the auxiliary vector, past entries that are
+/// to be ignored.
 unsafe fn fill(envp: *mut *const u8, before: usize) {
     const AT_IGNORE: usize = 1;
     // SAFETY: all slots are ours to write, up to where the NULL was.

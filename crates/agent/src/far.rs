@@ -1,7 +1,8 @@
-//! Far returns to 64-bit code (`iretq`, `lretq`), with which Wine goes back from its system calls: they change
-//! more than translated code can in one step, so the dispatcher carries them out.
+//! Far returns to 64-bit code (`iretq`, `lretq`), with which Wine goes back from its system calls:
+//! they change more than translated code can in one step, so the dispatcher carries them out.
 //!
-//! One that leads to other code, sets the trap flag, or reads what cannot be read runs where it is, natively.
+//! One that leads to other code, sets the trap flag, or reads what cannot be read runs where it is,
+//! natively.
 //!
 //! Neighbours: [`dispatch`](crate::dispatch), in whose stub the thread is.
 
@@ -15,13 +16,14 @@ use engine::control;
 
 const IRETQ: [u8; 2] = [0x48, 0xcf];
 const LRETQ: [u8; 2] = [0x48, 0xcb];
-/// What programs may set of the flags: arithmetic, direction, nested task, alignment checks, identification.
+/// What programs may set of the flags: arithmetic, direction, nested task, alignment checks,
+/// identification.
 const OWN_FLAGS: u64 = 0x24_4cd5;
 /// Always set: one that means nothing, and interrupts.
 const FIXED_FLAGS: u64 = 0x202;
 
-/// If there is a far return at `pc`: carries it out in the registers that the stub will restore, and returns
-/// where it leads.
+/// If there is a far return at `pc`: carries it out in the registers that the stub will restore,
+/// and returns where it leads.
 pub fn carry_out(runtime: &mut Runtime, pc: u64, page: u64) -> Option<u64> {
     let readable = [pc, pc + 1].iter().all(|at| runtime.modules.look(*at) == Found::Code);
     // SAFETY: readable code.

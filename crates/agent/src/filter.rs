@@ -1,8 +1,9 @@
-//! System call filters (seccomp) that the program has installed: what the agent itself may still call.
+//! System call filters (seccomp) that the program has installed: what the agent itself may still
+//! call.
 //!
 //! A filter that knows only the program's calls may kill it for one of ours. So each filter is kept
-//! and run beforehand for every call of the agent; a call that would not come back is left out, as if
-//! the kernel lacked it. Filters belong to threads; a new thread has those of its creator.
+//! and run beforehand for every call of the agent; a call that would not come back is left out, as
+//! if the kernel lacked it. Filters belong to threads; a new thread has those of its creator.
 //! Neighbours: `syscalls/seccomp.rs` installs, `sys::call` asks.
 
 use crate::layouts::{NO_ADVICE, NO_COPY, NO_FUTEX, NO_PROBE, NO_YIELD, tt_forbidden};
@@ -44,8 +45,9 @@ pub struct Filter {
     before: *const Filter,
 }
 
-/// The calls that slow paths make, with first and second argument, and the bit that says that they are forbidden.
-/// A thread that is forbidden to wake others must not be waited for by the kernel either, so this holds for all.
+/// The calls that slow paths make, with first and second argument, and the bit that says that they
+/// are forbidden. A thread that is forbidden to wake others must not be waited for by the kernel
+/// either, so this holds for all.
 const OF_SLOW_PATHS: [(u64, [u64; 2], u8); 12] = [
     (sys::SCHED_YIELD, [0, 0], NO_YIELD),
     (sys::FUTEX, [0, sys::FUTEX_PRIVATE], NO_FUTEX),

@@ -1,8 +1,8 @@
 //! Where each thread's map of grants lies ([`engine::grants`]): one for each reader slot, with the
 //! thread's part of the session, page and tallies, right below it, so that %gs reaches all.
 //!
-//! The part is mapped there a second time, which needs no descriptor. In modes without checks threads
-//! have no map, and their parts stay where the session has them.
+//! The part is mapped there a second time, which needs no descriptor. In modes without checks
+//! threads have no map, and their parts stay where the session has them.
 //!
 //! Neighbours: `slow/grants.h` grants and takes back, [`thread`](crate::thread) has the slots.
 
@@ -136,7 +136,8 @@ pub fn leave(bank: usize, slot: usize) {
     LIVE[bank * SLOTS + slot].store(false, Ordering::Relaxed);
 }
 
-/// Lays what the thread with that id has of the session below a map, which is emptied if it has been used.
+/// Lays what the thread with that id has of the session below a map, which is emptied if it has
+/// been used.
 fn place(index: usize, id: usize) -> Option<()> {
     const MADV_DONTNEED: u64 = 4;
     let map = map_of(index);
@@ -188,8 +189,8 @@ pub fn clear(start: u64, end: u64) {
     granted_in(first, blocks).for_each(|map| clear_places(map, first, blocks));
 }
 
-/// The maps that anybody uses and that may grant something of so many blocks from `first` on. A pair that
-/// the block behind makes with the last one needs a grant of the last one.
+/// The maps that anybody uses and that may grant something of so many blocks from `first` on. A
+/// pair that the block behind makes with the last one needs a grant of the last one.
 fn granted_in(first: u64, blocks: u64) -> impl Iterator<Item = u64> {
     let regions = ((first + blocks - 1) >> REGION_SHIFT) - (first >> REGION_SHIFT) + 1;
     let mut slots = [0; MAX_BANKS];
@@ -206,8 +207,8 @@ fn granted_in(first: u64, blocks: u64) -> impl Iterator<Item = u64> {
     live.filter(move |(index, _)| granted(*index)).map(|(index, _)| map_of(index))
 }
 
-/// Clears the places of so many blocks from `first` on, and then the pair that the block behind makes
-/// with the last.
+/// Clears the places of so many blocks from `first` on, and then the pair that the block behind
+/// makes with the last.
 fn clear_places(map: u64, first: u64, blocks: u64) {
     const PLACES: u64 = engine::grants::BYTES;
     if blocks >= PLACES {

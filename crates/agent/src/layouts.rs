@@ -1,8 +1,9 @@
 //! Layouts and numbers that the agent's Rust and C parts share and that no other crate defines.
 //!
-//! This is their only definition: the build script includes this file, and writes `layouts.h` for the
-//! slow paths (`slow/`) from it and from what `engine` and `wire` define. See `build/shared.rs`. Who
-//! includes it says first what `variables!` makes of the slow paths' variables.
+//! This is their only definition: the build script includes this file, and writes `layouts.h` for
+//! the slow paths (`slow/`) from it and from what `engine` and `wire` define. See
+//! `build/shared.rs`. Who includes it says first what `variables!` makes of the slow paths'
+//! variables.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -184,7 +185,8 @@ variables! {
     tt_mode: u64,
     /// log2 of the block's bytes.
     tt_block_shift: u64,
-    /// Banks in use; the address of the word of block 0 and the bits of an address that count in each.
+    /// Banks in use; the address of the word of block 0 and the bits of an address that count in
+    /// each.
     tt_banks: u64,
     tt_shadow: [u64; MAX_BANKS],
     tt_reach: [u64; MAX_BANKS],

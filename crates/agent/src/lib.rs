@@ -61,8 +61,8 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     }
 }
 
-// Referred to by precompiled `core`, never reached, as panics abort. Hidden: exported, they would take
-// the place of the program's own and break its exceptions.
+// Referred to by precompiled `core`, never reached, as panics abort. Hidden: exported, they would
+// take the place of the program's own and break its exceptions.
 core::arch::global_asm!(
     ".globl rust_eh_personality",
     ".hidden rust_eh_personality",

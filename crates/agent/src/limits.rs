@@ -2,8 +2,8 @@
 //! itself.
 //!
 //! A program that limits its address space (RLIMIT_AS) or its data (RLIMIT_DATA) means its own. The
-//! kernel is given that and what the agent has reserved on top; the program is told its own numbers,
-//! and so are programs that it executes.
+//! kernel is given that and what the agent has reserved on top; the program is told its own
+//! numbers, and so are programs that it executes.
 
 use crate::program;
 use crate::sys;

@@ -1,12 +1,13 @@
 //! Locks of the agent, which need no libc. Signals that arrive while one is held are deferred.
 //!
-//! The word of a lock is a futex with priority inheritance: 0, or the thread id of its holder. It is taken and
-//! released without a system call unless another thread waits. A waiter spins for a moment and then sleeps, while the
-//! kernel runs the holder with the waiter's priority. So a real-time thread never spins while it keeps the holder from
-//! running, and no third thread with a priority between the two can keep the holder from running either.
+//! The word of a lock is a futex with priority inheritance: 0, or the thread id of its holder. It
+//! is taken and released without a system call unless another thread waits. A waiter spins for a
+//! moment and then sleeps, while the kernel runs the holder with the waiter's priority. So a
+//! real-time thread never spins while it keeps the holder from running, and no third thread with a
+//! priority between the two can keep the holder from running either.
 //!
-//! Where the kernel cannot know the holder (see [`Lock::lock`]), waiters look again every now and then. Neighbour:
-//! `slow/wait.h`, which has the locks of blocks.
+//! Where the kernel cannot know the holder (see [`Lock::lock`]), waiters look again every now and
+//! then. Neighbour: `slow/wait.h`, which has the locks of blocks.
 
 use crate::filter;
 use crate::sys;
@@ -34,7 +35,8 @@ pub struct Guard<'a, T> {
 }
 
 const FREE: u32 = 0;
-/// An owner that has no thread id: no thread has this one, and the kernel says so to who asks for it.
+/// An owner that has no thread id: no thread has this one, and the kernel says so to who asks for
+/// it.
 const UNNAMED: u32 = 0x3fff_ffff;
 /// Looks at a lock before its waiter sleeps.
 const SPINS: u32 = 200;
@@ -42,14 +44,14 @@ const SPINS: u32 = 200;
 /// Whether the calling thread's page can be asked for its thread id.
 static NAMED: AtomicBool = AtomicBool::new(false);
 
-/// Says whether threads have pages that hold their ids: not before the initial thread is attached, and not in
-/// the child of a fork until it is.
+/// Says whether threads have pages that hold their ids: not before the initial thread is attached,
+/// and not in the child of a fork until it is.
 pub fn name_owners(named: bool) {
     NAMED.store(named, Ordering::Relaxed);
 }
 
-/// The calling thread as the owner of a lock. A child of vfork uses its parent's page: its own id is another
-/// one, which may even mean somebody else in its namespace.
+/// The calling thread as the owner of a lock. A child of vfork uses its parent's page: its own id
+/// is another one, which may even mean somebody else in its namespace.
 fn own_name() -> u32 {
     if !NAMED.load(Ordering::Relaxed) {
         return UNNAMED;
@@ -97,8 +99,9 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Has the kernel take the lock for the calling thread. False if it cannot: because it does not know the
-    /// calling thread or the holder by these names, or because a thread is not allowed to tell it.
+    /// Has the kernel take the lock for the calling thread. False if it cannot: because it does not
+    /// know the calling thread or the holder by these names, or because a thread is not allowed to
+    /// tell it.
     fn sleep_until_taken(&self, owner: u32) -> bool {
         const LOCK_PI: u64 = 6 | sys::FUTEX_PRIVATE;
         /// A holder that may not wake anybody stores 0: then it is looked at again.
@@ -118,7 +121,8 @@ impl<T> Lock<T> {
         if self.word.compare_exchange(owner, FREE, Ordering::Release, Ordering::Relaxed).is_ok() {
             return;
         }
-        // Somebody waits. In the child of a fork nobody does, and the kernel knows nothing of the lock.
+        // Somebody waits. In the child of a fork nobody does, and the kernel knows nothing of the
+        // lock.
         let arguments = [&raw const self.word as u64, UNLOCK_PI, 0, 0, 0, 0];
         // SAFETY: as above.
         if owner == UNNAMED || unsafe { sys::call(sys::FUTEX, arguments) } != 0 {

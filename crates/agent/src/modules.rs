@@ -44,8 +44,8 @@ impl Range {
     }
 }
 
-/// A number for code mapped from a file: another one when the file has changed, or another part of it is
-/// mapped.
+/// A number for code mapped from a file: another one when the file has changed, or another part of
+/// it is mapped.
 pub fn number_of(stat: &sys::Stat, offset: u64, bytes: u64) -> u64 {
     if !stat.is_regular() {
         return 0;
@@ -139,8 +139,8 @@ impl Modules {
         self.ranges.iter().map(|range| range.start).collect()
     }
 
-    /// `start..end` with the code beside it that was translated looking at it: what lies there without a
-    /// gap and does not change by itself, which is the rest of a module.
+    /// `start..end` with the code beside it that was translated looking at it: what lies there
+    /// without a gap and does not change by itself, which is the rest of a module.
     pub fn with_neighbours(&self, mut start: u64, mut end: u64) -> (u64, u64) {
         for r in self.ranges.iter().filter(|r| !r.changes) {
             if r.start < end && r.end >= end || r.start == end {
@@ -175,7 +175,8 @@ impl Modules {
         describe(start, end, file_offset, path);
     }
 
-    /// The file that the code at `pc` is mapped from, if that is known, and where in it the code is.
+    /// The file that the code at `pc` is mapped from, if that is known, and where in it the code
+    /// is.
     pub fn in_file(&self, pc: u64) -> Option<(u64, u64)> {
         let range = &self.ranges[self.range_at(pc)?];
         (range.file != 0).then(|| (range.file, pc.wrapping_sub(range.origin)))
@@ -226,7 +227,8 @@ impl Modules {
         forget
     }
 
-    /// What lies in `start..end` may be rewritten: code of the same files no longer does what files say.
+    /// What lies in `start..end` may be rewritten: code of the same files no longer does what files
+    /// say.
     fn forget_files(&mut self, start: u64, end: u64) {
         let inside = self.ranges.iter().filter(|r| r.start >= start && r.end <= end);
         let files: Vec<u64> = inside.map(|r| r.file).filter(|file| *file != 0).collect();

@@ -1,13 +1,13 @@
 //! Where threads are in the code cache, so that code which nobody is in any more can be given up.
 //!
-//! A thread's page holds the cache address with which it last came from the dispatcher. When the cache
-//! is flushed, all that leads from old code to new goes by the dispatcher (`engine::generation`), so the
-//! address tells which generation the thread is in. It also holds the address to which the thread is
-//! about to return from a signal, because it goes there without the dispatcher. Signal frames hold
-//! addresses of the program only.
+//! A thread's page holds the cache address with which it last came from the dispatcher. When the
+//! cache is flushed, all that leads from old code to new goes by the dispatcher
+//! (`engine::generation`), so the address tells which generation the thread is in. It also holds
+//! the address to which the thread is about to return from a signal, because it goes there without
+//! the dispatcher. Signal frames hold addresses of the program only.
 //!
-//! A process that has called vfork comes back to the cache where it made the call, while its child uses
-//! the same page meanwhile: that address is kept aside until the parent is seen again.
+//! A process that has called vfork comes back to the cache where it made the call, while its child
+//! uses the same page meanwhile: that address is kept aside until the parent is seen again.
 //!
 //! Everything here is called with the runtime's lock held (`dispatch.rs`).
 
@@ -20,7 +20,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use engine::control::{self, ENTERED, RETURNS};
 use wire::session::{ThreadPage, life};
 
-/// A thread that will come back to the cache when its process's child has ended or executed a program.
+/// A thread that will come back to the cache when its process's child has ended or executed a
+/// program.
 struct Lent {
     page: u64,
     pid: i64,
@@ -36,7 +37,8 @@ fn own_pid() -> i64 {
     unsafe { sys::call(sys::GETPID, [0; 6]) }
 }
 
-/// The calling thread has come to the dispatcher, and nothing of the code that it was in is on its way.
+/// The calling thread has come to the dispatcher, and nothing of the code that it was in is on its
+/// way.
 pub fn leave(page: u64) {
     // SAFETY: the calling thread's page.
     unsafe {
@@ -63,8 +65,9 @@ fn take_back(page: u64, pid: i64) {
     unsafe { set_field(page, control::LENT, 0) };
 }
 
-/// The calling thread, which will come back to `address`, lends its page to a child. In a `namespace` of
-/// its own a child may have its parent's number: then nobody can tell when the parent is back.
+/// The calling thread, which will come back to `address`, lends its page to a child. In a
+/// `namespace` of its own a child may have its parent's number: then nobody can tell when the
+/// parent is back.
 pub fn lend(page: u64, address: u64, namespace: bool) {
     let pid = own_pid();
     take_back(page, pid);
@@ -77,7 +80,8 @@ pub fn lend(page: u64, address: u64, namespace: bool) {
     unsafe { set_field(page, control::LENT, 1) };
 }
 
-/// In a fork's child: its only thread, with the new page `page`, goes on where it was in its parent.
+/// In a fork's child: its only thread, with the new page `page`, goes on where it was in its
+/// parent.
 pub fn inherit(page: u64, entered: u64) {
     LENT.lock().clear();
     ALL_LENT.store(0, Ordering::Relaxed);
@@ -112,8 +116,8 @@ pub fn entered() -> Vec<u64> {
     all
 }
 
-/// Whether a thread that has asked to exit has done so: until then it is in the cache, before its last
-/// system call. Its number may be another thread's by now.
+/// Whether a thread that has asked to exit has done so: until then it is in the cache, before its
+/// last system call. Its number may be another thread's by now.
 pub fn is_gone(page: &ThreadPage) -> bool {
     let tid = page.tid.load(Ordering::Relaxed);
     let arguments = [sys::pid().into(), tid.into(), 0, 0, 0, 0];

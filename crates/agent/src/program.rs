@@ -1,8 +1,8 @@
 //! The program's memory as system calls see it: what an argument points to need not be there.
 //!
-//! Whatever handles a system call reads and writes the program's memory by these functions only. They fail where the
-//! kernel would, so that the program gets the kernel's error instead of a crash. `slow/program.h` does the work and
-//! says how.
+//! Whatever handles a system call reads and writes the program's memory by these functions only.
+//! They fail where the kernel would, so that the program gets the kernel's error instead of a
+//! crash. `slow/program.h` does the work and says how.
 
 use alloc::vec::Vec;
 
@@ -13,8 +13,8 @@ unsafe extern "C" {
 
 /// What a system call answers to a bad pointer.
 pub const EFAULT: i64 = -14;
-/// More arguments or variables than a program can be executed with: their pointers alone fill the 6 MiB that the
-/// kernel gives them.
+/// More arguments or variables than a program can be executed with: their pointers alone fill the 6
+/// MiB that the kernel gives them.
 pub const MAX_STRINGS: usize = (6 << 20) / 8;
 const PAGE: usize = 4096;
 
@@ -32,7 +32,8 @@ pub fn words<const N: usize>(from: u64) -> Option<[u64; N]> {
     (unsafe { tt_take(words.as_mut_ptr().cast(), from, bytes) } == bytes).then_some(words)
 }
 
-/// Gives the program words at an address of its choice; 0, or the kernel's error if it has no memory there.
+/// Gives the program words at an address of its choice; 0, or the kernel's error if it has no
+/// memory there.
 pub fn give<const N: usize>(to: u64, words: &[u64; N]) -> i64 {
     let bytes = size_of::<[u64; N]>() as u64;
     // SAFETY: the words are as many as said; where they go the program has said.
@@ -58,8 +59,8 @@ pub fn string(from: u64, max: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// The pointers of the NULL-terminated array at `from`, without the NULL; none if there is no array. `None` if it
-/// is not there, or has more than `max`.
+/// The pointers of the NULL-terminated array at `from`, without the NULL; none if there is no
+/// array. `None` if it is not there, or has more than `max`.
 pub fn pointers(from: u64, max: usize) -> Option<Vec<u64>> {
     const PIECE: usize = PAGE / 8;
     let mut all = Vec::new();

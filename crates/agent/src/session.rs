@@ -312,9 +312,9 @@ pub fn await_births() {
     }
 }
 
-/// In a fork's child: puts `segment` where the parent's segment is, with what the inherited code cache
-/// refers to: the parent's modules, code sites and what tallies mean. `None` when it cannot be mapped;
-/// then the parent's is still there.
+/// In a fork's child: puts `segment` where the parent's segment is, with what the inherited code
+/// cache refers to: the parent's modules, code sites and what tallies mean. `None` when it cannot
+/// be mapped; then the parent's is still there.
 pub fn renew(place: &Place<'_>, segment: u32) -> Option<()> {
     let base = BASE.load(Ordering::Relaxed);
     let parent = Inherited::now();

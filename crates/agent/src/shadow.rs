@@ -23,17 +23,18 @@ use wire::session::mode;
 const ADDRESS_SPACE: u64 = 1 << ADDRESS_BITS;
 /// A block's lock, in the word of its site.
 const LOCKED: u32 = 1 << LOCKED_BIT;
-/// Bits of an address that tell blocks apart in the banks after the first: 2 TiB of address space for a
-/// bank of 64-byte blocks, so that there is room for two dozen.
+/// Bits of an address that tell blocks apart in the banks after the first: 2 TiB of address space
+/// for a bank of 64-byte blocks, so that there is room for two dozen.
 const FAR_ADDRESS_BITS: u32 = 44;
 const FAR_SPACE: u64 = 1 << FAR_ADDRESS_BITS;
 
-/// Where the tables of indirect branches, whose addresses must fit a displacement, may end: just below
-/// 2 GiB, so that the low addresses stay free for programs that are not position independent.
+/// Where the tables of indirect branches, whose addresses must fit a displacement, may end: just
+/// below 2 GiB, so that the low addresses stay free for programs that are not position independent.
 /// Alternatives follow for programs that have something there.
 const ENDS: [u64; 5] = [0x7fe0_0000, 0x7000_0000, 0x6000_0000, 0x5000_0000, 0x4000_0000];
 
-/// As many generations of code there can be at once, and so many threads can at least stay in old code.
+/// As many generations of code there can be at once, and so many threads can at least stay in old
+/// code.
 const TABLES: usize = 64;
 const TABLES_BYTES: u64 = TABLES as u64 * indirect::BYTES;
 
@@ -225,8 +226,8 @@ pub fn is_own(address: u64) -> bool {
         || common(last_sites())
 }
 
-/// Addresses of the words of the whole blocks in `start..end` in a bank: a range, or several where the
-/// bank folds the address space.
+/// Addresses of the words of the whole blocks in `start..end` in a bank: a range, or several where
+/// the bank folds the address space.
 fn words(bank: usize, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
     let (base, space, shift) = (base_of(bank), space_of(bank), block_shift());
     let last = end >> shift;
@@ -281,8 +282,9 @@ fn clear_written(first: u64, last: u64) {
     }
 }
 
-/// The program has moved `bytes` from `from` to `to`, where the shadow is empty: what is known of whole blocks
-/// goes along, if they are whole blocks there, too. (Pages move, and blocks may be larger.)
+/// The program has moved `bytes` from `from` to `to`, where the shadow is empty: what is known of
+/// whole blocks goes along, if they are whole blocks there, too. (Pages move, and blocks may be
+/// larger.)
 pub fn copy(from: u64, to: u64, bytes: u64) {
     let block = 1 << block_shift();
     if from.max(to).saturating_add(bytes) > ADDRESS_SPACE
@@ -305,7 +307,8 @@ fn copy_block(old: u64, new: u64) {
     };
     let mut is_known = false;
     for bank in banks() {
-        // What nobody has touched stays untouched: the shadow of large memory is larger than what is in use.
+        // What nobody has touched stays untouched: the shadow of large memory is larger than what
+        // is in use.
         let value = word(bank, old).load(Ordering::Relaxed);
         if value != 0 {
             is_known = true;

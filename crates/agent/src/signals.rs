@@ -1,10 +1,10 @@
 //! Signals: the program's handlers run translated, and see the program's own registers.
 //!
 //! The kernel knows one handler, ours. It finds out where the thread was: in the code cache, its
-//! registers are rebuilt in the signal frame and the program's handler continues in the cache; in the
-//! agent's own code, the signal is sent again and waits, blocked, until that code is left. Returning
-//! from a handler (`rt_sigreturn`) goes back into the cache at whatever address the frame then holds,
-//! so handlers may change it, and may as well leave by siglongjmp.
+//! registers are rebuilt in the signal frame and the program's handler continues in the cache; in
+//! the agent's own code, the signal is sent again and waits, blocked, until that code is left.
+//! Returning from a handler (`rt_sigreturn`) goes back into the cache at whatever address the frame
+//! then holds, so handlers may change it, and may as well leave by siglongjmp.
 //!
 //! Neighbours: `stubs.rs` (`tt_signal_entry`), `engine::recovery`, the deliver trampoline of
 //! `engine::cache`.
@@ -173,8 +173,8 @@ impl Decision {
     }
 }
 
-/// Whether the program has forbidden to set the signal mask. Then it is set the only way that is left:
-/// by returning from a signal.
+/// Whether the program has forbidden to set the signal mask. Then it is set the only way that is
+/// left: by returning from a signal.
 fn may_not_set_mask() -> bool {
     const SIG_SETMASK: u64 = 2;
     filter::any()
@@ -228,10 +228,8 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
     if action.handler <= SIG_IGN {
         return Decision::RETURN;
     }
-    let mut mask = context.get(Context::MASK) | action.mask;
-    if action.flags & SA_NODEFER == 0 {
-        mask |= 1 << (signal - 1);
-    }
+    let own = if action.flags & SA_NODEFER == 0 { 1 << (signal - 1) } else { 0 };
+    let mask = context.get(Context::MASK) | action.mask | own;
     // SAFETY: the calling thread's page.
     if unsafe { thread::field(page, control::DETACHED) } != 0 {
         // The stub sets the mask once it has left the signal stack, which the next signal will use.
@@ -252,8 +250,8 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
     let slot_value = |offset| unsafe { thread::field(page, offset) };
     {
         if is_between_block_and_syscall(registers.pc) {
-            // Nothing but the registers that the call itself changes has been touched. Deferred, the
-            // signal would wait for the end of a call that may wait for the signal.
+            // Nothing but the registers that the call itself changes has been touched. Deferred,
+            // the signal would wait for the end of a call that may wait for the signal.
             registers.pc = slot_value(control::RESUME) - SYSCALL_BYTES;
         } else if let Some(pc) = behind_last_jump(registers.pc, &slot_value) {
             registers.pc = pc;
@@ -291,8 +289,8 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
     Decision::CONTINUE
 }
 
-/// A signal that ends a system call, or comes right behind it, finds the thread before the stub that
-/// counts what the call moved; the thread goes on elsewhere, so that is done here.
+/// A signal that ends a system call, or comes right behind it, finds the thread before the stub
+/// that counts what the call moved; the thread goes on elsewhere, so that is done here.
 fn count_returned_call(r: &Registers, page: u64) {
     // SAFETY: the calling thread's page.
     let slot = |offset| unsafe { thread::field(page, offset) };
@@ -321,8 +319,8 @@ fn reset_once(slot: &Action, action: &KernelAction) {
     }
 }
 
-/// The signal came while the agent's code was running: it is sent again, and stays blocked until the
-/// stub that leaves the agent sees gs:PENDING.
+/// The signal came while the agent's code was running: it is sent again, and stays blocked until
+/// the stub that leaves the agent sees gs:PENDING.
 fn defer(signal: u64, info: *const [u32; 4], context: &mut Context, page: u64) -> Decision {
     if faults::is_of_program(signal, info) {
         return Decision::RETURN;
@@ -386,8 +384,8 @@ pub fn sigreturn(page: u64) {
     }
 }
 
-/// A signal between [`sigreturn`] and the kernel's return makes the program's system call start again,
-/// maybe much later: its frame holds what it held.
+/// A signal between [`sigreturn`] and the kernel's return makes the program's system call start
+/// again, maybe much later: its frame holds what it held.
 fn undo_return(registers: &Registers, page: u64) {
     const RSP: usize = 4;
     // SAFETY: the calling thread's page.
@@ -418,8 +416,8 @@ fn address(mark: unsafe extern "C" fn()) -> u64 {
     mark as *const () as u64
 }
 
-/// Where the program goes on if the thread has left the agent but for one jump: nothing of the agent's
-/// is on the stack any more, so the signal counts as having come after the jump.
+/// Where the program goes on if the thread has left the agent but for one jump: nothing of the
+/// agent's is on the stack any more, so the signal counts as having come after the jump.
 fn behind_last_jump(pc: u64, slot: &dyn Fn(i32) -> u64) -> Option<u64> {
     if (address(stubs::tt_slow_leave_checked)..address(stubs::tt_slow_leave_end)).contains(&pc) {
         return Some(slot(control::RESUME));

@@ -1,8 +1,8 @@
 //! The way from translated code into the agent and back.
 //!
-//! Each stub leaves the program's stack alone (its red zone may be in use), switches to the thread's
-//! agent stack, saves what the called function may change, and on the way out looks whether a signal
-//! waits. Stubs are reached through the trampolines of `engine::cache`.
+//! Each stub leaves the program's stack alone (its red zone may be in use), switches to the
+//! thread's agent stack, saves what the called function may change, and on the way out looks
+//! whether a signal waits. Stubs are reached through the trampolines of `engine::cache`.
 
 pub use crate::layouts::Frame;
 use core::arch::global_asm;
@@ -70,15 +70,15 @@ pub fn addresses() -> Stubs {
     }
 }
 
-/// `global_asm!` with the macros that several blocks use in front of each: nothing promises that one
-/// block is assembled after another.
+/// `global_asm!` with the macros that several blocks use in front of each: nothing promises that
+/// one block is assembled after another.
 macro_rules! assembly {
     ($($code:tt)*) => {
         global_asm!(
             ".ifndef tt_macros",
             ".set tt_macros, 1",
-            // The trap flag is a debugger's that steps through here, and shall not come back later; unless
-            // it is the program's own.
+            // The trap flag is a debugger's that steps through here, and shall not come back later;
+            // unless it is the program's own.
             ".macro TT_PUSH_ALL",
             "pushfq",
             "and dword ptr [rsp], {NO_TRAP}",
@@ -118,8 +118,8 @@ macro_rules! assembly {
             "pop rcx",
             "pop rax",
             ".endm",
-            // What Rust and C code expects: direction up, and no alignment checks, which programs that
-            // look for a 486 switch on and leave on.
+            // What Rust and C code expects: direction up, and no alignment checks, which programs
+            // that look for a 486 switch on and leave on.
             ".macro TT_PLAIN_FLAGS",
             "push 2",
             "popfq",
@@ -148,9 +148,9 @@ macro_rules! assembly {
 }
 
 assembly!(
-    // Leaves the agent's stack with the program's registers restored but for the flags on top of it;
-    // goes on at gs:TARGET. A signal that comes after the look at PENDING would wait until the thread
-    // is here again, so signals.rs sends the thread back to look again: see `redirect`.
+    // Leaves the agent's stack with the program's registers restored but for the flags on top of
+    // it; goes on at gs:TARGET. A signal that comes after the look at PENDING would wait until the
+    // thread is here again, so signals.rs sends the thread back to look again: see `redirect`.
     ".globl tt_leave, tt_leave_checked, tt_leave_stack, tt_leave_jump, tt_leave_end, tt_leave_late",
     ".hidden tt_leave, tt_leave_checked, tt_leave_stack, tt_leave_jump, tt_leave_end, tt_leave_late",
     "tt_leave:",
@@ -324,8 +324,8 @@ assembly!(
     TARGET = const TARGET,
 );
 
-// System calls. rcx and r11 are free. Most calls go straight back to the `syscall` in the block, with the
-// flags untouched: the kernel keeps them, and puts them into r11.
+// System calls. rcx and r11 are free. Most calls go straight back to the `syscall` in the block,
+// with the flags untouched: the kernel keeps them, and puts them into r11.
 assembly!(
     ".globl tt_stub_syscall",
     ".hidden tt_stub_syscall",
@@ -437,12 +437,13 @@ assembly!(
     FRAME_BYTES = const size_of::<Frame>(),
 );
 
-// Signals: rdi = number, rsi = siginfo, rdx = ucontext, the return address is the program's restorer.
-// All signals are blocked. tt_signal decides: 0 = back to what was interrupted, 1 = run the handler
-// natively (address in rdx), 2 = go on at gs:TARGET in the cache, by way of gs:DELIVER, 3 = go on as the
-// frame in rdx says. In case 2 the frame has been moved down by gs:FRAME_MOVED bytes.
-// A handler begins as the kernel begins it: with the general registers and flags of what was interrupted,
-// which tt_signal has put into ucontext, and with x87 and vector registers as after a reset.
+// Signals: rdi = number, rsi = siginfo, rdx = ucontext, the return address is the program's
+// restorer. All signals are blocked. tt_signal decides: 0 = back to what was interrupted, 1 = run
+// the handler natively (address in rdx), 2 = go on at gs:TARGET in the cache, by way of gs:DELIVER,
+// 3 = go on as the frame in rdx says. In case 2 the frame has been moved down by gs:FRAME_MOVED
+// bytes. A handler begins as the kernel begins it: with the general registers and flags of what was
+// interrupted, which tt_signal has put into ucontext, and with x87 and vector registers as after a
+// reset.
 assembly!(
     ".globl tt_signal_entry",
     ".hidden tt_signal_entry",

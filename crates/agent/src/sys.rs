@@ -212,9 +212,9 @@ pub fn keep_out_of_dumps(start: u64, bytes: u64) {
     unsafe { call(MADVISE, [start, bytes, MADV_DONTDUMP, 0, 0, 0]) };
 }
 
-/// Asks for large pages where the agent fills memory from one end, but for the beginning: each first touch of a
-/// small page costs about as much as what is then put there, and a large one, which is zeroed whole, more than
-/// all that most short-lived programs need.
+/// Asks for large pages where the agent fills memory from one end, but for the beginning: each
+/// first touch of a small page costs about as much as what is then put there, and a large one,
+/// which is zeroed whole, more than all that most short-lived programs need.
 pub fn prefer_large_pages(start: u64, bytes: u64) {
     const MADV_HUGEPAGE: u64 = 14;
     const LARGE: u64 = 2 << 20;
@@ -225,10 +225,10 @@ pub fn prefer_large_pages(start: u64, bytes: u64) {
 }
 
 /// Where large reservations go. First between what language runtimes ask for by address and where
-/// programs start: the JVM wants heaps below 32 GiB, or, with ZGC, 4 TiB each at 4, 8 and 16 TiB, and
-/// does not start without; Go asks for 0.75 TiB, GHC for 264 GiB; the shadow of AddressSanitizer ends at
-/// 16 TiB. Then between programs and libraries, which need the address space around them for
-/// translations. What runtimes ask for comes last.
+/// programs start: the JVM wants heaps below 32 GiB, or, with ZGC, 4 TiB each at 4, 8 and 16 TiB,
+/// and does not start without; Go asks for 0.75 TiB, GHC for 264 GiB; the shadow of
+/// AddressSanitizer ends at 16 TiB. Then between programs and libraries, which need the address
+/// space around them for translations. What runtimes ask for comes last.
 const AWAY: [core::ops::Range<u64>; 3] = [
     0x1500_0000_0000..0x5400_0000_0000,
     0x5800_0000_0000..0x7400_0000_0000,

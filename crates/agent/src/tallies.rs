@@ -1,12 +1,12 @@
-//! Numbers for the tallies in which translated code counts ([`types::tally`]), and what becomes of a
-//! thread's tallies when it exits.
+//! Numbers for the tallies in which translated code counts ([`types::tally`]), and what becomes of
+//! a thread's tallies when it exits.
 //!
-//! What tallies mean stands in the session, so that a recording can be read however it ends. A fork's
-//! child goes on in the code that it inherits and so with the same numbers
+//! What tallies mean stands in the session, so that a recording can be read however it ends. A
+//! fork's child goes on in the code that it inherits and so with the same numbers
 //! ([`session::renew`]).
 //!
-//! Neighbours: [`dispatch`](crate::dispatch) asks on behalf of the engine, [`thread`](crate::thread)
-//! says when a thread exits.
+//! Neighbours: [`dispatch`](crate::dispatch) asks on behalf of the engine,
+//! [`thread`](crate::thread) says when a thread exits.
 
 use crate::lock::Lock;
 use crate::session;
@@ -40,8 +40,8 @@ pub fn number(meaning: Meaning) -> Option<u32> {
     Some(number)
 }
 
-/// Adds up the tallies of the thread whose page this is and gives their memory back: many threads may
-/// come and go.
+/// Adds up the tallies of the thread whose page this is and gives their memory back: many threads
+/// may come and go.
 pub fn fold(page: &ThreadPage) {
     let start = page as *const ThreadPage as u64 - TALLIES_BYTES;
     let used = session::header().tallies.load(Ordering::Acquire) as usize;

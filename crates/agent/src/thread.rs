@@ -85,8 +85,8 @@ pub fn hold_registry() -> Held {
     REGISTRY.lock()
 }
 
-/// In a fork's child: its only thread, whose record in the parent was `old`, as the initial thread of
-/// its own recording, on the same stacks.
+/// In a fork's child: its only thread, whose record in the parent was `old`, as the initial thread
+/// of its own recording, on the same stacks.
 pub fn renew(mut registry: Held, old: &Thread) -> Option<Box<Thread>> {
     registry.slots.clear();
     // The other threads are not here.
@@ -182,8 +182,8 @@ fn prepare_on(stacks: Option<u64>, parent: Option<u32>, start_routine: u64) -> O
     Some(install(thread))
 }
 
-/// Prepares a thread that shall run natively because [`prepare`] had no room for it. `None` when not
-/// even memory is left.
+/// Prepares a thread that shall run natively because [`prepare`] had no room for it. `None` when
+/// not even memory is left.
 pub fn prepare_unprofiled() -> Option<Box<Thread>> {
     let stacks = take_stacks()?;
     let page = sys::anonymous(session_page_bytes())?;
@@ -193,7 +193,8 @@ pub fn prepare_unprofiled() -> Option<Box<Thread>> {
     Some(install(thread))
 }
 
-/// Processes in this one's memory that run natively: their ids and records, of use again when they are gone.
+/// Processes in this one's memory that run natively: their ids and records, of use again when they
+/// are gone.
 static SHARERS: Lock<Vec<(u32, u64)>> = Lock::new(Vec::new());
 
 /// Prepares a process that shares the memory and runs natively. Callers serialise their calls.
@@ -268,7 +269,8 @@ pub fn make_ready() {
     grants::make_ready(free, session::header().threads.load(Ordering::Relaxed) as usize);
 }
 
-/// A slot for the thread that gets this id: one that is ready, a free one, one left by exited threads, or the first of a new bank.
+/// A slot for the thread that gets this id: one that is ready, a free one, one left by exited
+/// threads, or the first of a new bank.
 fn take_slot(id: usize) -> Option<(usize, usize)> {
     let mut registry = REGISTRY.lock();
     if registry.slots.is_empty() {
@@ -300,8 +302,8 @@ impl Registry {
         })
     }
 
-    /// Slots of a bank whose threads have left them and are not there any more: until then a thread's page
-    /// lies below the slot's map. One that has said that it exits will be gone soon.
+    /// Slots of a bank whose threads have left them and are not there any more: until then a
+    /// thread's page lies below the slot's map. One that has said that it exits will be gone soon.
     fn left(&self, bank: usize) -> u64 {
         const PATIENCE: usize = 64;
         let slots = self.slots[bank].iter().enumerate();
@@ -457,7 +459,8 @@ impl Thread {
         if self.shared().life.load(Ordering::Relaxed) == life::EXITED {
             return;
         }
-        // Held while memory of the session comes and goes, too: the kernel's own lock does not lend priority.
+        // Held while memory of the session comes and goes, too: the kernel's own lock does not lend
+        // priority.
         let mut registry = REGISTRY.lock();
         if self.slot.is_some() {
             tallies::fold(self.shared());

@@ -1,8 +1,8 @@
 //! How much each two tasks communicate: the symmetric matrix that the metrics are defined on.
 //!
-//! The thesis treats communication as undirected (3.1.4), so events of both directions are added up.
-//! Sparse: thousands of time slices of a thousand threads must be gone through. Neighbours: the files
-//! of the metrics and of `pattern/` take it; [`CommMatrix`] has the directions.
+//! The thesis treats communication as undirected (3.1.4), so events of both directions are added
+//! up. Sparse: thousands of time slices of a thousand threads must be gone through. Neighbours: the
+//! files of the metrics and of `pattern/` take it; [`CommMatrix`] has the directions.
 
 use types::CommMatrix;
 

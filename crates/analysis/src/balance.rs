@@ -1,8 +1,8 @@
 //! Balance C_B: how unequal the tasks' shares of the communication are.
 //!
-//! Equation 3.6 of Diener's thesis on the communication vector, taken as the **full** row sums: with
-//! sums of the upper half only, as 3.4 is printed, all-to-all would not be balanced. Normalising
-//! (3.5) cancels out. Neighbour: `pages` uses the same formula for 4.3 and 4.5.
+//! Equation 3.6 of Diener's thesis on the communication vector, taken as the **full** row sums:
+//! with sums of the upper half only, as 3.4 is printed, all-to-all would not be balanced.
+//! Normalising (3.5) cancels out. Neighbour: `pages` uses the same formula for 4.3 and 4.5.
 
 use crate::Amounts;
 

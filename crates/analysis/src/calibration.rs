@@ -1,8 +1,8 @@
 //! How far sampling is from exact recording of the same program, and what of it can be trusted.
 //!
-//! Both are runs of their own: threads that race alternate differently, and exact recording slows the
-//! program down while they do. So amounts may differ for two reasons, and the shape of the matrix says more.
-//! Neighbours: `difference` matches threads and compares any two runs; `mse`.
+//! Both are runs of their own: threads that race alternate differently, and exact recording slows
+//! the program down while they do. So amounts may differ for two reasons, and the shape of the
+//! matrix says more. Neighbours: `difference` matches threads and compares any two runs; `mse`.
 
 use crate::difference::matched;
 use crate::mse::{self, MseError};
@@ -13,7 +13,8 @@ use types::{CommKind, CommMatrix, Sharing, ThreadId};
 /// Hits from which the shape says something, and from which the share of false sharing does.
 const SOME_HITS: u64 = 100;
 const ENOUGH_HITS: u64 = 600;
-/// Mean squared errors, as parts of the most there can be, up to which the shape is right, or nearly.
+/// Mean squared errors, as parts of the most there can be, up to which the shape is right, or
+/// nearly.
 const SMALL_ERROR: f64 = 0.01;
 const FAIR_ERROR: f64 = 0.05;
 /// The same for the part of the sampled events between pairs that exact recording does not know.
@@ -26,9 +27,11 @@ const NEAR: f64 = 2.0;
 const CLOSE_SHARE: f64 = 0.05;
 const NEAR_SHARE: f64 = 0.1;
 
-/// Amounts of one of the two: events in which a thread reads or overwrites what another wrote (RAW, WAW).
+/// Amounts of one of the two: events in which a thread reads or overwrites what another wrote (RAW,
+/// WAW).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Amount {
+    /// Events, RAW and WAW; of the sampled run an estimate.
     pub events: u64,
     /// Part of them that is false sharing, 0 to 1; `None` where that was not told.
     pub false_share: Option<f64>,
@@ -37,6 +40,7 @@ pub struct Amount {
 /// Pairs of threads that only one of the two has found.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct OneSided {
+    /// How many there are.
     pub pairs: usize,
     /// Part of its events that lie there, 0 to 1.
     pub share: f64,
@@ -46,8 +50,11 @@ pub struct OneSided {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trust {
+    /// It cannot be trusted.
     No,
+    /// It is roughly right.
     Roughly,
+    /// It can be trusted.
     Yes,
 }
 
@@ -65,7 +72,9 @@ impl Trust {
 /// Whether something can be trusted, and the numbers behind that as a sentence.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Verdict {
+    /// How far it can be trusted.
     pub trust: Trust,
+    /// The numbers behind that, as a sentence.
     pub reason: String,
 }
 
@@ -74,7 +83,9 @@ pub struct Verdict {
 pub struct Calibration {
     /// Threads that are in both.
     pub threads: usize,
+    /// The exact recording's amount.
     pub exact: Amount,
+    /// The sampled recording's amount.
     pub sampled: Amount,
     /// Samples that showed communication.
     pub hits: u64,
@@ -82,17 +93,22 @@ pub struct Calibration {
     pub ratio: Option<f64>,
     /// What chance may do to the sampled amount with so many hits, as a part of it (95 %).
     pub chance: Option<f64>,
-    /// Mean squared error between the matrices, each normalised to 100 (thesis, 3.1), and the most there
-    /// can be.
+    /// Mean squared error between the matrices, each normalised to 100 (thesis, 3.1), and the most
+    /// there can be.
     pub mse: f64,
+    /// The largest MSE that two matrices of this size can have.
     pub mse_most: f64,
     /// Pearson's coefficient over the pairs of threads; `None` with fewer than three, or all alike.
     pub correlation: Option<f64>,
     /// Pairs of threads that only sampling, or only exact recording, has found.
     pub strangers: OneSided,
+    /// Pairs that only the exact recording has.
     pub missed: OneSided,
+    /// Whether the matrix shows who communicates with whom.
     pub shape: Verdict,
+    /// Whether the amount is right.
     pub volume: Verdict,
+    /// Whether true and false sharing are told apart.
     pub sharing: Verdict,
 }
 
@@ -142,8 +158,8 @@ pub fn calibration(exact: &Profile, sampled: &Profile) -> Result<Calibration, Ms
     })
 }
 
-/// By number where both have as many threads, since the same command starts them in the same order; else
-/// by what the threads are.
+/// By number where both have as many threads, since the same command starts them in the same order;
+/// else by what the threads are.
 fn threads_in_both(exact: &Profile, sampled: &Profile) -> Vec<(usize, usize)> {
     match exact.threads.len() == sampled.threads.len() {
         true => (0..exact.threads.len()).map(|thread| (thread, thread)).collect(),

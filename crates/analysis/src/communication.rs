@@ -1,10 +1,9 @@
-//! Everything that describes the communication of a recorded run: the metrics over the whole run and
-//! in each time slice, the phases, the pattern, and what they mean for placing the threads.
+//! Everything that describes the communication of a recorded run: the metrics over the whole run
+//! and in each time slice, the phases, the pattern, and what they mean for placing the threads.
 //!
-//! Communication is what the profile counts as talk: cache-line transfers (`kinds.rs`), or, in a profile
-//! recorded so, undirected pairs. Times are those of the
-//! recorded run, which is slower than the program alone. Neighbours: the files of the metrics,
-//! `suitability`; `report` shows this.
+//! Communication is what the profile counts as talk: cache-line transfers (`kinds.rs`), or, in a
+//! profile recorded so, undirected pairs. Times are those of the recorded run, which is slower than
+//! the program alone. Neighbours: the files of the metrics, `suitability`; `report` shows this.
 
 use crate::evidence::{Evidence, recognise_by};
 use crate::kinds::{Choice, MatrixKind};
@@ -25,11 +24,13 @@ pub struct Communication {
     pub metrics: Metrics,
     /// Over the whole run, without threads that neither communicate nor do anything to speak of.
     pub working: Working,
+    /// The pattern of the whole run.
     pub pattern: Recognised,
     /// At least one, one after the other.
     pub phases: Vec<Phase>,
     /// For each time slice, if there is more than one.
     pub slices: Vec<SliceMetrics>,
+    /// Which kinds of placement policies suit.
     pub suitability: Suitability,
     /// What of the talk was sampled, and how much it takes; `None`: it was counted.
     pub evidence: Option<Evidence>,
@@ -55,9 +56,13 @@ pub struct Metrics {
 /// The structure among the threads that do something.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Working {
+    /// How many threads do something.
     pub threads: usize,
+    /// Heterogeneity among them.
     pub heterogeneity: f64,
+    /// How unevenly they communicate; `None` where that is not defined.
     pub unevenness: Option<f64>,
+    /// Balance among them.
     pub balance: f64,
 }
 
@@ -66,22 +71,28 @@ pub struct Working {
 pub struct Phase {
     /// Seconds after the start of the recording.
     pub start: f64,
+    /// Its end, seconds after the start of the recording.
     pub end: f64,
+    /// Events in it.
     pub events: u64,
     /// C_H of what was communicated in it.
     pub heterogeneity: f64,
     /// `None` where there are too many phases and threads to look at each.
     pub pattern: Option<Pattern>,
+    /// How sure the pattern is, 0 to 1.
     pub confidence: Option<f64>,
 }
 
 /// The metrics of a time slice.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct SliceMetrics {
+    /// Heterogeneity of its matrix.
     pub heterogeneity: f64,
+    /// Balance of its matrix.
     pub balance: f64,
     /// `None` for a slice without duration, or without accesses.
     pub amount: Option<f64>,
+    /// Events for each access; `None` without accesses.
     pub ratio: Option<f64>,
 }
 
@@ -199,8 +210,8 @@ fn slices(profile: &Profile, kind: MatrixKind) -> Vec<SliceMetrics> {
         .collect()
 }
 
-/// The averages of neighbouring slices, so that at most `most` are left; each stands for as many but
-/// the last.
+/// The averages of neighbouring slices, so that at most `most` are left; each stands for as many
+/// but the last.
 pub fn averaged(slices: &[SliceMetrics], most: usize) -> Vec<SliceMetrics> {
     let together = slices.len().div_ceil(most.max(1)).max(1);
     let average = |stretch: &[SliceMetrics]| {
@@ -257,23 +268,28 @@ mod tests {
 
     const SLICE_NS: u64 = 10_000_000;
 
-    /// A run of slices of 10 ms; `cells` says what 8 threads do in each slice. Every thread makes
-    /// 100 loads and 100 stores in each.
-    fn run(slices: u32, cells: impl Fn(u32) -> Vec<(u32, u32, u64)>) -> Profile {
-        let end_ns = u64::from(slices) * SLICE_NS;
-        let thread = |id| ThreadRow {
+    /// A thread that makes 100 loads and 100 stores in each of these slices.
+    fn thread(id: u32, slices: u32) -> ThreadRow {
+        let accesses = 100 * u64::from(slices);
+        ThreadRow {
             id: ThreadId(id),
             identity: ThreadIdentity::default(),
             start_symbol: String::new(),
             os_tid: id,
             started_ns: 0,
-            ended_ns: end_ns,
+            ended_ns: u64::from(slices) * SLICE_NS,
             instructions: 0,
-            loads: 100 * u64::from(slices),
-            stores: 100 * u64::from(slices),
+            loads: accesses,
+            stores: accesses,
             cpu_ns: 0,
-        };
-        let threads: Vec<ThreadRow> = (0..8).map(thread).collect();
+        }
+    }
+
+    /// A run of slices of 10 ms; `cells` says what 8 threads do in each slice. Every thread makes
+    /// 100 loads and 100 stores in each.
+    fn run(slices: u32, cells: impl Fn(u32) -> Vec<(u32, u32, u64)>) -> Profile {
+        let end_ns = u64::from(slices) * SLICE_NS;
+        let threads: Vec<ThreadRow> = (0..8).map(|id| thread(id, slices)).collect();
         let row = |slice, (from, to, count)| CommRow {
             slice,
             from: ThreadId(from),

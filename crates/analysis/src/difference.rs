@@ -1,10 +1,10 @@
-//! How two runs differ in their communication: the error between their matrices, the cells that make
-//! it, the lines of memory.
+//! How two runs differ in their communication: the error between their matrices, the cells that
+//! make it, the lines of memory.
 //!
-//! Threads of two profiles are matched by what they are, not by number (`difference/threads.rs`), and
-//! lines by what lies in them, not by address (`difference/lines.rs`). A thread without a counterpart
-//! is left out when it hardly communicates; otherwise the runs cannot be compared. Neighbours: `mse`;
-//! `report` prints this.
+//! Threads of two profiles are matched by what they are, not by number (`difference/threads.rs`),
+//! and lines by what lies in them, not by address (`difference/lines.rs`). A thread without a
+//! counterpart is left out when it hardly communicates; otherwise the runs cannot be compared.
+//! Neighbours: `mse`; `report` prints this.
 
 mod lines;
 mod threads;
@@ -31,6 +31,7 @@ pub enum Run<'a> {
 
 /// Why two runs cannot be compared.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum DifferenceError {
     #[error(transparent)]
     Mse(#[from] MseError),
@@ -59,7 +60,9 @@ pub struct Difference {
     pub counted: String,
     /// Threads that were compared.
     pub threads: usize,
+    /// The first run.
     pub a: Side,
+    /// The second run.
     pub b: Side,
     /// Cells that differ, the largest difference first.
     pub cells: Vec<CellChange>,
@@ -79,9 +82,13 @@ pub struct Side {
     pub events: u64,
     /// Per load or store of the run; `None` for a bare matrix.
     pub ratio: Option<f64>,
+    /// Heterogeneity of its matrix.
     pub heterogeneity: f64,
+    /// Balance of its matrix.
     pub balance: f64,
+    /// The pattern that was recognised.
     pub pattern: Pattern,
+    /// How sure the pattern is, 0 to 1.
     pub confidence: f64,
     /// Threads without a counterpart; they hardly communicate.
     pub left_out: Vec<u32>,
@@ -92,7 +99,9 @@ pub struct Side {
 pub struct CellChange {
     /// The threads in A, and in B.
     pub from: [u32; 2],
+    /// The receiving thread's id in A and in B.
     pub to: [u32; 2],
+    /// Events in A and in B.
     pub events: [u64; 2],
     /// 0 to 100, of the largest cell of each matrix.
     pub normalised: [f64; 2],
@@ -157,6 +166,10 @@ impl Run<'_> {
 }
 
 /// What differs from `a` to `b`.
+///
+/// # Errors
+/// Fails when the runs differ in kind or size, or threads without a counterpart have more than 1 %
+/// of the communication.
 pub fn difference(a: &Run<'_>, b: &Run<'_>) -> Result<Difference, DifferenceError> {
     let (matrix_a, matrix_b) = (a.matrix(), b.matrix());
     let pairs = match (a, b) {

@@ -1,10 +1,12 @@
-//! How much samples tell about who communicates with whom: how many hits there are, and how many it takes.
+//! How much samples tell about who communicates with whom: how many hits there are, and how many it
+//! takes.
 //!
-//! A matrix of few hits always looks like something: a single one like a pair. How many it takes was found by
-//! drawing hits from each of the patterns with 3 to 32 threads, and from all pairs alike, and asking what is recognised
-//! (`tests/least_hits.rs` does so again). That is what chance does to independent hits; those that come in
-//! clusters tell less, and what a detector does not see no number of them tells.
-//! Neighbours: `communication` and `difference` ask before they name a pattern; `reliability` puts it in words.
+//! A matrix of few hits always looks like something: a single one like a pair. How many it takes
+//! was found by drawing hits from each of the patterns with 3 to 32 threads, and from all pairs
+//! alike, and asking what is recognised (`tests/least_hits.rs` does so again). That is what chance
+//! does to independent hits; those that come in clusters tell less, and what a detector does not
+//! see no number of them tells. Neighbours: `communication` and `difference` ask before they name a
+//! pattern; `reliability` puts it in words.
 
 use crate::kinds::Choice;
 use crate::pattern::{Pattern, Recognised, recognise};
@@ -14,13 +16,15 @@ use statistics::Weighted;
 use std::collections::BTreeSet;
 use types::{CommMatrix, ThreadId};
 
-/// The least number of hits for each thread that takes part. With it, the right pattern is found in 95 of 100 draws of
-/// every known pattern but all-to-all, and uniform draws show no other pattern. The pipeline sets this
-/// number, because recognising it needs the directions: 19 hits for each thread with 4 to 16 threads. With 10 hits for
-/// each thread it is found in 75 to 90 draws. All other patterns need 8 or fewer.
+/// The least number of hits for each thread that takes part. With it, the right pattern is found in
+/// 95 of 100 draws of every known pattern but all-to-all, and uniform draws show no other pattern.
+/// The pipeline sets this number, because recognising it needs the directions: 19 hits for each
+/// thread with 4 to 16 threads. With 10 hits for each thread it is found in 75 to 90 draws. All
+/// other patterns need 8 or fewer.
 pub const HITS_PER_THREAD: u64 = 20;
-/// Hits for each pair of these threads from which on all-to-all is found, which looks irregular with fewer: 4 to
-/// 5.4 of 8 to 64 threads. Of fewer threads it takes up to 8, which [`HITS_PER_THREAD`] sees to.
+/// Hits for each pair of these threads from which on all-to-all is found, which looks irregular
+/// with fewer: 4 to 5.4 of 8 to 64 threads. Of fewer threads it takes up to 8, which
+/// [`HITS_PER_THREAD`] sees to.
 pub const HITS_PER_PAIR: u64 = 6;
 
 /// What a sampled matrix rests on.
@@ -28,7 +32,8 @@ pub const HITS_PER_PAIR: u64 = 6;
 pub struct Evidence {
     /// Samples that showed one of its events.
     pub hits: u64,
-    /// As many hits of equal weight would tell as much (Kish): fewer than `hits` where some weigh more.
+    /// As many hits of equal weight would tell as much (Kish): fewer than `hits` where some weigh
+    /// more.
     pub effective: u64,
     /// Threads that take part in any.
     pub threads: u64,
@@ -69,7 +74,8 @@ impl Evidence {
     }
 }
 
-/// The pattern of `talk`, or that there are too few hits to tell. Evidence `None` means that events were counted.
+/// The pattern of `talk`, or that there are too few hits to tell. Evidence `None` means that events
+/// were counted.
 pub(crate) fn recognise_by(
     talk: &CommMatrix,
     directed: bool,

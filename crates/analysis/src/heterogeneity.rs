@@ -1,11 +1,12 @@
 //! Heterogeneity C_H, and how unevenly pairs communicate.
 //!
-//! C_H is equation 3.3 of Diener's thesis: the matrix normalised to a maximum of 100 (3.2), the mean
-//! over the tasks of the variance of the upper triangle's rows, and of its columns; the smaller of
-//! the two. Rows and columns are whole: the zeros below the diagonal are values like others, and the
-//! variance is the population's. That makes C_H depend on the number of tasks and on their order, and
-//! all-to-all does not come out as 0 but as about 1,667. [`unevenness`] does not have these faults.
-//! Neighbours: `phases` watches C_H over time, `suitability` judges by unevenness.
+//! C_H is equation 3.3 of Diener's thesis: the matrix normalised to a maximum of 100 (3.2), the
+//! mean over the tasks of the variance of the upper triangle's rows, and of its columns; the
+//! smaller of the two. Rows and columns are whole: the zeros below the diagonal are values like
+//! others, and the variance is the population's. That makes C_H depend on the number of tasks and
+//! on their order, and all-to-all does not come out as 0 but as about 1,667. [`unevenness`] does
+//! not have these faults. Neighbours: `phases` watches C_H over time, `suitability` judges by
+//! unevenness.
 
 use crate::Amounts;
 

@@ -1,15 +1,17 @@
 //! Which events a matrix counts, and whether a profile has them.
 //!
-//! *Cache-line transfers* (RAW + WAW) are what everything works on that asks how threads communicate: a thread
-//! asks for a line that another one wrote last, once to read it, once to write to it. The sum weighs all that
-//! asks another core for a line alike, whatever is done with it then: a line that threads only write to goes
-//! from one to the other as one that is read does. A thread that reads a line and writes to it after that asks
-//! twice, and is counted twice: reading leaves the other one a copy, which writing has invalidated, by a second
-//! message over the same distance. One atomic instruction asks once for both; then two events are one transfer.
-//! So the sum is never less than the lines that moved, and at most twice as much; which of a thread's writes
-//! follow a read of its own is not recorded. Neither RAW nor WAW alone has such a bound. All pairs that use a line in the same
-//! way are weighed alike, and so placements that are compared by the sum.
-//! Neighbours: `communication` and `report` describe the talk, `report::tasks` places by it.
+//! *Cache-line transfers* (RAW + WAW) are what everything works on that asks how threads
+//! communicate: a thread asks for a line that another one wrote last, once to read it, once to
+//! write to it. The sum weighs all that asks another core for a line alike, whatever is done with
+//! it then: a line that threads only write to goes from one to the other as one that is read does.
+//! A thread that reads a line and writes to it after that asks twice, and is counted twice: reading
+//! leaves the other one a copy, which writing has invalidated, by a second message over the same
+//! distance. One atomic instruction asks once for both; then two events are one transfer. So the
+//! sum is never less than the lines that moved, and at most twice as much; which of a thread's
+//! writes follow a read of its own is not recorded. Neither RAW nor WAW alone has such a bound. All
+//! pairs that use a line in the same way are weighed alike, and so placements that are compared by
+//! the sum. Neighbours: `communication` and `report` describe the talk, `report::tasks` places by
+//! it.
 
 use profile::{CommRow, Counted, Profile};
 use types::{CommKind, CommMatrix, Sharing, ThreadId};
@@ -23,10 +25,13 @@ pub enum MatrixKind {
     Raw,
     /// Of these, those with true and with false sharing.
     RawTrue,
+    /// RAW with false sharing.
     RawFalse,
     /// WAW events: writes over what another thread wrote.
     Waw,
+    /// WAW with true sharing.
     WawTrue,
+    /// WAW with false sharing.
     WawFalse,
     /// Writes to what another thread has read.
     Invalidation,
@@ -133,6 +138,7 @@ impl MatrixKind {
 
 /// A matrix that a profile does not hold.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum ChoiceError {
     #[error(
         "the profile was recorded with --matrix, which does not tell true from false sharing; \
@@ -191,6 +197,7 @@ impl Choice {
         Self { kind: MatrixKind::of_talk(profile), slice: None }
     }
 
+    /// What the chosen matrix counts.
     pub fn kind(&self) -> MatrixKind {
         self.kind
     }

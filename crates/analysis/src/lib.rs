@@ -16,9 +16,10 @@
 //! | `reliability.rs` | how far amounts of samples can be trusted, in words |
 //! | `pages.rs` | exclusivity, balance, locality and migration of pages |
 //!
-//! The definitions are those of M. Diener's thesis, "Automatic Task and Data Mapping in Shared Memory
-//! Architectures" (2015), chapters 3 and 4; where it can be read in two ways, the file says which one
-//! was taken. Everything is pure. Neighbours: `profile` has the data, `report` shows the results.
+//! The definitions are those of M. Diener's thesis, "Automatic Task and Data Mapping in Shared
+//! Memory Architectures" (2015), chapters 3 and 4; where it can be read in two ways, the file says
+//! which one was taken. Everything is pure. Neighbours: `profile` has the data, `report` shows the
+//! results.
 
 mod amounts;
 mod balance;

@@ -10,6 +10,7 @@ pub const MAXIMUM: f64 = 100.0;
 
 /// Why two matrices cannot be compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum MseError {
     #[error("one matrix has {a} threads and the other {b}; only matrices of one size compare")]
     Sizes { a: usize, b: usize },
@@ -19,6 +20,9 @@ pub enum MseError {
 
 /// The mean squared difference of the cells, from 0 to [`most`]. A matrix without any event is one
 /// of zeros.
+///
+/// # Errors
+/// Fails when the matrices differ in size.
 pub fn mse(a: &CommMatrix, b: &CommMatrix) -> Result<f64, MseError> {
     let (threads, others) = (a.threads(), b.threads());
     if threads != others {

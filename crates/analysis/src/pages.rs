@@ -1,9 +1,9 @@
 //! Page usage: who accesses which page how often, and how well pages lie for it.
 //!
-//! Equations 4.1 to 4.10 of Diener's thesis as pure functions. Rows are pages, columns the NUMA nodes
-//! (or threads) that access them; all rows are equally long. Where nodes have equally many accesses,
-//! the node that has the page counts as the one with the most, else the lowest number. Neighbour:
-//! `balance` has the formula of 4.3 and 4.5.
+//! Equations 4.1 to 4.10 of Diener's thesis as pure functions. Rows are pages, columns the NUMA
+//! nodes (or threads) that access them; all rows are equally long. Where nodes have equally many
+//! accesses, the node that has the page counts as the one with the most, else the lowest number.
+//! Neighbour: `balance` has the formula of 4.3 and 4.5.
 
 use crate::balance::imbalance;
 
@@ -40,8 +40,8 @@ pub fn page_balance(page_nodes: &[usize], nodes: usize) -> f64 {
     imbalance(&held)
 }
 
-/// NodeAcc (4.4): accesses that each of `nodes` serves, those to the pages that it holds. (As printed,
-/// 4.4 counts by the node that accesses, which does not depend on where pages lie.)
+/// NodeAcc (4.4): accesses that each of `nodes` serves, those to the pages that it holds. (As
+/// printed, 4.4 counts by the node that accesses, which does not depend on where pages lie.)
 pub fn served(pages: &[PageAccesses], page_nodes: &[usize], nodes: usize) -> Vec<f64> {
     let mut served = vec![0.0; nodes];
     pages.iter().zip(page_nodes).for_each(|(page, &node)| served[node] += sum(page));

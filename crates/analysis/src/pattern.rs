@@ -1,14 +1,14 @@
 //! Which of the common patterns a communication matrix shows, and how surely.
 //!
 //! The patterns are those of Diener's thesis (3.1.6), groups, and a hub that both gives and takes.
-//! Problem: matrices have noise, threads that hardly take part, and the initial thread's setting up,
-//! and thread numbers need not follow the pattern. Approach: each pattern has a file that finds the
-//! best way to lay it over the threads and says how well it fits ([`Net::fit`]): how much more of the
-//! communication lies on the pattern's pairs than on as many pairs by chance, and how evenly. They try
-//! the matrix as it is, without what the initial thread has with everybody alike, and without the
-//! initial thread; what was taken away costs confidence. The best fit is the answer; when none is
-//! good, the pattern is irregular. Cost: O(T² log T). Neighbours: `communication` asks for whole runs
-//! and phases.
+//! Problem: matrices have noise, threads that hardly take part, and the initial thread's setting
+//! up, and thread numbers need not follow the pattern. Approach: each pattern has a file that finds
+//! the best way to lay it over the threads and says how well it fits ([`Net::fit`]): how much more
+//! of the communication lies on the pattern's pairs than on as many pairs by chance, and how
+//! evenly. They try the matrix as it is, without what the initial thread has with everybody alike,
+//! and without the initial thread; what was taken away costs confidence. The best fit is the
+//! answer; when none is good, the pattern is irregular. Cost: O(T² log T). Neighbours:
+//! `communication` asks for whole runs and phases.
 
 mod grid;
 mod groups;
@@ -38,6 +38,7 @@ pub enum Pattern {
     Reduction,
     /// One thread communicates with all others, both ways or without known direction.
     Hub,
+    /// Every thread communicates with every other one about equally.
     AllToAll,
     /// A line, or a ring.
     NearestNeighbour,
@@ -76,12 +77,13 @@ impl Pattern {
 /// What was recognised in a matrix.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Recognised {
+    /// The pattern that fits best.
     pub pattern: Pattern,
     /// 0 to 1; of [`Pattern::Irregular`] how badly all others fit.
     pub confidence: f64,
-    /// The threads by their place in the pattern: one list for each stage or group, one for each row
-    /// of a matrix; for a line or a ring one list in order; the hub, then the others; else one list
-    /// of all that take part.
+    /// The threads by their place in the pattern: one list for each stage or group, one for each
+    /// row of a matrix; for a line or a ring one list in order; the hub, then the others; else one
+    /// list of all that take part.
     pub parts: Vec<Vec<u32>>,
     /// Whether a line or a matrix closes to a ring or torus.
     pub closed: bool,

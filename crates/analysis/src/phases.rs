@@ -1,12 +1,12 @@
 //! Phases and dynamicity C_D: when the structure of the communication changes.
 //!
-//! Equations 3.9 and 3.10 of Diener's thesis: a phase starts when the average heterogeneity of the last
-//! n time slices differs from that of the n before by at least a share `diff_min` of the former. Where
-//! the recent average is 0 the quotient has no value: that ends no phase by itself. A change keeps the
-//! condition true for as long as the windows straddle it; so the phase is taken to start at the slice
-//! in the recent window that splits the two best, and comparing starts anew from there. A phase
-//! therefore has at least n slices, 500 ms with the thesis' values. Neighbours: `heterogeneity` makes the
-//! values, `slices` goes through a profile.
+//! Equations 3.9 and 3.10 of Diener's thesis: a phase starts when the average heterogeneity of the
+//! last n time slices differs from that of the n before by at least a share `diff_min` of the
+//! former. Where the recent average is 0 the quotient has no value: that ends no phase by itself. A
+//! change keeps the condition true for as long as the windows straddle it; so the phase is taken to
+//! start at the slice in the recent window that splits the two best, and comparing starts anew from
+//! there. A phase therefore has at least n slices, 500 ms with the thesis' values. Neighbours:
+//! `heterogeneity` makes the values, `slices` goes through a profile.
 
 /// How phases are told apart.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -27,8 +27,8 @@ impl PhaseRule {
     /// The thesis' values: n = 50, diff_min = 0.2.
     pub const THESIS: PhaseRule = PhaseRule { window: WINDOW, diff_min: 0.2 };
 
-    /// The rule for slices of this length: as many slices as make 500 ms, which is the thesis' n for
-    /// its slices of 10 ms; at most that many, and at least 5.
+    /// The rule for slices of this length: as many slices as make 500 ms, which is the thesis' n
+    /// for its slices of 10 ms; at most that many, and at least 5.
     pub fn for_slices_of(slice_ns: u64) -> Self {
         let fitting = WINDOW_NS.checked_div(slice_ns).unwrap_or(u64::MAX);
         let window = usize::try_from(fitting).unwrap_or(WINDOW).clamp(MIN_WINDOW, WINDOW);
@@ -36,8 +36,8 @@ impl PhaseRule {
     }
 }
 
-/// The slices at which phases start, but for the first, which starts at 0. `heterogeneity` is C_H of
-/// each slice.
+/// The slices at which phases start, but for the first, which starts at 0. `heterogeneity` is C_H
+/// of each slice.
 pub fn phases(heterogeneity: &[f64], rule: PhaseRule) -> Vec<usize> {
     let mut sums = vec![0.0; heterogeneity.len() + 1];
     for (slice, value) in heterogeneity.iter().enumerate() {
@@ -70,8 +70,8 @@ fn step(before: f64, after: f64, slices_before: usize, slices_after: usize) -> f
     (before - after).powi(2) * a * b / (a + b)
 }
 
-/// C_D in changes per second; `None` without time. `changes` counts what [`phases`] finds: a program
-/// that never changes has a C_D of 0.
+/// C_D in changes per second; `None` without time. `changes` counts what [`phases`] finds: a
+/// program that never changes has a C_D of 0.
 pub fn dynamicity(changes: usize, seconds: f64) -> Option<f64> {
     (seconds > 0.0).then(|| changes as f64 / seconds)
 }

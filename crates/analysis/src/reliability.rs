@@ -1,7 +1,8 @@
-//! How the amounts of a sampled profile were obtained, and how far they can be trusted, in sentences that come
-//! before any of them.
+//! How the amounts of a sampled profile were obtained, and how far they can be trusted, in
+//! sentences that come before any of them.
 //!
-//! Neighbours: `evidence` says how many hits there are; `report`, `place` and `diff` say it all first.
+//! Neighbours: `evidence` says how many hits there are; `report`, `place` and `diff` say it all
+//! first.
 
 use crate::evidence::Evidence;
 use crate::kinds::Choice;
@@ -9,9 +10,10 @@ use profile::{Basis, Profile, Sampling};
 use serde::Serialize;
 use statistics::poisson;
 
-/// How far amounts that rest on waiting were from exact ones at most, above them; below, communication was missed
-/// altogether. Measured on 14 parallel programs of others with 8 threads on 2 processors, which was without
-/// events of the processor; pairs correlated with the exact matrices by 0.2 in the median.
+/// How far amounts that rest on waiting were from exact ones at most, above them; below,
+/// communication was missed altogether. Measured on 14 parallel programs of others with 8 threads
+/// on 2 processors, which was without events of the processor; pairs correlated with the exact
+/// matrices by 0.2 in the median.
 const FAR_OFF: u32 = 25;
 
 /// What amounts rest on.
@@ -29,12 +31,14 @@ pub enum RestOn {
 /// How far a sampled profile's amounts can be trusted.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Reliability {
+    /// What the amounts are derived from.
     pub rest_on: RestOn,
+    /// What the samples say about the matrix.
     pub evidence: Evidence,
     /// Share of all hits whose writer was inferred.
     pub inferred: f64,
-    /// Upper bound (95 %) for the events of a pair of threads of which no sample showed any; `None` where the
-    /// profile does not say what a hit may stand for.
+    /// Upper bound (95 %) for the events of a pair of threads of which no sample showed any; `None`
+    /// where the profile does not say what a hit may stand for.
     pub unseen: Option<u64>,
     /// Whether the hits are enough to say who communicates with whom.
     pub enough: bool,

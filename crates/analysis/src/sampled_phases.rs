@@ -1,12 +1,13 @@
 //! Phases of a run that was sampled: where the shares of the pairs really change.
 //!
-//! C_H of a time slice with few hits is chance: a single hit makes it large, and it falls as they become more. So
-//! the run is split where the shares of the pairs differ most before and after (the likelihood of both sides
-//! having shares of their own), and each side again. A split is a change of phase if both sides
-//! have the hits that it takes to tell a pattern (`evidence`), chance alone would hardly make their shares so
-//! different ([`same_shares`], 5 % for all splits together), and a fifth of the communication is between other
-//! pairs. (C_H of both sides would not do: it is of the largest cell, which chance makes larger.)
-//! `tests` says how often that is wrong, and what it finds. Neighbour: `communication` makes the hits of slices.
+//! C_H of a time slice with few hits is chance: a single hit makes it large, and it falls as they
+//! become more. So the run is split where the shares of the pairs differ most before and after (the
+//! likelihood of both sides having shares of their own), and each side again. A split is a change
+//! of phase if both sides have the hits that it takes to tell a pattern (`evidence`), chance alone
+//! would hardly make their shares so different ([`same_shares`], 5 % for all splits together), and
+//! a fifth of the communication is between other pairs. (C_H of both sides would not do: it is of
+//! the largest cell, which chance makes larger.) `tests` says how often that is wrong, and what it
+//! finds. Neighbour: `communication` makes the hits of slices.
 
 use crate::PhaseRule;
 use statistics::same_shares;
@@ -20,8 +21,8 @@ const WRONG: f64 = 0.05;
 /// Hits of each pair of threads in a stretch of the run.
 pub(crate) type Hits = BTreeMap<(usize, usize), u64>;
 
-/// The slices at which phases start, but for the first; `None` where there are too few hits for two of them.
-/// `needed` is how many tell a pattern.
+/// The slices at which phases start, but for the first; `None` where there are too few hits for two
+/// of them. `needed` is how many tell a pattern.
 pub(crate) fn sampled_phases(slices: &[Hits], needed: u64) -> Option<Vec<usize>> {
     let all: u64 = slices.iter().flat_map(Hits::values).sum();
     if slices.len() < 2 || all < 2 * needed {
@@ -94,7 +95,8 @@ fn count(hits: &Hits) -> u64 {
     hits.values().sum()
 }
 
-/// Neighbouring slices joined so that each has `least` hits or more; with the slices that they begin at.
+/// Neighbouring slices joined so that each has `least` hits or more; with the slices that they
+/// begin at.
 fn join(slices: &[Hits], least: u64) -> (Vec<usize>, Vec<Hits>) {
     let (mut starts, mut joined) = (Vec::new(), Vec::<Hits>::new());
     let mut full = true;

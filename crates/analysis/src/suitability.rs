@@ -1,11 +1,12 @@
 //! Whether placing the threads by their communication can gain, for locality and for balance.
 //!
-//! The reasoning is that of Diener's thesis: locality needs structure (3.2.1, 3.1.6: initialisation,
-//! reduction and all-to-all have the same communication in every grouping, neighbours, matrices,
-//! pipelines and groups have not), balance needs tasks that communicate more than others (3.1.7), unless
-//! it is one task that has most; both need enough communication (3.2.3, 3.2.4) and one that stays as it
-//! is (3.2.5). Where a program is imbalanced, locality alone can lose (5.2.2). The thesis compares
-//! programs and names no limits; those here are ours. Neighbour: `communication` supplies the facts.
+//! The reasoning is that of Diener's thesis: locality needs structure (3.2.1, 3.1.6:
+//! initialisation, reduction and all-to-all have the same communication in every grouping,
+//! neighbours, matrices, pipelines and groups have not), balance needs tasks that communicate more
+//! than others (3.1.7), unless it is one task that has most; both need enough communication (3.2.3,
+//! 3.2.4) and one that stays as it is (3.2.5). Where a program is imbalanced, locality alone can
+//! lose (5.2.2). The thesis compares programs and names no limits; those here are ours. Neighbour:
+//! `communication` supplies the facts.
 
 use crate::communication::{Metrics, Working};
 use crate::pattern::{Pattern, Recognised};
@@ -17,27 +18,34 @@ use serde::Serialize;
 pub enum Suited {
     /// Too few samples to tell.
     Unknown,
+    /// It cannot help.
     No,
+    /// It can help a little.
     Partly,
+    /// It can help.
     Yes,
 }
 
 /// A judgement and its reason, a clause without a full stop.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Judgement {
+    /// How well it suits.
     pub suited: Suited,
+    /// The reason: a clause without a full stop.
     pub why: String,
 }
 
 /// What the communication lends itself to.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Suitability {
+    /// Policies that place communicating threads close to each other.
     pub locality: Judgement,
+    /// Policies that spread communication evenly.
     pub balance: Judgement,
 }
 
-/// Events per access below which there is too little to gain: at 100 ns for a line from another core
-/// and 0.3 ns for an access, 0.3 % of the time.
+/// Events per access below which there is too little to gain: at 100 ns for a line from another
+/// core and 0.3 ns for an access, 0.3 % of the time.
 const TOO_FEW: f64 = 1e-5;
 /// Unevenness below which all pairs are alike, and above which few carry most.
 const EVEN: f64 = 0.1;

@@ -1,8 +1,8 @@
 //! Amount C_A and ratio C_R: how much is communicated, against time and against all accesses.
 //!
-//! Equations 3.7 and 3.8 of Diener's thesis. Each event counts once, whatever its direction. C_A is as
-//! printed, per pair of tasks (T²) and second; C_R is events over accesses, since with C_A above the
-//! line, as 3.8 is printed, it would not be a ratio but have a unit of 1/s.
+//! Equations 3.7 and 3.8 of Diener's thesis. Each event counts once, whatever its direction. C_A is
+//! as printed, per pair of tasks (T²) and second; C_R is events over accesses, since with C_A above
+//! the line, as 3.8 is printed, it would not be a ratio but have a unit of 1/s.
 
 /// C_A in events per task pair and second; `None` without tasks or time.
 pub fn amount(events: f64, tasks: usize, seconds: f64) -> Option<f64> {

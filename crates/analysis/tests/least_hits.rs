@@ -7,7 +7,8 @@ use types::{CommMatrix, ThreadId};
 
 const RUNS: usize = 200;
 const THREADS: [usize; 7] = [3, 4, 6, 8, 12, 16, 32];
-/// Of 200 draws each of which succeeds with a probability of 95 %, this many and more are all but sure to.
+/// Of 200 draws each of which succeeds with a probability of 95 %, this many and more are all but
+/// sure to.
 const MOST: usize = 180;
 
 type Cells = Vec<(usize, usize)>;
@@ -113,8 +114,8 @@ fn with_enough_hits_none_is_found_where_all_pairs_are_alike() {
     }
 }
 
-/// With half as many some pattern is missed too often, and with half a hit for each thread one is seen where there
-/// is none.
+/// With half as many some pattern is missed too often, and with half a hit for each thread one is
+/// seen where there is none.
 #[test]
 fn with_fewer_hits_patterns_are_missed_and_seen_in_noise() {
     for threads in [4, 8, 16, 32] {

@@ -8,6 +8,7 @@ const MAX_MASK_BYTES: usize = 8192;
 
 /// Why an affinity could not be read or set.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum BindError {
     /// No thread has this id (any more).
     #[error("thread {tid} does not exist (any more)")]
@@ -42,6 +43,9 @@ fn explain(tid: i32, error: io::Error, wanted: Option<&CpuSet>) -> BindError {
 }
 
 /// The CPUs on which thread `tid` may run; 0 is the calling thread.
+///
+/// # Errors
+/// Fails when the thread is gone or the kernel refuses.
 pub fn affinity(tid: i32) -> Result<CpuSet, BindError> {
     let mut words = vec![0u64; 16];
     loop {
@@ -70,12 +74,18 @@ pub fn affinity(tid: i32) -> Result<CpuSet, BindError> {
 }
 
 /// The CPUs on which the calling thread may run.
+///
+/// # Errors
+/// Fails when the kernel refuses.
 pub fn own_affinity() -> Result<CpuSet, BindError> {
     affinity(0)
 }
 
 /// Lets thread `tid` (0: the calling thread) run on `cpus` only, and returns the set that is in
 /// force afterwards: what of `cpus` exists and is in the cpuset.
+///
+/// # Errors
+/// Fails when the thread is gone, or none of `cpus` exists and is in the cpuset.
 pub fn bind(tid: i32, cpus: &CpuSet) -> Result<CpuSet, BindError> {
     if cpus.is_empty() {
         return Err(BindError::Empty { tid });

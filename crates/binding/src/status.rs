@@ -15,17 +15,21 @@ pub struct TaskStatus {
     pub tgid: i32,
     /// Thread.
     pub pid: i32,
+    /// Parent process.
     pub parent: i32,
     /// Threads of the process.
     pub threads: u32,
     /// CPUs on which the task may run, by P#.
     pub cpus_allowed: CpuSet,
+    /// How often the task gave its CPU up to wait.
     pub voluntary_switches: u64,
+    /// How often another task took its CPU.
     pub involuntary_switches: u64,
 }
 
 /// Why a status could not be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum StatusError {
     #[error("process or thread {id} does not exist (any more)")]
     Gone { id: i32 },
@@ -37,11 +41,17 @@ pub enum StatusError {
 
 impl TaskStatus {
     /// Reads the status of process `pid`, which is that of its initial thread.
+    ///
+    /// # Errors
+    /// Fails when the process is gone, or its status file cannot be read or understood.
     pub fn of_process(pid: i32) -> Result<Self, StatusError> {
         Self::read(pid, PathBuf::from(format!("/proc/{pid}/status")))
     }
 
     /// Reads the status of thread `tid` of process `pid`.
+    ///
+    /// # Errors
+    /// Fails when the thread is gone, or its status file cannot be read or understood.
     pub fn of_thread(pid: i32, tid: i32) -> Result<Self, StatusError> {
         Self::read(tid, PathBuf::from(format!("/proc/{pid}/task/{tid}/status")))
     }
@@ -58,6 +68,9 @@ impl TaskStatus {
     }
 
     /// Reads the text of a status file; `path` is only for messages.
+    ///
+    /// # Errors
+    /// Fails when a line has a value of the wrong kind.
     pub fn parse(text: &str, path: &Path) -> Result<Self, StatusError> {
         let mut status = Self::default();
         for line in text.lines() {

@@ -1,8 +1,9 @@
-//! Which process of a recording a verb looks at: a profile holds the first process, which is often a
-//! shell or a launcher, and in folders below it those that were started by it.
+//! Which process of a recording a verb looks at: a profile holds the first process, which is often
+//! a shell or a launcher, and in folders below it those that were started by it.
 //!
-//! Neighbours: `profile::ProcessRow` lists the processes; `verbs/report.rs` shows, `verbs/diff.rs` compares,
-//! `verbs/place.rs` places and `verbs/export.rs` exports the one that talks most, `verbs/record.rs` names it.
+//! Neighbours: `profile::ProcessRow` lists the processes; `verbs/report.rs` shows, `verbs/diff.rs`
+//! compares, `verbs/place.rs` places and `verbs/export.rs` exports the one that talks most,
+//! `verbs/record.rs` names it.
 
 use crate::progress::Waiting;
 use crate::said::{say, several};
@@ -29,8 +30,8 @@ pub struct Leader {
     weight: Weight,
 }
 
-/// What makes a process the one to look at: talk, and where nobody was seen talking, samples. Processes are
-/// compared in this order.
+/// What makes a process the one to look at: talk, and where nobody was seen talking, samples.
+/// Processes are compared in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Weight {
     /// Events by which threads are placed.
@@ -67,8 +68,8 @@ impl Leader {
     }
 }
 
-/// The process to look at in the profile at `path`: the one with this number, or the one that talks most.
-/// It carries the list of all processes, and what was not seen in any of them.
+/// The process to look at in the profile at `path`: the one with this number, or the one that talks
+/// most. It carries the list of all processes, and what was not seen in any of them.
 ///
 /// # Errors
 /// When a profile cannot be read, or the process was not recorded.
@@ -103,8 +104,8 @@ fn read(path: &Path) -> Result<Profile, profile::ProfileError> {
 /// How another process is chosen, whatever the verb.
 const ANOTHER: &str = "for another one name its profile, in the folder processes/ there";
 
-/// As [`load`]; says on standard error which process it is, if it is not the first one and nobody has named
-/// it.
+/// As [`load`]; says on standard error which process it is, if it is not the first one and nobody
+/// has named it.
 ///
 /// # Errors
 /// As [`load`].
@@ -120,9 +121,9 @@ pub fn load_saying(path: &Path, number: Option<u32>) -> anyhow::Result<Profile> 
     Ok(profile)
 }
 
-/// The process in the profile at `path` that talks more than all others and than the first one, whose
-/// own profile says `first`; where none talks, the one that has more samples. `None`: the first one does, or
-/// the others' profiles are not there any more.
+/// The process in the profile at `path` that talks more than all others and than the first one,
+/// whose own profile says `first`; where none talks, the one that has more samples. `None`: the
+/// first one does, or the others' profiles are not there any more.
 pub fn leader(path: &Path, first: &Meta) -> Option<Leader> {
     let mut most = Weight::of(first);
     let mut leader = None;

@@ -78,7 +78,8 @@ fn main() {
     std::process::exit(code);
 }
 
-/// The error and its causes, joined by colons; a cause that its error tells already is not repeated.
+/// The error and its causes, joined by colons; a cause that its error tells already is not
+/// repeated.
 fn one_sentence(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told.as_str() {
         "" => cause,

@@ -1,8 +1,8 @@
 //! Progress of what takes more than two seconds, on standard error.
 //!
-//! On a terminal it is a line that is redrawn and vanishes; elsewhere a few plain lines. Nothing is drawn
-//! while a recorded program may write to the same terminal: there `record --progress` prints plain
-//! lines, and without that option nothing. Neighbours: `family` reads, `verbs/tune.rs` runs,
+//! On a terminal it is a line that is redrawn and vanishes; elsewhere a few plain lines. Nothing is
+//! drawn while a recorded program may write to the same terminal: there `record --progress` prints
+//! plain lines, and without that option nothing. Neighbours: `family` reads, `verbs/tune.rs` runs,
 //! `verbs/record.rs` records.
 
 use crate::said::{grouped, say, several};

@@ -1,6 +1,7 @@
 //! What a verb that starts programs says on standard error, and how it counts.
 //!
-//! Neighbours: the verbs `record`, `run` and `tune`. Output of the program itself never passes here.
+//! Neighbours: the verbs `record`, `run` and `tune`. Output of the program itself never passes
+//! here.
 
 use recorder::RecorderError;
 use std::io::Write;

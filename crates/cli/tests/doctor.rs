@@ -1,4 +1,5 @@
-//! `threadtalk doctor`: where sampling works, for another user, and where perf_event_open is refused.
+//! `threadtalk doctor`: where sampling works, for another user, and where perf_event_open is
+//! refused.
 
 use serde_json::Value;
 use std::os::unix::process::CommandExt;

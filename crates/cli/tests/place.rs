@@ -207,7 +207,8 @@ fn profile(work: u64) -> Profile {
     Profile::new(meta, threads, comm.to_vec())
 }
 
-/// One sentence says that samples are too few to place by, and the first lines what amounts rest on.
+/// One sentence says that samples are too few to place by, and the first lines what amounts rest
+/// on.
 #[test]
 fn a_plan_made_of_few_samples_says_so() {
     let scratch = Scratch::new();

@@ -1,6 +1,6 @@
-//! How long translation takes: translates functions of libc and everything that they lead to, without
-//! running it, and prints the time for an instruction. `cargo run --release -p threadtalk-engine
-//! --example bench_translate [MODE [ROUNDS]]`, MODE translate, matrix or detail.
+//! How long translation takes: translates functions of libc and everything that they lead to,
+//! without running it, and prints the time for an instruction. `cargo run --release -p
+//! threadtalk-engine --example bench_translate [MODE [ROUNDS]]`, MODE translate, matrix or detail.
 
 use engine::cache::Stubs;
 use engine::indirect::{BYTES, Tables};

@@ -19,13 +19,19 @@ pub struct Access {
     pub position: usize,
     /// FS or GS if the address is relative to that register, else [`Register::None`].
     pub segment: Register,
+    /// Base register, or none.
     pub base: Register,
+    /// Index register, or none.
     pub index: Register,
+    /// What the index is multiplied by.
     pub scale: u32,
+    /// The constant part of the address.
     pub displacement: i64,
     /// Bytes accessed, at least 1.
     pub size: i64,
+    /// Whether it reads.
     pub reads: bool,
+    /// Whether it writes.
     pub writes: bool,
     /// Cannot cross a block of 64 bytes or more: aligned by definition or by the ABI.
     pub aligned: bool,
@@ -34,8 +40,9 @@ pub struct Access {
 }
 
 /// The memory operands of `i`, the `position`th of its block. Not for repeated string instructions
-/// ([`Repeat`]) and system calls. Returns how many more there are whose address or size cannot be named:
-/// what only processors of VIA have, and repeated string instructions with unusual addresses.
+/// ([`Repeat`]) and system calls. Returns how many more there are whose address or size cannot be
+/// named: what only processors of VIA have, and repeated string instructions with unusual
+/// addresses.
 pub fn collect(
     factory: &mut InstructionInfoFactory,
     i: &Instruction,
@@ -45,28 +52,15 @@ pub fn collect(
     if does_not_access(i) {
         return 0;
     }
-    let stack = i.is_stack_instruction();
     if let Some(known) = shape::memory(i) {
-        found.extend(known.map(|m| Access {
-            position,
-            segment: relative_to(m.segment),
-            base: m.base,
-            index: m.index,
-            scale: if m.index == Register::None { 1 } else { m.scale },
-            displacement: m.displacement as i64,
-            size: m.size as i64,
-            reads: m.reads,
-            writes: m.writes,
-            aligned: m.size == 1 || stack || requires_alignment(i),
-            elements: None,
-        }));
+        found.extend(known.map(|m| of_shape(i, position, m)));
         return 0;
     }
     let elements = Elements::of(i);
     if elements.is_some_and(|e| e.kind == Kind::Line) {
         found.push(line_at_rax(i, position, elements));
     }
-    let (mut unseen, first) = (0, found.len());
+    let (mut unseen, first, stack) = (0, found.len(), i.is_stack_instruction());
     for m in factory.info_options(i, InstructionInfoOptions::NO_REGISTER_USAGE).used_memory() {
         let (reads, writes) = match m.access() {
             OpAccess::Read | OpAccess::CondRead => (true, false),
@@ -114,6 +108,23 @@ pub fn is_apart(i: &Instruction) -> bool {
     !is_plain && (Repeat::of(i).is_some() || Elements::of(i).is_some())
 }
 
+/// The operand `m` of `i`, a plain instruction of a known shape.
+fn of_shape(i: &Instruction, position: usize, m: shape::Operand) -> Access {
+    Access {
+        position,
+        segment: relative_to(m.segment),
+        base: m.base,
+        index: m.index,
+        scale: if m.index == Register::None { 1 } else { m.scale },
+        displacement: m.displacement as i64,
+        size: m.size as i64,
+        reads: m.reads,
+        writes: m.writes,
+        aligned: m.size == 1 || i.is_stack_instruction() || requires_alignment(i),
+        elements: None,
+    }
+}
+
 /// What `clzero` writes.
 fn line_at_rax(i: &Instruction, position: usize, elements: Option<Elements>) -> Access {
     Access {
@@ -131,7 +142,8 @@ fn line_at_rax(i: &Instruction, position: usize, elements: Option<Elements>) -> 
     }
 }
 
-/// What an address in that segment is relative to: the thread pointer, the program's %gs, or nothing.
+/// What an address in that segment is relative to: the thread pointer, the program's %gs, or
+/// nothing.
 fn relative_to(segment: Register) -> Register {
     match segment {
         Register::FS | Register::GS => segment,
@@ -202,6 +214,7 @@ pub struct Repeat {
     pub element: u32,
     /// Reads at %rsi / writes at %rdi for %rcx elements.
     pub reads_rsi: bool,
+    /// Writes at %rdi for %rcx elements.
     pub writes_rdi: bool,
     /// Compares until a difference: the extent is only known afterwards.
     pub scans: bool,
@@ -255,9 +268,13 @@ impl Repeat {
     pub const ELEMENT: u32 = 0xff;
     /// A bit of a descriptor for each property.
     pub const READS_RSI: u32 = 0x100;
+    /// The bit of [`Repeat::writes_rdi`].
     pub const WRITES_RDI: u32 = 0x200;
+    /// The bit of [`Repeat::scans`].
     pub const SCANS: u32 = 0x400;
+    /// The bit of [`Repeat::compares`].
     pub const COMPARES: u32 = 0x800;
+    /// The bit of [`Repeat::while_different`].
     pub const WHILE_DIFFERENT: u32 = 0x1000;
 
     /// Descriptor for the slow path.
@@ -274,8 +291,8 @@ impl Repeat {
     }
 }
 
-/// Whether a string instruction's operands are where whole registers say: not relative to %fs or %gs, and
-/// not with short addresses, which nobody writes. Such operands count as not seen.
+/// Whether a string instruction's operands are where whole registers say: not relative to %fs or
+/// %gs, and not with short addresses, which nobody writes. Such operands count as not seen.
 fn has_plain_addresses(i: &Instruction) -> bool {
     use OpKind::{MemoryESDI, MemoryESEDI, MemorySegDI, MemorySegEDI, MemorySegESI, MemorySegSI};
     let is_short = |kind| {

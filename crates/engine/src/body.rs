@@ -131,9 +131,9 @@ pub(crate) struct Body<'a> {
     hook: bool,
     /// Registers whose values are in gs:SPILL and gs:SECOND_SPILL.
     pub spilled: [Option<usize>; 2],
-    /// Registers whose values are also in these slots, borrowed or not: to borrow one again, it need not
-    /// be stored. Were it stored each time, each load would wait for that store and the next store for that
-    /// load, as long as the program leaves the register alone.
+    /// Registers whose values are also in these slots, borrowed or not: to borrow one again, it
+    /// need not be stored. Were it stored each time, each load would wait for that store and the
+    /// next store for that load, as long as the program leaves the register alone.
     held: [Option<usize>; 2],
     /// The flags are in gs:FLAGS.
     pub flags_parked: bool,

@@ -2,11 +2,11 @@
 //!
 //! A grant says that its block is this thread's and written whole, which most writes find true: of
 //! stacks, of objects that have been initialised, of buffers in use. Of other blocks the
-//! bytes are asked about here, in the cold part. A thread that fills a block finds its bytes missing
-//! once for each store, so that stays in the cache, too: they are noted in the shadow, and the store's
-//! code site as the last that added any. The slow path grants a whole block when it is written once
-//! more: many a buffer is filled just once before another thread has it. (Of blocks larger than lines,
-//! when a line has been filled.)
+//! bytes are asked about here, in the cold part. A thread that fills a block finds its bytes
+//! missing once for each store, so that stays in the cache, too: they are noted in the shadow, and
+//! the store's code site as the last that added any. The slow path grants a whole block when it is
+//! written once more: many a buffer is filled just once before another thread has it. (Of blocks
+//! larger than lines, when a line has been filled.)
 //!
 //! Neighbours: [`probing`](crate::probing) emits the check and the slow path's call around this.
 
@@ -91,8 +91,8 @@ impl Body<'_> {
         onward
     }
 
-    /// Whether the check is about a single store of 1 to 32 bytes, at the window's start, as most are:
-    /// their number's logarithm.
+    /// Whether the check is about a single store of 1 to 32 bytes, at the window's start, as most
+    /// are: their number's logarithm.
     fn single_store(&self, slow: &Slow) -> Option<u32> {
         let check = slow.check;
         let bytes = check.written.trailing_ones();
@@ -103,8 +103,8 @@ impl Body<'_> {
             .then(|| bytes.trailing_zeros())
     }
 
-    /// The whole question for a single store, whose address is in the first register: the line's index is
-    /// made once, and the address turned into the set of its bytes.
+    /// The whole question for a single store, whose address is in the first register: the line's
+    /// index is made once, and the address turned into the set of its bytes.
     fn emit_single(&mut self, slow: &Slow, second: &Second, power: u32) -> Result<Branches> {
         let [address, other] = [slow.register, second.register];
         let (a, o) = (regs::full(address), regs::full(other));
@@ -145,8 +145,8 @@ impl Body<'_> {
         Ok(onward)
     }
 
-    /// An operand whose elements are all left out may be anywhere, even where there is no shadow: whether
-    /// the address in the first register is beyond those that programs have.
+    /// An operand whose elements are all left out may be anywhere, even where there is no shadow:
+    /// whether the address in the first register is beyond those that programs have.
     fn emit_wildness(&mut self, [address, other]: [usize; 2]) -> usize {
         self.emitter.copy_register(other, regs::full(address));
         self.emitter.shift_right(other, ADDRESS_BITS);
@@ -158,7 +158,8 @@ impl Body<'_> {
         self.options.bmi2 && self.options.block_shift == LINE_SHIFT
     }
 
-    /// Whether nothing of the line is missing whose address is in the first register, which keeps it.
+    /// Whether nothing of the line is missing whose address is in the first register, which keeps
+    /// it.
     fn emit_whole(&mut self, [address, other]: [usize; 2]) -> Result<usize> {
         let (a, o) = (regs::full(address), regs::full(other));
         self.emitter.instruction(&Instruction::with2(Code::Mov_r64_rm64, o, a)?)?;
@@ -208,8 +209,8 @@ impl Body<'_> {
         Ok(self.emitter.open_branch(&JNE))
     }
 
-    /// Asks about the bytes in two lines, of which the first, known to be in a block of this thread's,
-    /// holds the address in the first register.
+    /// Asks about the bytes in two lines, of which the first, known to be in a block of this
+    /// thread's, holds the address in the first register.
     fn emit_both_lines(&mut self, slow: &Slow, registers: [usize; 2]) -> Result<Branches> {
         let check = slow.check;
         let mut failures = self.emit_written(registers, Written::From(check.written))?;

@@ -2,8 +2,8 @@
 //! trampolines into the agent.
 //!
 //! A region has two parts: what blocks usually run lies in the first, close together, and what they
-//! seldom do (failed checks, exits that lead nowhere yet) in the second. Large programs wait for their
-//! instructions first of all, and the cold parts are most of the bytes.
+//! seldom do (failed checks, exits that lead nowhere yet) in the second. Large programs wait for
+//! their instructions first of all, and the cold parts are most of the bytes.
 //!
 //! Blocks are never moved, and regions given up only when no thread can be in them any more
 //! ([`generation`](crate::generation)).
@@ -33,11 +33,14 @@ pub fn hot_bytes(region_bytes: u64) -> u64 {
 /// Where the two parts of a block begin: multiples of [`Spot::ALIGNMENT`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spot {
+    /// Address of the hot part.
     pub hot: u64,
+    /// Address of the cold part.
     pub cold: u64,
 }
 
 impl Spot {
+    /// Bytes at whose multiples the parts begin.
     pub const ALIGNMENT: u64 = 16;
 
     /// Address of the byte at an offset of a block with so many hot bytes.
@@ -70,19 +73,27 @@ pub struct Stubs {
     pub repeat: u64,
     /// A system call comes: gs:RESUME = address after the `syscall` instruction.
     pub syscall: u64,
-    /// A system call that moves the program's data has been made: gs:MOVES_DATA, gs:SITE, gs:RESUME.
+    /// A system call that moves the program's data has been made: gs:MOVES_DATA, gs:SITE,
+    /// gs:RESUME.
     pub after_syscall: u64,
 }
 
 /// Addresses of a region's trampolines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trampolines {
+    /// Leads to [`Stubs::direct`].
     pub direct: u64,
+    /// Leads to [`Stubs::indirect`].
     pub indirect: u64,
+    /// Leads to [`Stubs::learn`].
     pub learn: u64,
+    /// Leads to [`Stubs::access`].
     pub access: u64,
+    /// Leads to [`Stubs::repeat`].
     pub repeat: u64,
+    /// Leads to [`Stubs::syscall`].
     pub syscall: u64,
+    /// Leads to [`Stubs::after_syscall`].
     pub after_syscall: u64,
     /// Restores gs:SIGMASK, which delivers what waits, and continues at gs:TARGET.
     pub deliver: u64,
@@ -109,6 +120,7 @@ pub struct Region {
     /// Where the second part begins, and ends.
     middle: u64,
     end: u64,
+    /// Its trampolines.
     pub trampolines: Trampolines,
     blocks: Vec<Placed>,
 }
@@ -127,7 +139,10 @@ pub enum Position {
     /// On its way to a system call that ends at gs:RESUME.
     Syscall,
     /// Delivering a deferred signal: state of gs:TARGET with the registers of gs:DEFER (if true).
-    Deliver { saved: bool },
+    Deliver {
+        /// Whether the registers of gs:DEFER have been saved.
+        saved: bool,
+    },
 }
 
 impl Region {
@@ -176,14 +191,15 @@ impl Region {
         (self.base..self.end).contains(&address)
     }
 
-    /// Places the block of the program's code at `pc`, the first `split` bytes of whose code are hot.
+    /// Places the block of the program's code at `pc`, the first `split` bytes of whose code are
+    /// hot.
     pub fn place(&mut self, code: &[u8], split: usize, pc: u64, entries: Entries) {
         let offset = |at: u64| (at - self.base) as u32;
         let (hot, cold) = (offset(self.next.hot), offset(self.next.cold));
         self.blocks.push(Placed { hot, cold, split: split as u32, pc, entries });
         let (first, second) = code.split_at(split);
-        // SAFETY: `has_room` is checked before translation, and a block is smaller than the margin; so
-        // the bytes are ours and nobody runs them yet.
+        // SAFETY: `has_room` is checked before translation, and a block is smaller than the margin;
+        // so the bytes are ours and nobody runs them yet.
         self.next = unsafe {
             Spot { hot: write(first, self.next.hot), cold: write(second, self.next.cold) }
         };

@@ -1,16 +1,16 @@
 //! Code that may change at any time: just-in-time compilers' output, trampolines on the stack,
 //! anything in writable or shared memory.
 //!
-//! A block of such code starts by comparing the code it was made from with what is there now (the way
-//! of Valgrind's `--smc-check`, Nethercote and Seward, 2007). When they differ the dispatcher takes a
-//! translation of what is there now: one from before, or a new one. Nothing is assumed about such
-//! code across blocks: liveness does not look into it.
+//! A block of such code starts by comparing the code it was made from with what is there now (the
+//! way of Valgrind's `--smc-check`, Nethercote and Seward, 2007). When they differ the dispatcher
+//! takes a translation of what is there now: one from before, or a new one. Nothing is assumed
+//! about such code across blocks: liveness does not look into it.
 //!
 //! What remains open: code that rewrites instructions behind it in the same straight-line run is
 //! noticed at the next block only.
 //!
-//! Neighbours: [`superblock`](crate::superblock) decodes from a copy, [`blocks`](crate::blocks) keeps
-//! versions, [`body`](crate::body) places the comparison at the entry.
+//! Neighbours: [`superblock`](crate::superblock) decodes from a copy, [`blocks`](crate::blocks)
+//! keeps versions, [`body`](crate::body) places the comparison at the entry.
 
 use crate::blocks::{Block, NO_LINK};
 use crate::body::{Body, Result};

@@ -2,13 +2,14 @@
 //!
 //! A check covers a *window*: at most one block of bytes at an address known up to a constant. It
 //! asks about the block of its lowest byte and, if it may touch two, the next one. An access is
-//! covered by an earlier check of the same superblock whose window holds it, unless another thread may
-//! have answered in between: what comes before a *turn* covers nothing after it. A barrier (atomic, fence,
-//! pause) is a turn. So are, in this order, a write, a read and a conditional branch, which is how a
-//! thread hands something over and sees that it has got something back, with plain instructions: at the
-//! branch, what stands up to the write is over. Programs without data races have no other ways, so each of
-//! their accesses is asked about when it can matter, but for the iterations that versioned
-//! [`loops`](crate::loops) test ahead. Stack and thread-local data take no part in that.
+//! covered by an earlier check of the same superblock whose window holds it, unless another thread
+//! may have answered in between: what comes before a *turn* covers nothing after it. A barrier
+//! (atomic, fence, pause) is a turn. So are, in this order, a write, a read and a conditional
+//! branch, which is how a thread hands something over and sees that it has got something back, with
+//! plain instructions: at the branch, what stands up to the write is over. Programs without data
+//! races have no other ways, so each of their accesses is asked about when it can matter, but for
+//! the iterations that versioned [`loops`](crate::loops) test ahead. Stack and thread-local data
+//! take no part in that.
 //!
 //! A check remembers the accesses it stands for: when it fails, the slow path goes through them in
 //! program order, as if each had been checked alone.
@@ -30,6 +31,7 @@ use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, Regis
 /// One check to emit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Check {
+    /// The address, up to a constant.
     pub key: Key,
     /// Lowest byte, relative to the key's registers at their version's start.
     pub displacement: i64,
@@ -56,7 +58,8 @@ impl Check {
         self.displacement.wrapping_add(self.span)
     }
 
-    /// Registers that its address is made of, or that the slow path is told of: they must be in place.
+    /// Registers that its address is made of, or that the slow path is told of: they must be in
+    /// place.
     pub fn registers(&self) -> u16 {
         key_registers(&self.key) | self.elements.as_ref().map_or(0, Elements::registers)
     }
@@ -85,16 +88,21 @@ impl Check {
 
 /// The accesses of a superblock and where it may be left.
 pub struct Plan {
+    /// Versions and offsets of the registers before each instruction.
     pub snapshots: Vec<Snapshot>,
     /// Segment of each instruction.
     pub segments: Vec<u32>,
+    /// For each instruction, whether no check may be moved across it.
     pub barriers: Vec<bool>,
     /// For each instruction, the first one whose checks may cover its accesses.
     pub turns: Vec<usize>,
+    /// For each instruction, the repeated string instruction that it is.
     pub repeats: Vec<Option<Repeat>>,
+    /// The accesses, by the position of their instruction.
     pub accesses: Vec<Access>,
     /// Loads and stores of each instruction.
     pub operands: Vec<(u32, u32)>,
+    /// Accesses whose address cannot be computed.
     pub unseen: u32,
 }
 
@@ -185,8 +193,8 @@ fn survey_operands(
     }
 }
 
-/// The windows that an access needs: distance from its first byte, span, and whether it may touch two
-/// blocks.
+/// The windows that an access needs: distance from its first byte, span, and whether it may touch
+/// two blocks.
 pub fn windows(a: &Access, options: &Options) -> impl Iterator<Item = (i64, i64, bool)> {
     let size = a.size;
     let whole = a.elements.is_some_and(|e| !e.in_one_piece());
@@ -258,7 +266,8 @@ fn check_of(
     }
 }
 
-/// Whether `span` bytes from `low` on may lie in two blocks, or two lines where bytes are told apart.
+/// Whether `span` bytes from `low` on may lie in two blocks, or two lines where bytes are told
+/// apart.
 fn may_cross(key: &Key, low: i64, span: i64, options: &Options) -> bool {
     let unit = options.window();
     let inside = (low & (unit - 1)) + span <= unit;
@@ -341,8 +350,9 @@ fn group_of(checks: &[Check], dead: &[bool], x: usize, window: i64) -> Positions
 }
 
 /// Of a group's members, those that can move to the first of them without moving over a check that
-/// stays and may touch the same block: who comes first there decides what is counted. (Checks of other
-/// registers may be moved over: where the window lies in one block, the first member has settled it.)
+/// stays and may touch the same block: who comes first there decides what is counted. (Checks of
+/// other registers may be moved over: where the window lies in one block, the first member has
+/// settled it.)
 fn in_order(checks: &[Check], dead: &[bool], mut group: Positions, options: &Options) -> Positions {
     group.sort_unstable();
     let block = options.block_bytes();

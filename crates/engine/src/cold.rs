@@ -1,5 +1,6 @@
-//! Closing a block: what it runs on its way out, near the rest of the hot part (corrected side exits, ways
-//! by the table, return addresses), then the cold part (failed checks, exit stubs, descriptors), fixups.
+//! Closing a block: what it runs on its way out, near the rest of the hot part (corrected side
+//! exits, ways by the table, return addresses), then the cold part (failed checks, exit stubs,
+//! descriptors), fixups.
 
 use crate::blocks::NO_LINK;
 use crate::body::{Body, Correction, Counts, Result, Room};
@@ -22,8 +23,8 @@ pub(crate) struct Finished {
 }
 
 impl Body<'_> {
-    /// Emits what is left of the hot part, and the cold part. `first_link` is the id of the block's first link,
-    /// `next_site` that of its site.
+    /// Emits what is left of the hot part, and the cold part. `first_link` is the id of the block's
+    /// first link, `next_site` that of its site.
     pub fn finish(
         mut self,
         entry: usize,
@@ -90,8 +91,8 @@ impl Body<'_> {
         }
     }
 
-    /// Puts the counters right when the block is left by its `k`th exit, near the rest of what usually
-    /// runs: every other block is left on the way. Returns the rel32 that leads on.
+    /// Puts the counters right when the block is left by its `k`th exit, near the rest of what
+    /// usually runs: every other block is left on the way. Returns the rel32 that leads on.
     fn correct(
         &mut self,
         k: usize,
@@ -105,8 +106,8 @@ impl Body<'_> {
         }
         self.fixups.push((exit.rel32, self.emitter.len()));
         self.emitter.mark(exit.target, Parked::NOTHING);
-        // SAFETY: an exit of code that is about to run.
         let live = if self.options.liveness && self.source.original.is_empty() {
+            // SAFETY: an exit of code that is about to run.
             unsafe { scanner.at(exit.target, readable) }
         } else {
             Live::ALL

@@ -1,8 +1,8 @@
 //! Offsets of a thread's control block, the first bytes of its page in the session, which
 //! translated code and the agent's stubs address through %gs.
 //!
-//! `%gs` is free for this: glibc and the compilers never use it on x86-64 Linux. What programs do with it that
-//! use it all the same is rewritten (`segment.rs`).
+//! `%gs` is free for this: glibc and the compilers never use it on x86-64 Linux. What programs do
+//! with it that use it all the same is rewritten (`segment.rs`).
 
 use types::tally;
 
@@ -13,8 +13,8 @@ pub const PAGE: i32 = -4096;
 /// Bytes of it that are the control block; counters of the session follow.
 pub const BYTES: i32 = 1024;
 
-/// Defines places in the control block, each with its bytes, and refuses those that overlap, are not
-/// aligned (at 8 bytes, or 64 where there are so many), or lie beyond its end.
+/// Defines places in the control block, each with its bytes, and refuses those that overlap, are
+/// not aligned (at 8 bytes, or 64 where there are so many), or lie beyond its end.
 macro_rules! places {
     ($($(#[$doc:meta])* $visibility:vis $name:ident: $offset:literal, $bytes:literal;)*) => {
         $($(#[$doc])* $visibility const $name: i32 = PAGE + $offset;)*
@@ -41,8 +41,9 @@ macro_rules! places {
 places! {
     /// Linear address of the page.
     pub SELF: 0, 8;
-    /// %rcx and %r11 during an indirect branch. Not %rax: results of functions would wait for it.
+    /// %rcx during an indirect branch. Not %rax: results of functions would wait for it.
     pub SAVED_RCX: 32, 8;
+    /// %r11 during an indirect branch.
     pub SAVED_R11: 16, 8;
     /// %rax in exit stubs.
     pub SAVED_RAX: 40, 8;
@@ -86,7 +87,8 @@ places! {
     pub SIGNAL_STACK: 232, 8;
     /// Cache address of [`crate::cache::Trampolines::deliver`].
     pub DELIVER: 240, 8;
-    /// Number of the system call that is being made, plus one, if it moves the program's data; else 0.
+    /// Number of the system call that is being made, plus one, if it moves the program's data;
+    /// else 0.
     pub MOVES_DATA: 248, 8;
     /// The register borrowed for checks that need two.
     pub SECOND_SPILL: 256, 8;
@@ -98,34 +100,38 @@ places! {
     pub WRITTEN_BASE8: 280, 8;
     /// Base of the last writers' code sites divided by 4.
     pub SITES_BASE4: 288, 8;
-    /// What leads from the index of a line's bytes, with their base, to that of its site: [`SITES_BASE4`]
-    /// less [`WRITTEN_BASE8`].
+    /// What leads from the index of a line's bytes, with their base, to that of its site:
+    /// [`SITES_BASE4`] less [`WRITTEN_BASE8`].
     pub SITES_FROM_WRITTEN: 296, 8;
-    /// Indices of a gather or scatter, or general registers, for the slow path; see [`crate::elements`]. 64
-    /// bytes, aligned.
+    /// Indices of a gather or scatter, or general registers, for the slow path; see
+    /// [`crate::elements`]. 64 bytes, aligned.
     pub INDICES: 640, 64;
-    /// What selects elements, or a tile configuration, or words of an area's header. 64 bytes, aligned.
+    /// What selects elements, or a tile configuration, or words of an area's header. 64 bytes,
+    /// aligned.
     pub SELECTED: 704, 64;
-    /// Cache address with which the thread last came from the dispatcher; 0 = it is not in the cache.
+    /// Cache address with which the thread last came from the dispatcher; 0 = it is not in the
+    /// cache.
     pub ENTERED: 304, 8;
-    /// While it returns from a signal: the cache address that it will go to, or 0; the frame that holds it,
-    /// and what the frame held before.
+    /// While it returns from a signal: the cache address that it will go to; else 0.
     pub RETURNS: 312, 8;
+    /// The signal frame that holds this address.
     pub RETURN_FRAME: 320, 8;
+    /// What the frame held before.
     pub RETURN_PC: 328, 8;
     /// By how many bytes the frame of the signal that is being delivered has been moved down.
     pub FRAME_MOVED: 336, 8;
-    /// The trap flag while a program that steps by itself makes a system call from the cache, else 0; and the
-    /// call's address.
-    pub TRAP_FLAG: 344, 8;
-    pub STEPPED_CALL: 352, 8;
-    /// Address of 32 bits that change with each system call; the lowest byte is 1 while the thread is in one,
+    /// The trap flag while a program that steps by itself makes a system call from the cache,
     /// else 0.
+    pub TRAP_FLAG: 344, 8;
+    /// The address of this call.
+    pub STEPPED_CALL: 352, 8;
+    /// Address of 32 bits that change with each system call; the lowest byte is 1 while the thread
+    /// is in one, else 0.
     pub CALLS: 360, 8;
     /// Base of the program's own %gs; see [`crate::segment`].
     pub PROGRAM_GS: 368, 8;
-    /// Not 0 when the program may have flags that C code does not expect: string instructions go down, or
-    /// misaligned accesses fault. Set before what may set them; slow paths look then.
+    /// Not 0 when the program may have flags that C code does not expect: string instructions go
+    /// down, or misaligned accesses fault. Set before what may set them; slow paths look then.
     pub ODD_FLAGS: 376, 8;
     /// Not 0 while a child of vfork may be using the page.
     pub LENT: 384, 8;

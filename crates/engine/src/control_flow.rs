@@ -216,9 +216,10 @@ impl Body<'_> {
     }
 
     /// A system call runs in the cache, so that a signal that interrupts it finds the program's
-    /// registers in place. The agent looks at it first and may do it instead; when it has moved data
-    /// of the program, the agent counts that afterwards. %rcx and %r11 are free before it; afterwards
-    /// they are what `syscall` leaves there, its next address and the flags, which nothing here changes.
+    /// registers in place. The agent looks at it first and may do it instead; when it has moved
+    /// data of the program, the agent counts that afterwards. %rcx and %r11 are free before it;
+    /// afterwards they are what `syscall` leaves there, its next address and the flags, which
+    /// nothing here changes.
     fn emit_syscall(&mut self, i: &Instruction) {
         let (pc, next) = (i.next_ip() - SYSCALL_BYTES, i.next_ip());
         let rel32 = self.emitter.open_branch(&LEA_RCX); // after

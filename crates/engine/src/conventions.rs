@@ -1,15 +1,16 @@
 //! Flags that functions hand to their callers, or take from them.
 //!
-//! Problem: no ABI lets flags live across calls and returns, so checks before them need not save any;
-//! but hand-written assembly keeps to no ABI among its own functions (x264's trellis returns "equal",
-//! x265's predictions take a carry, and look at it after a hundred vector instructions), and Go's compiler
-//! knows that the routines that zero and copy memory leave the flags alone: it compares, calls one of them,
-//! and then looks at the comparison.
-//! Approach: who uses such a flag reads it in the straight line after the call, or where the function begins,
-//! before anything sets it; and who sets the carry and nothing else does it for somebody. The first is found
-//! when the calling block is translated, which is before the called function returns to it: flags live into
-//! that call, and from then on across all returns of that module. Other compilers never read flags there;
-//! only behind calls that do not return can it look as if they did, which costs time and nothing else.
+//! Problem: no ABI lets flags live across calls and returns, so checks before them need not save
+//! any; but hand-written assembly keeps to no ABI among its own functions (x264's trellis returns
+//! "equal", x265's predictions take a carry, and look at it after a hundred vector instructions),
+//! and Go's compiler knows that the routines that zero and copy memory leave the flags alone: it
+//! compares, calls one of them, and then looks at the comparison. Approach: who uses such a flag
+//! reads it in the straight line after the call, or where the function begins, before anything sets
+//! it; and who sets the carry and nothing else does it for somebody. The first is found when the
+//! calling block is translated, which is before the called function returns to it: flags live into
+//! that call, and from then on across all returns of that module. Other compilers never read flags
+//! there; only behind calls that do not return can it look as if they did, which costs time and
+//! nothing else.
 //!
 //! Neighbours: [`liveness`](crate::liveness) asks, [`engine`](crate::engine) looks at each block.
 
@@ -17,8 +18,8 @@ use crate::liveness::{ALL_FLAGS, Step, Steps};
 use alloc::vec::Vec;
 use iced_x86::{FlowControl, Instruction, Mnemonic};
 
-/// How far behind a call or a function's entry a reader of flags is sought, instructions. Almost everywhere
-/// one of the first few sets all flags.
+/// How far behind a call or a function's entry a reader of flags is sought, instructions. Almost
+/// everywhere one of the first few sets all flags.
 const SEARCH_LIMIT: usize = 256;
 
 /// Where functions return flags.
@@ -45,8 +46,8 @@ impl Conventions {
     }
 }
 
-/// Whether what sets flags last in `before`, the instructions before a call or a return, does nothing else:
-/// then they are meant for who comes next, whoever that is.
+/// Whether what sets flags last in `before`, the instructions before a call or a return, does
+/// nothing else: then they are meant for who comes next, whoever that is.
 pub(crate) fn hands_on_carry(before: &[Instruction]) -> bool {
     let last = before.iter().rev().find(|i| i.rflags_modified() & ALL_FLAGS != 0);
     last.is_some_and(|i| matches!(i.mnemonic(), Mnemonic::Stc | Mnemonic::Clc | Mnemonic::Cmc))
@@ -67,7 +68,8 @@ pub(crate) unsafe fn expects_flags(
     calls && !i.is_ip_rel_memory_operand() && unsafe { reads_flags(i.next_ip(), steps, readable) }
 }
 
-/// Whether the function that `i` calls directly begins by reading flags; no, if `i` is no such call.
+/// Whether the function that `i` calls directly begins by reading flags; no, if `i` is no such
+/// call.
 ///
 /// # Safety
 /// As [`reads_flags`].
@@ -142,7 +144,8 @@ mod tests {
 
     #[test]
     fn a_system_call_is_no_reader() {
-        // As in glibc's system calls that are cancellation points: a call, its result put aside, `syscall`.
+        // As in glibc's system calls that are cancellation points: a call, its result put aside,
+        // `syscall`.
         assert!(!reads(&[0x41, 0x89, 0xc0, 0x0f, 0x05, 0x72, 0x10]), "mov r8d, eax; syscall; jc");
     }
 

@@ -1,7 +1,8 @@
-//! What a failed check tells the slow path: the accesses that the check stands for, in program order.
+//! What a failed check tells the slow path: the accesses that the check stands for, in program
+//! order.
 //!
-//! A descriptor lies in the code cache behind the code that refers to it: the number of accesses, then a
-//! [`Record`] for each. The agent's slow paths read it.
+//! A descriptor lies in the code cache behind the code that refers to it: the number of accesses,
+//! then a [`Record`] for each. The agent's slow paths read it.
 
 use alloc::vec::Vec;
 use core::mem::offset_of;
@@ -15,6 +16,7 @@ pub type Count = u32;
 pub struct Record {
     /// Distance from gs:ADDRESS.
     pub delta: i32,
+    /// Bytes of the access.
     pub bytes: u16,
     /// 1 = it reads.
     pub reads: u8,
@@ -45,8 +47,11 @@ pub struct Member {
     pub position: usize,
     /// Relative to the key's registers at their version's start.
     pub displacement: i64,
+    /// Bytes of the access.
     pub bytes: i64,
+    /// Whether it reads.
     pub reads: bool,
+    /// Whether it writes.
     pub writes: bool,
 }
 

@@ -1,14 +1,16 @@
-//! Operands of which only the run tells what they touch: gathers, scatters, masked moves, bit strings,
-//! areas of processor state, tiles.
+//! Operands of which only the run tells what they touch: gathers, scatters, masked moves, bit
+//! strings, areas of processor state, tiles.
 //!
-//! Their addresses and masks are in vector and mask registers, or in general ones that are no part of
-//! an address. Before the slow path is asked, translated code puts those registers into the thread's
-//! control block ([`Elements::sources`]); the descriptor of the operand says how to read them, and the
-//! slow path goes through what is really touched. An operand that lies in one piece ([`Kind::Masked`])
-//! has an ordinary check over the whole piece in front: where all of it is known, so is every part.
+//! Their addresses and masks are in vector and mask registers, or in general ones that are no part
+//! of an address. Before the slow path is asked, translated code puts those registers into the
+//! thread's control block ([`Elements::sources`]); the descriptor of the operand says how to read
+//! them, and the slow path goes through what is really touched. An operand that lies in one piece
+//! ([`Kind::Masked`]) has an ordinary check over the whole piece in front: where all of it is
+//! known, so is every part.
 //!
-//! Neighbours: [`access`](crate::access) finds operands, [`probing`](crate::probing) emits the way to
-//! the slow path, the agent's `slow/elements.h` and `slow/areas.h` are the other side of the descriptor.
+//! Neighbours: [`access`](crate::access) finds operands, [`probing`](crate::probing) emits the way
+//! to the slow path, the agent's `slow/elements.h` and `slow/areas.h` are the other side of the
+//! descriptor.
 
 use crate::control;
 use crate::descriptor::{self, laid_out};
@@ -36,8 +38,11 @@ pub enum Kind {
     Tile = 6,
     /// Areas of processor state: components by %edx:%eax, XCR0, what is in use, the area's header.
     Xsave = 7,
+    /// The same for `xsaveopt`.
     Xsaveopt = 8,
+    /// The same for `xsavec`.
     Xsavec = 9,
+    /// The same for `xrstor`.
     Xrstor = 10,
 }
 
@@ -56,6 +61,7 @@ pub enum Mask {
 /// One such operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Elements {
+    /// What decides which bytes are touched.
     pub kind: Kind,
     /// Bytes of an element.
     pub bytes: u8,
@@ -63,12 +69,14 @@ pub struct Elements {
     pub count: u8,
     /// Elements in memory: fewer than `count` where each is used more than once (broadcasts).
     pub stored: u8,
+    /// Where the mask is.
     pub mask: Mask,
     mask_register: Register,
     /// Vector of indices, bit number or distance of rows.
     index_register: Register,
     /// Bytes of an index.
     pub index_bytes: u8,
+    /// What an index is multiplied by.
     pub scale: u8,
     /// Addresses have 32 bits.
     pub address32: bool,
@@ -77,9 +85,11 @@ pub struct Elements {
 /// What translated code puts into the control block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
+    /// The value of a register.
     Register(Register),
     /// The two words of an area's header that say what is in it.
     Header,
+    /// The tile configuration, as `sttilecfg` stores it.
     TileConfiguration,
 }
 
@@ -99,12 +109,15 @@ pub struct Record {
     pub kind: u8,
     /// Bytes of an element; of a tile, its number.
     pub bytes: u8,
+    /// Elements that the mask tells apart.
     pub count: u8,
+    /// Elements in memory.
     pub stored: u8,
     /// [`READS`] and [`WRITES`].
     pub access: u8,
     /// One of [`Mask`].
     pub mask: u8,
+    /// Bytes of an index.
     pub index_bytes: u8,
     /// With [`ADDRESS32`] if addresses are short.
     pub scale: u8,
@@ -114,6 +127,7 @@ pub struct Record {
 
 /// In [`Record::access`].
 pub const READS: u8 = 1;
+/// In [`Record::access`]: it writes.
 pub const WRITES: u8 = 2;
 /// In [`Record::scale`]: addresses have 32 bits.
 pub const ADDRESS32: u8 = 0x80;
@@ -369,6 +383,7 @@ fn is_complex_scalar(mnemonic: Mnemonic) -> bool {
 
 /// Instructions whose mask only decides about the result: they read the whole operand (exception
 /// classes E4NF, E5NF and E6NF of the manual).
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn reads_all(i: &Instruction) -> bool {
     use Mnemonic::*;
     let by_one_count = matches!(

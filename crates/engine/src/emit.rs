@@ -1,5 +1,5 @@
-//! Machine code output: the program's instructions as they are where that is possible, our own as bytes
-//! or by [`encode`](crate::encode), the rest through iced's encoder.
+//! Machine code output: the program's instructions as they are where that is possible, our own as
+//! bytes or by [`encode`](crate::encode), the rest through iced's encoder.
 //!
 //! Every instruction of ours that touches the control block has the form `op gs:[disp32]`, which
 //! needs no register.
@@ -73,6 +73,7 @@ pub(crate) struct Emitted {
 }
 
 impl Emitter {
+    /// An empty block whose parts begin at `spot`.
     pub fn new(spot: Spot, options: &Options) -> Self {
         Self {
             code: Vec::with_capacity(CODE_BYTES),
@@ -150,6 +151,7 @@ impl Emitter {
         self.entries.last().map_or(Parked::NOTHING, |e| e.parked)
     }
 
+    /// Emits these bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.code.extend_from_slice(bytes);
     }
@@ -179,6 +181,9 @@ impl Emitter {
     }
 
     /// Encodes one instruction at the current address.
+    ///
+    /// # Errors
+    /// Fails when the instruction cannot be encoded.
     pub fn instruction(&mut self, i: &Instruction) -> Result<(), IcedError> {
         let ip = self.ip();
         if encode::encode(i, ip, &mut self.code) {
@@ -246,6 +251,9 @@ impl Emitter {
     }
 
     /// `gs:[offset] += value` through a free register; leaves flags alone.
+    ///
+    /// # Errors
+    /// Fails when the instruction cannot be encoded.
     pub fn add_through(
         &mut self,
         register: usize,
@@ -259,13 +267,17 @@ impl Emitter {
     }
 
     /// `lea r64, [r64 + value]`
+    ///
+    /// # Errors
+    /// Fails when the instruction cannot be encoded.
     pub fn increase(&mut self, register: usize, value: i32) -> Result<(), IcedError> {
         let r = regs::full(register);
         let sum = MemoryOperand::with_base_displ(r, value.into());
         self.instruction(&Instruction::with2(Code::Lea_r64_m, r, sum)?)
     }
 
-    /// `jmp rel32` to a trampoline of the region, or another address that keeps its distance from it.
+    /// `jmp rel32` to a trampoline of the region, or another address that keeps its distance from
+    /// it.
     pub fn jump(&mut self, target: u64) {
         let displacement = (target as i64).wrapping_sub(self.ip() as i64 + 5);
         self.bytes(&[0xe9]);
@@ -299,7 +311,8 @@ impl Emitter {
     }
 
     /// As [`Self::open_branch`], with the rel32 inside one 64-byte line, so that it can be changed
-    /// atomically while other threads run it: inside 16 bytes even, so that it is so wherever a spot is.
+    /// atomically while other threads run it: inside 16 bytes even, so that it is so wherever a
+    /// spot is.
     pub fn patchable_branch(&mut self, opcode: &[u8]) -> usize {
         let at = (self.ip() + opcode.len() as u64) % Spot::ALIGNMENT;
         if at > Spot::ALIGNMENT - 4 {
@@ -332,6 +345,9 @@ impl Emitter {
     }
 
     /// Puts the named address into a register; changes no flags.
+    ///
+    /// # Errors
+    /// Fails when an instruction cannot be encoded.
     pub fn address(&mut self, r: Register, key: &Key, displacement: i64) -> Result<(), IcedError> {
         // Short addresses have short displacements.
         let width = if key.base.is_gpr32() || key.index.is_gpr32() { 4 } else { 8 };
@@ -385,6 +401,9 @@ impl Emitter {
 
     /// Puts the number of the named address's block into a register, of which the low half counts;
     /// changes flags.
+    ///
+    /// # Errors
+    /// Fails when an instruction cannot be encoded.
     pub fn block(
         &mut self,
         register: usize,
@@ -413,6 +432,9 @@ impl Emitter {
     }
 
     /// The same for the address in the register itself.
+    ///
+    /// # Errors
+    /// Fails when an instruction cannot be encoded.
     pub fn block_of_address(&mut self, register: usize) -> Result<(), IcedError> {
         encode::shift(false, register, self.block_shift, &mut self.code);
         Ok(())
@@ -451,8 +473,8 @@ impl Emitter {
         self.gs_operand(0x2b, register, offset);
     }
 
-    /// Copies an instruction with a RIP-relative operand in reach; false when it is not known where in it
-    /// the displacement is.
+    /// Copies an instruction with a RIP-relative operand in reach; false when it is not known where
+    /// in it the displacement is.
     fn copy_relative(&mut self, i: &Instruction, bytes: &[u8]) -> bool {
         if i.encoding() != EncodingKind::Legacy || i.memory_base() != Register::RIP {
             return false;
@@ -473,6 +495,9 @@ impl Emitter {
     }
 
     /// Encodes an instruction with a RIP-relative operand in reach.
+    ///
+    /// # Errors
+    /// Fails when the instruction cannot be encoded, as with an operand out of reach.
     pub fn relative(&mut self, i: &Instruction) -> Result<(), IcedError> {
         self.instruction(i)?;
         let constants: usize = (0..i.op_count()).map(|k| constant_bytes(i.op_kind(k))).sum();
@@ -486,6 +511,9 @@ impl Emitter {
 
     /// Copies one of the program's instructions that does not branch and consists of `bytes`.
     /// RIP-relative operands keep their address; one out of reach goes through a borrowed register.
+    ///
+    /// # Errors
+    /// Fails when an instruction cannot be encoded.
     pub fn copy(&mut self, i: &Instruction, bytes: &[u8]) -> Result<(), IcedError> {
         if !i.is_ip_rel_memory_operand() {
             self.bytes(bytes);
@@ -526,8 +554,8 @@ impl Emitter {
     }
 }
 
-/// A register that `i` does not use and that no check has borrowed: what such a one holds is not the program's, and
-/// a fault would give it that.
+/// A register that `i` does not use and that no check has borrowed: what such a one holds is not
+/// the program's, and a fault would give it that.
 pub(crate) fn unused_register(i: &Instruction, parked: Parked) -> usize {
     let u = liveness::instruction_use(&mut InstructionInfoFactory::new(), i);
     let lent = [parked.spill, parked.second];

@@ -41,8 +41,8 @@ const WIDE: Prefix = Prefix::Legacy { wide: true, escape: false };
 const NARROW: Prefix = Prefix::Legacy { wide: false, escape: false };
 const WIDE_0F: Prefix = Prefix::Legacy { wide: true, escape: true };
 
-/// Appends `i` to `out`, to lie at `ip`. False, and nothing appended, when it is not one of the forms
-/// known here.
+/// Appends `i` to `out`, to lie at `ip`. False, and nothing appended, when it is not one of the
+/// forms known here.
 pub fn encode(i: &Instruction, ip: u64, out: &mut Vec<u8>) -> bool {
     let mut b = Bytes { bytes: [0; MOST], len: 0 };
     if form(i, ip, &mut b).is_none() {
@@ -165,8 +165,8 @@ fn then(
     Some(())
 }
 
-/// Prefixes, opcode and the operand `which` beside the register (or digit) `reg`; for an instruction at
-/// `ip` that ends behind it.
+/// Prefixes, opcode and the operand `which` beside the register (or digit) `reg`; for an
+/// instruction at `ip` that ends behind it.
 fn operand(
     b: &mut Bytes,
     prefix: Prefix,

@@ -20,8 +20,8 @@ use types::tally::Meaning;
 
 /// What the engine needs from its surroundings.
 pub trait Host {
-    /// Fresh memory, readable, writable and executable, `bytes` long, from which code at `near` is in
-    /// reach of 32-bit displacements.
+    /// Fresh memory, readable, writable and executable, `bytes` long, from which code at `near` is
+    /// in reach of 32-bit displacements.
     fn map_region(&mut self, near: u64, bytes: u64) -> Option<u64>;
     /// Nobody uses the code in this memory, which was given by [`Self::map_region`], any more: its
     /// contents may go, the memory stays the engine's.
@@ -29,8 +29,8 @@ pub trait Host {
         let _ = (start, bytes);
     }
     /// Where threads are in the cache: for each the address with which it last came from the
-    /// dispatcher, unless it has left the cache since, and all addresses in the cache to which threads
-    /// will come back from elsewhere.
+    /// dispatcher, unless it has left the cache since, and all addresses in the cache to which
+    /// threads will come back from elsewhere.
     fn entered(&mut self) -> Vec<u64> {
         Vec::new()
     }
@@ -51,10 +51,11 @@ pub trait Host {
     }
     /// A number for the code site at `pc`, by which slow paths know it; 0 = not numbered.
     fn site(&self, pc: u64) -> u32;
-    /// The number of the tally that has this meaning, below [`types::tally::MOST`]; `None` = it gets none.
+    /// The number of the tally that has this meaning, below [`types::tally::MOST`]; `None` = it
+    /// gets none.
     fn tally(&self, meaning: Meaning) -> Option<u32>;
-    /// Puts into `block`, which is empty, what [`Self::store`] was given in this or an earlier run for
-    /// the same code of the same kind, in the same file, by an engine with the same options and
+    /// Puts into `block`, which is empty, what [`Self::store`] was given in this or an earlier run
+    /// for the same code of the same kind, in the same file, by an engine with the same options and
     /// processor. Nobody else can change what is there then. False if there is nothing.
     fn stored(&mut self, pc: u64, kind: Kind, block: &mut Vec<u8>) -> bool {
         let _ = (pc, kind, block);
@@ -84,13 +85,21 @@ pub enum Resolved {
 /// Counters for reports.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Statistics {
+    /// Blocks translated.
     pub blocks: u64,
+    /// Instructions translated.
     pub instructions: u64,
+    /// Checks emitted.
     pub checks: u64,
+    /// Accesses seen in translated code.
     pub accesses: u64,
+    /// Loops split into a checked head and an unchecked body.
     pub loops: u64,
+    /// Accesses whose address cannot be computed.
     pub unseen: u64,
+    /// How often the dispatcher was entered.
     pub dispatches: u64,
+    /// How often the code cache was flushed.
     pub flushes: u64,
     /// Blocks that came from the store.
     pub stored: u64,
@@ -123,10 +132,12 @@ pub struct Engine {
     pub(crate) record: Vec<u8>,
     /// Room for what is copied on its way.
     pub(crate) scratch: Vec<u8>,
+    /// Counters for reports.
     pub statistics: Statistics,
 }
 
 impl Engine {
+    /// An engine with an empty code cache.
     pub fn new(options: Options, stubs: Stubs, tables: Tables) -> Self {
         Self {
             options,
@@ -196,8 +207,8 @@ impl Engine {
         Resolved::Cache(block.entry)
     }
 
-    /// Makes indirect branches find `target` by themselves, by the pad that has been placed before its
-    /// block, if it has.
+    /// Makes indirect branches find `target` by themselves, by the pad that has been placed before
+    /// its block, if it has.
     unsafe fn add_pad(&mut self, target: u64, placed: Option<u64>, host: &mut dyn Host) {
         if !self.pads.insert(target) {
             return;
@@ -284,8 +295,8 @@ impl Engine {
     /// Forgets all code from program addresses `start..end`, because they are unmapped or changed.
     /// Threads inside such code finish their block.
     ///
-    /// Liveness looks where direct branches lead, so the range must hold all code that may lead into what
-    /// changes and does not change itself: in practice the rest of its module.
+    /// Liveness looks where direct branches lead, so the range must hold all code that may lead
+    /// into what changes and does not change itself: in practice the rest of its module.
     ///
     /// # Safety
     /// The caller holds the engine's lock.
@@ -305,7 +316,8 @@ impl Engine {
     }
 
     /// Turns the registers of a thread stopped at cache address `r.pc` into the program's own.
-    /// `slot` reads a field of the thread's control block. `None` if the address is not in the cache.
+    /// `slot` reads a field of the thread's control block. `None` if the address is not in the
+    /// cache.
     pub fn recover(&self, r: &mut Registers, slot: &dyn Fn(i32) -> u64) -> Option<()> {
         let region = self.all_regions().find(|region| region.contains(r.pc))?;
         match region.position(r.pc)? {

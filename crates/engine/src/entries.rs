@@ -1,13 +1,15 @@
 //! Recovery entries of a block in few bytes: there are two or three for each instruction of the
 //! program, and they are looked at only when a signal comes.
 //!
-//! Addresses count from that of the block's first instruction, so entries hold wherever its code lies.
+//! Addresses count from that of the block's first instruction, so entries hold wherever its code
+//! lies.
 //!
-//! Each entry is its distance in the cache, a number that says what is parked, the registers of what
-//! is, and its distance in the program; distances from the entry before, as variable-length numbers
-//! (LEB128, those in the program folded so that small negative ones are small).
+//! Each entry is its distance in the cache, a number that says what is parked, the registers of
+//! what is, and its distance in the program; distances from the entry before, as variable-length
+//! numbers (LEB128, those in the program folded so that small negative ones are small).
 //!
-//! Neighbours: [`emit`](crate::emit) makes [`Entry`]s, [`cache`](crate::cache) keeps them like this.
+//! Neighbours: [`emit`](crate::emit) makes [`Entry`]s, [`cache`](crate::cache) keeps them like
+//! this.
 
 use crate::recovery::{Entry, Parked};
 use alloc::boxed::Box;

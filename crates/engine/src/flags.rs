@@ -1,10 +1,10 @@
 //! Parking the arithmetic flags while checks change them.
 //!
-//! Checks change flags; where the program still needs them they are parked in the control block first.
-//! Problem: compilers put loads between a comparison and its branch, and parking and restoring for each
-//! of them costs more than the checks. Approach: parked flags stay parked until an instruction reads or
-//! changes them or leaves the block; in between, all checks share one parking, and so does the
-//! block's counting.
+//! Checks change flags; where the program still needs them they are parked in the control block
+//! first. Problem: compilers put loads between a comparison and its branch, and parking and
+//! restoring for each of them costs more than the checks. Approach: parked flags stay parked until
+//! an instruction reads or changes them or leaves the block; in between, all checks share one
+//! parking, and so does the block's counting.
 
 use crate::body::Body;
 use crate::control;

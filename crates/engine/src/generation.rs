@@ -1,20 +1,20 @@
-//! Generations of the code cache: when it is full, all of its code is given up at once and translation
-//! starts anew in other memory, while threads are still running in the old.
+//! Generations of the code cache: when it is full, all of its code is given up at once and
+//! translation starts anew in other memory, while threads are still running in the old.
 //!
-//! Nothing of a new generation is entered from an old one but by the dispatcher: when a generation is
-//! retired, all its direct exits are pointed back to their stubs (each by one atomic write), and its
-//! table of indirect branches, which no other generation uses, leads to the dispatcher for every target.
-//! So a thread in old code leaves it with the first block that ends, even when it was in a loop. Its
-//! recovery entries and the targets of its links stay until then.
+//! Nothing of a new generation is entered from an old one but by the dispatcher: when a generation
+//! is retired, all its direct exits are pointed back to their stubs (each by one atomic write), and
+//! its table of indirect branches, which no other generation uses, leads to the dispatcher for
+//! every target. So a thread in old code leaves it with the first block that ends, even when it was
+//! in a loop. Its recovery entries and the targets of its links stay until then.
 //!
-//! Memory of a retired generation is used again when no thread can be in it. The host knows for each
-//! thread the cache address with which it last came from the dispatcher, and addresses to which threads
-//! will come back (a call to vfork): a thread is in the generation that has this address, because it
-//! leaves it by the dispatcher only. A thread that stays in old code, for instance in a system call,
-//! holds that generation but no other.
+//! Memory of a retired generation is used again when no thread can be in it. The host knows for
+//! each thread the cache address with which it last came from the dispatcher, and addresses to
+//! which threads will come back (a call to vfork): a thread is in the generation that has this
+//! address, because it leaves it by the dispatcher only. A thread that stays in old code, for
+//! instance in a system call, holds that generation but no other.
 //!
-//! Neighbours: [`engine`](crate::engine) asks for room before it translates, [`blocks`](crate::blocks)
-//! has the links of a generation, [`cache`] its regions.
+//! Neighbours: [`engine`](crate::engine) asks for room before it translates,
+//! [`blocks`](crate::blocks) has the links of a generation, [`cache`] its regions.
 
 use crate::blocks::Blocks;
 use crate::cache::{self, Region};
@@ -79,8 +79,8 @@ impl Engine {
     }
 
     /// Makes sure that there is room for another block, if need be by a flush. While that is not
-    /// possible the present generation grows. False if there can be no room: threads hold too much old
-    /// code.
+    /// possible the present generation grows. False if there can be no room: threads hold too much
+    /// old code.
     pub(crate) fn make_room(&mut self, host: &mut dyn Host) -> bool {
         let bytes = self.bytes_now();
         if bytes >= self.generations.next_look {
@@ -98,8 +98,8 @@ impl Engine {
 
     /// Retires the present generation. False if there is no room for another one.
     ///
-    /// Threads may run in it meanwhile; the caller, who holds the engine's lock, is not in it any more,
-    /// or the host says so.
+    /// Threads may run in it meanwhile; the caller, who holds the engine's lock, is not in it any
+    /// more, or the host says so.
     pub fn flush(&mut self, host: &mut dyn Host) -> bool {
         if self.regions.is_empty() {
             return true;
@@ -171,8 +171,9 @@ impl Engine {
         });
     }
 
-    /// Index of a region with room, in reach of `pc` if there can be one. Out of reach, RIP-relative
-    /// operands cost an instruction more and exits to blocks of other regions go by the dispatcher.
+    /// Index of a region with room, in reach of `pc` if there can be one. Out of reach,
+    /// RIP-relative operands cost an instruction more and exits to blocks of other regions go by
+    /// the dispatcher.
     pub(crate) fn region_for(&mut self, pc: u64, host: &mut dyn Host) -> Option<usize> {
         let near = |r: &Region| r.has_room() && reaches(r.base(), pc);
         if let Some(k) = self.regions.iter().position(near) {
@@ -200,8 +201,8 @@ impl Engine {
     fn anchor(&mut self, pc: u64, host: &mut dyn Host) -> Option<u64> {
         if self.anchor.is_none() {
             let base = host.map_region(pc, cache::ANCHOR_BYTES)?;
-            // SAFETY: the host gives fresh executable memory; tables are mapped as long as the engine
-            // lives.
+            // SAFETY: the host gives fresh executable memory; tables are mapped as long as the
+            // engine lives.
             unsafe {
                 let region = Region::new(base, cache::ANCHOR_BYTES, &self.stubs);
                 self.table.clear(region.trampolines.indirect);

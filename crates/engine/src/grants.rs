@@ -1,16 +1,18 @@
-//! What a thread may do without asking: a byte for each block of memory, in a map of the thread's own.
+//! What a thread may do without asking: a byte for each block of memory, in a map of the thread's
+//! own.
 //!
 //! The map lies where %gs points and above. A byte's place is the block's number modulo 2³², which
 //! costs nothing: it is what addressing with a 32-bit register does. (The agent sees to it that
-//! blocks which share a place are never granted.) Slow paths grant, and take back what other threads'
-//! accesses end; translated code only looks.
+//! blocks which share a place are never granted.) Slow paths grant, and take back what other
+//! threads' accesses end; translated code only looks.
 //!
-//! Most accesses cannot be proved to stay in one block. For them there are grants for a block and the
-//! one before together, so that one look, at the highest byte, is enough. (Not the one after: whoever
-//! goes through memory has mostly been to the block before, and who writes there for the first time since
-//! others read it would find no grant for two until he is done with the first.)
+//! Most accesses cannot be proved to stay in one block. For them there are grants for a block and
+//! the one before together, so that one look, at the highest byte, is enough. (Not the one after:
+//! whoever goes through memory has mostly been to the block before, and who writes there for the
+//! first time since others read it would find no grant for two until he is done with the first.)
 //!
-//! Neighbours: [`probing`](crate::probing) emits the looks; the agent's `slow/grants.h` sets and clears the bits.
+//! Neighbours: [`probing`](crate::probing) emits the looks; the agent's `slow/grants.h` sets and
+//! clears the bits.
 
 /// Reading the block communicates nothing: this thread has read it since it was last written.
 pub const READ: u8 = 1;

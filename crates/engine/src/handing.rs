@@ -1,8 +1,8 @@
-//! Hands registers to the slow path through the thread's control block, for operands of which only the
-//! run tells what they touch.
+//! Hands registers to the slow path through the thread's control block, for operands of which only
+//! the run tells what they touch.
 //!
-//! Only copies are made: a signal that comes in between finds every register as the program left it.
-//! Neighbours: [`elements`](crate::elements) says which, [`probing`](crate::probing) when.
+//! Only copies are made: a signal that comes in between finds every register as the program left
+//! it. Neighbours: [`elements`](crate::elements) says which, [`probing`](crate::probing) when.
 
 use crate::body::{Body, Result, Slow};
 use crate::elements::{AREA_HEADER, Elements, Source};
@@ -37,8 +37,8 @@ impl Body<'_> {
         Ok(())
     }
 
-    /// Copies the words of an area's header. Where nothing is mapped, this faults as the program's own
-    /// instruction would.
+    /// Copies the words of an area's header. Where nothing is mapped, this faults as the program's
+    /// own instruction would.
     fn emit_header(&mut self, slow: &Slow, at: i32) -> Result<()> {
         let register = slow.register;
         let r = regs::full(register);
@@ -58,8 +58,8 @@ fn field(offset: i32) -> MemoryOperand {
     MemoryOperand::new(none, none, 1, offset.into(), 8, false, Register::GS)
 }
 
-/// The store of a vector or mask register that any processor has which has the program's instruction,
-/// and what it stores: of vectors all 64 bytes where short stores are an extension.
+/// The store of a vector or mask register that any processor has which has the program's
+/// instruction, and what it stores: of vectors all 64 bytes where short stores are an extension.
 fn vector_store(r: Register, encoding: EncodingKind, count: u8) -> (Code, Register) {
     let whole = || Register::ZMM0 + (r.number() as u32);
     match encoding {

@@ -1,7 +1,7 @@
 //! Emitting the head of a versioned loop: the tests of its ranges, and what follows when one fails.
 //!
-//! Neighbours: [`loops`](crate::loops) decides what is tested, [`probing`](crate::probing) emits one
-//! test.
+//! Neighbours: [`loops`](crate::loops) decides what is tested, [`probing`](crate::probing) emits
+//! one test.
 
 use crate::body::{Body, Result, SPILLS, parked_with};
 use crate::loops::{HeadCheck, HeadTests};
@@ -70,8 +70,9 @@ impl Body<'_> {
         Ok(failures)
     }
 
-    /// The cold part: what is tested exactly, question by question, each of which goes on with the next one
-    /// in the hot part. When a test fails for good, one iteration of the ordinary body runs.
+    /// The cold part: what is tested exactly, question by question, each of which goes on with the
+    /// next one in the hot part. When a test fails for good, one iteration of the ordinary body
+    /// runs.
     pub fn finish_head(&mut self) -> Result<()> {
         let (Some(mut head), Some(again)) = (self.head.take(), self.again) else { return Ok(()) };
         let pc = self.source.pc;

@@ -2,15 +2,15 @@
 //! the flags.
 //!
 //! Flags may be live across an indirect jump: compilers keep them over jump tables, and V8's
-//! builtins over tail calls. So the target is not compared but subtracted with `lea` and tested with
-//! `jrcxz`. A branch site hashes the target in %rcx into a table of code addresses and jumps there;
-//! what it finds is a [pad](crate::pads), which knows its own target.
+//! builtins over tail calls. So the target is not compared but subtracted with `lea` and tested
+//! with `jrcxz`. A branch site hashes the target in %rcx into a table of code addresses and jumps
+//! there; what it finds is a [pad](crate::pads), which knows its own target.
 //!
 //! The table holds single words and pads are only added in front, so translated code may read the
 //! table at any time.
 //!
-//! Neighbours: [`control_flow`](crate::control_flow) emits the sites, [`engine`](crate::engine) asks
-//! for pads.
+//! Neighbours: [`control_flow`](crate::control_flow) emits the sites, [`engine`](crate::engine)
+//! asks for pads.
 
 use crate::emit::Emitter;
 use crate::moves::Kind;
@@ -24,12 +24,13 @@ pub const BYTES: u64 = 8 << BITS;
 /// flags (BMI2): functions start at multiples of 16, and few calls return within 16 bytes.
 const DROPPED: u32 = 4;
 
-/// Memory for tables, one for each generation of the cache that is in use: [`BYTES`] each, one behind
-/// the other, mapped as long as the engine lives.
+/// Memory for tables, one for each generation of the cache that is in use: [`BYTES`] each, one
+/// behind the other, mapped as long as the engine lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Tables {
     /// Address of the first; all of them fit a 32-bit displacement.
     pub base: i32,
+    /// How many there are.
     pub count: usize,
 }
 

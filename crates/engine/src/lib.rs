@@ -3,11 +3,11 @@
 //!
 //! Path of a block: [`superblock`] decodes it, [`liveness`] finds registers and flags that may be
 //! clobbered, [`access`] and [`track`] name its memory accesses by base register, version and
-//! displacement, [`checks`] merges the checks they need ([`probe`], [`descriptor`]), `flags` keeps what the program needs of the flags, [`loops`]
-//! versions small loops, and
-//! [`translate`] emits everything through [`emit`]. [`cache`] holds the code, [`links`] connects
-//! blocks, [`recovery`] and [`entries`] remember how to rebuild the program's own registers at any
-//! cache address, [`generation`] makes room when the cache is full.
+//! displacement, [`checks`] merges the checks they need ([`probe`], [`descriptor`]), `flags` keeps
+//! what the program needs of the flags, [`loops`] versions small loops, and [`translate`] emits
+//! everything through [`emit`]. [`cache`] holds the code, [`links`] connects blocks, [`recovery`]
+//! and [`entries`] remember how to rebuild the program's own registers at any cache address,
+//! [`generation`] makes room when the cache is full.
 //!
 //! Rules: `no_std` with `alloc`; no system calls (the embedder maps memory through [`Host`]); the
 //! engine runs under one lock, translated code runs without any.

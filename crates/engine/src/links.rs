@@ -1,5 +1,5 @@
-//! Direct exits of blocks: each starts out at a stub that asks the dispatcher, and is patched to the
-//! target's entry once that exists.
+//! Direct exits of blocks: each starts out at a stub that asks the dispatcher, and is patched to
+//! the target's entry once that exists.
 
 use crate::control;
 use crate::emit::Emitter;
@@ -49,7 +49,8 @@ pub enum Kind {
     Branch,
     /// An aligned word with the address; reaches everywhere.
     Word,
-    /// The rel32 of a `jmp` that ends an aligned word: it is a no-op where it leads to what follows.
+    /// The rel32 of a `jmp` that ends an aligned word: it is a no-op where it leads to what
+    /// follows.
     Slot,
 }
 
@@ -73,8 +74,8 @@ pub struct Link {
 impl Link {
     /// Points the branch to `entry` if it reaches; other threads may run it meanwhile.
     pub fn point_to(&self, entry: u64) {
-        // SAFETY: they lie in the code cache, where regions stay longer than their links, and are placed
-        // as their kinds say.
+        // SAFETY: they lie in the code cache, where regions stay longer than their links, and are
+        // placed as their kinds say.
         unsafe {
             match self.kind {
                 Kind::Branch => point_branch(self.site, entry),
@@ -95,7 +96,8 @@ unsafe fn point_slot(site: u64, to: u64) {
     const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0, 0];
     let displacement = (to as i64).wrapping_sub(site as i64 + 4);
     let Ok(displacement) = i32::try_from(displacement) else { return };
-    // SAFETY: forwarded; so every fetch sees the old or the new instruction, which are equally long.
+    // SAFETY: forwarded; so every fetch sees the old or the new instruction, which are equally
+    // long.
     let word = unsafe { AtomicU64::from_ptr((site - 4) as *mut u64) };
     let mut bytes = word.load(Ordering::Relaxed).to_le_bytes();
     if displacement == 0 {
@@ -124,7 +126,8 @@ pub(crate) unsafe fn point_branch(site: u64, to: u64) {
 /// Where in a stub the link's number is.
 pub(crate) const STUB_ID: usize = 10;
 
-/// Asks the dispatcher for `target`, that of link `id`; `direct` is the trampoline for direct exits.
+/// Asks the dispatcher for `target`, that of link `id`; `direct` is the trampoline for direct
+/// exits.
 pub(crate) fn emit_exit_stub(emitter: &mut Emitter, target: u64, id: usize, direct: u64) {
     emitter.mark(target, Parked::NOTHING);
     emitter.store(RAX, control::SAVED_RAX);

@@ -5,9 +5,9 @@
 //! writes to 8- and 16-bit registers keep the rest, and after `-fipa-ra` caller-saved registers
 //! live across calls, so at calls and returns every register counts as needed. Flags do not survive
 //! calls and returns in any ABI; generated code need not keep to one (`strict`), nor does
-//! hand-written assembly ([`conventions`](crate::conventions)). Flags that the manuals call undefined after
-//! an instruction may be those of before it: nobody computes with them, but programs that test instruction
-//! sets look at them.
+//! hand-written assembly ([`conventions`](crate::conventions)). Flags that the manuals call
+//! undefined after an instruction may be those of before it: nobody computes with them, but
+//! programs that test instruction sets look at them.
 
 use crate::conventions::{self, Conventions};
 use crate::regs;
@@ -40,14 +40,18 @@ pub struct Use {
     pub kills: u16,
     /// Registers changed in any way.
     pub modifies: u16,
+    /// Flags read.
     pub flags_read: u32,
+    /// Flags overwritten and not read.
     pub flags_killed: u32,
 }
 
 /// Registers and flags needed at a point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Live {
+    /// Registers needed, bit i = register i.
     pub regs: u16,
+    /// Flags needed.
     pub flags: u32,
 }
 
@@ -59,9 +63,9 @@ impl Live {
 
     /// At an instruction that leaves for an address that is only known when it runs, or calls.
     /// Flags may live across indirect jumps (jump tables, V8's tail calls), but not across calls,
-    /// returns and the jumps of procedure linkage tables; unless there is assembly that says otherwise
-    /// (`returned`: the functions of this module return flags; `passed`: the called one takes them, or
-    /// may hand them through to where it returns).
+    /// returns and the jumps of procedure linkage tables; unless there is assembly that says
+    /// otherwise (`returned`: the functions of this module return flags; `passed`: the called one
+    /// takes them, or may hand them through to where it returns).
     fn at_departure(i: &Instruction, returned: bool, passed: bool) -> Live {
         match i.flow_control() {
             FlowControl::IndirectBranch if !i.is_ip_rel_memory_operand() => Live::ALL,
@@ -97,7 +101,8 @@ pub fn instruction_use(factory: &mut InstructionInfoFactory, i: &Instruction) ->
             u.kills = 0;
         }
         Mnemonic::Pushfq | Mnemonic::Pushf => u.flags_read = ALL_FLAGS,
-        // By 17 of 16 bits, say: nothing is rotated, but processors give the overflow flag a new value.
+        // By 17 of 16 bits, say: nothing is rotated, but processors give the overflow flag a new
+        // value.
         Mnemonic::Rcl | Mnemonic::Rcr => u.flags_read |= RflagsBits::CF,
         _ => {}
     }
@@ -141,8 +146,8 @@ fn may_keep_flags(i: &Instruction) -> bool {
     by_cl && shifts(i.mnemonic()) || i.has_rep_prefix() || i.has_repne_prefix()
 }
 
-/// Flags that the manuals call undefined after an instruction, and that some processors leave as they
-/// were: after `mul`, `bt` or `tzcnt`. After these here, all processors give them new values.
+/// Flags that the manuals call undefined after an instruction, and that some processors leave as
+/// they were: after `mul`, `bt` or `tzcnt`. After these here, all processors give them new values.
 fn may_stay(i: &Instruction) -> u32 {
     use Mnemonic::{And, Or, Sal, Sar, Shl, Shld, Shr, Shrd, Test, Xor};
     match i.mnemonic() {
@@ -158,6 +163,7 @@ fn shifts(mnemonic: Mnemonic) -> bool {
 
 /// Liveness before each instruction of a block, and after the last.
 pub struct BlockLiveness {
+    /// What each instruction does to registers and flags.
     pub uses: Vec<Use>,
     /// One more than instructions.
     pub live: Vec<Live>,
@@ -328,10 +334,10 @@ pub unsafe fn decode(pc: u64) -> Instruction {
     Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE).decode()
 }
 
-/// Liveness over straight-line code with exits. `taken(k)` is what is needed where instruction k leads,
-/// [`Scanner::departure`] for one that calls or returns; `strict` says that it is generated code: flags may even live across calls and returns, and every
-/// register counts as needed,
-/// `end` what the code after the last instruction needs.
+/// Liveness over straight-line code with exits. `taken(k)` is what is needed where instruction k
+/// leads, [`Scanner::departure`] for one that calls or returns; `strict` says that it is generated
+/// code: flags may even live across calls and returns, and every register counts as needed, `end`
+/// what the code after the last instruction needs.
 pub fn analyse(
     instructions: &[Instruction],
     end: Live,

@@ -1,15 +1,15 @@
 //! Loop versioning: check the ranges of a small loop's address streams once, then run several
 //! iterations without checks.
 //!
-//! Problem: in a loop over arrays almost every check passes, and the checks cost more than the work.
-//! Approach: when an access's registers only change by constants, its addresses over the next
+//! Problem: in a loop over arrays almost every check passes, and the checks cost more than the
+//! work. Approach: when an access's registers only change by constants, its addresses over the next
 //! `unroll` iterations are known at the head. The head tests every block that they touch; if all
 //! are known to this thread, the unrolled body runs without those checks, otherwise one iteration
 //! of the ordinary body runs (and counts what there is to count).
 //!
 //! The spin rule: an access to the same address in every iteration may be what the loop waits for,
-//! so it keeps a check of its own in every iteration, unless it is on the thread's stack. Loops with
-//! barriers (atomics, `pause`) are not versioned at all.
+//! so it keeps a check of its own in every iteration, unless it is on the thread's stack. Loops
+//! with barriers (atomics, `pause`) are not versioned at all.
 
 use crate::access::Access;
 use crate::checks::{self, Plan};
@@ -30,7 +30,9 @@ const MAX_HEAD_CHECKS: usize = 40;
 /// A test in the head of a versioned loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadCheck {
+    /// The address, up to a constant.
     pub key: Key,
+    /// What is asked about its block.
     pub probe: Probe,
 }
 
@@ -53,10 +55,12 @@ pub struct HeadTests {
 }
 
 impl HeadTests {
+    /// The tests of two blocks at a time.
     pub fn quick(&self) -> impl Iterator<Item = &HeadCheck> {
         self.questions.iter().flat_map(|q| &q.quick)
     }
 
+    /// The tests of each block for itself.
     pub fn exact(&self) -> impl Iterator<Item = &HeadCheck> {
         self.questions.iter().flat_map(|q| &q.exact)
     }
@@ -73,12 +77,14 @@ struct Touch {
 
 /// A loop split into what its head tests and what its body still checks.
 pub struct Versioned {
+    /// What the head tests.
     pub head: HeadTests,
+    /// What the body still checks.
     pub rest: Vec<Access>,
 }
 
-/// Splits the accesses of an unrolled loop whose body has `body` instructions; `None` when versioning
-/// is impossible or does not pay with so many iterations.
+/// Splits the accesses of an unrolled loop whose body has `body` instructions; `None` when
+/// versioning is impossible or does not pay with so many iterations.
 pub fn version(
     plan: &Plan,
     liveness: &BlockLiveness,
@@ -113,8 +119,8 @@ pub fn version(
     }
     let iterations = plan.snapshots.len() / body;
     if iterations == options.unroll {
-        // Where iterations have blocks of their own, testing many ahead saves nothing, and is in vain
-        // when the loop ends before them.
+        // Where iterations have blocks of their own, testing many ahead saves nothing, and is in
+        // vain when the loop ends before them.
         touches.retain(|t| t.position < body * iterations / 2);
         if head.addresses * 4 > cover(&touches, options).addresses * 7 {
             return None;
@@ -169,13 +175,14 @@ fn cover(touches: &[Touch], options: &Options) -> HeadTests {
             }));
         }
     }
-    // What is written first: while a loop fills lines that it has just taken, that fails in every iteration.
+    // What is written first: while a loop fills lines that it has just taken, that fails in every
+    // iteration.
     head.questions.sort_by_key(|q| !q.quick[0].probe.exclusive);
     head
 }
 
-/// Whether what is read is also written: a block that is this thread's alone need not be asked about
-/// for a read.
+/// Whether what is read is also written: a block that is this thread's alone need not be asked
+/// about for a read.
 fn is_written_too(read: &Touch, touches: &[Touch]) -> bool {
     let holds = |t: &Touch| {
         let at = read.displacement.wrapping_sub(t.displacement);
@@ -210,8 +217,8 @@ fn cover_blocks(stream: &[&Touch], window: i64, exclusive: bool) -> Vec<Probe> {
     chosen.into_iter().map(probe).collect()
 }
 
-/// The same in fewer probes, each with those that it stands for: where the next one is at most a block
-/// away, one for both.
+/// The same in fewer probes, each with those that it stands for: where the next one is at most a
+/// block away, one for both.
 fn in_pairs(probes: &[Probe], block: i64) -> impl Iterator<Item = (Probe, &[Probe])> {
     let mut rest = probes;
     core::iter::from_fn(move || {
@@ -224,7 +231,8 @@ fn in_pairs(probes: &[Probe], block: i64) -> impl Iterator<Item = (Probe, &[Prob
     })
 }
 
-/// What is asked about written bytes: runs without a gap line by line, other windows by their bytes.
+/// What is asked about written bytes: runs without a gap line by line, other windows by their
+/// bytes.
 fn cover_bytes(stream: &[&Touch], window: i64) -> Vec<Probe> {
     let touched = |t: &&Touch| t.displacement..t.displacement.wrapping_add(t.bytes);
     let mut bytes: Vec<i64> = stream.iter().flat_map(touched).collect();
@@ -251,8 +259,8 @@ fn ask(displacement: i64, written: Written) -> Probe {
     Probe { displacement, exclusive: true, pair: false, written }
 }
 
-/// A window: what is written from its lowest byte on, and what up to its highest, should the window lie
-/// in two lines.
+/// A window: what is written from its lowest byte on, and what up to its highest, should the window
+/// lie in two lines.
 fn cover_window(low: i64, set: u64, probes: &mut Vec<Probe>) {
     let span = 64 - i64::from(set.leading_zeros());
     probes.push(ask(low, Written::From(set)));
@@ -261,8 +269,8 @@ fn cover_window(low: i64, set: u64, probes: &mut Vec<Probe>) {
     }
 }
 
-/// All bytes from `low` to before `end`, at least two lines: a line around each point that is at least
-/// a line away from both ends is written wholly.
+/// All bytes from `low` to before `end`, at least two lines: a line around each point that is at
+/// least a line away from both ends is written wholly.
 fn cover_run(low: i64, end: i64, probes: &mut Vec<Probe>) {
     probes.push(ask(low, Written::From(!0)));
     let mut next = low + LINE;
@@ -362,7 +370,8 @@ mod tests {
         assert_eq!(quick, [59]);
     }
 
-    /// Whether the probes ask for every byte of the run, wherever lines begin, and for nothing else.
+    /// Whether the probes ask for every byte of the run, wherever lines begin, and for nothing
+    /// else.
     #[test]
     fn runs_are_covered_wherever_lines_begin() {
         for bytes in 128..300i64 {

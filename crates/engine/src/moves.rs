@@ -1,17 +1,19 @@
-//! Which bytes of a block depend on where it lies, where the program's code lies, and what the engine
-//! had numbered before: noted while a block is emitted, so that it can be used again elsewhere.
+//! Which bytes of a block depend on where it lies, where the program's code lies, and what the
+//! engine had numbered before: noted while a block is emitted, so that it can be used again
+//! elsewhere.
 //!
-//! Everything that a block says about the program's addresses it has from the address of its own code
-//! and from constants in that code. So when the same code lies elsewhere, all of them have moved by the
-//! same distance.
+//! Everything that a block says about the program's addresses it has from the address of its own
+//! code and from constants in that code. So when the same code lies elsewhere, all of them have
+//! moved by the same distance.
 //!
-//! Neighbours: [`emit`](crate::emit) and what is built on it notes, [`stored`](crate::stored) applies.
+//! Neighbours: [`emit`](crate::emit) and what is built on it notes, [`stored`](crate::stored)
+//! applies.
 
 use alloc::vec::Vec;
 use types::tally::Meaning;
 
-/// Where code may lie that is mapped at another address in another run. Below are programs linked to
-/// fixed addresses, whose constants may be addresses: those are only used again where they were.
+/// Where code may lie that is mapped at another address in another run. Below are programs linked
+/// to fixed addresses, whose constants may be addresses: those are only used again where they were.
 pub(crate) const MOVABLE_FROM: u64 = 1 << 33;
 /// Nothing that code addresses relative to itself is farther away.
 const NEAR: u64 = 1 << 32;
@@ -30,7 +32,8 @@ pub(crate) enum Kind {
     Trampoline,
     /// Four bytes: address of the table of indirect branches.
     Table,
-    /// Four bytes: number of a code site; `argument` = distance of its instruction from the block's first.
+    /// Four bytes: number of a code site; `argument` = distance of its instruction from the block's
+    /// first.
     Site,
     /// Four bytes: where a tally is; in a record, what it means.
     Tally,

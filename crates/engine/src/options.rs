@@ -11,11 +11,11 @@ pub enum Mode {
     /// A read check asks whether this thread has read the block since it was last written, a write
     /// check whether the block is this thread's alone.
     Matrix,
-    /// As `Matrix`; a write check also asks whether this thread has written all these bytes since it
-    /// took the block.
+    /// As `Matrix`; a write check also asks whether this thread has written all these bytes since
+    /// it took the block.
     Detail,
-    /// Every check asks whether this thread alone has ever accessed the block, whether by reading or
-    /// writing: every other access counts (thesis, Algorithm 3.1).
+    /// Every check asks whether this thread alone has ever accessed the block, whether by reading
+    /// or writing: every other access counts (thesis, Algorithm 3.1).
     Undirected,
     /// No checks: every access is reported, in program order.
     Trace,
@@ -24,8 +24,8 @@ pub enum Mode {
 /// log2 of the line whose bytes one word of the bytes-written shadow describes.
 pub const LINE_SHIFT: u32 = 6;
 
-/// Bits of a code site's number in the shadow's word for the site that wrote a line last. The bits above
-/// are not 0 while the block is locked or threads fight for it.
+/// Bits of a code site's number in the shadow's word for the site that wrote a line last. The bits
+/// above are not 0 while the block is locked or threads fight for it.
 pub const SITE_BITS: u32 = 24;
 const _: () = assert!(SITE_BITS == 24, "translated code looks at the bits above as one byte");
 
@@ -42,6 +42,7 @@ const fn in_all(max_bytes: u64) -> u64 {
 /// Optimisations, each of which can be switched off alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
+    /// What is counted.
     pub mode: Mode,
     /// log2 of the block in which communication is counted.
     pub block_shift: u32,
@@ -73,11 +74,12 @@ pub struct Options {
     pub tallies: bool,
     /// Most instructions and conditional branches in a superblock.
     pub max_instructions: usize,
+    /// Most conditional branches in a superblock.
     pub max_branches: usize,
     /// Bytes of code after which the cache is full, and flushed.
     pub max_bytes: u64,
-    /// Most bytes of code with what threads have not left yet since it was flushed. Threads that need
-    /// more run natively.
+    /// Most bytes of code with what threads have not left yet since it was flushed. Threads that
+    /// need more run natively.
     pub max_bytes_in_all: u64,
     /// Iterations of an unchecked loop body.
     pub unroll: usize,
@@ -89,16 +91,27 @@ pub struct Options {
 
 /// Bits of `wire::session::Header::disable`.
 pub mod disable {
+    /// Switches [`Options::liveness`](super::Options::liveness) off.
     pub const LIVENESS: u32 = 1;
+    /// Switches [`Options::merge`](super::Options::merge) off.
     pub const MERGE: u32 = 2;
+    /// Switches [`Options::group`](super::Options::group) off.
     pub const GROUP: u32 = 4;
+    /// Switches [`Options::hoist`](super::Options::hoist) off.
     pub const HOIST: u32 = 8;
+    /// Switches [`Options::loops`](super::Options::loops) off.
     pub const LOOPS: u32 = 16;
+    /// Switches [`Options::tallies`](super::Options::tallies) off.
     pub const TALLIES: u32 = 32;
+    /// Switches [`Options::park`](super::Options::park) off.
     pub const PARK: u32 = 1 << 8;
+    /// Switches [`Options::sites`](super::Options::sites) off.
     pub const SITES: u32 = 1 << 9;
+    /// Switches [`Options::beside`](super::Options::beside) off.
     pub const BESIDE: u32 = 1 << 10;
+    /// Switches [`Options::entries`](super::Options::entries) off.
     pub const ENTRIES: u32 = 1 << 11;
+    /// Switches [`Options::at_once`](super::Options::at_once) off.
     pub const AT_ONCE: u32 = 1 << 12;
     /// Pretend that the processor lacks BMI2.
     pub const BMI2: u32 = 1 << 16;

@@ -1,18 +1,19 @@
 //! Pads: where indirect branches arrive at the block of a program address.
 //!
-//! A pad knows its own target and finds the wanted one in %rcx: it subtracts, gives %rcx and %r11 back if
-//! nothing is left, and the block begins; otherwise it goes on to the next pad of the same hash, in the end
-//! to the dispatcher. No flags change.
+//! A pad knows its own target and finds the wanted one in %rcx: it subtracts, gives %rcx and %r11
+//! back if nothing is left, and the block begins; otherwise it goes on to the next pad of the same
+//! hash, in the end to the dispatcher. No flags change.
 //!
-//! A pad enters its block by an ordinary link ([`links`](crate::links)): when the block comes, goes or
-//! changes, the link is patched.
+//! A pad enters its block by an ordinary link ([`links`](crate::links)): when the block comes, goes
+//! or changes, the link is patched.
 //!
-//! Problem: large programs wait for their instructions first of all, and for branches that are taken.
-//! Approach: a block that is made because an indirect branch leads there (most returns do) lies right
-//! behind its pad, and the jump from the one to the other is a no-op until the block goes away: what
-//! arrives runs on.
+//! Problem: large programs wait for their instructions first of all, and for branches that are
+//! taken. Approach: a block that is made because an indirect branch leads there (most returns do)
+//! lies right behind its pad, and the jump from the one to the other is a no-op until the block
+//! goes away: what arrives runs on.
 //!
-//! Neighbours: [`indirect`](crate::indirect) has the table of pads, [`engine`](crate::engine) places them.
+//! Neighbours: [`indirect`](crate::indirect) has the table of pads, [`engine`](crate::engine)
+//! places them.
 
 use crate::blocks::NO_LINK;
 use crate::cache::Spot;
@@ -23,7 +24,8 @@ use crate::options::Options;
 use crate::recovery::Parked;
 use crate::regs::{R11, RCX};
 
-/// Bytes of a pad's hot part, and of what is left between the address of the next pad and the entry.
+/// Bytes of a pad's hot part, and of what is left between the address of the next pad and the
+/// entry.
 const HOT_BYTES: usize = 80;
 const LEFT: usize = 13;
 
@@ -38,7 +40,8 @@ pub(crate) struct Pad {
     pub entry: u64,
 }
 
-/// What a pad leads to: the number of its link, the next pad's entry, and the trampoline for direct exits.
+/// What a pad leads to: the number of its link, the next pad's entry, and the trampoline for direct
+/// exits.
 pub(crate) struct Ways {
     pub id: usize,
     pub next: u64,

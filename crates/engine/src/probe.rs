@@ -1,8 +1,8 @@
 //! What a check asks about one address: the thread's grants, and the shadow of bytes written.
 //!
-//! A probe looks at the thread's grant for the block that holds the address, and for writes with bytes
-//! told apart at the bytes-written shadow: 64 bits per 64-byte line, a bit set for each byte that the
-//! line's owner has *not* written since it took the block.
+//! A probe looks at the thread's grant for the block that holds the address, and for writes with
+//! bytes told apart at the bytes-written shadow: 64 bits per 64-byte line, a bit set for each byte
+//! that the line's owner has *not* written since it took the block.
 
 /// The bytes that must have been written already, relative to the probe's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +26,7 @@ pub struct Probe {
     pub exclusive: bool,
     /// The block before, too.
     pub pair: bool,
+    /// Which bytes this thread must have written already.
     pub written: Written,
 }
 

@@ -108,7 +108,8 @@ impl<'a> Body<'a> {
         Ok([look(slow.displacement)?, look(slow.last_byte())?])
     }
 
-    /// Tests the grant of the block in a register; returns the rel32 that is taken if there is none.
+    /// Tests the grant of the block in a register; returns the rel32 that is taken if there is
+    /// none.
     fn emit_test(&mut self, register: usize, bit: u8) -> usize {
         self.emitter.test_grant(register, bit);
         self.emitter.open_branch(&JE)
@@ -307,8 +308,8 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// Before the cold part of a check whose register is lent: the way back, which loads the register again.
-    /// It is stored behind that, where the check's failures arrive.
+    /// Before the cold part of a check whose register is lent: the way back, which loads the
+    /// register again. It is stored behind that, where the check's failures arrive.
     fn emit_lending(&mut self, slow: &mut Slow) {
         let parked = Parked { far: slow.register as u8, ..slow.parked };
         let back = self.emitter.len();

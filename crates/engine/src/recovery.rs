@@ -57,17 +57,23 @@ impl Parked {
 /// State from `offset` (bytes from the block's start) on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
+    /// Where the state begins, in bytes from the block's start.
     pub offset: u32,
+    /// Which of the program's registers are parked elsewhere.
     pub parked: Parked,
-    /// The program's counter, or with `parked.pc_in_rcx` or `pc_in_r11` what to add to that register.
+    /// The program's counter, or with `parked.pc_in_rcx` or `pc_in_r11` what to add to that
+    /// register.
     pub pc: u64,
 }
 
 /// The program's registers: 16 general ones in encoding order, flags and program counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Registers {
+    /// General registers in encoding order.
     pub general: [u64; 16],
+    /// The flags register.
     pub flags: u64,
+    /// The program counter.
     pub pc: u64,
 }
 

@@ -2,10 +2,15 @@
 
 use iced_x86::Register;
 
+/// Number of %rax.
 pub const RAX: usize = 0;
+/// Number of %rcx.
 pub const RCX: usize = 1;
+/// Number of %rdx.
 pub const RDX: usize = 2;
+/// Number of %rsp.
 pub const RSP: usize = 4;
+/// Number of %r11.
 pub const R11: usize = 11;
 
 const ALL: [Register; 16] = [

@@ -1,11 +1,12 @@
-//! Programs that use %gs themselves (Wine, runtimes of WebAssembly): the register is ours, their base is kept in
-//! the control block, and instructions that ask for it, set it or address memory with it are rewritten.
+//! Programs that use %gs themselves (Wine, runtimes of WebAssembly): the register is ours, their
+//! base is kept in the control block, and instructions that ask for it, set it or address memory
+//! with it are rewritten.
 //!
 //! Blocks end where the base changes, so that in each one addresses relative to it have one name
 //! ([`track`](crate::track)). Its selector is never loaded: only the base matters to a program.
 //!
-//! Neighbours: [`control_flow`](crate::control_flow) emits indirect branches through such memory; the agent's
-//! `syscalls/process.rs` answers the system call for the base.
+//! Neighbours: [`control_flow`](crate::control_flow) emits indirect branches through such memory;
+//! the agent's `syscalls/process.rs` answers the system call for the base.
 
 use crate::body::{Body, Result};
 use crate::control;
@@ -21,7 +22,8 @@ pub(crate) fn is_relative(i: &Instruction) -> bool {
         && i.op_kinds().any(|kind| kind == OpKind::Memory || is_implicit(kind))
 }
 
-/// Operands of instructions whose addresses are fixed registers, which cannot be given another base.
+/// Operands of instructions whose addresses are fixed registers, which cannot be given another
+/// base.
 fn is_implicit(kind: OpKind) -> bool {
     use OpKind::{
         MemorySegDI, MemorySegEDI, MemorySegESI, MemorySegRDI, MemorySegRSI, MemorySegSI,
@@ -90,8 +92,8 @@ impl Body<'_> {
         Ok(true)
     }
 
-    /// `mov to, target` for an indirect jump or call through such memory; `to` has been saved, and may be part of
-    /// the address.
+    /// `mov to, target` for an indirect jump or call through such memory; `to` has been saved, and
+    /// may be part of the address.
     pub fn load_from_segment(&mut self, i: &Instruction, to: Register) -> Result<()> {
         let other = regs::full(if to == Register::RCX { regs::R11 } else { regs::RCX });
         let number = regs::number(other).expect("a general register");

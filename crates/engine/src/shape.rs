@@ -1,8 +1,8 @@
 //! What the instructions that make up most programs do with their operands, known by their opcodes.
 //!
 //! iced's description of an instruction covers everything there is and costs more than decoding it.
-//! Nine of ten instructions do nothing but read and write their explicit operands, and for those the
-//! table here says how; for all others it has no answer. A test holds it against iced.
+//! Nine of ten instructions do nothing but read and write their explicit operands, and for those
+//! the table here says how; for all others it has no answer. A test holds it against iced.
 //!
 //! Neighbours: [`liveness`](crate::liveness) and [`access`](crate::access) ask here first.
 
@@ -26,15 +26,21 @@ type Shape = (Does, Does);
 /// The memory operand of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operand {
+    /// Segment register.
     pub segment: Register,
     /// [`Register::None`] when the address is relative to the counter.
     pub base: Register,
+    /// Index register, or none.
     pub index: Register,
+    /// What the index is multiplied by.
     pub scale: u32,
+    /// The constant part of the address.
     pub displacement: u64,
     /// Bytes.
     pub size: usize,
+    /// Whether it reads.
     pub reads: bool,
+    /// Whether it writes.
     pub writes: bool,
 }
 
@@ -88,7 +94,8 @@ fn address(u: &mut Use, i: &Instruction) -> Option<()> {
     Some(())
 }
 
-/// The only memory operand of `i`, `Some(None)` when it has none; `None` when that is not known here.
+/// The only memory operand of `i`, `Some(None)` when it has none; `None` when that is not known
+/// here.
 pub fn memory(i: &Instruction) -> Option<Option<Operand>> {
     let shape = shape(i)?;
     let of = |k: u32| k < i.op_count() && i.op_kind(k) == OpKind::Memory;

@@ -1,22 +1,24 @@
 //! Indirect branches that know where they lead: sites that enter the blocks of one or two targets
 //! without the table.
 //!
-//! Problem: the way by the table ([`indirect`](crate::indirect)) costs a load, an indirect jump and two
-//! registers each time, though most calls by a pointer, and all jumps of procedure linkage tables, go
-//! to the same target for ever. Approach: inline caches (Deutsch and Schiffman, 1984; with several
-//! targets: Hölzle, Chambers and Ungar, 1991), where flags are dead. A site puts its target into %r11
-//! and jumps, by a branch that can be patched, to its *lookup*. That goes by the table and counts down
-//! a field of the thread; when it has run out, the dispatcher is told the target instead. So every
-//! 256th of these branches is a sample: hot sites have some soon, cold ones cost nothing. After
-//! eight a site is settled for good. If nearly all led to one or two targets, its branch leads to
-//! a *guard* from then on, which compares; if they are many, to the table without counting.
+//! Problem: the way by the table ([`indirect`](crate::indirect)) costs a load, an indirect jump and
+//! two registers each time, though most calls by a pointer, and all jumps of procedure linkage
+//! tables, go to the same target for ever. Approach: inline caches (Deutsch and Schiffman, 1984;
+//! with several targets: Hölzle, Chambers and Ungar, 1991), where flags are dead. A site puts its
+//! target into %r11 and jumps, by a branch that can be patched, to its *lookup*. That goes by the
+//! table and counts down a field of the thread; when it has run out, the dispatcher is told the
+//! target instead. So every 256th of these branches is a sample: hot sites have some soon, cold
+//! ones cost nothing. After eight a site is settled for good. If nearly all led to one or two
+//! targets, its branch leads to a *guard* from then on, which compares; if they are many, to the
+//! table without counting.
 //!
-//! A guard only knows addresses of the program. What it enters are [links](crate::links), patched as
-//! code comes, goes and changes; where it misses, it goes by the table. So a guard is right whatever
-//! happens to its targets, and whichever thread patches, others see the old way or the new.
+//! A guard only knows addresses of the program. What it enters are [links](crate::links), patched
+//! as code comes, goes and changes; where it misses, it goes by the table. So a guard is right
+//! whatever happens to its targets, and whichever thread patches, others see the old way or the
+//! new.
 //!
-//! Neighbours: [`control_flow`](crate::control_flow) emits sites, [`cold`](crate::cold) their lookups,
-//! [`engine`](crate::engine) is asked by the dispatcher.
+//! Neighbours: [`control_flow`](crate::control_flow) emits sites, [`cold`](crate::cold) their
+//! lookups, [`engine`](crate::engine) is asked by the dispatcher.
 
 use crate::blocks::NO_LINK;
 use crate::body::Body;
@@ -32,8 +34,8 @@ use hashbrown::HashMap;
 
 /// A sample is taken each time that so many branches have gone by lookups of unsettled sites.
 pub const EVERY: u64 = 255;
-/// Numbers that the sites of one generation have to themselves. There are fewer: each is in a block of
-/// its own.
+/// Numbers that the sites of one generation have to themselves. There are fewer: each is in a block
+/// of its own.
 const MOST: usize = 1 << 24;
 /// What is parked where the target is in %r11.
 const KNOWN: Parked = Parked { r11: true, pc_in_r11: true, ..Parked::NOTHING };
@@ -217,7 +219,8 @@ impl Body<'_> {
         self.site_branch = Some(self.emitter.patchable_branch(&[0xe9]));
     }
 
-    /// The way by the table of the site whose branch has its rel32 at `branch`; it has the number `id`.
+    /// The way by the table of the site whose branch has its rel32 at `branch`; it has the number
+    /// `id`.
     pub(crate) fn emit_lookup(&mut self, branch: usize, id: usize) -> Site {
         let e = &mut self.emitter;
         e.mark(0, KNOWN);

@@ -1,21 +1,21 @@
-//! Blocks that are used again in later runs: as a record that says what in them depends on places, and
-//! back from there.
+//! Blocks that are used again in later runs: as a record that says what in them depends on places,
+//! and back from there.
 //!
 //! Problem: a short-lived program costs little but its translation, which is the same in each run.
-//! Approach: a record holds a finished block with everything that belongs to it, and the program's code
-//! that it was made from. When the same code comes to be executed in another run, the record is copied
-//! into the cache instead, [moved](crate::moves) to where things are now. From then on the block is
-//! like any other: linked, invalidated, recovered from, flushed.
+//! Approach: a record holds a finished block with everything that belongs to it, and the program's
+//! code that it was made from. When the same code comes to be executed in another run, the record
+//! is copied into the cache instead, [moved](crate::moves) to where things are now. From then on
+//! the block is like any other: linked, invalidated, recovered from, flushed.
 //!
-//! What a block looks like depends on more than its own code: liveness looks at where it leads to. So
-//! the host keeps records by the file that the code is mapped from, and by what else decides
-//! ([`fingerprint`]); the block's own code is compared all the same. Left out, because they are few or
-//! depend on more: code that changes, and the hook of thread starts.
+//! What a block looks like depends on more than its own code: liveness looks at where it leads to.
+//! So the host keeps records by the file that the code is mapped from, and by what else decides
+//! ([`fingerprint`]); the block's own code is compared all the same. Left out, because they are few
+//! or depend on more: code that changes, and the hook of thread starts.
 //!
-//! Layout of a record, little-endian: [`Head`], places to change (u32: offset, kind, argument), links
-//! (u16 rel32, u16 stub, i32 distance of the target from the block's first instruction), the program's
-//! code, the block's code, packed recovery entries. Of a versioned loop, the ordinary body comes first; the
-//! versioned form follows, the same way, without the program's code.
+//! Layout of a record, little-endian: [`Head`], places to change (u32: offset, kind, argument),
+//! links (u16 rel32, u16 stub, i32 distance of the target from the block's first instruction), the
+//! program's code, the block's code, packed recovery entries. Of a versioned loop, the ordinary
+//! body comes first; the versioned form follows, the same way, without the program's code.
 //!
 //! Neighbours: [`engine`](crate::engine) asks before it translates, the host keeps records.
 
@@ -45,6 +45,7 @@ const KIND_BITS: u32 = 4;
 /// What decides how code is translated and is known only when some of it has been.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
+    /// Of a module without special treatment.
     Usual,
     /// Of a module whose functions return flags.
     ReturnsFlags,
@@ -242,8 +243,8 @@ impl Engine {
         self.options.stores && pc != self.options.thread_start_hook
     }
 
-    /// Which of its kinds the code at `pc` is of, as far as is known by now. The block that makes it
-    /// known is kept as of the other kind only, so that it makes it known in each run.
+    /// Which of its kinds the code at `pc` is of, as far as is known by now. The block that makes
+    /// it known is kept as of the other kind only, so that it makes it known in each run.
     pub(crate) fn kind_at(&self, pc: u64) -> Kind {
         match self.scanner.conventions.returns_flags(pc) {
             false => Kind::Usual,
@@ -251,9 +252,9 @@ impl Engine {
         }
     }
 
-    /// Writes the record of a finished block, or, of a loop's versioned form, adds that to the ordinary
-    /// body's; leaves it empty if the block cannot be used again. `counts`: accesses, checks, operands not
-    /// seen.
+    /// Writes the record of a finished block, or, of a loop's versioned form, adds that to the
+    /// ordinary body's; leaves it empty if the block cannot be used again. `counts`: accesses,
+    /// checks, operands not seen.
     pub(crate) fn write_record(
         &mut self,
         source: &Superblock,
@@ -296,8 +297,8 @@ impl Engine {
         block
     }
 
-    /// Copies a stored block of the code at `pc` into a region; `None` if it is of other code, or does
-    /// not fit here.
+    /// Copies a stored block of the code at `pc` into a region; `None` if it is of other code, or
+    /// does not fit here.
     ///
     /// # Safety
     /// As [`Engine::follow`](crate::Engine::follow); code at `pc` is readable, the region has room.
@@ -330,8 +331,9 @@ impl Engine {
         Some(Block { entry, end })
     }
 
-    /// Copies a stored block to the region's next spot, with its links and its site. `ordinary_moved` is
-    /// how far the ordinary body of the loop has moved whose versioned form it is.
+    /// Copies a stored block to the region's next spot, with its links and its site.
+    /// `ordinary_moved` is how far the ordinary body of the loop has moved whose versioned form it
+    /// is.
     fn place_stored(
         &mut self,
         stored: &Stored,

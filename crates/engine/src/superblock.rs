@@ -21,6 +21,7 @@ pub struct Superblock {
     pub pc: u64,
     /// Address after the last instruction.
     pub end: u64,
+    /// Its instructions, in order.
     pub instructions: Vec<Instruction>,
     /// The last instruction leaves the block in every case; otherwise execution goes on at `end`.
     pub terminated: bool,
@@ -150,8 +151,9 @@ impl Superblock {
     }
 }
 
-/// Whether the engine knows what the instruction does to the flow of control, and to %gs. Far branches and what
-/// only kernels and hypervisors have (`rsm`, `vmcall`) it does not: the host does them, or they run where they are.
+/// Whether the engine knows what the instruction does to the flow of control, and to %gs. Far
+/// branches and what only kernels and hypervisors have (`rsm`, `vmcall`) it does not: the host does
+/// them, or they run where they are.
 fn is_known(i: &Instruction) -> bool {
     use Code::*;
     match i.flow_control() {

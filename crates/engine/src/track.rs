@@ -12,11 +12,17 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 /// An address up to a constant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
+    /// Segment register.
     pub segment: Register,
+    /// Base register, or none.
     pub base: Register,
+    /// Version of the base register: changes when the register gets a value that is not known.
     pub base_version: u16,
+    /// Index register, or none.
     pub index: Register,
+    /// Version of the index register.
     pub index_version: u16,
+    /// What the index is multiplied by.
     pub scale: u32,
 }
 

@@ -3,9 +3,9 @@
 //! This file decides what to emit; [`body`](crate::body), [`control_flow`](crate::control_flow) and
 //! [`cold`](crate::cold) emit it.
 //!
-//! Layout of a block: the entry, counters, instructions with their checks, return addresses as literals;
-//! then, in another place, the cold part: failed checks, corrections of the counters at side exits, exit
-//! stubs, descriptors of accesses.
+//! Layout of a block: the entry, counters, instructions with their checks, return addresses as
+//! literals; then, in another place, the cold part: failed checks, corrections of the counters at
+//! side exits, exit stubs, descriptors of accesses.
 
 use crate::access::Access;
 use crate::blocks::Block;
@@ -80,8 +80,8 @@ unsafe fn is_versionable(
     })
 }
 
-/// Ends a block where a loop begins that will be versioned: what runs three times is best not run with
-/// all its checks the first time.
+/// Ends a block where a loop begins that will be versioned: what runs three times is best not run
+/// with all its checks the first time.
 ///
 /// # Safety
 /// As [`translate`].

@@ -155,7 +155,8 @@ impl Generator {
         }
     }
 
-    /// An instruction after which the manuals call flags undefined: they are what the processor leaves.
+    /// An instruction after which the manuals call flags undefined: they are what the processor
+    /// leaves.
     fn leave_undefined(&mut self, a: Register, b: Register) {
         match self.random.below(10) {
             0 => self.push(Instruction::with2(Code::Imul_r64_rm64, a, b)),
@@ -403,8 +404,8 @@ fn code_that_may_change_behaves_the_same() {
     }
 }
 
-/// Adds up immediates that the program itself writes: `patched` gets another one for each of the r15
-/// rounds, `r8 & r9` in round r8. Starts with the sum in rdx; rsi is where the immediate is.
+/// Adds up immediates that the program itself writes: `patched` gets another one for each of the
+/// r15 rounds, `r8 & r9` in round r8. Starts with the sum in rdx; rsi is where the immediate is.
 fn patching_program(machine: &Machine) -> (Vec<u8>, u64) {
     const PATCHED: u64 = 64;
     let top = machine.code;

@@ -1,6 +1,6 @@
-//! Every instruction form that this processor has, held against what the engine says of its operand in
-//! memory: with the operand at the edge of a page, it must not fault where the engine says that it
-//! touches nothing, and it must fault where the engine says that it does.
+//! Every instruction form that this processor has, held against what the engine says of its operand
+//! in memory: with the operand at the edge of a page, it must not fault where the engine says that
+//! it touches nothing, and it must fault where the engine says that it does.
 #![cfg(target_arch = "x86_64")]
 
 mod support;
@@ -75,7 +75,8 @@ fn register_for(kind: OpCodeOperandKind) -> Option<Register> {
     })
 }
 
-/// An instruction of this form with its operand in memory at rbx, or in the register that it has to be.
+/// An instruction of this form with its operand in memory at rbx, or in the register that it has to
+/// be.
 fn instruction(code: Code) -> Option<Instruction> {
     let form = code.op_code();
     if !form.is_instruction() || !form.mode64() || form.is_privileged() {

@@ -1,5 +1,5 @@
-//! What is emitted for each instruction form, instruction by instruction: `forms/forms.txt` lists the
-//! forms, `forms/expected-MODE.txt` what the engine makes of them.
+//! What is emitted for each instruction form, instruction by instruction: `forms/forms.txt` lists
+//! the forms, `forms/expected-MODE.txt` what the engine makes of them.
 //!
 //! After a change that is meant to change code, look at the difference that
 //!
@@ -45,8 +45,8 @@ fn forms() -> Vec<Form> {
 
 /// Compares all forms in a mode with what the file expects, or writes the file.
 fn check(name: &str, mode: Mode, disable: u32) {
-    // Indirect branches hash and bytes are selected by shifts, for which newer processors have better
-    // instructions.
+    // Indirect branches hash and bytes are selected by shifts, for which newer processors have
+    // better instructions.
     if !std::arch::is_x86_feature_detected!("bmi2") {
         // Past the capture of the test harness.
         let _ = writeln!(std::io::stderr(), "SKIPPED {name}: this processor has no BMI2");

@@ -183,9 +183,10 @@ fn compare(native: &Left, cached: &Left, lost: u64, disable: u32) -> Option<Stri
     None
 }
 
-/// An address that is not canonical faults in the check already, which looks at the shadow; which may
-/// have been moved before earlier instructions; which does not tell the stack's segment (natively
-/// SIGBUS) from the others; and which does not ask whether the processor knows the instruction.
+/// An address that is not canonical faults in the check already, which looks at the shadow; which
+/// may have been moved before earlier instructions; which does not tell the stack's segment
+/// (natively SIGBUS) from the others; and which does not ask whether the processor knows the
+/// instruction.
 fn faults_in_check(native: &Left, cached: &Left) -> bool {
     let (End::Fault { signal, address, .. }, End::Fault { signal: seen, address: at, .. }) =
         (native.end, cached.end)

@@ -1,5 +1,5 @@
-//! Versioned loops run natively and in the code cache: registers and memory must agree, the checks must see
-//! exactly the blocks that are touched, and the counters every load and store.
+//! Versioned loops run natively and in the code cache: registers and memory must agree, the checks
+//! must see exactly the blocks that are touched, and the counters every load and store.
 #![cfg(target_arch = "x86_64")]
 
 mod support;
@@ -103,8 +103,8 @@ fn compare_loops(mode: Mode, disable: u32) {
     }
 }
 
-/// `for (rcx = 0; rcx != end; rcx++) { load stream; store stream }`: the loop behind the entry is versioned
-/// as well, and says how often it runs.
+/// `for (rcx = 0; rcx != end; rcx++) { load stream; store stream }`: the loop behind the entry is
+/// versioned as well, and says how often it runs.
 fn counted_program(machine: &Machine, end: i32) -> Vec<u8> {
     let stream = |base| MemoryOperand::with_base_index_scale(base, Register::RCX, 8);
     let top = machine.code + 3;

@@ -1,5 +1,5 @@
-//! Indirect branches that come to know their targets: programs that call through pointers do the same
-//! natively and in the cache, whatever is known, while code is flushed or may change.
+//! Indirect branches that come to know their targets: programs that call through pointers do the
+//! same natively and in the cache, whatever is known, while code is flushed or may change.
 #![cfg(target_arch = "x86_64")]
 
 mod support;

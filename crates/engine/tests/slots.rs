@@ -7,9 +7,9 @@ mod support;
 use engine::Mode;
 use support::{Cpu, Machine};
 
-/// Three stores with branches between them, so that each borrows anew. The first borrows %r15, which is
-/// used later than all others; the second, whose address is made of it, another one; so both slots hold
-/// values when the cold part of the second looks for a slot of its own.
+/// Three stores with branches between them, so that each borrows anew. The first borrows %r15,
+/// which is used later than all others; the second, whose address is made of it, another one; so
+/// both slots hold values when the cold part of the second looks for a slot of its own.
 fn program(end: u64) -> Vec<u8> {
     let mut code = vec![0x89, 0x07, 0x72, 0x00]; // mov [rdi], eax; jb behind it
     // add rdx, each register but rdx, rsp and r15

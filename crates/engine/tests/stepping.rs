@@ -1,11 +1,12 @@
-//! A signal at every instruction of the code cache: wherever it comes, a handler sees a state that the
-//! program has natively between two of its instructions.
+//! A signal at every instruction of the code cache: wherever it comes, a handler sees a state that
+//! the program has natively between two of its instructions.
 //!
-//! All instruction forms of `forms/forms.txt`, random programs and random loops are stepped through,
-//! natively and in the cache. What the engine rebuilds at each machine instruction of the cache (checks,
-//! heads of loops, cold parts, exits, trampolines) must be the program's state before or after the
-//! native instruction that it is at, and states must come in the program's order. Registers and flags
-//! that nobody reads before they are overwritten may hold anything, unless liveness is switched off.
+//! All instruction forms of `forms/forms.txt`, random programs and random loops are stepped
+//! through, natively and in the cache. What the engine rebuilds at each machine instruction of the
+//! cache (checks, heads of loops, cold parts, exits, trampolines) must be the program's state
+//! before or after the native instruction that it is at, and states must come in the program's
+//! order. Registers and flags that nobody reads before they are overwritten may hold anything,
+//! unless liveness is switched off.
 //!
 //! More than in `make test`, from another seed:
 //!
@@ -34,8 +35,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const MOST: usize = 3000;
 const MAX_IN_CACHE: usize = 200 * MOST;
 
-/// What is counted, what is switched off, after how many dispatches the cache is flushed (0 = never),
-/// whether code may change.
+/// What is counted, what is switched off, after how many dispatches the cache is flushed (0 =
+/// never), whether code may change.
 type Way = (Mode, u32, u64, bool);
 
 const WAYS: [Way; 10] = [
@@ -113,8 +114,8 @@ impl Stepper {
         }
     }
 
-    /// Steps through a program both ways. Returns how many instructions of the cache were looked at, or
-    /// what is wrong.
+    /// Steps through a program both ways. Returns how many instructions of the cache were looked
+    /// at, or what is wrong.
     fn compare(&self, case: &Case, way: usize) -> Result<usize, String> {
         let native = self.run(case, way, false);
         if native.endless || matches!(native.end, End::Fault { own: true, .. }) {
@@ -211,8 +212,8 @@ fn flags(bits: u32) -> u64 {
         | of(RflagsBits::OF, 0x800)
 }
 
-/// Whether the states in the cache are those of the native run, in their order. Outside `own` there is
-/// only what ends the program.
+/// Whether the states in the cache are those of the native run, in their order. Outside `own` there
+/// is only what ends the program.
 fn follow(
     native: &[Step],
     cached: &[Step],
@@ -275,7 +276,8 @@ fn differs(native: &Step, cached: &Step, wanted: Wanted) -> Option<String> {
     if native.memory != cached.memory {
         return Some("memory differs".into());
     }
-    // The operand of this one cannot be looked at without using the x87 registers as it will itself.
+    // The operand of this one cannot be looked at without using the x87 registers as it will
+    // itself.
     if native.instruction().mnemonic() == Mnemonic::Maskmovq {
         return None;
     }
@@ -417,8 +419,8 @@ fn random_loop(random: &mut Random) -> Program {
     Program { steps: numbered.collect() }
 }
 
-/// A form that leaves the sandbox, and two that store where code lies; those whose names end like this differ
-/// natively, where %gs is not the program's own.
+/// A form that leaves the sandbox, and two that store where code lies; those whose names end like
+/// this differ natively, where %gs is not the program's own.
 const LEFT_OUT: [&str; 3] = ["system call", "x87 environment", "x87 state"];
 const DIFFERS: &str = "the program's own gs";
 

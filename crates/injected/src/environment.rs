@@ -1,14 +1,14 @@
-//! An injected library's two traces in the environment: the variable that tells it where its shared memory
-//! is, and its entry in LD_PRELOAD.
+//! An injected library's two traces in the environment: the variable that tells it where its shared
+//! memory is, and its entry in LD_PRELOAD.
 //!
 //! They are taken out in place when the program starts, so that it and its children see the
-//! environment that the user gave. They are put back only for an `execve` whose new program is to be
-//! injected, too.
+//! environment that the user gave. They are put back only for an `execve` whose new program is to
+//! be injected, too.
 //!
-//! The auxiliary vector follows the environment's NULL, and glibc keeps a pointer to it. So it stays where it
-//! is, and entries that are to be ignored fill the slots that become free between the two. An entry has two
-//! words: where the program has a variable LD_PRELOAD of its own, so that only one of ours would be taken out,
-//! a second one is added.
+//! The auxiliary vector follows the environment's NULL, and glibc keeps a pointer to it. So it
+//! stays where it is, and entries that are to be ignored fill the slots that become free between
+//! the two. An entry has two words: where the program has a variable LD_PRELOAD of its own, so that
+//! only one of ours would be taken out, a second one is added.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char};
@@ -17,8 +17,8 @@ use core::sync::atomic::{AtomicUsize, Ordering::*};
 pub(crate) const PRELOAD: &[u8] = b"LD_PRELOAD=";
 /// Longest path that is kept for `execve`.
 const PATH_BYTES: usize = 4096;
-/// Variables, and bytes of LD_PRELOAD, of most environments, of large ones, and the most that one may have to
-/// get our traces. (Steps, since stacks of threads may be small.)
+/// Variables, and bytes of LD_PRELOAD, of most environments, of large ones, and the most that one
+/// may have to get our traces. (Steps, since stacks of threads may be small.)
 const USUAL: (usize, usize) = (128, 512);
 const LARGE: (usize, usize) = (768, 1024);
 const MOST: (usize, usize) = (8192, 2 * PATH_BYTES);
@@ -104,8 +104,8 @@ unsafe fn count(variables: *const *const c_char) -> usize {
 }
 
 impl Traces {
-    /// Of the library with this file name, whose variable (with its `=`) holds a path; `even` is the variable
-    /// that makes their number even.
+    /// Of the library with this file name, whose variable (with its `=`) holds a path; `even` is
+    /// the variable that makes their number even.
     pub const fn new(variable: &'static [u8], even: &'static CStr, library: &'static [u8]) -> Self {
         Self { variable, even, library, setting: Kept::new(), entry: Kept::new() }
     }
@@ -123,8 +123,8 @@ impl Traces {
 
     /// Removes both traces from the environment, in place.
     pub fn clean(&self) {
-        // SAFETY: the process's environment, before the program has had a chance to start threads; our
-        // variables were put there by the recorder, so the strings are writable.
+        // SAFETY: the process's environment, before the program has had a chance to start threads;
+        // our variables were put there by the recorder, so the strings are writable.
         unsafe {
             let before = count(environ as *const *const c_char);
             for ours in [self.variable, self.even.to_bytes()] {
@@ -142,7 +142,8 @@ impl Traces {
         }
     }
 
-    /// Cuts our entry out of a list of libraries; true when there was nothing else, not even an empty list.
+    /// Cuts our entry out of a list of libraries; true when there was nothing else, not even an
+    /// empty list.
     ///
     /// # Safety
     /// `value` is a writable string.
@@ -183,8 +184,9 @@ impl Traces {
         (!entry.is_empty()).then_some((setting, entry))
     }
 
-    /// Runs `call` with `variables` and both traces put back; with `variables` themselves where that does
-    /// not fit. All of it is on the stack: a child of vfork that executes a program leaves nothing behind.
+    /// Runs `call` with `variables` and both traces put back; with `variables` themselves where
+    /// that does not fit. All of it is on the stack: a child of vfork that executes a program
+    /// leaves nothing behind.
     ///
     /// # Safety
     /// `variables` is null or a null-terminated array of strings.
@@ -215,8 +217,8 @@ impl Traces {
         }
     }
 
-    /// The same with room for so many variables and bytes of LD_PRELOAD, which is enough. `theirs`: index of
-    /// their own LD_PRELOAD.
+    /// The same with room for so many variables and bytes of LD_PRELOAD, which is enough. `theirs`:
+    /// index of their own LD_PRELOAD.
     ///
     /// # Safety
     /// As for `put_back`.
@@ -266,8 +268,9 @@ unsafe fn remove(index: usize) {
     }
 }
 
-/// Fills what has become free behind the NULL of an environment that had `before` variables, if it is an even
-/// number of slots: a walk on from there comes to the auxiliary vector, past entries that are to be ignored.
+/// Fills what has become free behind the NULL of an environment that had `before` variables, if it
+/// is an even number of slots: a walk on from there comes to the auxiliary vector, past entries
+/// that are to be ignored.
 ///
 /// # Safety
 /// Variables were removed from the current environment only.

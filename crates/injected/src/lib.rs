@@ -10,8 +10,9 @@
 //! | `programs.rs`, `shell.rs` | hooks of calls that execute other programs |
 //! | `threads.rs` | hooks of calls that create threads |
 //!
-//! Rules: no heap, no locks that the program can see, no panics, no formatted output. Neighbours: `shim`
-//! and `watch` are such libraries. (`agent` uses nothing of the program's libc and so none of this.)
+//! Rules: no heap, no locks that the program can see, no panics, no formatted output. Neighbours:
+//! `shim` and `watch` are such libraries. (`agent` uses nothing of the program's libc and so none
+//! of this.)
 #![no_std]
 
 pub mod environment;

@@ -1,9 +1,10 @@
 //! The calls that execute other programs: `execve` and its kin, `posix_spawn`, `system`, `popen`.
 //!
-//! [`program_hooks!`](crate::program_hooks) defines them for a library, which says by [`Programs`] what it
-//! does around them. `execl` and its kin take any number of arguments, which Rust cannot say: they put all
-//! of them into one row on the stack, which is the array that `execv` wants. What the C library executes by
-//! itself for `system` and `popen` does not pass the other hooks; `shell` sees to those.
+//! [`program_hooks!`](crate::program_hooks) defines them for a library, which says by [`Programs`]
+//! what it does around them. `execl` and its kin take any number of arguments, which Rust cannot
+//! say: they put all of them into one row on the stack, which is the array that `execv` wants. What
+//! the C library executes by itself for `system` and `popen` does not pass the other hooks; `shell`
+//! sees to those.
 
 use crate::environment::{Traces, current};
 use crate::next;
@@ -14,8 +15,8 @@ use core::ffi::{c_char, c_int, c_void};
 /// A null-terminated array of strings.
 pub type Strings = *const *const c_char;
 
-/// What a library does around calls that execute other programs. Nothing of it may hold anything to drop
-/// across the call.
+/// What a library does around calls that execute other programs. Nothing of it may hold anything to
+/// drop across the call.
 pub trait Programs {
     /// Whether the program that replaces this one gets the library, too, and by which traces.
     fn replaced_by() -> Option<&'static Traces>;
@@ -30,7 +31,8 @@ pub trait Programs {
     fn starting<R>(call: impl FnOnce() -> R) -> R;
 }
 
-/// Runs `call` with the environment that the new program gets. One that is not there goes to the kernel as it is.
+/// Runs `call` with the environment that the new program gets. One that is not there goes to the
+/// kernel as it is.
 fn within<R>(traces: Option<&Traces>, variables: Strings, call: impl FnOnce(Strings) -> R) -> R {
     match traces.filter(|_| reachable::are_strings(variables)) {
         // SAFETY: just looked at.
@@ -224,8 +226,8 @@ macro_rules! program_hooks {
 
         $crate::program_hooks!(@row $list, $array);
     )*};
-    // A function of any number of arguments, the first two in rdi and rsi: with those in registers pushed
-    // where the return address was, all of them lie in a row before `$array` is called.
+    // A function of any number of arguments, the first two in rdi and rsi: with those in registers
+    // pushed where the return address was, all of them lie in a row before `$array` is called.
     (@row $list:ident, $array:ident) => {
         /// # Safety
         /// As for the C library's function of this name.

@@ -52,8 +52,9 @@ pub fn pid() -> u32 {
     unsafe { raw(libc::SYS_getpid, 0, 0, 0, 0) as u32 }
 }
 
-/// CLOCK_MONOTONIC, ns. By the kernel, not by the vDSO: a program may have forbidden itself the time stamp
-/// counter (`PR_SET_TSC`), which the vDSO reads; it would be our signal handler that it ends in.
+/// CLOCK_MONOTONIC, ns. By the kernel, not by the vDSO: a program may have forbidden itself the
+/// time stamp counter (`PR_SET_TSC`), which the vDSO reads; it would be our signal handler that it
+/// ends in.
 pub fn now_ns() -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid timespec.

@@ -1,13 +1,15 @@
-//! Whether what a program passes to a call is there: a bad pointer is the kernel's to refuse, not ours to crash on.
+//! Whether what a program passes to a call is there: a bad pointer is the kernel's to refuse, not
+//! ours to crash on.
 
 use crate::raw;
 use core::ffi::{CStr, c_char};
 
 const PAGE: usize = 4096;
 
-/// Whether the page that starts there can be read. The kernel is asked by a call that does nothing but fail in one way or another, and
-/// that hardly any filter forbids: rt_sigprocmask looks at the set before it looks at what is to be done with it. (The
-/// set is not the page's first word: there is no set at 0.)
+/// Whether the page that starts there can be read. The kernel is asked by a call that does nothing
+/// but fail in one way or another, and that hardly any filter forbids: rt_sigprocmask looks at the
+/// set before it looks at what is to be done with it. (The set is not the page's first word: there
+/// is no set at 0.)
 fn is_readable(page: usize) -> bool {
     const NOTHING_TO_DO: usize = usize::MAX;
     const SET_BYTES: usize = 8;

@@ -1,9 +1,10 @@
-//! What a shell is told by `system` and `popen` when the programs that it starts are to get a library.
+//! What a shell is told by `system` and `popen` when the programs that it starts are to get a
+//! library.
 //!
-//! Problem: the C library starts that shell by itself, with the environment that the program sees, in which
-//! our traces are not. Approach: the command is put into one that sets them and executes a shell with
-//! what the program wanted. That one takes them out again like any program, so nobody sees them, and has the
-//! process, the name and the status of the first.
+//! Problem: the C library starts that shell by itself, with the environment that the program sees,
+//! in which our traces are not. Approach: the command is put into one that sets them and executes a
+//! shell with what the program wanted. That one takes them out again like any program, so nobody
+//! sees them, and has the process, the name and the status of the first.
 
 use crate::environment::{PRELOAD, Traces, current, find};
 use crate::raw::{raw, raw6};
@@ -25,11 +26,11 @@ impl Command {
     /// `command` is null or a string.
     pub unsafe fn new(traces: &Traces, command: *const c_char) -> Option<Self> {
         // What looks like an option is not the same behind another one.
-        // SAFETY: as the caller vouches.
-        let command = match command.is_null() {
-            true => return None,
-            false => unsafe { CStr::from_ptr(command) }.to_bytes(),
-        };
+        if command.is_null() {
+            return None;
+        }
+        // SAFETY: the caller passes a string where it is not null.
+        let command = unsafe { CStr::from_ptr(command) }.to_bytes();
         if matches!(command.first(), None | Some(b'-' | b'+')) {
             return None;
         }
@@ -81,8 +82,8 @@ impl Command {
         self.memory.cast()
     }
 
-    /// Gives the memory back. (By hand: whoever cancels a thread in `system` unwinds past us, where nothing
-    /// may be dropped.)
+    /// Gives the memory back. (By hand: whoever cancels a thread in `system` unwinds past us, where
+    /// nothing may be dropped.)
     pub fn free(self) {
         // SAFETY: exactly what was mapped.
         unsafe { raw(libc::SYS_munmap, self.memory as usize, self.bytes, 0, 0) };

@@ -1,17 +1,22 @@
 //! `pthread_create` and `thrd_create`: every thread passes here before the program's routine runs.
 //!
-//! [`thread_hooks!`](crate::thread_hooks) defines them for a library, which says by [`Threads`] what it does.
-//! The frames of `posix_thread` and `c11_thread` stay below the program's; `pthread_exit` and
-//! cancellation unwind through them, so they are `C-unwind` and hold nothing to drop.
+//! [`thread_hooks!`](crate::thread_hooks) defines them for a library, which says by [`Threads`]
+//! what it does. The frames of `posix_thread` and `c11_thread` stay below the program's;
+//! `pthread_exit` and cancellation unwind through them, so they are `C-unwind` and hold nothing to
+//! drop.
 
 use crate::starts::Pool;
 use core::ffi::{c_int, c_void};
 use libc::{pthread_attr_t, pthread_t};
 
+/// Start routine of a POSIX thread.
 pub type PosixRoutine = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+/// Start routine of a C11 thread.
 pub type C11Routine = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+/// `pthread_create`.
 pub type PosixCreate =
     unsafe extern "C" fn(*mut pthread_t, *const pthread_attr_t, PosixRoutine, *mut c_void) -> c_int;
+/// `thrd_create`.
 pub type C11Create = unsafe extern "C" fn(*mut pthread_t, C11Routine, *mut c_void) -> c_int;
 /// `thrd_error` of `<threads.h>`.
 pub const THRD_ERROR: c_int = 2;
@@ -50,7 +55,8 @@ pub trait Threads: Sized + 'static {
     fn arrive(start: &Start<Self::Told>);
 }
 
-/// Creates a thread by `create`, which gets `arriving` and its argument, or `routine` and `argument`.
+/// Creates a thread by `create`, which gets `arriving` and its argument, or `routine` and
+/// `argument`.
 ///
 /// # Safety
 /// `attributes` is null or valid.

@@ -3,8 +3,8 @@
 
 use topology::Hierarchy;
 
-/// Indexes into [`Hierarchy::pus`], ascending, with at most `pairs` pairs (but two PUs at least, where
-/// there are two).
+/// Indexes into [`Hierarchy::pus`], ascending, with at most `pairs` pairs (but two PUs at least,
+/// where there are two).
 pub fn choose(hierarchy: &Hierarchy, pairs: usize) -> Vec<usize> {
     let all = hierarchy.pus.len();
     let count = (2..=all).rev().find(|n| n * (n - 1) / 2 <= pairs).unwrap_or(2).min(all);

@@ -6,12 +6,12 @@
 //! | `pingpong.rs` | two bound threads that pass a line to and fro |
 //! | `page.rs` | the fresh memory that they do it on |
 //!
-//! One pair at a time, since pairs would slow each other down. Pairs that took much longer than others
-//! across the same level of the machine are measured again, and the shortest counts: a busy machine
-//! only ever adds time.
+//! One pair at a time, since pairs would slow each other down. Pairs that took much longer than
+//! others across the same level of the machine are measured again, and the shortest counts: a busy
+//! machine only ever adds time.
 //!
-//! Neighbours: `topology` knows the machine, keeps the results and compares them with the firmware's
-//! view, `binding` binds the two threads; `threadtalk topo --measure` calls [`measure`].
+//! Neighbours: `topology` knows the machine, keeps the results and compares them with the
+//! firmware's view, `binding` binds the two threads; `threadtalk topo --measure` calls [`measure`].
 
 mod choose;
 mod page;
@@ -40,6 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Latencies that could not be measured at all.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum LatencyError {
     #[error(
         "latencies can only be measured on the machine itself; leave out --on, and measure there with \

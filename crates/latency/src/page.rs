@@ -52,8 +52,8 @@ impl Page {
     }
 
     fn word(&self, line: usize) -> &AtomicU32 {
-        // SAFETY: within the mapping, since lines times spacing is its size, aligned for the type, and
-        // zero-initialised by the kernel.
+        // SAFETY: within the mapping, since lines times spacing is its size, aligned for the type,
+        // and zero-initialised by the kernel.
         unsafe { &*self.base.byte_add(line * self.spacing) }
     }
 }

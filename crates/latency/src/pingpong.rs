@@ -1,10 +1,10 @@
-//! Two bound threads pass a line to and fro: each waits until it sees what the other has written, and
-//! answers by writing the same line.
+//! Two bound threads pass a line to and fro: each waits until it sees what the other has written,
+//! and answers by writing the same line.
 //!
-//! Half of a round trip is the time until one thread sees what the other writes, which is what a read
-//! after another thread's write costs. Round trips are timed in batches, each on the next line of a
-//! fresh page; the median over the batches is the result, so a moment in which one of the two does not
-//! run (a virtual machine, other programs) costs a batch, not the measurement.
+//! Half of a round trip is the time until one thread sees what the other writes, which is what a
+//! read after another thread's write costs. Round trips are timed in batches, each on the next line
+//! of a fresh page; the median over the batches is the result, so a moment in which one of the two
+//! does not run (a virtual machine, other programs) costs a batch, not the measurement.
 
 use crate::page::Page;
 use binding::bind;
@@ -25,8 +25,8 @@ const BATCHES: usize = 31;
 const MIN_BATCHES: usize = 5;
 /// Batches before those that count: processors wake up, pages get their place.
 const WARM_UP: usize = 3;
-/// Most time for a pair when its threads hardly get to run together. Usually a pair takes a fraction
-/// of a millisecond.
+/// Most time for a pair when its threads hardly get to run together. Usually a pair takes a
+/// fraction of a millisecond.
 const LIMIT: Duration = Duration::from_millis(20);
 /// Looks at the line between two looks at the clock.
 const LOOKS: u32 = 4096;
@@ -137,8 +137,8 @@ fn round_trip(line: &std::sync::atomic::AtomicU32, round: &mut u32, until: Insta
     }
 }
 
-/// The second thread: answers every odd number with the even one after it, on the line whose turn it
-/// is, until it is told to end.
+/// The second thread: answers every odd number with the even one after it, on the line whose turn
+/// it is, until it is told to end.
 fn answer(page: &Page) {
     for batch in 0.. {
         let line = page.line(batch);

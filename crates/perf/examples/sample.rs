@@ -1,5 +1,5 @@
-//! Samples a running process for a while and prints what came of it: how many samples led to an access,
-//! and what reading them cost us.
+//! Samples a running process for a while and prints what came of it: how many samples led to an
+//! access, and what reading them cost us.
 //!
 //! `cargo run --release -p threadtalk-perf --example sample -- PID SECONDS SAMPLES_PER_SECOND`
 

@@ -20,7 +20,9 @@ pub struct Yield {
     pub precise: u64,
     /// By an instruction before the sampled address, at it, after it.
     pub before: u64,
+    /// Whose access is that of the sampled instruction.
     pub at: u64,
+    /// Whose access is that of a later instruction.
     pub after: u64,
     /// No instruction in reach accesses memory at an address that can be known.
     pub no_access: u64,
@@ -66,8 +68,8 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// Makes the decoder's tables, too, which takes longer than to find many accesses: best before anything
-    /// is sampled.
+    /// Makes the decoder's tables, too, which takes longer than to find many accesses: best before
+    /// anything is sampled.
     pub fn new() -> Self {
         let mut new = Self::default();
         access::decode(&mut new.describer, 0, &[NO_OPERATION]);
@@ -84,8 +86,8 @@ impl Accesses {
         self.made
     }
 
-    /// Takes note of mappings, other programs and ends, which change what code there is. Returns of a
-    /// mapping whether the file is at its path, where that had to be looked at.
+    /// Takes note of mappings, other programs and ends, which change what code there is. Returns of
+    /// a mapping whether the file is at its path, where that had to be looked at.
     pub fn note(&mut self, record: &Record) -> Option<bool> {
         match record {
             Record::Mapped { pid, .. } => {
@@ -109,8 +111,8 @@ impl Accesses {
         None
     }
 
-    /// The accesses that a sample may be about, at least one, the likeliest first: all of them are made
-    /// around it. What hardware names is one.
+    /// The accesses that a sample may be about, at least one, the likeliest first: all of them are
+    /// made around it. What hardware names is one.
     ///
     /// # Errors
     /// Why there is none.
@@ -151,8 +153,9 @@ impl Accesses {
         None
     }
 
-    /// The access that a debug register has noticed. The code around says which instruction it was and what it
-    /// did, but if that has changed the registers that made the address, what was watched must do.
+    /// The access that a debug register has noticed. The code around says which instruction it was
+    /// and what it did, but if that has changed the registers that made the address, what was
+    /// watched must do.
     fn watched(&mut self, sample: &Sample, watched: Watched) -> Option<Step> {
         let Watched { address, bytes, watch } = watched;
         let end = address.saturating_add(bytes.into());
@@ -212,7 +215,9 @@ fn process(processes: &mut FxHashMap<u32, Process>, pid: u32) -> &mut Process {
 /// Why a sample has no access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NoAccess {
+    /// It has no registers.
     NoRegisters,
+    /// The code around it gives none.
     Refused(Refused),
 }
 

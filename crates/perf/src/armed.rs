@@ -1,10 +1,11 @@
 //! What a debug register costs: code that comes to it, and code that never does.
 //!
-//! Problem: on some processors a store across the border of two lines takes several times as long while any
-//! debug register of the thread is armed, wherever that points and however long it is. Vectors of programs are
-//! seldom aligned, so that every second or fourth store of such a program is one. Approach: such stores, and
-//! nothing else, in turns with and without a register that watches a place of our own; the least time of each.
-//! Code that comes to it takes a trap each time, which is measured by coming there.
+//! Problem: on some processors a store across the border of two lines takes several times as long
+//! while any debug register of the thread is armed, wherever that points and however long it is.
+//! Vectors of programs are seldom aligned, so that every second or fourth store of such a program
+//! is one. Approach: such stores, and nothing else, in turns with and without a register that
+//! watches a place of our own; the least time of each. Code that comes to it takes a trap each
+//! time, which is measured by coming there.
 
 use crate::sys;
 use crate::visits::{Visit, Visits};
@@ -25,7 +26,8 @@ const TRAPS: u64 = 20;
 /// What was measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Armed {
-    /// What stores across two lines take while a debug register is armed, over what they take else; at least 1.
+    /// What stores across two lines take while a debug register is armed, over what they take else;
+    /// at least 1.
     pub stores: f64,
     /// What a visit costs the thread that is visited each time that it comes, nanoseconds.
     pub trap_ns: f64,
@@ -38,8 +40,8 @@ impl Armed {
     }
 }
 
-/// Measures it on the calling thread, with a watchpoint that is open but not enabled. Takes some milliseconds.
-/// `None`: it cannot be armed.
+/// Measures it on the calling thread, with a watchpoint that is open but not enabled. Takes some
+/// milliseconds. `None`: it cannot be armed.
 pub(crate) fn measure(watchpoint: &OwnedFd) -> Option<Armed> {
     let mut memory = Lines([0; 128]);
     let (mut free, mut armed) = (u64::MAX, u64::MAX);

@@ -1,9 +1,10 @@
 //! The code of a running program, read from outside.
 //!
-//! Problem: the process may be gone by the time that a sample is looked at, it may have executed another
-//! program, and reading its memory needs more permission than sampling it. Approach: code that is mapped
-//! from a file is read from the file, at its path or by [`Mapping::open`]; everything else (code made at run time, the vDSO,
-//! files that cannot be reached) from `/proc/PID/mem`, if that is allowed.
+//! Problem: the process may be gone by the time that a sample is looked at, it may have executed
+//! another program, and reading its memory needs more permission than sampling it. Approach: code
+//! that is mapped from a file is read from the file, at its path or by [`Mapping::open`];
+//! everything else (code made at run time, the vDSO, files that cannot be reached) from
+//! `/proc/PID/mem`, if that is allowed.
 //!
 //! What is mapped is learnt from records, and from `/proc/PID/maps` when an address is not known.
 
@@ -28,15 +29,15 @@ const MAX_PIECES: usize = 1024;
 /// A file that code is mapped from.
 #[derive(Debug)]
 struct Source {
-    /// Opened when it is first read: of most of a program's libraries no code is ever looked at. `None`: it
-    /// is not there any more.
+    /// Opened when it is first read: of most of a program's libraries no code is ever looked at.
+    /// `None`: it is not there any more.
     file: OnceCell<Option<File>>,
     /// Where it is, unless it is open already.
     path: PathBuf,
     device: u64,
     inode: u64,
-    /// What has been read: code around samples is asked for instruction by instruction. The last one of a
-    /// file is shorter.
+    /// What has been read: code around samples is asked for instruction by instruction. The last
+    /// one of a file is shorter.
     pieces: RefCell<FxHashMap<u64, Vec<u8>>>,
 }
 

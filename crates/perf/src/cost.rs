@@ -1,12 +1,12 @@
 //! What a sample costs here, and the rate that follows.
 //!
-//! Problem: a sample costs 2 µs on bare metal and 30 µs in a virtual machine. Approach: fixed work, in
-//! turns with and without sampling, in CPU time; the median of the differences over the samples taken.
-//! From that, a rate that costs the share of a processor that one is willing to pay.
+//! Problem: a sample costs 2 µs on bare metal and 30 µs in a virtual machine. Approach: fixed work,
+//! in turns with and without sampling, in CPU time; the median of the differences over the samples
+//! taken. From that, a rate that costs the share of a processor that one is willing to pay.
 //!
-//! A thread that is sampled also takes longer to get a processor and to lose it: a clock's timer is set and
-//! stopped, which in a virtual machine may take several times as long as the switch itself. That is measured
-//! with two threads that wake each other up on one processor, one of them sampled.
+//! A thread that is sampled also takes longer to get a processor and to lose it: a clock's timer is
+//! set and stopped, which in a virtual machine may take several times as long as the switch itself.
+//! That is measured with two threads that wake each other up on one processor, one of them sampled.
 
 use crate::error::PerfError;
 use crate::event::{Event, Extras, Rate};
@@ -20,9 +20,9 @@ use std::os::unix::net::UnixStream;
 /// Length of one piece of work in nanoseconds of CPU time, about; and how many pairs are measured.
 const PIECE_NS: u64 = 2_000_000;
 const PAIRS: usize = 9;
-/// CPU time that reading a sample takes us, in nanoseconds: ring, order, code, address, detector. 4 to 8 µs in
-/// a virtual machine on AMD Zen 5, more while code is new. Rates begin with it; recordings then go by what
-/// they observe.
+/// CPU time that reading a sample takes us, in nanoseconds: ring, order, code, address, detector. 4
+/// to 8 µs in a virtual machine on AMD Zen 5, more while code is new. Rates begin with it;
+/// recordings then go by what they observe.
 const READER_NS: f64 = 5_000.0;
 /// Share of one processor that reading may take.
 pub const READER_SHARE: f64 = 0.02;
@@ -32,17 +32,22 @@ const RATES: (f64, f64) = (10.0, 5_000.0);
 /// What sampling costs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cost {
-    /// CPU time of the sampled thread for each sample, in nanoseconds: median, and half of the middle
-    /// half's width.
+    /// CPU time of the sampled thread for each sample, in nanoseconds: median, and half of the
+    /// middle half's width.
     pub sample_ns: f64,
+    /// Half the width of the middle half of the measurements, nanoseconds.
     pub spread_ns: f64,
+    /// Samples that were measured.
     pub samples: u64,
-    /// CPU time for each time that a sampled thread gets a processor and loses it again, in nanoseconds,
-    /// beyond what that takes without sampling; 0 if it could not be measured.
+    /// CPU time for each time that a sampled thread gets a processor and loses it again, in
+    /// nanoseconds, beyond what that takes without sampling; 0 if it could not be measured.
     pub switch_ns: f64,
 }
 
 /// Measures what a sample of `event` costs the thread that is sampled. Takes about 50 ms.
+///
+/// # Errors
+/// Fails when the event cannot be opened or gives no samples.
 pub fn measure(event: &Event, rate: Rate) -> Result<Cost, PerfError> {
     let failed = |error| PerfError::opening(&event.name, 0, error);
     let extras = Extras { watermark: 1 << 20, ..Extras::default() };
@@ -160,7 +165,9 @@ pub enum Limit {
 /// Samples per second of each processor that is busy with the target.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Chosen {
+    /// Samples per second of a busy processor.
     pub per_second: f64,
+    /// What limited the number.
     pub limit: Limit,
 }
 
@@ -175,9 +182,10 @@ impl Chosen {
         Rate::Period((max_per_second / self.per_second).round().max(1.0) as u64)
     }
 
-    /// The same for an event that the program causes: a prime, at least as large. What threads do in turns would
-    /// else be sampled in step with it, so that of two that alternate one is never seen. (The kernel lets
-    /// threads that were started by the same one go on with each other's counters.)
+    /// The same for an event that the program causes: a prime, at least as large. What threads do
+    /// in turns would else be sampled in step with it, so that of two that alternate one is never
+    /// seen. (The kernel lets threads that were started by the same one go on with each other's
+    /// counters.)
     pub fn prime_period(&self, max_per_second: f64) -> Rate {
         let least = (max_per_second / self.per_second).round().clamp(1.0, 1e12) as u64;
         Rate::Period(if least < 3 {
@@ -202,8 +210,8 @@ pub const MAX_TRAPS: f64 = 2e5;
 /// Operations on memory, instructions and cycles of a processor in a second, about.
 pub const MAX_OPERATIONS: f64 = 4e9;
 
-/// The rate at which sampling costs `budget` (0.03: 3 %) of the CPU time of a target that keeps `cpus`
-/// processors busy, if a sample costs `sample_ns`.
+/// The rate at which sampling costs `budget` (0.03: 3 %) of the CPU time of a target that keeps
+/// `cpus` processors busy, if a sample costs `sample_ns`.
 pub fn choose_rate(sample_ns: f64, budget: f64, cpus: usize) -> Chosen {
     choose(sample_ns, budget, cpus, max_sample_rate())
 }

@@ -5,6 +5,7 @@ use thiserror::Error;
 
 /// Why sampling cannot begin.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum PerfError {
     #[error("there is no process {pid}")]
     NoProcess { pid: u32 },

@@ -1,7 +1,7 @@
 //! What can be sampled: events as the kernel is asked for them, and how often.
 //!
-//! Neighbours: `families` names events of processors, `named` those that users name, `probe` says which
-//! detector uses which.
+//! Neighbours: `families` names events of processors, `named` those that users name, `probe` says
+//! which detector uses which.
 
 use crate::sys::Attributes;
 use perf_event_open_sys::bindings as b;
@@ -24,16 +24,20 @@ pub struct Event {
     pub name: String,
     /// `perf_event_attr.type`.
     pub kind: u32,
+    /// `perf_event_attr.config`.
     pub config: u64,
+    /// `perf_event_attr.config1`.
     pub config1: u64,
+    /// `perf_event_attr.config2`.
     pub config2: u64,
     /// `precise_ip`: 0 … 3.
     pub precise: u8,
+    /// What its samples hold beside the registers.
     pub supplies: Supplies,
     /// Whether the kernel can be left out. What cannot do that needs more permission.
     pub user_only: bool,
-    /// What a debug register counts: `config1` and `config2` hold address and length, as the kernel's
-    /// `bp_addr` and `bp_len` share their places.
+    /// What a debug register counts: `config1` and `config2` hold address and length, as the
+    /// kernel's `bp_addr` and `bp_len` share their places.
     pub watch: Option<Watch>,
     /// The processors that have the event; `None`: all.
     pub cpus: Option<Vec<i32>>,
@@ -42,15 +46,20 @@ pub struct Event {
 /// Which accesses a debug register notices. There are none for reads alone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Watch {
+    /// Writes only.
     Writes,
+    /// Reads and writes.
     All,
 }
 
 /// Memory that a debug register watches.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Watched {
+    /// Address of the first byte.
     pub address: u64,
+    /// Bytes: 1, 2, 4 or 8.
     pub bytes: u32,
+    /// Which accesses are noticed.
     pub watch: Watch,
 }
 
@@ -125,9 +134,9 @@ impl Event {
         [b::PERF_TYPE_RAW, b::PERF_TYPE_HARDWARE, b::PERF_TYPE_HW_CACHE].contains(&self.kind)
     }
 
-    /// The same on a processor with two kinds of cores, where the kernel takes it for the large ones'
-    /// (`perf_init_event` in kernel/events/core.c, `init_hw_perf_events` in arch/x86/events/core.c) and refuses to
-    /// open it on the others.
+    /// The same on a processor with two kinds of cores, where the kernel takes it for the large
+    /// ones' (`perf_init_event` in kernel/events/core.c, `init_hw_perf_events` in
+    /// arch/x86/events/core.c) and refuses to open it on the others.
     pub(crate) fn of_cores(self) -> Self {
         Self { cpus: crate::named::large_cores(), ..self }
     }
@@ -144,9 +153,9 @@ impl Event {
         self.is_clock() || hardware && clocks.map(u64::from).contains(&self.config)
     }
 
-    /// Whether the kernel itself counts the event, one by one, and takes a sample of each where samples are to
-    /// say their period and that is fixed (`perf_swevent_event` in kernel/events/core.c). Hence these
-    /// do not say it.
+    /// Whether the kernel itself counts the event, one by one, and takes a sample of each where
+    /// samples are to say their period and that is fixed (`perf_swevent_event` in
+    /// kernel/events/core.c). Hence these do not say it.
     fn hides_period(&self, rate: Rate) -> bool {
         let one_by_one = [b::PERF_TYPE_SOFTWARE, b::PERF_TYPE_TRACEPOINT, b::PERF_TYPE_BREAKPOINT];
         one_by_one.contains(&self.kind) && !self.is_clock() && !matches!(rate, Rate::PerSecond(_))
@@ -219,7 +228,8 @@ impl Event {
                 a.sample_freq = frequency.max(1);
             }
             // Events with addresses cannot be had without sampling (`x86_pmu_hw_config` in
-            // arch/x86/events/core.c, `perf_ibs_init` in arch/x86/events/amd/ibs.c), so hardly ever.
+            // arch/x86/events/core.c, `perf_ibs_init` in arch/x86/events/amd/ibs.c), so hardly
+            // ever.
             Rate::Never if self.supplies != Supplies::Registers => a.sample_period = HARDLY_EVER,
             Rate::Never => {}
         }

@@ -1,8 +1,9 @@
 //! Which events of a processor count what, as data: `families/*.json`, each entry with its source.
 //!
 //! Kinds: *transfers*, lines that came from another core's cache; *memory*, operations on memory;
-//! *precise*, events whose samples carry the accessed address. That an event is listed does not mean that it
-//! works: virtual machines offer some of them, and some that stay 0. `probe` finds out.
+//! *precise*, events whose samples carry the accessed address. That an event is listed does not
+//! mean that it works: virtual machines offer some of them, and some that stay 0. `probe` finds
+//! out.
 
 use crate::event::{Event, Supplies};
 use serde::Deserialize;
@@ -46,15 +47,19 @@ impl FamilyEvent {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Family {
+    /// Its name for people.
     pub name: String,
     vendor: String,
     family: u32,
     /// Hexadecimal numbers and ranges.
     models: Vec<String>,
+    /// Events that count transfers of cache lines.
     #[serde(default)]
     pub transfers: Vec<FamilyEvent>,
+    /// Events that sample accesses to memory with their address.
     #[serde(default)]
     pub memory: Vec<FamilyEvent>,
+    /// Events with precise addresses of instructions.
     #[serde(default)]
     pub precise: Vec<FamilyEvent>,
     /// Where the codes are from.
@@ -92,8 +97,11 @@ fn range(text: &str) -> Option<RangeInclusive<u32>> {
 /// The processor this runs on, as /proc/cpuinfo describes it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Processor {
+    /// Vendor, like `AuthenticAMD`.
     pub vendor: String,
+    /// Family number.
     pub family: u32,
+    /// Model number.
     pub model: u32,
     /// As marketed.
     pub name: String,

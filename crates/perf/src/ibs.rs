@@ -1,8 +1,10 @@
-//! AMD's instruction-based sampling: what the kernel hands out raw, and what it says about an access.
+//! AMD's instruction-based sampling: what the kernel hands out raw, and what it says about an
+//! access.
 //!
-//! Layout: `struct perf_ibs_data` and the unions of `arch/x86/include/asm/amd/ibs.h` in Linux, which cite
-//! AMD's PPR for Family 19h Model 01h (55898): capabilities (4 bytes), then the registers IbsOpCtl,
-//! IbsOpRip, IbsOpData, IbsOpData2, IbsOpData3, IbsDcLinAd, IbsDcPhysAd, 8 bytes each.
+//! Layout: `struct perf_ibs_data` and the unions of `arch/x86/include/asm/amd/ibs.h` in Linux,
+//! which cite AMD's PPR for Family 19h Model 01h (55898): capabilities (4 bytes), then the
+//! registers IbsOpCtl, IbsOpRip, IbsOpData, IbsOpData2, IbsOpData3, IbsDcLinAd, IbsDcPhysAd, 8
+//! bytes each.
 
 use crate::record::Bytes;
 use crate::sample::{From, Precise};
@@ -25,8 +27,8 @@ const ADDRESS_VALID: u64 = 1 << 17;
 const L2_MISS: u64 = 1 << 20;
 const PREFETCH: u64 = 1 << 21;
 
-/// The access that a raw record is about, and the address of its instruction if that is valid; `None`
-/// for what accesses no memory, or where the hardware does not know.
+/// The access that a raw record is about, and the address of its instruction if that is valid;
+/// `None` for what accesses no memory, or where the hardware does not know.
 pub(crate) fn precise(raw: &[u8]) -> Option<(Option<u64>, Precise)> {
     let mut bytes = Bytes(raw);
     let capabilities = bytes.u32()?;
@@ -54,7 +56,8 @@ pub(crate) fn precise(raw: &[u8]) -> Option<(Option<u64>, Precise)> {
     Some(((data & RIP_INVALID == 0).then_some(rip), precise))
 }
 
-/// Where the data was, in the order in which Linux asks (`perf_ibs_get_mem_lvl` in arch/x86/events/amd/ibs.c).
+/// Where the data was, in the order in which Linux asks (`perf_ibs_get_mem_lvl` in
+/// arch/x86/events/amd/ibs.c).
 fn from(capabilities: u32, data2: u64, data3: u64) -> From {
     let coarse = capabilities & CAPABILITY_ZEN4 == 0;
     if data3 & UNCACHED != 0 {
@@ -86,7 +89,8 @@ fn coarse_source(data2: u64) -> From {
     }
 }
 
-/// From Zen 4 on. The local cache is again the L3 or another core's; what had changed the line is told of others.
+/// From Zen 4 on. The local cache is again the L3 or another core's; what had changed the line is
+/// told of others.
 fn source(data2: u64) -> From {
     match (data2 >> 6 & 0x3) << 3 | data2 & 0x7 {
         2 | 5 if data2 & NOT_MODIFIED == 0 => From::OtherCoreModified,

@@ -1,10 +1,10 @@
 //! What earlier probing has found, so that later probing need not try it again.
 //!
-//! Problem: trying events and measuring what a sample costs takes tens of milliseconds of a processor, each
-//! time. Approach: what has responded once will again, as long as the machine is the same (which whoever
-//! keeps this must see to). What has not may only have been in use, or two processors too busy: it is
-//! believed after some failures in a row. What a sample costs, and an armed debug register, is the median of the
-//! first few measurements.
+//! Problem: trying events and measuring what a sample costs takes tens of milliseconds of a
+//! processor, each time. Approach: what has responded once will again, as long as the machine is
+//! the same (which whoever keeps this must see to). What has not may only have been in use, or two
+//! processors too busy: it is believed after some failures in a row. What a sample costs, and an
+//! armed debug register, is the median of the first few measurements.
 //!
 //! Neighbour: `probe` tries what is not known here.
 
@@ -44,8 +44,8 @@ struct Measured {
 }
 
 impl Known {
-    /// The answer of an event, from `ask` where it is not known well enough; what has worked must still
-    /// `open`.
+    /// The answer of an event, from `ask` where it is not known well enough; what has worked must
+    /// still `open`.
     pub(crate) fn answer(
         &mut self,
         source: Source,
@@ -95,7 +95,8 @@ impl Known {
         Ok(middle(&all))
     }
 
-    /// What an armed debug register costs, from `measure` while that has not been done often enough.
+    /// What an armed debug register costs, from `measure` while that has not been done often
+    /// enough.
     pub(crate) fn armed(&mut self, measure: impl FnOnce() -> Option<Armed>) -> Option<Armed> {
         if self.armed.len() < ENOUGH {
             self.armed.extend(measure());

@@ -18,8 +18,8 @@
 //! | `armed.rs` | what a debug register costs code that comes to it, and code that does not |
 //! | `threads.rs`, `sys.rs`, `error.rs` | /proc, system calls, and why something cannot be sampled |
 //!
-//! Neighbours: `access` computes addresses, `sampling` finds communication in the accesses, `recorder`
-//! and `top` read the rings.
+//! Neighbours: `access` computes addresses, `sampling` finds communication in the accesses,
+//! `recorder` and `top` read the rings.
 
 mod accesses;
 mod armed;

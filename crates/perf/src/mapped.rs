@@ -1,10 +1,11 @@
 //! Files that processes have mapped, found as those processes see them.
 //!
-//! A path says little: the file there may have been replaced since (an upgraded package), it may have been
-//! deleted, it may never have had a name (memfd), or the process sees other files than we do (a container).
-//! What a mapping is of is told by its device and inode. The kernel leads to that file from the mapping
-//! (`/proc/PID/map_files`, with CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE) and from the process (`exe`, for its
-//! program alone); otherwise it is looked for by name, in the process's root, then in ours.
+//! A path says little: the file there may have been replaced since (an upgraded package), it may
+//! have been deleted, it may never have had a name (memfd), or the process sees other files than we
+//! do (a container). What a mapping is of is told by its device and inode. The kernel leads to that
+//! file from the mapping (`/proc/PID/map_files`, with CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE) and
+//! from the process (`exe`, for its program alone); otherwise it is looked for by name, in the
+//! process's root, then in ours.
 //!
 //! Neighbours: `code` reads instructions of them, `recorder` names.
 
@@ -20,8 +21,11 @@ const DELETED: &[u8] = b" (deleted)";
 /// A mapping: a line of `/proc/PID/maps`, or what a record says of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mapping<'a> {
+    /// Address of its first byte.
     pub start: u64,
+    /// Address behind its last byte.
     pub end: u64,
+    /// Whether it holds code.
     pub executable: bool,
     /// Byte of the file at `start`.
     pub offset: u64,
@@ -90,8 +94,8 @@ impl<'a> Mapping<'a> {
         meta.is_file() && meta.ino() == self.inode && self.may_be_on(meta.dev())
     }
 
-    /// File systems without a device of their own (btrfs, overlayfs) may show another one in mappings
-    /// than elsewhere.
+    /// File systems without a device of their own (btrfs, overlayfs) may show another one in
+    /// mappings than elsewhere.
     fn may_be_on(&self, device: u64) -> bool {
         let anonymous = |device| libc::major(device) == 0;
         self.device == 0 || self.device == device || (anonymous(device) || anonymous(self.device))

@@ -1,9 +1,10 @@
 //! Puts the records of many rings in order of time.
 //!
-//! Problem: each ring is in order, but rings are read one after the other, so a record of a later ring
-//! may be older than what was already read of an earlier one. Approach: what is younger than [`SLACK_NS`]
-//! before the moment at which reading began waits for the next time. What the kernel delivers later than
-//! that (a virtual processor that stands still) comes late, and is delivered late.
+//! Problem: each ring is in order, but rings are read one after the other, so a record of a later
+//! ring may be older than what was already read of an earlier one. Approach: what is younger than
+//! [`SLACK_NS`] before the moment at which reading began waits for the next time. What the kernel
+//! delivers later than that (a virtual processor that stands still) comes late, and is delivered
+//! late.
 
 use crate::sample::Record;
 use crate::sys::now_ns;
@@ -29,8 +30,8 @@ impl Merge {
         self.waiting.push((time_ns, record));
     }
 
-    /// Gives everything up to `horizon` to `each`, in order of time; what has the same time in the order
-    /// in which it came.
+    /// Gives everything up to `horizon` to `each`, in order of time; what has the same time in the
+    /// order in which it came.
     pub fn deliver(&mut self, horizon: u64, mut each: impl FnMut(Record)) {
         let times = self.waiting.iter().zip(0..).filter(|((time, _), _)| *time <= horizon);
         self.order.clear();

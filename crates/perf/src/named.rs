@@ -9,8 +9,8 @@
 //!
 //! `:p`, `:pp` and `:ppp` ask for addresses from the hardware, `:u` says what is always so.
 //!
-//! Neighbours: `named/unit.rs` knows the units, `named/kernel.rs` the kernel's own names; `probe` tries what
-//! was named.
+//! Neighbours: `named/unit.rs` knows the units, `named/kernel.rs` the kernel's own names; `probe`
+//! tries what was named.
 
 mod kernel;
 mod unit;
@@ -32,6 +32,7 @@ const MAX_NEAR: usize = 3;
 
 /// Why a text names no event.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum NameError {
     #[error(
         "there is no event '{name}' on this machine{near}; events are named like r1643, \
@@ -120,7 +121,8 @@ impl Names {
             let known = self.family.iter().flat_map(Family::all).find(|event| event.name == name);
             known.and_then(|known| known.event())
         };
-        // Where cores differ, the kernel takes what does not say whose it is for the large ones' (`Event::of_cores`).
+        // Where cores differ, the kernel takes what does not say whose it is for the large ones'
+        // (`Event::of_cores`).
         let of_cores = |event: Event| match event.is_of_cores() {
             true => Event { cpus: self.units.large_cores(), ..event },
             false => event,

@@ -5,7 +5,8 @@ use crate::event::Rate;
 use perf_event_open_sys::bindings as b;
 use test_support::Scratch;
 
-/// Files of `/sys/bus/event_source/devices`: of Intel's cores (arch/x86/events/intel/core.c), of AMD's L3.
+/// Files of `/sys/bus/event_source/devices`: of Intel's cores (arch/x86/events/intel/core.c), of
+/// AMD's L3.
 const FILES: [(&str, &str); 19] = [
     ("cpu/type", "4\n"),
     ("cpu/format/event", "config:0-7,32-35\n"),

@@ -1,7 +1,8 @@
-//! Open events and their rings: for a thread on each processor, for whole processors, for single threads.
+//! Open events and their rings: for a thread on each processor, for whole processors, for single
+//! threads.
 //!
-//! All events of a processor (or of a single thread) write into one ring, whose owner is the event that
-//! was opened first there. Neighbour: `sampler` decides which of the ways is taken.
+//! All events of a processor (or of a single thread) write into one ring, whose owner is the event
+//! that was opened first there. Neighbour: `sampler` decides which of the ways is taken.
 
 use crate::error::PerfError;
 use crate::event::Extras;
@@ -73,7 +74,8 @@ pub(crate) struct Events {
     looking: Option<Looking>,
     /// All events but the first are switched off for a while.
     paused: bool,
-    /// How long the first event had run when that began, and how long it has run in earlier pauses, nanoseconds.
+    /// How long the first event had run when that began, and how long it has run in earlier pauses,
+    /// nanoseconds.
     paused_at: u64,
     missed: u64,
     /// All events but the first observe whole processors.
@@ -131,8 +133,8 @@ impl Events {
         Ok(())
     }
 
-    /// All threads of processes, on all processors, with what they start. Threads that come meanwhile are
-    /// either inherited, which the rings say, or opened here.
+    /// All threads of processes, on all processors, with what they start. Threads that come
+    /// meanwhile are either inherited, which the rings say, or opened here.
     pub fn threads_on_cpus(&mut self, pids: &[u32]) -> Result<(), PerfError> {
         let mut known = HashSet::new();
         for _ in 0..MAX_ROUNDS {
@@ -281,9 +283,11 @@ impl Events {
         }
     }
 
-    /// Switches all events but the first off, or on again, with those that were inherited from them.
+    /// Switches all events but the first off, or on again, with those that were inherited from
+    /// them.
     pub fn pause(&mut self, pause: bool) {
-        // Of a clock nobody asks what it has counted, and reading thousands of events takes a while.
+        // Of a clock nobody asks what it has counted, and reading thousands of events takes a
+        // while.
         let counts = self.settings.events[1..].iter().any(|(event, _)| !event.is_clock());
         if counts && pause != self.paused {
             let ran = self.summed(0).running_ns;
@@ -299,7 +303,8 @@ impl Events {
         }
     }
 
-    /// Lets all events but the first observe whole processors instead of threads, or leaves all as it is.
+    /// Lets all events but the first observe whole processors instead of threads, or leaves all as
+    /// it is.
     pub fn on_processors(&mut self) -> Result<(), PerfError> {
         let first = self.events.len();
         let extras = Extras { watermark: self.extras.watermark, ..Extras::default() };
@@ -313,7 +318,8 @@ impl Events {
             }
         }
         let processors = self.events.split_off(first);
-        // With those that were inherited from them, which would be looked at whenever a thread is switched.
+        // With those that were inherited from them, which would be looked at whenever a thread is
+        // switched.
         for event in self.events.extract_if(.., |event| event.event != 0) {
             add(&mut self.gone[event.event], sys::count(&event.fd).unwrap_or_default());
         }
@@ -365,7 +371,8 @@ impl Events {
         }
     }
 
-    /// Closes the rings of single threads that are gone; they were read after their end was noticed.
+    /// Closes the rings of single threads that are gone; they were read after their end was
+    /// noticed.
     fn remove_finished(&mut self) {
         if self.looking.is_none() {
             return;
@@ -390,8 +397,8 @@ impl Events {
         self.poll(most, also);
     }
 
-    /// Waits so long, or until `also` can be read, whatever comes into the rings. Each thread that ends wakes
-    /// up whoever polls the rings, though there is nothing to read yet.
+    /// Waits so long, or until `also` can be read, whatever comes into the rings. Each thread that
+    /// ends wakes up whoever polls the rings, though there is nothing to read yet.
     pub fn sleep(&mut self, length: Duration, also: Option<BorrowedFd<'_>>) {
         let mut polled = also.map(|also| pollfd(also.as_raw_fd()));
         poll(polled.as_mut_slice(), length);
@@ -416,9 +423,10 @@ impl Events {
 
     /// What each event has counted.
     ///
-    /// What is inherited is open on each processor, and the kernel takes it to be enabled wherever the thread
-    /// runs: that would look as if it had shared its counter with others. So it was enabled for as long as the
-    /// first event has run, which needs no counter and is always there; if it is the only one, for as long as it ran.
+    /// What is inherited is open on each processor, and the kernel takes it to be enabled wherever
+    /// the thread runs: that would look as if it had shared its counter with others. So it was
+    /// enabled for as long as the first event has run, which needs no counter and is always there;
+    /// if it is the only one, for as long as it ran.
     pub fn counts(&self) -> Vec<Count> {
         let all = 0..self.settings.events.len();
         let mut counts: Vec<Count> = all.map(|event| self.summed(event)).collect();

@@ -23,8 +23,9 @@ pub(crate) struct Counted {
     pub events: u64,
 }
 
-/// Pairs of processors that we may use, that have the event, and that do not share a core: the nearest one, and one
-/// far away, since virtual machines do not always say which of theirs are threads of one core.
+/// Pairs of processors that we may use, that have the event, and that do not share a core: the
+/// nearest one, and one far away, since virtual machines do not always say which of theirs are
+/// threads of one core.
 pub(crate) fn two_cores(event: &Event) -> Vec<(usize, usize)> {
     let mut allowed = sys::allowed_cpus();
     allowed.retain(|&cpu| event.is_on(cpu as i32));
@@ -38,8 +39,8 @@ pub(crate) fn two_cores(event: &Event) -> Vec<(usize, usize)> {
     others.into_iter().map(|other| (first, other)).collect()
 }
 
-/// Hands a line over `times`, and counts an event meanwhile; with `apart`, each thread has a line of its
-/// own and waits for nobody.
+/// Hands a line over `times`, and counts an event meanwhile; with `apart`, each thread has a line
+/// of its own and waits for nobody.
 pub(crate) fn run(
     attributes: &Attributes,
     cores: (usize, usize),

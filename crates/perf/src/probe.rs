@@ -1,9 +1,9 @@
 //! What responds on this machine: which sources open, and whether they say anything.
 //!
-//! That an event opens does not mean that it counts: virtual machines offer counters that stay 0. So
-//! each source is tried on something that it must notice: transfers on a line that two threads hand to
-//! and fro, clocks and counters on work, precise events on accesses to known memory, watchpoints on a
-//! write. All of it takes less than 0.3 s.
+//! That an event opens does not mean that it counts: virtual machines offer counters that stay 0.
+//! So each source is tried on something that it must notice: transfers on a line that two threads
+//! hand to and fro, clocks and counters on work, precise events on accesses to known memory,
+//! watchpoints on a write. All of it takes less than 0.3 s.
 //!
 //! Neighbours: `families` knows codes, `cost` measures, `doctor` of the binary prints all this.
 
@@ -33,7 +33,9 @@ pub enum Source {
     Precise,
     /// Operations on memory.
     Memory,
+    /// Counted instructions.
     Instructions,
+    /// Counted cycles.
     Cycles,
     /// Time; there wherever perf_event is.
     Clock,
@@ -47,10 +49,16 @@ pub enum Answer {
     /// It does; how that was seen.
     Works(String),
     /// It does not, why, and what would change that.
-    Fails { why: String, remedy: Option<String> },
+    Fails {
+        /// What the kernel said, as a clause.
+        why: String,
+        /// What the user can do about it.
+        remedy: Option<String>,
+    },
 }
 
 impl Answer {
+    /// Whether it responds.
     pub fn works(&self) -> bool {
         matches!(self, Answer::Works(_))
     }
@@ -59,12 +67,16 @@ impl Answer {
 /// What came of trying one event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Response {
+    /// What was tried.
     pub source: Source,
+    /// The event that was tried; `None` where there is none to try.
     pub event: Option<Event>,
+    /// What came of it.
     pub answer: Answer,
 }
 
 impl Response {
+    /// Whether it responds.
     pub fn works(&self) -> bool {
         self.answer.works()
     }
@@ -82,16 +94,21 @@ pub enum Detector {
 /// What was found on this machine.
 #[derive(Clone, Debug)]
 pub struct Probed {
+    /// The processor this runs on.
     pub processor: Processor,
     /// What is known of the processor's events.
     pub family: Option<Family>,
     /// `perf_event_paranoid`.
     pub paranoid: Option<i32>,
+    /// `perf_event_max_sample_rate`; `None` where the kernel does not say.
     pub max_sample_rate: Option<u64>,
+    /// One for each source, in the order in which they were tried.
     pub responses: Vec<Response>,
+    /// What debug registers can do here.
     pub watchpoints: Watchpoints,
     /// Of the source that would be sampled; why there is none.
     pub cost: Result<Cost, String>,
+    /// How long probing took.
     pub took: Duration,
 }
 
@@ -167,8 +184,8 @@ pub fn probe_unknown(known: &mut Known) -> Probed {
     probed
 }
 
-/// What becomes of an event that somebody has named: of one that is to count transfers, whether it does, of
-/// another one, whether work on memory brings samples.
+/// What becomes of an event that somebody has named: of one that is to count transfers, whether it
+/// does, of another one, whether work on memory brings samples.
 pub fn probe_named(event: &Event, source: Source) -> Response {
     let processor = Processor::here();
     let answer = match (can_open(event), source) {
@@ -225,8 +242,9 @@ impl Prober<'_> {
             responses.push(Response { source: Source::Transfers, event: None, answer });
         }
         for event in events {
-            // Without addresses first: then all accesses around a sample are named, and so who writes. What the
-            // hardware names is one, which of events of loads is hardly ever a write.
+            // Without addresses first: then all accesses around a sample are named, and so who
+            // writes. What the hardware names is one, which of events of loads is hardly ever a
+            // write.
             let plain = Event::raw(&event.name, event.config).of_cores();
             let precise = (event.precise > 0).then_some(event);
             for event in [plain].into_iter().chain(precise) {
@@ -332,7 +350,8 @@ fn transfer(processor: &Processor, event: &Event) -> Answer {
     answers.pop().unwrap_or_else(no_cores)
 }
 
-/// Whether what was counted while a line was handed over, and while none was, is what an event of transfers counts.
+/// Whether what was counted while a line was handed over, and while none was, is what an event of
+/// transfers counts.
 fn responded(processor: &Processor, together: Counted, apart: Counted) -> Answer {
     let counted = format!(
         "{} events in {} transfers, {} without any",

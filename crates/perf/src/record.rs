@@ -1,9 +1,9 @@
-//! From the bytes of records to [`Record`]s, by the kernel's ABI (`include/uapi/linux/perf_event.h`,
-//! comments at `enum perf_event_type`).
+//! From the bytes of records to [`Record`]s, by the kernel's ABI
+//! (`include/uapi/linux/perf_event.h`, comments at `enum perf_event_type`).
 //!
-//! Only what [`Event::sample_type`](crate::Event) asks for is read; crates that read everything leave
-//! out what matters here (source and latency of the data). Records that are too short or of unknown
-//! kinds are left out and counted.
+//! Only what [`Event::sample_type`](crate::Event) asks for is read; crates that read everything
+//! leave out what matters here (source and latency of the data). Records that are too short or of
+//! unknown kinds are left out and counted.
 
 use crate::event::{Event, REGISTERS, Rate};
 use crate::ibs;
@@ -120,7 +120,8 @@ impl Layouts {
                 _ => None,
             };
             if sample.precise.is_none() {
-                // The registers are those of the interrupt, later than the address of the instruction.
+                // The registers are those of the interrupt, later than the address of the
+                // instruction.
                 sample.registers = None;
             }
         } else if in_kernel {

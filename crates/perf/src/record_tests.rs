@@ -6,8 +6,8 @@ use crate::sample::From;
 use access::AccessKind;
 use std::path::Path;
 
-/// What a ring held while a shell ran that started another program: `cpu-clock` every 2 ms, Linux 6.18
-/// on AMD Zen 5. Each record with its header, as the kernel wrote it.
+/// What a ring held while a shell ran that started another program: `cpu-clock` every 2 ms, Linux
+/// 6.18 on AMD Zen 5. Each record with its header, as the kernel wrote it.
 #[cfg(target_arch = "x86_64")]
 const RECORDED: &[u8] = include_bytes!("../fixtures/cpu_clock.bin");
 
@@ -175,8 +175,9 @@ fn instruction_based_samples_are_read() {
     let mut ibs = Event::plain("ibs_op", 9, 0);
     ibs.supplies = Supplies::Ibs;
     let layouts = layouts(&[ibs]);
-    // IbsOpCtl, IbsOpRip, IbsOpData, IbsOpData2 (far cache: 5), IbsOpData3 (store, L1 and L2 missed,
-    // 8 bytes, address valid), IbsDcLinAd, IbsDcPhysAd. Where data came from is not said of stores.
+    // IbsOpCtl, IbsOpRip, IbsOpData, IbsOpData2 (far cache: 5), IbsOpData3 (store, L1 and L2
+    // missed, 8 bytes, address valid), IbsDcLinAd, IbsDcPhysAd. Where data came from is not said of
+    // stores.
     let data3 = 2 | 1 << 7 | 1 << 17 | 1 << 20 | 4 << 22 | 77 << 32;
     let registers = [0, 0x40_2000, 0, 5, data3, 0x7fff_5678, 0];
     let body = |capabilities: u32, registers: &[u64]| {
@@ -196,7 +197,8 @@ fn instruction_based_samples_are_read() {
         from: From::Unknown,
     };
     assert_eq!((zen4.ip, zen4.precise), (0x40_2000, Some(expected)));
-    // Before Zen 4, 5 means nothing; a load has a latency; the address of the instruction is not valid.
+    // Before Zen 4, 5 means nothing; a load has a latency; the address of the instruction is not
+    // valid.
     let mut load = registers;
     (load[2], load[4]) = (1 << 38, data3 ^ 3);
     let read = sample(&layouts, USER, &body(0, &load)).unwrap();
@@ -232,7 +234,8 @@ fn where_instruction_based_samples_had_their_data_from() {
         (2 | 1 << 5, From::OtherCore),
         (5, From::OtherCoreModified),
         (5 | 1 << 5, From::OtherCore),
-        // DRAM, memory that keeps what it holds, a device's, and extended memory (bit 6 is one of the number).
+        // DRAM, memory that keeps what it holds, a device's, and extended memory (bit 6 is one of
+        // the number).
         (3, From::Memory),
         (6, From::Memory),
         (7, From::Unknown),

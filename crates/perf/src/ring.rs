@@ -1,7 +1,7 @@
 //! One ring: memory that the kernel writes records into and we read them from.
 //!
-//! The kernel writes at `data_head` and does not overtake `data_tail`; records that find no room are
-//! counted and reported by the next one that does. Records may wrap around the end.
+//! The kernel writes at `data_head` and does not overtake `data_tail`; records that find no room
+//! are counted and reported by the next one that does. Records may wrap around the end.
 
 use perf_event_open_sys::bindings::{perf_event_header, perf_event_mmap_page};
 use std::io;
@@ -23,8 +23,8 @@ pub(crate) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Maps the ring of `event` with `pages` (a power of two) of data. EPERM: more locked memory than the
-    /// user may have.
+    /// Maps the ring of `event` with `pages` (a power of two) of data. EPERM: more locked memory
+    /// than the user may have.
     pub fn map(event: &OwnedFd, pages: usize) -> io::Result<Self> {
         let page = page_bytes();
         let bytes = (pages + 1) * page;
@@ -96,7 +96,8 @@ impl Ring {
     fn bytes(&self, at: u64, size: usize) -> (&[u8], &[u8]) {
         let start = (at % self.data as u64) as usize;
         let first = size.min(self.data - start);
-        // SAFETY: the data lies behind the first page; the kernel does not write between tail and head.
+        // SAFETY: the data lies behind the first page; the kernel does not write between tail and
+        // head.
         unsafe {
             let data = self.base.as_ptr().add(self.page);
             let first_piece = std::slice::from_raw_parts(data.add(start), first);

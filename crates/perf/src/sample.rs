@@ -3,8 +3,9 @@
 use crate::mapped::Mapping;
 use std::ffi::OsString;
 
-/// The general registers of the program, in the kernel's order for x86-64 (`enum perf_event_x86_regs`:
-/// ax bx cx dx si di bp sp ip flags cs ss ds es fs gs r8 … r15); what was not sampled is 0.
+/// The general registers of the program, in the kernel's order for x86-64 (`enum
+/// perf_event_x86_regs`: ax bx cx dx si di bp sp ip flags cs ss ds es fs gs r8 … r15); what was not
+/// sampled is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Registers(pub [u64; 24]);
 
@@ -29,18 +30,22 @@ impl Registers {
 /// What the hardware itself says about the access that a sample is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Precise {
+    /// Address of the first byte.
     pub address: u64,
     /// Bytes, where the hardware says it.
     pub bytes: Option<u32>,
+    /// Whether it read, wrote or both; `None` where the hardware does not say.
     pub kind: Option<access::AccessKind>,
     /// Cycles until the data was there; 0 if not said.
     pub latency: u32,
+    /// Where the data came from.
     pub from: From,
 }
 
 /// Where the data of a sampled access came from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum From {
+    /// The hardware does not say.
     Unknown,
     /// A cache of the same core.
     Own,
@@ -50,6 +55,7 @@ pub enum From {
     OtherCore,
     /// A line that another core had changed (HITM).
     OtherCoreModified,
+    /// From memory.
     Memory,
 }
 
@@ -58,13 +64,16 @@ pub enum From {
 pub struct Sample {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub time_ns: u64,
+    /// Process.
     pub pid: u32,
+    /// Thread.
     pub tid: u32,
     /// Logical processor (the kernel's number).
     pub cpu: u32,
     /// Which of the sampler's events, by its place in the list they were opened with.
     pub event: usize,
-    /// The instruction that the thread was at in the program, even if the sample came in the kernel.
+    /// The instruction that the thread was at in the program, even if the sample came in the
+    /// kernel.
     pub ip: u64,
     /// What the sample stands for, in units of its source: events, or nanoseconds of a clock.
     pub period: u64,
@@ -77,48 +86,72 @@ pub struct Sample {
 /// One record of a ring.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Record {
+    /// A sample.
     Sample(Sample),
     /// So many records found no room in the ring.
     Lost {
+        /// How many records were lost.
         count: u64,
     },
     /// The kernel slowed sampling down.
     Throttled {
+        /// When, ns.
         time_ns: u64,
     },
     /// A new thread (same `pid` as its parent), or process.
     Forked {
+        /// When, ns.
         time_ns: u64,
+        /// Process of the new thread.
         pid: u32,
+        /// The new thread.
         tid: u32,
+        /// Process of the creating thread.
         parent_pid: u32,
+        /// The creating thread.
         parent_tid: u32,
     },
+    /// A thread has ended.
     Exited {
+        /// When, ns.
         time_ns: u64,
+        /// Its process.
         pid: u32,
+        /// The thread.
         tid: u32,
     },
     /// The thread's name; `exec`: it has executed another program, so all that was known of the
     /// process's code is void.
     Named {
+        /// When, ns.
         time_ns: u64,
+        /// Its process.
         pid: u32,
+        /// The thread.
         tid: u32,
+        /// Its new name.
         name: String,
+        /// Whether it has executed another program.
         exec: bool,
     },
     /// Code has been mapped.
     Mapped {
+        /// When, ns.
         time_ns: u64,
+        /// Process that mapped it.
         pid: u32,
+        /// Address of the first byte.
         start: u64,
+        /// Length of the mapping.
         bytes: u64,
+        /// Offset of the mapping in the file.
         file_offset: u64,
+        /// Path of the file.
         path: OsString,
-        /// Major and minor number of the device, and inode: whether a file of that path is the mapped
-        /// one. 0 where the kernel does not say them.
+        /// Major and minor number of the device, and inode: whether a file of that path is the
+        /// mapped one. 0 where the kernel does not say them.
         device: (u32, u32),
+        /// Inode of the file.
         inode: u64,
     },
 }

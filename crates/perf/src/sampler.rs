@@ -7,9 +7,9 @@
 //! | whole processors | running processes with very many threads, if allowed | all they start |
 //! | per thread | the same, if not allowed | threads found by looking |
 //!
-//! Events that are inherited need a ring per processor: one that followed a thread everywhere could be
-//! written by several at once, which the kernel refuses. Everything ends with the [`Sampler`]; if our
-//! process is killed, the kernel closes its descriptors, which has the same effect.
+//! Events that are inherited need a ring per processor: one that followed a thread everywhere could
+//! be written by several at once, which the kernel refuses. Everything ends with the [`Sampler`];
+//! if our process is killed, the kernel closes its descriptors, which has the same effect.
 
 use crate::error::PerfError;
 use crate::event::{Event, Extras, Rate};
@@ -64,9 +64,10 @@ pub enum Way {
 /// Sums over a sampler's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
+    /// Samples read.
     pub samples: u64,
-    /// What all samples that have been read stand for, those of other programs included: of what an event has counted,
-    /// that much was sampled.
+    /// What all samples that have been read stand for, those of other programs included: of what an
+    /// event has counted, that much was sampled.
     pub stand_for: u64,
     /// Records that found no room in rings.
     pub lost: u64,
@@ -91,6 +92,9 @@ pub struct Sampler {
 
 impl Sampler {
     /// For a child of ours that waits to execute a program: sampling begins with that program.
+    ///
+    /// # Errors
+    /// Fails when the kernel refuses an event or the memory for its ring.
     pub fn launch(child: u32, settings: &Settings) -> Result<Self, PerfError> {
         let limit = FileLimit::raise();
         let extras = extras(settings, true);
@@ -100,6 +104,9 @@ impl Sampler {
     }
 
     /// For running processes with all their threads, those that come while it is opened included.
+    ///
+    /// # Errors
+    /// Fails when the kernel refuses an event or the memory for its ring, or a process is gone.
     pub fn attach(pids: &[u32], settings: &Settings) -> Result<Self, PerfError> {
         let limit = FileLimit::raise();
         for &pid in pids {
@@ -144,8 +151,8 @@ impl Sampler {
         self.totals
     }
 
-    /// Sleeps until a ring is a quarter full, at most so long (in whole milliseconds, rounded up). How
-    /// long records may stay in the rings follows from their [`room`](Self::room).
+    /// Sleeps until a ring is a quarter full, at most so long (in whole milliseconds, rounded up).
+    /// How long records may stay in the rings follows from their [`room`](Self::room).
     pub fn wait(&mut self, most: Duration) {
         self.wait_for(most, None);
     }
@@ -155,8 +162,8 @@ impl Sampler {
         self.events.wait(most, also);
     }
 
-    /// Waits so long, or until `also` can be read, and does not hear the rings: where many threads end, that
-    /// spares being woken by each of them.
+    /// Waits so long, or until `also` can be read, and does not hear the rings: where many threads
+    /// end, that spares being woken by each of them.
     pub fn sleep(&mut self, length: Duration, also: Option<BorrowedFd<'_>>) {
         self.events.sleep(length, also);
     }
@@ -166,34 +173,36 @@ impl Sampler {
         self.events.min_ring_bytes() / SAMPLE_BYTES
     }
 
-    /// Gives all complete records to `each`, in order of time. Those of the last millisecond wait for
-    /// the next time.
+    /// Gives all complete records to `each`, in order of time. Those of the last millisecond wait
+    /// for the next time.
     pub fn drain(&mut self, each: impl FnMut(Record)) {
         let horizon = Merge::horizon();
         self.read();
         self.deliver(horizon, each);
     }
 
-    /// Gives all that is left to `each`: for the end, when the target is gone or sampling has stopped.
+    /// Gives all that is left to `each`: for the end, when the target is gone or sampling has
+    /// stopped.
     pub fn drain_all(&mut self, each: impl FnMut(Record)) {
         self.read();
         self.deliver(u64::MAX, each);
     }
 
-    /// Whether the target and all that was followed are gone, as far as [`wait`](Self::wait) has noticed.
+    /// Whether the target and all that was followed are gone, as far as [`wait`](Self::wait) has
+    /// noticed.
     pub fn is_over(&self) -> bool {
         self.events.is_over()
     }
 
-    /// Pauses all events but the first, which goes on to deliver what happens to threads, processes and
-    /// mappings; or ends the pause.
+    /// Pauses all events but the first, which goes on to deliver what happens to threads, processes
+    /// and mappings; or ends the pause.
     pub fn pause(&mut self, pause: bool) {
         self.events.pause(pause);
     }
 
-    /// From now on, all events but the first observe whole processors instead of the target's threads, so
-    /// that they need not be set up whenever a thread gets a processor. Samples of other programs come as
-    /// well.
+    /// From now on, all events but the first observe whole processors instead of the target's
+    /// threads, so that they need not be set up whenever a thread gets a processor. Samples of
+    /// other programs come as well.
     ///
     /// # Errors
     /// Where that is not permitted; then everything goes on as before.
@@ -212,8 +221,8 @@ impl Sampler {
         self.events.stop();
     }
 
-    /// What each event has counted, in all threads together, in the order of [`Settings::events`]. With
-    /// [`Way::Everything`] other programs count as well.
+    /// What each event has counted, in all threads together, in the order of [`Settings::events`].
+    /// With [`Way::Everything`] other programs count as well.
     pub fn counts(&self) -> Vec<Count> {
         self.events.counts()
     }

@@ -43,7 +43,8 @@ pub(crate) fn from(source: u64) -> From {
         || (snoop & SNOOP_HIT != 0 && level & LEVEL_RAM == 0)
     {
         From::OtherCore
-        // A cache at the memory, memory behind a link, and memory that keeps what it holds are memory all the same.
+        // A cache at the memory, memory behind a link, and memory that keeps what it holds are
+        // memory all the same.
     } else if level & LEVEL_RAM != 0 || matches!(number, 0x6 | 0x9 | 0xd | 0xe) {
         From::Memory
     } else if level & (LEVEL_L1 | LEVEL_LFB | LEVEL_L2) != 0

@@ -1,11 +1,12 @@
 //! Arm's statistical profiling extension: packets in AUX memory, and what they say about accesses.
 //!
-//! Layout: Arm ARM (DDI 0487), chapter D10 "Statistical Profiling Extension Sample Record Specification",
-//! as Linux reads it (`tools/perf/util/arm-spe-decoder/`). A packet is a header of one byte (two, if
-//! extended) and a payload of 1, 2, 4 or 8 bytes; packets up to an end or a time stamp are a record.
+//! Layout: Arm ARM (DDI 0487), chapter D10 "Statistical Profiling Extension Sample Record
+//! Specification", as Linux reads it (`tools/perf/util/arm-spe-decoder/`). A packet is a header of
+//! one byte (two, if extended) and a payload of 1, 2, 4 or 8 bytes; packets up to an end or a time
+//! stamp are a record.
 //!
-//! Only the packets are read here; the AUX memory that they come in is not opened by `open.rs` yet, so no
-//! machine is said to have this source.
+//! Only the packets are read here; the AUX memory that they come in is not opened by `open.rs` yet,
+//! so no machine is said to have this source.
 
 use crate::sample::{From, Precise};
 use access::AccessKind;
@@ -140,8 +141,8 @@ fn canonical(payload: u64) -> u64 {
     payload & 0x00ff_ffff_ffff_ffff
 }
 
-/// Bit 0: store. Atomic operations have bit 1 and neither of bits 5 to 7, and read and write if bit 2
-/// says so; exclusive ones and those with order only are loads or stores.
+/// Bit 0: store. Atomic operations have bit 1 and neither of bits 5 to 7, and read and write if bit
+/// 2 says so; exclusive ones and those with order only are loads or stores.
 fn kind(payload: u64) -> AccessKind {
     if payload & 0xe2 == 0x02 && payload & 0x04 != 0 {
         AccessKind::Update
@@ -168,8 +169,8 @@ fn source(payload: u64) -> From {
 mod tests {
     use super::*;
 
-    /// An instruction's address, thread 1234, a load with total latency 61 from a peer core, its data's
-    /// address, a time stamp.
+    /// An instruction's address, thread 1234, a load with total latency 61 from a peer core, its
+    /// data's address, a time stamp.
     fn load() -> Vec<u8> {
         let mut bytes = vec![0xb0];
         // Bit 63 is the security state.

@@ -58,8 +58,10 @@ pub(crate) fn id(event: &OwnedFd) -> io::Result<u64> {
 pub struct Count {
     /// As counted.
     pub events: u64,
-    /// Nanoseconds for which it was to count, and for which it did: less where events share counters.
+    /// Nanoseconds for which it was to count, and for which it did: less where events share
+    /// counters.
     pub enabled_ns: u64,
+    /// How long it was counting, ns.
     pub running_ns: u64,
 }
 

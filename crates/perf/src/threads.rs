@@ -36,7 +36,8 @@ pub fn check(pid: u32) -> Result<(), PerfError> {
     }
 }
 
-/// The third and the ninth field of /proc/PID/stat; the second one, the name in parentheses, may hold anything.
+/// The third and the ninth field of /proc/PID/stat; the second one, the name in parentheses, may
+/// hold anything.
 fn state(stat: &str) -> Option<(char, u64)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();

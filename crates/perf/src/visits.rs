@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 /// What is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Visit {
+    /// A write.
     Write,
     /// Reads as well as writes: there are no debug registers for reads alone.
     Access,

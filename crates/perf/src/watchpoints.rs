@@ -18,7 +18,8 @@ pub struct Watchpoints {
     pub free: usize,
     /// Whether a write to watched memory was noticed.
     pub traps: bool,
-    /// Whether the kernel can send a signal at once (Linux 5.13): what watching inside the program needs.
+    /// Whether the kernel can send a signal at once (Linux 5.13): what watching inside the program
+    /// needs.
     pub signals: bool,
     /// What one that is armed costs; `None` where that is not known.
     pub armed: Option<Armed>,

@@ -10,8 +10,8 @@ use std::time::Duration;
 const BUSY: &str =
     "for n in 1 2 3 4; do (i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done) & done; wait";
 
-/// Events are open on each processor, and all but one of them wait for the program to come there. That is no
-/// waiting for a counter: nothing is to be added for it.
+/// Events are open on each processor, and all but one of them wait for the program to come there.
+/// That is no waiting for a counter: nothing is to be added for it.
 #[test]
 fn what_counts_all_the_time_is_not_scaled() {
     let page_faults = perf::named("page-faults").unwrap();

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 /// Bytes of memory that the loop uses: a line for each of its sites, stack and strings behind them.
 const BYTES: usize = 1 << 16;
 
-// Each label `poisoned_site_N` marks an access to line N of the memory at rdi. What follows it overwrites what its
-// address was made of, so that any other instruction's registers give another address.
+// Each label `poisoned_site_N` marks an access to line N of the memory at rdi. What follows it
+// overwrites what its address was made of, so that any other instruction's registers give another
+// address.
 core::arch::global_asm!(
     "    .text",
     "    .globl poisoned_loop",
@@ -170,8 +171,8 @@ fn truth() -> BTreeMap<u64, u64> {
 /// Runs the loop until it is told to stop.
 fn run(memory: usize, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        // SAFETY: the loop stays within the memory, which lives as long as this thread, and keeps the
-        // calling convention.
+        // SAFETY: the loop stays within the memory, which lives as long as this thread, and keeps
+        // the calling convention.
         unsafe { poisoned_loop(memory as *mut u8, 1000) };
     }
 }

@@ -45,7 +45,8 @@ fn probing_says_of_each_source_whether_it_responds_and_why_not() {
     let best = probed.detector().unwrap();
     assert_eq!(best == Detector::Transfers, probed.working(Source::Transfers).is_some());
     assert!(probed.watchpoints.usable() || probed.watchpoints.why.is_some());
-    // Where they trap, what it costs to arm one is known, and what is armed never makes code faster.
+    // Where they trap, what it costs to arm one is known, and what is armed never makes code
+    // faster.
     let points = &probed.watchpoints;
     assert_eq!(points.armed.is_some(), points.usable(), "{points:?}");
     assert!(

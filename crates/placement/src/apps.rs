@@ -1,9 +1,9 @@
 //! Plans for several applications that run at the same time on one machine.
 //!
 //! All their threads are placed as one problem ([`Tasks::side_by_side`]): nobody talks across
-//! applications, but cores and PUs are shared, so loads are evened out over all of them. The plan keeps
-//! each application's threads apart, under the numbers that they have in it, since each is started on
-//! its own. Neighbours: `plan.rs` is the file, `place.rs` computes.
+//! applications, but cores and PUs are shared, so loads are evened out over all of them. The plan
+//! keeps each application's threads apart, under the numbers that they have in it, since each is
+//! started on its own. Neighbours: `plan.rs` is the file, `place.rs` computes.
 
 use crate::place::Placement;
 use crate::plan::{Plan, PlanApp, PlanError, slots};
@@ -16,6 +16,7 @@ use types::ThreadIdentity;
 pub struct App<'a> {
     /// No two applications of a plan have the same.
     pub name: &'a str,
+    /// Its threads and their communication.
     pub tasks: &'a Tasks,
     /// By thread; empty for threads known by number only.
     pub identities: &'a [ThreadIdentity],
@@ -43,8 +44,8 @@ impl Plan {
         Self { version: 2, slots: Vec::new(), apps, ..Self::new(placement, topology, &[]) }
     }
 
-    /// The plan of one application: the named one (by name, or number from 0) of several, or the only
-    /// one. Baselines stay those of all together.
+    /// The plan of one application: the named one (by name, or number from 0) of several, or the
+    /// only one. Baselines stay those of all together.
     ///
     /// # Errors
     /// None is named where there are several, one is named where there are not, or it is not there.

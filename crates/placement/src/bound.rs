@@ -1,13 +1,13 @@
 //! What no placement can cost less than: how much is left to be gained, said to the user.
 //!
 //! Cost is the price of the last level on all communication, and at every level above the price's
-//! difference on what crosses between nodes there. So a bound on each *cut*, the events between parts
-//! of given sizes, bounds the whole. Each cut takes the best of three bounds:
+//! difference on what crosses between nodes there. So a bound on each *cut*, the events between
+//! parts of given sizes, bounds the whole. Each cut takes the best of three bounds:
 //!
 //! - *star*: a thread keeps at most as many neighbours beside it as fit, the heaviest;
 //! - *edges*: parts hold only so many pairs, the heaviest;
-//! - *spectral*: Donath, Hoffman: Lower bounds for the partitioning of graphs, 1973: half the sum of
-//!   part sizes, largest first, times the smallest eigenvalues of the Laplacian.
+//! - *spectral*: Donath, Hoffman: Lower bounds for the partitioning of graphs, 1973: half the sum
+//!   of part sizes, largest first, times the smallest eigenvalues of the Laplacian.
 //!
 //! Loads that must be even are left out, which only lowers the bound. Neighbours: `slots.rs`.
 
@@ -20,8 +20,8 @@ use topology::{Costs, Hierarchy, Topology};
 /// Most threads for which eigenvalues are computed; time grows with the third power.
 const MAX_SPECTRAL: usize = 512;
 
-/// A cost, in the units of `Placement::cost`, that no placement of `tasks` on what `topology` allows
-/// undercuts without making threads share cores that need not be shared.
+/// A cost, in the units of `Placement::cost`, that no placement of `tasks` on what `topology`
+/// allows undercuts without making threads share cores that need not be shared.
 ///
 /// # Errors
 /// No threads, or costs made for another machine.
@@ -48,8 +48,8 @@ fn bound(tasks: &Tasks, tree: &SlotTree) -> f64 {
     sum
 }
 
-/// Each thread keeps its heaviest `size` - 1 neighbours; an edge is cut unless both ends keep it, and
-/// counts half for each end that does not.
+/// Each thread keeps its heaviest `size` - 1 neighbours; an edge is cut unless both ends keep it,
+/// and counts half for each end that does not.
 fn star(tasks: &Tasks, size: usize) -> f64 {
     let lost = |task: usize| tasks.neighbours(task)[..].iter().skip(size - 1).map(|e| e.1).sum();
     (0..tasks.len()).map(lost).map(|lost: f64| lost / 2.0).sum()

@@ -10,6 +10,7 @@ const MAX_EVENTS: u128 = 1 << 53;
 
 /// Why a text is not a communication matrix. Lines and columns count from 1.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum CsvError {
     #[error("the matrix is empty; give one line of non-negative integers per thread")]
     Empty,
@@ -34,6 +35,9 @@ pub enum CsvError {
 }
 
 /// The matrix in `text`.
+///
+/// # Errors
+/// Fails when a row has another length than there are rows, or a cell is no count.
 pub fn matrix_from_csv(text: &str) -> Result<CommMatrix, CsvError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let commas = text.contains(',');

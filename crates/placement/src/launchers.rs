@@ -2,8 +2,8 @@
 //!
 //! One file for each launcher behind one trait. Each file says what its launcher can express:
 //! whether it tells threads apart or has one mask for the whole process, how it counts threads, and
-//! what it does with helper threads and the initial one. What a launcher cannot express also stands,
-//! for this very plan, in a comment of what is written.
+//! what it does with helper threads and the initial one. What a launcher cannot express also
+//! stands, for this very plan, in a comment of what is written.
 //!
 //! | file | launcher | threads |
 //! | --- | --- | --- |
@@ -33,6 +33,7 @@ use crate::plan::Plan;
 
 /// A plan that a launcher has no words for.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum LauncherError {
     #[error(
         "the plan does not place thread {thread}, but {launcher} counts threads from the initial one \
@@ -60,15 +61,25 @@ pub(crate) trait Launcher {
 /// The launchers by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LauncherKind {
+    /// The OpenMP standard's variables (`OMP_PLACES`).
     Omp,
+    /// GNU's OpenMP runtime (`GOMP_CPU_AFFINITY`).
     Gomp,
+    /// LLVM's and Intel's OpenMP runtimes (`KMP_AFFINITY`).
     Kmp,
+    /// `likwid-pin`.
     Likwid,
+    /// `taskset`.
     Taskset,
+    /// `numactl`.
     Numactl,
+    /// `hwloc-bind`.
     Hwloc,
+    /// Slurm's `srun`.
     Srun,
+    /// A rank file of Open MPI.
     Rankfile,
+    /// Properties of a systemd unit.
     Systemd,
 }
 

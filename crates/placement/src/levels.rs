@@ -1,8 +1,8 @@
 //! At which level of the machine two PUs meet, and how much talk meets where.
 //!
 //! A level is named by what it separates: talk "between packages" crosses the whole machine, talk
-//! "between SMT siblings" stays in a core. Pure. Neighbours: `place.rs` computes both ends of a plan,
-//! the report shows them.
+//! "between SMT siblings" stays in a core. Pure. Neighbours: `place.rs` computes both ends of a
+//! plan, the report shows them.
 
 use serde::Serialize;
 use topology::{Hierarchy, Level, ObjectKind};
@@ -14,6 +14,7 @@ pub struct LevelShare {
     pub level: String,
     /// The closest object that all who meet here still share: `core`, `L3`, `package`, `machine`, …
     pub within: String,
+    /// Events that meet here.
     pub events: u64,
     /// Of all events between placed threads, 0 to 1.
     pub share: f64,
@@ -141,7 +142,8 @@ mod tests {
     fn talk_is_shared_out_by_meeting_level() {
         let machine = machine("pack:2 core:2 pu:2");
         let talk = [(0, 1, 10), (1, 0, 30), (0, 2, 20), (0, 3, 35), (4, 0, 5), (5, 0, 1000)];
-        // Threads 0 and 4 on one PU, 1 its sibling, 2 the next core, 3 the other package, 5 nowhere.
+        // Threads 0 and 4 on one PU, 1 its sibling, 2 the next core, 3 the other package, 5
+        // nowhere.
         let pus = [Some(0), Some(1), Some(2), Some(4), Some(0), None];
         let shares = level_shares(&machine, talk, &pus);
         let found: Vec<_> = shares.iter().map(|s| (s.level.as_str(), s.events, s.share)).collect();

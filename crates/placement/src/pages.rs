@@ -1,10 +1,10 @@
 //! Data mapping: pages onto NUMA nodes, by who accesses them (Diener, 4.3).
 //!
-//! Comes in: for each page its number, the node that touched it first, and the accesses from each node
-//! ([`PageUse`]), or from each thread with the nodes that the threads run on. Goes out: a node for each
-//! page. One file for each policy behind one trait; `kmaf.rs` decides access by access instead, for
-//! pages that are watched while the program runs. Where nodes have equally many accesses, the first
-//! touch decides, as moving the page gains nothing; else the lowest number.
+//! Comes in: for each page its number, the node that touched it first, and the accesses from each
+//! node ([`PageUse`]), or from each thread with the nodes that the threads run on. Goes out: a node
+//! for each page. One file for each policy behind one trait; `kmaf.rs` decides access by access
+//! instead, for pages that are watched while the program runs. Where nodes have equally many
+//! accesses, the first touch decides, as moving the page gains nothing; else the lowest number.
 //!
 //! Neighbours: `rng.rs`. Nothing records pages yet; who does calls [`map_pages`].
 
@@ -66,6 +66,7 @@ pub struct PageUse {
 
 /// Accesses that are not those of pages to a machine's nodes.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum PageUseError {
     #[error("there is no NUMA node to put pages on; give at least one")]
     NoNodes,
@@ -162,7 +163,10 @@ pub enum PagePolicyKind {
     /// Where it was touched first (4.3.1.8); what operating systems do.
     FirstTouch,
     /// Anywhere, by a seed (4.11).
-    Random { seed: u64 },
+    Random {
+        /// Seed of the random numbers.
+        seed: u64,
+    },
     /// In turns, in the order of first touch (4.12).
     RoundRobin,
     /// By the lowest bits of the address (4.13).
@@ -174,7 +178,10 @@ pub enum PagePolicyKind {
     /// On the node that accesses it most of those that are not overloaded (Algorithm 4.1).
     Balanced,
     /// `Locality` for pages above this exclusivity, `Interleave` for others (4.16).
-    Mixed { min_exclusivity: f64 },
+    Mixed {
+        /// Pages above this exclusivity, 0 to 1, follow locality.
+        min_exclusivity: f64,
+    },
 }
 
 /// No such data-mapping policy.
@@ -184,7 +191,9 @@ pub enum PagePolicyKind {
     PagePolicyKind::NAMES.join(", ")
 )]
 pub struct UnknownPagePolicy {
+    /// The name that was given.
     pub name: String,
+    /// The policy whose name is nearest.
     pub nearest: &'static str,
 }
 

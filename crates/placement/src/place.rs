@@ -12,8 +12,11 @@ use topology::{Costs, Hierarchy, Topology};
 /// How to place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
+    /// How threads are placed.
     pub policy: PolicyKind,
+    /// Seed of the random numbers.
     pub seed: u64,
+    /// How hard the solver tries.
     pub effort: Effort,
     /// Threads that the solver may use; the placement does not depend on it.
     pub jobs: usize,
@@ -28,6 +31,7 @@ impl Request {
 
 /// Why nothing could be placed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum PlaceError {
     #[error("there is no thread to place")]
     NoThreads,
@@ -49,7 +53,9 @@ pub struct MemoryShare {
 /// Where every thread goes, and what that costs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Placement {
+    /// The policy that placed them.
     pub policy: PolicyKind,
+    /// Seed of the random numbers.
     pub seed: u64,
     /// How many threads were placed.
     pub threads: usize,
@@ -59,11 +65,12 @@ pub struct Placement {
     pub pu_os: Vec<u32>,
     /// Sum over unordered pairs of events · cost of the level between them.
     pub cost: f64,
+    /// Costs of the reference placements.
     pub baselines: Baselines,
     /// Share of the communication that meets at each level, nearest first.
     pub levels: Vec<PlanLevel>,
-    /// What each memory node is asked for; empty but where the policy looks at that, on machines with
-    /// several nodes.
+    /// What each memory node is asked for; empty but where the policy looks at that, on machines
+    /// with several nodes.
     pub memory: Vec<MemoryShare>,
     /// Cores that hold more than one thread.
     pub shared_cores: usize,
@@ -157,7 +164,8 @@ pub(crate) fn check(tasks: &Tasks, hierarchy: &Hierarchy, costs: &Costs) -> Resu
     }
 }
 
-/// What threads on `pus` ask of each memory node; empty when there is one node, or nothing is asked.
+/// What threads on `pus` ask of each memory node; empty when there is one node, or nothing is
+/// asked.
 fn memory(tasks: &Tasks, hierarchy: &Hierarchy, pus: &[usize]) -> Vec<MemoryShare> {
     let all: f64 = (0..tasks.len()).map(|task| tasks.traffic(task)).sum();
     if hierarchy.nodes.len() < 2 || all == 0.0 {
@@ -176,7 +184,8 @@ fn memory(tasks: &Tasks, hierarchy: &Hierarchy, pus: &[usize]) -> Vec<MemoryShar
     hierarchy.nodes.iter().zip(shares).map(share).collect()
 }
 
-/// Where communication meets: before, `threads` left to chance, which is what `os` costs; after, on `pus`.
+/// Where communication meets: before, `threads` left to chance, which is what `os` costs; after, on
+/// `pus`.
 fn levels(
     tasks: &Tasks,
     hierarchy: &Hierarchy,

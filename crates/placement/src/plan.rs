@@ -2,9 +2,10 @@
 //!
 //! Version 1: the first. Readers may rely on every field of [`Plan`] but `slots[].identity`, which
 //! is absent in plans made from a bare matrix. Fields may be added within a version; a file of a
-//! newer version is refused. Version 2: plans of several applications, whose threads stand in `apps`
-//! while `slots` is empty; all other plans are still written as version 1. Neighbours: `place.rs`
-//! computes what stands here, `apps.rs` plans of several applications, `binding` applies it.
+//! newer version is refused. Version 2: plans of several applications, whose threads stand in
+//! `apps` while `slots` is empty; all other plans are still written as version 1. Neighbours:
+//! `place.rs` computes what stands here, `apps.rs` plans of several applications, `binding` applies
+//! it.
 
 use crate::place::Placement;
 use crate::policies::PolicyKind;
@@ -18,8 +19,8 @@ use types::ThreadIdentity;
 /// Version of the file that this program writes and the newest it reads.
 pub const PLAN_VERSION: u32 = 2;
 
-/// Less than this part of what communication costs by chance is not worth a plan: costs are not known
-/// any better.
+/// Less than this part of what communication costs by chance is not worth a plan: costs are not
+/// known any better.
 pub const WORTH_A_PLAN: f64 = 0.03;
 
 /// Where one thread goes.
@@ -40,9 +41,13 @@ pub struct PlanSlot {
 /// `types::ThreadIdentity` as it stands in a plan.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PlanIdentity {
+    /// Start routine: its symbol, or module and offset.
     pub start_routine: String,
+    /// Id of the creating thread; `None` for the initial thread.
     pub parent: Option<u32>,
+    /// Number among the creator's threads with this start routine, from 0.
     pub ordinal: u32,
+    /// Name in the recorded run.
     pub name: String,
 }
 
@@ -60,7 +65,9 @@ impl From<&ThreadIdentity> for PlanIdentity {
 /// Costs of the reference placements, in the units of [`Plan::cost`].
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Baselines {
+    /// Neighbouring threads on neighbouring PUs.
     pub compact: f64,
+    /// Neighbouring threads as far from each other as possible.
     pub scatter: f64,
     /// Expectation over uniformly random placements, closed form.
     pub random: f64,
@@ -75,11 +82,13 @@ pub struct Baselines {
 pub struct PlanLevel {
     /// What the level separates: `between packages`, `between SMT siblings`, `on one PU`, …
     pub level: String,
-    /// The closest object that those who meet here still share: `core`, `L3`, `package`, `machine`, …
+    /// The closest object that those who meet here still share: `core`, `L3`, `package`, `machine`,
+    /// …
     pub within: String,
     /// Cost of one event.
     pub cost: f64,
-    /// Expected share of all events, 0 to 1, when threads are left to chance (see [`Baselines::os`]).
+    /// Expected share of all events, 0 to 1, when threads are left to chance (see
+    /// [`Baselines::os`]).
     pub before: f64,
     /// Predicted share under the plan.
     pub after: f64,
@@ -102,15 +111,19 @@ pub struct PlanApp {
 /// A placement of threads on one machine.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Plan {
+    /// Version of the file's format.
     pub version: u32,
+    /// Name of the policy.
     pub policy: String,
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// What events are that threads are placed by: "cache-line transfers (RAW + WAW)", say; empty for a bare
-    /// matrix, and in plans made before this was told.
+    /// What events are that threads are placed by: "cache-line transfers (RAW + WAW)", say; empty
+    /// for a bare matrix, and in plans made before this was told.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub events: String,
     /// Σ over unordered thread pairs of events × level cost.
     pub cost: f64,
+    /// Costs of the reference placements.
     pub baselines: Baselines,
     /// What no placement can cost less than; absent where it was not computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,17 +131,20 @@ pub struct Plan {
     /// Nearest first. Empty in plans made before this was computed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<PlanLevel>,
+    /// One for each thread.
     pub slots: Vec<PlanSlot>,
     /// Of a plan for several applications, these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apps: Vec<PlanApp>,
     /// Description and PU count of the machine the plan is for.
     pub machine: String,
+    /// PUs of that machine.
     pub machine_pus: u32,
 }
 
 /// A plan that could not be read or written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum PlanError {
     #[error("cannot read the plan '{path}': {source}")]
     Read { path: PathBuf, source: std::io::Error },
@@ -190,6 +206,9 @@ impl Plan {
     }
 
     /// Reads and checks a plan.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be read, is no plan, or contradicts itself.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         let text = fs::read_to_string(path)
             .map_err(|source| PlanError::Read { path: path.into(), source })?;
@@ -231,6 +250,9 @@ impl Plan {
     }
 
     /// Writes the plan, all of it or nothing; an existing file is replaced only with `force`.
+    ///
+    /// # Errors
+    /// Fails when the file exists and `force` is not set, or it cannot be written.
     pub fn write(&self, path: &Path, force: bool) -> Result<(), PlanError> {
         if path.symlink_metadata().is_ok() && !force {
             return Err(PlanError::Exists { path: path.into() });

@@ -84,7 +84,9 @@ pub enum PolicyKind {
     PolicyKind::names().join(", ")
 )]
 pub struct UnknownPolicy {
+    /// The name that was given.
     pub name: String,
+    /// The policy whose name is nearest.
     pub nearest: &'static str,
 }
 

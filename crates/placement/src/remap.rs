@@ -1,10 +1,10 @@
 //! Placing again while the program runs: few threads move, and only where it pays.
 //!
-//! A fresh placement of nearly the same communication may look entirely different: sockets swapped, cores
-//! renumbered. So it is *relabelled* first: of all ways to exchange equal parts of the machine, which
-//! change no cost, the one that leaves most threads where they are (`relabel.rs`). Beside it stands
-//! what a few exchanges make of the current placement, where each thread that moves pays a price. The
-//! fresh one is taken only if it gains enough and pays for its migrations.
+//! A fresh placement of nearly the same communication may look entirely different: sockets swapped,
+//! cores renumbered. So it is *relabelled* first: of all ways to exchange equal parts of the
+//! machine, which change no cost, the one that leaves most threads where they are (`relabel.rs`).
+//! Beside it stands what a few exchanges make of the current placement, where each thread that
+//! moves pays a price. The fresh one is taken only if it gains enough and pays for its migrations.
 //!
 //! Pure, like [`crate::place`]; whoever moves threads of a running program calls this.
 
@@ -42,12 +42,14 @@ pub struct Remapping {
     pub moved: Vec<usize>,
     /// Cost of staying, and of this.
     pub cost_before: f64,
+    /// Cost of this placement.
     pub cost: f64,
 }
 
 /// Places `tasks`, whose threads now run on `current` (logical numbers of PUs), again.
 ///
-/// Threads on PUs that are not allowed any more, and threads in each other's way, are moved in any case.
+/// Threads on PUs that are not allowed any more, and threads in each other's way, are moved in any
+/// case.
 ///
 /// # Errors
 /// No threads, or costs made for another machine.

@@ -1,4 +1,5 @@
-//! Random numbers whose sequence never changes, so that a seed means the same plan in every version.
+//! Random numbers whose sequence never changes, so that a seed means the same plan in every
+//! version.
 
 /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
 #[derive(Clone, Debug)]

@@ -33,7 +33,9 @@ pub struct Tasks {
 pub struct Moment {
     /// Middle of the slice, in any unit.
     pub time: f64,
+    /// The two threads.
     pub pair: (usize, usize),
+    /// Events between them in the slice.
     pub events: f64,
 }
 
@@ -74,8 +76,8 @@ impl Tasks {
 
     /// The threads of several applications that run at the same time, one after the other: nobody
     /// talks to another application's threads. Which threads are idle is judged within each
-    /// application, since they were recorded apart. Work, accesses and times are taken to be in the same
-    /// units; accesses count only if all applications know theirs.
+    /// application, since they were recorded apart. Work, accesses and times are taken to be in the
+    /// same units; accesses count only if all applications know theirs.
     pub fn side_by_side(apps: &[&Tasks]) -> Self {
         let threads = apps.iter().map(|app| app.threads).sum();
         let mut weight = vec![0.0; threads * threads];
@@ -115,8 +117,8 @@ impl Tasks {
         self
     }
 
-    /// Tells how often each thread accesses memory (loads plus stores); for policies that look at the
-    /// load of memory nodes.
+    /// Tells how often each thread accesses memory (loads plus stores); for policies that look at
+    /// the load of memory nodes.
     pub fn with_traffic(mut self, accesses: &[u64]) -> Self {
         self.traffic = Some(accesses.iter().map(|&accesses| accesses as f64).collect());
         self
@@ -180,8 +182,8 @@ impl Tasks {
         self.work[a]
     }
 
-    /// How much `a` burdens the memory node of its PU: its accesses to memory or, where they are not
-    /// known, its [`Self::volume`].
+    /// How much `a` burdens the memory node of its PU: its accesses to memory or, where they are
+    /// not known, its [`Self::volume`].
     pub fn traffic(&self, a: usize) -> f64 {
         self.traffic.as_ref().map_or(self.volume[a], |traffic| traffic[a])
     }

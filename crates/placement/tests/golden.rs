@@ -1,4 +1,5 @@
-//! Exact values: costs of known optima, baselines in closed form, and figure 3.6 of Diener's thesis.
+//! Exact values: costs of known optima, baselines in closed form, and figure 3.6 of Diener's
+//! thesis.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! `balanced-locality` and memory: no NUMA node is asked for more than its bandwidth is worth, unless
-//! that would tear apart who talks.
+//! `balanced-locality` and memory: no NUMA node is asked for more than its bandwidth is worth,
+//! unless that would tear apart who talks.
 
 mod support;
 
@@ -75,7 +75,8 @@ fn who_talks_stays_together() {
     }
 }
 
-/// Two threads that talk much stay on one node, though they ask for nearly all that is asked of memory.
+/// Two threads that talk much stay on one node, though they ask for nearly all that is asked of
+/// memory.
 #[test]
 fn a_single_pair_is_not_torn_apart() {
     let mut matrix = CommMatrix::new(6);

@@ -38,8 +38,8 @@ fn pairs_stand_in_the_order_of_their_first_threads() {
     }
 }
 
-/// On machines whose parts differ, too: no exchange of two equal parts gives a thread a lower PU without
-/// giving an earlier thread a higher one.
+/// On machines whose parts differ, too: no exchange of two equal parts gives a thread a lower PU
+/// without giving an earlier thread a higher one.
 #[test]
 fn no_exchange_of_equal_parts_comes_closer_to_the_order() {
     let mut machines: Vec<(String, Machine)> =
@@ -64,7 +64,8 @@ fn no_exchange_of_equal_parts_comes_closer_to_the_order() {
     }
 }
 
-/// All exchanges of two parts of one parent that look the same: for each PU the one that it becomes.
+/// All exchanges of two parts of one parent that look the same: for each PU the one that it
+/// becomes.
 fn exchanges(hierarchy: &Hierarchy) -> Vec<Vec<usize>> {
     let pus = hierarchy.pus.len();
     let part = |level: usize, pu: usize| match level {

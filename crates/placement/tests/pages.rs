@@ -1,4 +1,5 @@
-//! Data mapping: the examples of Diener's thesis (tables 4.3 and 7.2), and what must hold for any pages.
+//! Data mapping: the examples of Diener's thesis (tables 4.3 and 7.2), and what must hold for any
+//! pages.
 
 use placement::{
     KmafAction, KmafLimits, KmafPage, KmafPolicy, Page, PagePolicyKind, PageUse, map_pages,
@@ -67,7 +68,8 @@ fn table_4_3_by_every_policy() {
     }
 }
 
-/// Table 7.2: 3 nodes, page 2, limits 70 % and 60 %; one access from node 0, four from 1, nine from 0.
+/// Table 7.2: 3 nodes, page 2, limits 70 % and 60 %; one access from node 0, four from 1, nine
+/// from 0.
 #[test]
 fn table_7_2_moves_the_page_three_times() {
     let limits = KmafLimits { min_locality: 0.7, max_balance: 0.6 };

@@ -1,5 +1,5 @@
-//! What each policy is for, on Diener's example (thesis, figure 3.9): two processors of four PUs, eight
-//! threads in a chain of which 6 and 7 talk most and 4 and 5 a lot.
+//! What each policy is for, on Diener's example (thesis, figure 3.9): two processors of four PUs,
+//! eight threads in a chain of which 6 and 7 talk most and 4 and 5 a lot.
 
 mod support;
 

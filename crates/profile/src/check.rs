@@ -1,8 +1,8 @@
 //! Invariants of a profile: what every saved and every loaded one satisfies.
 //!
 //! The first violation is returned as a phrase that names the thread or the total at fault.
-//! Neighbours: `folder` runs this on the way in and on the way out; `detail` checks sites, lines and
-//! events.
+//! Neighbours: `folder` runs this on the way in and on the way out; `detail` checks sites, lines
+//! and events.
 
 mod detail;
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 /// A profile that could not be saved or loaded.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum ProfileError {
     #[error(
         "there is no profile {}; record one with: threadtalk record -o {} -- COMMAND",

@@ -1,11 +1,11 @@
 //! Saves and loads the profile folder.
 //!
 //! Saving never leaves half a profile under the final name: everything is written into a hidden
-//! sibling, which is then renamed. Loading verifies size and checksum of every table before decoding
-//! it, so that a damaged file is named rather than misread. That is also what a machine that crashes
-//! right after a recording may leave: nothing waits for the disk, which would cost short recordings a
-//! good part of their time. Neighbours: `rows` and `parquet_file` make the tables, `check` the
-//! invariants.
+//! sibling, which is then renamed. Loading verifies size and checksum of every table before
+//! decoding it, so that a damaged file is named rather than misread. That is also what a machine
+//! that crashes right after a recording may leave: nothing waits for the disk, which would cost
+//! short recordings a good part of their time. Neighbours: `rows` and `parquet_file` make the
+//! tables, `check` the invariants.
 
 use crate::check::check;
 use crate::parquet_file::{Data, decode, encode};
@@ -172,6 +172,9 @@ impl Folder<'_> {
 /// Refuses what [`Profile::save`] would refuse, so that a recorder can say so before the run:
 /// anything that exists without `force`; with it, anything that is not a Threadtalk profile; a
 /// parent folder that is missing.
+///
+/// # Errors
+/// Fails when the destination is refused.
 pub fn check_destination(path: &Path, force: bool) -> Result<(), ProfileError> {
     let parent = parent_of(path)?;
     if let Err(source) = fs::metadata(&parent) {

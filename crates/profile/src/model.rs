@@ -42,6 +42,7 @@ pub struct Parameters {
     /// Length of a time slice; 0: the run is one slice.
     #[serde(default)]
     pub slice_ns: u64,
+    /// How much detail was counted.
     #[serde(default)]
     pub counted: Counted,
 }
@@ -57,19 +58,29 @@ impl Parameters {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {
+    /// Threads.
     pub threads: u64,
+    /// Instructions executed.
     pub instructions: u64,
+    /// Loads executed.
     pub loads: u64,
+    /// Stores executed.
     pub stores: u64,
     /// All events of a kind, whatever their sharing.
     pub raw: u64,
+    /// All WAW events, whatever their sharing.
     pub waw: u64,
+    /// All invalidations.
     pub invalidation: u64,
+    /// All undirected pairs.
     pub undirected: u64,
     /// Those whose sharing is known.
     pub raw_true: u64,
+    /// RAW events with false sharing.
     pub raw_false: u64,
+    /// WAW events with true sharing.
     pub waw_true: u64,
+    /// WAW events with false sharing.
     pub waw_false: u64,
 }
 
@@ -122,11 +133,15 @@ pub struct Meta {
     pub wall_seconds: f64,
     /// User plus system CPU time of the recorded run, seconds.
     pub cpu_seconds: f64,
+    /// Name of the machine.
     pub host: String,
     /// The machine as hwloc XML, or empty when hwloc could not say.
     pub topology_xml: String,
+    /// Whether every access was seen, or samples.
     pub mode: Mode,
+    /// Settings that the counts depend on.
     pub parameters: Parameters,
+    /// Sums over the whole run.
     pub totals: Totals,
     /// What was not seen or not exact, one sentence each.
     pub warnings: Vec<String>,
@@ -134,14 +149,15 @@ pub struct Meta {
     pub exit_code: Option<i32>,
     /// The signal that ended the program, if one did.
     pub exit_signal: Option<i32>,
-    /// How often the engine's cache of translated code was full and all code was translated anew. That
-    /// costs time and changes no count.
+    /// How often the engine's cache of translated code was full and all code was translated anew.
+    /// That costs time and changes no count.
     #[serde(default)]
     pub cache_flushes: u64,
     /// Blocks of code in the engine's cache, and how many of them came translated from earlier
     /// recordings.
     #[serde(default)]
     pub blocks: u64,
+    /// Blocks that came from the store of code instead of being translated.
     #[serde(default)]
     pub blocks_stored: u64,
     /// Processes that the program started, in the order in which they came to be; only in the
@@ -174,8 +190,8 @@ pub struct Windows {
     pub missed: f64,
 }
 
-/// A process beside the first one, number 0: one that it or one of its children started, or one that was
-/// sampled because it was named.
+/// A process beside the first one, number 0: one that it or one of its children started, or one
+/// that was sampled because it was named.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ProcessRow {
     /// From 1; some may be missing.
@@ -187,6 +203,7 @@ pub struct ProcessRow {
     pub named: bool,
     /// Process id, as the process saw it.
     pub pid: u32,
+    /// Command line of its last program.
     pub command: Vec<String>,
     /// Threads over the whole run; 0 when it was not recorded.
     pub threads: u32,
@@ -204,6 +221,7 @@ pub struct ProcessRow {
 /// A whole profile.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
+    /// `profile.json`.
     pub meta: Meta,
     /// Ordered by id, dense.
     pub threads: Vec<ThreadRow>,

@@ -141,8 +141,8 @@ pub(crate) fn comm_columns(comm: &[CommRow]) -> Vec<Data> {
     ]
 }
 
-/// The inverse of [`comm_columns`]; the last columns may be missing, as in older versions. Errors are
-/// phrases.
+/// The inverse of [`comm_columns`]; the last columns may be missing, as in older versions. Errors
+/// are phrases.
 pub(crate) fn comm_from(columns: Vec<Data>) -> Result<Vec<CommRow>, String> {
     let mut columns = Columns::new(columns);
     let slices = columns.ints()?;

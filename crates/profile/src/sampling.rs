@@ -1,4 +1,5 @@
-//! What a profile says about how it was sampled: source, detectors, yield, and what volumes rest on.
+//! What a profile says about how it was sampled: source, detectors, yield, and what volumes rest
+//! on.
 //!
 //! Neighbours: `model` has it in the meta data, `recorder` fills it in, `report` shows it.
 
@@ -21,7 +22,10 @@ pub enum Detector {
 #[serde(rename_all = "lowercase", tag = "by")]
 pub enum Basis {
     /// Transfers into each thread were counted; hits say how they divide.
-    Counters { event: String },
+    Counters {
+        /// Name of the counted event.
+        event: String,
+    },
     /// Time that threads were sampled waiting, divided by what a transfer takes. Not a count.
     Latency {
         /// What a transfer takes, nanoseconds.
@@ -38,10 +42,12 @@ pub enum Basis {
 pub struct Sampling {
     /// What was sampled: `cpu-clock`, or a name of an event.
     pub source: String,
+    /// How communication was found in samples.
     pub detectors: Vec<Detector>,
     /// Why these, in a sentence.
     pub reason: String,
-    /// Samples asked for per second of a running thread, or 0 when a number of events was asked for.
+    /// Samples asked for per second of a running thread, or 0 when a number of events was asked
+    /// for.
     pub rate: f64,
     /// Events between two samples; 0 for a rate.
     pub period: u64,
@@ -51,18 +57,19 @@ pub struct Sampling {
     pub decoded: u64,
     /// Hits among them; an access that reads and writes may be two.
     pub hits: u64,
-    /// Of the hits, those on lines that nobody was sampled writing: by whom was inferred from what is
-    /// written around them.
+    /// Of the hits, those on lines that nobody was sampled writing: by whom was inferred from what
+    /// is written around them.
     #[serde(default)]
     pub inferred: u64,
-    /// Events that one hit may stand for: what could have happened for each sample that there is. 0 in profiles
-    /// that do not say.
+    /// Events that one hit may stand for: what could have happened for each sample that there is. 0
+    /// in profiles that do not say.
     #[serde(default)]
     pub hit_events: f64,
     /// Records of the whole recording that found no room.
     pub lost: u64,
     /// How often the kernel slowed sampling down, in the whole recording.
     pub throttled: u64,
+    /// What amounts are derived from.
     pub basis: Basis,
     /// The user has named the event.
     #[serde(default)]

@@ -13,12 +13,12 @@
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
 //!   ignored. `profile.json` only gains fields.
-//! - `profile.json` lists under `tables` every table with its rows, bytes and CRC-32 (IEEE), so that
-//!   a partial or damaged folder is recognised.
-//! - In a profile by sampling, counts are estimates, `hits` says from how many samples, and `low` and
-//!   `high` how far chance alone may have led; `sampled` in `profile.json` says what they rest on. Where
-//!   counts are exact, `hits` is 0 and `low` = `high` = `count`. Loads, stores and instructions are 0
-//!   when sampling: not known.
+//! - `profile.json` lists under `tables` every table with its rows, bytes and CRC-32 (IEEE), so
+//!   that a partial or damaged folder is recognised.
+//! - In a profile by sampling, counts are estimates, `hits` says from how many samples, and `low`
+//!   and `high` how far chance alone may have led; `sampled` in `profile.json` says what they rest
+//!   on. Where counts are exact, `hits` is 0 and `low` = `high` = `count`. Loads, stores and
+//!   instructions are 0 when sampling: not known.
 //! - Counts are totals: summing `comm` over `slice` and `sharing` gives the number of events of a
 //!   kind between two threads, whatever a version splits them by.
 //! - Thread ids are dense from 0 (the initial thread), and a parent's id is below its children's.
@@ -49,7 +49,9 @@ pub enum ColumnType {
 /// One column of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
+    /// Its name.
     pub name: &'static str,
+    /// The type of its values.
     pub column_type: ColumnType,
     /// Meaning and unit.
     pub doc: &'static str,
@@ -58,8 +60,11 @@ pub struct Column {
 /// One table, in the file `NAME.parquet`.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
+    /// Its name.
     pub name: &'static str,
+    /// What one row is.
     pub doc: &'static str,
+    /// Its columns, in order.
     pub columns: &'static [Column],
 }
 

@@ -7,18 +7,23 @@ use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
 /// One thread of the recorded program.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ThreadRow {
+    /// Its id.
     pub id: ThreadId,
+    /// What identifies it in another run.
     pub identity: ThreadIdentity,
     /// Demangled name of the start routine; empty when it has none.
     pub start_symbol: String,
+    /// The kernel's thread id.
     pub os_tid: u32,
     /// Nanoseconds after the start of the recording.
     pub started_ns: u64,
+    /// When it ended, nanoseconds after the start of the recording.
     pub ended_ns: u64,
     /// Instructions executed; 0 when they were not counted.
     pub instructions: u64,
     /// Load and store operands executed.
     pub loads: u64,
+    /// Stores executed.
     pub stores: u64,
     /// Processor time, nanoseconds; 0 when it is not known.
     pub cpu_ns: u64,
@@ -28,6 +33,7 @@ pub struct ThreadRow {
 /// place in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SliceRow {
+    /// Its start.
     pub start_ns: u64,
     /// Equal to `start_ns` for a slice that the machine was too late for.
     pub end_ns: u64,
@@ -36,21 +42,32 @@ pub struct SliceRow {
 /// What a thread executed in a time slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ActivityRow {
+    /// Number of the time slice.
     pub slice: u32,
+    /// The thread.
     pub thread: ThreadId,
+    /// Instructions executed.
     pub instructions: u64,
+    /// Loads executed.
     pub loads: u64,
+    /// Stores executed.
     pub stores: u64,
 }
 
 /// Events of one kind between two threads in a time slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommRow {
+    /// Number of the time slice.
     pub slice: u32,
+    /// The thread that gives; of invalidations, the writer; of undirected pairs, the lower id.
     pub from: ThreadId,
+    /// The thread that takes; of invalidations, the reader; of undirected pairs, the higher id.
     pub to: ThreadId,
+    /// What was counted.
     pub kind: CommKind,
+    /// True or false sharing, where that is known.
     pub sharing: Sharing,
+    /// Number of events.
     pub count: u64,
     /// What `count` was estimated from; `None`: it was counted.
     pub sampled: Option<Sampled>,
@@ -63,12 +80,14 @@ pub struct Sampled {
     pub hits: u64,
     /// The 95 % interval of the count, around it.
     pub low: u64,
+    /// The upper end of the interval.
     pub high: u64,
 }
 
 impl Sampled {
-    /// How well the sum of estimated counts is known: the interval of a sum of weights, each hit weighing what
-    /// its row's interval says that one may. `None` if a row was counted, or there is none.
+    /// How well the sum of estimated counts is known: the interval of a sum of weights, each hit
+    /// weighing what its row's interval says that one may. `None` if a row was counted, or there is
+    /// none.
     pub fn of_sum<'a>(rows: impl Iterator<Item = &'a CommRow>) -> Option<Self> {
         let (mut below, mut above) = (Weighted::default(), Weighted::default());
         let (mut hits, mut count, mut surely) = (0, 0_u64, 0_u64);
@@ -132,13 +151,19 @@ pub struct LineRow {
     pub object: String,
     /// Number of threads that wrote and that read in events.
     pub writers: u32,
+    /// Threads that read it, as a number.
     pub readers: u32,
+    /// RAW events with true sharing.
     pub raw_true: u64,
+    /// RAW events with false sharing.
     pub raw_false: u64,
     /// Events whose sharing was not told apart.
     pub raw_any: u64,
+    /// WAW events with true sharing.
     pub waw_true: u64,
+    /// WAW events with false sharing.
     pub waw_false: u64,
+    /// WAW events whose sharing is not known.
     pub waw_any: u64,
     /// Samples that showed its events; 0 where these were counted.
     pub hits: u64,
@@ -180,17 +205,24 @@ impl LineRow {
 pub struct EventRow {
     /// The line in [`LineRow::line`].
     pub line: u64,
+    /// The thread that gives.
     pub from: ThreadId,
+    /// The thread that takes.
     pub to: ThreadId,
+    /// What was counted.
     pub kind: CommKind,
+    /// True or false sharing, where that is known.
     pub sharing: Sharing,
     /// Sites of the accesses by `from` and by `to`.
     pub from_site: u32,
+    /// Site of the access that takes.
     pub to_site: u32,
+    /// Number of events.
     pub count: u64,
     /// Bytes of the line, bit i = byte i: those that `from` had written since it took the line and
     /// those that `to` accessed, over all these events.
     pub from_bytes: u64,
+    /// Bytes that the taking thread accessed, bit i = byte i of the line.
     pub to_bytes: u64,
     /// Samples from which `count` was estimated; 0: it was counted.
     pub hits: u64,
@@ -217,7 +249,8 @@ mod tests {
         CommRow { sampled, ..whole }
     }
 
-    /// However hits are spread over time slices, kinds and sharing, they tell as much about their sum.
+    /// However hits are spread over time slices, kinds and sharing, they tell as much about their
+    /// sum.
     #[test]
     fn a_sum_of_cells_has_the_interval_of_all_its_hits() {
         for hits in [1, 2, 3, 10, 200] {
@@ -240,7 +273,8 @@ mod tests {
         assert_eq!(Sampled::of_sum([].iter()), None);
     }
 
-    /// Of sums of cells whose hits are drawn, the interval holds the truth in 95 % of the cases or more.
+    /// Of sums of cells whose hits are drawn, the interval holds the truth in 95 % of the cases or
+    /// more.
     #[test]
     fn intervals_of_sums_cover_the_truth() {
         let mut random = fastrand::Rng::with_seed(11);

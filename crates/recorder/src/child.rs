@@ -21,7 +21,9 @@ const STDIN: &str = "/proc/self/fd/0";
 /// How a program ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
+    /// It exited with this code.
     Exited(i32),
+    /// It was killed by this signal.
     Killed(i32),
 }
 
@@ -46,7 +48,9 @@ impl Ending {
 /// A program that has ended.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ended {
+    /// How it ended.
     pub ending: Ending,
+    /// How long it ran.
     pub wall: Duration,
     /// User plus system time of the program and of those of its children that it waited for.
     pub cpu: Duration,
@@ -63,18 +67,26 @@ pub enum Streams {
     Inherited,
     /// Output is thrown away; input is our standard input read again from this offset, or empty
     /// when that is not a file.
-    Discarded { input_from: u64 },
+    Discarded {
+        /// Offset in our standard input, bytes.
+        input_from: u64,
+    },
     /// Output goes to this open file; input is empty. For when the terminal is taken.
-    Kept { output: RawFd },
+    Kept {
+        /// File that gets both streams.
+        output: RawFd,
+    },
 }
 
 /// A program to be started.
 pub struct Launch<'a> {
+    /// What is started.
     pub target: &'a Target,
     /// Variables added to the environment.
     pub environment: Vec<(&'static str, OsString)>,
     /// Variables taken out of it.
     pub unset: &'static [&'static str],
+    /// Where its standard streams go.
     pub streams: Streams,
     /// Become the parent of processes that lose theirs, so that they can be counted at the end.
     pub adopt_orphans: bool,
@@ -91,6 +103,10 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// A gate for one process, closed.
+    ///
+    /// # Errors
+    /// Fails when no pipe can be opened.
     pub fn new() -> Result<Self, RecorderError> {
         let gate = || io::Result::Ok(Self { number: pipe()?, word: pipe()? });
         gate().map_err(RecorderError::Wait)
@@ -167,6 +183,9 @@ pub struct Running {
 
 impl Launch<'_> {
     /// Starts the program.
+    ///
+    /// # Errors
+    /// Fails when the program cannot be started.
     pub fn start(self) -> Result<Running, RecorderError> {
         let mut command = Command::new(&self.target.path);
         match self.streams {
@@ -214,9 +233,9 @@ impl Launch<'_> {
     }
 }
 
-/// In the new process: under the guard's eyes; our signal mask as it was (the standard library empties it), and
-/// the signal for our end that would be the program's if it were executed in our place; what was closed closed
-/// where it has our streams.
+/// In the new process: under the guard's eyes; our signal mask as it was (the standard library
+/// empties it), and the signal for our end that would be the program's if it were executed in our
+/// place; what was closed closed where it has our streams.
 fn prepare_child(command: &mut Command, guard: Option<RawFd>, gate: Option<&Gate>, inherits: bool) {
     let gate = gate.map(|gate| (gate.number.1.as_raw_fd(), gate.word.0.as_raw_fd()));
     // SAFETY: all-zero is a valid sigset_t and the pointers are valid.
@@ -310,6 +329,9 @@ impl Running {
 
     /// Waits for the program's end. It is not reaped before `before_reaping` has run, so its
     /// process id and `/proc` entry are still its own there.
+    ///
+    /// # Errors
+    /// Fails when the program cannot be waited for.
     pub fn wait(mut self, before_reaping: impl FnOnce()) -> Result<Ended, RecorderError> {
         let pid = self.pid();
         loop {
@@ -388,7 +410,8 @@ fn set_subreaper(on: bool) {
 
 /// Children of ours that are still running.
 fn living_children() -> usize {
-    // Mostly there is none at all, which the kernel says for less than a walk through all processes.
+    // Mostly there is none at all, which the kernel says for less than a walk through all
+    // processes.
     if wait_id(libc::P_ALL, 0, libc::WNOHANG).is_err() {
         return 0;
     }

@@ -1,7 +1,7 @@
 //! Which standard streams were closed when we were started, so that programs find them closed, too.
 //!
-//! Rust's runtime opens `/dev/null` in their place before `main`, from which a program would read an end
-//! instead of an error, and into which it would write without noticing. So we look before.
+//! Rust's runtime opens `/dev/null` in their place before `main`, from which a program would read
+//! an end instead of an error, and into which it would write without noticing. So we look before.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

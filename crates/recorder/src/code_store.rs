@@ -1,9 +1,9 @@
 //! The store of translated code, so that a program's code is translated once and not in every run.
 //!
-//! It is a file in the user's cache folder, one for each build of the engine: nothing that another build
-//! has translated is ever used. Its layout is `wire::code`'s; processes read it while they run, and when
-//! they are gone what they have translated anew is added. It can be removed at any time, and costs
-//! nothing but time when it cannot be used: all errors here mean doing without.
+//! It is a file in the user's cache folder, one for each build of the engine: nothing that another
+//! build has translated is ever used. Its layout is `wire::code`'s; processes read it while they
+//! run, and when they are gone what they have translated anew is added. It can be removed at any
+//! time, and costs nothing but time when it cannot be used: all errors here mean doing without.
 //!
 //! Neighbours: [`user_cache`](crate::user_cache) says where it lies and whether it is safe,
 //! [`record`](crate::record) opens it before and adds to it after a run.
@@ -110,8 +110,8 @@ impl CodeStore {
         Ok(())
     }
 
-    /// An empty index takes its room on the disk at once: reading a mapped hole may need some, too, and
-    /// there is no way to say then that there is none.
+    /// An empty index takes its room on the disk at once: reading a mapped hole may need some, too,
+    /// and there is no way to say then that there is none.
     fn make(&self) -> io::Result<()> {
         let bytes = code::RECORDS_OFFSET as libc::off_t;
         let fd = self.file.as_raw_fd();
@@ -169,7 +169,8 @@ impl CodeStore {
             fs::remove_file(&self.path)?;
             return Ok(false);
         }
-        // What ends here half done leaves records that nobody finds, or that the next ones overwrite.
+        // What ends here half done leaves records that nobody finds, or that the next ones
+        // overwrite.
         self.file.write_all_at(&new.records, header.end)?;
         for (slot, words) in new.slots {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -179,8 +180,8 @@ impl CodeStore {
         Ok(true)
     }
 
-    /// Where in the index a record belongs; `None` if it is there, or about to be, or if there is no
-    /// room.
+    /// Where in the index a record belongs; `None` if it is there, or about to be, or if there is
+    /// no room.
     fn slot_for(&self, new: &Addition, key: u64, head: &RecordHead) -> io::Result<Option<usize>> {
         let mut read = [0; SLOTS_READ * SLOT_BYTES];
         let mut known = 0..0;

@@ -249,6 +249,7 @@ fn notes(segment: u32, tables: &Tables, run: &Circumstances<'_>) -> Vec<String> 
 }
 
 /// Limits of the engine that were reached.
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn limits(header: &Header) -> Vec<String> {
     let sentences = [
         (
@@ -329,7 +330,8 @@ fn limits(header: &Header) -> Vec<String> {
             (count > 0).then(|| format!("{}; {so}.", several(count, one, many)))
         })
         .collect();
-    // A child process usually executes a program of its own first; what it was before is nothing new.
+    // A child process usually executes a program of its own first; what it was before is nothing
+    // new.
     let child = header.parent_segment.load(Relaxed) != u32::MAX;
     let execs = header.execs.load(Relaxed).saturating_sub(child.into());
     if execs > 0 {

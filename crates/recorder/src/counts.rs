@@ -1,8 +1,8 @@
 //! What the threads of a process have counted, out of its session's pool of chunks.
 //!
 //! Threads add an entry for what they have not counted before, so keys may occur more than once, in
-//! any order; here they are summed. Neighbours: `wire::detail` has the layout, [`session`] finds the
-//! chunks, `collect` makes tables of the result, `reference` gives the same from a replay.
+//! any order; here they are summed. Neighbours: `wire::detail` has the layout, [`session`] finds
+//! the chunks, `collect` makes tables of the result, `reference` gives the same from a replay.
 //!
 //! [`session`]: crate::session
 

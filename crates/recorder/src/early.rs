@@ -1,7 +1,8 @@
-//! Signals that come before there is a program to pass them on to: kept as they came, until there is one.
+//! Signals that come before there is a program to pass them on to: kept as they came, until there
+//! is one.
 //!
-//! Neighbour: `signals`, whose handlers put them here. All of it may be done in handlers, and by several threads
-//! at once.
+//! Neighbour: `signals`, whose handlers put them here. All of it may be done in handlers, and by
+//! several threads at once.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;

@@ -12,6 +12,7 @@ pub const EXIT_NOT_FOUND: i32 = 127;
 
 /// A failure of recording or launching.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum RecorderError {
     #[error("{0}")]
     Windows(#[from] windows::Trouble),
@@ -22,7 +23,8 @@ pub enum RecorderError {
     #[error("{}: cannot be executed: {reason}", path.display())]
     NotExecutable { path: PathBuf, reason: String },
     #[error("{}: {reason}", path.display())]
-    /// `can_sample`: nothing can be injected, but it can be sampled from outside, which `reason` does not say.
+    /// `can_sample`: nothing can be injected, but it can be sampled from outside, which `reason`
+    /// does not say.
     Unsupported { path: PathBuf, reason: String, can_sample: bool },
     #[error(
         "cannot find {name}: looked in {places}; build it with 'make build', or set \

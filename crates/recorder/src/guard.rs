@@ -1,8 +1,9 @@
 //! Ends the program when we are killed, so that it does not run on, slow and for nobody.
 //!
-//! The kernel can do that (PR_SET_PDEATHSIG), but a program may read and set that signal itself, and sees it. So
-//! a process of ours holds one end of a pipe, whose other end only we have, and kills the program when that is
-//! closed. It is there from before the program is executed until just before the program is reaped.
+//! The kernel can do that (PR_SET_PDEATHSIG), but a program may read and set that signal itself,
+//! and sees it. So a process of ours holds one end of a pipe, whose other end only we have, and
+//! kills the program when that is closed. It is there from before the program is executed until
+//! just before the program is reaped.
 
 use crate::child::pipe;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -19,8 +20,9 @@ impl Guard {
     /// A guard that waits to be told of a program; `None` where no process can be made, or no pipe.
     pub fn new() -> Option<Self> {
         let pipe = pipe().ok()?;
-        // SAFETY: all-zero is a valid sigset_t and the pointers are valid. The new process calls nothing but what
-        // is async-signal-safe. It has no signal for its end, so that those who wait for any child do not see it.
+        // SAFETY: all-zero is a valid sigset_t and the pointers are valid. The new process calls
+        // nothing but what is async-signal-safe. It has no signal for its end, so that those who
+        // wait for any child do not see it.
         let process = unsafe {
             let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
             libc::sigfillset(&mut all);

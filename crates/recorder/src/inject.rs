@@ -16,6 +16,9 @@ pub const LIB_DIR_ENV: &str = "THREADTALK_LIB_DIR";
 
 /// The absolute path of library `name`: in `$THREADTALK_LIB_DIR`, else beside our executable, else
 /// in `../lib/threadtalk` from there.
+///
+/// # Errors
+/// Fails when no such file exists, or `LD_PRELOAD` cannot carry its path.
 pub fn find_library(name: &'static str) -> Result<PathBuf, RecorderError> {
     let candidates: Vec<PathBuf> = match std::env::var_os(LIB_DIR_ENV).filter(|d| !d.is_empty()) {
         Some(folder) => vec![PathBuf::from(folder)],
@@ -62,8 +65,9 @@ pub fn without_rseq(existing: Option<&OsStr>) -> OsString {
     value
 }
 
-/// `variables` of an injected library, and `even` if the library would take an odd number of them out again (see
-/// `injected::environment`): all but those that the user has set, which get their values back.
+/// `variables` of an injected library, and `even` if the library would take an odd number of them
+/// out again (see `injected::environment`): all but those that the user has set, which get their
+/// values back.
 pub fn even_out(
     mut variables: Vec<(&'static str, OsString)>,
     even: &'static str,

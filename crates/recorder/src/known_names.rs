@@ -1,9 +1,9 @@
 //! Names of code and data, kept from recording to recording.
 //!
-//! Problem: reading the debug information of the C library alone takes longer than many programs run.
-//! Approach: what was asked about a file is kept in the user's cache folder, a file for each, and holds as
-//! long as the file, its debug files (also those that are not there) and the build of this program are the
-//! same.
+//! Problem: reading the debug information of the C library alone takes longer than many programs
+//! run. Approach: what was asked about a file is kept in the user's cache folder, a file for each,
+//! and holds as long as the file, its debug files (also those that are not there) and the build of
+//! this program are the same.
 //!
 //! Neighbours: `symbols` asks and answers, [`user_cache`](crate::user_cache) says where it is kept.
 
@@ -23,7 +23,8 @@ const PREFIX: &str = "names-";
 const MAX_IN_ALL: u64 = 64 << 20;
 const MAX_BYTES: u64 = 8 << 20;
 
-/// Names of the files of one recording, or more; begins with what is kept if `cached`, and keeps more.
+/// Names of the files of one recording, or more; begins with what is kept if `cached`, and keeps
+/// more.
 pub fn resolver(cached: bool) -> Resolver {
     match user_cache::folder() {
         Ok(folder) if cached => Resolver::keeping(Arc::new(Folder(folder))),

@@ -62,8 +62,8 @@ fn what_is_damaged_is_not_used() {
     }
 }
 
-/// The names of a program are those that were kept, where these are about it; others are asked for and
-/// kept, too.
+/// The names of a program are those that were kept, where these are about it; others are asked for
+/// and kept, too.
 #[test]
 fn names_come_from_the_folder() {
     let scratch = Scratch::new();

@@ -4,8 +4,8 @@
 //! initial thread may be bound from here: a moment after the start, if the program has not started
 //! another thread before. Our own mask is never narrowed, so runtimes see the whole machine.
 //!
-//! Or an OpenMP runtime is told by its environment and binds its team itself ([`Via::OpenMp`]); then
-//! the shim only reads back.
+//! Or an OpenMP runtime is told by its environment and binds its team itself ([`Via::OpenMp`]);
+//! then the shim only reads back.
 
 use crate::child::{Ended, Launch, Running, Streams};
 use crate::error::RecorderError;
@@ -64,15 +64,18 @@ pub struct Binding {
     pub planned_os: u32,
     /// CPUs (P#) that were in force when last read back; `None` for a thread that never came.
     pub bound: Option<CpuSet>,
+    /// The kernel's thread id in this run.
     pub tid: u32,
     /// Name in this run, else the one in the plan.
     pub name: String,
+    /// Whether it was bound.
     pub outcome: Outcome,
 }
 
 /// A thread that the plan does not know; it ran unbound.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unplanned {
+    /// Its last name.
     pub name: String,
     /// `module+0xoffset`, empty when unknown.
     pub start_routine: String,
@@ -81,6 +84,7 @@ pub struct Unplanned {
 /// A run under a plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LaunchReport {
+    /// How the program ended.
     pub ended: Ended,
     /// By logical id.
     pub bindings: Vec<Binding>,
@@ -102,6 +106,9 @@ impl LaunchReport {
 }
 
 /// Checks that a plan can be used on this machine.
+///
+/// # Errors
+/// Fails when the plan names PUs that this machine does not have or that may not be used.
 pub fn check_plan(plan: &Plan, here: &Topology) -> Result<(), RecorderError> {
     let refuse = |reason: String| {
         Err(RecorderError::Plan(format!(
@@ -147,6 +154,9 @@ pub fn check_plan(plan: &Plan, here: &Topology) -> Result<(), RecorderError> {
 }
 
 /// Runs `target` under `plan` until it ends.
+///
+/// # Errors
+/// Fails when the plan cannot be used here, or the program cannot be started.
 pub fn launch(
     target: &Target,
     plan: &Plan,

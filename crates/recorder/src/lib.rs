@@ -1,19 +1,22 @@
 //! Starts a program with an injected library, follows it, and collects what it left behind.
 //!
 //! * [`record`]: with the exact engine; the result is a `profile::Profile`.
-//! * [`sampled`]: by sampling, a program that we start or processes that run; the same kind of profile.
+//! * [`sampled`]: by sampling, a program that we start or processes that run; the same kind of
+//!   profile.
 //! * [`launch`]: with the launch shim, under a plan; the result is what is bound where.
 //! * [`watched`]: with the watching library; the result is communication that it has seen.
 //!
-//! Below them: [`target`] finds and checks the program (`sanitizers`: what it was built with), [`inject`] finds the library, [`child`]
-//! starts it and passes signals on (`closed`: streams that we were given closed; `guard`: what ends it when we are killed; `early`: signals that come before it is there), [`memory`] is the memory shared with it, [`session`] reads a
-//! recording, `code_store` keeps what was translated, [`machine`] what hwloc said
-//! (`user_cache`: where), [`reference`] replays a traced one. `watch` looks at a program while it runs
-//! (`timeline`: its time slices, `regions`: its memory, `switching`: windows, of whose counts `windowed` makes estimates). At the end `counts` sums what was counted,
-//! `places` says what lies at addresses of code and data
-//! (`thread_memory`: whose stack), `tables` joins these, `collect` makes a
-//! profile of it all, and [`processes`] those of the children. Neighbours: `wire` has the layouts, `agent`, `shim` and `watch` are
-//! the injected libraries, `cli` holds the verbs.
+//! Below them: [`target`] finds and checks the program (`sanitizers`: what it was built with),
+//! [`inject`] finds the library, [`child`] starts it and passes signals on (`closed`: streams that
+//! we were given closed; `guard`: what ends it when we are killed; `early`: signals that come
+//! before it is there), [`memory`] is the memory shared with it, [`session`] reads a recording,
+//! `code_store` keeps what was translated, [`machine`] what hwloc said (`user_cache`: where),
+//! [`reference`] replays a traced one. `watch` looks at a program while it runs (`timeline`: its
+//! time slices, `regions`: its memory; `switching`: windows, of whose counts `windowed` makes
+//! estimates). At the end `counts` sums what was counted, `places` says
+//! what lies at addresses of code and data (`thread_memory`: whose stack), `tables` joins these,
+//! `collect` makes a profile of it all, and [`processes`] those of the children. Neighbours: `wire`
+//! has the layouts, `agent`, `shim` and `watch` are the injected libraries, `cli` holds the verbs.
 
 pub mod child;
 mod closed;

@@ -1,9 +1,9 @@
 //! The machine that a recording is made on, for its profile.
 //!
-//! Problem: hwloc reads some hundred files of /sys for each few CPUs, which takes longer than many programs
-//! run. Approach: what it found is kept in the user's cache folder, and holds as long as nothing that
-//! decides it has changed: this boot of this machine, the CPUs that are there, those and the memory that
-//! we may use, the view of the file system, and the build of this program.
+//! Problem: hwloc reads some hundred files of /sys for each few CPUs, which takes longer than many
+//! programs run. Approach: what it found is kept in the user's cache folder, and holds as long as
+//! nothing that decides it has changed: this boot of this machine, the CPUs that are there, those
+//! and the memory that we may use, the view of the file system, and the build of this program.
 //!
 //! Neighbours: `topology` looks, [`user_cache`](crate::user_cache) says where to keep it.
 

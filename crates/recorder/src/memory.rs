@@ -16,6 +16,9 @@ pub struct SharedMemory {
 impl SharedMemory {
     /// Creates `bytes` of zeroes that take memory only where they are written. `what` is for
     /// messages.
+    ///
+    /// # Errors
+    /// Fails when the kernel grants no such memory.
     pub fn create(what: &'static str, name: &CStr, bytes: u64) -> Result<Self, RecorderError> {
         let failed =
             |error: io::Error| RecorderError::SharedMemory { what, hint: hint_for(&error), error };
@@ -56,6 +59,9 @@ impl SharedMemory {
     }
 
     /// Maps `count` records of type `T` at `offset`, shared with the program.
+    ///
+    /// # Errors
+    /// Fails when the memory cannot be mapped.
     pub fn map<T>(&self, offset: u64, count: usize) -> Result<Mapping<'_, T>, RecorderError> {
         let bytes = (count * size_of::<T>()).max(1);
         // SAFETY: a new mapping at an address of the kernel's choice.

@@ -2,7 +2,8 @@
 //! data, stacks, heaps, files.
 //!
 //! Neighbours: `session` has the modules, `regions` what was mapped while the process ran,
-//! `thread_memory` which of it is a thread's own, the crate `symbols` reads the files; `tables` asks.
+//! `thread_memory` which of it is a thread's own, the crate `symbols` reads the files; `tables`
+//! asks.
 
 use crate::regions::{Kind, Regions};
 use crate::session::{RawModule, RawThread};
@@ -226,8 +227,8 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// What lies there: `a+0x40..0x80 (app): [8], [9]; b (app)`. What was touched comes first; where
-    /// nothing touched has a name, there is the section.
+    /// What lies there: `a+0x40..0x80 (app): [8], [9]; b (app)`. What was touched comes first;
+    /// where nothing touched has a name, there is the section.
     fn text(&self) -> String {
         let (hot, cold): (Vec<Data>, Vec<Data>) =
             self.module.data(self.address, LINE_BYTES).into_iter().partition(|d| self.touches(d));
@@ -297,8 +298,8 @@ fn shortened(mut list: Vec<String>, separator: &str) -> String {
     list.join(separator)
 }
 
-/// The start routine at `address`: file and offset as other runs know it, and its name; both empty where
-/// unknown. Routines of libraries of ours stand before the program's.
+/// The start routine at `address`: file and offset as other runs know it, and its name; both empty
+/// where unknown. Routines of libraries of ours stand before the program's.
 pub fn start_routine(
     modules: &[RawModule],
     address: u64,

@@ -1,8 +1,8 @@
 //! What can be sampled here, kept from recording to recording.
 //!
-//! Problem: finding out takes longer than many programs run. Approach: what was found is kept in the user's
-//! cache folder, and holds as long as nothing that decides it has changed: the machine as `machine` knows it
-//! (this boot, so this kernel), the processor, and what we are permitted.
+//! Problem: finding out takes longer than many programs run. Approach: what was found is kept in
+//! the user's cache folder, and holds as long as nothing that decides it has changed: the machine
+//! as `machine` knows it (this boot, so this kernel), the processor, and what we are permitted.
 //!
 //! Neighbours: `perf::probe` tries, `perf::Known` says what need not be tried again.
 

@@ -1,5 +1,5 @@
-//! The child processes of a recording: which there were, the profile of each, and what is said about
-//! those that could not be recorded.
+//! The child processes of a recording: which there were, the profile of each, and what is said
+//! about those that could not be recorded.
 //!
 //! Each has a segment of the session; `session` reads it, `collect` makes the profile.
 
@@ -121,7 +121,8 @@ impl Processes {
             interrupted: None,
             survivors: 0,
         };
-        // A process of one thread has nothing to place: thousands of them need not carry the machine.
+        // A process of one thread has nothing to place: thousands of them need not carry the
+        // machine.
         let topology_xml = if row.threads > 1 { self.topology_xml.clone() } else { String::new() };
         let (wall_clock, first_ns) = self.started;
         let started = wall_clock + duration(start_ns - first_ns);
@@ -188,8 +189,8 @@ fn not_begun(pid: u32) -> &'static str {
     }
 }
 
-/// The program's name in a command line: without folders, and without the rest of a title that a server has
-/// given itself (`nginx: master process /usr/sbin/nginx`).
+/// The program's name in a command line: without folders, and without the rest of a title that a
+/// server has given itself (`nginx: master process /usr/sbin/nginx`).
 pub(crate) fn program_name(command: &[String]) -> &str {
     let word = command.first().map_or("", String::as_str).trim_start_matches('-');
     let is_path = word.starts_with(['/', '.']);

@@ -23,6 +23,7 @@ const SHARE: u32 = 100;
 pub struct Look {
     /// Since the program was started.
     pub elapsed: Duration,
+    /// Threads so far.
     pub threads: u32,
     /// Events by which threads are placed.
     pub events: u64,
@@ -34,6 +35,7 @@ pub struct Look {
 pub struct Progress<'a> {
     /// Time between two looks.
     pub every: Duration,
+    /// Called after each look.
     pub tell: &'a (dyn Fn(&Look) + Sync),
 }
 

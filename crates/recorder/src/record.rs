@@ -24,6 +24,7 @@ use wire::session::{ENV, EVEN, Header, MAX_SEGMENTS, failure, state};
 
 /// A finished recording.
 pub struct Recording {
+    /// What was recorded.
     pub profile: Profile,
     /// The processes that the program started.
     pub processes: Processes,
@@ -35,7 +36,11 @@ pub struct Recording {
 
 /// Runs `target` under the exact engine until it ends, and returns its profile.
 ///
-/// `topology_xml` goes into the profile as it is. `progress` is told meanwhile how far it is. Fails when nothing was recorded, whatever the
+/// `topology_xml` goes into the profile as it is. `progress` is told meanwhile how far it is. Fails
+/// when nothing was recorded, whatever the program's own status was.
+///
+/// # Errors
+/// Fails when the program cannot be started or read back, or nothing was recorded, whatever the
 /// program's own status was.
 pub fn record(
     target: &Target,

@@ -20,6 +20,7 @@ use wire::trace::{Access, PAGE_SHIFT, RECORDS, THREAD_BITS, what};
 /// What one process has done.
 #[derive(Debug, Default)]
 pub struct Traced {
+    /// Its communication.
     pub tally: Tally,
     /// Accesses that a thread was about to do when it was killed, or that make no sense (a program
     /// that writes over the ring).
@@ -41,6 +42,9 @@ const MAX_BYTES: u64 = 1 << 47;
 
 /// Reads the rings of all processes until `ended` is set and what they hold has been replayed, in
 /// blocks of `block_bytes`. Returns one result for each process, by the number of its segment.
+///
+/// # Errors
+/// Fails when the shared memory cannot be mapped.
 pub fn follow(
     memory: &SharedMemory,
     block_bytes: u64,

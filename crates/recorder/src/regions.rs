@@ -1,9 +1,9 @@
 //! What kinds of memory a process has had, from `/proc/PID/maps` looked at from time to time.
 //!
-//! A process is gone when its profile is made, so what was mapped is noted while it runs; memory that
-//! has been unmapped in between stays known unless something else came into its place. Static data
-//! does not depend on this: `places` finds it in the files of the modules. Neighbours: `watch` looks,
-//! `places` asks.
+//! A process is gone when its profile is made, so what was mapped is noted while it runs; memory
+//! that has been unmapped in between stays known unless something else came into its place. Static
+//! data does not depend on this: `places` finds it in the files of the modules. Neighbours: `watch`
+//! looks, `places` asks.
 
 use std::collections::BTreeMap;
 

@@ -22,8 +22,8 @@
 //! | `tasks.rs` | threads as the kernel lists them, and which are its own |
 //! | `collect.rs` | makes profiles of it |
 //!
-//! Neighbours: `perf` samples, `sampling` finds communication, `places` and `regions` of this crate name
-//! code and memory, as for exact recordings.
+//! Neighbours: `perf` samples, `sampling` finds communication, `places` and `regions` of this crate
+//! name code and memory, as for exact recordings.
 
 mod attach;
 mod breaks;

@@ -1,5 +1,5 @@
-//! Programs built with sanitizers that refuse what we do, each with words of its own: recognised before they
-//! are started.
+//! Programs built with sanitizers that refuse what we do, each with words of its own: recognised
+//! before they are started.
 //!
 //! | sanitizer | refuses | because |
 //! | --- | --- | --- |
@@ -7,9 +7,10 @@
 //! | ThreadSanitizer, MemorySanitizer | the exact engine | its own shadow memory is to lie where ours does |
 //!
 //! (compiler-rt: `asan_linux.cpp`, `AsanCheckDynamicRTPrereqs`; `tsan_platform_posix.cpp`,
-//! `CheckAndProtect`; `msan_linux.cpp`, `InitShadow`.) Others can be recorded: AddressSanitizer inside the
-//! program, LeakSanitizer, UndefinedBehaviorSanitizer, and Go's race detector, which has ThreadSanitizer's
-//! functions but not its checks. Neighbours: `target` finds the program, `record` starts it.
+//! `CheckAndProtect`; `msan_linux.cpp`, `InitShadow`.) Others can be recorded: AddressSanitizer
+//! inside the program, LeakSanitizer, UndefinedBehaviorSanitizer, and Go's race detector, which has
+//! ThreadSanitizer's functions but not its checks. Neighbours: `target` finds the program, `record`
+//! starts it.
 
 use crate::error::RecorderError;
 use object::read::elf::{Dyn, FileHeader, SectionHeader, SectionTable, Sym};

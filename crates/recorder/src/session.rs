@@ -27,6 +27,7 @@ pub struct SessionOptions {
     pub disable: u32,
     /// Translated code after which the engine's cache is full and flushed, KiB; 0 = as by default.
     pub cache_kib: u32,
+    /// How much detail is counted.
     pub counted: Counted,
     /// Record child processes, each into a segment of its own; false: they run natively.
     pub follow: bool,
@@ -37,6 +38,7 @@ pub struct SessionOptions {
     /// Most memory for events by line and code site, and for cells of the matrices; counting goes
     /// on coarser beyond. Of each process.
     pub event_bytes: u64,
+    /// Most memory for cells of the matrices, of each process.
     pub cell_bytes: u64,
     /// Use translated code of earlier recordings, and keep what is translated now.
     pub code_cache: bool,
@@ -95,28 +97,44 @@ pub struct Session {
 /// One thread as the agent left it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RawThread {
+    /// Instructions executed.
     pub instructions: u64,
+    /// Loads executed.
     pub loads: u64,
+    /// Stores executed.
     pub stores: u64,
+    /// The kernel's thread id.
     pub tid: u32,
+    /// The creating thread; `None` for the initial thread.
     pub parent: Option<ThreadId>,
+    /// One of [`wire::session::life`].
     pub life: u32,
+    /// Address of the start routine; 0 when unknown.
     pub start_routine: u64,
+    /// CLOCK_MONOTONIC when it started, ns.
     pub started_ns: i64,
+    /// CLOCK_MONOTONIC when it ended, ns.
     pub ended_ns: i64,
+    /// Last known name.
     pub name: String,
-    /// Stack pointer and thread pointer with which it was created; 0 when unknown.
+    /// Stack pointer with which it was created; 0 when unknown.
     pub stack: u64,
+    /// Thread pointer with which it was created; 0 when unknown.
     pub thread_pointer: u64,
 }
 
 /// A mapped file with code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RawModule {
+    /// Address of its first byte.
     pub start: u64,
+    /// Address behind its last byte.
     pub end: u64,
+    /// Offset of the first byte in the file.
     pub file_offset: u64,
+    /// Path in the program's mount namespace.
     pub path: String,
+    /// Where the file can be read.
     pub file: ModuleFile,
 }
 
@@ -145,6 +163,9 @@ impl RawModule {
 
 impl Session {
     /// Creates an empty session.
+    ///
+    /// # Errors
+    /// Fails when the options are refused or the kernel grants no memory.
     pub fn create(options: SessionOptions) -> Result<Self, RecorderError> {
         options.check()?;
         let memory = SharedMemory::create("recording", c"threadtalk-session", session::FILE_BYTES)?;
@@ -189,29 +210,44 @@ impl Session {
     }
 
     /// The first page.
+    ///
+    /// # Errors
+    /// Fails when the memory cannot be mapped.
     pub fn header(&self) -> Result<Mapping<'_, Header>, RecorderError> {
         self.memory.map(self.at(0), 1)
     }
 
     /// The first page of process `segment`.
+    ///
+    /// # Errors
+    /// Fails when the memory cannot be mapped.
     pub fn header_of(&self, segment: u32) -> Result<Mapping<'_, Header>, RecorderError> {
         self.memory.map(u64::from(segment) * session::SEGMENT_BYTES, 1)
     }
 
-    /// What all threads that process `segment` may have of it. Reading what nobody has written takes
-    /// memory.
+    /// What all threads that process `segment` may have of it. Reading what nobody has written
+    /// takes memory.
+    ///
+    /// # Errors
+    /// Fails when the memory cannot be mapped.
     pub fn areas_of(&self, segment: u32) -> Result<Mapping<'_, ThreadArea>, RecorderError> {
         let start = u64::from(segment) * session::SEGMENT_BYTES;
         self.memory.map(start + session::THREADS_OFFSET, session::MAX_THREADS)
     }
 
     /// Which threads of process `segment` are in system calls.
+    ///
+    /// # Errors
+    /// Fails when the memory cannot be mapped.
     pub fn calls_of(&self, segment: u32) -> Result<Mapping<'_, Calls>, RecorderError> {
         let start = u64::from(segment) * session::SEGMENT_BYTES;
         self.memory.map(start + session::CALLS_OFFSET, session::MAX_THREADS)
     }
 
     /// What the tallies of process `segment` mean.
+    ///
+    /// # Errors
+    /// Fails when the memory cannot be mapped.
     pub fn meanings_of(&self, segment: u32) -> Result<Mapping<'_, AtomicU32>, RecorderError> {
         let start = u64::from(segment) * session::SEGMENT_BYTES;
         self.memory.map(start + session::MEANINGS_OFFSET, tally::MOST)
@@ -228,6 +264,9 @@ impl Session {
     }
 
     /// The first `count` threads.
+    ///
+    /// # Errors
+    /// Fails when the session cannot be read.
     pub fn threads(&self, count: usize) -> Result<Vec<RawThread>, RecorderError> {
         let meanings = self.meanings()?;
         (0..count.min(session::MAX_THREADS))
@@ -265,6 +304,9 @@ impl Session {
     }
 
     /// The first `count` modules.
+    ///
+    /// # Errors
+    /// Fails when the session cannot be read.
     pub fn modules(&self, count: usize) -> Result<Vec<RawModule>, RecorderError> {
         (0..count.min(session::MAX_MODULES))
             .map(|i| {
@@ -276,6 +318,9 @@ impl Session {
     }
 
     /// Program addresses of the first `count` code sites, by site; 0 where none was noted.
+    ///
+    /// # Errors
+    /// Fails when the session cannot be read.
     pub fn sites(&self, count: usize) -> Result<Vec<u64>, RecorderError> {
         let mut sites = vec![0; count.min(session::MAX_SITES)];
         let start = self.at(session::SITES_OFFSET);
@@ -287,6 +332,9 @@ impl Session {
     }
 
     /// Calls `found` with each chunk of the pool that was ever written, in order.
+    ///
+    /// # Errors
+    /// Fails when the session cannot be read.
     pub fn for_each_chunk(&self, mut found: impl FnMut(&[u8])) -> Result<(), RecorderError> {
         let bytes = session::MAX_CHUNKS as u64 * CHUNK_BYTES;
         for_each_data(self.memory.file(), self.at(session::POOL_OFFSET), bytes, |_, data| {
@@ -296,6 +344,9 @@ impl Session {
     }
 
     /// Tells the processes where they find the store of code.
+    ///
+    /// # Errors
+    /// Fails when the memory cannot be mapped.
     pub fn offer_code(&self, descriptor: u32) -> Result<(), RecorderError> {
         let header = self.header()?;
         header.records()[0].code_store.store(descriptor + 1, Relaxed);
@@ -303,6 +354,9 @@ impl Session {
     }
 
     /// What the process has translated and is to be kept, one record behind the other.
+    ///
+    /// # Errors
+    /// Fails when the session cannot be read.
     pub fn code(&self) -> Result<Vec<u8>, RecorderError> {
         let used = self.header()?.records()[0].code_used.load(Acquire).min(session::CODE_BYTES);
         let mut bytes = vec![0; used as usize];

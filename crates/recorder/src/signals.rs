@@ -1,15 +1,16 @@
 //! Signals that would end us go to the program, so that what it did can be kept.
 //!
-//! Some ask for an end: those of a terminal, and SIGTERM. Once a program has been started they never end us any
-//! more: what was recorded still has to be read and saved, and one Ctrl-C often arrives twice (from the terminal
-//! and from a parent). A user who insists is obeyed all the same, see [`PATIENCE`].
+//! Some ask for an end: those of a terminal, and SIGTERM. Once a program has been started they
+//! never end us any more: what was recorded still has to be read and saved, and one Ctrl-C often
+//! arrives twice (from the terminal and from a parent). A user who insists is obeyed all the same,
+//! see [`PATIENCE`].
 //!
-//! All others that would end us are the program's business: batch systems and users send SIGUSR1, SIGALRM and so
-//! on to the process that they have started, which is us. Where a sender signals a whole process group, the
-//! program gets such a signal twice; nobody can tell.
+//! All others that would end us are the program's business: batch systems and users send SIGUSR1,
+//! SIGALRM and so on to the process that they have started, which is us. Where a sender signals a
+//! whole process group, the program gets such a signal twice; nobody can tell.
 //!
-//! The handlers only store numbers and make calls that are async-signal-safe. There is one watched program per
-//! process at a time.
+//! The handlers only store numbers and make calls that are async-signal-safe. There is one watched
+//! program per process at a time.
 
 use crate::early;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -75,8 +76,9 @@ extern "C" fn on_asking(signal: i32, info: *mut libc::siginfo_t, _context: *mut 
     keeping_errno(|| unsafe {
         match (child > 0, count >= PATIENCE) {
             (true, true) => _ = libc::kill(child, libc::SIGKILL),
-            // Sent by a process. What a terminal sends (SI_KERNEL) reaches the program's whole process group,
-            // in which the program is, by itself; but a terminal that is closed tells the session's leader only.
+            // Sent by a process. What a terminal sends (SI_KERNEL) reaches the program's whole
+            // process group, in which the program is, by itself; but a terminal that is closed
+            // tells the session's leader only.
             (true, false) if code <= 0 || signal == libc::SIGHUP && leads_session() => {
                 _ = libc::kill(child, signal);
             }
@@ -98,14 +100,15 @@ fn leads_session() -> bool {
 
 extern "C" fn on_other(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     keeping_errno(|| {
-        // SAFETY: the kernel passes a valid siginfo to SA_SIGINFO handlers, with a sender in what processes send.
+        // SAFETY: the kernel passes a valid siginfo to SA_SIGINFO handlers, with a sender in what
+        // processes send.
         let (code, ours) = unsafe { ((*info).si_code, (*info).si_pid() == libc::getpid()) };
         let sent = code <= 0 && !ours;
         if FAULTS.contains(&signal) && !sent {
             return as_before(signal);
         }
-        // The kernel itself tells of limits that we have reached, which are not the program's, and of an alarm
-        // that was set before we were executed in the place of the program.
+        // The kernel itself tells of limits that we have reached, which are not the program's, and
+        // of an alarm that was set before we were executed in the place of the program.
         if !sent && signal != libc::SIGALRM {
             return;
         }
@@ -187,15 +190,16 @@ fn install(signal: i32, handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut l
     unsafe {
         let mut new: libc::sigaction = std::mem::zeroed();
         new.sa_sigaction = handler as *const () as usize;
-        // One after the other, since there is room for few of them on the stack for overflows of the other.
+        // One after the other, since there is room for few of them on the stack for overflows of
+        // the other.
         libc::sigfillset(&mut new.sa_mask);
         new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
         libc::sigaction(signal, &new, std::ptr::null_mut());
     }
 }
 
-/// Runs `action` with the signals that may end us waiting until it is done: for what must not be left half done.
-/// For the process's only thread.
+/// Runs `action` with the signals that may end us waiting until it is done: for what must not be
+/// left half done. For the process's only thread.
 pub fn held<R>(action: impl FnOnce() -> R) -> R {
     // SAFETY: all-zero is a valid sigset_t and the pointers are valid for the calls.
     let before = unsafe {

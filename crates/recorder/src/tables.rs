@@ -1,7 +1,8 @@
-//! The tables of a profile that come from counting: slices, activity, matrices, sites, lines, events.
+//! The tables of a profile that come from counting: slices, activity, matrices, sites, lines,
+//! events.
 //!
-//! Neighbours: `counts` sums what the agent counted, or `reference` replays it; `timeline` says when;
-//! `places` says what lies at addresses; `collect` puts the tables into a profile.
+//! Neighbours: `counts` sums what the agent counted, or `reference` replays it; `timeline` says
+//! when; `places` says what lies at addresses; `collect` puts the tables into a profile.
 
 use crate::collect::Found;
 use crate::counts::{self, Counts};

@@ -34,6 +34,10 @@ pub struct Target {
 
 impl Target {
     /// Finds `command[0]` as the shell would and checks that a library can be injected into it.
+    ///
+    /// # Errors
+    /// Fails when there is no such program, it cannot be executed, or nothing can be injected into
+    /// it.
     pub fn resolve(command: &[OsString]) -> Result<Self, RecorderError> {
         let target = Self::resolve_any(command)?;
         check_elf(&target.program)?;
@@ -42,8 +46,11 @@ impl Target {
         Ok(target)
     }
 
-    /// Finds `command[0]` as the shell would; nothing is to be injected, so the kernel decides what it
-    /// executes.
+    /// Finds `command[0]` as the shell would; nothing is to be injected, so the kernel decides what
+    /// it executes.
+    ///
+    /// # Errors
+    /// Fails when there is no such program or it cannot be executed.
     pub fn resolve_any(command: &[OsString]) -> Result<Self, RecorderError> {
         let name = command.first().filter(|n| !n.is_empty()).ok_or(RecorderError::NoCommand)?;
         let path = find(name)?;

@@ -2,9 +2,10 @@
 //!
 //! glibc puts the stack, the static thread-local data and the control block of a thread into one
 //! mapping, in this order; the thread pointer stands between the last two (nptl/allocatestack.c).
-//! The thread-local data of the program itself is next to the thread pointer, that of libraries below
-//! (elf/dl-tls.c, variant II of the ELF specification for TLS). Of the initial thread, only the
-//! thread-local part is known here; its stack has a name in `/proc/PID/maps`. Neighbour: `places`.
+//! The thread-local data of the program itself is next to the thread pointer, that of libraries
+//! below (elf/dl-tls.c, variant II of the ELF specification for TLS). Of the initial thread, only
+//! the thread-local part is known here; its stack has a name in `/proc/PID/maps`. Neighbour:
+//! `places`.
 
 use crate::session::RawThread;
 use std::ops::Range;
@@ -50,8 +51,8 @@ impl ThreadMemory {
         Self { stacks, pointers, thread_local_bytes }
     }
 
-    /// What lies at `address`, and whose it is; `within` is the mapping around it, which must be known
-    /// for a stack.
+    /// What lies at `address`, and whose it is; `within` is the mapping around it, which must be
+    /// known for a stack.
     pub fn find(&self, address: u64, within: Option<&Range<u64>>) -> Option<(Part, String)> {
         self.at_pointer(address).or_else(|| self.in_stack(address, within?))
     }

@@ -111,7 +111,8 @@ impl Timeline {
         self.starts_ns.partition_point(|&start| start <= ns).saturating_sub(1) as u32
     }
 
-    /// The slices from the one of moment `start_ns` to that of `end_ns`, and the first one's number.
+    /// The slices from the one of moment `start_ns` to that of `end_ns`, and the first one's
+    /// number.
     pub fn between(&self, start_ns: u64, end_ns: u64) -> (u32, Vec<SliceRow>) {
         let (first, last) = (self.at(start_ns), self.at(end_ns.max(start_ns)));
         let slices = (first..=last)
@@ -203,8 +204,8 @@ pub fn activity_rows(
     rows.into_iter().map(activity_row).collect()
 }
 
-/// The samples, of which a thread's last one may have been read a little too high while it ran: takes
-/// off what is more than it has executed in all, if that is less than the sample.
+/// The samples, of which a thread's last one may have been read a little too high while it ran:
+/// takes off what is more than it has executed in all, if that is less than the sample.
 fn trimmed(
     samples: &[Sample],
     threads: &[ThreadRow],

@@ -1,9 +1,9 @@
 //! What a line of memory takes from one core to another here, kept from recording to recording.
 //!
-//! Problem: amounts of a profile sampled by time are divided by it, so that it should be the same in all
-//! profiles of a machine; but a busy machine only ever adds time, several times as much at worst, and
-//! measuring may then take seconds. Approach: the first few recordings measure, the least counts, and the
-//! later ones take it from the user's cache folder.
+//! Problem: amounts of a profile sampled by time are divided by it, so that it should be the same
+//! in all profiles of a machine; but a busy machine only ever adds time, several times as much at
+//! worst, and measuring may then take seconds. Approach: the first few recordings measure, the
+//! least counts, and the later ones take it from the user's cache folder.
 //!
 //! Neighbours: `machine` keeps what hwloc says there, the crate `latency` measures.
 
@@ -27,8 +27,8 @@ struct Least {
     measurements: u32,
 }
 
-/// What a transfer takes, nanoseconds: from the cache folder, or by `measure`, which says nothing where
-/// it cannot.
+/// What a transfer takes, nanoseconds: from the cache folder, or by `measure`, which says nothing
+/// where it cannot.
 pub fn transfer_ns(measure: impl FnOnce() -> Option<f64>) -> Option<f64> {
     let path = user_cache::folder().ok().map(|folder| folder.join(FILE));
     match (machine::key(), path) {

@@ -3,7 +3,8 @@
 //! Whoever can write there can have code run by whatever is recorded next, so folder and files must
 //! belong to the user, and nobody else may write into them.
 //!
-//! Neighbours: `code_store`, `known_names`, `machine`, `probed` and `transfer_time` keep their files there.
+//! Neighbours: `code_store`, `known_names`, `machine`, `probed` and `transfer_time` keep their
+//! files there.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -58,8 +59,8 @@ pub(crate) fn open(path: &Path, write: bool) -> Result<File, NoCache> {
     Ok(file)
 }
 
-/// Replaces a file in the folder by the given pieces, one behind the other; others find the old one or the
-/// new one.
+/// Replaces a file in the folder by the given pieces, one behind the other; others find the old one
+/// or the new one.
 pub(crate) fn replace(path: &Path, pieces: &[&[u8]]) -> Result<(), NoCache> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(NoCache::Unusable);
@@ -86,8 +87,8 @@ pub(crate) fn note_use(file: &File) {
     }
 }
 
-/// Removes, of the files beside `path` whose names begin alike, those that have not been used for long,
-/// and more if they have more than `most` bytes; the file itself stays, and does not count.
+/// Removes, of the files beside `path` whose names begin alike, those that have not been used for
+/// long, and more if they have more than `most` bytes; the file itself stays, and does not count.
 pub(crate) fn remove_unused(path: &Path, prefix: &str, most: u64) {
     let Some(Ok(entries)) = path.parent().map(fs::read_dir) else { return };
     let mut others: Vec<(Duration, u64, PathBuf)> = entries

@@ -154,8 +154,8 @@ impl Costs {
         self.slices += 1;
     }
 
-    /// Whether slices are too short: lately, and in all. Hundreds of threads that begin or end at once do
-    /// not make slices longer for the rest of the run.
+    /// Whether slices are too short: lately, and in all. Hundreds of threads that begin or end at
+    /// once do not make slices longer for the rest of the run.
     fn too_much(&mut self) -> bool {
         if self.slices < DECIDE_AFTER {
             return false;

@@ -1,8 +1,9 @@
 //! The watching library's side of a recording: the memory that it reports in, and what it has seen.
 //!
 //! [`WatchMemory`] goes into a program's environment when that is started; a [`Watcher`] reads it
-//! meanwhile, every tenth of a second or more often, and once more when the program has ended. Neighbours:
-//! `wire::watch` has the layout, crate `watch` is the library, `sampling` sums up the hits.
+//! meanwhile, every tenth of a second or more often, and once more when the program has ended.
+//! Neighbours: `wire::watch` has the layout, crate `watch` is the library, `sampling` sums up the
+//! hits.
 
 use crate::error::RecorderError;
 use crate::inject::{self, PRELOAD};
@@ -68,20 +69,26 @@ pub struct End {
 /// `from` has stored to a line that `to` has accessed afterwards.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Seen {
+    /// Process.
     pub pid: u32,
     /// CLOCK_MONOTONIC, when `to` accessed and when `from` had stored.
     pub time_ns: u64,
+    /// When `from` had stored; CLOCK_MONOTONIC, ns.
     pub from_ns: u64,
     /// Address of the line of 64 bytes.
     pub line: u64,
+    /// The store.
     pub from: End,
+    /// The access that followed.
     pub to: End,
+    /// Whether `to` read.
     pub reads: bool,
+    /// Whether `to` wrote.
     pub writes: bool,
     /// Debug registers that watched and bytes that each watched; `None`: two samples met.
     pub watched: Option<(u32, u32)>,
-    /// What the access to the line is worth, in units of the sampled event (ComDetective, 3.3: the period
-    /// times L / (D · M) where D registers watch M bytes each of a line of L).
+    /// What the access to the line is worth, in units of the sampled event (ComDetective, 3.3: the
+    /// period times L / (D · M) where D registers watch M bytes each of a line of L).
     pub weight: f64,
     /// What `to` did is exactly known, not only where it came to.
     pub exact: bool,
@@ -90,6 +97,7 @@ pub struct Seen {
 /// How one process was watched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WatchedProcess {
+    /// Process id.
     pub pid: u32,
     /// Who forked it; itself for a program that was executed.
     pub parent: u32,
@@ -97,24 +105,34 @@ pub struct WatchedProcess {
     pub began_ns: u64,
     /// Threads that were watched, and those that could not be.
     pub threads: u64,
+    /// Threads that could not be watched.
     pub unwatched: u64,
     /// Fewest debug registers that a thread got; `None`: none has wanted any.
     pub fewest_registers: Option<u32>,
+    /// Samples taken.
     pub samples: u64,
+    /// Samples with an access.
     pub decoded: u64,
     /// Samples not looked at: come late, or with no place free to work at.
     pub late: u64,
+    /// Samples not looked at because all places to work at were taken.
     pub skipped: u64,
+    /// Stores published.
     pub published: u64,
+    /// Accesses to what another thread has published.
     pub matches: u64,
+    /// How often lines were watched.
     pub armed: u64,
+    /// Accesses that trapped.
     pub trapped: u64,
+    /// Traps of a line that was not watched any more.
     pub stale: u64,
     /// Reports that found no room.
     pub lost: u64,
+    /// Time in the handlers, ns, without what the kernel needs around them.
     pub handler_ns: u64,
-    /// Samples after which fewer debug registers were armed than there are, because that would have cost
-    /// too much.
+    /// Samples after which fewer debug registers were armed than there are, because that would have
+    /// cost too much.
     pub spared: u64,
     state: u32,
     reason: u32,
@@ -122,7 +140,8 @@ pub struct WatchedProcess {
 }
 
 impl WatchedProcess {
-    /// Whether something could not be watched because the program has all the files open that it may.
+    /// Whether something could not be watched because the program has all the files open that it
+    /// may.
     pub fn is_out_of_files(&self) -> bool {
         matches!(self.error as i32, libc::EMFILE | libc::ENFILE)
     }
@@ -178,6 +197,10 @@ pub struct WatchMemory {
 }
 
 impl WatchMemory {
+    /// Creates the memory and its header; no program reports yet.
+    ///
+    /// # Errors
+    /// Fails when the kernel grants no such memory.
     pub fn create(options: WatchOptions) -> Result<Self, RecorderError> {
         let memory = SharedMemory::create("watching library", c"threadtalk-watch", BYTES)?;
         {
@@ -197,17 +220,22 @@ impl WatchMemory {
         Ok(Self { memory, options })
     }
 
+    /// The options that it was created with.
     pub fn options(&self) -> WatchOptions {
         self.options
     }
 
-    /// What a program's environment needs; `library` is where [`inject::find_library`] finds [`WATCH`].
+    /// What a program's environment needs; `library` is where [`inject::find_library`] finds
+    /// [`WATCH`].
     pub fn environment(&self, library: &std::path::Path) -> Vec<(&'static str, OsString)> {
         let preload = inject::preload(library, std::env::var_os(PRELOAD).as_deref());
         inject::even_out(vec![(PRELOAD, preload), (ENV, self.memory.path())], EVEN)
     }
 
     /// Reads it while the program runs and afterwards.
+    ///
+    /// # Errors
+    /// Fails when the memory cannot be mapped.
     pub fn watcher(&self) -> Result<Watcher<'_>, RecorderError> {
         Ok(Watcher { memory: &self.memory, header: self.memory.map(0, 1)?, segments: Vec::new() })
     }
@@ -228,8 +256,11 @@ pub struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// Everything that was reported since the last call. `over`: the programs have ended, so what they have
-    /// begun and not finished will never be.
+    /// Everything that was reported since the last call. `over`: the programs have ended, so what
+    /// they have begun and not finished will never be.
+    ///
+    /// # Errors
+    /// Fails when the memory cannot be mapped.
     pub fn read(&mut self, over: bool) -> Result<Vec<Seen>, RecorderError> {
         let taken = (self.header.records()[0].taken.load(Acquire) as usize).min(SEGMENTS);
         while self.segments.len() < taken {
@@ -245,7 +276,8 @@ impl Watcher<'_> {
         Ok(seen)
     }
 
-    /// Tells all processes that nothing is to be watched any more; each thread does so at its next sample.
+    /// Tells all processes that nothing is to be watched any more; each thread does so at its next
+    /// sample.
     pub fn stop(&self) {
         self.header.records()[0].stop.store(1, Release);
     }

@@ -1,4 +1,5 @@
-//! Reading the watching library's memory: what a record is worth, and queues that are not quite full.
+//! Reading the watching library's memory: what a record is worth, and queues that are not quite
+//! full.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! A program's arguments and environment as `execve` wants them. The standard library would sort the environment;
-//! a program finds it here in the order in which the user has it.
+//! A program's arguments and environment as `execve` wants them. The standard library would sort
+//! the environment; a program finds it here in the order in which the user has it.
 
 use std::ffi::{CString, OsStr, OsString, c_char};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -35,7 +35,8 @@ impl Words {
     }
 }
 
-/// The variables `all`, without those in `unset`, and with those in `set`: each where it was, or at the end.
+/// The variables `all`, without those in `unset`, and with those in `set`: each where it was, or at
+/// the end.
 pub fn environment(
     all: impl IntoIterator<Item = (OsString, OsString)>,
     set: &[(&str, OsString)],

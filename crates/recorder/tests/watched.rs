@@ -1,6 +1,7 @@
 //! The watching library in programs: what it sees, and that the programs stay as they are.
 //!
-//! Programs of `tests/programs/watch/` run natively and watched; output and status must be the same.
+//! Programs of `tests/programs/watch/` run natively and watched; output and status must be the
+//! same.
 
 use recorder::watched::{Seen, WATCH, WatchMemory, WatchOptions, WatchedProcess};
 use std::collections::BTreeSet;
@@ -242,7 +243,8 @@ fn a_program_that_forbids_itself_the_time_lives_on() {
     assert!(watched.processes[0].decoded > 50, "{:?}", watched.processes);
 }
 
-/// The microbenchmarks of `benches/sampling/programs/`; their threads are 1 to N after the initial one.
+/// The microbenchmarks of `benches/sampling/programs/`; their threads are 1 to N after the initial
+/// one.
 fn micro(name: &str, threads: usize, fraction: &str, options: WatchOptions) -> Watched {
     let binary = program(&format!("benches/sampling/programs/{name}.c"));
     let threads = threads.to_string();
@@ -312,7 +314,8 @@ fn pairs_that_share_nothing_never_meet() {
     assert!(!pairs.is_empty() && pairs.len() == on_lines.len(), "{pairs:?}");
 }
 
-/// Events are open files; where a program may have few, that is said, not that registers were taken.
+/// Events are open files; where a program may have few, that is said, not that registers were
+/// taken.
 #[test]
 fn few_open_files_are_named_as_what_is_missing() {
     if !can_watch("a limit of open files") {
@@ -326,7 +329,8 @@ fn few_open_files_are_named_as_what_is_missing() {
     assert!(last.is_out_of_files() && last.fewest_registers.is_some_and(|k| k < 4), "{last:?}");
 }
 
-/// Whatever address space a program is allowed: it lives, and it is watched where there is room for that.
+/// Whatever address space a program is allowed: it lives, and it is watched where there is room for
+/// that.
 #[test]
 fn little_address_space_is_no_end() {
     if !can_watch("a limit of the address space") {

@@ -5,14 +5,17 @@ use types::ThreadId;
 /// What an access does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum What {
+    /// It reads.
     Read,
+    /// It writes.
     Write,
     /// The memory is new: what was written and read there before has gone.
     Forget,
-    /// The memory has moved: what is known of it holds for the bytes at this address, where nothing is known
-    /// of what was there before. Pages move, so of blocks that are larger, those whose parts would be mixed
-    /// are new.
+    /// The memory has moved: what is known of it holds for the bytes at this address, where nothing
+    /// is known of what was there before. Pages move, so of blocks that are larger, those whose
+    /// parts would be mixed are new.
     Copy {
+        /// Address of the first byte of the copy.
         to: u64,
     },
 }
@@ -20,7 +23,9 @@ pub enum What {
 /// One access of one thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
+    /// The thread.
     pub thread: ThreadId,
+    /// What it does.
     pub what: What,
     /// Address of the first byte.
     pub address: u64,

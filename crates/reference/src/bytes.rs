@@ -28,6 +28,7 @@ impl ByteSet {
         new
     }
 
+    /// Whether `byte`, counted from the start of the block, is in the set.
     pub fn contains(&self, byte: u64) -> bool {
         self.inside.get(byte as usize).copied().unwrap_or(false)
     }

@@ -6,16 +6,16 @@
 //!
 //! * **RAW** w→r: a read by r of a block last written by w ≠ r, the first by r since that write.
 //! * **WAW** v→w: a write by w to a block last written by v ≠ w.
-//! * **Invalidation** w→r: a write by w to a block that r ≠ w has read since the previous write; the
-//!   previous writer itself does not count as a reader.
-//! * **Taking**: a writer takes the block with each write that finds it not exclusively its own, that
-//!   is last written by another or by nobody, or read by another since. From then on its *set* grows
-//!   by the bytes that it writes, until somebody takes the block again.
+//! * **Invalidation** w→r: a write by w to a block that r ≠ w has read since the previous write;
+//!   the previous writer itself does not count as a reader.
+//! * **Taking**: a writer takes the block with each write that finds it not exclusively its own,
+//!   that is last written by another or by nobody, or read by another since. From then on its *set*
+//!   grows by the bytes that it writes, until somebody takes the block again.
 //! * **True sharing**: a RAW event whose read, or a WAW event whose write, accesses a byte of the
 //!   last writer's set. All others are **false sharing**. Invalidations are not told apart.
-//! * **Code sites**: the event's own access, and the last writer's write that started its set or was
-//!   the last to add a byte to it. Nobody keeps the site of a reader, so an invalidation has the
-//!   writer's only.
+//! * **Code sites**: the event's own access, and the last writer's write that started its set or
+//!   was the last to add a byte to it. Nobody keeps the site of a reader, so an invalidation has
+//!   the writer's only.
 
 use crate::ByteSet;
 use std::collections::BTreeSet;
@@ -38,25 +38,33 @@ pub struct Block {
 /// One thread's access to bytes of a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Touch {
+    /// The thread.
     pub thread: ThreadId,
     /// Distances from the start of the block.
     pub bytes: Range<u64>,
+    /// Its code site.
     pub site: u32,
 }
 
 /// Communication in a block, between the thread that accesses it now and another one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Communication {
+    /// What happened.
     pub kind: CommKind,
+    /// True or false sharing.
     pub sharing: Sharing,
+    /// The thread that gives.
     pub from: ThreadId,
+    /// The thread that takes.
     pub to: ThreadId,
     /// Code sites of both; 0 for the reader of an invalidation.
     pub from_site: u32,
+    /// Code site of the thread that takes.
     pub to_site: u32,
-    /// What the source had written, as a set, and what the destination accesses; of an invalidation,
-    /// what the writer writes, and nothing.
+    /// What the source had written, as a set, and what the destination accesses; of an
+    /// invalidation, what the writer writes, and nothing.
     pub from_bytes: ByteSet,
+    /// What the destination accesses; of an invalidation, nothing.
     pub to_bytes: ByteSet,
 }
 

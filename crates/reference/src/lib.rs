@@ -1,7 +1,8 @@
 //! The definitions of communication, one function each, replayed access by access.
 //!
 //! This is what the exact engine is held against: single-threaded, with maps of whole blocks and
-//! sets of whole bytes, slow and meant to be obviously right. Nothing here is shared with the engine.
+//! sets of whole bytes, slow and meant to be obviously right. Nothing here is shared with the
+//! engine.
 //!
 //! * [`Access`]: one access of one thread, as a trace has it;
 //! * [`directed`]: read after write, write after write, invalidation, true and false sharing;

@@ -11,11 +11,15 @@ pub const LINE_BYTES: u64 = 64;
 /// A cell of a matrix.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Cell {
+    /// Number of the time slice.
     pub slice: u32,
+    /// What is counted.
     pub kind: CommKind,
+    /// True or false sharing.
     pub sharing: Sharing,
     /// Of undirected pairs, the lower id.
     pub from: ThreadId,
+    /// The thread that takes; of undirected pairs, the higher id.
     pub to: ThreadId,
 }
 
@@ -24,21 +28,29 @@ pub struct Cell {
 pub struct Event {
     /// Address of the 64-byte line in which the access begins within its block.
     pub line: u64,
+    /// What is counted.
     pub kind: CommKind,
+    /// True or false sharing.
     pub sharing: Sharing,
+    /// The thread that gives.
     pub from: ThreadId,
+    /// The thread that takes.
     pub to: ThreadId,
+    /// Code site of the thread that gives.
     pub from_site: u32,
+    /// Code site of the thread that takes.
     pub to_site: u32,
 }
 
 /// Events that are counted together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EventSum {
+    /// Number of events.
     pub count: u64,
     /// Bytes of the line, bit i = byte i, over all these events: what the source had written since
     /// it took the block (of an invalidation: writes), and what the destination accesses.
     pub from_bytes: u64,
+    /// Bytes of the line that the destination accesses, bit i = byte i.
     pub to_bytes: u64,
 }
 

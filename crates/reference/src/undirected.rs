@@ -1,5 +1,5 @@
-//! Undirected communication as numalize, CDSM and kMAF count it: between those who recently accessed
-//! the same block, reads and writes alike.
+//! Undirected communication as numalize, CDSM and kMAF count it: between those who recently
+//! accessed the same block, reads and writes alike.
 //!
 //! The thesis' Algorithm 3.1 keeps the two most recent accessors of each block. As printed, its
 //! branches for "the thread is the first" and "the thread is the second" are swapped, so that the
@@ -12,7 +12,9 @@ use types::ThreadId;
 /// The two most recent accessors of a block, distinct, most recent first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Accessors {
+    /// The thread that accessed the block last.
     pub recent: Option<ThreadId>,
+    /// The other thread that accessed it last.
     pub older: Option<ThreadId>,
 }
 

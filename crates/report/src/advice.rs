@@ -2,9 +2,9 @@
 //!
 //! Problem: a list of lines is no finding. Approach: put lines together that the same code meets on
 //! (the place that gives most, the place that takes most), so that an array over several lines is
-//! one finding; report groups that carry a notable share of all RAW and WAW events. Two kinds: false
-//! sharing, which only costs; and few lines that everybody really shares, which serialise. Pure.
-//! Neighbours: `lines` supplies the evidence, `verdict` shows the sentences.
+//! one finding; report groups that carry a notable share of all RAW and WAW events. Two kinds:
+//! false sharing, which only costs; and few lines that everybody really shares, which serialise.
+//! Pure. Neighbours: `lines` supplies the evidence, `verdict` shows the sentences.
 
 use crate::code::{Code, Flow};
 use crate::findings::Talk;
@@ -18,12 +18,14 @@ use types::CommKind;
 /// A suggestion.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Advice {
+    /// What is suggested.
     pub kind: AdviceKind,
     /// Share of all RAW and WAW events that it is about, 0 to 1.
     pub share: f64,
     /// Number of lines, and the address of the hottest one; empty when it is about code that meets
     /// on many.
     pub lines: u64,
+    /// Address of the hottest of these lines.
     pub hottest: String,
     /// The finding, its evidence, and what to do about it.
     pub text: String,
@@ -45,8 +47,8 @@ const NOTABLE_CONTENDED: f64 = 0.25;
 const NOTABLE_FALSE_CODE: f64 = 0.1;
 /// Fewer events than this cost no measurable time (50 µs at 100 ns each).
 const MIN_EVENTS: u64 = 500;
-/// Hits below which samples give no advice: of 20 that all are false sharing, at least 83 % are in truth, with 97.5 %
-/// confidence (Clopper and Pearson: 0.025^(1/20)); one alone could be anything.
+/// Hits below which samples give no advice: of 20 that all are false sharing, at least 83 % are in
+/// truth, with 97.5 % confidence (Clopper and Pearson: 0.025^(1/20)); one alone could be anything.
 const MIN_HITS: u64 = 20;
 /// Really shared lines are contended when they are this few; more are data that is passed on.
 const FEW_LINES: u64 = 4;

@@ -1,8 +1,8 @@
 //! Hot code: which code hands what to which, over all lines of memory.
 //!
-//! Where threads pass on large amounts of data, no line is hot, but a few pairs of places in the code
-//! carry everything: the write and the read (or write) that takes the line from it. Pure. Neighbours:
-//! `lines` tells the same by line; `findings` holds the result.
+//! Where threads pass on large amounts of data, no line is hot, but a few pairs of places in the
+//! code carry everything: the write and the read (or write) that takes the line from it. Pure.
+//! Neighbours: `lines` tells the same by line; `findings` holds the result.
 
 use crate::lines::{Place, Split};
 use profile::{EventRow, Mode, Profile, SiteRow};
@@ -29,13 +29,17 @@ pub struct Flow {
     pub kind: &'static str,
     /// The write that gives, and the read or write that takes.
     pub from: Place,
+    /// The read or write that takes.
     pub to: Place,
     /// Threads that give and that take; ordered by id.
     pub from_threads: Vec<u32>,
+    /// Threads that take; ordered by id.
     pub to_threads: Vec<u32>,
+    /// Number of events.
     pub events: u64,
     /// Share of all RAW and WAW events of the profile, 0 to 1.
     pub share: f64,
+    /// True and false sharing.
     pub sharing: Split,
     /// Samples that showed one of the events; `None`: they were counted.
     pub hits: Option<u64>,

@@ -24,6 +24,7 @@ const MAX_THREADS: usize = 4096;
 
 /// Why there are no placements to show.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum CompareError {
     #[error("the profile does not describe the machine it was recorded on; name one with --on")]
     NoMachine,
@@ -49,6 +50,7 @@ pub struct Setting<'a> {
     pub plan: Option<&'a Plan>,
     /// Machine to place on; `None` is the one that the profile was recorded on.
     pub machine: Option<&'a Topology>,
+    /// Where the costs of levels come from.
     pub costs: CostModel,
 }
 

@@ -1,8 +1,9 @@
 //! Matrices and tables for other programs: one file per format, all writing to any `Write`.
 //!
 //! A matrix' rows (first index) are `from`, its columns `to`, in the meaning of `types::CommKind`;
-//! undirected ones are symmetric. `analysis::MatrixKind` says which events a matrix counts, `tables.rs` writes
-//! the profile's tables. Neighbours: the `export` verb chooses format and destination.
+//! undirected ones are symmetric. `analysis::MatrixKind` says which events a matrix counts,
+//! `tables.rs` writes the profile's tables. Neighbours: the `export` verb chooses format and
+//! destination.
 
 mod csv;
 mod dot;

@@ -1,8 +1,9 @@
 //! What a profile says: the findings that text, JSON and the page all show.
 //!
-//! Pure: profile in, [`Findings`] out. **Talk** is cache-line transfers (RAW + WAW, `analysis::MatrixKind`);
-//! in a profile of undirected pairs (numalize's definition), the one kind that it has, those pairs. Neighbours: `verdict` puts the
-//! most important of it into sentences, `layouts` adds placements, `text` and `page` show it.
+//! Pure: profile in, [`Findings`] out. **Talk** is cache-line transfers (RAW + WAW,
+//! `analysis::MatrixKind`); in a profile of undirected pairs (numalize's definition), the one kind
+//! that it has, those pairs. Neighbours: `verdict` puts the most important of it into sentences,
+//! `layouts` adds placements, `text` and `page` show it.
 
 use crate::advice::{self, Advice};
 use crate::code::{self, Code};
@@ -11,17 +12,17 @@ use crate::layouts::Placement;
 use crate::lines::{self, Lines};
 use crate::verdict::{self, Verdict};
 use analysis::{Choice, Communication, MatrixKind, Reliability};
-use profile::{CommRow, Counted, Mode, ProcessRow, Profile, Sampled, Sampling};
+use profile::{CommRow, Counted, Meta, Mode, ProcessRow, Profile, Sampled, Sampling};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use types::CommMatrix;
 
 /// Version of the JSON that [`Findings`] serialises to; raised when a field changes its meaning.
 ///
-/// 2: events by sharing, `lines`, `code`, `advice`, `processes`; `talk.kind`, `talk.events` and rates of these.
-/// 3: talk is cache-line transfers (RAW + WAW) instead of RAW alone, so all that is made of it: `talk.kind` is
-/// `transfers`, `talk.events_per_thousand_accesses` stands for `…_loads`; patterns may be `unknown`, and the verdict's
-/// shape `too_few_samples`.
+/// 2: events by sharing, `lines`, `code`, `advice`, `processes`; `talk.kind`, `talk.events` and
+/// rates of these. 3: talk is cache-line transfers (RAW + WAW) instead of RAW alone, so all that is
+/// made of it: `talk.kind` is `transfers`, `talk.events_per_thousand_accesses` stands for
+/// `…_loads`; patterns may be `unknown`, and the verdict's shape `too_few_samples`.
 pub const FINDINGS_VERSION: u32 = 3;
 
 /// Lines that conclusions are drawn from, however few are listed.
@@ -32,11 +33,16 @@ const FLOWS_FOR_ADVICE: usize = 16;
 /// Everything the report says about one profile.
 #[derive(Clone, Debug, Serialize)]
 pub struct Findings {
+    /// [`FINDINGS_VERSION`].
     pub version: u32,
-    /// How amounts were obtained and how far they can be trusted, before any of them; `None`: they were counted.
+    /// How amounts were obtained and how far they can be trusted, before any of them; `None`: they
+    /// were counted.
     pub reliability: Option<Reliability>,
+    /// What a person should know first.
     pub verdict: Verdict,
+    /// The program that was recorded.
     pub program: Program,
+    /// Events over the whole run.
     pub talk: Talk,
     /// Metrics, pattern and phases of the talk, and what they suit.
     pub communication: Communication,
@@ -59,18 +65,24 @@ pub struct Findings {
     pub processes: Vec<ProcessRow>,
     /// What was not seen or not exact, one sentence each.
     pub warnings: Vec<String>,
+    /// How the figures were obtained.
     pub measured: Measured,
 }
 
 /// The program that was recorded.
 #[derive(Clone, Debug, Serialize)]
 pub struct Program {
+    /// The program and its arguments.
     pub command: Vec<String>,
+    /// The directory that it ran in.
     pub directory: String,
+    /// Name of the machine.
     pub host: String,
     /// RFC 3339, UTC.
     pub started: String,
+    /// Its exit code, if it exited.
     pub exit_code: Option<i32>,
+    /// The signal that ended it, if one did.
     pub exit_signal: Option<i32>,
 }
 
@@ -85,16 +97,24 @@ pub struct Talk {
     pub events: u64,
     /// Of these, per second of the recorded (slowed down) run; `None` for a run without duration.
     pub events_per_second: Option<f64>,
-    /// Of these, per thousand loads and stores; `None` without any. Does not depend on the slowdown.
+    /// Of these, per thousand loads and stores; `None` without any. Does not depend on the
+    /// slowdown.
     pub events_per_thousand_accesses: Option<f64>,
+    /// All RAW events.
     pub raw: u64,
+    /// All WAW events.
     pub waw: u64,
+    /// All invalidations.
     pub invalidation: u64,
+    /// All undirected pairs.
     pub undirected: u64,
     /// Those whose sharing is known; all 0 when it was not told apart.
     pub raw_true: u64,
+    /// RAW events with false sharing.
     pub raw_false: u64,
+    /// WAW events with true sharing.
     pub waw_true: u64,
+    /// WAW events with false sharing.
     pub waw_false: u64,
     /// How well `events` is known; `None`: they were counted.
     pub estimate: Option<Estimate>,
@@ -119,9 +139,13 @@ impl Estimate {
 /// Two threads that talk, `a` < `b`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Pair {
+    /// Id of one thread.
     pub a: u32,
+    /// Id of the other thread.
     pub b: u32,
+    /// Events from `a` to `b`.
     pub a_to_b: u64,
+    /// Events from `b` to `a`.
     pub b_to_a: u64,
     /// Share of all talk, 0 to 1.
     pub share: f64,
@@ -139,20 +163,26 @@ impl Pair {
 /// One thread.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Thread {
+    /// Its id.
     pub id: u32,
+    /// Its name.
     pub name: String,
+    /// Id of the creating thread; `None` for the initial thread.
     pub parent: Option<u32>,
     /// Module and offset of the start routine, or empty.
     pub start_routine: String,
     /// Its symbol, or empty.
     pub start_symbol: String,
+    /// Loads executed.
     pub loads: u64,
+    /// Stores executed.
     pub stores: u64,
     /// Instructions executed; 0 when they were not counted.
     pub instructions: u64,
     /// Processor time, nanoseconds; 0 when it is not known.
     pub cpu_ns: u64,
-    /// Transfers to others of lines that this thread wrote last; undirected pairs with threads of higher ids.
+    /// Transfers to others of lines that this thread wrote last; undirected pairs with threads of
+    /// higher ids.
     pub talk_out: u64,
     /// Transfers to this thread; undirected pairs with threads of lower ids.
     pub talk_in: u64,
@@ -166,18 +196,23 @@ pub struct Measured {
     pub mode: &'static str,
     /// `matrix`, `detail`, `undirected`, `reference` or `translate`, as in the profile.
     pub counted: Counted,
+    /// Bytes of the block in which communication was counted.
     pub block_bytes: u64,
     /// Length of a time slice; 0: the run is one slice.
     pub slice_ns: u64,
     /// Of the recorded run, which is slower than the program alone.
     pub wall_seconds: f64,
+    /// CPU time of the run, all threads.
     pub cpu_seconds: f64,
+    /// Loads executed.
     pub loads: u64,
+    /// Stores executed.
     pub stores: u64,
     /// How often the engine's code cache was full and all code was translated anew.
     pub cache_flushes: u64,
     /// The version that recorded.
     pub tool: String,
+    /// Version of the profile's schema.
     pub schema_version: u32,
     /// What was sampled, how, and what amounts rest on.
     pub sampled: Option<Sampling>,
@@ -218,14 +253,7 @@ impl Findings {
                 reliability: reliability.as_ref(),
             }),
             reliability,
-            program: Program {
-                command: meta.command.clone(),
-                directory: meta.directory.clone(),
-                host: meta.host.clone(),
-                started: meta.started.clone(),
-                exit_code: meta.exit_code,
-                exit_signal: meta.exit_signal,
-            },
+            program: Program::of(meta),
             talk,
             communication_text: describe::sentences(&communication, threads.len()),
             communication,
@@ -237,30 +265,49 @@ impl Findings {
             placement,
             processes: meta.processes.clone(),
             warnings: meta.warnings.clone(),
-            measured: Measured {
-                mode: match meta.mode {
-                    Mode::Exact => "exact",
-                    Mode::Sampled => "sampled",
-                    Mode::Windows => "windows",
-                },
-                counted: meta.parameters.counted,
-                block_bytes: meta.parameters.block_bytes,
-                slice_ns: meta.parameters.slice_ns,
-                wall_seconds: meta.wall_seconds,
-                cpu_seconds: meta.cpu_seconds,
-                loads: meta.totals.loads,
-                stores: meta.totals.stores,
-                cache_flushes: meta.cache_flushes,
-                tool: meta.tool.clone(),
-                schema_version: meta.schema_version,
-                sampled: meta.sampled.clone(),
-            },
+            measured: Measured::of(meta),
         }
     }
 }
 
-/// The talk of a profile: its cache-line transfers, or its undirected pairs (from the lower id) where those
-/// are all it has.
+impl Program {
+    fn of(meta: &Meta) -> Self {
+        Self {
+            command: meta.command.clone(),
+            directory: meta.directory.clone(),
+            host: meta.host.clone(),
+            started: meta.started.clone(),
+            exit_code: meta.exit_code,
+            exit_signal: meta.exit_signal,
+        }
+    }
+}
+
+impl Measured {
+    fn of(meta: &Meta) -> Self {
+        Self {
+            mode: match meta.mode {
+                Mode::Exact => "exact",
+                Mode::Sampled => "sampled",
+                Mode::Windows => "windows",
+            },
+            counted: meta.parameters.counted,
+            block_bytes: meta.parameters.block_bytes,
+            slice_ns: meta.parameters.slice_ns,
+            wall_seconds: meta.wall_seconds,
+            cpu_seconds: meta.cpu_seconds,
+            loads: meta.totals.loads,
+            stores: meta.totals.stores,
+            cache_flushes: meta.cache_flushes,
+            tool: meta.tool.clone(),
+            schema_version: meta.schema_version,
+            sampled: meta.sampled.clone(),
+        }
+    }
+}
+
+/// The talk of a profile: its cache-line transfers, or its undirected pairs (from the lower id)
+/// where those are all it has.
 pub(crate) fn talk_matrix(profile: &Profile) -> CommMatrix {
     Choice::of_talk(profile).matrix(profile)
 }

@@ -1,7 +1,7 @@
 //! The machine and the placements compared on it, ready to be drawn.
 //!
-//! A [`Layout`] is one placement: where each thread is, what it is predicted to cost, and how much of
-//! the talk meets at which level. Neighbours: `placement` computes them and the shares, the page
+//! A [`Layout`] is one placement: where each thread is, what it is predicted to cost, and how much
+//! of the talk meets at which level. Neighbours: `placement` computes them and the shares, the page
 //! draws [`MachineNode`] as nested boxes (COMPROF, figure 5).
 
 use crate::policies::Policies;
@@ -17,6 +17,7 @@ pub struct Placement {
     pub machine: String,
     /// Whether this is another machine than the one the profile was recorded on.
     pub elsewhere: bool,
+    /// The machine, from its root.
     pub tree: MachineNode,
     /// Logical numbers of the PUs that may be used, ascending.
     pub pus: Vec<u32>,
@@ -28,6 +29,7 @@ pub struct Placement {
     pub layouts: Vec<Layout>,
     /// What to expect when nobody places the threads.
     pub chance: Chance,
+    /// Policies compared.
     pub policies: Policies,
     /// Unit of one event's cost, `ns`, or empty.
     pub cost_unit: String,
@@ -95,7 +97,8 @@ impl<'a> Machine<'a> {
     pub(crate) fn chance(&self, costs: &Costs, talk: &CommMatrix) -> Chance {
         let total = talk.total();
         let shares = shares_by_chance(&self.hierarchy, talk.threads(), total);
-        // Shares go from the nearest level out, costs from the machine down; on one PU costs nothing.
+        // Shares go from the nearest level out, costs from the machine down; on one PU costs
+        // nothing.
         let priced = shares.iter().rev().zip(&costs.per_level);
         let cost = priced.map(|(share, cost)| share.share * total as f64 * cost).sum();
         Chance { cost, shares }
@@ -175,6 +178,7 @@ pub struct MachineNode {
     pub pu: Option<u32>,
     /// Whether threads may run there.
     pub allowed: bool,
+    /// Objects in it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<MachineNode>,
 }

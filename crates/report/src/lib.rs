@@ -14,7 +14,8 @@
 //! | `page.rs` | the report as one HTML file; its looks are in `web/` |
 //! | `numbers.rs` | numbers for people |
 //!
-//! Neighbours: `cli` calls this; `profile`, `analysis`, `placement` and `topology` supply what is shown.
+//! Neighbours: `cli` calls this; `profile`, `analysis`, `placement` and `topology` supply what is
+//! shown.
 
 mod advice;
 mod code;

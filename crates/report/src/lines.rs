@@ -1,12 +1,13 @@
 //! Hot lines: the lines of memory on which threads meet, the hottest first, with who does what to
 //! which of their bytes from where. What `perf c2c report` samples, counted.
 //!
-//! Problem: of maybe a hundred thousand lines with events, show the few that matter. **Events** here
-//! are RAW and WAW events: the two ways in which a thread takes a line from another one. Every event
-//! has a side that *gives* (the write that made the line the giver's) and a side that *takes* (the
-//! read or write that fetched it). Sharing is true when the bytes taken overlap those that the giver
-//! had written, else false. Neighbours: `findings` holds the result; `lines/access.rs` sums up the
-//! events of a line, `lines/place.rs` names code, `lines/bytes.rs` bytes; `advice` draws conclusions.
+//! Problem: of maybe a hundred thousand lines with events, show the few that matter. **Events**
+//! here are RAW and WAW events: the two ways in which a thread takes a line from another one. Every
+//! event has a side that *gives* (the write that made the line the giver's) and a side that *takes*
+//! (the read or write that fetched it). Sharing is true when the bytes taken overlap those that the
+//! giver had written, else false. Neighbours: `findings` holds the result; `lines/access.rs` sums
+//! up the events of a line, `lines/place.rs` names code, `lines/bytes.rs` bytes; `advice` draws
+//! conclusions.
 
 mod access;
 mod bytes;
@@ -54,6 +55,7 @@ pub struct HotLine {
     pub hits: Option<u64>,
     /// Events by sharing: reads of what another thread wrote, and writes over it.
     pub raw: Split,
+    /// WAW events.
     pub waw: Split,
     /// What the code does to it, the most events first.
     pub accesses: Vec<Access>,
@@ -64,8 +66,10 @@ pub struct HotLine {
 /// Events by sharing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Split {
+    /// Events with true sharing.
     #[serde(rename = "true")]
     pub truly: u64,
+    /// Events with false sharing.
     #[serde(rename = "false")]
     pub falsely: u64,
     /// Not told apart.
@@ -73,6 +77,7 @@ pub struct Split {
 }
 
 impl Split {
+    /// All events, also those whose sharing is not known.
     pub fn total(&self) -> u64 {
         self.truly.saturating_add(self.falsely).saturating_add(self.unknown)
     }

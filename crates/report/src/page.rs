@@ -1,7 +1,7 @@
 //! The report as one self-contained HTML file.
 //!
-//! The page's looks and behaviour are built in `web/` into a single file that is embedded here; this
-//! module puts the data of one profile into it: the findings, matrices and activity by time
+//! The page's looks and behaviour are built in `web/` into a single file that is embedded here;
+//! this module puts the data of one profile into it: the findings, matrices and activity by time
 //! (`page/time.rs`) and the events of the hot lines (`page/hot.rs`), all bounded. Neighbours:
 //! `web/src/model/data.ts` decodes what [`PageData`] encodes.
 

@@ -1,9 +1,9 @@
-//! What every policy's placement costs, side by side: is the recommended one worth it, and how far is
-//! it from what no placement undercuts?
+//! What every policy's placement costs, side by side: is the recommended one worth it, and how far
+//! is it from what no placement undercuts?
 //!
 //! Bounded: policies that take long for many threads are left out, and said to be. Placements that
-//! make threads share cores that need not be shared come last, since they compete for more than talk
-//! and may even undercut the bound. Neighbours: `placement` computes placements and the bound,
+//! make threads share cores that need not be shared come last, since they compete for more than
+//! talk and may even undercut the bound. Neighbours: `placement` computes placements and the bound,
 //! `compare` calls this, `text/placement.rs` and the page show it.
 
 use crate::layouts::Layout;
@@ -23,6 +23,7 @@ pub struct Policies {
     pub list: Vec<PolicyCost>,
     /// In the unit of [`Layout::cost`]: what no placement undercuts that shares no core needlessly.
     pub lower_bound: f64,
+    /// Policies that were not computed.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -50,7 +51,9 @@ pub struct PolicyCost {
 /// A policy that was not computed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct LeftOut {
+    /// Its name.
     pub policy: String,
+    /// Why it was not computed.
     pub reason: String,
 }
 

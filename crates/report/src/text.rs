@@ -10,7 +10,7 @@ mod processes;
 mod sampled;
 mod style;
 
-use crate::findings::{Estimate, Findings, Pair, Thread, talk_matrix};
+use crate::findings::{Estimate, Findings, Pair, Talk, Thread, talk_matrix};
 use crate::numbers::{duration, grouped, percent, short};
 use crate::table::{Align, Table, cut};
 use crate::verdict::blocks;
@@ -272,30 +272,7 @@ fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fm
             measured.block_bytes
         ))?,
     }
-    line(match talk.kind {
-        "undirected" => format!(
-            "Events: {} by numalize's definition, between a thread that accesses a block and the \
-             two others that did last.",
-            grouped(talk.undirected)
-        ),
-        _ if measured.sampled.is_some() => format!(
-            "Events, estimated: {} read after another thread's write{}, {} written over another \
-             thread's write{}.",
-            grouped(talk.raw),
-            falsely(talk.raw_true, talk.raw_false),
-            grouped(talk.waw),
-            falsely(talk.waw_true, talk.waw_false),
-        ),
-        _ => format!(
-            "Events: {} read after another thread's write{}, {} written over another thread's \
-             write{}, {} invalidated under a reader.",
-            grouped(talk.raw),
-            falsely(talk.raw_true, talk.raw_false),
-            grouped(talk.waw),
-            falsely(talk.waw_true, talk.waw_false),
-            grouped(talk.invalidation)
-        ),
-    })?;
+    line(events(talk, measured.sampled.is_some()))?;
     let (took, cpu) = (duration(measured.wall_seconds), duration(measured.cpu_seconds));
     line(match &measured.sampled {
         None => {
@@ -327,6 +304,34 @@ fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fm
         printable(&program.started),
         ended
     ))
+}
+
+/// The events of each kind.
+fn events(talk: &Talk, sampled: bool) -> String {
+    match talk.kind {
+        "undirected" => format!(
+            "Events: {} by numalize's definition, between a thread that accesses a block and the \
+             two others that did last.",
+            grouped(talk.undirected)
+        ),
+        _ if sampled => format!(
+            "Events, estimated: {} read after another thread's write{}, {} written over another \
+             thread's write{}.",
+            grouped(talk.raw),
+            falsely(talk.raw_true, talk.raw_false),
+            grouped(talk.waw),
+            falsely(talk.waw_true, talk.waw_false),
+        ),
+        _ => format!(
+            "Events: {} read after another thread's write{}, {} written over another thread's \
+             write{}, {} invalidated under a reader.",
+            grouped(talk.raw),
+            falsely(talk.raw_true, talk.raw_false),
+            grouped(talk.waw),
+            falsely(talk.waw_true, talk.waw_false),
+            grouped(talk.invalidation)
+        ),
+    }
 }
 
 /// How often something happened.

@@ -14,6 +14,7 @@ use serde::Serialize;
 /// What a person should know first.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Verdict {
+    /// The shape of the communication.
     pub shape: Shape,
     /// One sentence.
     pub headline: String,
@@ -61,8 +62,8 @@ const HUB: f64 = 0.6;
 const NAMED_PAIRS: usize = 4;
 /// Differences in cost below this share are none: the costs are not known better.
 const WORTHWHILE: f64 = 0.02;
-/// Events per thousand loads and stores below which talk is negligible: at about 100 ns for a line from
-/// another core and 0.3 ns per access, 0.01 is 0.3 % of the time.
+/// Events per thousand loads and stores below which talk is negligible: at about 100 ns for a line
+/// from another core and 0.3 ns per access, 0.01 is 0.3 % of the time.
 const NEGLIGIBLE_PER_THOUSAND_ACCESSES: f64 = 0.01;
 
 /// The verdict on these facts.

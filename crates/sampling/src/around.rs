@@ -1,23 +1,25 @@
 //! Who writes a block that nobody was sampled writing lately: whoever writes around it.
 //!
-//! Problem: an array has more lines than a recording has samples. A line that a thread was sampled accessing was
-//! hardly ever sampled while another thread wrote it, so that programs which exchange arrays, or share tables,
-//! would seem not to communicate. Approach: a thread writes a block if the block lies among those that it was
-//! sampled writing: the gap between the nearest of these, below and above, is not much larger than those beside it
-//! (`near.rs`). Of all threads of which that is so, it was the one that was sampled last among its nearest writes; if
-//! that is the accessing thread itself, then it has its own data before it. That is communication only as long as the
-//! writer goes on writing there: the access waits until the writer is sampled doing so, within [`AGE`], which what was
-//! written once and is read ever after never is.
+//! Problem: an array has more lines than a recording has samples. A line that a thread was sampled
+//! accessing was hardly ever sampled while another thread wrote it, so that programs which exchange
+//! arrays, or share tables, would seem not to communicate. Approach: a thread writes a block if the
+//! block lies among those that it was sampled writing: the gap between the nearest of these, below
+//! and above, is not much larger than those beside it (`near.rs`). Of all threads of which that is
+//! so, it was the one that was sampled last among its nearest writes; if that is the accessing
+//! thread itself, then it has its own data before it. That is communication only as long as the
+//! writer goes on writing there: the access waits until the writer is sampled doing so, within
+//! [`AGE`], which what was written once and is read ever after never is.
 //!
-//! *What speaks against it.* The blocks of two threads may lie between each other without any of them being both's:
-//! whether they are, distances tell, over many accesses ([`Fits`]). A block that was sampled so often that a write
-//! should have been among the samples, if it was written like the rest of its region ([`UNSEEN`]).
+//! *What speaks against it.* The blocks of two threads may lie between each other without any of
+//! them being both's: whether they are, distances tell, over many accesses ([`Fits`]). A block that
+//! was sampled so often that a write should have been among the samples, if it was written like the
+//! rest of its region ([`UNSEEN`]).
 //!
-//! Source: that neighbouring memory is used alike is what detection by pages builds on (CDSM, kMAF);
-//! neighbours in place of pages know where one thread's part of an array ends.
+//! Source: that neighbouring memory is used alike is what detection by pages builds on (CDSM,
+//! kMAF); neighbours in place of pages know where one thread's part of an array ends.
 //!
-//! Neighbours: `near` finds the nearest writes, `fits` counts distances, `matching` asks for what it has no
-//! evidence of.
+//! Neighbours: `near` finds the nearest writes, `fits` counts distances, `matching` asks for what
+//! it has no evidence of.
 
 use crate::fits::Fits;
 use crate::near::{REACH, Write, Writes, Zone};
@@ -27,7 +29,8 @@ use types::ThreadId;
 
 /// Blocks of a region: 16 MiB.
 const REGION: u64 = 1 << 18;
-/// Writes that must not be missing among a block's samples: this many are by chance in one of 20 cases.
+/// Writes that must not be missing among a block's samples: this many are by chance in one of 20
+/// cases.
 const UNSEEN: f64 = 3.0;
 /// Sampling intervals after which a write is no evidence any more.
 const AGE: u64 = 4000;
@@ -64,7 +67,8 @@ pub(crate) struct Around {
     writes: Writes,
     regions: FxHashMap<u64, Region>,
     fits: Fits,
-    /// Accesses whose distances are counted already: what is accessed again and again would count for more.
+    /// Accesses whose distances are counted already: what is accessed again and again would count
+    /// for more.
     seen: FxHashSet<(u64, ThreadId)>,
 }
 
@@ -134,14 +138,16 @@ impl Around {
         sampled as f64 * part <= UNSEEN
     }
 
-    /// Whether a thread writes all around `block` as well, which it was sampled writing: it is one of an array's.
+    /// Whether a thread writes all around `block` as well, which it was sampled writing: it is one
+    /// of an array's.
     pub(crate) fn is_array(&self, block: u64, writer: ThreadId, time_ns: u64) -> bool {
         let since_ns = time_ns.saturating_sub(self.age_ns);
         let near = self.writes.near(block, since_ns, |thread| thread);
         near.iter().any(|near| near.thread == writer && near.is_array(block))
     }
 
-    /// The part of what was found like this hit that is communication, 0 … 1, by all that is known by now.
+    /// The part of what was found like this hit that is communication, 0 … 1, by all that is known
+    /// by now.
     pub(crate) fn part(&self, hit: &Hit) -> f64 {
         let (from, to, block) = (hit.from.thread, hit.to.thread, hit.block / BLOCK_BYTES);
         let since_ns = hit.time_ns.saturating_sub(self.age_ns);
@@ -163,7 +169,8 @@ impl Around {
         region.waiting.push((found.reach, hit));
     }
 
-    /// Notes a sampled access; the accesses that a write has been waited for are appended to `hits`.
+    /// Notes a sampled access; the accesses that a write has been waited for are appended to
+    /// `hits`.
     pub(crate) fn note(
         &mut self,
         block: u64,
@@ -277,7 +284,8 @@ mod tests {
     fn what_is_only_read_is_not_written() {
         let mut around = Around::new(1, 1000);
         written(&mut around, 0, 0..100, 10);
-        // All samples there are writes: a block that was sampled more than three times is not written.
+        // All samples there are writes: a block that was sampled more than three times is not
+        // written.
         assert!(around.may_be_written(ARRAY + 15, 3) && !around.may_be_written(ARRAY + 15, 4));
         // With ten reads to each write, many more are needed to tell.
         for _ in 0..10 * 50 {

@@ -1,5 +1,5 @@
-//! What is known of a block of memory: which threads accessed it lately, who wrote what and how often, and
-//! what part of its time each one spends there.
+//! What is known of a block of memory: which threads accessed it lately, who wrote what and how
+//! often, and what part of its time each one spends there.
 //!
 //! Times between a thread's accesses are counted in its own samples, in which it has run.
 //!
@@ -10,8 +10,8 @@ use types::ThreadId;
 
 /// Threads that a block remembers; of more, the one that has not come for longest goes.
 const SLOTS: usize = 32;
-/// A thread's samples in company over which it is asked what part of them is at the block: long ago counts
-/// exponentially less.
+/// A thread's samples in company over which it is asked what part of them is at the block: long ago
+/// counts exponentially less.
 const WINDOW: f64 = 64.0;
 /// Fewer samples than this say little.
 const LEAST: f64 = 8.0;
@@ -28,7 +28,8 @@ pub(crate) struct Slot {
     pub(crate) seen_ns: u64,
     /// Its last sampled write; `None` if it was only seen to read.
     pub(crate) write: Option<Written>,
-    /// Its samples from one write to the next, usually: nearly the median, as far as so few can tell.
+    /// Its samples from one write to the next, usually: nearly the median, as far as so few can
+    /// tell.
     pub(crate) usual: f64,
     /// Its samples in company that were at the block, weighed, up to the one with this number.
     at_it: f64,
@@ -36,8 +37,8 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// What part of its samples is at the block, when it has been sampled so often in company. Alone it does not wait,
-    /// and so is there for less of its time.
+    /// What part of its samples is at the block, when it has been sampled so often in company.
+    /// Alone it does not wait, and so is there for less of its time.
     pub(crate) fn share(&self, samples: u64) -> f64 {
         let faded = |samples: f64| -(-samples / WINDOW).exp_m1() / -(-1.0 / WINDOW).exp_m1();
         let at_it = self.at_it * (-(samples.saturating_sub(self.counted) as f64) / WINDOW).exp();
@@ -53,7 +54,8 @@ pub(crate) struct Noted {
     pub(crate) writes: bool,
     /// Whether the thread is there, for all that the sample says, rather than near by.
     pub(crate) is_there: bool,
-    /// How often the thread has been sampled in company, and at all since it was last seen writing the block.
+    /// How often the thread has been sampled in company, and at all since it was last seen writing
+    /// the block.
     pub(crate) in_company: u64,
     pub(crate) since_write: u64,
     /// Writes with more samples than this between them begin a new set of bytes.

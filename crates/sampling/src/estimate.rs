@@ -1,15 +1,16 @@
 //! From hits to events, with an interval of confidence.
 //!
-//! *Units.* Hits weigh what their stream is made of ([`Stream`]); a factor makes events of that: one
-//! through the time that a transfer takes for waiting, what a counter counted through what its samples
-//! stand for, or 1.
+//! *Units.* Hits weigh what their stream is made of ([`Stream`]); a factor makes events of that:
+//! one through the time that a transfer takes for waiting, what a counter counted through what its
+//! samples stand for, or 1.
 //!
-//! *Interval.* Hits are taken for independent and rare among many accesses, so that their number in a
-//! cell has a Poisson distribution; the interval is that of the sum of their weights (`statistics`).
-//! A hit that stands for itself only happened, so it is 1 in the lower end. How many there were that no sample
-//! met is not known; at most all that the sample stood for, and that is what it is in the upper end.
-//! That is what chance alone does. It holds neither what makes hits come in clusters (a phase of strong
-//! sharing, a bias of the clock), nor how well the factor is known: those make it wider.
+//! *Interval.* Hits are taken for independent and rare among many accesses, so that their number in
+//! a cell has a Poisson distribution; the interval is that of the sum of their weights
+//! (`statistics`). A hit that stands for itself only happened, so it is 1 in the lower end. How
+//! many there were that no sample met is not known; at most all that the sample stood for, and that
+//! is what it is in the upper end. That is what chance alone does. It holds neither what makes hits
+//! come in clusters (a phase of strong sharing, a bias of the clock), nor how well the factor is
+//! known: those make it wider.
 //!
 //! [`Stream`]: crate::Stream
 
@@ -24,6 +25,7 @@ pub struct Estimate {
     pub events: u64,
     /// The 95 % interval; `low` ≤ `events` ≤ `high`.
     pub low: u64,
+    /// The upper end of the interval.
     pub high: u64,
 }
 
@@ -38,8 +40,8 @@ pub struct Estimator {
 }
 
 impl Estimator {
-    /// `largest`: most that a hit of the recording weighs; `sample`: what a sample stands for, which is the most
-    /// that a hit can.
+    /// `largest`: most that a hit of the recording weighs; `sample`: what a sample stands for,
+    /// which is the most that a hit can.
     pub fn new(largest: f64, sample: f64) -> Self {
         Self { largest, sample: sample.max(largest), known: HashMap::new() }
     }

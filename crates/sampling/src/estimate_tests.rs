@@ -57,7 +57,8 @@ fn what_happened_once_is_one_event_and_may_be_as_many_as_a_sample_stands_for() {
     assert_eq!(estimate, Estimate { events: 1, low: 0, high: 1 });
 }
 
-/// Poisson numbers of hits, by Knuth's method: the interval holds the truth in 95 % of the cases or more.
+/// Poisson numbers of hits, by Knuth's method: the interval holds the truth in 95 % of the cases or
+/// more.
 #[test]
 fn intervals_cover_the_truth() {
     let mut random = fastrand::Rng::with_seed(7);

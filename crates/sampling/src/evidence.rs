@@ -1,12 +1,14 @@
 //! What another thread's sampled write says about an access.
 //!
-//! *Age.* A write is old once its thread has run for longer without being seen writing the block again than it usually
-//! does. That is counted in the thread's own samples: while others have its processor, it cannot write, so its last
-//! write gets no older. Were it time that counted, or one age for all, blocks that are written seldom would lose more
-//! of their hits than others where threads take turns. Only a clock's samples come by the time that a thread runs; of
-//! other events' samples it is time that counts.
+//! *Age.* A write is old once its thread has run for longer without being seen writing the block
+//! again than it usually does. That is counted in the thread's own samples: while others have its
+//! processor, it cannot write, so its last write gets no older. Were it time that counted, or one
+//! age for all, blocks that are written seldom would lose more of their hits than others where
+//! threads take turns. Only a clock's samples come by the time that a thread runs; of other events'
+//! samples it is time that counts.
 //!
-//! Neighbours: `matching` says why, and makes hits of it; `block` knows the writes, `history` who ran.
+//! Neighbours: `matching` says why, and makes hits of it; `block` knows the writes, `history` who
+//! ran.
 
 use crate::block::{Block, Slot, Written};
 use crate::history::Histories;
@@ -16,8 +18,8 @@ use types::ThreadId;
 
 /// A thread's own samples for which its write is new, whatever is usual; or sampling intervals.
 const SHORT: u64 = 20;
-/// So many times as many as usually lie between its writes: of what a thread does at random times, one part in fifty
-/// comes later than so many medians.
+/// So many times as many as usually lie between its writes: of what a thread does at random times,
+/// one part in fifty comes later than so many medians.
 const USUAL: f64 = 8.0;
 /// Sampling intervals after which a write is forgotten.
 const LONG: u64 = 1000;
@@ -40,8 +42,8 @@ pub(crate) enum Evidence {
 pub(crate) struct Judge {
     pub(crate) interval_ns: u64,
     pub(crate) histories: Histories,
-    /// Threads that have ended. What they wrote is handed over once at most, however soon: their stacks and
-    /// blocks of memory are the next thread's, which then works there alone.
+    /// Threads that have ended. What they wrote is handed over once at most, however soon: their
+    /// stacks and blocks of memory are the next thread's, which then works there alone.
     pub(crate) gone: FxHashSet<ThreadId>,
 }
 
@@ -86,7 +88,8 @@ impl Judge {
                 }
             };
         let evidence = match is_new {
-            // However seldom samples come: the line came from another cache, and nobody else is known to have had it.
+            // However seldom samples come: the line came from another cache, and nobody else is
+            // known to have had it.
             _ if certain => Evidence::New,
             _ if !is_known => return None,
             true if goes_on => Evidence::New,
@@ -102,8 +105,9 @@ impl Judge {
         time_ns.is_some_and(|time_ns| until >= time_ns)
     }
 
-    /// Whether a thread that writes the block now, and did so before as `slot` says, did all the while since another
-    /// one's access at `time_ns`, after a write at `since_ns`: it ran then, and has written as usual.
+    /// Whether a thread that writes the block now, and did so before as `slot` says, did all the
+    /// while since another one's access at `time_ns`, after a write at `since_ns`: it ran then, and
+    /// has written as usual.
     pub(crate) fn went_on(
         &self,
         stream: Stream,

@@ -1,23 +1,25 @@
 //! Whether a thread accesses the same blocks that another one writes, or other ones between them.
 //!
-//! Problem: in memory that has more blocks than there are samples, two threads' samples lie between each other
-//! whether they use the same blocks or are dealt out different ones. Approach: if they use the same ones, then a
-//! sampled access is as likely to lie close to the other thread's nearest sampled write as anywhere else: with
-//! writes every `spacing` blocks, it is within `d` of one in 1 − exp(−(2 d + 1) / spacing) of all cases (a Poisson
-//! process). If each thread has pieces of its own, then the closest distances are missing. So distances are
-//! counted in units of the spacing, and the smallest ones of which there should be enough to tell ([`EXPECTED`]) are
-//! compared with what there should be: their quotient is the part of the accesses that are to the same blocks.
+//! Problem: in memory that has more blocks than there are samples, two threads' samples lie between
+//! each other whether they use the same blocks or are dealt out different ones. Approach: if they
+//! use the same ones, then a sampled access is as likely to lie close to the other thread's nearest
+//! sampled write as anywhere else: with writes every `spacing` blocks, it is within `d` of one in 1
+//! − exp(−(2 d + 1) / spacing) of all cases (a Poisson process). If each thread has pieces of its
+//! own, then the closest distances are missing. So distances are counted in units of the spacing,
+//! and the smallest ones of which there should be enough to tell ([`EXPECTED`]) are compared with
+//! what there should be: their quotient is the part of the accesses that are to the same blocks.
 //! The more samples there are, the smaller these distances are, down to the same block.
 //!
-//! What is told by distances of more than 16 KiB is not believed ([`RESOLUTION`]); others tell by pages of 4 KiB, but
-//! never by smaller pieces (CDSM, kMAF). At the borders of pieces threads come close to each other, so that pieces of
-//! up to some eight times the distance may look as if they were common; more samples tell.
+//! What is told by distances of more than 16 KiB is not believed ([`RESOLUTION`]); others tell by
+//! pages of 4 KiB, but never by smaller pieces (CDSM, kMAF). At the borders of pieces threads come
+//! close to each other, so that pieces of up to some eight times the distance may look as if they
+//! were common; more samples tell.
 //!
-//! Accesses to few blocks may all lie in one gap between another thread's writes, by chance close to one of them. So
-//! they must have come to several gaps.
+//! Accesses to few blocks may all lie in one gap between another thread's writes, by chance close
+//! to one of them. So they must have come to several gaps.
 //!
-//! Source: the cross pair correlation function at distance 0 (Illian et al., Statistical Analysis and Modelling
-//! of Spatial Point Patterns, 2008, section 4.3), by nearest neighbours.
+//! Source: the cross pair correlation function at distance 0 (Illian et al., Statistical Analysis
+//! and Modelling of Spatial Point Patterns, 2008, section 4.3), by nearest neighbours.
 //!
 //! Neighbours: `around` measures distances.
 
@@ -83,8 +85,8 @@ impl Fits {
         }
     }
 
-    /// The part of the accesses like this one that are to blocks which the other thread writes, 0 … 1; 0 as well
-    /// where distances are too large to tell. `None`: there are too few.
+    /// The part of the accesses like this one that are to blocks which the other thread writes, 0 …
+    /// 1; 0 as well where distances are too large to tell. `None`: there are too few.
     pub(crate) fn part(&self, pair: PairOf, block: u64) -> Option<f64> {
         let of = |region| self.fits.get(&(pair, region)).filter(|fit| fit.gaps >= ENOUGH);
         of(block / REGION).or_else(|| of(EVERYWHERE)).map(Fit::part)
@@ -132,7 +134,8 @@ impl Fit {
     }
 }
 
-/// Whether so few are hardly ever seen by chance where there should be `expected`: once in a hundred times.
+/// Whether so few are hardly ever seen by chance where there should be `expected`: once in a
+/// hundred times.
 fn is_fewer(seen: u32, expected: f64) -> bool {
     // The sum of the Poisson distribution's terms.
     let mut term = (-expected).exp();
@@ -166,8 +169,8 @@ mod tests {
         Zone { spacing, distance, gap, last }
     }
 
-    /// What is told by so many accesses to some of `blocks` blocks and as many writes to others as there usually
-    /// are, anywhere in them, where they may be.
+    /// What is told by so many accesses to some of `blocks` blocks and as many writes to others as
+    /// there usually are, anywhere in them, where they may be.
     fn told(
         accesses: u32,
         blocks: u64,

@@ -1,9 +1,11 @@
-//! When threads were sampled lately: whether one ran at a time, and how long it has run since another.
+//! When threads were sampled lately: whether one ran at a time, and how long it has run since
+//! another.
 //!
-//! A thread is sampled after so much time that it has run, so the time that it has run is counted in its own samples
-//! ([`Histories::since`]), however often others had its processor meanwhile. It ran at a time between two of its
-//! samples that lie as close to each other as usual, or nearly. What is usual is the thread's own: one that sleeps
-//! every now and then is sampled seldom, and it cannot be said when in between it ran.
+//! A thread is sampled after so much time that it has run, so the time that it has run is counted
+//! in its own samples ([`Histories::since`]), however often others had its processor meanwhile. It
+//! ran at a time between two of its samples that lie as close to each other as usual, or nearly.
+//! What is usual is the thread's own: one that sleeps every now and then is sampled seldom, and it
+//! cannot be said when in between it ran.
 //!
 //! Neighbours: `evidence` asks how old a write is, `together` who ran when somebody waited.
 
@@ -16,8 +18,8 @@ const SAMPLES: usize = 256;
 /// Of these, the latest say what is usual; after so many more it is looked anew.
 const USUAL_OF: usize = 64;
 const AGAIN: u32 = 16;
-/// In a gap of more than so many usual ones the thread did not run, but for half a usual one at each end: that is what
-/// samples miss of a turn on average.
+/// In a gap of more than so many usual ones the thread did not run, but for half a usual one at
+/// each end: that is what samples miss of a turn on average.
 const GAP: f64 = 1.6;
 const END: f64 = 0.5;
 
@@ -101,8 +103,8 @@ impl History {
         }
     }
 
-    /// The clock's interval if the thread keeps its processor for that long now and then, else the median gap between two
-    /// samples.
+    /// The clock's interval if the thread keeps its processor for that long now and then, else the
+    /// median gap between two samples.
     fn usual(&self, interval_ns: u64) -> u64 {
         let latest = self.times.iter().skip(self.times.len().saturating_sub(USUAL_OF));
         let mut gaps: Vec<u64> =

@@ -16,8 +16,8 @@
 //! | `tally.rs` | hits by pair of threads, and by line and code site |
 //! | `estimate.rs` | from hits to events with an interval of confidence |
 //!
-//! Neighbours: `perf` and the library inside the program deliver the accesses, `recorder` numbers their
-//! threads and makes tables of the hits.
+//! Neighbours: `perf` and the library inside the program deliver the accesses, `recorder` numbers
+//! their threads and makes tables of the hits.
 
 mod around;
 mod block;

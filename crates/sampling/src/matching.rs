@@ -1,37 +1,38 @@
 //! Sample matching: a thread's sampled access to a block that another thread was sampled writing.
 //!
-//! *What counts.* Communication is a write by w followed by the first read by r that sees it (RAW), or
-//! by a write of another thread (WAW), per block. Samples show few of these accesses. So a sampled
-//! access by r is a hit
+//! *What counts.* Communication is a write by w followed by the first read by r that sees it (RAW),
+//! or by a write of another thread (WAW), per block. Samples show few of these accesses. So a
+//! sampled access by r is a hit
 //! - if w's sampled write is newer than what r itself was last sampled doing to the block: *direct*
 //!   evidence;
-//! - if r has accessed the block since, but w's writes are sampled before and after it, and between them
-//!   w has not run for longer than it usually does between two: who is sampled writing again and again
-//!   writes all the time, so that r's accesses in between are handed something new, too. A sampled access
-//!   stands for thousands. Such accesses wait as *pending* until the later write comes; it may be any
-//!   thread's that ran when r accessed, since who did not run cannot have written;
+//! - if r has accessed the block since, but w's writes are sampled before and after it, and between
+//!   them w has not run for longer than it usually does between two: who is sampled writing again
+//!   and again writes all the time, so that r's accesses in between are handed something new, too.
+//!   A sampled access stands for thousands. Such accesses wait as *pending* until the later write
+//!   comes; it may be any thread's that ran when r accessed, since who did not run cannot have
+//!   written;
 //! - if it is a sample of a transfer: that has certainly happened; only the partner is in question,
 //!   and a later writer will do where none was seen before.
 //!
-//! *Which access.* A sample mostly names several accesses around its address, all of which were made; it
-//! stands for the likeliest of those that another thread's write makes communication, for that is what a
-//! thread waits for rather than its own memory. The others say who writes what.
+//! *Which access.* A sample mostly names several accesses around its address, all of which were
+//! made; it stands for the likeliest of those that another thread's write makes communication, for
+//! that is what a thread waits for rather than its own memory. The others say who writes what.
 //!
-//! *Arrays and tables.* An access to a block that nobody was sampled writing lately may be a hit, too, if another
-//! thread is sampled writing around it ([`around`](crate::around)).
+//! *Arrays and tables.* An access to a block that nobody was sampled writing lately may be a hit,
+//! too, if another thread is sampled writing around it ([`around`](crate::around)).
 //!
-//! *What does not.* Once its thread has run for long without another one ([`evidence`](crate::evidence)), or has
-//! ended, a write is old: a block that was merely handed over once, long ago, is one event, whatever the sampling
-//! period (weight 0, see [`Hit::weight`]), and after `LONG` none: the memory may have been freed, and belong to
-//! another since.
+//! *What does not.* Once its thread has run for long without another one
+//! ([`evidence`](crate::evidence)), or has ended, a write is old: a block that was merely handed
+//! over once, long ago, is one event, whatever the sampling period (weight 0, see [`Hit::weight`]),
+//! and after `LONG` none: the memory may have been freed, and belong to another since.
 //!
 //! *True or false.* True if the access touches bytes that the writer was lately sampled writing.
 //!
-//! *Weight of waiting.* A clock's samples weigh the time that a thread spends at an access. Who ran at that
-//! time and who else waited says [`Together`](crate::Together).
+//! *Weight of waiting.* A clock's samples weigh the time that a thread spends at an access. Who ran
+//! at that time and who else waited says [`Together`](crate::Together).
 //!
-//! Source: ComDetective, section 3.2 (bulletin board, expiry after the publisher's next samples), without
-//! its watchpoints.
+//! Source: ComDetective, section 3.2 (bulletin board, expiry after the publisher's next samples),
+//! without its watchpoints.
 
 use crate::around::{Around, Found};
 use crate::block::{Block, Noted, Pending, Slot};
@@ -70,6 +71,7 @@ impl Default for Settings {
 pub struct Seen {
     /// Sampled accesses, and the sum of their periods.
     pub samples: u64,
+    /// Sum of the periods of these samples.
     pub weight: f64,
     /// Of these, those that were hits.
     pub matched: u64,
@@ -78,6 +80,7 @@ pub struct Seen {
 /// What became of all samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MatcherStats {
+    /// Samples that were observed.
     pub samples: u64,
     /// Samples with at least one hit.
     pub matched: u64,
@@ -96,6 +99,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
+    /// A matcher that has seen nothing.
     pub fn new(settings: Settings) -> Self {
         let settings = Settings { interval_ns: settings.interval_ns.max(1), ..settings };
         let judge = Judge {
@@ -123,7 +127,8 @@ impl Matcher {
         self.judge.histories.forget(thread);
     }
 
-    /// A thread was none, and was never sampled, nor were those with higher numbers: they count one less.
+    /// A thread was none, and was never sampled, nor were those with higher numbers: they count one
+    /// less.
     pub fn withdrawn(&mut self, thread: ThreadId) {
         let others = std::mem::take(&mut self.judge.gone).into_iter().filter(|&t| t != thread);
         self.judge.gone = others.map(|t| ThreadId(t.0 - u32::from(t > thread))).collect();
@@ -172,7 +177,8 @@ impl Matcher {
         }
     }
 
-    /// The first of a sample's accesses that is to something which another thread writes around, and that.
+    /// The first of a sample's accesses that is to something which another thread writes around,
+    /// and that.
     fn look_around(&mut self, sample: &Observed<'_>) -> Option<(Access, Found)> {
         let Observed { time_ns, thread, accesses, .. } = *sample;
         accesses.iter().take(LOOKED_AROUND).find_map(|access| {
@@ -233,7 +239,8 @@ impl Matcher {
         }
     }
 
-    /// Which of its accesses the sample stands for, the first of those with the best evidence, and that.
+    /// Which of its accesses the sample stands for, the first of those with the best evidence, and
+    /// that.
     fn choose(&self, stream: Stream, sample: &Observed<'_>) -> Option<(usize, Option<Evidence>)> {
         let evidence = |access: &Access| {
             let block = self.table.known(access.address / BLOCK_BYTES)?;
@@ -271,7 +278,8 @@ impl Matcher {
         }
     }
 
-    /// What decides, and what is known of a block by its address, for [`Together`](crate::Together).
+    /// What decides, and what is known of a block by its address, for
+    /// [`Together`](crate::Together).
     pub(crate) fn judge(&self) -> &Judge {
         &self.judge
     }
@@ -286,7 +294,8 @@ impl Matcher {
         self.around.clear();
     }
 
-    /// The part of hits like this one that is communication, by what is known by now, 0 … 1: 1 unless it is inferred.
+    /// The part of hits like this one that is communication, by what is known by now, 0 … 1: 1
+    /// unless it is inferred.
     pub fn part(&self, hit: &Hit) -> f64 {
         let block = hit.block / BLOCK_BYTES;
         match self.table.known(block) {
@@ -301,6 +310,7 @@ impl Matcher {
         self.seen.get(&(stream as u8, thread)).copied().unwrap_or_default()
     }
 
+    /// What became of all samples so far.
     pub fn stats(&self) -> MatcherStats {
         let mut stats = MatcherStats { forgotten: self.table.forgotten, ..Default::default() };
         for seen in self.seen.values() {
@@ -402,7 +412,8 @@ impl Piece<'_> {
         raw.into_iter().chain(access.kind.writes().then(|| hit(CommKind::Waw)))
     }
 
-    /// What another thread's pending access is now that this one has written, where it did before as `slot` says.
+    /// What another thread's pending access is now that this one has written, where it did before
+    /// as `slot` says.
     fn confirmed(&self, pending: &Pending, judge: &Judge, slot: Option<&Slot>) -> Option<Hit> {
         let Pending { mut hit, since_ns, stream } = *pending;
         hit.from = self.side();

@@ -117,7 +117,8 @@ fn accesses_between_writes_that_go_on_are_hits_once_that_is_known() {
 #[test]
 fn writes_get_no_older_while_their_thread_does_not_run() {
     let mut run = Run::new();
-    // 0 and 2 have a processor by turns of 10 ms, and write the block with every fifth sample; 1 always reads it.
+    // 0 and 2 have a processor by turns of 10 ms, and write the block with every fifth sample; 1
+    // always reads it.
     for ms in 0..400 {
         let (turn, part) = (ms / 10 % 4, ms % 10);
         let writer = [0, 2, 3, 4][turn as usize];

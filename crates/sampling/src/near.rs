@@ -7,15 +7,15 @@ use types::ThreadId;
 
 /// Blocks below and above in which writes are near: 16 MiB.
 pub(crate) const REACH: u64 = 1 << 18;
-/// Most writes on each side that are looked at, of all threads together, and so many after which it is enough that
-/// those threads are known which have come up.
+/// Most writes on each side that are looked at, of all threads together, and so many after which it
+/// is enough that those threads are known which have come up.
 const LOOKED_AT: usize = 128;
 const ENOUGH: usize = 16;
 /// Most of a thread's on each side that say how far apart they are, and least.
 const MOST: usize = 5;
 const LEAST: usize = 4;
-/// A gap is one between the blocks that a thread writes, not beyond their end, up to so many mean ones: of
-/// random gaps 2 % are longer.
+/// A gap is one between the blocks that a thread writes, not beyond their end, up to so many mean
+/// ones: of random gaps 2 % are longer.
 const GAP: f64 = 4.0;
 
 /// The last sampled write of a thread to a block.
@@ -142,7 +142,8 @@ impl Writes {
         self.writes.len()
     }
 
-    /// The nearest writes around a block since `since_ns`, by thread, or by what `who` takes several threads for.
+    /// The nearest writes around a block since `since_ns`, by thread, or by what `who` takes
+    /// several threads for.
     pub(crate) fn near(
         &self,
         block: u64,

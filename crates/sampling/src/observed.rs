@@ -9,14 +9,14 @@ pub const BLOCK_BYTES: u64 = 64;
 /// What the samples of a stream stand for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Stream {
-    /// Time: a clock's samples, which come at accesses the more, the longer these wait. A hit's weight
-    /// is in nanoseconds of waiting.
+    /// Time: a clock's samples, which come at accesses the more, the longer these wait. A hit's
+    /// weight is in nanoseconds of waiting.
     Waiting,
-    /// Accesses, each as likely as any other: events of memory operations, PEBS, SPE. A hit's weight is
-    /// in accesses, as in ComDetective.
+    /// Accesses, each as likely as any other: events of memory operations, PEBS, SPE. A hit's
+    /// weight is in accesses, as in ComDetective.
     Accesses,
-    /// Lines that came from another core's cache: each sample is itself a transfer to its thread, and
-    /// a hit's weight is in transfers.
+    /// Lines that came from another core's cache: each sample is itself a transfer to its thread,
+    /// and a hit's weight is in transfers.
     Transfers,
     /// Accesses that are known to be none of these: they say who writes, and are no hits.
     Context,
@@ -27,9 +27,10 @@ pub enum Stream {
 pub struct Observed<'a> {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub time_ns: u64,
+    /// The sampled thread.
     pub thread: ThreadId,
-    /// What the thread has just accessed or is about to, at least one, the likeliest first: it has made
-    /// all of them, but the sample stands for one.
+    /// What the thread has just accessed or is about to, at least one, the likeliest first: it has
+    /// made all of them, but the sample stands for one.
     pub accesses: &'a [Access],
     /// What the sample stands for, in units of its source: events, or nanoseconds.
     pub period: u64,
@@ -38,6 +39,7 @@ pub struct Observed<'a> {
 /// One side of a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Side {
+    /// The thread.
     pub thread: ThreadId,
     /// Address of the instruction.
     pub site: u64,
@@ -54,17 +56,21 @@ pub struct Hit {
     pub block: u64,
     /// RAW or WAW; an access that reads and writes is a hit of each.
     pub kind: CommKind,
+    /// True or false sharing.
     pub sharing: Sharing,
+    /// The write.
     pub from: Side,
+    /// The access that followed.
     pub to: Side,
     /// What the hit stands for before calibration, in units of the source. 0: for itself only, one
     /// event that has certainly happened.
     pub weight: f64,
-    /// A read of an array's block: `from` writes all around it. What was waited for it says little, since whoever reads
-    /// one block after the other has the next ones fetched meanwhile.
+    /// A read of an array's block: `from` writes all around it. What was waited for it says little,
+    /// since whoever reads one block after the other has the next ones fetched meanwhile.
     pub array: bool,
-    /// Nobody was sampled writing the block lately; `from` writes around it. What part of such hits is communication
-    /// is known the better, the more there are ([`Matcher::part`](crate::Matcher::part)).
+    /// Nobody was sampled writing the block lately; `from` writes around it. What part of such hits
+    /// is communication is known the better, the more there are
+    /// ([`Matcher::part`](crate::Matcher::part)).
     pub inferred: bool,
 }
 

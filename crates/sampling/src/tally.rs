@@ -12,11 +12,13 @@ const MAX_EVENTS: usize = 1 << 20;
 /// What hits add up to.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sum {
+    /// Number of hits.
     pub hits: u64,
     /// Of these, those that stand for themselves only.
     pub once: u64,
     /// Sum of the weights of the others, and of their squares.
     pub weight: f64,
+    /// Sum of the squares of these weights.
     pub squares: f64,
 }
 
@@ -45,10 +47,15 @@ impl Sum {
 /// A cell of the matrices; ordered as a profile's table `comm` is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Cell {
+    /// Number of the time slice.
     pub slice: u32,
+    /// What is counted.
     pub kind: CommKind,
+    /// The thread that gives.
     pub from: ThreadId,
+    /// The thread that takes.
     pub to: ThreadId,
+    /// True or false sharing.
     pub sharing: Sharing,
 }
 
@@ -57,27 +64,37 @@ pub struct Cell {
 pub struct Event {
     /// Address of the line; 0: lines that were too many to keep.
     pub line: u64,
+    /// What is counted.
     pub kind: CommKind,
+    /// The thread that gives.
     pub from: ThreadId,
+    /// The thread that takes.
     pub to: ThreadId,
+    /// True or false sharing.
     pub sharing: Sharing,
     /// Addresses of the instructions.
     pub from_site: u64,
+    /// Address of the instruction that takes.
     pub to_site: u64,
 }
 
 /// Hits of an event, and the bytes that they touched, bit i = byte i of the line.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct EventSum {
+    /// Its hits.
     pub sum: Sum,
+    /// Bytes that the giving thread touched.
     pub from_bytes: u64,
+    /// Bytes that the taking thread touched.
     pub to_bytes: u64,
 }
 
 /// All hits of a recording.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tally {
+    /// Hits by cell of the matrices.
     pub cells: BTreeMap<Cell, Sum>,
+    /// Hits by line and code sites.
     pub events: BTreeMap<Event, EventSum>,
     /// Hits on lines that were too many to keep.
     pub without_line: u64,

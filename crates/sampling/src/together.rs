@@ -1,26 +1,31 @@
-//! Who ran at the same time: a thread waits for a line only while another one, who runs, takes it again and again.
+//! Who ran at the same time: a thread waits for a line only while another one, who runs, takes it
+//! again and again.
 //!
-//! Problem: a clock's sample at a line that another thread has written lately weighs the time until the next sample,
-//! as if the line moved all the while. Where there are more threads than processors, threads take turns, and the
-//! line moves once a turn. Approach: hits wait until the writer is sampled next. If it did not run, it is asked who
-//! else writes the line, and ran; if nobody does, the hit is one event, and no time.
+//! Problem: a clock's sample at a line that another thread has written lately weighs the time until
+//! the next sample, as if the line moved all the while. Where there are more threads than
+//! processors, threads take turns, and the line moves once a turn. Approach: hits wait until the
+//! writer is sampled next. If it did not run, it is asked who else writes the line, and ran; if
+//! nobody does, the hit is one event, and no time.
 //!
-//! *A crowd.* A line can only be in one place: where n threads wait for it, it moves no faster than where one does, so
-//! their time counts for an n-th each. How many others are there at once is not seen but expected: each of those that
-//! ran is there for its part of the time that it runs in company. One that waits alone waits longer, though, than a line
-//! takes from each to the next where all are waiting (`LONE`).
+//! *A crowd.* A line can only be in one place: where n threads wait for it, it moves no faster than
+//! where one does, so their time counts for an n-th each. How many others are there at once is not
+//! seen but expected: each of those that ran is there for its part of the time that it runs in
+//! company. One that waits alone waits longer, though, than a line takes from each to the next
+//! where all are waiting (`LONE`).
 //!
-//! Neighbours: `matching` makes the hits, of any stream; this is for those of waiting. `history` says who ran.
+//! Neighbours: `matching` makes the hits, of any stream; this is for those of waiting. `history`
+//! says who ran.
 
 use crate::block::Block;
 use crate::evidence::Judge;
 use crate::matching::Matcher;
 use crate::observed::{Hit, Side, sharing};
 
-/// Waiting alone takes so many times what a line takes from one that waits to the next, which is what is measured, by
-/// two that pass a line to and fro: of two that wait by turns, one's request is under way before the other one has
-/// the line, as soon as the latter's has taken it away, half-way. (Timed on Sapphire Rapids: exchanges of a line that
-/// nobody else waits for take 80 to 90 ns, while it goes to and fro at 62 to 67.)
+/// Waiting alone takes so many times what a line takes from one that waits to the next, which is
+/// what is measured, by two that pass a line to and fro: of two that wait by turns, one's request
+/// is under way before the other one has the line, as soon as the latter's has taken it away,
+/// half-way. (Timed on Sapphire Rapids: exchanges of a line that nobody else waits for take 80 to
+/// 90 ns, while it goes to and fro at 62 to 67.)
 const LONE: f64 = 4.0 / 3.0;
 
 /// Hits that wait. Everything comes about in order of time.
@@ -35,7 +40,8 @@ impl Together {
         self.waiting.push(hit);
     }
 
-    /// Gives back the hits of which it is known by now who ran, by what the one that made them knows.
+    /// Gives back the hits of which it is known by now who ran, by what the one that made them
+    /// knows.
     pub fn settle(&mut self, now_ns: u64, matcher: &Matcher, mut each: impl FnMut(Hit)) {
         self.waiting.retain(|hit| {
             let settled = settled(hit, matcher.judge(), matcher.block(hit.block), now_ns);
@@ -78,7 +84,8 @@ fn settled(hit: &Hit, judge: &Judge, block: Option<&Block>, now_ns: u64) -> Opti
     })
 }
 
-/// What part of a crowd one is, on average, if others join for these parts of their time, each as it pleases.
+/// What part of a crowd one is, on average, if others join for these parts of their time, each as
+/// it pleases.
 fn part_of_crowd(shares: impl Iterator<Item = f64>) -> f64 {
     // By how many others there are, how likely that is.
     let mut likely = vec![1.0];
@@ -120,8 +127,8 @@ mod tests {
         matcher.observe(stream, &Observed { time_ns, thread, accesses, period: MS }, &mut vec![]);
     }
 
-    /// Weights of hits at these times, in waits of one that is alone, by when they are known, if their writer is sampled
-    /// at those.
+    /// Weights of hits at these times, in waits of one that is alone, by when they are known, if
+    /// their writer is sampled at those.
     fn weights(samples: impl Iterator<Item = u64>, hits: &[u64]) -> Vec<(u64, u64, f64)> {
         let (mut matcher, mut together, mut told) = (matcher(), Together::default(), Vec::new());
         let mut hits = hits.iter().copied().peekable();
@@ -208,7 +215,8 @@ mod tests {
     #[test]
     fn of_those_that_wait_at_once_each_counts_in_part() {
         let (mut matcher, mut together) = (matcher(), Together::default());
-        // 0 and 2 are always at the line, 3 is with every second sample, 4 writes it in passing, 5 runs no more.
+        // 0 and 2 are always at the line, 3 is with every second sample, 4 writes it in passing, 5
+        // runs no more.
         for ms in 0..200 {
             store(&mut matcher, 0, ms, Stream::Waiting);
             store(&mut matcher, 2, ms, Stream::Waiting);

@@ -1,10 +1,10 @@
 //! Threads with known communication on a simulated machine, sampled by a simulated clock: what the
 //! detector makes of the samples, beside the truth.
 //!
-//! The machine: a line is in one core's cache or shared by readers; who has it not waits until it comes,
-//! one transfer after the other. Who waits alone waits longer, since a line that comes from one that waits
-//! need not be asked for only then. An access otherwise takes a nanosecond. The truth is counted access by
-//! access, by the definition of RAW and WAW.
+//! The machine: a line is in one core's cache or shared by readers; who has it not waits until it
+//! comes, one transfer after the other. Who waits alone waits longer, since a line that comes from
+//! one that waits need not be asked for only then. An access otherwise takes a nanosecond. The
+//! truth is counted access by access, by the definition of RAW and WAW.
 
 use access::{Access, AccessKind};
 use sampling::{Cell, Estimator, Hit, Matcher, Observed, Settings, Stream, Tally, Together};
@@ -134,13 +134,11 @@ fn simulate_scheduled(
 ) -> Outcome {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut lines: HashMap<u64, Line> = HashMap::new();
-    let (mut truth, mut tally) = (Truth::new(), Tally::default());
-    let mut matcher = Matcher::new(Settings { interval_ns: INTERVAL_NS, ..Settings::default() });
+    let mut truth = Truth::new();
     let mut now: Vec<u64> = (0..programs.len() as u64).collect();
     let jitter = |random: &mut fastrand::Rng| random.u64(INTERVAL_NS / 2..INTERVAL_NS * 3 / 2);
     let mut sample_at: Vec<u64> = now.iter().map(|_| jitter(&mut random)).collect();
-    // With the access that was sampled, or none.
-    let mut samples: Vec<(u64, ThreadId, Option<Access>)> = Vec::new();
+    let mut samples: Vec<Taken> = Vec::new();
     while let Some(thread) =
         (0..now.len()).min_by_key(|&t| now[t]).filter(|&t| now[t] < duration_ns)
     {
@@ -172,8 +170,18 @@ fn simulate_scheduled(
         now[thread] = end;
     }
     samples.sort_by_key(|(time_ns, ..)| *time_ns);
+    Outcome { truth, tally: detect(&samples) }
+}
+
+/// A sample's time and thread, and the access if there was one.
+type Taken = (u64, ThreadId, Option<Access>);
+
+/// What the detectors find in samples, which are ordered by time.
+fn detect(samples: &[Taken]) -> Tally {
+    let mut tally = Tally::default();
+    let mut matcher = Matcher::new(Settings { interval_ns: INTERVAL_NS, ..Settings::default() });
     let (mut together, mut arrays) = (Together::default(), Vec::new());
-    for &(time_ns, thread, access) in &samples {
+    for &(time_ns, thread, access) in samples {
         together.settle(time_ns, &matcher, |hit| tally.add(0, &hit));
         let Some(access) = access else {
             matcher.runs(thread, time_ns);
@@ -195,7 +203,7 @@ fn simulate_scheduled(
         }
     }
     together.end(|hit| tally.add(0, &hit));
-    Outcome { truth, tally }
+    tally
 }
 
 impl Outcome {
@@ -302,8 +310,8 @@ fn only_pairs_that_talk_are_found() {
     assert!((0.9..1.1).contains(&(estimated / truth)), "{estimated} of {truth}");
 }
 
-/// Threads that update one of two lines: on the one each its own word, in `part` of its accesses; on the other all
-/// the same.
+/// Threads that update one of two lines: on the one each its own word, in `part` of its accesses;
+/// on the other all the same.
 fn on_two_lines(threads: u64, part: f64) -> Vec<Program> {
     let program = |t| -> Program {
         Box::new(move |random| {
@@ -385,7 +393,8 @@ fn raw_hits(outcome: &Outcome) -> HashMap<(u32, u32), u64> {
 fn arrays_with_more_lines_than_samples_show_who_reads_whose_part() {
     // Of the large array, samples lie far more than a page apart.
     for (part, duration_ns) in [(20_000_u64, 200_000_000), (150_000, 200_000_000)] {
-        // By turns each of three threads writes its part of an array, line by line, and reads the next one's.
+        // By turns each of three threads writes its part of an array, line by line, and reads the
+        // next one's.
         let programs = (0..3u64)
             .map(|t| -> Program {
                 let mut next = 0u64;
@@ -443,8 +452,8 @@ fn what_is_only_read_between_what_another_writes_is_not_communication() {
 
 #[test]
 fn parts_of_memory_dealt_out_in_turn_are_not_shared() {
-    // Pieces of an array, every second one a thread's own, written and read by it alone. Small pieces take more
-    // samples for each line.
+    // Pieces of an array, every second one a thread's own, written and read by it alone. Small
+    // pieces take more samples for each line.
     for (piece, lines) in [(4_u64, 3_000), (40, 10_000), (400, 80_000), (4_000, 80_000)] {
         let programs = (0..2u64)
             .map(|t| -> Program {
@@ -466,7 +475,8 @@ fn parts_of_memory_dealt_out_in_turn_are_not_shared() {
 
 #[test]
 fn tables_that_are_accessed_at_random_show_who_shares_them() {
-    // 0 and 1 write and read one table, 2 and 3 another one, 4 its own, with far more lines than there are samples.
+    // 0 and 1 write and read one table, 2 and 3 another one, 4 its own, with far more lines than
+    // there are samples.
     const LINES: u64 = 30_000;
     let programs = (0..5u64)
         .map(|t| -> Program {

@@ -31,7 +31,8 @@ struct Known {
     place: UnsafeCell<Place>,
 }
 
-// SAFETY: `place` is written before `address`, by the one thread that has claimed the entry, and read after it.
+// SAFETY: `place` is written before `address`, by the one thread that has claimed the entry, and
+// read after it.
 unsafe impl Sync for Known {}
 
 /// An address whose library was unloaded and replaced by another would be mistaken; the price is a
@@ -42,8 +43,8 @@ static KNOWN: [Known; REMEMBERED] =
 /// Entries claimed; more than there are when all are taken.
 static CLAIMED: AtomicUsize = AtomicUsize::new(0);
 
-/// The place of `address`; `None` when it is not in a mapped file. Nobody waits for anybody: the program's
-/// threads may have real-time priorities.
+/// The place of `address`; `None` when it is not in a mapped file. Nobody waits for anybody: the
+/// program's threads may have real-time priorities.
 pub fn locate(address: usize) -> Option<Place> {
     let known = KNOWN.iter().find(|known| known.address.load(Acquire) == address);
     if let Some(known) = known {

@@ -1,10 +1,10 @@
 //! Which slot of the plan a new thread gets.
 //!
 //! A thread is known by its start routine, the planned id of its creator, and its ordinal among
-//! those that this creator has started with this routine; where the plan does not know its creator, those
-//! that any has started with it. Slots without identity are matched by the
-//! number of the thread in creation order. A thread that matches nothing may still be recognised by
-//! the name that it gives itself later (`names.rs`).
+//! those that this creator has started with this routine; where the plan does not know its creator,
+//! those that any has started with it. Slots without identity are matched by the number of the
+//! thread in creation order. A thread that matches nothing may still be recognised by the name that
+//! it gives itself later (`names.rs`).
 
 use crate::bind;
 use crate::maps::{self, Place};
@@ -98,8 +98,8 @@ fn claim(slot: &Slot) -> bool {
     slot.life.compare_exchange(life::WAITING, life::TAKEN, AcqRel, Relaxed).is_ok()
 }
 
-/// First slot of the threads with this creator and routine; else of those with this routine whose creator
-/// nobody knows, because they ran already when recording began.
+/// First slot of the threads with this creator and routine; else of those with this routine whose
+/// creator nobody knows, because they ran already when recording began.
 fn group_of(plan: Plan, creator: u32, place: Option<&Place>) -> Option<usize> {
     let place = place?;
     let parent = plan.slots.get(creator as usize).map(|slot| slot.thread.load(Relaxed));

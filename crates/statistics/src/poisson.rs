@@ -5,8 +5,8 @@ use statrs::distribution::{Continuous, ContinuousCDF, Gamma};
 /// Outside of a 95 % interval, on each side.
 pub(crate) const TAIL: f64 = 0.025;
 
-/// The 95 % interval of the mean of a Poisson distribution of which `hits` were drawn. Of no hits it is
-/// 0 to 3.69: that nothing was seen does not mean that there is nothing.
+/// The 95 % interval of the mean of a Poisson distribution of which `hits` were drawn. Of no hits
+/// it is 0 to 3.69: that nothing was seen does not mean that there is nothing.
 pub fn poisson(hits: u64) -> (f64, f64) {
     let low = if hits == 0 { 0.0 } else { quantile(hits as f64, 1.0, TAIL) };
     (low, quantile(hits as f64 + 1.0, 1.0, 1.0 - TAIL))
@@ -20,8 +20,8 @@ pub(crate) fn quantile(shape: f64, rate: f64, part: f64) -> f64 {
         let z = if part < 0.5 { -1.959_963_985 } else { 1.959_963_985 };
         return (shape + z * shape.sqrt()) / rate;
     }
-    // In units of the rate, and its last steps taken here: the library's density overflows, or is not a number,
-    // for some shapes from 50 to 160.
+    // In units of the rate, and its last steps taken here: the library's density overflows, or is
+    // not a number, for some shapes from 50 to 160.
     let Ok(gamma) = Gamma::new(shape, 1.0) else { return shape / rate };
     let step = |x: f64| x - (gamma.cdf(x) - part) / gamma.ln_pdf(x).exp();
     step(step(gamma.inverse_cdf(part))) / rate

@@ -1,15 +1,16 @@
 //! Whether two rows of counts have the same shares, but for chance: Pearson's test of homogeneity.
 //!
-//! With many cells of few counts its statistic hardly has the distribution that tables assume, so cells are
-//! put together until each is expected to have [`MIN_EXPECTED`] in both rows (Cochran's rule).
+//! With many cells of few counts its statistic hardly has the distribution that tables assume, so
+//! cells are put together until each is expected to have [`MIN_EXPECTED`] in both rows (Cochran's
+//! rule).
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 /// Least count that a cell is expected to have in each row.
 const MIN_EXPECTED: f64 = 5.0;
 
-/// The probability that rows differ as much as these or more when both are drawn from the same source; 1
-/// where there is too little to tell.
+/// The probability that rows differ as much as these or more when both are drawn from the same
+/// source; 1 where there is too little to tell.
 pub fn same_shares(a: &[u64], b: &[u64]) -> f64 {
     let (sum_a, sum_b): (u64, u64) = (a.iter().sum(), b.iter().sum());
     let (of_a, of_b) = (sum_a as f64, sum_b as f64);

@@ -6,6 +6,7 @@ use crate::poisson::{TAIL, quantile};
 /// Weights that were drawn, and what another one might have weighed.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Weighted {
+    /// Sum of the weights.
     pub sum: f64,
     /// Sum of the squares.
     pub squares: f64,

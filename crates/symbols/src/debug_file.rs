@@ -1,8 +1,9 @@
 //! Where a stripped program's symbols and DWARF are: the places that gdb looks in (its manual,
 //! section "Debugging Information in Separate Files").
 //!
-//! By build id `/usr/lib/debug/.build-id/ab/cdef….debug`; by `.gnu_debuglink` beside the program, in
-//! `.debug/` there, and under `/usr/lib/debug`. A file that is not the program's own is not used.
+//! By build id `/usr/lib/debug/.build-id/ab/cdef….debug`; by `.gnu_debuglink` beside the program,
+//! in `.debug/` there, and under `/usr/lib/debug`. A file that is not the program's own is not
+//! used.
 
 use crate::elf::{DebugLink, Elf};
 use std::io::Read;

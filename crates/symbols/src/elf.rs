@@ -18,6 +18,7 @@ const MAX_BYTES: u64 = 8 << 30;
 
 /// Why a file has no symbols.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum SymbolError {
     #[error("cannot read {}: {error}", path.display())]
     Unreadable { path: PathBuf, error: io::Error },
@@ -100,11 +101,11 @@ impl Elf {
         self.names.get_or_init(|| Names::read(&self.path).unwrap_or_default())
     }
 
-    /// Link-time address of byte `offset` of the file where it is mapped as code; mappings begin with
-    /// the page in which their segment begins. `None` when it is not mapped.
+    /// Link-time address of byte `offset` of the file where it is mapped as code; mappings begin
+    /// with the page in which their segment begins. `None` when it is not mapped.
     ///
-    /// Linkers let segments share pages of the file, so the same byte may be mapped twice, for other
-    /// purposes.
+    /// Linkers let segments share pages of the file, so the same byte may be mapped twice, for
+    /// other purposes.
     pub fn address_of_code(&self, offset: u64) -> Option<u64> {
         let maps = |s: &&Segment| {
             offset >= s.file_offset / PAGE * PAGE && offset < s.file_offset + s.bytes

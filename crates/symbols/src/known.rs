@@ -1,11 +1,12 @@
 //! Answers of earlier runs about one file, so that its DWARF need not be read again.
 //!
-//! Problem: the first question about a file costs its whole debug information, unpacked and looked through,
-//! which takes longer than many programs run. Approach: what was asked once is kept as text, a line for each
-//! answer; of a text that was kept only the beginnings of its lines are looked at until somebody asks.
+//! Problem: the first question about a file costs its whole debug information, unpacked and looked
+//! through, which takes longer than many programs run. Approach: what was asked once is kept as
+//! text, a line for each answer; of a text that was kept only the beginnings of its lines are
+//! looked at until somebody asks.
 //!
-//! Neighbours: `module` asks here first, whoever keeps the text must see to it that it is still true (the
-//! files that a `Keeper` is told of have not changed).
+//! Neighbours: `module` asks here first, whoever keeps the text must see to it that it is still
+//! true (the files that a `Keeper` is told of have not changed).
 
 use crate::module::Place;
 use rustc_hash::FxHashMap;
@@ -16,13 +17,14 @@ use std::path::PathBuf;
 const HEAD: &str = "threadtalk names 1\n";
 /// More than so many bytes begin anew with what was asked last.
 const MAX_BYTES: usize = 4 << 20;
-/// Of more fields, those of large arrays, the rest is asked for again: to read so many answers takes longer.
+/// Of more fields, those of large arrays, the rest is asked for again: to read so many answers
+/// takes longer.
 const MAX_FIELDS: usize = 1024;
 
 /// Keeps answers from run to run.
 pub trait Keeper: Send + Sync {
-    /// What was kept about a file whose answers depend on the files `sources`, while those were what they
-    /// are now.
+    /// What was kept about a file whose answers depend on the files `sources`, while those were
+    /// what they are now.
     fn recall(&self, sources: &[PathBuf]) -> Known;
     /// Keeps all that is known about such a file, [`Known::text`].
     fn keep(&self, sources: &[PathBuf], text: &str);

@@ -4,13 +4,14 @@
 //! Addresses come as offsets in a mapped file, because that is what a memory map tells and what
 //! stays the same from run to run, or, for data, as link-time addresses. Functions and data come
 //! from `.symtab`, else `.dynsym`; lines, inlined frames and fields from DWARF, in the file or in a
-//! separate debug file; all of it is read when it is first needed. A file that cannot be read has no
-//! names; that is never a reason to lose a profile. Neighbours: `recorder` names start routines,
+//! separate debug file; all of it is read when it is first needed. A file that cannot be read has
+//! no names; that is never a reason to lose a profile. Neighbours: `recorder` names start routines,
 //! code sites and lines of memory.
 //!
-//! Inside: `module` is one file, `elf` reads it by `pieces`, `table` holds its symbols, `plt` names stubs, `debug_file` finds the
-//! file with its DWARF, `dwarf` reads that with the `units` that are asked for, by a `reader` of `section`s, `variables` and `fields` find types of data in it, `known` has
-//! answers of earlier runs.
+//! Inside: `module` is one file, `elf` reads it by `pieces`, `table` holds its symbols, `plt` names
+//! stubs, `debug_file` finds the file with its DWARF, `dwarf` reads that with the `units` that are
+//! asked for, by a `reader` of `section`s, `variables` and `fields` find types of data in it,
+//! `known` has answers of earlier runs.
 
 mod debug_file;
 mod demangle;
@@ -49,8 +50,8 @@ impl Resolver {
         Self::default()
     }
 
-    /// One that begins with what was kept about the files that it is asked about, and has the rest kept
-    /// when it is dropped.
+    /// One that begins with what was kept about the files that it is asked about, and has the rest
+    /// kept when it is dropped.
     pub fn keeping(keeper: Arc<dyn Keeper>) -> Self {
         Self { modules: HashMap::new(), keeper: Some(keeper) }
     }

@@ -33,6 +33,7 @@ pub struct Data {
     pub name: String,
     /// Link-time address of the object and its bytes.
     pub address: u64,
+    /// Length of the part.
     pub bytes: u64,
     /// Part of it that is in the range, offsets in bytes.
     pub part: std::ops::Range<u64>,
@@ -80,8 +81,8 @@ impl Module {
         self.known.get_or_init(|| self.keeper.as_ref().map(recall).unwrap_or_default().into())
     }
 
-    /// The files that answers depend on, whether they are there or not: this one, and all where its debug
-    /// information is looked for.
+    /// The files that answers depend on, whether they are there or not: this one, and all where its
+    /// debug information is looked for.
     fn sources(&self) -> Vec<PathBuf> {
         let mut list = vec![self.elf.path.clone()];
         list.extend(debug_file::places(&self.elf.path, &self.elf.link));
@@ -146,8 +147,8 @@ impl Module {
         self.elf.section(address).map(|(range, name)| (range.clone(), name.as_str()))
     }
 
-    /// The thread-local objects with bytes in `bytes` bytes from `offset` in the file's thread-local
-    /// block. Their addresses are offsets in it, too.
+    /// The thread-local objects with bytes in `bytes` bytes from `offset` in the file's
+    /// thread-local block. Their addresses are offsets in it, too.
     pub fn thread_local(&self, offset: u64, bytes: u64) -> Vec<Data> {
         self.parts(|tables| &tables.thread_local, offset, bytes)
     }

@@ -1,7 +1,7 @@
 //! Names of the stubs through which functions of other libraries are called: `printf@plt`.
 //!
-//! They have no symbols. Each jumps through a slot of the global offset table, and a relocation says
-//! whose address the loader puts there.
+//! They have no symbols. Each jumps through a slot of the global offset table, and a relocation
+//! says whose address the loader puts there.
 
 use object::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
 
@@ -55,8 +55,8 @@ fn slots<'data>(object: &impl Object<'data>) -> Vec<(u64, u64)> {
     slots
 }
 
-/// The slot through which the stub at `address` jumps: `jmp *slot(%rip)`, after what indirect branch
-/// tracking wants.
+/// The slot through which the stub at `address` jumps: `jmp *slot(%rip)`, after what indirect
+/// branch tracking wants.
 fn slot_of(address: u64, code: &[u8]) -> Option<u64> {
     let jump = code.windows(6).position(|bytes| bytes.starts_with(&[0xff, 0x25]))?;
     let displacement = i32::from_le_bytes(code[jump + 2..jump + 6].try_into().ok()?);

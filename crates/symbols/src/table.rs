@@ -1,7 +1,7 @@
 //! Symbols of a file by kind, sorted by address.
 //!
-//! Large programs have hundreds of thousands, of which a profile names a few: they are kept as they stand
-//! in the file, with all names in one piece, and demangled when they are asked for.
+//! Large programs have hundreds of thousands, of which a profile names a few: they are kept as they
+//! stand in the file, with all names in one piece, and demangled when they are asked for.
 
 use object::{Object, ObjectSymbol, SymbolKind};
 

@@ -1,11 +1,13 @@
 //! Which compilation units of a file's DWARF say something about an address.
 //!
-//! Problem: what the parser keeps of each unit (how its entries are written, above all) is three times as much
-//! as the DWARF of the C library, of which a few units are asked for. Approach: it is given a section in which
-//! only these units are; the others are covered by headers of a kind that it passes over ([`only`]).
+//! Problem: what the parser keeps of each unit (how its entries are written, above all) is three
+//! times as much as the DWARF of the C library, of which a few units are asked for. Approach: it is
+//! given a section in which only these units are; the others are covered by headers of a kind that
+//! it passes over ([`only`]).
 //!
-//! Which unit covers an address is in a table (`.debug_aranges`) that compilers mostly write. What cannot be
-//! found there is looked for in the units themselves, all of which are then gone through once.
+//! Which unit covers an address is in a table (`.debug_aranges`) that compilers mostly write. What
+//! cannot be found there is looked for in the units themselves, all of which are then gone through
+//! once.
 //!
 //! Neighbour: `dwarf` asks.
 
@@ -104,7 +106,8 @@ fn starts(dwarf: &Dwarf) -> Vec<usize> {
     starts
 }
 
-/// Entries of other units that entries of this one have their names from, as offsets in the section.
+/// Entries of other units that entries of this one have their names from, as offsets in the
+/// section.
 fn references(unit: &Unit) -> gimli::Result<BTreeSet<usize>> {
     let mut found = BTreeSet::new();
     let mut entries = unit.entries_raw(None)?;

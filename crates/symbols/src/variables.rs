@@ -1,8 +1,8 @@
 //! The static variables of a file and where their types are described.
 //!
 //! DWARF has no table from data addresses to variables, so all entries are gone through once, when
-//! the first field is asked for; attributes of anything else are skipped. Of units only those are kept that
-//! were asked for last. Neighbour: `fields` walks through a type.
+//! the first field is asked for; attributes of anything else are skipped. Of units only those are
+//! kept that were asked for last. Neighbour: `fields` walks through a type.
 
 use crate::reader::Reader;
 use crate::units::{Start, Units, unit_at};

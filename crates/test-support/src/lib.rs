@@ -12,6 +12,8 @@
 //! Neighbours: used by the tests of all crates and by `benches`; uses none of the other crates, so
 //! that it sees the product only from outside.
 
+#![allow(missing_docs, reason = "used only here: no library for others")]
+
 pub mod control_group;
 pub mod matrix;
 pub mod paths;

@@ -15,6 +15,9 @@ pub struct Matrix {
 
 impl Matrix {
     /// Reads a square CSV of non-negative integers without a header.
+    ///
+    /// # Errors
+    /// Says what is wrong, and gives the text.
     pub fn from_csv(text: &str) -> Result<Self, String> {
         let rows: Vec<Vec<u64>> = text
             .lines()
@@ -60,6 +63,9 @@ pub struct Expected {
 
 impl Expected {
     /// The `expect` lines of one kind in a target's output.
+    ///
+    /// # Errors
+    /// Says which line is wrong.
     pub fn from_output(stdout: &str, kind: &str) -> Result<Self, String> {
         let mut cells = BTreeMap::new();
         for line in stdout.lines().filter(|line| line.starts_with("expect ")) {

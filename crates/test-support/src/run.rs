@@ -45,8 +45,8 @@ pub struct Outcome {
     pub own: OwnPeak,
 }
 
-/// Most memory that a command had resident by itself, without its children, as far as looks every few
-/// milliseconds have seen.
+/// Most memory that a command had resident by itself, without its children, as far as looks every
+/// few milliseconds have seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OwnPeak {
     pub bytes: u64,
@@ -169,8 +169,8 @@ impl Run {
         self
     }
 
-    /// Lets the command have the processor before others, where that is allowed: two threads that must run at
-    /// the same time to be found talking hardly ever do where ten others are busy.
+    /// Lets the command have the processor before others, where that is allowed: two threads that
+    /// must run at the same time to be found talking hardly ever do where ten others are busy.
     pub fn favoured(mut self) -> Self {
         favour(&mut self.command);
         self
@@ -181,8 +181,8 @@ impl Run {
         self.run_meanwhile(|_| {})
     }
 
-    /// Runs a command natively that is then to be recorded. Panics if it does not end: then this machine
-    /// cannot run it, and recording it would tell nothing.
+    /// Runs a command natively that is then to be recorded. Panics if it does not end: then this
+    /// machine cannot run it, and recording it would tell nothing.
     #[track_caller]
     pub fn run_natively(self) -> Outcome {
         // Far more than any of them takes on a busy machine.
@@ -242,8 +242,8 @@ pub fn favour(command: &mut Command) {
     }
 }
 
-/// Waits for the end of the command that leads `group`, at most so long; kills the group then. Returns
-/// whether it did, and the command's own peak of memory.
+/// Waits for the end of the command that leads `group`, at most so long; kills the group then.
+/// Returns whether it did, and the command's own peak of memory.
 fn watch_over(
     group: libc::pid_t,
     ended: &mpsc::Receiver<()>,

@@ -66,6 +66,9 @@ impl Target {
     }
 
     /// Compiles the program unless that was done before; returns the binary's path.
+    ///
+    /// # Errors
+    /// Fails when the compiler is missing or refuses the program.
     pub fn build(&self) -> Result<PathBuf, TargetError> {
         let command = self.compiler.commands().iter().find_map(|name| probe::command(name));
         let command = command.ok_or(TargetError::NoCompiler(self.compiler))?;

@@ -23,8 +23,8 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts `command` in a session of its own, which is told by SIGHUP when the terminal is closed if the
-    /// terminal controls it.
+    /// Starts `command` in a session of its own, which is told by SIGHUP when the terminal is
+    /// closed if the terminal controls it.
     ///
     /// # Errors
     /// When there are no terminals here, or no such program.
@@ -100,7 +100,8 @@ impl Terminal {
         None
     }
 
-    /// Takes what the command has written or writes within some milliseconds; false when nothing will come.
+    /// Takes what the command has written or writes within some milliseconds; false when nothing
+    /// will come.
     fn take(&mut self) -> bool {
         let Some(other) = &mut self.other else { return false };
         let mut poll = libc::pollfd { fd: other.as_raw_fd(), events: libc::POLLIN, revents: 0 };

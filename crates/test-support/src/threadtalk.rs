@@ -29,7 +29,8 @@ impl Threadtalk {
         Run::new(&self.binary).arg(verb).env("NO_COLOR", "1").env_remove("LD_PRELOAD")
     }
 
-    /// `threadtalk record --exact -o PROFILE OPTIONS -- COMMAND`. Target programs must end natively first.
+    /// `threadtalk record --exact -o PROFILE OPTIONS -- COMMAND`. Target programs must end natively
+    /// first.
     #[track_caller]
     pub fn record(&self, profile: &Path, options: &[&str], command: &[&str]) -> Run {
         expect_end_natively(command);
@@ -51,8 +52,8 @@ impl Threadtalk {
     }
 }
 
-/// Panics unless the command ends natively, if its program is one that tests have compiled. Each command
-/// is tried once in a process.
+/// Panics unless the command ends natively, if its program is one that tests have compiled. Each
+/// command is tried once in a process.
 #[track_caller]
 fn expect_end_natively(command: &[&str]) {
     static KNOWN: Mutex<BTreeSet<Vec<String>>> = Mutex::new(BTreeSet::new());

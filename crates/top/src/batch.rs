@@ -1,4 +1,5 @@
-//! The view as plain text, for pipes and files: one screen below the other, without a terminal's codes.
+//! The view as plain text, for pipes and files: one screen below the other, without a terminal's
+//! codes.
 
 use crate::snapshot::Snapshot;
 use crate::state::State;

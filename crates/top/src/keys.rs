@@ -1,7 +1,8 @@
 //! Keys: waits for them, reads them from standard input and decodes them.
 //!
-//! crossterm reads keys, too, but never comes back from a terminal that was closed: it tries again whenever
-//! there is an end or an error. Neighbours: `terminal` runs the loop, `state` says what keys do.
+//! crossterm reads keys, too, but never comes back from a terminal that was closed: it tries again
+//! whenever there is an end or an error. Neighbours: `terminal` runs the loop, `state` says what
+//! keys do.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::VecDeque;
@@ -87,8 +88,8 @@ fn ready(time: Duration) -> io::Result<i16> {
 
 const ESCAPE: u8 = 0x1b;
 
-/// The first key of `bytes` (none for what is not known) and how many bytes it has; `None` if some are missing.
-/// An Escape with nothing behind it is the key of that name.
+/// The first key of `bytes` (none for what is not known) and how many bytes it has; `None` if some
+/// are missing. An Escape with nothing behind it is the key of that name.
 fn first(bytes: &[u8]) -> Option<(Option<KeyEvent>, usize)> {
     match *bytes {
         [ESCAPE] => Some((Some(KeyCode::Esc.into()), 1)),

@@ -19,14 +19,17 @@ pub struct Snapshot {
     pub basis: String,
     /// Too few samples in the window showed communication to say who communicates with whom.
     pub too_few: bool,
+    /// How the sampling goes.
     pub sampling: Sampling,
     /// Those that are there or have talked lately, in order of their start.
     pub processes: Vec<Process>,
     /// The reader has chosen the one that is shown; otherwise it is the one that talks most.
     pub chosen: bool,
+    /// Its threads.
     pub threads: Vec<Thread>,
     /// Without pairs that have no hits.
     pub pairs: Vec<Pair>,
+    /// Cache lines on which its threads meet.
     pub lines: Vec<Line>,
     /// From the cheapest level of the machine to the dearest.
     pub levels: Vec<Level>,
@@ -37,6 +40,7 @@ pub struct Snapshot {
 /// How the sampling goes.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sampling {
+    /// Samples per second over the window.
     pub samples_per_second: f64,
     /// Share of samples whose address is known, 0 to 1.
     pub decoded: f64,
@@ -49,12 +53,15 @@ pub struct Sampling {
 /// One of the processes that are looked at.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Process {
+    /// Process id.
     pub pid: u32,
+    /// Its name.
     pub name: String,
     /// Those that run.
     pub threads: u32,
     /// Samples that showed communication, in the window.
     pub hits: u64,
+    /// Samples per second over the window.
     pub samples_per_second: f64,
     /// All else in the snapshot is about this one.
     pub shown: bool,
@@ -63,8 +70,11 @@ pub struct Process {
 /// One thread.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Thread {
+    /// Its id.
     pub id: ThreadId,
+    /// The kernel's thread id.
     pub os_tid: u32,
+    /// Its name.
     pub name: String,
     /// Logical processor on which it was seen last.
     pub cpu: Option<u32>,
@@ -79,8 +89,11 @@ pub struct Thread {
 /// Communication from one thread to another.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pair {
+    /// The thread that gives.
     pub from: ThreadId,
+    /// The thread that takes.
     pub to: ThreadId,
+    /// Events per second.
     pub rate: f64,
     /// Samples behind the rate.
     pub hits: u64,
@@ -89,13 +102,17 @@ pub struct Pair {
 /// One line of memory on which threads meet.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
+    /// Address of the first byte.
     pub address: u64,
     /// What lies there, or its region: "counters+0x40 (app)", "heap".
     pub object: String,
+    /// Events per second.
     pub rate: f64,
+    /// Hits in the window.
     pub hits: u64,
     /// Share of false sharing, 0 to 1; None where it is not known.
     pub false_share: Option<f64>,
+    /// How many threads meet there.
     pub threads: u32,
     /// Code that writes it first: function, file and line.
     pub writer: String,
@@ -108,6 +125,8 @@ pub struct Line {
 pub struct Level {
     /// "same core", "same L3", "same package", "other NUMA node".
     pub name: String,
+    /// Events per second.
     pub rate: f64,
+    /// Hits in the window.
     pub hits: u64,
 }

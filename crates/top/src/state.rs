@@ -5,12 +5,19 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 /// What fills the screen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tab {
+    /// A summary.
     Overview,
+    /// The communication matrix.
     Matrix,
+    /// Hot lines.
     Lines,
+    /// Threads.
     Threads,
+    /// Levels of the machine.
     Levels,
+    /// Processes.
     Processes,
+    /// What keys do.
     Help,
 }
 
@@ -34,12 +41,15 @@ pub enum Sort {
     Id,
     /// Most CPU time first.
     Busy,
+    /// By name.
     Name,
 }
 
 impl Sort {
+    /// All orders, in the order in which a key goes through them.
     pub const ALL: [Self; 4] = [Self::Talk, Self::Id, Self::Busy, Self::Name];
 
+    /// As the view shows it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Talk => "talk",
@@ -60,6 +70,7 @@ impl Sort {
 pub enum Wish {
     /// Nothing, but the screen may have changed.
     Redraw,
+    /// The view ends.
     Quit,
     /// Forget what has been seen so far.
     Clear,
@@ -72,7 +83,9 @@ pub enum Wish {
 /// Which of several processes is to be shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
+    /// The next one.
     Next,
+    /// The previous one.
     Previous,
     /// Always the one that talks most.
     Most,
@@ -81,8 +94,11 @@ pub enum Step {
 /// What the reader has chosen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State {
+    /// What fills the screen.
     pub tab: Tab,
+    /// The order of threads.
     pub sort: Sort,
+    /// Whether that order is reversed.
     pub reversed: bool,
     /// Snapshots that come are not shown.
     pub paused: bool,

@@ -39,8 +39,8 @@ pub enum Ended {
     Closed,
 }
 
-/// Shows the source's snapshots, a new one each `interval`, until a key or the source ends it, or the terminal is
-/// closed.
+/// Shows the source's snapshots, a new one each `interval`, until a key or the source ends it, or
+/// the terminal is closed.
 ///
 /// # Errors
 /// Those of the terminal.

@@ -1,5 +1,5 @@
-//! Drawing: the frame around the parts. Each part is a list of lines of text, so it can be drawn in any
-//! area and written to a pipe as well.
+//! Drawing: the frame around the parts. Each part is a list of lines of text, so it can be drawn in
+//! any area and written to a pipe as well.
 
 pub(crate) mod help;
 pub(crate) mod levels;
@@ -24,6 +24,7 @@ use ratatui::widgets::Paragraph;
 /// What the terminal can show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Look {
+    /// Whether it shows colours.
     pub colour: bool,
     /// Shades and bars of Unicode; ASCII otherwise.
     pub unicode: bool,

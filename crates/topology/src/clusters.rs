@@ -1,9 +1,10 @@
-//! Levels in a matrix of latencies: which PUs are near each other, and how far apart the groups are.
+//! Levels in a matrix of latencies: which PUs are near each other, and how far apart the groups
+//! are.
 //!
-//! Approach: agglomerative clustering, the two groups of PUs with the least median latency between them
-//! joined first (the median where average linkage takes the mean, so that a pair measured in a bad
-//! moment moves nothing). The latencies at which groups are joined rise; where one is [`GAP`] times the
-//! one before, a level ends. Within a level latencies may vary as they like (the
+//! Approach: agglomerative clustering, the two groups of PUs with the least median latency between
+//! them joined first (the median where average linkage takes the mean, so that a pair measured in a
+//! bad moment moves nothing). The latencies at which groups are joined rise; where one is [`GAP`]
+//! times the one before, a level ends. Within a level latencies may vary as they like (the
 //! positions of cores on a mesh), as long as they vary gradually. Latencies in ns; pure.
 //!
 //! Neighbours: `measured.rs` owns the matrix, `compared.rs` uses the levels.

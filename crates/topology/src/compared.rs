@@ -1,8 +1,8 @@
 //! Measured latencies against the firmware's view: what each level of the machine really costs, and
 //! where the two disagree. Pure.
 //!
-//! Neighbours: `measured.rs`, `clusters.rs`; `costs.rs` takes the costs, the command line prints the
-//! rest.
+//! Neighbours: `measured.rs`, `clusters.rs`; `costs.rs` takes the costs, the command line prints
+//! the rest.
 
 use crate::clusters::{GAP, LatencyLevel, latency_levels, renumbered};
 use crate::error::CostError;
@@ -26,6 +26,7 @@ pub struct LevelLatency {
     pub latency_ns: Option<f64>,
     /// First and third quartile over these pairs, ns.
     pub quartiles_ns: Option<[f64; 2]>,
+    /// How many pairs that are.
     pub pairs: usize,
 }
 
@@ -33,18 +34,49 @@ pub struct LevelLatency {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Disagreement {
     /// The machine says that it branches here, but the latencies do not show it.
-    NotSeen { between: &'static str, inner: &'static str, ns: f64, inner_ns: f64 },
+    NotSeen {
+        /// What lies side by side here.
+        between: &'static str,
+        /// What lies side by side one level below.
+        inner: &'static str,
+        /// Median latency across this level.
+        ns: f64,
+        /// Median latency across the level below.
+        inner_ns: f64,
+    },
     /// What is nearer according to the machine is farther.
-    Reversed { between: &'static str, inner: &'static str, ns: f64, inner_ns: f64 },
+    Reversed {
+        /// What lies side by side here.
+        between: &'static str,
+        /// What lies side by side one level below.
+        inner: &'static str,
+        /// Median latency across this level.
+        ns: f64,
+        /// Median latency across the level below, which is larger.
+        inner_ns: f64,
+    },
     /// Groups of PUs (P#) that are near each other, which the machine does not mention.
-    Unknown { groups: Vec<Vec<u32>>, ns: f64, inner_ns: f64 },
+    Unknown {
+        /// The groups.
+        groups: Vec<Vec<u32>>,
+        /// Median latency between groups.
+        ns: f64,
+        /// Median latency within groups.
+        inner_ns: f64,
+    },
     /// Pairs far slower than others of their level; the slowest of them.
     Slow {
+        /// What lies side by side at their level.
         between: &'static str,
+        /// How many pairs are slow.
         pairs: usize,
+        /// How many pairs of the level were measured.
         of: usize,
+        /// The slowest pair, by P#.
         slowest: [u32; 2],
+        /// Latency of the slowest pair.
         ns: f64,
+        /// Median latency of the level.
         usual_ns: f64,
     },
 }
@@ -56,6 +88,7 @@ pub struct Comparison {
     pub levels: Vec<LevelLatency>,
     /// Levels that the latencies show by themselves.
     pub found: Vec<LatencyLevel>,
+    /// Where the two differ.
     pub disagreements: Vec<Disagreement>,
 }
 
@@ -212,8 +245,8 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// What it costs to cross each branching level of `topology` (from the root down), ns; a level across
-/// which nothing was measured is priced like its neighbour, in the ratio of `usual`.
+/// What it costs to cross each branching level of `topology` (from the root down), ns; a level
+/// across which nothing was measured is priced like its neighbour, in the ratio of `usual`.
 ///
 /// # Errors
 /// When the latencies are of another machine, or of PUs that are not allowed here.

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 /// A machine that could not be read.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum TopologyError {
     /// The named file could not be read.
     #[error("cannot read the machine description '{path}': {source}")]
@@ -46,6 +47,7 @@ pub enum TopologyError {
 
 /// Costs that do not fit a machine.
 #[derive(Debug, Error, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum CostError {
     /// Wrong number of explicit costs.
     #[error(

@@ -28,10 +28,11 @@ pub struct Hierarchy {
     pub os: Vec<u32>,
     /// For each of them, the number of its core, ascending from 0.
     pub core: Vec<u32>,
-    /// For each of them, where in [`Hierarchy::nodes`] the memory is that its threads get by default.
+    /// For each of them, where in [`Hierarchy::nodes`] the memory is that its threads get by
+    /// default.
     pub node: Vec<usize>,
-    /// The memory nodes of the allowed PUs. Of several nodes that are local to the same PUs (fast and
-    /// large memory), the first; empty when the machine names none.
+    /// The memory nodes of the allowed PUs. Of several nodes that are local to the same PUs (fast
+    /// and large memory), the first; empty when the machine names none.
     pub nodes: Vec<NumaNode>,
     /// From the root down; empty when only one PU is allowed.
     pub levels: Vec<Level>,

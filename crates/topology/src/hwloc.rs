@@ -77,18 +77,20 @@ fn build(builder: TopologyBuilder) -> Option<Loaded> {
     builder.with_flags(BuildFlags::INCLUDE_DISALLOWED).ok()?.build().ok()
 }
 
-/// Newest major version of XML that every hwloc from 2.5 on reads; hwloc 3 writes its own unless told.
+/// Newest major version of XML that every hwloc from 2.5 on reads; hwloc 3 writes its own unless
+/// told.
 const NEWEST_MAJOR: u32 = 2;
 
 /// A setting of hwloc's in the environment.
 type Setting = (&'static str, &'static str);
 
-/// hwloc's plugins know graphics cards and other XML libraries, and bring dozens of libraries in, which
-/// takes longer than everything else. For processors, caches and memory none is needed.
+/// hwloc's plugins know graphics cards and other XML libraries, and bring dozens of libraries in,
+/// which takes longer than everything else. For processors, caches and memory none is needed.
 const NO_PLUGINS: Setting = ("HWLOC_PLUGINS_PATH", "/nonexistent");
 
 /// Runs `load` with `settings` and hwloc's own messages off, as far as the user has not set them; a
-/// panic of the bindings (they take an unforeseen error number for one) counts as a failure to load.
+/// panic of the bindings (they take an unforeseen error number for one) counts as a failure to
+/// load.
 fn quietly(settings: &[Setting], load: impl FnOnce() -> Option<Loaded>) -> Option<Loaded> {
     const HIDE: Setting = ("HWLOC_HIDE_ERRORS", "2");
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -8,10 +8,13 @@ use crate::model::ObjectKind;
 /// What it costs to fetch a line from a CPU with which `shared` is the closest common object.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Latency {
+    /// The closest common object.
     pub shared: ObjectKind,
+    /// The latency, ns.
     pub latency_ns: f64,
     /// NUMA distance (10 = local) at which the figure was taken; other distances scale it.
     pub at_distance: Option<f64>,
+    /// Where the value is from.
     pub source: &'static str,
 }
 

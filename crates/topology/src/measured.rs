@@ -1,9 +1,9 @@
 //! Measured latencies between PUs, and the file that keeps them.
 //!
-//! Version 1: the first. Readers may rely on every field of [`Measured`]; fields may be added within
-//! a version; a file of a newer version is refused. Neighbours: the crate `latency` measures,
-//! `clusters.rs` finds levels in the matrix, `compared.rs` holds it against the firmware's view and
-//! makes costs of it.
+//! Version 1: the first. Readers may rely on every field of [`Measured`]; fields may be added
+//! within a version; a file of a newer version is refused. Neighbours: the crate `latency`
+//! measures, `clusters.rs` finds levels in the matrix, `compared.rs` holds it against the
+//! firmware's view and makes costs of it.
 
 use crate::model::Topology;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,8 @@ pub struct MeasuredPu {
 pub struct MeasuredPair {
     /// Both PUs, P#; the lower logical number first.
     pub pus_os: [u32; 2],
-    /// Time until one sees what the other has written, ns: median over batches of half a round trip.
+    /// Time until one sees what the other has written, ns: median over batches of half a round
+    /// trip.
     pub latency_ns: f64,
     /// First and third quartile over the batches, ns.
     pub quartiles_ns: [f64; 2],
@@ -39,26 +40,32 @@ pub struct MeasuredPair {
 pub struct Unmeasured {
     /// Both PUs, P#.
     pub pus_os: [u32; 2],
+    /// The reason.
     pub why: String,
 }
 
 /// Latencies between the PUs of one machine.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Measured {
+    /// Version of the file's format.
     pub version: u32,
     /// The machine in words, and its number of PUs: latencies are of use there only.
     pub machine: String,
+    /// PUs of the machine.
     pub machine_pus: u32,
     /// Distance of the lines that were passed to and fro, bytes.
     pub line_bytes: u32,
     /// PUs that took part, by logical number.
     pub pus: Vec<MeasuredPu>,
+    /// The measured pairs.
     pub pairs: Vec<MeasuredPair>,
+    /// The pairs that could not be measured.
     pub unmeasured: Vec<Unmeasured>,
 }
 
 /// Latencies that could not be read, or are of another machine.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum MeasuredError {
     #[error("cannot read the latencies '{path}': {source}")]
     Read { path: PathBuf, source: std::io::Error },
@@ -97,6 +104,9 @@ impl Measured {
     }
 
     /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be read, or is no valid measurement.
     pub fn read(path: &Path) -> Result<Self, MeasuredError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| MeasuredError::Read { path: path.into(), source })?;
@@ -104,6 +114,9 @@ impl Measured {
     }
 
     /// Reads a file's text; `path` is only for messages.
+    ///
+    /// # Errors
+    /// Fails when the text is no valid measurement.
     pub fn parse(text: &str, path: &Path) -> Result<Self, MeasuredError> {
         let bad = |reason: String| MeasuredError::NotLatencies { path: path.into(), reason };
         let value: serde_json::Value =

@@ -1,8 +1,9 @@
 //! What the firmware says about memory (ACPI's HMAT), as hwloc's memory attributes: latency and
 //! bandwidth of each NUMA node as seen from the processors of each.
 //!
-//! Many machines say nothing, or only how near processors fare (Linux passes on no more). Neighbours:
-//! `hwloc.rs` calls this, `costs.rs` prefers the latencies to the firmware's rough distances.
+//! Many machines say nothing, or only how near processors fare (Linux passes on no more).
+//! Neighbours: `hwloc.rs` calls this, `costs.rs` prefers the latencies to the firmware's rough
+//! distances.
 
 use crate::model::Topology;
 use hwlocality::memory::attribute::{Initiator, MemoryAttribute};
@@ -26,8 +27,8 @@ pub fn add(topology: &mut Topology, loaded: &hwlocality::Topology) {
     topology.numa_latencies = latencies;
 }
 
-/// Values by (initiator, target) node, row-major by logical number; 0 where unknown. Empty when nothing
-/// is known.
+/// Values by (initiator, target) node, row-major by logical number; 0 where unknown. Empty when
+/// nothing is known.
 fn values(
     attribute: &MemoryAttribute<'_>,
     loaded: &hwlocality::Topology,

@@ -24,13 +24,19 @@ impl ObjectId {
 /// What an object is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ObjectKind {
+    /// The whole machine.
     Machine,
+    /// A package: what is put into a socket.
     Package,
+    /// A die of a package.
     Die,
+    /// A group of objects that hwloc has found.
     Group,
     /// Data or unified cache of this level, 1 to 5.
     Cache(u8),
+    /// A core.
     Core,
+    /// A processing unit.
     Pu,
 }
 
@@ -58,6 +64,7 @@ impl fmt::Display for ObjectKind {
 /// A node of the tree.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Object {
+    /// What it is.
     pub kind: ObjectKind,
     /// Level of the tree; objects of one level are of one kind. A branch may skip levels (a core
     /// without L3 beside cores with one).
@@ -66,10 +73,13 @@ pub struct Object {
     pub logical: u32,
     /// Operating-system number (P#), where the system gives one.
     pub os: Option<u32>,
+    /// The object that it lies in; `None` for the root.
     pub parent: Option<ObjectId>,
+    /// The objects in it.
     pub children: Vec<ObjectId>,
     /// Logical numbers of the PUs below, `first_pu..first_pu + pus`.
     pub first_pu: u32,
+    /// PUs in it.
     pub pus: u32,
     /// Size of a cache, bytes; 0 when unknown or not a cache.
     pub cache_bytes: u64,
@@ -86,6 +96,7 @@ pub struct Pu {
     pub logical: u32,
     /// Operating-system number (P#).
     pub os: u32,
+    /// Its object in the tree.
     pub object: ObjectId,
     /// Neither the cgroup's cpuset nor the inherited affinity mask forbids it.
     pub allowed: bool,
@@ -94,7 +105,9 @@ pub struct Pu {
 /// Memory local to some CPUs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NumaNode {
+    /// Logical number (L#).
     pub logical: u32,
+    /// The kernel's number (P#).
     pub os: u32,
     /// Local memory, bytes; 0 when unknown.
     pub bytes: u64,
@@ -129,9 +142,11 @@ pub struct Topology {
     /// Relative distances between NUMA nodes as the firmware gives them (10 = local), row-major by
     /// logical number; empty when unknown.
     pub numa_distances: Vec<u64>,
-    /// Latencies of memory as the firmware gives them, ns: from the processors of a node (row) to the
-    /// memory of another, row-major by logical number; 0 for an unknown one, empty when all are.
+    /// Latencies of memory as the firmware gives them, ns: from the processors of a node (row) to
+    /// the memory of another, row-major by logical number; 0 for an unknown one, empty when all
+    /// are.
     pub numa_latencies: Vec<u64>,
+    /// Where the description is from.
     pub source: Source,
     /// Processor model; may be empty.
     pub model: String,
@@ -141,6 +156,9 @@ pub struct Topology {
 impl Topology {
     /// This machine: by hwloc, or by `/sys` when hwloc finds nothing. CPUs outside the cgroup's
     /// cpuset or the inherited affinity mask are in the tree but not allowed.
+    ///
+    /// # Errors
+    /// Fails when neither way shows a PU.
     pub fn discover() -> Result<Self, TopologyError> {
         let mask = crate::inherited_mask();
         let found = match hwloc::this_machine(&mask) {
@@ -151,11 +169,17 @@ impl Topology {
     }
 
     /// A machine as [`Topology::to_xml`] or `lstopo` wrote it.
+    ///
+    /// # Errors
+    /// Fails when the text is no hwloc XML, or describes no PU.
     pub fn from_xml_str(xml: &str) -> Result<Self, TopologyError> {
         hwloc::from_xml(xml, "the stored topology")?.checked()
     }
 
     /// A machine from an hwloc XML file, or from a text file with a synthetic description.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be read, or describes no machine.
     pub fn from_xml_file(path: &Path) -> Result<Self, TopologyError> {
         let name = path.display().to_string();
         let text = std::fs::read(path)
@@ -169,11 +193,17 @@ impl Topology {
     }
 
     /// A machine from an hwloc synthetic description such as `pack:2 core:8 pu:2`.
+    ///
+    /// # Errors
+    /// Fails when hwloc does not understand the text.
     pub fn from_synthetic(text: &str) -> Result<Self, TopologyError> {
         hwloc::from_synthetic(text)?.checked()
     }
 
     /// A machine from the name of an XML file or a synthetic description, whichever `spec` is.
+    ///
+    /// # Errors
+    /// Fails when there is neither such a file nor such a description.
     pub fn from_spec(spec: &str) -> Result<Self, TopologyError> {
         let path = Path::new(spec);
         let looks_like_file = spec.ends_with(".xml") || spec.contains('/') && !spec.contains(':');

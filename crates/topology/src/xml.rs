@@ -6,8 +6,9 @@ use crate::model::{ObjectId, ObjectKind, Topology};
 use std::fmt::Write;
 use types::CpuSet;
 
-/// The text without its `<!DOCTYPE …>`, which names a file that is rarely there. No empty line stays
-/// behind: hwloc's own small parser, used where its XML plugin is not installed, stumbles over it.
+/// The text without its `<!DOCTYPE …>`, which names a file that is rarely there. No empty line
+/// stays behind: hwloc's own small parser, used where its XML plugin is not installed, stumbles
+/// over it.
 pub fn without_doctype(text: &str) -> String {
     let Some(start) = text.find("<!DOCTYPE") else { return text.into() };
     let Some(length) = text[start..].find('>') else { return text.into() };

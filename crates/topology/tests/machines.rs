@@ -55,8 +55,8 @@ fn latencies_of_memory_come_before_rough_distances() {
         machine.numa_nodes.iter().map(|n| (n.latency_ns, n.bandwidth_mib)).collect();
     assert_eq!(nodes, [(Some(90), Some(200_000)); 2]);
     assert_eq!(machine.numa_latencies, [90, 160, 170, 90]);
-    // Published for a distance of 20, here 10 * 160 / 90 one way and 10 * 170 / 90 the other; by the
-    // distances, which say 10 and 30, it would be 204.
+    // Published for a distance of 20, here 10 * 160 / 90 one way and 10 * 170 / 90 the other; by
+    // the distances, which say 10 and 30, it would be 204.
     let costs = Costs::new(&CostModel::Latency, &machine).unwrap().per_level;
     assert_eq!(costs, [136.0 * (1600.0 / 90.0 + 1700.0 / 90.0) / 2.0 / 20.0, 51.0]);
     // Machines that say nothing, and what is unknown: nothing is made up.

@@ -65,6 +65,9 @@ impl CpuSet {
     }
 
     /// Reads Linux list notation, `0-3,8`.
+    ///
+    /// # Errors
+    /// Fails when the text is no such list, or names CPUs that no machine has.
     pub fn parse_list(text: &str) -> Result<Self, CpuSetError> {
         let mut set = Self::new();
         for part in text.trim().split(',').filter(|p| !p.trim().is_empty()) {

@@ -1,10 +1,10 @@
-//! Instructions, loads and stores counted by *tallies*: a tally says how often some stretch of code has
-//! run, its *meaning* what one run executes. Stretches that execute as much share a tally, so that
-//! there are few of them and they stay in the caches; translated code adds one to one of them and
-//! multiplies nothing.
+//! Instructions, loads and stores counted by *tallies*: a tally says how often some stretch of code
+//! has run, its *meaning* what one run executes. Stretches that execute as much share a tally, so
+//! that there are few of them and they stay in the caches; translated code adds one to one of them
+//! and multiplies nothing.
 //!
-//! Neighbours: `engine` emits the additions, `agent` numbers the meanings, `wire` says where both lie,
-//! readers of a recording sum up.
+//! Neighbours: `engine` emits the additions, `agent` numbers the meanings, `wire` says where both
+//! lie, readers of a recording sum up.
 
 /// Most tallies of a process. What has no tally is counted by itself.
 pub const MOST: usize = 1 << 14;
@@ -33,6 +33,7 @@ impl Meaning {
         self.0
     }
 
+    /// The meaning that these bits encode.
     pub const fn from_bits(bits: u32) -> Self {
         Meaning(bits)
     }
@@ -46,8 +47,8 @@ impl Meaning {
     }
 }
 
-/// Instructions, loads and stores of tallies. A tally alone may be below zero: where a stretch of code
-/// was left early, that of what was not executed is one less. So the sum wraps on its way.
+/// Instructions, loads and stores of tallies. A tally alone may be below zero: where a stretch of
+/// code was left early, that of what was not executed is one less. So the sum wraps on its way.
 pub fn sum(tallies: impl Iterator<Item = (Meaning, u64)>) -> [u64; 3] {
     tallies.filter(|(_, times)| *times != 0).fold([0; 3], |sum, (meaning, times)| {
         let more = meaning.parts().map(|each| each.wrapping_mul(times));

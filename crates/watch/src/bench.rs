@@ -1,8 +1,8 @@
-//! Where handlers work: a stack, because the program's may have little room left or be watched itself, and
-//! a decoder, which is too large for each thread to have one.
+//! Where handlers work: a stack, because the program's may have little room left or be watched
+//! itself, and a decoder, which is too large for each thread to have one.
 //!
-//! A handler takes the first bench that is free, so that few are ever used and those are warm. It is never
-//! waited for: with none free the sample is left out.
+//! A handler takes the first bench that is free, so that few are ever used and those are warm. It
+//! is never waited for: with none free the sample is left out.
 
 use access::{Describer, Reconstructor};
 use core::arch::asm;
@@ -43,8 +43,8 @@ static ALL: [Bench; BENCHES] = [const {
 pub struct Taken(&'static Bench);
 
 impl Taken {
-    /// Takes a free one. A forked child finds those taken for good that its parent's other threads were
-    /// working at.
+    /// Takes a free one. A forked child finds those taken for good that its parent's other threads
+    /// were working at.
     pub fn take() -> Option<Self> {
         let free = ALL.iter().find(|bench| {
             bench.taken.load(Relaxed) == 0
@@ -83,8 +83,8 @@ impl Taken {
 /// Calls `function` with `argument` on another stack.
 ///
 /// # Safety
-/// `top` is the upper end of a stack that is used by nobody else and large enough, and `argument` what
-/// `function` wants.
+/// `top` is the upper end of a stack that is used by nobody else and large enough, and `argument`
+/// what `function` wants.
 pub unsafe fn on_stack(
     top: usize,
     function: unsafe extern "C" fn(*mut c_void),

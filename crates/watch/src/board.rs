@@ -1,5 +1,5 @@
-//! The bulletin board: stores that threads have sampled, by line. Readers never wait; a writer who finds
-//! another one at a place lets it be.
+//! The bulletin board: stores that threads have sampled, by line. Readers never wait; a writer who
+//! finds another one at a place lets it be.
 
 use core::sync::atomic::{AtomicU64, Ordering::*, fence};
 use wire::watch::{BOARD, LINE, Published};

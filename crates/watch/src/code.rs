@@ -1,5 +1,5 @@
-//! The program's code as handlers may read it, and which of it never changes: that of the program and the
-//! libraries that it was started with.
+//! The program's code as handlers may read it, and which of it never changes: that of the program
+//! and the libraries that it was started with.
 
 use access::Code;
 use core::cell::UnsafeCell;

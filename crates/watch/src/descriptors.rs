@@ -1,18 +1,19 @@
-//! The descriptors of events: in a table, so that a forked child, and a process that steps back, can close
-//! all of them; with high numbers, so that the program gets the low ones that it expects.
+//! The descriptors of events: in a table, so that a forked child, and a process that steps back,
+//! can close all of them; with high numbers, so that the program gets the low ones that it expects.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use injected::raw::{close, raw};
 
 /// Descriptors at once: four watched pieces and one sample for each of 1,638 threads.
 const MOST: usize = 8192;
-/// Lowest number that ours get where there is room, and the share of the numbers that is left to the
-/// program where there is not.
+/// Lowest number that ours get where there is room, and the share of the numbers that is left to
+/// the program where there is not.
 const FLOOR: u64 = 4096;
 
-/// A descriptor + 1 in the lower half, and above it the lower half of the kernel's id of its event; 0: a
-/// free place. One word, because a place that is given up is at once another thread's: who took the
-/// number out and read the id afterwards could read that of the next event, and keep its own open.
+/// A descriptor + 1 in the lower half, and above it the lower half of the kernel's id of its event;
+/// 0: a free place. One word, because a place that is given up is at once another thread's: who
+/// took the number out and read the id afterwards could read that of the next event, and keep its
+/// own open.
 static TABLE: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 /// Places below may be in use.
 static USED: AtomicU32 = AtomicU32::new(0);
@@ -73,8 +74,8 @@ pub fn close_all(checked: bool) {
     TABLE[..USED.load(Acquire) as usize].iter().for_each(|place| close_place(place, checked));
 }
 
-/// The program may have closed it, and have something else under that number: only what is still our
-/// event is closed.
+/// The program may have closed it, and have something else under that number: only what is still
+/// our event is closed.
 fn close_place(place: &AtomicU64, checked: bool) {
     let kept = place.swap(0, AcqRel);
     let Some(fd) = descriptor_of(kept) else { return };
@@ -94,7 +95,8 @@ fn event_id(fd: i32) -> Option<u64> {
     (result == 0).then_some(id)
 }
 
-/// The number from which ours begin: the upper quarter of the program's numbers where these are few.
+/// The number from which ours begin: the upper quarter of the program's numbers where these are
+/// few.
 fn floor() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a valid pointer.

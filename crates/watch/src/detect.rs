@@ -1,14 +1,14 @@
-//! Algorithm 1 of ComDetective: what a thread does when it is sampled, and when it comes to a line that
-//! it watches.
+//! Algorithm 1 of ComDetective: what a thread does when it is sampled, and when it comes to a line
+//! that it watches.
 //!
 //! A sampled access to a line that another thread has published is communication. Else the thread
-//! watches a line that another one has published since its last sample: its next access there traps and
-//! is communication, too. Sampled stores are published, unless what is published in their place is not
-//! old yet. One access is enough to know: the watch is over with the first trap.
+//! watches a line that another one has published since its last sample: its next access there traps
+//! and is communication, too. Sampled stores are published, unless what is published in their place
+//! is not old yet. One access is enough to know: the watch is over with the first trap.
 //!
-//! Two things differ from the paper. A newer store to the same line is always published: the last writer is
-//! who communicates, and a post that stays would let busy lines count less than others. And a thread
-//! remembers what it has met line by line, for the same reason.
+//! Two things differ from the paper. A newer store to the same line is always published: the last
+//! writer is who communicates, and a post that stays would let busy lines count less than others.
+//! And a thread remembers what it has met line by line, for the same reason.
 
 use crate::board::{self, Post, line_of, mask};
 use crate::events::{self, Piece};
@@ -53,8 +53,8 @@ pub fn weigh(session: Session) {
     });
 }
 
-/// A sample of the calling thread: the accesses were made at about `now_ns`, at least one, the likeliest
-/// first.
+/// A sample of the calling thread: the accesses were made at about `now_ns`, at least one, the
+/// likeliest first.
 pub fn sampled(session: Session, found: &[Found], now_ns: u64, stack_pointer: u64) {
     thread::with(|thread| {
         // A last sample while the thread ends must not open anything.
@@ -102,8 +102,8 @@ pub fn sampled(session: Session, found: &[Found], now_ns: u64, stack_pointer: u6
     });
 }
 
-/// Which access a sample stands for: the first to a line that another thread has published, else the
-/// first store, which others may want to know of, else the likeliest.
+/// Which access a sample stands for: the first to a line that another thread has published, else
+/// the first store, which others may want to know of, else the likeliest.
 fn chosen(session: Session, thread: &Thread, found: &[Found]) -> Option<Access> {
     let is_published = |access: &Access| {
         let line = line_of(access.address);
@@ -221,8 +221,8 @@ fn disarm(thread: &Thread) {
     }
 }
 
-/// The calling thread has come to what it watches. `access`: what its last instruction did, as far as the
-/// registers after it tell.
+/// The calling thread has come to what it watches. `access`: what its last instruction did, as far
+/// as the registers after it tell.
 pub fn trapped(session: Session, trap: Trap, access: Option<&Access>) {
     thread::with(|thread| {
         let watched = thread.watched.get();

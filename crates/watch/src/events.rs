@@ -1,5 +1,5 @@
-//! The kernel's events: a sample of the thread now and then, and accesses to watched bytes. Both arrive as
-//! SIGTRAP at the moment that they are about.
+//! The kernel's events: a sample of the thread now and then, and accesses to watched bytes. Both
+//! arrive as SIGTRAP at the moment that they are about.
 
 use crate::descriptors::{self, Descriptor};
 use injected::raw::raw6;
@@ -35,7 +35,8 @@ impl Source {
     }
 }
 
-/// A run of bytes that a debug register watches: `bytes` is 1, 2, 4 or 8, and the address a multiple.
+/// A run of bytes that a debug register watches: `bytes` is 1, 2, 4 or 8, and the address a
+/// multiple.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Piece {
     pub address: u64,

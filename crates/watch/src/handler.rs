@@ -59,7 +59,8 @@ pub fn is_installed() -> bool {
     INSTALLED.load(Acquire) == 1
 }
 
-/// Takes SIGTRAP; refused, with the reason, where the program was started with a disposition of its own.
+/// Takes SIGTRAP; refused, with the reason, where the program was started with a disposition of its
+/// own.
 pub fn install() -> Result<(), u32> {
     if current().is_none_or(|action| action.handler != libc::SIG_DFL) {
         return Err(reason::OWN_HANDLER);
@@ -73,11 +74,11 @@ pub fn install() -> Result<(), u32> {
     Ok(())
 }
 
-/// Our handler, while no signal has come that is the program's. `restart`: `SA_RESTART`, or 0 where the
-/// program's own handler would interrupt its system calls.
+/// Our handler, while no signal has come that is the program's. `restart`: `SA_RESTART`, or 0 where
+/// the program's own handler would interrupt its system calls.
 pub fn install_first(restart: c_int) {
-    // SAFETY: sigaction is the library's next definition; an all-zero struct is valid, and its mask is
-    // filled: no other signal interrupts our handler.
+    // SAFETY: sigaction is the library's next definition; an all-zero struct is valid, and its mask
+    // is filled: no other signal interrupts our handler.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = entry as *const () as usize;
@@ -178,8 +179,8 @@ struct Work {
     now_ns: u64,
 }
 
-/// The handler begins with the program's flags: where that has alignment checks on, our code would fault.
-/// What is interrupted gets its own back when this returns.
+/// The handler begins with the program's flags: where that has alignment checks on, our code would
+/// fault. What is interrupted gets its own back when this returns.
 #[unsafe(naked)]
 unsafe extern "C" fn entry(_: c_int, info: *mut Info, context: *mut libc::ucontext_t) {
     core::arch::naked_asm!("push 2", "popfq", "jmp {handle}", handle = sym handle)
@@ -320,15 +321,15 @@ fn foreign(info: &mut Info, context: &mut libc::ucontext_t) {
     deliver(&action, info, context);
 }
 
-/// Calls the program's handler with the signals blocked that the kernel would have blocked for it. What
-/// is in force when that returns is in `context`.
+/// Calls the program's handler with the signals blocked that the kernel would have blocked for it.
+/// What is in force when that returns is in `context`.
 fn deliver(action: &libc::sigaction, info: &mut Info, context: &mut libc::ucontext_t) {
     // SAFETY: a set begins with the kernel's, which has 64 signals.
     let first = |set: &libc::sigset_t| unsafe { core::ptr::from_ref(set).cast::<u64>().read() };
     let own = if action.sa_flags & libc::SA_NODEFER == 0 { TRAP_BIT } else { 0 };
     let mask = first(&context.uc_sigmask) | first(&action.sa_mask) | own;
-    // SAFETY: a valid pointer to a set of the kernel's size; the program's own handler, as the kernel
-    // would call it.
+    // SAFETY: a valid pointer to a set of the kernel's size; the program's own handler, as the
+    // kernel would call it.
     unsafe {
         let set = &raw const mask as usize;
         raw::raw(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK as usize, set, 0, 8);

@@ -1,5 +1,5 @@
-//! Memory for what handlers need, from a mapping of our own: handlers may have interrupted the program's
-//! allocator. Only the decoders allocate, when they are made; nothing is given back.
+//! Memory for what handlers need, from a mapping of our own: handlers may have interrupted the
+//! program's allocator. Only the decoders allocate, when they are made; nothing is given back.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicUsize, Ordering::*};

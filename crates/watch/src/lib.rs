@@ -1,10 +1,11 @@
-//! The watching library: preloaded into a program, it samples each thread's accesses, publishes stores on
-//! a bulletin board, and lets the processor's debug registers tell when another thread comes to a
-//! published line (Algorithm 1 of ComDetective; Sasongko et al., SC 2019).
+//! The watching library: preloaded into a program, it samples each thread's accesses, publishes
+//! stores on a bulletin board, and lets the processor's debug registers tell when another thread
+//! comes to a published line (Algorithm 1 of ComDetective; Sasongko et al., SC 2019).
 //!
 //! The processor's debug registers belong to a thread, and what is watched is worth watching for a
-//! sample's time only; so watching must be armed by the watched thread itself. The kernel sends each
-//! sample and each watched access as a synchronous SIGTRAP to the thread that it is about (Linux 5.13).
+//! sample's time only; so watching must be armed by the watched thread itself. The kernel sends
+//! each sample and each watched access as a synchronous SIGTRAP to the thread that it is about
+//! (Linux 5.13).
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -23,14 +24,17 @@
 //! | `hooks/` | the program's calls that concern us: threads, signals, other programs |
 //!
 //! Rules for all of this, which runs inside programs that nobody here knows:
-//! * Handlers may interrupt the program anywhere, in its allocator above all: no heap but `heap`, no locks
-//!   that are waited for, only system calls and functions that are safe there; `errno` stays.
+//! * Handlers may interrupt the program anywhere, in its allocator above all: no heap but `heap`,
+//!   no locks that are waited for, only system calls and functions that are safe there; `errno`
+//!   stays.
 //! * Nothing here may panic or unwind; frames below the program's start routine hold nothing that
 //!   needs dropping, because `pthread_exit` unwinds through them.
-//! * Memory of the program is read by the kernel for us, never directly: it may be gone, or watched.
+//! * Memory of the program is read by the kernel for us, never directly: it may be gone, or
+//!   watched.
 //! * Whatever goes wrong, the program runs on unwatched, and the shared memory says so.
 //!
-//! Neighbours: `wire::watch` is the shared layout, `recorder` the other side, `access` finds the accesses.
+//! Neighbours: `wire::watch` is the shared layout, `recorder` the other side, `access` finds the
+//! accesses.
 
 mod bench;
 mod board;

@@ -1,13 +1,16 @@
-//! What sampling and watching a thread costs it each time that it is switched, and what follows from that.
+//! What sampling and watching a thread costs it each time that it is switched, and what follows
+//! from that.
 //!
-//! Problem: the kernel sets the clock's timer and the debug registers whenever the thread gets a processor,
-//! and undoes it when it loses it. In a virtual machine each of these takes microseconds; with all four
-//! registers armed, a thread that does little between two switches would take several times as long.
-//! Approach: at each sample the thread asks how often it has been switched since the last one. No more
-//! registers are armed than [`BUDGET`] pays for, and the period grows while the timer alone costs more; a
-//! longer one is cheap, since another timer then comes first.
+//! Problem: the kernel sets the clock's timer and the debug registers whenever the thread gets a
+//! processor, and undoes it when it loses it. In a virtual machine each of these takes
+//! microseconds; with all four registers armed, a thread that does little between two switches
+//! would take several times as long. Approach: at each sample the thread asks how often it has been
+//! switched since the last one. No more registers are armed than [`BUDGET`] pays for, and the
+//! period grows while the timer alone costs more; a longer one is cheap, since another timer then
+//! comes first.
 //!
-//! Neighbours: `detect` arms, `handler` asks at each sample, `recorder` says what a switch costs here.
+//! Neighbours: `detect` arms, `handler` asks at each sample, `recorder` says what a switch costs
+//! here.
 
 use crate::events;
 use crate::session::Session;
@@ -18,8 +21,8 @@ use wire::watch::REGISTERS;
 
 /// Part of a thread's time: one in so many, for the registers and for the timer each.
 const BUDGET: u64 = 50;
-/// An armed register costs about so many times less at a switch than the clock's timer (12 µs for four of
-/// them against 10 to 14 µs, in a virtual machine on AMD Zen 5).
+/// An armed register costs about so many times less at a switch than the clock's timer (12 µs for
+/// four of them against 10 to 14 µs, in a virtual machine on AMD Zen 5).
 const REGISTER: u64 = 4;
 /// Longest period, in those of the header.
 const LONGEST: u64 = 16;
@@ -32,7 +35,8 @@ pub fn period(session: Session, thread: &Thread) -> u64 {
     }
 }
 
-/// At a sample: how many registers may be armed until the next one. Changes the period from the next one on.
+/// At a sample: how many registers may be armed until the next one. Changes the period from the
+/// next one on.
 pub fn registers(session: Session, thread: &Thread) -> usize {
     let cost = u64::from(session.header.switch_ns.load(Relaxed));
     let Some(now) = switches().filter(|_| cost > 0) else { return REGISTERS };

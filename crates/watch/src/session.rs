@@ -1,7 +1,8 @@
 //! The memory that the recorder owns, and this process's segment of it.
 //!
-//! A process attaches when the library is loaded; a forked child takes a segment of its own. Whatever makes
-//! watching impossible or unwelcome ends it for the process ([`step_back`]), and the segment says why.
+//! A process attaches when the library is loaded; a forked child takes a segment of its own.
+//! Whatever makes watching impossible or unwelcome ends it for the process ([`step_back`]), and the
+//! segment says why.
 
 use crate::hooks::confinement;
 use crate::{code, descriptors, handler, heap, thread};
@@ -44,8 +45,8 @@ fn mapped() -> Option<Session> {
     if header.is_null() || segment.is_null() {
         return None;
     }
-    // SAFETY: both lie in the mapping of `attach`, which is for good; what they hold is plain data with
-    // atomic fields, and the records follow their segment.
+    // SAFETY: both lie in the mapping of `attach`, which is for good; what they hold is plain data
+    // with atomic fields, and the records follow their segment.
     unsafe {
         let records = segment.add(1).cast::<Record>();
         let records = core::slice::from_raw_parts(records, RECORDS);
@@ -53,8 +54,8 @@ fn mapped() -> Option<Session> {
     }
 }
 
-/// Whether the segment belongs to the calling process: not in a child that was forked past us, nor in
-/// one that shares our memory until it executes another program.
+/// Whether the segment belongs to the calling process: not in a child that was forked past us, nor
+/// in one that shares our memory until it executes another program.
 pub fn is_own() -> bool {
     PID.load(Relaxed) == raw::pid()
 }
@@ -71,8 +72,8 @@ pub fn follows() -> bool {
     !header.is_null() && unsafe { (*header).follow.load(Relaxed) } == 1
 }
 
-/// Maps the memory that the environment names, takes our traces out of the environment, and starts to
-/// watch.
+/// Maps the memory that the environment names, takes our traces out of the environment, and starts
+/// to watch.
 pub fn attach() {
     let memory = TRACES.path().and_then(map);
     TRACES.clean();
@@ -108,8 +109,8 @@ fn map(path: &core::ffi::CStr) -> Option<*mut Header> {
         return None;
     }
     let header = base as *mut Header;
-    // SAFETY: mapped just now; the recorder's file is as long as its version says, and its first page
-    // is the header in all of them.
+    // SAFETY: mapped just now; the recorder's file is as long as its version says, and its first
+    // page is the header in all of them.
     (unsafe { (*header).magic.load(Relaxed) } == MAGIC).then_some(header)
 }
 
@@ -163,8 +164,8 @@ fn begin(session: Session, go: bool) {
     thread::begin();
 }
 
-/// Limits of the address space, and of the data in it, below which the program gets all of it: what we take
-/// could be what it lacks in the end.
+/// Limits of the address space, and of the data in it, below which the program gets all of it: what
+/// we take could be what it lacks in the end.
 const AMPLE: [(u32, u64); 2] = [(libc::RLIMIT_AS, 2 << 30), (libc::RLIMIT_DATA, 512 << 20)];
 
 /// Whether there is room for what watching needs.

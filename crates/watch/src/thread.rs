@@ -56,7 +56,8 @@ pub struct Thread {
 }
 
 thread_local! {
-    // Const-initialised and without a destructor, so it takes no allocation and may be used in handlers.
+    // Const-initialised and without a destructor, so it takes no allocation and may be used in
+    // handlers.
     static THREAD: Thread = const {
         Thread {
             tid: Cell::new(0),

@@ -6,24 +6,29 @@
 //! | [`INDEX_OFFSET`] | [`SLOTS`] × [`Slot`]: an open hash table |
 //! | [`RECORDS_OFFSET`] | records, each a [`RecordHead`] and what the engine makes of it, [`padded`] |
 //!
-//! The recorder creates the file, hands it to the processes that it records, and adds what they have
-//! translated anew when they are gone: first the records, then their slots, under a lock (`flock`).
-//! Records are only ever added, so a process may read while another recorder adds. Nothing that is read
-//! is trusted before its checksum has been compared: a file may be damaged, or written halfway.
+//! The recorder creates the file, hands it to the processes that it records, and adds what they
+//! have translated anew when they are gone: first the records, then their slots, under a lock
+//! (`flock`). Records are only ever added, so a process may read while another recorder adds.
+//! Nothing that is read is trusted before its checksum has been compared: a file may be damaged, or
+//! written halfway.
 //!
 //! What a process has translated it leaves in its segment of the recording, at
 //! [`CODE_OFFSET`](crate::session::CODE_OFFSET), as records one behind the other.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+/// First bytes of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTCODE\0\0");
-/// Changes with the layout here. (What is in a record changes with the engine, and the file with that.)
+/// Changes with the layout here. (What is in a record changes with the engine, and the file with
+/// that.)
 pub const VERSION: u32 = 1;
+/// Where the index begins, bytes.
 pub const INDEX_OFFSET: u64 = 4096;
 /// Slots of the index, a power of two.
 pub const SLOTS: usize = 1 << 18;
 /// No more records than this, so that a search ends soon.
 pub const MAX_RECORDS: u64 = SLOTS as u64 * 3 / 4;
+/// Where the records begin, bytes.
 pub const RECORDS_OFFSET: u64 = INDEX_OFFSET + (SLOTS * size_of::<Slot>()) as u64;
 /// Most bytes of the file.
 pub const MAX_BYTES: u64 = 256 << 20;
@@ -33,8 +38,11 @@ pub const MAX_PROBES: usize = 64;
 /// The first page.
 #[repr(C)]
 pub struct FileHeader {
+    /// [`MAGIC`].
     pub magic: AtomicU64,
+    /// [`VERSION`].
     pub version: AtomicU32,
+    /// Unused.
     pub _pad: AtomicU32,
     /// End of the records, from the beginning of the file.
     pub end: AtomicU64,

@@ -1,8 +1,8 @@
 //! What a thread has counted, in a session's pool of chunks.
 //!
-//! A thread takes a chunk when its last one is full, and is the only one to write into it: it fills an
-//! entry, then raises [`ChunkHead::used`]. Whatever way the process ends, everything up to the last
-//! event is here. Readers sum over entries with equal keys: a key may occur more than once.
+//! A thread takes a chunk when its last one is full, and is the only one to write into it: it fills
+//! an entry, then raises [`ChunkHead::used`]. Whatever way the process ends, everything up to the
+//! last event is here. Readers sum over entries with equal keys: a key may occur more than once.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -12,12 +12,16 @@ pub const CHUNK_BYTES: u64 = 1024;
 pub const HEAD_BYTES: u64 = 64;
 /// Entries of each type in a chunk.
 pub const CELLS: usize = 60;
+/// Entries of events in a chunk.
 pub const EVENTS: usize = 20;
 
 /// What a chunk holds, in [`ChunkHead::holds`].
 pub mod holds {
+    /// Nothing: it was never used.
     pub const NOTHING: u32 = 0;
+    /// [`Cell`](super::Cell)s.
     pub const CELLS: u32 = 1;
+    /// [`Event`](super::Event)s.
     pub const EVENTS: u32 = 2;
 }
 
@@ -30,11 +34,16 @@ pub mod kind {
     pub const RAW: u8 = 0;
     /// The bytes read overlap those that the writer has written since it took the block.
     pub const RAW_TRUE: u8 = 1;
+    /// RAW with false sharing.
     pub const RAW_FALSE: u8 = 2;
+    /// WAW, sharing not told apart.
     pub const WAW: u8 = 3;
-    /// The bytes written overlap those that the previous writer has written since it took the block.
+    /// The bytes written overlap those that the previous writer has written since it took the
+    /// block.
     pub const WAW_TRUE: u8 = 4;
+    /// WAW with false sharing.
     pub const WAW_FALSE: u8 = 5;
+    /// Invalidation.
     pub const INVALIDATION: u8 = 6;
     /// Undirected pairs of [`mode::UNDIRECTED`](crate::session::mode::UNDIRECTED).
     pub const UNDIRECTED: u8 = 7;
@@ -51,17 +60,22 @@ pub struct ChunkHead {
     pub holds: AtomicU32,
     /// Entries that count.
     pub used: AtomicU32,
+    /// Unused.
     pub _reserved: [u32; 13],
 }
 
 /// Events of one kind with one other thread in one time slice.
 #[repr(C)]
 pub struct Cell {
+    /// Number of the time slice.
     pub slice: AtomicU32,
     /// Logical id of the other thread.
     pub other: u16,
+    /// One of [`kind`].
     pub kind: u8,
+    /// Unused.
     pub _pad: u8,
+    /// Number of events.
     pub count: AtomicU64,
 }
 
@@ -72,10 +86,15 @@ pub struct Event {
     pub line: u64,
     /// Site of the counting thread's access and of the other thread's write.
     pub own_site: u32,
+    /// Site of the other thread's write.
     pub other_site: u32,
+    /// Logical id of the other thread.
     pub other: u16,
+    /// One of [`kind`].
     pub kind: u8,
+    /// Unused.
     pub _pad: [u8; 5],
+    /// Number of events.
     pub count: AtomicU64,
     /// Bytes of the line that the counting thread accessed, bit i = byte i, over all these events.
     pub own_bytes: AtomicU64,
@@ -86,7 +105,9 @@ pub struct Event {
 /// A chunk with all it may hold.
 #[repr(C)]
 pub union Chunk {
+    /// As bytes.
     pub bytes: [u8; CHUNK_BYTES as usize],
+    /// As words.
     pub words: [u64; CHUNK_BYTES as usize / 8],
 }
 

@@ -16,11 +16,13 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// First eight bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTLAUNCH");
-/// Changes with every change of this layout. 1: first version. 2: [`Header::watch`], [`life::WATCHED`].
+/// Changes with every change of this layout. 1: first version. 2: [`Header::watch`],
+/// [`life::WATCHED`].
 pub const VERSION: u32 = 2;
 /// Environment variable that tells the shim where the plan is: a path to open.
 pub const ENV: &str = "THREADTALK_LAUNCH";
-/// Added where otherwise an odd number of variables would be taken out again: see `injected::environment`.
+/// Added where otherwise an odd number of variables would be taken out again: see
+/// `injected::environment`.
 pub const EVEN: &str = "THREADTALK_LAUNCH_EVEN";
 
 /// Page size assumed by the layout, bytes.
@@ -32,7 +34,9 @@ pub const MAX_STRANGERS: usize = 256;
 /// Most slots of a plan: as many threads as an exact recording can tell apart.
 pub const MAX_SLOTS: usize = 65_534;
 
+/// Where the threads outside the plan begin, bytes.
 pub const STRANGERS_OFFSET: u64 = PAGE;
+/// Where the slots begin, bytes.
 pub const SLOTS_OFFSET: u64 = STRANGERS_OFFSET + (MAX_STRANGERS * size_of::<Stranger>()) as u64;
 
 /// Size of the memfd for a plan of `slots` slots, bytes.
@@ -57,7 +61,9 @@ pub mod state {
 #[repr(C, align(4096))]
 pub struct Header {
     // Written by the launcher.
+    /// Marks the memory as a plan.
     pub magic: AtomicU64,
+    /// Version of the layout.
     pub version: AtomicU32,
     /// Number of slots.
     pub slots: AtomicU32,
@@ -65,6 +71,7 @@ pub struct Header {
     pub watch: AtomicU32,
 
     // Written by the shim.
+    /// One of [`state`].
     pub state: AtomicU32,
     /// Process in which the shim runs.
     pub pid: AtomicU32,
@@ -120,6 +127,7 @@ pub struct Slot {
     pub name: [u8; 16],
 
     // Written by the shim.
+    /// Life of the thread that matched.
     pub life: AtomicU32,
     /// Kernel thread id of the thread that matched.
     pub tid: AtomicU32,
@@ -150,6 +158,7 @@ pub struct Slot {
 pub struct Stranger {
     /// Offset of the start routine in its file.
     pub offset: AtomicU64,
+    /// Kernel thread id.
     pub tid: AtomicU32,
     /// Logical id of the creating thread, or [`NONE`] when that is a stranger itself.
     pub parent: AtomicU32,

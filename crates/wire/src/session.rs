@@ -18,8 +18,8 @@
 //! k starts at `k * SEGMENT_BYTES`. Segment 0 belongs to the process that the recorder started; a
 //! process takes the next number from segment 0's [`Header::segments`] for a child.
 //!
-//! Untouched pages take no memory; readers must look for data with `SEEK_DATA`, because reading a hole
-//! through a mapping would allocate it.
+//! Untouched pages take no memory; readers must look for data with `SEEK_DATA`, because reading a
+//! hole through a mapping would allocate it.
 
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 use types::tally;
@@ -32,7 +32,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 pub const VERSION: u32 = 6;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
-/// Added where otherwise an odd number of variables would be taken out again: see `injected::environment`.
+/// Added where otherwise an odd number of variables would be taken out again: see
+/// `injected::environment`.
 pub const EVEN: &str = "THREADTALK_SESSION_EVEN";
 
 /// Page size assumed by the layout, bytes.
@@ -43,17 +44,24 @@ pub const MAX_MODULES: usize = 4096;
 /// counted in [`Header::threads_unprofiled`]. Ids are 16 bits in the shadow, 0 meaning nobody.
 pub const MAX_THREADS: usize = 65_534;
 
+/// Where the modules begin, bytes.
 pub const MODULES_OFFSET: u64 = PAGE;
+/// Where the meanings of tallies begin, bytes.
 pub const MEANINGS_OFFSET: u64 = MODULES_OFFSET + (MAX_MODULES * size_of::<Module>()) as u64;
+/// Where the system calls of threads begin, bytes.
 pub const CALLS_OFFSET: u64 = MEANINGS_OFFSET + tally::MOST as u64 * 4;
+/// Where the threads begin, bytes.
 pub const THREADS_OFFSET: u64 =
     CALLS_OFFSET + (MAX_THREADS as u64 * size_of::<Calls>() as u64).next_multiple_of(PAGE);
 /// Most code sites; site 0 means unknown.
 pub const MAX_SITES: usize = 1 << 24;
 /// Most chunks of cells and events in a session.
 pub const MAX_CHUNKS: usize = 1 << 26;
+/// Where the code sites begin, bytes.
 pub const SITES_OFFSET: u64 = THREADS_OFFSET + MAX_THREADS as u64 * AREA_BYTES;
+/// Where the trace begins, bytes.
 pub const TRACE_OFFSET: u64 = SITES_OFFSET + MAX_SITES as u64 * 8;
+/// Where the pool of chunks begins, bytes.
 pub const POOL_OFFSET: u64 = TRACE_OFFSET + crate::trace::BYTES;
 /// Distance of the sessions of two processes in the file.
 pub const SEGMENT_BYTES: u64 = 1 << 42;
@@ -121,6 +129,7 @@ pub mod state {
 
 /// Why the agent could not start, in [`Header::failure`].
 pub mod failure {
+    /// It could.
     pub const NONE: u32 = 0;
     /// No room for the shadow memory (address-space limit or strict overcommit).
     pub const NO_SHADOW: u32 = 1;
@@ -155,7 +164,9 @@ pub mod failure {
 #[repr(C, align(4096))]
 pub struct Header {
     // Written by the recorder before the program starts.
+    /// [`MAGIC`].
     pub magic: AtomicU64,
+    /// [`VERSION`].
     pub version: AtomicU32,
     /// log2 of the memory block in which communication is counted.
     pub block_shift: AtomicU32,
@@ -169,6 +180,7 @@ pub struct Header {
     pub follow: AtomicU32,
     /// Most chunks for events (lines and sites) and for cells; counting goes on coarser beyond.
     pub event_chunks: AtomicU32,
+    /// Most chunks for cells.
     pub cell_chunks: AtomicU32,
     /// Number of this segment.
     pub segment: AtomicU32,
@@ -184,7 +196,9 @@ pub struct Header {
     // Written by the agent.
     /// Process that is recorded; 0 until the agent runs in it.
     pub pid: AtomicU32,
+    /// One of [`state`].
     pub state: AtomicU32,
+    /// One of [`failure`].
     pub failure: AtomicU32,
     /// Number of `execve` the recorded process has done after the agent started; the session holds
     /// the last program.
@@ -203,10 +217,13 @@ pub struct Header {
     pub sites: AtomicU32,
     /// Chunks given out, for both purposes.
     pub chunks: AtomicU32,
+    /// Chunks given out for events.
     pub event_chunks_used: AtomicU32,
+    /// Chunks given out for cells.
     pub cell_chunks_used: AtomicU32,
     /// Next record to be written by the agent, and next to be read by the recorder.
     pub trace_head: AtomicU64,
+    /// Next record of the trace to be read by the recorder.
     pub trace_tail: AtomicU64,
 
     // Limits reached, counted rather than fatal.
@@ -226,11 +243,11 @@ pub struct Header {
     /// Threads that left the code cache for good because they ran code that is not in a mapped
     /// file (a just-in-time compiler's, a stack trampoline's).
     pub threads_detached: AtomicU64,
-    /// Reads by exited threads that were forgotten when their slots were reused, because too many are kept
-    /// already: invalidations of those readers are not counted.
+    /// Reads by exited threads that were forgotten when their slots were reused, because too many
+    /// are kept already: invalidations of those readers are not counted.
     pub readers_forgotten: AtomicU64,
-    /// Mappings of the program that lie a multiple of 16 TiB away from others while more than one bank
-    /// of shadow memory is in use: the banks cannot tell them apart.
+    /// Mappings of the program that lie a multiple of 16 TiB away from others while more than one
+    /// bank of shadow memory is in use: the banks cannot tell them apart.
     pub mappings_folded: AtomicU64,
     /// Accesses whose address the engine could not compute (%gs).
     pub sites_unseen: AtomicU64,
@@ -241,8 +258,8 @@ pub struct Header {
     pub births: AtomicU32,
     /// Most segments of the recording (first segment only, written by the recorder).
     pub max_segments: AtomicU32,
-    /// Processes that ran natively because [`Header::segments`] had reached its limit (first segment
-    /// only).
+    /// Processes that ran natively because [`Header::segments`] had reached its limit (first
+    /// segment only).
     pub children_beyond: AtomicU64,
     /// Processes that ran natively because engine or recording cannot be opened from where they are
     /// (first segment only).
@@ -269,12 +286,19 @@ pub struct Header {
     pub left_for: [u8; 256],
 
     // Statistics of the engine.
+    /// Blocks translated.
     pub blocks: AtomicU64,
+    /// Instructions translated.
     pub instructions_translated: AtomicU64,
+    /// Bytes of the code cache in use.
     pub cache_bytes: AtomicU64,
+    /// Loops split into a checked head and an unchecked body.
     pub loops_versioned: AtomicU64,
+    /// Checks emitted.
     pub checks_emitted: AtomicU64,
+    /// Accesses seen in translated code.
     pub accesses_seen: AtomicU64,
+    /// How often the dispatcher was entered.
     pub dispatches: AtomicU64,
     /// How often the code cache was full and all code was translated anew.
     pub flushes: AtomicU64,
@@ -282,8 +306,8 @@ pub struct Header {
     pub blocks_stored: AtomicU64,
     /// Bytes of translated code to be kept, whatever programs the process has executed.
     pub code_used: AtomicU64,
-    /// Number of the recorder's descriptor for the store of code, plus one; 0 = none. Beside the path
-    /// of the recording's own.
+    /// Number of the recorder's descriptor for the store of code, plus one; 0 = none. Beside the
+    /// path of the recording's own.
     pub code_store: AtomicU32,
     /// 1: accesses are observed in windows only; 0: always. Of the first segment, written by the recorder.
     pub windows: AtomicU32,
@@ -340,22 +364,25 @@ pub struct Module {
 
 /// Life of a thread, in [`ThreadPage::life`].
 pub mod life {
+    /// No thread has had this place.
     pub const UNUSED: u32 = 0;
+    /// It runs.
     pub const ALIVE: u32 = 1;
+    /// It has ended.
     pub const EXITED: u32 = 2;
     /// Left the code cache for good; counts end there.
     pub const DETACHED: u32 = 3;
 }
 
-/// Tells a reader which threads have executed nothing since it looked last: those of all threads lie
-/// together, so that thousands are looked at in no time, though not in one line of memory, because each
-/// system call writes there.
+/// Tells a reader which threads have executed nothing since it looked last: those of all threads
+/// lie together, so that thousands are looked at in no time, though not in one line of memory,
+/// because each system call writes there.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Calls {
-    /// Changes with each system call that the thread makes from the code cache. Its lowest byte is 1 while the
-    /// thread is in it and executes nothing that counts, else 0; a call that a signal has interrupted may look
-    /// as left.
+    /// Changes with each system call that the thread makes from the code cache. Its lowest byte is
+    /// 1 while the thread is in it and executes nothing that counts, else 0; a call that a signal
+    /// has interrupted may look as left.
     pub word: AtomicU32,
 }
 
@@ -364,6 +391,7 @@ pub struct Calls {
 pub struct ThreadArea {
     /// How often code with each meaning has run; see [`tally`].
     pub tallies: [AtomicU64; tally::MOST],
+    /// The page.
     pub page: ThreadPage,
 }
 
@@ -371,8 +399,8 @@ pub struct ThreadArea {
 const ATTEMPTS: usize = 4;
 
 impl ThreadPage {
-    /// Instructions, loads and stores so far; `tallied` sums the thread's tallies up. While the thread
-    /// runs, what it executes meanwhile may be counted in part.
+    /// Instructions, loads and stores so far; `tallied` sums the thread's tallies up. While the
+    /// thread runs, what it executes meanwhile may be counted in part.
     pub fn executed(&self, tallied: impl Fn() -> [u64; 3]) -> [u64; 3] {
         let read = |of: [&AtomicU64; 3]| of.map(|n| n.load(Ordering::Relaxed));
         let mut sums = [0; 3];
@@ -391,8 +419,8 @@ impl ThreadPage {
         sums
     }
 
-    /// Adds the tallies up, which `clear` then clears. Whenever the thread is killed or looked at, its
-    /// counts are whole.
+    /// Adds the tallies up, which `clear` then clears. Whenever the thread is killed or looked at,
+    /// its counts are whole.
     pub fn fold(&self, tallied: impl Fn() -> [u64; 3], clear: impl FnOnce()) {
         let sums = self.executed(tallied);
         let next = (self.folds.load(Ordering::Relaxed) | 1) + 1;
@@ -414,6 +442,7 @@ pub struct ThreadPage {
     pub control: [AtomicU64; 128],
     /// Loads and stores executed, by instruction operand, that no tally counts.
     pub loads: AtomicU64,
+    /// Stores executed that no tally counts.
     pub stores: AtomicU64,
     /// The same of instructions; a repeated string instruction counts once.
     pub instructions: AtomicU64,
@@ -421,12 +450,15 @@ pub struct ThreadPage {
     pub tid: AtomicU32,
     /// Logical id of the creating thread; `u32::MAX` for the initial thread.
     pub parent: AtomicU32,
+    /// One of [`life`].
     pub life: AtomicU32,
+    /// Unused.
     pub _pad: AtomicU32,
     /// Address of the start routine given to `pthread_create`; 0 when unknown or initial.
     pub start_routine: AtomicU64,
     /// CLOCK_MONOTONIC, ns.
     pub started_ns: AtomicI64,
+    /// CLOCK_MONOTONIC when it ended, ns.
     pub ended_ns: AtomicI64,
     /// Last known name (prctl PR_SET_NAME or `/proc/self/task/TID/comm`), NUL-padded.
     pub name: [u8; 16],
@@ -437,6 +469,7 @@ pub struct ThreadPage {
     /// Instructions, loads and stores of a thread that exits, while its tallies are added up: while
     /// [`Self::folds`] is odd, they are all that it has executed.
     pub folded: [AtomicU64; 3],
+    /// Odd while the tallies are added up; see [`Self::folded`].
     pub folds: AtomicU64,
     /// First reads, in counting parts of windows, of blocks that no thread had written in the window.
     pub unknown_reads: AtomicU64,

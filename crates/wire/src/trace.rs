@@ -1,7 +1,7 @@
 //! The reference recorder's trace: every access of every thread, in one order, in a ring.
 //!
-//! A thread takes the next number from `Header::trace_head` right before its access, waits until the
-//! ring has room, fills the record and then sets [`Access::turn`]. The recorder follows
+//! A thread takes the next number from `Header::trace_head` right before its access, waits until
+//! the ring has room, fills the record and then sets [`Access::turn`]. The recorder follows
 //! `Header::trace_tail`.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -13,12 +13,14 @@ pub const BYTES: u64 = (RECORDS * size_of::<Access>()) as u64;
 
 /// What a record says.
 pub mod what {
+    /// A read.
     pub const READ: u32 = 0;
+    /// A write.
     pub const WRITE: u32 = 1;
     /// The memory is new (unmapped, remapped, discarded): nobody has written it.
     pub const FORGET: u32 = 2;
-    /// Memory has moved: what is known of it holds where it is now. In the record, the page that it has moved
-    /// to stands in the site, its upper bits in the thread.
+    /// Memory has moved: what is known of it holds where it is now. In the record, the page that it
+    /// has moved to stands in the site, its upper bits in the thread.
     pub const COPY: u32 = 3;
 }
 
@@ -32,7 +34,9 @@ pub const PAGE_SHIFT: u32 = 12;
 pub struct Access {
     /// Number of the access plus 1; anything else: not filled yet.
     pub turn: AtomicU64,
+    /// Address of the first byte.
     pub address: u64,
+    /// Length in bytes.
     pub bytes: u64,
     /// Code site, as in the session's sites.
     pub site: u32,

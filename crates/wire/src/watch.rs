@@ -1,5 +1,5 @@
-//! What the watching library is told, and what it reports: communication that it saw with the processor's
-//! debug registers, in memory that the recorder owns.
+//! What the watching library is told, and what it reports: communication that it saw with the
+//! processor's debug registers, in memory that the recorder owns.
 //!
 //! Layout of the memfd, all offsets constant:
 //!
@@ -8,25 +8,27 @@
 //! | 0 | [`Header`], one page |
 //! | [`segment_offset`]`(k)` | segment k, one for each program that a process executes |
 //!
-//! A segment is a [`Segment`], then [`RECORDS`] × [`Record`]. A process takes the next segment when it is
-//! loaded, forked or has executed another program, and leaves the one it had.
+//! A segment is a [`Segment`], then [`RECORDS`] × [`Record`]. A process takes the next segment when
+//! it is loaded, forked or has executed another program, and leaves the one it had.
 //!
-//! The records are a queue of many writers and one reader (Vyukov's bounded one). Position p is record
-//! p mod [`RECORDS`] in lap p / [`RECORDS`]. A record is free for lap l when its `turn` is 2·l and filled
-//! when that is 2·l + 1; the reader then sets it to 2·(l + 1). What finds no room is counted in [`Segment::lost`]. A
-//! writer that ends between taking a position and filling it (its process has executed another program)
-//! leaves one that is never filled: a reader skips it when the segment is over.
+//! The records are a queue of many writers and one reader (Vyukov's bounded one). Position p is
+//! record p mod [`RECORDS`] in lap p / [`RECORDS`]. A record is free for lap l when its `turn` is
+//! 2·l and filled when that is 2·l + 1; the reader then sets it to 2·(l + 1). What finds no room is
+//! counted in [`Segment::lost`]. A writer that ends between taking a position and filling it (its
+//! process has executed another program) leaves one that is never filled: a reader skips it when
+//! the segment is over.
 
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// First eight bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTWATCH\0");
-/// Changes with every change of this layout. 1: first version; 2: what switches of threads cost, and samples
-/// after which nothing was watched because of that.
+/// Changes with every change of this layout. 1: first version; 2: what switches of threads cost,
+/// and samples after which nothing was watched because of that.
 pub const VERSION: u32 = 2;
 /// Environment variable that tells the library where the memory is: a path to open.
 pub const ENV: &str = "THREADTALK_WATCH";
-/// Added where otherwise an odd number of variables would be taken out again: see `injected::environment`.
+/// Added where otherwise an odd number of variables would be taken out again: see
+/// `injected::environment`.
 pub const EVEN: &str = "THREADTALK_WATCH_EVEN";
 
 /// Page size assumed by the layout, bytes.
@@ -55,10 +57,13 @@ pub const fn segment_offset(k: usize) -> u64 {
 /// First page: written by the recorder but for its last field.
 #[repr(C, align(4096))]
 pub struct Header {
+    /// Marks the memory.
     pub magic: AtomicU64,
+    /// Version of the layout.
     pub version: AtomicU32,
     /// `perf_event_attr.type` and `config` of the event that is sampled in each thread.
     pub event_type: AtomicU32,
+    /// `perf_event_attr.config` of the sampled event.
     pub event_config: AtomicU64,
     /// Events (of a clock: nanoseconds) from sample to sample.
     pub period: AtomicU64,
@@ -72,7 +77,8 @@ pub struct Header {
     pub taken: AtomicU32,
     /// 1: nothing is to be watched any more; threads stop at their next sample.
     pub stop: AtomicU32,
-    /// What it costs that a thread gets a processor and loses it again while it is sampled, ns; 0: not known.
+    /// What it costs that a thread gets a processor and loses it again while it is sampled, ns; 0:
+    /// not known.
     pub switch_ns: AtomicU32,
 }
 
@@ -88,6 +94,7 @@ pub mod mode {
 pub mod state {
     /// No process has come.
     pub const EMPTY: u32 = 0;
+    /// The library watches the process's threads.
     pub const WATCHING: u32 = 1;
     /// The library is of another version than the recorder and does nothing.
     pub const VERSION_MISMATCH: u32 = 2;
@@ -97,6 +104,7 @@ pub mod state {
 
 /// Why a process is not watched.
 pub mod reason {
+    /// It is watched.
     pub const NONE: u32 = 0;
     /// The program handles SIGTRAP itself.
     pub const OWN_HANDLER: u32 = 1;
@@ -112,7 +120,8 @@ pub mod reason {
     pub const STOPPED: u32 = 6;
     /// It runs with more rights than who started it, or is otherwise protected.
     pub const PROTECTED: u32 = 7;
-    /// The program is allowed so little address space that what watching needs of it could be missing.
+    /// The program is allowed so little address space that what watching needs of it could be
+    /// missing.
     pub const NO_ROOM: u32 = 8;
 }
 
@@ -125,6 +134,7 @@ pub struct Published {
     pub time_ns: AtomicU64,
     /// Address of the first byte.
     pub address: AtomicU64,
+    /// Bytes stored.
     pub bytes: AtomicU32,
     /// Kernel id of the thread that stored.
     pub tid: AtomicU32,
@@ -135,9 +145,13 @@ pub struct Published {
 /// What a process reports, and its bulletin board.
 #[repr(C, align(4096))]
 pub struct Segment {
+    /// One of [`state`].
     pub state: AtomicU32,
+    /// One of [`reason`].
     pub reason: AtomicU32,
+    /// errno that belongs to the reason.
     pub error: AtomicU32,
+    /// Process id.
     pub pid: AtomicU32,
     /// Process that forked it, or itself when it has executed another program.
     pub parent: AtomicU32,
@@ -148,6 +162,7 @@ pub struct Segment {
 
     /// Threads that were ever watched, and those that could not be.
     pub threads: AtomicU64,
+    /// Threads that could not be watched.
     pub unwatched: AtomicU64,
     /// errno of the last thread that could not be watched.
     pub unwatched_error: AtomicU32,
@@ -162,11 +177,13 @@ pub struct Segment {
     pub late: AtomicU64,
     /// Came when all places to work at were taken: not looked at.
     pub skipped: AtomicU64,
+    /// Stores published.
     pub published: AtomicU64,
     /// Accesses to what another thread has published.
     pub matches: AtomicU64,
     /// Times that lines were watched, and accesses that trapped.
     pub armed: AtomicU64,
+    /// Accesses that trapped.
     pub trapped: AtomicU64,
     /// Traps of a line that was not watched any more.
     pub stale: AtomicU64,
@@ -174,13 +191,14 @@ pub struct Segment {
     pub lost: AtomicU64,
     /// Nanoseconds in the handlers, without what the kernel needs around them.
     pub handler_ns: AtomicU64,
-    /// Samples after which fewer debug registers, or none, were armed than there are, because the thread is
-    /// switched too often.
+    /// Samples after which fewer debug registers, or none, were armed than there are, because the
+    /// thread is switched too often.
     pub spared: AtomicU64,
     _gap: [AtomicU64; 6],
     /// Next position of the queue.
     pub tail: AtomicU64,
     _pad: [AtomicU64; 7],
+    /// The bulletin board.
     pub board: [Published; BOARD],
 }
 
@@ -194,8 +212,11 @@ pub mod how {
 
 /// [`Record::kind`].
 pub mod kind {
+    /// A load.
     pub const LOAD: u32 = 0;
+    /// A store.
     pub const STORE: u32 = 1;
+    /// Both: a store that also loads.
     pub const UPDATE: u32 = 2;
 }
 
@@ -206,20 +227,24 @@ pub struct Record {
     pub turn: AtomicU64,
     /// When `to` accessed, and when `from` had stored; CLOCK_MONOTONIC, ns.
     pub time_ns: AtomicU64,
+    /// When `from` had stored; CLOCK_MONOTONIC, ns.
     pub from_ns: AtomicU64,
     /// Address of the line.
     pub line: AtomicU64,
     /// Addresses of the instructions; 0: not known.
     pub to_site: AtomicU64,
+    /// Address of `from`'s instruction; 0: not known.
     pub from_site: AtomicU64,
     /// Bytes of the line, bit i = byte i. Of `to` after a trap whose instruction could not be read
     /// back: the bytes that were watched.
     pub to_bytes: AtomicU64,
+    /// Bytes of the line that `from` stored, bit i = byte i.
     pub from_bytes: AtomicU64,
     /// Of `to`'s sample, or the sample that armed.
     pub period: AtomicU64,
     /// Kernel ids of the threads.
     pub to: AtomicU32,
+    /// Kernel id of the thread that stored.
     pub from: AtomicU32,
     /// What `to` did, [`kind`].
     pub kind: AtomicU32,
@@ -227,6 +252,7 @@ pub struct Record {
     pub how: AtomicU32,
     /// Debug registers that watched, and bytes that each watched; 0 for a match.
     pub registers: AtomicU32,
+    /// Bytes that each debug register watched; 0 for a match.
     pub length: AtomicU32,
     /// [`mode`] in which it was watched.
     pub mode: AtomicU32,

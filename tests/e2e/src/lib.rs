@@ -1,8 +1,8 @@
 //! End-to-end tests: real programs through the built binary, seen from outside.
 //!
 //! Needs `make build` first. This library holds what several test files share: the target programs
-//! with the flags they are compiled with ([`known`], [`stress`]), and what tests of [`sampling`] have in
-//! common. The tests are in `tests/`:
+//! with the flags they are compiled with ([`known`], [`stress`]), and what tests of [`sampling`]
+//! have in common. The tests are in `tests/`:
 //!
 //! * `known.rs`: programs with known truth, every cell of the matrix;
 //! * `traps.rs`: what instrumentation finds hard, with exact truth;
@@ -27,6 +27,8 @@
 //! * `tune.rs`: recording, placing and comparing in one;
 //! * `stress.rs`: a mix of programs, many runs, eight at once;
 //! * `soak.rs`: a mix of the distribution's programs.
+
+#![allow(missing_docs, reason = "used only here: no library for others")]
 
 pub mod events;
 pub mod known;

@@ -1,4 +1,5 @@
-//! What tests of sampling have in common: talking programs, beside the test or recorded, and refusals.
+//! What tests of sampling have in common: talking programs, beside the test or recorded, and
+//! refusals.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader};

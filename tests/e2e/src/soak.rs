@@ -105,7 +105,8 @@ pub fn commands() -> Vec<Soaked> {
         take(program, &["bash", "-c", script], Vec::new());
     }
     for script in PYTHON {
-        // Where a version manager has put a script of its own in front, the real thing is behind it.
+        // Where a version manager has put a script of its own in front, the real thing is behind
+        // it.
         take("/usr/bin/python3", &["/usr/bin/python3", "-c", script], Vec::new());
     }
     all

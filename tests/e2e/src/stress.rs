@@ -27,8 +27,9 @@ pub fn library(compiler: Compiler, source: &str, optimisation: &str) -> String {
     built(Target::new(compiler, &folder(source)).flags(&flags)).to_string_lossy().into_owned()
 }
 
-/// The parts of `fault_addresses` that end on this machine. What does not is named, once: a recorded run
-/// is given the same parts as a native one, so that it is noticed if only that does not end.
+/// The parts of `fault_addresses` that end on this machine. What does not is named, once: a
+/// recorded run is given the same parts as a native one, so that it is noticed if only that does
+/// not end.
 fn parts_that_end(program: &Path) -> &'static [String] {
     /// The program's status where an instruction traps without end.
     const STUCK: i32 = 3;

@@ -1,5 +1,5 @@
-//! Whether what was counted is what a program says that it has caused: lines `expect KIND FROM TO COUNT`
-//! of its output, and the regions of memory in which it has.
+//! Whether what was counted is what a program says that it has caused: lines `expect KIND FROM TO
+//! COUNT` of its output, and the regions of memory in which it has.
 
 use crate::events;
 use std::time::Duration;
@@ -8,6 +8,9 @@ use test_support::{Scratch, Threadtalk};
 /// Records the command and compares what it expects with what was counted in its regions; or, with
 /// so many lines that not each is kept, with the matrix, to which starts and ends of threads add.
 /// `settings` are variables of the recorder's environment.
+///
+/// # Errors
+/// Says what was counted where something else was expected.
 #[track_caller]
 pub fn truth(
     command: &[&str],

@@ -1,5 +1,5 @@
-//! Recording by sampling what threads hand to each other in arrays and tables, which have more lines than there are
-//! samples.
+//! Recording by sampling what threads hand to each other in arrays and tables, which have more
+//! lines than there are samples.
 
 use e2e::sampling::can_sample;
 use test_support::threadtalk::profile_json;

@@ -239,8 +239,8 @@ mod outputs {
         assert!(!scratch.join("x.tt").exists(), "a profile was left\n{outcome}");
     }
 
-    /// Where the program's memory has just room and the shadow has not: the kernel ends the program, what was
-    /// recorded until then stays, and the report says what has happened.
+    /// Where the program's memory has just room and the shadow has not: the kernel ends the
+    /// program, what was recorded until then stays, and the report says what has happened.
     #[test]
     fn without_memory_for_the_shadow() {
         const MIB: u64 = 60;
@@ -456,8 +456,8 @@ mod interruptions {
     use super::*;
     use std::time::{Duration, Instant};
 
-    /// Waits until the process that `parent` has started has got into its work: by the processor time
-    /// that it has used, since on a busy machine no other time says how far it is.
+    /// Waits until the process that `parent` has started has got into its work: by the processor
+    /// time that it has used, since on a busy machine no other time says how far it is.
     fn wait_for_child(parent: u32) {
         let deadline = Instant::now() + Duration::from_secs(40);
         while Instant::now() < deadline {

@@ -165,7 +165,8 @@ fn memory_that_moves() {
     }
 }
 
-/// Larger blocks have fewer events, of which most are by chance in both; undirected pairs are every access.
+/// Larger blocks have fewer events, of which most are by chance in both; undirected pairs are every
+/// access.
 #[test]
 fn memory_that_moves_by_pairs_of_accessors() {
     let binary = known::program("moved", &["-O2"]);
@@ -221,8 +222,8 @@ fn gathers_of_a_fortran_compiler() {
     compare_gathering(Serial::Fortran, &["vgatherdpd"]);
 }
 
-/// Compares whole matrices of two recordings, which hold what the runtime does, too: a few events more
-/// or less in each cell, `between` workers and with the initial thread.
+/// Compares whole matrices of two recordings, which hold what the runtime does, too: a few events
+/// more or less in each cell, `between` workers and with the initial thread.
 #[track_caller]
 fn same_matrices(kinds: &[&str], options: &[&str], between: u64, with_initial: u64) {
     let binary = Serial::C.build(&["-O2"]).expect("gcc is here");

@@ -1,5 +1,6 @@
-//! Code caches that are too small for the program: all code is given up and translated anew, again and
-//! again, while threads are in it, in system calls, in signal handlers, in forks. Nothing may change.
+//! Code caches that are too small for the program: all code is given up and translated anew, again
+//! and again, while threads are in it, in system calls, in signal handlers, in forks. Nothing may
+//! change.
 
 use e2e::truth::truth;
 use e2e::{assert_unchanged, known, native, soak, stress};
@@ -15,8 +16,8 @@ const AT_ONCE: usize = 4;
 /// Code of the small programs is two to five times as much.
 const SMALL_KIB: &str = "192";
 
-/// A cache that a program's code does not fit into, but what it does again and again does: otherwise
-/// it would take very long.
+/// A cache that a program's code does not fit into, but what it does again and again does:
+/// otherwise it would take very long.
 fn kib_for(program: &str) -> &'static str {
     match program {
         "exceptions" | "unload" | "dlopen_loop" | "sites" => "704",

@@ -318,7 +318,8 @@ fn what_only_the_run_tells_is_followed_in_every_mode() {
     }
 }
 
-/// ComDetective's write-volume and point-to-point benchmarks: each store that takes a word from another thread.
+/// ComDetective's write-volume and point-to-point benchmarks: each store that takes a word from
+/// another thread.
 #[test]
 fn stores_that_take_a_word_from_another_thread() {
     let binary = program("stores", &["-O2"]);
@@ -436,8 +437,8 @@ fn neighbours_that_are_taken_at_the_same_time_lose_nothing() {
     }
 }
 
-/// Asserts that the events of lines and code sites are those of the matrices, of which invalidations have
-/// no line.
+/// Asserts that the events of lines and code sites are those of the matrices, of which
+/// invalidations have no line.
 #[track_caller]
 fn assert_lines_add_up(profile: &Path, matrices: &BTreeMap<(String, usize, usize), u64>) {
     let mut events = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Plans in the words of other launchers: what `threadtalk export PLAN …` writes is given to the real
-//! launcher, and the program says from /proc where its threads are bound.
+//! Plans in the words of other launchers: what `threadtalk export PLAN …` writes is given to the
+//! real launcher, and the program says from /proc where its threads are bound.
 //!
 //! The CPUs 0 and 1 are used; fewer, or a launcher that is not installed, means skipped.
 

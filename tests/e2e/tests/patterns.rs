@@ -6,7 +6,8 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use test_support::{Scratch, Threadtalk};
 
-/// Records 16 participants of `pattern`, which are threads 1 to 16 where the runtime starts them all.
+/// Records 16 participants of `pattern`, which are threads 1 to 16 where the runtime starts them
+/// all.
 fn record(threadtalk: &Threadtalk, runtime: Runtime, pattern: &str, folder: &Path) -> PathBuf {
     let binary = runtime.target(&["-O2"]).build().unwrap_or_else(|error| panic!("{error}"));
     let profile = folder.join(format!("{pattern}.tt"));

@@ -47,8 +47,8 @@ fn lines_and_sites_are_named() {
             _ => String::new(),
         };
         assert_eq!(line["object"], object.as_str(), "{line}");
-        // Each round each thread reads what the other wrote elsewhere in the line, but for the first
-        // one and the bytes that were initialised.
+        // Each round each thread reads what the other wrote elsewhere in the line, but for the
+        // first one and the bytes that were initialised.
         let count = |name: &str| line[name].as_u64().unwrap();
         let reads = count("raw_false") + count("raw_true");
         assert!((2 * ROUNDS - 1..=2 * ROUNDS + 2).contains(&reads), "{line}");
@@ -66,8 +66,8 @@ fn lines_and_sites_are_named() {
     }
 }
 
-/// A thread keeps events of 16,384 lines and sites at most; after so many more, of 2,048, the hottest among
-/// them; all others by site alone, but of lines that get hot later.
+/// A thread keeps events of 16,384 lines and sites at most; after so many more, of 2,048, the
+/// hottest among them; all others by site alone, but of lines that get hot later.
 #[test]
 fn lines_that_are_hot_before_and_after_a_crowd_are_found() {
     find_hot_lines_around_a_crowd(&[]);
@@ -129,7 +129,8 @@ fn many_sleeping_threads_leave_time_slices_as_they_are() {
         let ends = |slice: &Value| slice["end_ns"].as_u64().unwrap();
         ends(slices.last().unwrap()) as f64 / slices.len() as f64
     };
-    // Joined slices would be twice as long at least. On a machine that others keep busy, all are longer.
+    // Joined slices would be twice as long at least. On a machine that others keep busy, all are
+    // longer.
     let mut found = Vec::new();
     let alike = (0..4).any(|_| {
         let [few, many] = ["4", "700"].map(length);
@@ -139,7 +140,8 @@ fn many_sleeping_threads_leave_time_slices_as_they_are() {
     assert!(alike, "{found:?} ns with few threads and with many");
 }
 
-/// A thread that waits in a system call is not looked at, but when a handler interrupts it, it works.
+/// A thread that waits in a system call is not looked at, but when a handler interrupts it, it
+/// works.
 #[test]
 fn work_of_handlers_that_interrupt_system_calls_is_in_its_time_slices() {
     let program = Target::new(Compiler::Gcc, "tests/programs/stress/handler_works.c");

@@ -1,5 +1,5 @@
-//! Child processes: each is recorded into a profile of its own, complete to the cell, however it came
-//! to be; what cannot be recorded runs as always and is named.
+//! Child processes: each is recorded into a profile of its own, complete to the cell, however it
+//! came to be; what cannot be recorded runs as always and is named.
 
 use e2e::known::{Runtime, program};
 use e2e::{assert_unchanged, native, stress};

@@ -1,5 +1,5 @@
-//! Programs of the distribution, recorded whole: what they produce must not change by a byte, and no
-//! access is one that the engine cannot follow.
+//! Programs of the distribution, recorded whole: what they produce must not change by a byte, and
+//! no access is one that the engine cannot follow.
 
 use e2e::{assert_unchanged, native};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Real-time threads of different priorities on one processor: no lock of ours may be waited for without lending
-//! the holder its waiter's priority. Each way of counting has locks of its own.
+//! Real-time threads of different priorities on one processor: no lock of ours may be waited for
+//! without lending the holder its waiter's priority. Each way of counting has locks of its own.
 
 use e2e::{assert_unchanged, native, stress};
 use std::sync::{Mutex, PoisonError};

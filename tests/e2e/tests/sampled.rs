@@ -1,8 +1,8 @@
-//! Recording by sampling: what is found of programs with known communication, and running programs that
-//! are attached to, left, and notice nothing.
+//! Recording by sampling: what is found of programs with known communication, and running programs
+//! that are attached to, left, and notice nothing.
 //!
-//! Amounts are estimates and the machine may be busy, so these tests look at who talks to whom, at true
-//! and false sharing, and at what becomes of the program.
+//! Amounts are estimates and the machine may be busy, so these tests look at who talks to whom, at
+//! true and false sharing, and at what becomes of the program.
 
 use e2e::sampling::{
     Beside, attach, can_sample, refused, sample, signal, talkers, talkers_with, total, warnings,
@@ -70,8 +70,8 @@ fn estimates_lie_in_their_intervals() {
     }
     let (scratch, program) = (Scratch::new(), talkers());
     let profile = scratch.join("one.tt");
-    // All but single events that have certainly happened have an interval. Where others keep the machine busy, the
-    // two may never run at the same time in a short run.
+    // All but single events that have certainly happened have an interval. Where others keep the
+    // machine busy, the two may never run at the same time in a short run.
     let has_intervals = |milliseconds: &str| {
         let command = [program.to_str().unwrap(), "1", milliseconds, "same"];
         let options = ["--slice", "500ms", "--transfer-ns", "100", "--force"];
@@ -387,7 +387,8 @@ fn a_process_that_is_named_twice_is_sampled_once() {
     assert_eq!(json["processes"].as_array().map_or(0, Vec::len), 0, "{json}");
 }
 
-/// Two that know nothing of each other: the report is about the one that works, wherever it was named.
+/// Two that know nothing of each other: the report is about the one that works, wherever it was
+/// named.
 #[test]
 fn of_processes_that_were_named_none_is_anothers_child() {
     if !can_sample("two processes") {
@@ -407,7 +408,8 @@ fn of_processes_that_were_named_none_is_anothers_child() {
     assert!(report.contains("Other processes"), "{report}");
 }
 
-/// Workers of io_uring belong to the process, but they are none of its threads: nobody could place them.
+/// Workers of io_uring belong to the process, but they are none of its threads: nobody could place
+/// them.
 #[test]
 fn workers_of_the_kernel_are_not_listed() {
     if !can_sample("workers of the kernel") {

@@ -1,5 +1,5 @@
-//! Signals that are sent to us, and programs when we are gone: signals are the program's, its status is passed on
-//! and what was recorded is kept; of us it sees nothing.
+//! Signals that are sent to us, and programs when we are gone: signals are the program's, its
+//! status is passed on and what was recorded is kept; of us it sees nothing.
 
 use e2e::{assert_unchanged, launch, native, stress};
 use std::path::{Path, PathBuf};

@@ -1,12 +1,12 @@
-//! The slow paths of the engine in states that threads bring about too seldom to wait for them: programs of
-//! `tests/programs/slow/`, which the slow paths are compiled into.
+//! The slow paths of the engine in states that threads bring about too seldom to wait for them:
+//! programs of `tests/programs/slow/`, which the slow paths are compiled into.
 
 use std::path::PathBuf;
 use std::time::Duration;
 use test_support::{Run, Scratch, paths, probe};
 
-/// Where the agent's build script has written the header that the slow paths share with Rust. Cargo knows, and
-/// builds it anew if it is out of date.
+/// Where the agent's build script has written the header that the slow paths share with Rust. Cargo
+/// knows, and builds it anew if it is out of date.
 fn headers() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let built = Run::new(cargo)

@@ -1,5 +1,5 @@
-//! The store of translated code: later recordings take blocks from it, and nothing else changes, whatever
-//! state it is in.
+//! The store of translated code: later recordings take blocks from it, and nothing else changes,
+//! whatever state it is in.
 
 use e2e::truth::truth;
 use e2e::{assert_unchanged, known, native, stress};

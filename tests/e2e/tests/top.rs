@@ -1,5 +1,5 @@
-//! The live view from outside: what it finds in running and started programs, as text and in a terminal,
-//! and that programs and terminals are left as they should be.
+//! The live view from outside: what it finds in running and started programs, as text and in a
+//! terminal, and that programs and terminals are left as they should be.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
-//! Sampling an event of transfers that is counted, too: who talks to whom from the samples, how much from the counter.
+//! Sampling an event of transfers that is counted, too: who talks to whom from the samples, how
+//! much from the counter.
 //!
-//! The event is one that the kernel has wherever there are debug registers, and that counts exactly: accesses to a
-//! word that threads take turns at, each of which is a transfer of its line.
+//! The event is one that the kernel has wherever there are debug registers, and that counts
+//! exactly: accesses to a word that threads take turns at, each of which is a transfer of its line.
 
 use e2e::events::{cells, table};
 use e2e::sampling::{attach, refused, sample, signal, total, warnings};
@@ -14,7 +15,8 @@ use std::time::Duration;
 use test_support::threadtalk::profile_json;
 use test_support::{Compiler, Outcome, Run, Scratch, Target, Threadtalk, probe};
 
-/// The program, and the event that counts accesses to its first pair's words; `None`: that cannot be had here.
+/// The program, and the event that counts accesses to its first pair's words; `None`: that cannot
+/// be had here.
 struct Turns {
     program: PathBuf,
     address: String,
@@ -248,8 +250,9 @@ fn running_programs_are_counted_from_then_on() {
     }
 }
 
-/// With few descriptors whole processors are observed, or each thread by itself: other programs that come to the same
-/// address of theirs count there as well, and threads that come later must be found.
+/// With few descriptors whole processors are observed, or each thread by itself: other programs
+/// that come to the same address of theirs count there as well, and threads that come later must be
+/// found.
 #[test]
 fn of_whole_processors_only_what_the_program_did_is_counted_as_its_own() {
     let Some(turns) = Turns::here("counted transfers on whole processors") else { return };

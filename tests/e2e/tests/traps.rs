@@ -1,5 +1,5 @@
-//! What instrumentation finds hard, each with exact truth: no event of the program's data may be lost
-//! or invented, whatever way the writing thread takes.
+//! What instrumentation finds hard, each with exact truth: no event of the program's data may be
+//! lost or invented, whatever way the writing thread takes.
 
 use e2e::known;
 use e2e::truth::truth;

@@ -71,7 +71,8 @@ fn a_program_with_nothing_to_place_is_not_timed() {
     assert!(!plan.exists());
 }
 
-/// A plan binds the threads of the program itself: which one is to be tuned instead of a shell is said.
+/// A plan binds the threads of the program itself: which one is to be tuned instead of a shell is
+/// said.
 #[test]
 fn of_a_shell_that_starts_the_program_it_is_said_which_one_to_tune() {
     if one_cpu() {
@@ -124,8 +125,8 @@ fn a_program_that_no_placement_helps_is_left_alone() {
     }
 }
 
-/// All threads write lines of their own and read everybody's, in rounds. The initial thread is one of
-/// them. The lines are so many that what the barriers make, which is not even, hardly counts.
+/// All threads write lines of their own and read everybody's, in rounds. The initial thread is one
+/// of them. The lines are so many that what the barriers make, which is not even, hardly counts.
 const ALIKE: &str = r#"
 #include <pthread.h>
 #include <stdio.h>

@@ -53,8 +53,8 @@ ways!(
     unload: [turn, call],
 );
 
-/// Whatever is counted, and by blocks of whatever size, nothing of ours is misaligned when a program has
-/// alignment checks on.
+/// Whatever is counted, and by blocks of whatever size, nothing of ours is misaligned when a
+/// program has alignment checks on.
 #[test]
 fn alignment_checks_in_every_mode() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
@@ -73,8 +73,8 @@ fn alignment_checks_in_every_mode() {
     }
 }
 
-/// Registers and flags are what the processor and the kernel leave there, whatever is counted, and in
-/// children that run natively.
+/// Registers and flags are what the processor and the kernel leave there, whatever is counted, and
+/// in children that run natively.
 #[test]
 fn registers_and_flags_in_every_mode() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
@@ -123,7 +123,8 @@ fn translated_only() {
     }
 }
 
-/// A program that reads or writes a closed stream notices; and the next file that it opens gets its number.
+/// A program that reads or writes a closed stream notices; and the next file that it opens gets its
+/// number.
 #[test]
 fn closed_standard_streams_stay_closed() {
     let scratch = Scratch::new();
@@ -166,8 +167,9 @@ fn the_environment_keeps_its_order() {
     }
 }
 
-/// Whatever the user has set of the variables that bring our libraries in: the program finds these as they were,
-/// and behind its environment the whole auxiliary vector, where the kernel has put it, too.
+/// Whatever the user has set of the variables that bring our libraries in: the program finds these
+/// as they were, and behind its environment the whole auxiliary vector, where the kernel has put
+/// it, too.
 #[test]
 fn the_auxiliary_vector_follows_the_environment() {
     let scratch = Scratch::new();

@@ -141,8 +141,8 @@ fn pairs_that_talk_are_placed_together() {
     assert_ne!(pack(1), pack(3), "{plan}");
 }
 
-/// Threads that only store to common lines (ComDetective's point-to-point benchmark) talk as those that read do:
-/// verdict, pattern, placement and tuning know it.
+/// Threads that only store to common lines (ComDetective's point-to-point benchmark) talk as those
+/// that read do: verdict, pattern, placement and tuning know it.
 #[test]
 fn pairs_that_only_store_are_placed_together() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());

@@ -1,6 +1,6 @@
 // Loads and stores with known truth: thread N (1 to 4) executes N million loads and half as many
-// stores on memory of its own, as single instructions and as two kinds of operand. What starting and
-// ending a thread costs comes on top: a few thousand.
+// stores on memory of its own, as single instructions and as two kinds of operand. What starting
+// and ending a thread costs comes on top: a few thousand.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

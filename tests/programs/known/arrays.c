@@ -1,6 +1,6 @@
-// Arrays handed from one thread to another: a producer writes COUNT arrays of KIB kilobytes in turn, a consumer
-// reads each as soon as it is complete. Prints how many reads of lines that the other one wrote that is:
-//   lines N
+// Arrays handed from one thread to another: a producer writes COUNT arrays of KIB kilobytes in
+// turn, a consumer reads each as soon as it is complete. Prints how many reads of lines that the
+// other one wrote that is: lines N
 //
 // Usage: arrays COUNT KIB ROUNDS
 #include <pthread.h>

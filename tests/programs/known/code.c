@@ -1,6 +1,7 @@
-// More lines than a thread can keep apart, all alike, then more pieces of code than there are at the
-// beginning, and then more pairs of them than there is ever room for: each of 8,192 instructions reads a few
-// lines, which another of twelve has written each time. Thread 1 writes all lines, thread 2 reads them.
+// More lines than a thread can keep apart, all alike, then more pieces of code than there are at
+// the beginning, and then more pairs of them than there is ever room for: each of 8,192
+// instructions reads a few lines, which another of twelve has written each time. Thread 1 writes
+// all lines, thread 2 reads them.
 //
 // Usage: code      Turns are passed on through eventfds.
 #include <pthread.h>

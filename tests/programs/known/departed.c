@@ -1,11 +1,11 @@
-// Readings of threads that have ended: thread after thread reads LINES lines, more threads than a shadow
-// word has slots for, some of them together with others. Then thread 0 writes the lines: for each thread
-// that has read, that is one invalidation a line, however long it has been gone. What threads have
-// written themselves before they ended must not count.
+// Readings of threads that have ended: thread after thread reads LINES lines, more threads than a
+// shadow word has slots for, some of them together with others. Then thread 0 writes the lines: for
+// each thread that has read, that is one invalidation a line, however long it has been gone. What
+// threads have written themselves before they ended must not count.
 //
-// With `moved`, the lines are moved to another address before they are written. With `swapped`, all memory of
-// the process is swapped out now and then, whoever has mapped it, while threads come and go; what is then still
-// in memory goes when a number of bytes is written to FILE.
+// With `moved`, the lines are moved to another address before they are written. With `swapped`, all
+// memory of the process is swapped out now and then, whoever has mapped it, while threads come and
+// go; what is then still in memory goes when a number of bytes is written to FILE.
 //
 // Usage: departed THREADS TOGETHER [moved | swapped FILE]
 #define _GNU_SOURCE

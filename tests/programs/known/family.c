@@ -1,8 +1,8 @@
-// A parent whose children run a pattern of pthreads.c, each with its own number of participants: in a
-// forked process (started by the initial thread, by another thread, on a stack of its own, or by a
-// child), or in a program executed after fork, after vfork, by posix_spawn, or after an execution that
-// failed. The parent runs a pattern itself in the end. Usage: family HOW; with "pattern", the pattern
-// of the following arguments alone.
+// A parent whose children run a pattern of pthreads.c, each with its own number of participants: in
+// a forked process (started by the initial thread, by another thread, on a stack of its own, or by
+// a child), or in a program executed after fork, after vfork, by posix_spawn, or after an execution
+// that failed. The parent runs a pattern itself in the end. Usage: family HOW; with "pattern", the
+// pattern of the following arguments alone.
 #define _GNU_SOURCE
 #define main pattern_main
 #include "pthreads.c"

@@ -1,7 +1,7 @@
-// Memory whose blocks share a place in the maps of grants: two mappings 2^32 blocks apart, the second one
-// made when the first is in use, the third reserved and made usable later. Thread 0 writes the same lines
-// of each, thread 1 reads them, round by round. With `shared` the other two are segments of System V
-// shared memory.
+// Memory whose blocks share a place in the maps of grants: two mappings 2^32 blocks apart, the
+// second one made when the first is in use, the third reserved and made usable later. Thread 0
+// writes the same lines of each, thread 1 reads them, round by round. With `shared` the other two
+// are segments of System V shared memory.
 //
 // Usage: far_apart BLOCK [shared]
 #define _GNU_SOURCE

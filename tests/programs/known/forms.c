@@ -1,7 +1,7 @@
-// Every way for an instruction to read or write memory, with known truth. Thread 1 writes LINES cache
-// lines, thread 2 reads them; one of the two uses the form named on the command line, the other
-// plain words. Each line that the form touches is written and read, so each is one event; the others
-// must not show up.
+// Every way for an instruction to read or write memory, with known truth. Thread 1 writes LINES
+// cache lines, thread 2 reads them; one of the two uses the form named on the command line, the
+// other plain words. Each line that the form touches is written and read, so each is one event; the
+// others must not show up.
 //
 // Usage: forms FORM (forms list: all names)      Turns are passed on through eventfds.
 //
@@ -60,7 +60,8 @@ __attribute__((target("avx2"))) static void write_masked(char *start) {
     EACH_LINE(at) { _mm256_maskstore_epi64((long long *)at, mask, value); __asm__ volatile("" : : : "memory"); }
 }
 
-// --- writing where only the run tells what: even lines only, of an operand that reaches into odd ones.
+// --- writing where only the run tells what: even lines only, of an operand that reaches into odd
+// ones.
 __attribute__((target("avx2"))) static void write_masked_half(char *start) {
     __m256i mask = _mm256_set_epi32(0, 0, 0, 0, -1, -1, -1, -1), value = _mm256_set1_epi32(3);
     EACH_PAIR(at) { _mm256_maskstore_epi32((int *)(at + 48), mask, value); __asm__ volatile("" : : : "memory"); }
@@ -200,7 +201,8 @@ __attribute__((target("avx2"))) static void read_gather(char *start) {
     }
 }
 
-// --- reading where only the run tells what: even lines only, of an operand that reaches into odd ones.
+// --- reading where only the run tells what: even lines only, of an operand that reaches into odd
+// ones.
 __attribute__((target("avx2"))) static void read_gather_half(char *start) {
     __m256i offsets = _mm256_set_epi32(112, 96, 80, 64, 48, 32, 16, 0), mask = _mm256_set_epi32(0, -1, 0, -1, 0, -1, 0, -1);
     for (char *at = start; at < start + LINES * LINE; at += 8 * LINE) {

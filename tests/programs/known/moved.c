@@ -1,7 +1,7 @@
-// Memory that mremap moves while threads communicate through it: bytes go along, and so do who has written and
-// who has read them last. Thread 1 writes every block of a mapping, thread 2 reads the first half, the mapping is
-// moved in some way, thread 2 reads all there is then, and thread 3 writes over it. Prints the regions, and what
-// happens in them.
+// Memory that mremap moves while threads communicate through it: bytes go along, and so do who has
+// written and who has read them last. Thread 1 writes every block of a mapping, thread 2 reads the
+// first half, the mapping is moved in some way, thread 2 reads all there is then, and thread 3
+// writes over it. Prints the regions, and what happens in them.
 //
 // Usage: moved WAY. `moved list` prints the ways.
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 // Producers and consumers as real programs have them: a bounded queue under a mutex and two
-// condition variables for each pair. Item K of a pair travels through slot K mod SLOTS; the producer
-// writes every word of it, the consumer reads every word once. The initial thread starts pair i's
-// producer as thread 2i+1 and its consumer as thread 2i+2.
+// condition variables for each pair. Item K of a pair travels through slot K mod SLOTS; the
+// producer writes every word of it, the consumer reads every word once. The initial thread starts
+// pair i's producer as thread 2i+1 and its consumer as thread 2i+2.
 //
 // The items' events are exact; the queue itself adds a few lines per item in both directions.
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // A Jacobi sweep over a 2D grid with known truth: a five-point stencil on two arrays in turn, the
-// grid cut into GX x GY tiles of ROWS x COLUMNS numbers, one thread each (threads 1 to GX*GY, row by
-// row). Tile rows are whole pages, so that no memory block up to 4096 bytes has two writers.
+// grid cut into GX x GY tiles of ROWS x COLUMNS numbers, one thread each (threads 1 to GX*GY, row
+// by row). Tile rows are whole pages, so that no memory block up to 4096 bytes has two writers.
 //
 // A thread reads, in each step, its neighbours' border as it was written in the step before: above
 // and below one tile row, COLUMNS*8/BLOCK blocks; left and right one number in each of ROWS blocks.

@@ -1,7 +1,7 @@
-// Signals at each instruction around a system call: a debugger stops the initial thread before it reads
-// a block from a file, lets it take one step more than the last time and then sends it a signal. Wherever
-// the signal comes, the call has written the block once; thread 1 reads all blocks afterwards. Prints
-// `region` and `expect` as traps.c. Returns 77 where nobody may be traced.
+// Signals at each instruction around a system call: a debugger stops the initial thread before it
+// reads a block from a file, lets it take one step more than the last time and then sends it a
+// signal. Wherever the signal comes, the call has written the block once; thread 1 reads all blocks
+// afterwards. Prints `region` and `expect` as traps.c. Returns 77 where nobody may be traced.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>

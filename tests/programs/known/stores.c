@@ -1,13 +1,14 @@
-// ComDetective's write-volume and point-to-point benchmarks (section 4.1) with known truth: threads that store to
-// common words in FRACTION percent of their turns, else to words of their own. With "all" everybody stores to one
-// word (write-volume); with "pairs" threads 1 and 1 + N/2, 2 and 2 + N/2, … have a word each (point-to-point), which
-// every second pair uses half as often. "store" writes only; "update" reads a word and then writes it, "add" does
-// both in one instruction.
+// ComDetective's write-volume and point-to-point benchmarks (section 4.1) with known truth: threads
+// that store to common words in FRACTION percent of their turns, else to words of their own. With
+// "all" everybody stores to one word (write-volume); with "pairs" threads 1 and 1 + N/2, 2 and 2 +
+// N/2, … have a word each (point-to-point), which every second pair uses half as often. "store"
+// writes only; "update" reads a word and then writes it, "add" does both in one instruction.
 //
 //   stores THREADS TURNS FRACTION all|pairs store|update|add
 //
-// Threads take turns, each waiting for its own on an eventfd, so no memory but the words is shared. The initial thread only
-// waits. Each word lies on a line of its own. Whose turn stores where follows from the arguments.
+// Threads take turns, each waiting for its own on an eventfd, so no memory but the words is shared.
+// The initial thread only waits. Each word lies on a line of its own. Whose turn stores where
+// follows from the arguments.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
-// Two threads that take neighbouring blocks of memory from each other at the same time, as fast as they can.
-// Who may touch a block in a phase is drawn by lot, so what each access must cause is known; between
-// phases the threads wait for each other by eventfds, which share no memory.
+// Two threads that take neighbouring blocks of memory from each other at the same time, as fast as
+// they can. Who may touch a block in a phase is drawn by lot, so what each access must cause is
+// known; between phases the threads wait for each other by eventfds, which share no memory.
 //
 // storm BLOCK PHASES: prints `expect KIND FROM TO COUNT` for threads 1 and 2.
 //
-// An engine that lets threads access what they have been granted must see each first access to a block
-// that the other thread had before, however close to each other granting and taking back are.
+// An engine that lets threads access what they have been granted must see each first access to a
+// block that the other thread had before, however close to each other granting and taking back are.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

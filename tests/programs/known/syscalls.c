@@ -5,7 +5,8 @@
 //   drain  thread 1 writes the buffer, thread 2 write()s it to a file
 //   short  as fill, but the file ends half way: only half of the buffer is written
 //   vector as fill and drain at once, with readv and writev in four parts
-//   signal as drain, through a socket that sends a signal on each write, so that every write returns
+//   signal as drain, through a socket that sends a signal on each write, so that every write
+//   returns
 //          into a signal handler
 //
 // Turns are passed on through eventfds.

@@ -1,7 +1,6 @@
-// Tables that are read and written at random: the threads of each of PAIRS pairs share one of KIB kilobytes, and
-// one more thread has such a table for itself. Each remembers what it has last seen of each line. Prints how many
-// reads saw something new of the other one:
-//   handed N
+// Tables that are read and written at random: the threads of each of PAIRS pairs share one of KIB
+// kilobytes, and one more thread has such a table for itself. Each remembers what it has last seen
+// of each line. Prints how many reads saw something new of the other one: handed N
 //
 // Usage: tables PAIRS KIB MILLISECONDS
 #include <pthread.h>

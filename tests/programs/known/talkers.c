@@ -1,6 +1,7 @@
-// Pairs of threads that talk as fast as they can, for some time: 2p + 1 and 2p + 2 update a line that
-// is theirs alone, the same word of it (same), each its own word (apart), or each its own line (alone; rests: with pauses).
-// The initial thread says "ready" once all run, sleeps, and says "done" at the end.
+// Pairs of threads that talk as fast as they can, for some time: 2p + 1 and 2p + 2 update a line
+// that is theirs alone, the same word of it (same), each its own word (apart), or each its own line
+// (alone; rests: with pauses). The initial thread says "ready" once all run, sleeps, and says
+// "done" at the end.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

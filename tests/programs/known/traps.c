@@ -1,6 +1,6 @@
 // What instrumentation finds hard, with known truth: in each mode thread 1 writes every block of a
-// region in some special way, then thread 2 reads every block. Prints `region NAME ADDRESS BYTES` and
-// `expect KIND FROM TO COUNT` of what happens in that region and nowhere else.
+// region in some special way, then thread 2 reads every block. Prints `region NAME ADDRESS BYTES`
+// and `expect KIND FROM TO COUNT` of what happens in that region and nowhere else.
 //
 // Usage: traps MODE [LIBRARY]. `traps list` prints the modes.
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 // Exceptions with known truth: thread 1 writes each block of a region in a handler, a destructor or
-// after a rethrow, for an exception that comes out of a library, through frames of both; then thread 2
-// reads every block.
+// after a rethrow, for an exception that comes out of a library, through frames of both; then
+// thread 2 reads every block.
 #include "../stress/thrower.h"
 
 #include <atomic>

@@ -1,10 +1,11 @@
-// Pairs of threads that take turns, each pair at words of a line of its own, so that each access is a transfer
-// that can be counted: both update the same word (same), each its own (apart), or one writes what the other reads
-// (read). Who is next is told by semaphores, which lie elsewhere. In each round the pairs are new threads; further
-// processes (forked) do the same. With "waits" they begin on SIGUSR1, when the threads of the first round are there.
+// Pairs of threads that take turns, each pair at words of a line of its own, so that each access is
+// a transfer that can be counted: both update the same word (same), each its own (apart), or one
+// writes what the other reads (read). Who is next is told by semaphores, which lie elsewhere. In
+// each round the pairs are new threads; further processes (forked) do the same. With "waits" they
+// begin on SIGUSR1, when the threads of the first round are there.
 //
-// `turns where` says where the first pair's words are: 8 bytes, in an executable at a fixed address. At the end each
-// process says for each pair how often the line went over.
+// `turns where` says where the first pair's words are: 8 bytes, in an executable at a fixed
+// address. At the end each process says for each pair how often the line went over.
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -37,8 +38,8 @@ static void *take_turns(void *argument) {
     return NULL;
 }
 
-// In virtual machines an access that a debug register notices comes, once in ten millions or so, as a signal that the kernel
-// knows no register for. It says nothing about what was counted.
+// In virtual machines an access that a debug register notices comes, once in ten millions or so, as
+// a signal that the kernel knows no register for. It says nothing about what was counted.
 static void stray(int signal) { (void)signal; }
 
 static void one_round(int pairs, sigset_t *begin) {

@@ -1,5 +1,5 @@
-// Threads started one after another, N in all with the initial one: each prints the CPUs to which it
-// is really bound, from /proc. They look when all have been created, since some launchers bind a
+// Threads started one after another, N in all with the initial one: each prints the CPUs to which
+// it is really bound, from /proc. They look when all have been created, since some launchers bind a
 // thread from its creator.
 #define _GNU_SOURCE
 #include <pthread.h>

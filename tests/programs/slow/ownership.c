@@ -1,6 +1,7 @@
-// What slow paths grant to a thread that believes a block to be its own, in each state in which another thread
-// may have left the block meanwhile. The slow paths are compiled into this program; there is one line of
-// the cache of memory, with its neighbours, and two threads that are only described.
+// What slow paths grant to a thread that believes a block to be its own, in each state in which
+// another thread may have left the block meanwhile. The slow paths are compiled into this program;
+// there is one line of the cache of memory, with its neighbours, and two threads that are only
+// described.
 #include <slow.c>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,13 @@
-// A program that switches alignment checks on (AC in the flags) and goes on with everything that programs
-// do, as the JVM does where it starts and as programs do that look for their own misaligned accesses: then
-// whatever works for them without their knowledge has to be aligned, too. Nothing of the C library runs with
-// the checks on; it is not aligned itself. What is misaligned is the program's own, and faults.
+// A program that switches alignment checks on (AC in the flags) and goes on with everything that
+// programs do, as the JVM does where it starts and as programs do that look for their own
+// misaligned accesses: then whatever works for them without their knowledge has to be aligned, too.
+// Nothing of the C library runs with the checks on; it is not aligned itself. What is misaligned is
+// the program's own, and faults.
 //
 // Prints what its parts have computed, the same each time.
 //
-// Usage: alignment [turns]. With `turns`, all threads ever do is to take turns, and the region in which they do
-// is named.
+// Usage: alignment [turns]. With `turns`, all threads ever do is to take turns, and the region in
+// which they do is named.
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <pthread.h>
@@ -61,8 +62,8 @@ static void pass(uint32_t next) {
     call6(SYS_futex, (long)&turn, FUTEX_WAKE, 1 << 20, 0, 0, 0);
 }
 
-// What a thread does when it is its turn, with the checks on. Strides bring each size to each place in
-// blocks, and neighbours to each other.
+// What a thread does when it is its turn, with the checks on. Strides bring each size to each place
+// in blocks, and neighbours to each other.
 static uint64_t plain(int round) {
     uint64_t sum = 0;
     for (int k = round; k < BYTES; k += 61) sum += shared.b[k]++;
@@ -208,8 +209,8 @@ static void *take_turns(void *argument) {
     return NULL;
 }
 
-// Many short-lived threads, more than share a word of the shadow, a few at once; each finds what others,
-// gone since, have read and written. They begin, work and end with the checks on.
+// Many short-lived threads, more than share a word of the shadow, a few at once; each finds what
+// others, gone since, have read and written. They begin, work and end with the checks on.
 static uint8_t stacks[8][1 << 14] __attribute__((aligned(4096)));
 static volatile uint32_t lives[8]; // cleared by the kernel when the thread is gone
 static _Noreturn void live(void) {

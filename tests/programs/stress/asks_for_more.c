@@ -1,5 +1,5 @@
-// A program that wants what cannot work in a code cache: a shadow stack, system calls told apart by their
-// addresses. Prints the answers, and goes on in several threads.
+// A program that wants what cannot work in a code cache: a shadow stack, system calls told apart by
+// their addresses. Prints the answers, and goes on in several threads.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
-// Hand-written assembly that returns and passes flags, as x264's does, and that leaves them alone, as Go's
-// routines that zero memory do. Each function touches lines of
-// memory that the thread has not touched before, so that there is something to count before it leaves.
+// Hand-written assembly that returns and passes flags, as x264's does, and that leaves them alone,
+// as Go's routines that zero memory do. Each function touches lines of memory that the thread has
+// not touched before, so that there is something to count before it leaves.
 #include <pthread.h>
 #include <stdio.h>
 
@@ -41,8 +41,8 @@ __asm__(".text\n"
         "  ret\n"
         ".globl assembly_calls\n"
         ".type assembly_calls, @function\n"
-        // Returns bit 0: equal; bit 1: equal, through another function; bits 2 and 3: the carry came through
-        // at once and late; bit 4: one that is always set, to where a pointer leads;
+        // Returns bit 0: equal; bit 1: equal, through another function; bits 2 and 3: the carry
+        // came through at once and late; bit 4: one that is always set, to where a pointer leads;
         // bit 5: "above" came through a call that leaves flags alone.
         "assembly_calls:\n"
         "  push %rbx\n"

@@ -1,7 +1,7 @@
-// Reads the auxiliary vector in both ways that there are: behind the environment's NULL, and by the pointer that
-// the C library has kept since the program began. Both must hold what the kernel says that it has given. Entries
-// that are to be ignored may be among them. Then the same in a program that a shell starts, and in one that this
-// process executes.
+// Reads the auxiliary vector in both ways that there are: behind the environment's NULL, and by the
+// pointer that the C library has kept since the program began. Both must hold what the kernel says
+// that it has given. Entries that are to be ignored may be among them. Then the same in a program
+// that a shell starts, and in one that this process executes.
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>

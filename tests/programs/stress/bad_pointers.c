@@ -1,5 +1,6 @@
-// System calls with arguments that the kernel refuses: pointers to memory that is not there, sizes that cannot be,
-// strings that run into the end of memory. Prints what each call answers; the kernel decides, nobody else.
+// System calls with arguments that the kernel refuses: pointers to memory that is not there, sizes
+// that cannot be, strings that run into the end of memory. Prints what each call answers; the
+// kernel decides, nobody else.
 //
 //   bad_pointers [masked]   masked: with SIGSEGV blocked, so that any fault is the end
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
-// What a system call leaves in the registers: %rcx = the address behind it, %r11 = the flags, and the
-// flags as they were. Prints that after calls of all kinds, in children that calls make, in handlers that
-// interrupt calls, after handlers that change them, and under the trap flag.
+// What a system call leaves in the registers: %rcx = the address behind it, %r11 = the flags, and
+// the flags as they were. Prints that after calls of all kinds, in children that calls make, in
+// handlers that interrupt calls, after handlers that change them, and under the trap flag.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -25,9 +25,9 @@ struct call {
     uint64_t flags, number, a, b, c, d, e;
 };
 
-// Makes the call with its flags, and with %rcx and %r11 as they are to be afterwards, so that they are so
-// whenever a signal comes. If the result is 0 and `child` is not, this is a child: what the call left
-// goes that many bytes behind the parent's, and the child ends.
+// Makes the call with its flags, and with %rcx and %r11 as they are to be afterwards, so that they
+// are so whenever a signal comes. If the result is 0 and `child` is not, this is a child: what the
+// call left goes that many bytes behind the parent's, and the child ends.
 void make(const struct call *call, struct left *left, uint64_t child);
 extern char make_instruction[], make_next[];
 __asm__(".text\n"

@@ -1,5 +1,5 @@
-// Threads cancelled while they wait in system calls: the handler of the runtime unwinds the stack from
-// inside a signal frame, through the interrupted system call.
+// Threads cancelled while they wait in system calls: the handler of the runtime unwinds the stack
+// from inside a signal frame, through the interrupted system call.
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>

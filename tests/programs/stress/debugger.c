@@ -1,4 +1,5 @@
-// A debugger of its own child: sets a breakpoint, expects the child to stop there, and lets it go on.
+// A debugger of its own child: sets a breakpoint, expects the child to stop there, and lets it go
+// on.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-// Operands of which only the run tells what they touch, where they are hard to follow: under a storm
-// of signals whose handler uses such operands, too; with elements that the mask leaves out in memory
-// that is not there; and with faults, after which a handler provides the memory and the instruction
-// goes on. Prints the same on every processor.
+// Operands of which only the run tells what they touch, where they are hard to follow: under a
+// storm of signals whose handler uses such operands, too; with elements that the mask leaves out in
+// memory that is not there; and with faults, after which a handler provides the memory and the
+// instruction goes on. Prints the same on every processor.
 #define _GNU_SOURCE
 #include <immintrin.h>
 #include <setjmp.h>

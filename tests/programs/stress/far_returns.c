@@ -1,5 +1,5 @@
-// Far returns (lretq, iretq) to 64-bit code, as Wine goes back with from its system calls: they set the stack, the
-// flags and the counter at once. A timer interrupts them.
+// Far returns (lretq, iretq) to 64-bit code, as Wine goes back with from its system calls: they set
+// the stack, the flags and the counter at once. A timer interrupts them.
 //
 // Usage: far_returns
 #include <signal.h>

@@ -1,10 +1,11 @@
-// What handlers of faults and traps are told: the instruction, as address in si_addr and as program counter,
-// of what is illegal, divides by 0, is a breakpoint, or touches what a debug register watches, whoever set that:
-// another process that traces this one, or the program itself. Prints all of it, relative to the code.
+// What handlers of faults and traps are told: the instruction, as address in si_addr and as program
+// counter, of what is illegal, divides by 0, is a breakpoint, or touches what a debug register
+// watches, whoever set that: another process that traces this one, or the program itself. Prints
+// all of it, relative to the code.
 //
-// Arguments name the parts to run (`list` prints them all; without arguments, all run). Virtual machines on
-// some processors never get past `int1`, or past a string instruction that touches watched memory: it traps
-// again and again. The program then says so and exits with 3.
+// Arguments name the parts to run (`list` prints them all; without arguments, all run). Virtual
+// machines on some processors never get past `int1`, or past a string instruction that touches
+// watched memory: it traps again and again. The program then says so and exits with 3.
 #define _GNU_SOURCE
 #include <fenv.h>
 #include <linux/hw_breakpoint.h>

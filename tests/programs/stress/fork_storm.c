@@ -1,5 +1,5 @@
-// Many threads at once, each starting children: some go on in the copy and start threads there, some
-// execute a program, by fork, vfork and posix_spawn. Usage: fork_storm THREADS ROUNDS.
+// Many threads at once, each starting children: some go on in the copy and start threads there,
+// some execute a program, by fork, vfork and posix_spawn. Usage: fork_storm THREADS ROUNDS.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <spawn.h>

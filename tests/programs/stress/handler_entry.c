@@ -1,8 +1,8 @@
-// What a signal handler finds in the registers when it begins: the general ones as they were where the
-// signal came, but for its arguments, %rax and %rsp; the flags too, but for direction and trap; x87 and
-// vector registers as after a reset. And what the interrupted code finds when the handler, which has
-// changed them, returns. Prints that for signals that come in a system call, by a fault, on an alternate
-// stack, in a forked child, and at any time.
+// What a signal handler finds in the registers when it begins: the general ones as they were where
+// the signal came, but for its arguments, %rax and %rsp; the flags too, but for direction and trap;
+// x87 and vector registers as after a reset. And what the interrupted code finds when the handler,
+// which has changed them, returns. Prints that for signals that come in a system call, by a fault,
+// on an alternate stack, in a forked child, and at any time.
 #define _GNU_SOURCE
 #include <cpuid.h>
 #include <signal.h>
@@ -52,8 +52,8 @@ __asm__(".text\n"
         "  mov $-1, %r8\n mov %r8, %r9\n mov %r8, %r10\n mov %r8, %r11\n mov %r8, %r15\n"
         "  ret\n");
 
-// Makes a system call, or, if the number is 0, faults, with known values in the registers, and stores what
-// it finds there afterwards.
+// Makes a system call, or, if the number is 0, faults, with known values in the registers, and
+// stores what it finds there afterwards.
 uint64_t interrupt(uint64_t number, uint64_t process, uint64_t signal, uint64_t *after);
 extern char interrupt_fault[], interrupt_after[];
 __asm__(".text\n"
@@ -149,8 +149,8 @@ void in_storm(ucontext_t *context);
 void storm_entry(int signal, siginfo_t *info, void *context);
 void storm_loop(uint64_t *lines, uint64_t count);
 extern char storm_start[], storm_end[];
-// A loop over lines of memory that nobody has touched yet, with constants in all registers; at entry of its
-// handler they are there, and the vectors are not.
+// A loop over lines of memory that nobody has touched yet, with constants in all registers; at
+// entry of its handler they are there, and the vectors are not.
 __asm__(".text\n"
         "storm_loop:\n"
         "  push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n"

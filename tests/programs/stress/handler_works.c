@@ -1,5 +1,6 @@
-// A thread waits in a system call, and the handler of the signal that comes works without another system
-// call, so long that it is seen in many time slices: it returns, or ("jump") leaves by siglongjmp first.
+// A thread waits in a system call, and the handler of the signal that comes works without another
+// system call, so long that it is seen in many time slices: it returns, or ("jump") leaves by
+// siglongjmp first.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>

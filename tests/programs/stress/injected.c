@@ -1,6 +1,6 @@
-// Signals at any instruction, of the program or of whatever runs it: a debugger steps through its child
-// and sends it a signal every few instructions. What the child computes must not change. The child's
-// threads, system calls, new code and handlers go on meanwhile. Usage: injected BURSTS SEED
+// Signals at any instruction, of the program or of whatever runs it: a debugger steps through its
+// child and sends it a signal every few instructions. What the child computes must not change. The
+// child's threads, system calls, new code and handlers go on meanwhile. Usage: injected BURSTS SEED
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -49,8 +49,8 @@ static void *in_thread(void *from) {
     return (void *)(uintptr_t)x;
 }
 
-// Everything that leaves straight-line code: calls through pointers, strings, memory that comes and goes,
-// system calls, threads.
+// Everything that leaves straight-line code: calls through pointers, strings, memory that comes and
+// goes, system calls, threads.
 static uint64_t work(uint64_t round) {
     uint64_t x = round;
     char from[200], to[200];
@@ -158,7 +158,8 @@ int main(int argc, char **argv) {
     for (int k = 0; k < bursts; k++) {
         usleep(below(700));
         ptrace(PTRACE_INTERRUPT, pid, 0, 0);
-        // Traps that were saved before, stops of signals on their way: until the one that was asked for.
+        // Traps that were saved before, stops of signals on their way: until the one that was asked
+        // for.
         for (;;) {
             if (waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status)) {
                 printf("the child ended: %x\n", (unsigned)status);

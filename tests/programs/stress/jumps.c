@@ -1,5 +1,5 @@
-// setjmp and longjmp in tight loops, contexts swapped by hand, tail calls through pointers, computed
-// gotos and a callback from the C library.
+// setjmp and longjmp in tight loops, contexts swapped by hand, tail calls through pointers,
+// computed gotos and a callback from the C library.
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-// A program of one thread and one more, for which the kernel reads a file in workers of its own (io_uring).
+// A program of one thread and one more, for which the kernel reads a file in workers of its own
+// (io_uring).
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <pthread.h>

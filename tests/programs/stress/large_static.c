@@ -1,5 +1,5 @@
-// Not position independent, with static data that fills the low 2 GiB: no shadow fits a displacement,
-// and no code cache is near the program.
+// Not position independent, with static data that fills the low 2 GiB: no shadow fits a
+// displacement, and no code cache is near the program.
 #include <pthread.h>
 #include <stdio.h>
 

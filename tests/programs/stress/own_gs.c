@@ -1,6 +1,6 @@
-// A program that uses %gs itself, as Wine and runtimes of WebAssembly do: its base is set by the system call and, where
-// the processor has them, by instructions; each thread has its own, children have their parent's. Memory is read,
-// written, changed and jumped through by it.
+// A program that uses %gs itself, as Wine and runtimes of WebAssembly do: its base is set by the
+// system call and, where the processor has them, by instructions; each thread has its own, children
+// have their parent's. Memory is read, written, changed and jumped through by it.
 //
 // Usage: own_gs
 #define _GNU_SOURCE
@@ -94,7 +94,8 @@ static volatile long fault_rcx, fault_at;
 static void on_fault(int signal, siginfo_t *info, void *context) {
     (void)signal;
     greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
-    // Not RAX: the instruction that faults would overwrite it, so nobody in ordinary code can want it.
+    // Not RAX: the instruction that faults would overwrite it, so nobody in ordinary code can want
+    // it.
     fault_rcx = r[REG_RCX] + r[REG_RBX] + r[REG_RSI] + r[REG_RDI] + r[REG_R8];
     fault_at = (long)info->si_addr;
     r[REG_RIP] = r[REG_RDX];

@@ -1,7 +1,8 @@
 // A program that patches its own code, as hooks and live updates do: `leaf` lies in a page that is
-// rewritten, and the functions that jump to it lie in pages that stay. Before, it sets all registers that
-// a caller may not rely on; afterwards it returns their sum, so whatever has been left in them by mistake
-// is seen. At last other code is moved to where code has run. Prints the sums; exits with 1 if one is wrong.
+// rewritten, and the functions that jump to it lie in pages that stay. Before, it sets all
+// registers that a caller may not rely on; afterwards it returns their sum, so whatever has been
+// left in them by mistake is seen. At last other code is moved to where code has run. Prints the
+// sums; exits with 1 if one is wrong.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-// Threads that are made without the C library, and end while signals come: it blocks signals before a thread
-// ends, others need not. More threads than have room at once in what an engine keeps for them, so what ended
-// threads have left is used again and again.
+// Threads that are made without the C library, and end while signals come: it blocks signals before
+// a thread ends, others need not. More threads than have room at once in what an engine keeps for
+// them, so what ended threads have left is used again and again.
 //
 // Prints what the threads have computed.
 #define _GNU_SOURCE
@@ -41,7 +41,8 @@ static long start(int k) {
     register long tid __asm__("r10") = (long)&lives[k];
     register long tls __asm__("r8") = 0;
     long result = SYS_clone;
-    // The child takes its argument from its stack and returns into `live`, which finds the stack as after a call.
+    // The child takes its argument from its stack and returns into `live`, which finds the stack as
+    // after a call.
     __asm__ volatile("syscall\n\ttestq %%rax, %%rax\n\tjnz 1f\n\tmovq 8(%%rsp), %%rdi\n\tretq\n1:"
                      : "+a"(result)
                      : "D"(flags), "S"(top), "d"(0l), "r"(tid), "r"(tls)

@@ -1,7 +1,8 @@
-// Real-time threads of different priorities on one processor. The one with the highest priority wakes up again and
-// again, often in the middle of what the one with the lowest does, and does the same thing itself. A third one, with
-// a priority between the two, keeps the processor until the highest is done. So whoever has the highest priority must
-// never wait for the lowest without lending it its priority.
+// Real-time threads of different priorities on one processor. The one with the highest priority
+// wakes up again and again, often in the middle of what the one with the lowest does, and does the
+// same thing itself. A third one, with a priority between the two, keeps the processor until the
+// highest is done. So whoever has the highest priority must never wait for the lowest without
+// lending it its priority.
 //
 //   realtime WHAT    code: code that is new | lines: common cache lines | threads: new threads | forks: new processes
 //   realtime probe   says whether the machine allows such threads
@@ -161,7 +162,8 @@ int main(int argc, char **argv) {
         start(&threads[2], low, SCHED_RR, LOW))
         return 3;
     for (int k = 0; k < 3; k++) pthread_join(threads[k], NULL);
-    // Some locks of Linux do not lend priority either: forking always takes one, the other things seldom do.
+    // Some locks of Linux do not lend priority either: forking always takes one, the other things
+    // seldom do.
     const int waited = what != 'f' && overruns > wakeups / 10;
     puts(waited ? "the highest has waited for the lowest" : "all have ended");
     if (getenv("OVERRUNS")) fprintf(stderr, "%u of %u\n", overruns, wakeups);

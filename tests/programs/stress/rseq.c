@@ -1,6 +1,7 @@
-// Counters of each processor, incremented in restartable sequences: the kernel must take a thread that
-// it interrupts in one back to the start, or increments are lost. Registers itself when the C library
-// has not; without the kernel's help (an old one answers ENOSYS) it uses atomic instructions.
+// Counters of each processor, incremented in restartable sequences: the kernel must take a thread
+// that it interrupts in one back to the start, or increments are lost. Registers itself when the C
+// library has not; without the kernel's help (an old one answers ENOSYS) it uses atomic
+// instructions.
 #define _GNU_SOURCE
 #include <linux/rseq.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
-// A program that forbids itself every system call it does not make, on pain of death, and goes on: with
-// threads, code that has not run before, memory of its own, and signals. Usage: seccomp HOW, where HOW
-// is "filter" (threads and memory allowed), "narrow" (hardly more than write), "refuse" (forbidden calls
-// fail), "fork" (children, which inherit the filter) or "strict" (the mode without a filter).
+// A program that forbids itself every system call it does not make, on pain of death, and goes on:
+// with threads, code that has not run before, memory of its own, and signals. Usage: seccomp HOW,
+// where HOW is "filter" (threads and memory allowed), "narrow" (hardly more than write), "refuse"
+// (forbidden calls fail), "fork" (children, which inherit the filter) or "strict" (the mode without
+// a filter).
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/audit.h>

@@ -1,5 +1,6 @@
-// Processes in one memory (clone with CLONE_VM, but not as threads) that map, unmap and call what has not
-// run yet, until their parent kills them: wherever they are then, the parent and later ones go on.
+// Processes in one memory (clone with CLONE_VM, but not as threads) that map, unmap and call what
+// has not run yet, until their parent kills them: wherever they are then, the parent and later ones
+// go on.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>

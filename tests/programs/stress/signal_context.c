@@ -1,7 +1,7 @@
 // What a signal handler sees of the interrupted code must be the program's own: the program counter
 // inside the loop, registers with the values that the loop keeps in them, a usable stack pointer.
-// A store and a load in the loop and a live carry flag make an instrumented copy borrow registers and
-// save flags.
+// A store and a load in the loop and a live carry flag make an instrumented copy borrow registers
+// and save flags.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// Signals at a high rate while threads exchange lines, so that many arrive where an instrumented copy
-// is counting; then waits that end only when a signal's handler has run.
+// Signals at a high rate while threads exchange lines, so that many arrive where an instrumented
+// copy is counting; then waits that end only when a signal's handler has run.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
-// Indirect calls and returns that have led to the same places for long, and then do not: libraries that
-// are loaded anew, code that is rewritten, or unmapped and mapped again, calls to one, two and many
-// functions from several threads at once, and signals in between.
+// Indirect calls and returns that have led to the same places for long, and then do not: libraries
+// that are loaded anew, code that is rewritten, or unmapped and mapped again, calls to one, two and
+// many functions from several threads at once, and signals in between.
 //
 // sites LIBRARY-A LIBRARY-B (built from plugin.c): prints sums; exits with 1 if one is wrong.
 #define _GNU_SOURCE

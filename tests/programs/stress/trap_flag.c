@@ -1,6 +1,6 @@
-// A program that sets the trap flag: it sees a SIGTRAP after each of its instructions, as debuggers see
-// themselves stepped, and as programs that look for debuggers do. Prints where each trap found it,
-// relative to the code that is stepped through, and what that code computes.
+// A program that sets the trap flag: it sees a SIGTRAP after each of its instructions, as debuggers
+// see themselves stepped, and as programs that look for debuggers do. Prints where each trap found
+// it, relative to the code that is stepped through, and what that code computes.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -75,7 +75,8 @@ static long stop_at;
 static void on_trap(int signal, siginfo_t *info, void *context) {
     greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
     if (count < MOST) found[count] = r[REG_RIP] - (long)stepped;
-    // Some virtual machines forget now and then to say that it was the flag; the kernel then says another.
+    // Some virtual machines forget now and then to say that it was the flag; the kernel then says
+    // another.
     const int is_trap = info->si_code == TRAP_TRACE || info->si_code == TRAP_BRKPT || info->si_code == TRAP_HWBKPT;
     if (!is_trap || (long)info->si_addr != r[REG_RIP]) others++;
     told += info->si_code == TRAP_TRACE;

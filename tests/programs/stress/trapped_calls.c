@@ -1,5 +1,6 @@
-// System calls that a filter turns into SIGSYS, whose handler does them instead: what the signal says of the
-// call's place is what its context says, or sandboxes (Chromium's, Firefox's) end the program.
+// System calls that a filter turns into SIGSYS, whose handler does them instead: what the signal
+// says of the call's place is what its context says, or sandboxes (Chromium's, Firefox's) end the
+// program.
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,15 +1,15 @@
 // Flags that the manuals call undefined: each processor leaves them as they were or gives them new
-// values, and programs that test instruction sets look at that. Each instruction here stands among loads
-// and stores, at which an engine has something to do. Prints what it leaves of flags that were all set,
-// all clear, or all set but the overflow or the carry.
+// values, and programs that test instruction sets look at that. Each instruction here stands among
+// loads and stores, at which an engine has something to do. Prints what it leaves of flags that
+// were all set, all clear, or all set but the overflow or the carry.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { ARITHMETIC = 0x8d5, WORDS = 64, STEPS = 512 };
 
-// Runs the instruction with these flags, among accesses to lines that nobody has touched yet, so that
-// there is something to count. Returns the flags.
+// Runs the instruction with these flags, among accesses to lines that nobody has touched yet, so
+// that there is something to count. Returns the flags.
 #define FORM(name, instruction)                                                                            \
     uint64_t form_##name(uint64_t *lines, uint64_t flags);                                                 \
     __asm__(".text\n"                                                                                      \

@@ -1,6 +1,6 @@
-// Takes a library away while threads run in it: each must find itself where nothing is mapped any more
-// and fault there, whether it was in a loop or came back from a call. Usage: unload LIBRARY WAY, where WAY
-// is "turn" or "call".
+// Takes a library away while threads run in it: each must find itself where nothing is mapped any
+// more and fault there, whether it was in a loop or came back from a call. Usage: unload LIBRARY
+// WAY, where WAY is "turn" or "call".
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-// Reserves what language runtimes ask for by address, some of which do not start without, and uses it.
+// Reserves what language runtimes ask for by address, some of which do not start without, and uses
+// it.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <sys/mman.h>

@@ -1,7 +1,8 @@
-// More lines than a thread keeps events of, a line that was hot before and one that gets hot afterwards: the
-// main thread reads what a worker has written to LINES lines; EARLY times before and ROUNDS times afterwards
-// both meet on one more. Compiled with DOWN, it reads the crowd while string instructions go down (DF in the
-// flags), which is nothing to it. Prints "hot ADDRESS ADDRESS".
+// More lines than a thread keeps events of, a line that was hot before and one that gets hot
+// afterwards: the main thread reads what a worker has written to LINES lines; EARLY times before
+// and ROUNDS times afterwards both meet on one more. Compiled with DOWN, it reads the crowd while
+// string instructions go down (DF in the flags), which is nothing to it. Prints "hot ADDRESS
+// ADDRESS".
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Threads and processes that come and go while a library in them keeps events open for each thread. Every
-// mode prints the same in every run: among other things how many descriptors it finds open.
+// Threads and processes that come and go while a library in them keeps events open for each thread.
+// Every mode prints the same in every run: among other things how many descriptors it finds open.
 //
 //   lives row|crowd|fork|vfork|exec [DEPTH]|spawn|calls|shell|registers|confined
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
-// Programs whose signals must stay as they are while a library in them uses SIGTRAP. Each mode computes in
-// two threads that share a line, so that there are samples and traps all the time, and prints what it saw
-// of its signals; the output is the same in every run.
+// Programs whose signals must stay as they are while a library in them uses SIGTRAP. Each mode
+// computes in two threads that share a line, so that there are samples and traps all the time, and
+// prints what it saw of its signals; the output is the same in every run.
 //
 //   signals own|raise|int3|query|blocked|altstack|calls
 #define _GNU_SOURCE
@@ -23,7 +23,8 @@ static _Thread_local volatile uint64_t mine[16] __attribute__((aligned(64)));
 static volatile int stop;
 static volatile long counted, wrong;
 
-// Stores to the shared line and to its own; returns after about a hundred million steps, or when told.
+// Stores to the shared line and to its own; returns after about a hundred million steps, or when
+// told.
 static void compute(long steps) {
     uint64_t own = 1;
     for (long i = 0; i < steps && !stop; i++) {
@@ -154,7 +155,8 @@ static void on_stack(int signal) {
     counted++, wrong += errno != 77;
 }
 
-// SIGALRM goes to any thread that does not block it, and each has an errno of its own: only this one takes it.
+// SIGALRM goes to any thread that does not block it, and each has an errno of its own: only this
+// one takes it.
 static void mask_alarm(int how) {
     sigset_t set;
     sigemptyset(&set), sigaddset(&set, SIGALRM);

@@ -1,15 +1,17 @@
 //! Counted, exact and sampled volumes of the microbenchmarks, side by side.
 //!
-//! The three are three runs of the same program, whose threads race: what they have in common is their
-//! amount of sharing, not each event. The processor counts natively; exact recording slows the program
-//! down, so its threads alternate differently; sampling hardly disturbs it. A ratio is therefore
-//! given to each of both. With `--store xchg`, programs whose communication is all on words that are exchanged
-//! tell how much of it there was in the very run (`told`): what came out of a word was another thread's or not.
+//! The three are three runs of the same program, whose threads race: what they have in common is
+//! their amount of sharing, not each event. The processor counts natively; exact recording slows
+//! the program down, so its threads alternate differently; sampling hardly disturbs it. A ratio is
+//! therefore given to each of both. With `--store xchg`, programs whose communication is all on
+//! words that are exchanged tell how much of it there was in the very run (`told`): what came out
+//! of a word was another thread's or not.
 //!
-//! *False sharing.* A thread that holds a line for long, as under exact recording, accesses all others meanwhile, too:
-//! then each line is handed over as often as any other, whereas natively they are in proportion to the accesses, or
-//! beyond. So the truth is what the sampled run tells by itself: how long exchanges took, by what is known of those
-//! whose words tell. Plain stores can tell nothing; there, the exact run has to do.
+//! *False sharing.* A thread that holds a line for long, as under exact recording, accesses all
+//! others meanwhile, too: then each line is handed over as often as any other, whereas natively
+//! they are in proportion to the accesses, or beyond. So the truth is what the sampled run tells by
+//! itself: how long exchanges took, by what is known of those whose words tell. Plain stores can
+//! tell nothing; there, the exact run has to do.
 
 use crate::Options;
 use crate::micro::{Micro, NAMES, Truth, truth_of};

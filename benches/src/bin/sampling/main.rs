@@ -1,11 +1,11 @@
 //! How near sampling comes to the truth, and what it costs (`make bench-sampling`).
 //!
-//! * The four microbenchmarks of ComDetective (section 4.1; `benches/sampling/programs/`): volumes that
-//!   the processor counted, that exact recording counts and that sampling estimates, side by side by
-//!   sharing fraction and number of threads, with the split into true and false sharing
+//! * The four microbenchmarks of ComDetective (section 4.1; `benches/sampling/programs/`): volumes
+//!   that the processor counted, that exact recording counts and that sampling estimates, side by
+//!   side by sharing fraction and number of threads, with the split into true and false sharing
 //!   ([`accuracy`]; [`micro`] runs the programs, [`volume`] reads profiles).
-//! * The programs of `make bench`, with and without sampling in turns: processor time, memory, yield
-//!   and losses ([`overhead`]; [`told`] reads what profiles say of it).
+//! * The programs of `make bench`, with and without sampling in turns: processor time, memory,
+//!   yield and losses ([`overhead`]; [`told`] reads what profiles say of it).
 
 mod accuracy;
 mod micro;

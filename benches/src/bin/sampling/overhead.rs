@@ -1,12 +1,12 @@
 //! What sampling costs programs: native, sampled and watched runs in turns.
 //!
-//! Each turn has a native run and one in each mode, and gives one ratio of processor time for each mode:
-//! what disturbs the machine for longer than a turn disturbs both sides. The program's time is user plus
-//! system time of the program and its children, without the recorder, whose own time stands beside it:
-//! `reader` is the part of one processor that reading samples took while the program ran, `recorder` all
-//! that the recorder did besides the program, probing at the start and writing the profile among it.
-//! Memory is that of the largest process and the recorder's together, or what the recorder needs later to
-//! make the profile, if that is more.
+//! Each turn has a native run and one in each mode, and gives one ratio of processor time for each
+//! mode: what disturbs the machine for longer than a turn disturbs both sides. The program's time
+//! is user plus system time of the program and its children, without the recorder, whose own time
+//! stands beside it: `reader` is the part of one processor that reading samples took while the
+//! program ran, `recorder` all that the recorder did besides the program, probing at the start and
+//! writing the profile among it. Memory is that of the largest process and the recorder's together,
+//! or what the recorder needs later to make the profile, if that is more.
 
 use crate::Options;
 use crate::told::Told;

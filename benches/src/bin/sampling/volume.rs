@@ -1,5 +1,5 @@
-//! Reads from a profile how much its threads communicate, on the shared memory of a microbenchmark and
-//! beyond.
+//! Reads from a profile how much its threads communicate, on the shared memory of a microbenchmark
+//! and beyond.
 
 use crate::micro::{Truth, text};
 use anyhow::{Context, ensure};
@@ -43,7 +43,8 @@ impl Volume {
                 volume.false_events += if row.get("sharing")? == "false" { count } else { 0.0 };
                 volume.hits += row.number("hits").unwrap_or(0.0) as u64;
             }
-            // The initial thread starts and awaits all others; it has something in common with each.
+            // The initial thread starts and awaits all others; it has something in common with
+            // each.
             if from > 0 && to > 0 && truth.is_shared(line) && !truth.meet(from, to) {
                 *volume.off_pair.entry((from.min(to), from.max(to))).or_default() += count;
             }
@@ -62,8 +63,8 @@ impl Volume {
     }
 }
 
-/// 95 % of a volume that `hits` independent hits stand for: the number of hits is Poisson, whose square
-/// root is nearly normal with a deviation of a half (Anscombe 1948).
+/// 95 % of a volume that `hits` independent hits stand for: the number of hits is Poisson, whose
+/// square root is nearly normal with a deviation of a half (Anscombe 1948).
 fn poisson_interval(volume: f64, hits: u64) -> (f64, f64) {
     let (hits, scale) = (hits as f64, volume / hits as f64);
     let (low, high) = ((hits + 0.375).sqrt() - 0.98, (hits + 0.375).sqrt() + 0.98);

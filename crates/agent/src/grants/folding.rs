@@ -1,9 +1,10 @@
 //! Blocks that share a place in the maps of grants, because their numbers differ in high bits only.
 //!
-//! With blocks of 64 bytes that are addresses 256 GiB apart: rare, but a program may map what it likes.
-//! All of its memory claims the pages of the maps that it needs. Where a page is claimed twice, nothing
-//! is granted any more, and every access there takes the slow path, which tells all blocks apart.
-//! Claims are made before the program can use the memory, so no grant is ever used for another block.
+//! With blocks of 64 bytes that are addresses 256 GiB apart: rare, but a program may map what it
+//! likes. All of its memory claims the pages of the maps that it needs. Where a page is claimed
+//! twice, nothing is granted any more, and every access there takes the slow path, which tells all
+//! blocks apart. Claims are made before the program can use the memory, so no grant is ever used
+//! for another block.
 //!
 //! A claim stays when the memory goes.
 

@@ -51,8 +51,8 @@ pub fn readers(bank: usize, slots: u64) -> Option<u64> {
 
 /// Maps the table. Without it, all readings are lost, and said to be.
 fn make_room() {
-    // SAFETY: called under the registry's lock; slow paths look at the table only once a word says that
-    // something is in it.
+    // SAFETY: called under the registry's lock; slow paths look at the table only once a word says
+    // that something is in it.
     unsafe {
         if tt_departed.is_null()
             && let Some(table) = sys::anonymous_away(MOST * BYTES)

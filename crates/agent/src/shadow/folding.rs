@@ -1,8 +1,8 @@
 //! Whether the far banks, which fold the address space, can tell the program's memory apart.
 //!
-//! A far bank looks at the low 44 bits of an address. Linux places a program, its heap, its libraries
-//! and its stacks so that these differ, unless the program maps many terabytes or picks addresses
-//! itself. Mappings that fold onto others are counted, and the recorder says so.
+//! A far bank looks at the low 44 bits of an address. Linux places a program, its heap, its
+//! libraries and its stacks so that these differ, unless the program maps many terabytes or picks
+//! addresses itself. Mappings that fold onto others are counted, and the recorder says so.
 
 use super::{FAR_ADDRESS_BITS, is_own};
 use crate::modules::program_mappings;

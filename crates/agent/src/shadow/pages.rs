@@ -1,7 +1,7 @@
 //! Which pages of our memory hold anything: what was never touched need not be looked at.
 //!
-//! `mincore` says what is in memory. What has been swapped out says `/proc/self/pagemap`, which takes longer to
-//! read; where there is no swap space, it is not asked.
+//! `mincore` says what is in memory. What has been swapped out says `/proc/self/pagemap`, which
+//! takes longer to read; where there is no swap space, it is not asked.
 
 use crate::modules::read_file;
 use crate::sys;
@@ -35,7 +35,8 @@ impl Pages {
         (fd >= 0).then_some(Pages { map: Some(fd as u64) })
     }
 
-    /// Makes each byte 0 whose page, from `start` on, holds nothing, and the others 1; `None` as above.
+    /// Makes each byte 0 whose page, from `start` on, holds nothing, and the others 1; `None` as
+    /// above.
     pub fn look(&self, start: u64, holds: &mut [u8]) -> Option<()> {
         match self.map {
             Some(map) => look_in_map(map, start, holds),

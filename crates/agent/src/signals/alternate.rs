@@ -1,9 +1,9 @@
 //! Room at the top of the stack that a program has for its handlers (sigaltstack).
 //!
-//! The kernel begins that stack anew whenever a signal finds the stack pointer elsewhere, as it is while a
-//! handler runs the agent's code on the agent's stack. The frame of that signal, which is only deferred,
-//! would lie over the frame of the running handler. So a handler's frame is moved down by its length, and
-//! what lies above belongs to nobody.
+//! The kernel begins that stack anew whenever a signal finds the stack pointer elsewhere, as it is
+//! while a handler runs the agent's code on the agent's stack. The frame of that signal, which is
+//! only deferred, would lie over the frame of the running handler. So a handler's frame is moved
+//! down by its length, and what lies above belongs to nobody.
 //!
 //! Neighbour: `signals.rs`, which delivers.
 

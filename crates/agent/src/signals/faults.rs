@@ -26,8 +26,8 @@ pub fn is_fault(signal: u64, info: Info) -> bool {
     OF_INSTRUCTIONS.contains(&signal) && word(info, CODE) as i32 > 0
 }
 
-/// Whether the agent's own code has touched what is watched for the program's sake: the program's own
-/// instruction is about to do so, too.
+/// Whether the agent's own code has touched what is watched for the program's sake: the program's
+/// own instruction is about to do so, too.
 pub fn is_of_program(signal: u64, info: Info) -> bool {
     signal == SIGTRAP
         && match word(info, CODE) as i32 {
@@ -37,9 +37,9 @@ pub fn is_of_program(signal: u64, info: Info) -> bool {
         }
 }
 
-/// Where the signal is about the instruction itself, as of one that is illegal or divides by zero, or a system
-/// call that a filter has turned into a signal, its address is the program's, too. Sandboxes end programs in
-/// which it is not where the context says.
+/// Where the signal is about the instruction itself, as of one that is illegal or divides by zero,
+/// or a system call that a filter has turned into a signal, its address is the program's, too.
+/// Sandboxes end programs in which it is not where the context says.
 pub fn correct_address(signal: u64, info: u64, in_cache: u64, pc: u64) {
     // SAFETY: the kernel's siginfo, on the stack on which the program's handler will run.
     let address = unsafe { (info as *mut u64).add(ADDRESS) };

@@ -1,12 +1,12 @@
 //! Programs that set the trap flag themselves, to see a SIGTRAP after each of their instructions.
 //!
-//! In the code cache, that would be one after each of ours. So what a program steps through runs where it
-//! is, natively, one instruction from trap to handler to trap, and is not counted. In the cache there are
-//! traps in two cases only. The instruction that sets the flag (`popf`) runs there, and the trap comes
-//! behind the first of ours after it: where that has not completed the program's next one, this one is
-//! done again natively. And system calls are ours to see, so they are made from the cache; the flag is
-//! kept in gs:TRAP_FLAG over the agent's own code, which clears it. As natively, no trap comes right
-//! behind a system call, but after the next instruction.
+//! In the code cache, that would be one after each of ours. So what a program steps through runs
+//! where it is, natively, one instruction from trap to handler to trap, and is not counted. In the
+//! cache there are traps in two cases only. The instruction that sets the flag (`popf`) runs there,
+//! and the trap comes behind the first of ours after it: where that has not completed the program's
+//! next one, this one is done again natively. And system calls are ours to see, so they are made
+//! from the cache; the flag is kept in gs:TRAP_FLAG over the agent's own code, which clears it. As
+//! natively, no trap comes right behind a system call, but after the next instruction.
 //!
 //! Neighbours: `signals.rs`, which asks; `stubs.rs`, which puts the flag back.
 
@@ -58,8 +58,8 @@ pub fn returns_natively(context: &Context, target: u64, runtime: &mut Runtime, p
     natively
 }
 
-/// Whether this signal is a trap at which the program's next instruction has not been completed: then
-/// the thread just goes on as the frame says.
+/// Whether this signal is a trap at which the program's next instruction has not been completed:
+/// then the thread just goes on as the frame says.
 pub fn goes_on(signal: u64, info: *const [u32; 4], context: &mut Context, page: u64) -> bool {
     // SAFETY: siginfo starts with number, errno, code.
     if signal != SIGTRAP || unsafe { (*info)[2] } as i32 != TRAP_TRACE {

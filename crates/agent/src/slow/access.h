@@ -8,9 +8,9 @@
 #include "trace.h"
 #endif
 
-// What taking a block that is not whole adds to its heat, and what takes off from it: coming back to it, and
-// each write that adds bytes. Who fights adds few before the block is gone; who comes once in a phase, to a
-// block that two threads have a part of, fills his part.
+// What taking a block that is not whole adds to its heat, and what takes off from it: coming back
+// to it, and each write that adds bytes. Who fights adds few before the block is gone; who comes
+// once in a phase, to a block that two threads have a part of, fills his part.
 enum { FIGHT = 4, CALM = 1, FILLING = 2 };
 
 // What the last writer of a block has done to it since it took the block, as an access meets it.
@@ -58,16 +58,16 @@ static void invalidate(struct thread *t, u64 bank, u64 word, u64 writer, u64 add
     }
 }
 
-// The thread has read a block with this word before: if somebody had it alone, he has to ask before he
-// writes again.
+// The thread has read a block with this word before: if somebody had it alone, he has to ask before
+// he writes again.
 static inline void share(struct thread *t, u64 bank, u64 word, u64 address) {
     u64 readers = word & READERS;
     if (readers && !(readers & (readers - 1)))
         take_from(t, tt_grants[bank][__builtin_ctzll(readers)], address, READING);
 }
 
-// The first reader may have been stopped before it told the writer, who would not ask before he writes
-// what this reader waits for: so each later one makes sure.
+// The first reader may have been stopped before it told the writer, who would not ask before he
+// writes what this reader waits for: so each later one makes sure.
 static inline void share_late(u64 bank, u64 word, u64 address) {
     u64 readers = word & READERS, writer = word >> WRITER_SHIFT;
     if (!writer || !(readers & (readers - 1)))
@@ -80,8 +80,8 @@ static inline void share_late(u64 bank, u64 word, u64 address) {
 // Whether one word is the whole truth and changes in one step.
 static inline int lock_free(void) { return tt_banks == 1 && tt_mode != DETAIL; }
 
-// Marks the block as read by the thread, which has not read it; the true word before. For several banks,
-// under the lock.
+// Marks the block as read by the thread, which has not read it; the true word before. For several
+// banks, under the lock.
 static u64 join_readers(struct thread *t, u64 address) {
     u64 *own = word_of(t, address);
     u64 before = *own, truth = *word_in(0, address);
@@ -108,8 +108,8 @@ static int has_read(struct thread *t, const u64 *own, u64 address) {
     return (__atomic_load_n(own, __ATOMIC_ACQUIRE) & t->mask) != 0;
 }
 
-// Reads where one word is the whole truth: no lock. What the writer did is looked at first; if somebody
-// takes the block meanwhile, the word is not the same any more.
+// Reads where one word is the whole truth: no lock. What the writer did is looked at first; if
+// somebody takes the block meanwhile, the word is not the same any more.
 static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 site) {
     u64 *own = word_of(t, start);
     if (has_read(t, own, start))
@@ -177,8 +177,8 @@ static inline int is_whole(u64 first, u64 end) {
 // How a write came by its block.
 enum coming { STAYED, CAME_BACK, TOOK_OVER }; // it was its own; others have read it; another thread's
 
-// How much threads fight for a block, in its site's word, after a write. Who takes a whole block from
-// another comes after him, as a rule: memory is handed on so from one phase to the next.
+// How much threads fight for a block, in its site's word, after a write. Who takes a whole block
+// from another comes after him, as a rule: memory is handed on so from one phase to the next.
 static inline u32 heat_after(u32 last, enum coming coming, int was_whole) {
     u32 heat = (last & MAX_HEAT) >> HEAT_SHIFT, most = MAX_HEAT >> HEAT_SHIFT;
     u32 less = coming == STAYED ? FILLING : CALM;
@@ -189,8 +189,8 @@ static inline u32 heat_after(u32 last, enum coming coming, int was_whole) {
     return heat << HEAT_SHIFT;
 }
 
-// Notes which bytes of the thread's block have been written since it was taken, and from where; whether
-// that is all of them now. Under the lock.
+// Notes which bytes of the thread's block have been written since it was taken, and from where;
+// whether that is all of them now. Under the lock.
 static inline int note_written(u64 start, u64 end, enum coming coming, u32 site) {
     u64 added = 0, block = 1ull << tt_block_shift, first = start & ~(block - 1);
     int was_whole = coming == TOOK_OVER && is_whole(first, first + block);
@@ -227,8 +227,8 @@ static inline u64 take_block(struct thread *t, u64 address) {
     return old;
 }
 
-// Whether the block is granted for writing these bytes: what checks ask before they come here. Not if
-// it has been written whole by now: then more can be granted.
+// Whether the block is granted for writing these bytes: what checks ask before they come here. Not
+// if it has been written whole by now: then more can be granted.
 static inline int is_granted(const struct thread *t, u64 start, u64 end) {
     u8 granted = *grant_of(t, start);
     if (granted & WRITE || !(granted & OWN) || tt_mode != DETAIL)
@@ -271,9 +271,9 @@ static inline void write_in_one_step(struct thread *t, u64 start, u64 end, u32 s
     count_with_writer(t, WAW, writer - 1, start, end, site, 0);
 }
 
-// Grants what the thread may do to a block that it has taken before. Readers take no lock: one may have
-// come. Nor is the lock quite sure to keep writers out: translated code may store its site over the bit that
-// another thread has just set (engine::bytes).
+// Grants what the thread may do to a block that it has taken before. Readers take no lock: one may
+// have come. Nor is the lock quite sure to keep writers out: translated code may store its site
+// over the bit that another thread has just set (engine::bytes).
 static inline void grant_own(struct thread *t, u64 address, int whole) {
     grant(t, address, READ | OWN | (whole ? WRITE : 0));
     u64 word = __atomic_load_n(word_of(t, address), __ATOMIC_SEQ_CST);
@@ -281,17 +281,17 @@ static inline void grant_own(struct thread *t, u64 address, int whole) {
         take_back(grant_of(t, address), word & t->mask ? READING : NOTHING);
 }
 
-// Grants a block of the thread's for writing if no byte of it is missing any more; whether that is so. Neither the
-// lock nor the word is needed: whoever ends the thread's ownership takes OWN back, and WRITE with it, before he
-// makes bytes missing.
+// Grants a block of the thread's for writing if no byte of it is missing any more; whether that is
+// so. Neither the lock nor the word is needed: whoever ends the thread's ownership takes OWN back,
+// and WRITE with it, before he makes bytes missing.
 static inline int grant_whole(struct thread *t, u64 address) {
     u64 block = 1ull << tt_block_shift, first = address & ~(block - 1);
     u8 *at = grant_of(t, address);
     return look(at) & OWN && is_whole(first, first + block) && grant_more(address, at, WRITE, OWN);
 }
 
-// Adds bytes to a block of the thread's that others fight for; whether it is the thread's. Grants are
-// taken back under the lock, so this one need not be asked for again.
+// Adds bytes to a block of the thread's that others fight for; whether it is the thread's. Grants
+// are taken back under the lock, so this one need not be asked for again.
 static inline int add_bytes(struct thread *t, u64 start, u64 end, u32 site) {
     if (!(look(grant_of(t, start)) & OWN))
         return 0;
@@ -303,9 +303,9 @@ static inline int add_bytes(struct thread *t, u64 start, u64 end, u32 site) {
     return own;
 }
 
-// Writes bytes `start` to `end` of one block. With a `read`ing of the same block right before it, or 0,
-// which is counted, too, if another thread has written the block: to take it once is all that both need.
-// That is for a single bank, whose word says whether the thread has read the block.
+// Writes bytes `start` to `end` of one block. With a `read`ing of the same block right before it,
+// or 0, which is counted, too, if another thread has written the block: to take it once is all that
+// both need. That is for a single bank, whose word says whether the thread has read the block.
 static void write_part(struct thread *t, u64 start, u64 end, u32 site, const struct reading *read) {
     if (is_granted(t, start, end))
         return;
@@ -343,9 +343,9 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
 }
 
 // Thesis, Algorithm 3.1: an access pairs with each of the two most recent accessors that is another
-// thread. The word holds the most recent one + 1, the word in the second shadow the one before. While
-// there is one before, every access counts, so the word differs from any thread's own and no check
-// passes.
+// thread. The word holds the most recent one + 1, the word in the second shadow the one before.
+// While there is one before, every access counts, so the word differs from any thread's own and no
+// check passes.
 #define PAIRED (1ull << 63)
 
 static void touch_part(struct thread *t, u64 start) {

@@ -11,9 +11,9 @@ struct __attribute__((packed)) descriptor {
     struct member members[];
 };
 
-// What the block at `address` needs, from the last writer's processor: its word, what was written and
-// from where, his grants if it is who it was lately, and the program's data itself, which the program waits for
-// next.
+// What the block at `address` needs, from the last writer's processor: its word, what was written
+// and from where, his grants if it is who it was lately, and the program's data itself, which the
+// program waits for next.
 static inline void fetch_block(const struct thread *t, u64 address, int writes) {
     if (look(grant_of(t, address)) & (writes ? OWN : READ)) // it is here
         return;
@@ -38,15 +38,16 @@ static inline int is_in_block(u64 at, const struct member *m, u64 within) {
     return ((at ^ within) | ((at + m->bytes - 1) ^ within)) >> tt_block_shift == 0;
 }
 
-// The member behind number k, which accesses the block that holds `at`, if it writes to that block, too.
+// The member behind number k, which accesses the block that holds `at`, if it writes to that block,
+// too.
 static inline const struct member *writer_behind(u64 address, const struct descriptor *d, u32 k, u64 at) {
     const struct member *next = &d->members[k + 1];
     int writes = k + 1 < d->count && !next->reads;
     return writes && is_in_block(address + (int64_t)next->delta, next, at) ? next : 0;
 }
 
-// A member's access within one block, as most are, with the write behind it, if that changes what this
-// one reads: the block is taken once for both. Returns how many members that were.
+// A member's access within one block, as most are, with the write behind it, if that changes what
+// this one reads: the block is taken once for both. Returns how many members that were.
 static inline u32 access_block(struct thread *t, u64 address, const struct descriptor *d, u32 k) {
     const struct member *m = &d->members[k], *next = 0;
     u64 at = address + (int64_t)m->delta, end = at + m->bytes;

@@ -1,14 +1,15 @@
-// Readings of threads that have ended and whose slots have been given to others: a write still counts
-// them as invalidations.
+// Readings of threads that have ended and whose slots have been given to others: a write still
+// counts them as invalidations.
 //
 // When slots are taken back (`shadow.rs`), each reading of theirs moves from its shadow word into a
-// table, and the word's bit DEPARTED says so. Like any reader's bit it sends the next writer into the
-// slow path, which takes the block's readings out of the table again. The readings of a block's own last
-// writer are nobody's business.
+// table, and the word's bit DEPARTED says so. Like any reader's bit it sends the next writer into
+// the slow path, which takes the block's readings out of the table again. The readings of a block's
+// own last writer are nobody's business.
 //
-// A writer comes here after it has changed the word. Elsewhere than where one word is the whole truth
-// it holds the block's lock from before that, and so does what moves readings. Where it does not, a word
-// that has been taken has no bits of ended threads any more, so nothing is moved in between.
+// A writer comes here after it has changed the word. Elsewhere than where one word is the whole
+// truth it holds the block's lock from before that, and so does what moves readings. Where it does
+// not, a word that has been taken has no bits of ended threads any more, so nothing is moved in
+// between.
 #ifndef TT_DEPARTED_H
 #define TT_DEPARTED_H
 #include "cells.h"
@@ -65,8 +66,8 @@ static int add_departed(u64 key, u32 reader) {
     return 1;
 }
 
-// Takes up to `most` readings of a block out of the table, the latest first; with a thread, counts them
-// as invalidations by it.
+// Takes up to `most` readings of a block out of the table, the latest first; with a thread, counts
+// them as invalidations by it.
 static void take_departed(u64 key, u64 most, struct thread *t, u64 writer) {
     for (u32 *link = departed_head(key); *link && most;) {
         u32 place = *link;
@@ -90,7 +91,8 @@ void tt_count_departed(struct thread *t, u64 bank, u64 address, u64 writer) {
     unlock_departed(t);
 }
 
-// Thread t moves the readings of `slots` from the word of the block at `address`; how many found no room.
+// Thread t moves the readings of `slots` from the word of the block at `address`; how many found no
+// room.
 u64 tt_depart(struct thread *t, u64 bank, u64 address, u64 slots) {
     u64 *word = word_in(bank, address), key = departed_key(bank, address);
     int one_step = tt_banks == 1 && tt_mode != DETAIL;

@@ -1,5 +1,5 @@
-// Operands of which only the run tells what they touch: engine::elements. Translated code has put the
-// registers that decide into the thread's control block.
+// Operands of which only the run tells what they touch: engine::elements. Translated code has put
+// the registers that decide into the thread's control block.
 #ifndef TT_ELEMENTS_H
 #define TT_ELEMENTS_H
 #include "areas.h"
@@ -58,7 +58,8 @@ static void access_packed(struct thread *t, u64 address, const struct elements *
     access_as(t, e->access, address, count * e->bytes, e->site);
 }
 
-// Whether nothing can be said about an element: what a check would ask, of its first byte and its last.
+// Whether nothing can be said about an element: what a check would ask, of its first byte and its
+// last.
 static inline int is_known(const struct thread *t, const struct elements *e, u64 first) {
     u64 last = first + e->bytes - 1;
     if ((first | last) >> ADDRESS_BITS)
@@ -86,7 +87,8 @@ static void access_bit_string(struct thread *t, u64 base, const struct elements 
     access_as(t, e->access, base + (u64)word * e->bytes, e->bytes, e->site);
 }
 
-// The tile configuration (SDM, LDTILECFG): the row to start with, then bytes of a row and rows of each tile.
+// The tile configuration (SDM, LDTILECFG): the row to start with, then bytes of a row and rows of
+// each tile.
 static void access_tile(struct thread *t, u64 base, const struct elements *e) {
     const u8 *configuration = (const u8 *)(t->page + CONTROL_SELECTED);
     u64 bytes = *(const u16 *)(configuration + 16 + 2 * e->bytes), rows = configuration[48 + e->bytes];

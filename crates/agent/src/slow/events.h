@@ -1,24 +1,27 @@
-// Lines and code sites: events by line, both sites, other thread and kind, in chunks of the session's
-// pool.
+// Lines and code sites: events by line, both sites, other thread and kind, in chunks of the
+// session's pool.
 //
-// Each thread has a hash table of its own, from keys to events; the table grows by moving to the next
-// larger one, for which address space is reserved. Once the innermost cache cannot hold the table, events
-// wait in a chunk of their own until it is full, while what they need of the table is fetched. The recorder
-// sums up entries with equal keys, so whatever waits when the process ends is counted, too.
+// Each thread has a hash table of its own, from keys to events; the table grows by moving to the
+// next larger one, for which address space is reserved. Once the innermost cache cannot hold the
+// table, events wait in a chunk of their own until it is full, while what they need of the table is
+// fetched. The recorder sums up entries with equal keys, so whatever waits when the process ends is
+// counted, too.
 //
-// The table stays small enough for the caches: when a thread has MAX_EVENTS, or the pool has no more room,
-// events on lines that it does not know yet are kept by code site alone, under line 0. One in ADMITTED_OF
-// takes the place of a line with few events, so that lines that get hot later are found, too. The largest
-// table has a filter of lines in front of it, which fits the innermost cache: programs that communicate all
-// over their memory would push their data and shadow out of the caches with vain looks at the table.
+// The table stays small enough for the caches: when a thread has MAX_EVENTS, or the pool has no
+// more room, events on lines that it does not know yet are kept by code site alone, under line 0.
+// One in ADMITTED_OF takes the place of a line with few events, so that lines that get hot later
+// are found, too. The largest table has a filter of lines in front of it, which fits the innermost
+// cache: programs that communicate all over their memory would push their data and shadow out of
+// the caches with vain looks at the table.
 //
-// Of such programs most lines are alike: none of those kept says much, and counting them costs more than all
-// others, since their events lie all over the caches. So a thread with as many vain looks as it has events is
-// *thinned*, once: the hottest lines stay, the others are summed up by code site, and only so many are
-// admitted from then on that what counts them stays near (`thin`). Sums by code site get more room as they
-// need it, up to 66,560 events in all, because a site that is left out is missing altogether: virtual machines
-// and encoders have that many. Pairs of sites beyond are summed up by the thread's own site alone: of those
-// there are as many as there is code, and no more.
+// Of such programs most lines are alike: none of those kept says much, and counting them costs more
+// than all others, since their events lie all over the caches. So a thread with as many vain looks
+// as it has events is *thinned*, once: the hottest lines stay, the others are summed up by code
+// site, and only so many are admitted from then on that what counts them stays near (`thin`). Sums
+// by code site get more room as they need it, up to 66,560 events in all, because a site that is
+// left out is missing altogether: virtual machines and encoders have that many. Pairs of sites
+// beyond are summed up by the thread's own site alone: of those there are as many as there is code,
+// and no more.
 #ifndef TT_EVENTS_H
 #define TT_EVENTS_H
 #include "cells.h"
@@ -67,14 +70,14 @@ static inline u32 *event_chunks(const struct thread *t) { return t->events; }
 #define EVENT_NAMES 32
 _Static_assert(EVENTS_PER_CHUNK <= EVENT_NAMES, "a name for each event");
 
-// An event is named by chunk * EVENT_NAMES + its number in it, the chunks being those of the thread in the order in
-// which it took them.
+// An event is named by chunk * EVENT_NAMES + its number in it, the chunks being those of the thread
+// in the order in which it took them.
 static inline struct event *event_at(const struct thread *t, u32 name) {
     return (struct event *)(chunk_at(event_chunks(t)[name / EVENT_NAMES]) + 1) + name % EVENT_NAMES;
 }
 
-// Places in the table are in groups of a cache line. A place holds the event's name + 1 and, so that a
-// look at the event is rarely in vain, part of the key's hash; 0 = free, GONE = given up.
+// Places in the table are in groups of a cache line. A place holds the event's name + 1 and, so
+// that a look at the event is rarely in vain, part of the key's hash; 0 = free, GONE = given up.
 #define NAME_BITS 17
 #define NAME ((1u << NAME_BITS) - 1)
 #define GONE NAME
@@ -84,8 +87,8 @@ _Static_assert(((1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + MORE_BY_ONE_SITE) 
 #define NONE (~0u)
 #define GROUP (LINE / sizeof(u32))
 
-// The table of n places starts n places into the reserved space, so tables of all sizes fit. Below it
-// is the list of the thread's chunks, which is shorter.
+// The table of n places starts n places into the reserved space, so tables of all sizes fit. Below
+// it is the list of the thread's chunks, which is shorter.
 static inline u32 *places(const struct thread *t) { return t->events + (1ull << t->event_bits); }
 
 // Bits that are set for lines of events that are, or were, in a table of the thread's largest size.
@@ -180,8 +183,8 @@ static void empty_table(struct thread *t) {
     t->event_count = t->event_gone = 0;
 }
 
-// Keeps three quarters of the places free, so that most searches end where they begin; of the largest
-// table, a half.
+// Keeps three quarters of the places free, so that most searches end where they begin; of the
+// largest table, a half.
 static void make_room(struct thread *t) {
     u64 size = 1ull << t->event_bits;
     u64 used = t->event_count + t->event_gone;
@@ -195,7 +198,8 @@ static void make_room(struct thread *t) {
     fill_table(t);
 }
 
-// Room for a new event at the end of the thread's chunks; NONE when there is none, or so many events.
+// Room for a new event at the end of the thread's chunks; NONE when there is none, or so many
+// events.
 static u32 append(struct thread *t, u32 most) {
     if (t->event_count >= most)
         return NONE;
@@ -233,7 +237,8 @@ static void unhook(struct thread *t, u32 name) {
     }
 }
 
-// Takes its line from the event with the fewest of a handful; returns one that is free now, or NONE.
+// Takes its line from the event with the fewest of a handful; returns one that is free now, or
+// NONE.
 static u32 give_up_line(struct thread *t) {
     for (int tries = 0; tries < CANDIDATES && t->event_chunks; tries++) {
         u32 least = NONE;
@@ -268,8 +273,8 @@ static void insert(struct thread *t, u32 name, const struct event *e) {
         fill(t, place, name);
 }
 
-// Room for an event by code site alone. Some more of these than of others: to give up a line may take as much
-// room as it makes.
+// Room for an event by code site alone. Some more of these than of others: to give up a line may
+// take as much room as it makes.
 static u32 append_without_line(struct thread *t) {
     u32 most = (1u << max_bits(t)) / 4;
     if (t->event_count >= most + MORE_WITHOUT_LINE && max_bits(t) < WIDEST_BITS) {
@@ -284,8 +289,8 @@ static u32 append_by_one_site(struct thread *t) {
     return append(t, (1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + MORE_BY_ONE_SITE);
 }
 
-// Counts an event whose key holds no line, if it is known; whether it is. There are few of these, hence it is
-// mostly one that was counted lately.
+// Counts an event whose key holds no line, if it is known; whether it is. There are few of these,
+// hence it is mostly one that was counted lately.
 static int count_known_without_line(struct thread *t, struct key key) {
     u32 *lately = &t->without_line[(key.sites * 0x9e3779b97f4a7c15ull + key.who * 0xc2b2ae3d27d4eb4full) >> (64 - LATELY_BITS)];
     if (t->event_chunks && is_same(event_at(t, *lately)->key, key)) {
@@ -321,7 +326,8 @@ static void count_without_line(struct thread *t, struct key key) {
         add_shared(tt_session.events_without_site, 1);
 }
 
-// The count from which on at most half of what a thinned thread may have is as frequent; a power of two.
+// The count from which on at most half of what a thinned thread may have is as frequent; a power of
+// two.
 static u64 count_of_hot(const struct thread *t) {
     u32 with[64] = {0}; // so many bits in their counts
     for (u32 chunk = 0; chunk < t->event_chunks; chunk++)
@@ -336,10 +342,10 @@ static u64 count_of_hot(const struct thread *t) {
     return bits < 64 ? 1ull << bits : ~0ull;
 }
 
-// Takes their lines from all events that are less frequent; those that are the same then become one.
-// Moves the events that remain to the first places of the first chunks, and enters them into the table.
-// Counts are moved in two steps: who reads them in between finds one of them twice. What an event leaves
-// behind has a count of 0.
+// Takes their lines from all events that are less frequent; those that are the same then become
+// one. Moves the events that remain to the first places of the first chunks, and enters them into
+// the table. Counts are moved in two steps: who reads them in between finds one of them twice. What
+// an event leaves behind has a count of 0.
 static void merge_rare(struct thread *t, u64 least) {
     u32 all = t->event_chunks, next = 0;
     empty_table(t);
@@ -369,8 +375,9 @@ static void merge_rare(struct thread *t, u64 least) {
                          __ATOMIC_RELEASE);
 }
 
-// Too many lines for the table are alike. Where many pieces of code are involved, there may still be more
-// events than a thinned thread may have: then the lines that were given up make room for others, that is all.
+// Too many lines for the table are alike. Where many pieces of code are involved, there may still
+// be more events than a thinned thread may have: then the lines that were given up make room for
+// others, that is all.
 static void thin(struct thread *t) {
     merge_rare(t, count_of_hot(t));
     t->hand = 0;
@@ -423,8 +430,8 @@ static inline void fetch_event(const struct thread *t, u64 hash) {
     }
 }
 
-// Counts the waiting events, of which the last few have not been fetched yet. Each leaves the chunk before
-// it is counted, so that the recorder never finds it twice.
+// Counts the waiting events, of which the last few have not been fetched yet. Each leaves the chunk
+// before it is counted, so that the recorder never finds it twice.
 static void count_waiting(struct thread *t, struct head *waiting) {
     const struct event *events = (const struct event *)(waiting + 1);
     for (u32 k = EVENTS_PER_CHUNK - AHEAD; k < EVENTS_PER_CHUNK; k++)
@@ -445,8 +452,8 @@ static struct head *waiting_room(struct thread *t) {
     return t->waiting_chunk ? chunk_at(t->waiting_chunk - 1) : 0;
 }
 
-// An event waits. Its place is fetched while the program runs on, and what the place says when a few
-// more have come.
+// An event waits. Its place is fetched while the program runs on, and what the place says when a
+// few more have come.
 static inline void wait_for_more(struct thread *t, struct head *waiting, const struct event *e, u64 hash) {
     u32 used = waiting->used;
     ((struct event *)(waiting + 1))[used] = *e;

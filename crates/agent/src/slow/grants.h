@@ -1,14 +1,14 @@
-// Grants: what each thread may do to a block without asking (engine::grants), a byte for each block in
-// a map of the thread's own.
+// Grants: what each thread may do to a block without asking (engine::grants), a byte for each block
+// in a map of the thread's own.
 //
-// Only the thread itself sets its bytes, others only clear them. A thread first sets its byte and then
-// looks at the shadow word, or changes it; another first changes the word and then clears the bytes of
-// those that it finds in it. So whoever comes second sees the other, and a byte that is cleared in vain
-// costs a slow path, nothing else.
+// Only the thread itself sets its bytes, others only clear them. A thread first sets its byte and
+// then looks at the shadow word, or changes it; another first changes the word and then clears the
+// bytes of those that it finds in it. So whoever comes second sees the other, and a byte that is
+// cleared in vain costs a slow path, nothing else.
 //
-// Atomic instructions are most of what a slow path costs, so the thread stores its byte plainly, and
-// the change of the word makes it known. A pair that was made of a neighbour just being cleared is found
-// afterwards (`settle`): the thread uses no grant before that.
+// Atomic instructions are most of what a slow path costs, so the thread stores its byte plainly,
+// and the change of the word makes it known. A pair that was made of a neighbour just being cleared
+// is found afterwards (`settle`): the thread uses no grant before that.
 //
 // Neighbours: `grants.rs` maps the maps and watches over blocks that share a place in them.
 #ifndef TT_GRANTS_H
@@ -20,8 +20,9 @@ SHARED u8 tt_slot_of[IDS];               // slot of each logical id
 SHARED u8 tt_folded[MAP_PAGES / 8];      // bits of the map's pages whose places several blocks share
 SHARED u32 tt_any_folded;
 
-// Who has ever been granted anything in a region of so many places, as bits by bank and slot: with a
-// thousand maps, one that grants nothing in memory that comes or goes need not be touched for that.
+// Who has ever been granted anything in a region of so many places, as bits by bank and slot: with
+// a thousand maps, one that grants nothing in memory that comes or goes need not be touched for
+// that.
 SHARED u64 tt_granted[REGIONS][MAX_BANKS];
 
 static inline u8 *grant_in(u64 map, u64 address) {
@@ -45,8 +46,8 @@ static inline void note_granted(const struct thread *t, u64 address) {
         __atomic_fetch_or(granted, t->mask, __ATOMIC_SEQ_CST);
 }
 
-// Bits of two neighbours are taken in one step, unless they are in two lines of the cache: that would stop
-// all processors, so pairs that lie so are not granted.
+// Bits of two neighbours are taken in one step, unless they are in two lines of the cache: that
+// would stop all processors, so pairs that lie so are not granted.
 static inline int is_first_in_line(const u8 *at) { return ((u64)at & (LINE - 1)) == 0; }
 static inline int is_last_in_line(const u8 *at) { return ((u64)at & (LINE - 1)) == LINE - 1; }
 
@@ -69,16 +70,17 @@ static inline void take_back(u8 *at, unsigned kept) {
         __atomic_fetch_and((u16 *)at, (u16)(kept_above << 8 | kept), __ATOMIC_SEQ_CST);
 }
 
-// Takes it from the thread with that map. Whose map that is only the word says; but who took from it twice running
-// will probably do so again, and fetches it together with the word then (fetch_block).
+// Takes it from the thread with that map. Whose map that is only the word says; but who took from
+// it twice running will probably do so again, and fetches it together with the word then
+// (fetch_block).
 static inline void take_from(struct thread *t, u64 map, u64 address, unsigned kept) {
     t->partner = map == t->taken_from ? map : t->grants;
     t->taken_from = map;
     take_back(grant_in(map, address), kept);
 }
 
-// Sets what the calling thread may do to the block; returns where. Until it has made this known to all,
-// by an atomic change of memory, and then settled it, it may have come too late.
+// Sets what the calling thread may do to the block; returns where. Until it has made this known to
+// all, by an atomic change of memory, and then settled it, it may have come too late.
 static inline u8 *offer(const struct thread *t, u64 address, unsigned bits) {
     u8 *at = grant_of(t, address);
     if (is_folded(address))
@@ -112,8 +114,8 @@ static inline void settle(u64 address, u8 *at) {
         take_back(at, NOTHING);
 }
 
-// Grants the calling thread one bit more of a block for which it has been granted `condition`; not if that has
-// been taken back.
+// Grants the calling thread one bit more of a block for which it has been granted `condition`; not
+// if that has been taken back.
 static inline int grant_more(u64 address, u8 *at, unsigned bit, unsigned condition) {
     unsigned below = is_first_in_line(at) ? NOTHING : look(at - 1), with_below = pairs(below, bit);
     if (!(__atomic_fetch_or(at, (u8)(bit | with_below), __ATOMIC_SEQ_CST) & condition)) {
@@ -127,8 +129,8 @@ static inline int grant_more(u64 address, u8 *at, unsigned bit, unsigned conditi
     return 1;
 }
 
-// Grants the calling thread these bits of the block, and pairs with its neighbours; the word can be looked
-// at then.
+// Grants the calling thread these bits of the block, and pairs with its neighbours; the word can be
+// looked at then.
 static inline void grant(const struct thread *t, u64 address, unsigned bits) {
     u8 *at = offer(t, address, bits);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);

@@ -1,9 +1,10 @@
 // The program's memory as system calls see it: what an argument points to need not be there.
 //
-// Nothing else reads or writes what a program has given to a system call: a bad pointer is the kernel's to refuse, not
-// ours to crash on. Before a page is read, the kernel is asked whether it could, by a call that does nothing but fail in
-// one way or another: rt_sigprocmask looks at the set before it looks at what is to be done with it. What is written
-// the kernel copies (process_vm_readv). Each stands in for the other where a filter forbids one of them.
+// Nothing else reads or writes what a program has given to a system call: a bad pointer is the
+// kernel's to refuse, not ours to crash on. Before a page is read, the kernel is asked whether it
+// could, by a call that does nothing but fail in one way or another: rt_sigprocmask looks at the
+// set before it looks at what is to be done with it. What is written the kernel copies
+// (process_vm_readv). Each stands in for the other where a filter forbids one of them.
 //
 // Neighbours: `program.rs` is the same for the Rust part; `system_calls.h` uses it.
 #ifndef TT_PROGRAM_H
@@ -28,7 +29,8 @@ static inline long call6(long number, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f) 
     return result;
 }
 
-// Whether the kernel can read the page that holds this address. The set is not its first word: there is no set at 0.
+// Whether the kernel can read the page that holds this address. The set is not its first word:
+// there is no set at 0.
 static int is_readable(u64 address) {
     const long FAULT = -14;
     const u64 NOTHING_TO_DO = ~0ull, NO_OLD_SET = 0, SET_BYTES = 8;
@@ -85,7 +87,8 @@ u64 tt_take(void *to, u64 from, u64 bytes) {
     return done;
 }
 
-// Reads what the kernel has just read or written for the program itself, so that it need not be asked.
+// Reads what the kernel has just read or written for the program itself, so that it need not be
+// asked.
 static inline void take_read(void *to, u64 from, u64 bytes) { copy_plainly((u64)to, from, bytes); }
 
 // Writes the program's memory; how many bytes could be written.

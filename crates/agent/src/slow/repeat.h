@@ -10,8 +10,8 @@ struct peeked {
     u64 value, failed;
 };
 
-// The element of so many bytes at an address where nothing need be mapped: `signals.rs` leads a fault in
-// here to tt_peek_failed.
+// The element of so many bytes at an address where nothing need be mapped: `signals.rs` leads a
+// fault in here to tt_peek_failed.
 struct peeked tt_peek(u64 address, u64 size);
 
 __asm__(".text\n"
@@ -38,8 +38,8 @@ __asm__(".text\n"
         "    movl $1, %edx\n"
         "    ret\n");
 
-// Elements that a scas or cmps will look at. Reads what the instruction is about to read, up to where
-// that will fault.
+// Elements that a scas or cmps will look at. Reads what the instruction is about to read, up to
+// where that will fault.
 static u64 scanned(u64 descriptor, u64 size, const struct frame *f, long step) {
     u64 wanted = f->rax & (size == 8 ? ~0ull : (1ull << 8 * size) - 1);
     u64 left = f->rdi, right = f->rsi, done = 0;

@@ -1,10 +1,11 @@
 // Memory that the kernel reads and writes on behalf of the calling thread.
 //
-// One line per system call: which arguments point to memory, in which direction, and how long it is.
-// Lengths are those that the kernel really moved. Counted when the call has returned, reads first.
-// Calls that the agent makes itself (mmap, clone, execve, …) are not in the table.
+// One line per system call: which arguments point to memory, in which direction, and how long it
+// is. Lengths are those that the kernel really moved. Counted when the call has returned, reads
+// first. Calls that the agent makes itself (mmap, clone, execve, …) are not in the table.
 //
-// Source: the Linux man pages, section 2, and arch/x86/entry/syscalls/syscall_64.tbl for the numbers.
+// Source: the Linux man pages, section 2, and arch/x86/entry/syscalls/syscall_64.tbl for the
+// numbers.
 #ifndef TT_SYSTEM_CALLS_H
 #define TT_SYSTEM_CALLS_H
 #include "access.h"
@@ -226,7 +227,8 @@ static void move_messages(struct thread *t, u64 address, u64 count, int out, u32
     }
 }
 
-// Bytes of a path with its NUL, as far as it is there. What the kernel has read it has read to the end.
+// Bytes of a path with its NUL, as far as it is there. What the kernel has read it has read to the
+// end.
 static u64 path_bytes(u64 address, int is_read) {
     enum { PIECE = 64 };
     char piece[PIECE];

@@ -1,19 +1,20 @@
 // Locks of blocks, and waiting for other threads without a C library.
 //
-// Whoever waits may keep the holder from running: a real-time thread that spins never gives its processor to
-// a thread of lower priority. So waiting goes in three steps. It spins for a moment, then offers the processor
-// to others (sched_yield), and then sleeps, lending its priority to the holder meanwhile (priority inheritance):
-// otherwise a third thread, with a priority between the two, could keep the holder from running for ever.
+// Whoever waits may keep the holder from running: a real-time thread that spins never gives its
+// processor to a thread of lower priority. So waiting goes in three steps. It spins for a moment,
+// then offers the processor to others (sched_yield), and then sleeps, lending its priority to the
+// holder meanwhile (priority inheritance): otherwise a third thread, with a priority between the
+// two, could keep the holder from running for ever.
 //
-// A block's lock is a bit of another word, so the kernel cannot tell who holds it. Instead each thread has a
-// futex, `running`, which names it as the owner, and says in `holds` which lock it has. Who waits looks for the holder
-// and then waits for its futex (FUTEX_LOCK_PI2): the kernel runs the holder with the waiter's priority until it
-// releases the futex. The holder does that only if it sees, as it leaves, that somebody waits. It uses no atomic
-// instruction for that, which would wait for all its writes to arrive; who waits has the kernel see to the order
-// (membarrier).
+// A block's lock is a bit of another word, so the kernel cannot tell who holds it. Instead each
+// thread has a futex, `running`, which names it as the owner, and says in `holds` which lock it
+// has. Who waits looks for the holder and then waits for its futex (FUTEX_LOCK_PI2): the kernel
+// runs the holder with the waiter's priority until it releases the futex. The holder does that only
+// if it sees, as it leaves, that somebody waits. It uses no atomic instruction for that, which
+// would wait for all its writes to arrive; who waits has the kernel see to the order (membarrier).
 //
-// Neighbours: `filter.rs` says which calls are forbidden, `thread.rs` fills `running`; `lock.rs` has the locks of
-// the Rust part, whose word is a futex itself.
+// Neighbours: `filter.rs` says which calls are forbidden, `thread.rs` fills `running`; `lock.rs`
+// has the locks of the Rust part, whose word is a futex itself.
 #ifndef TT_WAIT_H
 #define TT_WAIT_H
 #include "grants.h"
@@ -68,8 +69,8 @@ static inline struct thread *holder_of(const struct thread *t, const void *lock)
     return 0;
 }
 
-// Every other thread has executed what comes before some point of its code, and nothing behind it; whether the kernel
-// can see to that.
+// Every other thread has executed what comes before some point of its code, and nothing behind it;
+// whether the kernel can see to that.
 static inline int order_others(void) {
     enum { PRIVATE_EXPEDITED = 8, REGISTER_PRIVATE_EXPEDITED = 16 };
     return !call4(CALL_MEMBARRIER, PRIVATE_EXPEDITED, 0, 0, 0) ||
@@ -87,8 +88,9 @@ static inline int announce(struct thread *holder, const void *lock) {
     return order_others() && __atomic_load_n(&holder->holds, __ATOMIC_RELAXED) == lock;
 }
 
-// Sleeps until the holder of the lock has left its section; meanwhile it runs with at least the calling thread's
-// priority. Not for long: a child of vfork has its parent's record, and the kernel does not know it by that.
+// Sleeps until the holder of the lock has left its section; meanwhile it runs with at least the
+// calling thread's priority. Not for long: a child of vfork has its parent's record, and the kernel
+// does not know it by that.
 COLD static int lend_priority(struct thread *holder, const void *lock) {
     enum { MONOTONIC = 1, SECOND = 1000000000, PATIENCE_NS = 1000000 };
     const long TIMED_OUT = -110;
@@ -106,7 +108,8 @@ COLD static int lend_priority(struct thread *holder, const void *lock) {
     return !result || result == TIMED_OUT;
 }
 
-// Called again and again, with 1, 2, 3 … `spins`, while another thread holds a lock. With `holder` 0 it is sought.
+// Called again and again, with 1, 2, 3 … `spins`, while another thread holds a lock. With `holder`
+// 0 it is sought.
 COLD static void wait_for(struct thread *t, const void *lock, struct thread *holder, unsigned spins) {
     enum { MOMENT_NS = 20000 };
     __asm__ volatile("pause");
@@ -126,8 +129,8 @@ COLD static void wait_for(struct thread *t, const void *lock, struct thread *hol
         __atomic_store_n(&t->holds, lock, __ATOMIC_RELAXED);
 }
 
-// Before a lock is taken: who waits must find its holder at any time. After others have waited the futex is nobody's,
-// or for a moment still theirs; that they do not get it back is no harm.
+// Before a lock is taken: who waits must find its holder at any time. After others have waited the
+// futex is nobody's, or for a moment still theirs; that they do not get it back is no harm.
 static inline void enter(struct thread *t, const void *lock) {
     u32 running = __atomic_load_n(&t->running, __ATOMIC_RELAXED);
     if ((running & ~FUTEX_WAITERS) != t->tid)

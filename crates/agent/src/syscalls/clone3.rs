@@ -17,7 +17,8 @@ pub struct Clone3 {
 }
 
 impl Clone3 {
-    /// Reads it; `None` if the kernel refuses it: too short, too long, not there, or a stack without a size.
+    /// Reads it; `None` if the kernel refuses it: too short, too long, not there, or a stack
+    /// without a size.
     pub fn read(from: u64, bytes: u64) -> Option<Self> {
         let mut copy = [0u8; 8 * MAX_WORDS];
         let wanted = copy.get_mut(..usize::try_from(bytes).ok()?)?;

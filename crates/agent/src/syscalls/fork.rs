@@ -54,7 +54,8 @@ impl Call {
         if let Some(clone3) = &self.clone3 {
             arguments[..2].copy_from_slice(&clone3.arguments());
         }
-        // SAFETY: the program's own call, made here so that the child finds itself in this function.
+        // SAFETY: the program's own call, made here so that the child finds itself in this
+        // function.
         unsafe { sys::program_call(self.number, arguments) }
     }
 }

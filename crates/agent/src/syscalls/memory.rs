@@ -81,8 +81,9 @@ pub fn mremap(a: [u64; 6]) -> Outcome {
     Outcome::Done(result)
 }
 
-/// A mapping, or a part of one, has moved, over whatever was there. Its bytes are as they were, so their last
-/// writers and readers are, too. `stays`: a mapping is left behind, empty unless it is of shared memory.
+/// A mapping, or a part of one, has moved, over whatever was there. Its bytes are as they were, so
+/// their last writers and readers are, too. `stays`: a mapping is left behind, empty unless it is
+/// of shared memory.
 fn moved((old, old_bytes): (u64, u64), (new, new_bytes): (u64, u64), stays: bool) {
     forget(new, new + new_bytes);
     let bytes = old_bytes.min(new_bytes);
@@ -145,8 +146,8 @@ pub fn brk(a: [u64; 6]) -> Outcome {
     Outcome::Done(result)
 }
 
-/// All memory is locked as it is touched, instead of at once: the shadow has no end. An unprivileged
-/// program whose own memory would do may not lock ours; it goes on without.
+/// All memory is locked as it is touched, instead of at once: the shadow has no end. An
+/// unprivileged program whose own memory would do may not lock ours; it goes on without.
 pub fn mlockall(mut a: [u64; 6]) -> Outcome {
     const MCL_ONFAULT: u64 = 4;
     const ENOMEM: i64 = -12;

@@ -20,13 +20,14 @@ use crate::thread;
 use core::sync::atomic::{AtomicU8, Ordering};
 use engine::control;
 
-/// Values of the number's low half, by which the stub looks: to compare a number with the highest one would
-/// change the flags. Those of [`tt_syscall`]'s calls are told from others there.
+/// Values of the number's low half, by which the stub looks: to compare a number with the highest
+/// one would change the flags. Those of [`tt_syscall`]'s calls are told from others there.
 const NUMBERS: usize = 1 << 16;
 
 /// In the table: the call comes to [`tt_syscall`].
 pub const HANDLED: u8 = 1;
-/// In the table: the kernel reads or writes the program's memory, which `slow/system_calls.h` counts afterwards.
+/// In the table: the kernel reads or writes the program's memory, which `slow/system_calls.h`
+/// counts afterwards.
 const MOVES_DATA: u8 = 2;
 
 /// What becomes of each call: nothing (0), [`HANDLED`] or [`MOVES_DATA`].

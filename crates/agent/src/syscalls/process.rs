@@ -72,7 +72,8 @@ fn call(number: u64, a: [u64; 6]) -> i64 {
     unsafe { sys::program_call(number, a) }
 }
 
-/// The recorded process executes a program, with these variables in argument `at`, and stays in its segment.
+/// The recorded process executes a program, with these variables in argument `at`, and stays in its
+/// segment.
 fn stay(
     environment: &Environment,
     number: u64,
@@ -171,8 +172,8 @@ const ARCH_SHSTK_DISABLE: u64 = 0x5002;
 const ARCH_SHSTK_STATUS: u64 = 0x5005;
 const ARCH_SHSTK_SHSTK: u64 = 1;
 
-/// %gs is ours; the program's base is kept apart. A shadow stack it cannot have: no return address would be on
-/// it, since the code cache calls without `call`.
+/// %gs is ours; the program's base is kept apart. A shadow stack it cannot have: no return address
+/// would be on it, since the code cache calls without `call`.
 pub fn arch_prctl(page: u64, a: [u64; 6]) -> Outcome {
     const ARCH_SET_GS: u64 = 0x1001;
     const ARCH_GET_GS: u64 = 0x1004;
@@ -196,8 +197,8 @@ pub fn arch_prctl(page: u64, a: [u64; 6]) -> Outcome {
     }
 }
 
-/// Switches the shadow stack off that the C library may have been told to begin with; false where it has
-/// locked it.
+/// Switches the shadow stack off that the C library may have been told to begin with; false where
+/// it has locked it.
 pub fn leave_shadow_stack() -> bool {
     let mut on = 0u64;
     // SAFETY: the kernel writes one word; without the stack, returns are not compared with it.

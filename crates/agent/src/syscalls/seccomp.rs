@@ -63,7 +63,8 @@ fn install(program: u64, flags: u64) -> Outcome {
     Outcome::Native
 }
 
-/// The instructions of the `struct sock_fprog` at `program`, if there are any that the kernel may take.
+/// The instructions of the `struct sock_fprog` at `program`, if there are any that the kernel may
+/// take.
 fn instructions(program: u64) -> Option<Vec<Instruction>> {
     const MAX_INSTRUCTIONS: usize = 4096;
     let [length, code] = program::words(program)?;
@@ -120,8 +121,8 @@ pub fn allows_fork() -> bool {
         ])
 }
 
-/// Whether a program executed now, under the same filters, may do what the agent does from its start
-/// on: it will not know the filters, so none of its calls may be a deadly one.
+/// Whether a program executed now, under the same filters, may do what the agent does from its
+/// start on: it will not know the filters, so none of its calls may be a deadly one.
 pub fn allows_start() -> bool {
     const WITH_CODE: u64 = READ_WRITE | sys::PROT_EXEC;
     if !filter::any() {

@@ -74,9 +74,9 @@ pub fn return_address(page: u64) -> u64 {
     registers.pc
 }
 
-/// A thread of this process, or (`is_thread` is false) a process of its own in the same memory. That one can
-/// be killed alone; would it hold a lock of the agent then, all others would wait for ever. So it runs
-/// natively.
+/// A thread of this process, or (`is_thread` is false) a process of its own in the same memory.
+/// That one can be killed alone; would it hold a lock of the agent then, all others would wait for
+/// ever. So it runs natively.
 fn spawn(frame: &Frame, clone3: Option<&Clone3>, page: u64, is_thread: bool) -> Outcome {
     // SAFETY: the calling thread's page.
     let (parent, resume, start_routine) = unsafe {
@@ -135,8 +135,8 @@ fn note_memory(child: &Thread, frame: &Frame, clone3: Option<&Clone3>) {
     child.shared().thread_pointer.store(tls, Ordering::Relaxed);
 }
 
-/// A record for a new thread and where it starts: at `resume`, where its parent is in the cache, or natively
-/// if there is no room for it.
+/// A record for a new thread and where it starts: at `resume`, where its parent is in the cache, or
+/// natively if there is no room for it.
 fn prepare_child(
     parent: &Thread,
     start_routine: u64,
@@ -166,9 +166,9 @@ unsafe extern "C" fn tt_child_start(child: *mut Thread) {
     sys::set_signal_mask(child.signal_mask);
 }
 
-/// The calling thread ends. No handler may begin from here on: it would run in a thread that has given back
-/// what it counts with, and then end it once more. One whose signal has come already goes first; the program
-/// makes its call again behind it.
+/// The calling thread ends. No handler may begin from here on: it would run in a thread that has
+/// given back what it counts with, and then end it once more. One whose signal has come already
+/// goes first; the program makes its call again behind it.
 pub fn exit(page: u64) -> Outcome {
     if is_recorded() {
         sys::set_signal_mask(ALL_SIGNALS);
@@ -182,8 +182,8 @@ pub fn exit(page: u64) -> Outcome {
     Outcome::Native
 }
 
-/// Restartable sequences cannot be recognised in a code cache, so there are none. glibc has been told
-/// so by its tunables; should it have registered all the same, new threads must be able to.
+/// Restartable sequences cannot be recognised in a code cache, so there are none. glibc has been
+/// told so by its tunables; should it have registered all the same, new threads must be able to.
 pub fn rseq() -> Outcome {
     const ENOSYS: i64 = -38;
     // SAFETY: relocated by the loader before constructors run; the program's glibc defines it.

@@ -1,8 +1,8 @@
 //! Which lines of memory threads meet on more, or less, than before.
 //!
-//! Addresses change from run to run, so lines are known by what lies in them; all lines of a region in
-//! which nothing has a name count together. Events are RAW and WAW: the two ways in which a thread
-//! takes a line from another one.
+//! Addresses change from run to run, so lines are known by what lies in them; all lines of a region
+//! in which nothing has a name count together. Events are RAW and WAW: the two ways in which a
+//! thread takes a line from another one.
 
 use profile::{Counted, LineRow, Profile};
 use serde::Serialize;
@@ -16,8 +16,10 @@ const MOST: usize = 1000;
 pub struct LineChange {
     /// What kind of memory: `static`, `heap`, …
     pub region: String,
-    /// Symbols with the offsets that the line covers; empty: all lines of the region without a name.
+    /// Symbols with the offsets that the line covers; empty: all lines of the region without a
+    /// name.
     pub object: String,
+    /// Events in A and in B.
     pub events: [u64; 2],
     /// Of these, false sharing.
     pub false_sharing: [u64; 2],

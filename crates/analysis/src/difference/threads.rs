@@ -1,8 +1,8 @@
 //! Which thread of one run is which of the other.
 //!
-//! A thread is what started it: the start routine, the creating thread, and how many the same creator
-//! had started with that routine before. A program that was built anew has its routines elsewhere, so
-//! the symbol is taken where both have one, then the module alone; last the name.
+//! A thread is what started it: the start routine, the creating thread, and how many the same
+//! creator had started with that routine before. A program that was built anew has its routines
+//! elsewhere, so the symbol is taken where both have one, then the module alone; last the name.
 
 use profile::ThreadRow;
 use std::collections::HashMap;

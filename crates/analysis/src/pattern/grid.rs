@@ -1,9 +1,9 @@
 //! Nearest neighbours in two dimensions: a matrix of a × b threads, or a torus.
 //!
-//! In the order of the ids, rows of every length are tried, the last row complete or not. In another
-//! order, the matrix is found by its distances: with as many of the strongest pairs as a × b threads
-//! have, corners are the threads with two neighbours, and the distances from two corners of one side
-//! are a thread's coordinates.
+//! In the order of the ids, rows of every length are tried, the last row complete or not. In
+//! another order, the matrix is found by its distances: with as many of the strongest pairs as a ×
+//! b threads have, corners are the threads with two neighbours, and the distances from two corners
+//! of one side are a thread's coordinates.
 
 use super::net::Net;
 use super::{Fit, Pattern};
@@ -81,8 +81,8 @@ pub(super) fn fit(net: &Net) -> Option<Fit> {
     best
 }
 
-/// The threads row by row, if the strongest pairs are exactly those of a matrix with so many columns,
-/// no fewer than rows.
+/// The threads row by row, if the strongest pairs are exactly those of a matrix with so many
+/// columns, no fewer than rows.
 fn order_by_distance(
     net: &Net,
     strongest: &[(usize, usize)],

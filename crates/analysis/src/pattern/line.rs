@@ -1,7 +1,7 @@
 //! Nearest neighbours in one dimension: a line, or a ring.
 //!
-//! The order is found by joining the strongest pairs, no thread with more than two others and no ring
-//! before the end; the order of the ids is tried as well.
+//! The order is found by joining the strongest pairs, no thread with more than two others and no
+//! ring before the end; the order of the ids is tried as well.
 
 use super::net::Net;
 use super::{Fit, Pattern};

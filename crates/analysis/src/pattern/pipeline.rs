@@ -1,8 +1,8 @@
 //! A pipeline: from stage to stage, one way. A stage has one thread or several.
 //!
-//! A thread's stage is the length of the longest way to it over pairs that clearly communicate one way;
-//! where such ways form a ring there are no stages. (The thesis' pipelines, which communicate mostly
-//! within their stages, are found by `groups`.)
+//! A thread's stage is the length of the longest way to it over pairs that clearly communicate one
+//! way; where such ways form a ring there are no stages. (The thesis' pipelines, which communicate
+//! mostly within their stages, are found by `groups`.)
 
 use super::net::Net;
 use super::{Fit, Pattern};

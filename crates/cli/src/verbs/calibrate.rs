@@ -1,4 +1,5 @@
-//! `threadtalk calibrate`: records a program exactly and by sampling, and says how far the two are apart.
+//! `threadtalk calibrate`: records a program exactly and by sampling, and says how far the two are
+//! apart.
 //!
 //! `analysis::calibration` compares, `calibrate/text.rs` prints.
 

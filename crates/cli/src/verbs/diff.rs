@@ -14,18 +14,20 @@ use types::CommMatrix;
 ///
 /// Shows which threads communicate differently, and on which cache lines.
 ///
-/// Both matrices are scaled to a maximum of 100 and compared cell by cell. The mean squared error is 0
-/// when they have the same shape, whatever their amounts, and at most 8750 with 8 threads, 9844 with
+/// Both matrices are scaled to a maximum of 100 and compared cell by cell. The mean squared error
+/// is 0 when they have the same shape, whatever their amounts, and at most 8750 with 8 threads,
+/// 9844 with
 /// 64. Threads of two profiles are matched by start routine and creator, so a new build or one more
 /// helper thread does no harm. Threads of CSV matrices are matched by number.
 ///
-/// Of a profile with several processes, the one that communicates most is compared. For another one,
-/// name its folder in processes/.
+/// Of a profile with several processes, the one that communicates most is compared. For another
+/// one, name its folder in processes/.
 ///
 /// With --threshold, the exit code is 1 when the error is larger.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A profile folder (NAME.tt), a square CSV matrix of non-negative integers, or - for one on stdin
+    /// A profile folder (NAME.tt), a square CSV matrix of non-negative integers, or - for one on
+    /// stdin
     a: PathBuf,
     /// What to compare it with
     b: PathBuf,

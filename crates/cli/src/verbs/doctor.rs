@@ -1,4 +1,5 @@
-//! `threadtalk doctor`: what can be sampled on this machine, what cannot, why, and what would change that.
+//! `threadtalk doctor`: what can be sampled on this machine, what cannot, why, and what would
+//! change that.
 
 use super::record::sampled::event;
 use crate::output::{Destination, print};

@@ -21,13 +21,13 @@ use std::path::PathBuf;
 /// last thread's line first (bottom-up), and an empty line at the end.
 ///
 /// Tables have the columns of the profile's Parquet files. Addresses are hexadecimal. Sets of bytes
-/// are ranges of offsets (0-7 16) and a mask. CSV starts with a line of names (RFC 4180), JSON is an
-/// array of objects. The tables lines and events are about 64-byte cache lines. They and sites are
-/// empty in profiles recorded with --matrix or --undirected.
+/// are ranges of offsets (0-7 16) and a mask. CSV starts with a line of names (RFC 4180), JSON is
+/// an array of objects. The tables lines and events are about 64-byte cache lines. They and sites
+/// are empty in profiles recorded with --matrix or --undirected.
 ///
-/// Plans become files for other launchers. Their comments say how each is used and what of the plan it
-/// cannot express: OpenMP runtimes and likwid-pin bind every thread; taskset, numactl, hwloc-bind and
-/// systemd have one mask for a process; srun and rankfiles bind processes.
+/// Plans become files for other launchers. Their comments say how each is used and what of the plan
+/// it cannot express: OpenMP runtimes and likwid-pin bind every thread; taskset, numactl,
+/// hwloc-bind and systemd have one mask for a process; srun and rankfiles bind processes.
 #[derive(clap::Args)]
 pub struct Args {
     /// Profile folder (NAME.tt), or plan (from 'threadtalk place -o PLAN')
@@ -36,8 +36,8 @@ pub struct Args {
     /// What to export: of a profile the matrix or a table, of a plan a launcher's file
     #[arg(value_parser = one_of::<Subject>())]
     what: Subject,
-    /// Process of the profile, by its number: 0 is the first one [default: the one that communicates
-    /// most]
+    /// Process of the profile, by its number: 0 is the first one [default: the one that
+    /// communicates most]
     #[arg(long, value_name = "NUMBER")]
     process: Option<u32>,
     /// Events that the matrix counts [default: transfers; undirected if recorded so]

@@ -20,8 +20,8 @@ use types::{CommMatrix, ThreadIdentity};
 /// Compute where each thread should run
 ///
 /// With several inputs, each is an application, and all are placed together on one machine: no two
-/// threads share a core while another core is free. Applications that communicate more count more, so
-/// recordings should be about equally long. 'run' and 'export' take one application with --app.
+/// threads share a core while another core is free. Applications that communicate more count more,
+/// so recordings should be about equally long. 'run' and 'export' take one application with --app.
 ///
 /// Of plans of equal cost, the one in natural order is given: T0 on L#0, and so on.
 #[derive(clap::Args)]
@@ -32,11 +32,12 @@ pub struct Args {
     /// A matrix is square and has non-negative integers.
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
-    /// Process of the profile, by its number: 0 is the first one [default: the one that communicates
-    /// most]
+    /// Process of the profile, by its number: 0 is the first one [default: the one that
+    /// communicates most]
     #[arg(long, value_name = "NUMBER", hide_short_help = true)]
     process: Option<u32>,
-    /// Events of a profile that threads are placed by [default: transfers; undirected if recorded so]
+    /// Events of a profile that threads are placed by [default: transfers; undirected if recorded
+    /// so]
     #[arg(long, value_parser = one_of::<MatrixKind>(), hide_short_help = true)]
     kind: Option<MatrixKind>,
     /// Machine to place on: hwloc XML file, or a description like 'pack:2 core:8 pu:2'
@@ -46,8 +47,8 @@ pub struct Args {
     /// Placement policy
     #[arg(long, default_value = "locality", value_name = "POLICY", value_parser = one_of::<PolicyKind>())]
     policy: PolicyKind,
-    /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or a
-    /// number for each branching level, from the root down (100,10)
+    /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or
+    /// a number for each branching level, from the root down (100,10)
     #[arg(long, default_value = "latency", value_name = "COSTS", value_parser = CostNames, hide_possible_values = true, allow_hyphen_values = true, hide_short_help = true)]
     costs: String,
     /// How hard the solver tries

@@ -1,5 +1,5 @@
-//! `threadtalk record`: run a program under the exact engine, or sample it or a running one, and keep its
-//! profile. Neighbour: `record/sampled.rs` samples.
+//! `threadtalk record`: run a program under the exact engine, or sample it or a running one, and
+//! keep its profile. Neighbour: `record/sampled.rs` samples.
 
 pub mod sampled;
 
@@ -23,8 +23,8 @@ use std::time::Duration;
 /// Run a program and record which of its threads communicate
 ///
 /// By default every memory access is seen, by translating the program as it runs. The program runs
-/// several times slower, and the numbers are exact. With --sample it runs at almost full speed, and the
-/// numbers are estimates. 'threadtalk report' shows the profile.
+/// several times slower, and the numbers are exact. With --sample it runs at almost full speed, and
+/// the numbers are estimates. 'threadtalk report' shows the profile.
 #[derive(clap::Args)]
 #[command(group(ArgGroup::new("sampling").args(["sample", "pid"]).multiple(true)))]
 #[command(after_help = EXAMPLES)]
@@ -47,7 +47,8 @@ pub struct Args {
     exact: bool,
     /// Count only which threads communicate
     ///
-    /// This costs least. The profile tells neither true from false sharing nor cache lines nor code.
+    /// This costs least. The profile tells neither true from false sharing nor cache lines nor
+    /// code.
     #[arg(long, conflicts_with_all = ["undirected", "reference", "sample"], help_heading = EXACT, hide_short_help = true)]
     matrix: bool,
     /// Count as numalize does: each access pairs with the two threads that accessed the block last,
@@ -69,7 +70,8 @@ pub struct Args {
     /// [default: the machine's cache line]
     #[arg(long, value_name = "BYTES", conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
     block: Option<u64>,
-    /// Neither use nor keep translated code and names of earlier recordings (for untrusted programs)
+    /// Neither use nor keep translated code and names of earlier recordings (for untrusted
+    /// programs)
     #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
     no_code_cache: bool,
     /// Sample: fast, with estimates instead of exact numbers
@@ -215,8 +217,8 @@ pub fn check_output(path: &Path, force: bool) -> anyhow::Result<()> {
 /// Records on this machine, in blocks of its cache lines unless told otherwise. The environment may
 /// hold settings for benchmarks and tests of the engine: `THREADTALK_DISABLE` (bit set of
 /// optimisations to switch off), `THREADTALK_COUNT=0` (translate only), `THREADTALK_CHILDREN` (most
-/// child processes that are recorded) and `THREADTALK_CACHE_KIB` (translated code after which the code
-/// cache is full).
+/// child processes that are recorded) and `THREADTALK_CACHE_KIB` (translated code after which the
+/// code cache is full).
 pub fn record_here(
     target: &Target,
     block: Option<u64>,

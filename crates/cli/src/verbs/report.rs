@@ -13,10 +13,11 @@ use topology::{CostModel, Topology};
 
 /// Show which threads communicate, through which memory and code
 ///
-/// Without options, the findings are printed, most important first: which threads communicate, the hot
-/// cache lines with their bytes and code (like perf c2c report, but counted), the hot code over all
-/// cache lines, and placements computed for the recorded machine. Profiles recorded with --matrix or
-/// --undirected hold no cache lines and no code. The text fits the terminal, or 80 columns in a pipe.
+/// Without options, the findings are printed, most important first: which threads communicate, the
+/// hot cache lines with their bytes and code (like perf c2c report, but counted), the hot code over
+/// all cache lines, and placements computed for the recorded machine. Profiles recorded with
+/// --matrix or --undirected hold no cache lines and no code. The text fits the terminal, or 80
+/// columns in a pipe.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  threadtalk report app.tt\n  threadtalk report app.tt --html app.html"
@@ -27,12 +28,12 @@ pub struct Args {
     profile: PathBuf,
     /// Maximum number of hot cache lines [default: 10]
     ///
-    /// With --json the default is 100, with --html 200. By default, text shows details only of cache
-    /// lines that carry at least 1 % of the events.
+    /// With --json the default is 100, with --html 200. By default, text shows details only of
+    /// cache lines that carry at least 1 % of the events.
     #[arg(long, value_name = "N")]
     lines: Option<usize>,
-    /// Process of the profile, by its number: 0 is the first one [default: the one that communicates
-    /// most]
+    /// Process of the profile, by its number: 0 is the first one [default: the one that
+    /// communicates most]
     #[arg(long, value_name = "NUMBER", hide_short_help = true)]
     process: Option<u32>,
     /// Also show this plan's placement, as the one recommended
@@ -45,8 +46,8 @@ pub struct Args {
     /// [default: the recorded one]
     #[arg(long, value_name = "MACHINE", help_heading = PLACEMENT)]
     on: Option<String>,
-    /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or a
-    /// number for each branching level, from the root down (100,10)
+    /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or
+    /// a number for each branching level, from the root down (100,10)
     #[arg(long, default_value = "latency", value_name = "COSTS", value_parser = CostNames, hide_possible_values = true, allow_hyphen_values = true, help_heading = PLACEMENT, hide_short_help = true)]
     costs: String,
     /// Write a self-contained HTML page to this file
@@ -111,8 +112,8 @@ fn which_process(profile: &Profile, number: u32, why: &str) -> String {
     )
 }
 
-/// The findings; that no placement could be computed is one of them, unless the plan, machine or costs
-/// that the user gave are to blame.
+/// The findings; that no placement could be computed is one of them, unless the plan, machine or
+/// costs that the user gave are to blame.
 fn findings(profile: &Profile, setting: &Setting<'_>, lines: usize) -> anyhow::Result<Findings> {
     match report::compare(profile, setting) {
         Ok(placement) => Ok(Findings::new(profile, placement, lines)),

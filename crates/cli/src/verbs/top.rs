@@ -1,5 +1,5 @@
-//! `threadtalk top`: who talks to whom, now. Neighbours: `recorder::sampled` samples in a thread of its
-//! own, the crate `top` draws, `top/frame.rs` makes what is drawn of what was sampled.
+//! `threadtalk top`: who talks to whom, now. Neighbours: `recorder::sampled` samples in a thread of
+//! its own, the crate `top` draws, `top/frame.rs` makes what is drawn of what was sampled.
 
 mod frame;
 
@@ -26,12 +26,12 @@ const COLUMNS: usize = 100;
 
 /// Watch live which threads communicate, by sampling
 ///
-/// Shows the matrix of the last seconds, what each thread sends and receives, the hottest cache lines
-/// with their code, and at which level of the machine communication happens. Of several processes, the
-/// one that communicates most is shown; 'n' chooses another one. 'q' quits, '?' explains keys and
-/// numbers. A running program (--pid) goes on afterwards. A program that was started here is ended, and
-/// its output follows the view. Where the output is no terminal, plain text is printed for each
-/// interval.
+/// Shows the matrix of the last seconds, what each thread sends and receives, the hottest cache
+/// lines with their code, and at which level of the machine communication happens. Of several
+/// processes, the one that communicates most is shown; 'n' chooses another one. 'q' quits, '?'
+/// explains keys and numbers. A running program (--pid) goes on afterwards. A program that was
+/// started here is ended, and its output follows the view. Where the output is no terminal, plain
+/// text is printed for each interval.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  threadtalk top -- ./app 4\n  threadtalk top --pid 1234")]
 #[command(group(ArgGroup::new("sampling").args(["pid", "command"]).required(true)))]
@@ -127,8 +127,8 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
 /// The thread that samples.
 type Sampling<'scope> = ScopedJoinHandle<'scope, Result<Option<Ended>, RecorderError>>;
 
-/// Ends the sampling, and with it a program that was started for it. One that does not end when asked
-/// is asked again, and then killed (`recorder::signals`).
+/// Ends the sampling, and with it a program that was started for it. One that does not end when
+/// asked is asked again, and then killed (`recorder::signals`).
 fn end(feed: &Feed, started: bool, sampling: &Sampling<'_>) {
     feed.quit();
     let mut asked: Option<Instant> = None;

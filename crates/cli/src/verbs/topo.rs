@@ -18,12 +18,12 @@ pub struct Args {
     /// [default: this machine]
     #[arg(long, value_name = "MACHINE")]
     on: Option<String>,
-    /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or a
-    /// number for each branching level, from the root down (100,10)
+    /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or
+    /// a number for each branching level, from the root down (100,10)
     #[arg(long, default_value = "latency", value_name = "COSTS", value_parser = CostNames, hide_possible_values = true, allow_hyphen_values = true)]
     costs: String,
-    /// Measure how long a cache-line transfer takes between PUs, and show where that differs from what
-    /// the firmware says; the machine should be idle
+    /// Measure how long a cache-line transfer takes between PUs, and show where that differs from
+    /// what the firmware says; the machine should be idle
     #[arg(long, conflicts_with = "on")]
     measure: bool,
     /// Maximum number of PU pairs to measure [default: 8128, all pairs of 128 PUs]

@@ -1,7 +1,8 @@
 //! `threadtalk tune`: record a program, place it, and measure whether that helps.
 //!
-//! `plans.rs` computes the candidates, `worth.rs` says when none is worth timing, `elsewhere.rs` when another
-//! process is the one to tune; `measure.rs` runs the program unplaced and placed in turn, `statistics.rs` says what the times mean, `summary.rs` prints it.
+//! `plans.rs` computes the candidates, `worth.rs` says when none is worth timing, `elsewhere.rs`
+//! when another process is the one to tune; `measure.rs` runs the program unplaced and placed in
+//! turn, `statistics.rs` says what the times mean, `summary.rs` prints it.
 
 mod elsewhere;
 mod measure;
@@ -31,10 +32,12 @@ use summary::Summary;
 ///
 /// Records the program, places its threads, and compares placed with unplaced runs.
 ///
-/// Placement does not matter where threads hardly communicate, where all pairs communicate alike, or
-/// where all CPUs are equally near. Then tune says so and times nothing, unless --policy is given.
+/// Placement does not matter where threads hardly communicate, where all pairs communicate alike,
+/// or where all CPUs are equally near. Then tune says so and times nothing, unless --policy is
+/// given.
 ///
-/// While runs are timed, the program's output is discarded, and progress is shown on standard error.
+/// While runs are timed, the program's output is discarded, and progress is shown on standard
+/// error.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  threadtalk tune -- ./app 4")]
 pub struct Args {
@@ -48,8 +51,8 @@ pub struct Args {
     /// By default, locality, compact and scatter are tried where runs are short.
     #[arg(long, value_name = "POLICY", value_parser = one_of::<PolicyKind>())]
     policy: Option<PolicyKind>,
-    /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or a
-    /// number for each branching level, from the root down (100,10)
+    /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or
+    /// a number for each branching level, from the root down (100,10)
     #[arg(long, default_value = "latency", value_name = "COSTS", value_parser = CostNames, hide_possible_values = true, allow_hyphen_values = true, hide_short_help = true)]
     costs: String,
     /// Write the plan to this file, if it wins [default: NAME.plan.json]
@@ -70,34 +73,20 @@ pub struct Args {
 
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
-    anyhow::ensure!(args.runs != Some(0) && args.runs != Some(1), "--runs needs 2 pairs or more");
-    let policy = args.policy;
-    anyhow::ensure!(
-        policy != Some(PolicyKind::Os),
-        "--policy os binds no thread, so there is nothing to compare; name another policy"
-    );
-    let machine = topo::machine(None)?;
+    check(&args)?;
+    let (policy, machine) = (args.policy, topo::machine(None)?);
     let costs = topo::costs(&args.costs, &machine)?;
     let target = match Target::resolve(&args.command) {
         Ok(target) => target,
         Err(error) => return Ok(refuse(&error)),
     };
-    let plan_path =
-        args.output.unwrap_or_else(|| PathBuf::from(format!("{}.plan.json", target.name())));
-    let profile_path = profile_beside(&plan_path);
-    check_plan_file(&plan_path, args.force)?;
-    record::check_output(&profile_path, args.force)?;
+    let (plan_path, profile_path) = destinations(&args, &target)?;
 
     let input_from = stdin_offset();
     let timed = Streams::Discarded { input_from: input_from.unwrap_or(0) };
     let streams = if args.json { timed } else { Streams::Inherited };
     say("recording (the program's output follows; that of the timed runs is discarded)");
-    // A placement needs the matrix alone; detloc asks when threads talk, too. Children are looked at because
-    // one of them may be what matters.
-    let usual = SessionOptions::default();
-    let slice = if policy == Some(PolicyKind::Detloc) { usual.slice } else { Duration::ZERO };
-    let options = SessionOptions { counted: Counted::Matrix, slice, ..usual };
-    let recording = match record::record_here(&target, None, options, streams, None) {
+    let recording = match record::record_here(&target, None, options(policy), streams, None) {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };
@@ -109,9 +98,10 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         return Ok(code_after(ended.interrupted, ended.ending));
     }
 
-    let mut summary = Summary::new(&args.command, &recording.profile, &profile_path);
-    let elsewhere = elsewhere::who_talks(&recording.profile, &profile_path);
-    if let Some(reason) = plans::why_not(&recording.profile, &machine) {
+    let profile = &recording.profile;
+    let mut summary = Summary::new(&args.command, profile, &profile_path);
+    let elsewhere = elsewhere::who_talks(profile, &profile_path);
+    if let Some(reason) = plans::why_not(profile, &machine) {
         match elsewhere.filter(|_| machine.allowed_pus() > 1) {
             Some(who) => summary.elsewhere(&who),
             None => summary.does_not_matter(&reason),
@@ -121,45 +111,77 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     if let Some(who) = elsewhere {
         say(&format!("note: {who}"));
     }
-    let candidates = plans::candidates(&recording.profile, &machine, &costs, policy)?;
-    // Who names a policy wants to see it compared.
+    let candidates = plans::candidates(profile, &machine, &costs, policy)?;
+    // A policy that the user names is compared in any case.
     let promised = policy.is_none().then_some(&candidates[0]);
-    let not_worth =
-        promised.and_then(|plan| worth::not_worth(&recording.profile, plan, &machine, &costs));
-    if let Some(not_worth) = not_worth {
+    let not_worth = |plan| worth::not_worth(profile, plan, &machine, &costs);
+    if let Some(not_worth) = promised.and_then(not_worth) {
         summary.not_worth(&not_worth);
         return summary.print(args.json);
     }
     let (own_input, runs) = (input_from.is_some(), Runs::new());
     let runner = Runner { target: &target, streams: timed, own_input, runs };
     let compared = compare(&runner, &candidates, args.runs);
-    // Its line makes room for the result.
-    drop(runner);
-    match compared {
-        Ok((plan, verdict)) => {
-            let kept = verdict.placed_wins();
-            if kept {
-                plan.write(&plan_path, args.force)?;
-            }
-            if !kept && plan_path.exists() {
-                say(&format!(
-                    "{} is the plan of an earlier run, left as it was",
-                    plan_path.display()
-                ));
-            }
-            summary.compared(plan, verdict, kept.then_some(plan_path.as_path()));
-            summary.print(args.json)
-        }
+    drop(runner); // Its line makes room for the result.
+    let (plan, verdict) = match compared {
+        Ok(compared) => compared,
         Err(Stop::Interrupted { signal }) => {
             candidates[0].write(&plan_path, args.force)?;
-            say(&format!(
-                "interrupted; the plan so far, not compared, is in {}",
-                plan_path.display()
-            ));
-            Ok(128 + signal)
+            let plan = plan_path.display();
+            say(&format!("interrupted; the plan so far, not compared, is in {plan}"));
+            return Ok(128 + signal);
         }
-        Err(Stop::Failed(error)) => Err(error),
+        Err(Stop::Failed(error)) => return Err(error),
+    };
+    let kept = keep(plan, &verdict, &plan_path, args.force)?;
+    summary.compared(plan, verdict, kept);
+    summary.print(args.json)
+}
+
+/// Refuses arguments that leave nothing to compare.
+fn check(args: &Args) -> anyhow::Result<()> {
+    anyhow::ensure!(args.runs != Some(0) && args.runs != Some(1), "--runs needs 2 pairs or more");
+    anyhow::ensure!(
+        args.policy != Some(PolicyKind::Os),
+        "--policy os binds no thread, so there is nothing to compare; name another policy"
+    );
+    Ok(())
+}
+
+/// Where the plan and the profile go.
+fn destinations(args: &Args, target: &Target) -> anyhow::Result<(PathBuf, PathBuf)> {
+    let usual = || PathBuf::from(format!("{}.plan.json", target.name()));
+    let plan_path = args.output.clone().unwrap_or_else(usual);
+    let profile_path = profile_beside(&plan_path);
+    check_plan_file(&plan_path, args.force)?;
+    record::check_output(&profile_path, args.force)?;
+    Ok((plan_path, profile_path))
+}
+
+/// Writes the plan if placed runs are faster, and says so if an older plan stays. Returns the path
+/// if it was written.
+fn keep<'p>(
+    plan: &Plan,
+    verdict: &Verdict,
+    path: &'p Path,
+    force: bool,
+) -> anyhow::Result<Option<&'p Path>> {
+    if verdict.placed_wins() {
+        plan.write(path, force)?;
+        return Ok(Some(path));
     }
+    if path.exists() {
+        say(&format!("{} is the plan of an earlier run, left as it was", path.display()));
+    }
+    Ok(None)
+}
+
+/// What is recorded. A placement needs the matrix only; `detloc` also asks when threads
+/// communicate.
+fn options(policy: Option<PolicyKind>) -> SessionOptions {
+    let usual = SessionOptions::default();
+    let slice = if policy == Some(PolicyKind::Detloc) { usual.slice } else { Duration::ZERO };
+    SessionOptions { counted: Counted::Matrix, slice, ..usual }
 }
 
 /// Chooses the fastest candidate, then compares it with unplaced runs on fresh measurements.

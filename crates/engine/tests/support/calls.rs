@@ -1,5 +1,5 @@
-//! Programs that call through a register, again and again: one function, or several in turn, the last
-//! of which jumps to the first as procedure linkage tables do.
+//! Programs that call through a register, again and again: one function, or several in turn, the
+//! last of which jumps to the first as procedure linkage tables do.
 
 use super::programs::Program;
 

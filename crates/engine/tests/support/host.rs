@@ -19,7 +19,8 @@ pub fn map(hint: u64, bytes: usize, flags: i32) -> u64 {
     unsafe { libc::mmap(hint as *mut _, bytes, prot, all, -1, 0) as u64 }
 }
 
-/// Memory with nothing on both sides that a program could change by what it knows of its own address.
+/// Memory with nothing on both sides that a program could change by what it knows of its own
+/// address.
 pub fn map_between_guards(bytes: usize) -> u64 {
     const GUARD: usize = 1 << 20;
     let start = map(0, bytes + 2 * GUARD, 0);

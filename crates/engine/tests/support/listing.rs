@@ -1,7 +1,8 @@
 //! What the engine makes of a program's bytes, as text: one line for each emitted instruction.
 //!
-//! Addresses are named, so that the text is the same wherever things lie: `program+6`, `block+1b` and
-//! `cold+2c` in the two parts of a block, `table+…`, and the trampolines by what they are for. What is not reached by the block's own flow (descriptors, return addresses) is shown as bytes.
+//! Addresses are named, so that the text is the same wherever things lie: `program+6`, `block+1b`
+//! and `cold+2c` in the two parts of a block, `table+…`, and the trampolines by what they are for.
+//! What is not reached by the block's own flow (descriptors, return addresses) is shown as bytes.
 
 use super::host::{MEANINGS, REGIONS, TestHost};
 use super::{CODE_BYTES, Machine};

@@ -65,11 +65,11 @@ pub struct Machine {
     pub changing: bool,
     /// The thread dispatches this often between flushes; 0 = only a full cache is flushed.
     pub flush_every: u64,
-    /// Pretend that another thread stays in the block that is entered first, or that some stay in every
-    /// block that is entered.
+    /// Pretend that another thread stays in the block that is entered first, or that some stay in
+    /// every block that is entered.
     pub held: Held,
-    /// Of the last run: blocks translated, sites that know their targets, flushes, and bytes in the cache
-    /// at its end.
+    /// Of the last run: blocks translated, sites that know their targets, flushes, and bytes in the
+    /// cache at its end.
     pub guards: Cell<u64>,
     pub blocks: Cell<u64>,
     pub flushes: Cell<u64>,
@@ -108,8 +108,8 @@ pub struct Outcome {
 }
 
 thread_local! {
-    /// Tables of indirect branches of all machines: the only memory of theirs at addresses of 32 bits, which
-    /// programs may hit by chance.
+    /// Tables of indirect branches of all machines: the only memory of theirs at addresses of 32
+    /// bits, which programs may hit by chance.
     static TABLES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
     static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
 }

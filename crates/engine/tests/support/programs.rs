@@ -1,7 +1,7 @@
 //! Random programs for the sandbox, made of random instruction bytes.
 //!
-//! Bytes become instructions by the decoder, so every form that there is has its chance. Left out is
-//! what no two runs do alike (clocks, random numbers, the processor's number), what leaves the
+//! Bytes become instructions by the decoder, so every form that there is has its chance. Left out
+//! is what no two runs do alike (clocks, random numbers, the processor's number), what leaves the
 //! sandbox (system calls, %fs and %gs), and what shows where code lies (x87's last instruction).
 //! Branches lead forward, so that programs end; most operands in memory are moved to where the data
 //! is, the others fault.
@@ -130,9 +130,9 @@ fn is_branch(i: &Instruction) -> bool {
     i.op_count() > 0 && i.op0_kind() == OpKind::NearBranch64
 }
 
-/// Flags that calls have lost at the end, or the instruction that reads one before. Flags do not live
-/// across calls (System V ABI, 3.2.3), and the engine relies on it. Those that the manuals call undefined
-/// are compared like the others: the same instruction leaves the same ones.
+/// Flags that calls have lost at the end, or the instruction that reads one before. Flags do not
+/// live across calls (System V ABI, 3.2.3), and the engine relies on it. Those that the manuals
+/// call undefined are compared like the others: the same instruction leaves the same ones.
 fn lost(steps: &[Instruction]) -> Result<u32, usize> {
     let mut at = vec![0u32; steps.len() + 1];
     for (k, step) in steps.iter().enumerate() {

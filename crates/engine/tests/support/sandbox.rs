@@ -39,8 +39,8 @@ pub struct State {
 pub enum End {
     /// At its end.
     Normal,
-    /// By a signal at `pc`, for an access to `address` (0 if the processor does not tell). `own`: runs
-    /// in the cache have something of their own there.
+    /// By a signal at `pc`, for an access to `address` (0 if the processor does not tell). `own`:
+    /// runs in the cache have something of their own there.
     Fault { signal: i32, pc: u64, address: u64, own: bool },
 }
 
@@ -139,8 +139,9 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     }
     // SAFETY: siginfo and context come from the kernel.
     let (code, context) = unsafe { ((*info).si_code, &mut *context) };
-    // Some virtual machines forget now and then to say that it was the trap flag; the kernel then takes it for
-    // `int1` or a breakpoint in a debug register. Programs here have neither, and `int3` has another code.
+    // Some virtual machines forget now and then to say that it was the trap flag; the kernel then
+    // takes it for `int1` or a breakpoint in a debug register. Programs here have neither, and
+    // `int3` has another code.
     let is_step = matches!(code, libc::TRAP_TRACE | libc::TRAP_BRKPT | libc::TRAP_HWBKPT);
     if signal == libc::SIGTRAP && is_step {
         stepping::on_step(context);
@@ -156,8 +157,8 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     stepping::stop(context);
 }
 
-/// Whether the harness's stub starts there that is left by a restored state, not by a plain jump: its code
-/// need not be stepped through.
+/// Whether the harness's stub starts there that is left by a restored state, not by a plain jump:
+/// its code need not be stepped through.
 pub(super) fn is_entered(pc: u64) -> bool {
     [tt_box_direct, tt_box_indirect, tt_box_learn, tt_box_access]
         .iter()

@@ -1,9 +1,10 @@
-//! Runs programs of the sandbox one machine instruction at a time, natively and in the code cache, as if a
-//! signal came at each of them.
+//! Runs programs of the sandbox one machine instruction at a time, natively and in the code cache,
+//! as if a signal came at each of them.
 //!
-//! The trap flag makes the processor stop behind every instruction. What is seen there is kept: natively as
-//! it is, in the cache as the engine rebuilds it, which is what a signal handler of the program would
-//! see. The harness's own code is not stepped through, but for the last instructions of its stubs.
+//! The trap flag makes the processor stop behind every instruction. What is seen there is kept:
+//! natively as it is, in the cache as the engine rebuilds it, which is what a signal handler of the
+//! program would see. The harness's own code is not stepped through, but for the last instructions
+//! of its stubs.
 
 use super::sandbox::{self, End, HEADER, LAST_INSTRUCTION, State, XSAVE_BYTES};
 use super::{CODE_BYTES, Machine, RUNNING};
@@ -189,8 +190,8 @@ fn registers(context: &libc::ucontext_t) -> Registers {
     Registers { general: ORDER.map(word), flags, pc: word(REG_RIP) }
 }
 
-/// Where the components behind the legacy area lie (AVX, mask registers, two of AVX-512), with their bits in
-/// the header. The processor says so: AMD's have no gap where Intel's had MPX.
+/// Where the components behind the legacy area lie (AVX, mask registers, two of AVX-512), with
+/// their bits in the header. The processor says so: AMD's have no gap where Intel's had MPX.
 fn extended() -> &'static [(u64, std::ops::Range<usize>); 4] {
     // Asking takes a virtual machine long, and this is asked at every step.
     static PARTS: OnceLock<[(u64, std::ops::Range<usize>); 4]> = OnceLock::new();
@@ -203,8 +204,8 @@ fn extended() -> &'static [(u64, std::ops::Range<usize>); 4] {
     })
 }
 
-/// The vector registers in the kernel's frame, without what may differ: parts as after a reset are all
-/// zeros, x87's last instruction is.
+/// The vector registers in the kernel's frame, without what may differ: parts as after a reset are
+/// all zeros, x87's last instruction is.
 fn vectors(context: &libc::ucontext_t) -> [u8; XSAVE_BYTES] {
     const MAGIC: u32 = 0x4650_5853;
     const XMM: (u64, std::ops::Range<usize>) = (1 << 1, 160..416);
@@ -215,8 +216,8 @@ fn vectors(context: &libc::ucontext_t) -> [u8; XSAVE_BYTES] {
         let from = unsafe { std::slice::from_raw_parts(area.add(range.start), range.len()) };
         all[range].copy_from_slice(from);
     };
-    // SAFETY: the kernel's frame: the legacy area, whose software bytes tell whether more follows, and how
-    // much.
+    // SAFETY: the kernel's frame: the legacy area, whose software bytes tell whether more follows,
+    // and how much.
     let (is_extended, bytes, header) = unsafe {
         let word = |at: usize| area.add(at).cast::<u32>().read_unaligned();
         let header = || area.add(HEADER).cast::<u64>().read_unaligned();

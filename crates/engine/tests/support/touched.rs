@@ -1,5 +1,5 @@
-//! What an operand of the kind that only the run knows touches, from what translated code hands over:
-//! the slow path's side of `engine::elements`, written a second time.
+//! What an operand of the kind that only the run knows touches, from what translated code hands
+//! over: the slow path's side of `engine::elements`, written a second time.
 
 use engine::elements::{Elements, Kind, MARK, Mask};
 

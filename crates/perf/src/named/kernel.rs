@@ -1,5 +1,5 @@
-//! Events that the kernel itself has names for (`tools/perf/util/parse-events.c`): software, generalised
-//! events of processors, and those of their caches.
+//! Events that the kernel itself has names for (`tools/perf/util/parse-events.c`): software,
+//! generalised events of processors, and those of their caches.
 
 use crate::event::Event;
 use perf_event_open_sys::bindings as b;

@@ -1,4 +1,5 @@
-//! Units that count, as the kernel lists them: `/sys/bus/event_source/devices/UNIT/{type,format,events}`
+//! Units that count, as the kernel lists them:
+//! `/sys/bus/event_source/devices/UNIT/{type,format,events}`
 //! (Documentation/ABI/testing/sysfs-bus-event_source-devices-*).
 
 use super::{NameError, near, number};
@@ -104,7 +105,8 @@ impl Unit {
             return Ok(());
         }
         let known = self.text("events", term).ok_or_else(|| self.no_term(field))?;
-        // What is listed has fields only; were it to name another event, that would be followed once.
+        // What is listed has fields only; were it to name another event, that would be followed
+        // once.
         for term in known.trim().split(',') {
             let field = term.split('=').next().unwrap_or(term);
             if self.text("format", field).is_none() && !CONFIGS.contains(&field) {

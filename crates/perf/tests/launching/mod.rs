@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use test_support::probe::skip;
 
-/// Starts a shell script that waits to be executed until the sampler is open; `None`, and said, where none can be.
+/// Starts a shell script that waits to be executed until the sampler is open; `None`, and said,
+/// where none can be.
 pub fn launch_with(script: &str, settings: &Settings) -> Option<(Child, Sampler)> {
     let (mut number_out, mut number_in) = pipe().unwrap();
     let (mut go_out, mut go_in) = pipe().unwrap();

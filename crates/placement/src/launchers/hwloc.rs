@@ -1,7 +1,7 @@
 //! `hwloc-bind` with PUs by P#.
 //!
-//! Can say: one mask for a process and all it starts, in hwloc's words. Cannot say: anything about its
-//! threads.
+//! Can say: one mask for a process and all it starts, in hwloc's words. Cannot say: anything about
+//! its threads.
 
 use super::{Launcher, LauncherError, heading, who, wrapper};
 use crate::plan::Plan;

@@ -1,11 +1,12 @@
 //! `likwid-pin -c LIST` (LIKWID's manual, "likwid-pin").
 //!
-//! Can say: a PU for each thread in the order of `pthread_create`, the initial thread first; further
-//! threads start over at the front of the list. Cannot say: several threads on a PU other than by
-//! starting over (likwid-pin drops repetitions from its list), and which thread is which when the
-//! order varies between runs. It does not see threads made by `clone` itself or `thrd_create`. Helper
-//! threads count like all others, and the plan has them. A plain list is of P#, but within a cpuset or
-//! a narrowed mask likwid-pin takes it for positions among the PUs that are left.
+//! Can say: a PU for each thread in the order of `pthread_create`, the initial thread first;
+//! further threads start over at the front of the list. Cannot say: several threads on a PU other
+//! than by starting over (likwid-pin drops repetitions from its list), and which thread is which
+//! when the order varies between runs. It does not see threads made by `clone` itself or
+//! `thrd_create`. Helper threads count like all others, and the plan has them. A plain list is of
+//! P#, but within a cpuset or a narrowed mask likwid-pin takes it for positions among the PUs that
+//! are left.
 
 use super::{Launcher, LauncherError, heading, who, wrapper};
 use crate::plan::Plan;

@@ -1,8 +1,8 @@
 //! `numactl --physcpubind`.
 //!
 //! Can say: one mask of P# for a process and all it starts. Cannot say: anything about its threads.
-//! Memory is left alone: the plan says nothing about it, and by default pages lie at the thread that
-//! first touches them.
+//! Memory is left alone: the plan says nothing about it, and by default pages lie at the thread
+//! that first touches them.
 
 use super::{Launcher, LauncherError, heading, who, wrapper};
 use crate::plan::Plan;

@@ -1,12 +1,13 @@
-//! Open MPI's rankfile, in the dialect of Open MPI 1.7 to 4.1: numbers of a slot list are *logical*.
+//! Open MPI's rankfile, in the dialect of Open MPI 1.7 to 4.1: numbers of a slot list are
+//! *logical*.
 //!
-//! Can say: PUs for each rank, on a named host. Cannot say: anything about threads within a rank. So a
-//! plan made from a bare matrix is taken for one of ranks, thread n being rank n; a plan of a process's
-//! threads becomes one slot list for rank 0. Slots are PUs only with `--use-hwthread-cpus`, otherwise
-//! cores. Open MPI 5 gave the mapping to PRRTE, which reads the same lines by
-//! `--map-by rankfile:FILE=…:HWTCPUS` (its documentation, "Rankfiles"; not tried here). Open MPI 1.6
-//! and older had physical numbers. Relative hosts (`+n0`) work only within an allocation, so the host
-//! is `localhost`.
+//! Can say: PUs for each rank, on a named host. Cannot say: anything about threads within a rank.
+//! So a plan made from a bare matrix is taken for one of ranks, thread n being rank n; a plan of a
+//! process's threads becomes one slot list for rank 0. Slots are PUs only with
+//! `--use-hwthread-cpus`, otherwise cores. Open MPI 5 gave the mapping to PRRTE, which reads the
+//! same lines by `--map-by rankfile:FILE=…:HWTCPUS` (its documentation, "Rankfiles"; not tried
+//! here). Open MPI 1.6 and older had physical numbers. Relative hosts (`+n0`) work only within an
+//! allocation, so the host is `localhost`.
 
 use super::{Launcher, LauncherError, comments, heading, who};
 use crate::plan::Plan;

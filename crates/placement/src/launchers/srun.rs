@@ -1,10 +1,10 @@
 //! `srun --cpu-bind` of Slurm.
 //!
-//! Can say: a PU (`map_cpu`) or a mask (`mask_cpu`) for each task, that is, process, of a node, by its
-//! number on the node. Cannot say: anything about threads within a task. So a plan made from a bare
-//! matrix is taken for one of tasks, thread n being task n; a plan of a process's threads becomes one
-//! mask for one task, within which an OpenMP runtime can be told the rest. Numbers are P#, of CPUs that
-//! must be in the job's allocation (`--exclusive`), or Slurm ignores the list.
+//! Can say: a PU (`map_cpu`) or a mask (`mask_cpu`) for each task, that is, process, of a node, by
+//! its number on the node. Cannot say: anything about threads within a task. So a plan made from a
+//! bare matrix is taken for one of tasks, thread n being task n; a plan of a process's threads
+//! becomes one mask for one task, within which an OpenMP runtime can be told the rest. Numbers are
+//! P#, of CPUs that must be in the job's allocation (`--exclusive`), or Slurm ignores the list.
 
 use super::{Launcher, LauncherError, heading, who, wrapper};
 use crate::plan::Plan;

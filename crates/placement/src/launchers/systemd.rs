@@ -1,6 +1,7 @@
 //! systemd's `CPUAffinity=`, as a drop-in for a service (systemd.exec).
 //!
-//! Can say: one mask of P# for all processes of a service. Cannot say: anything about their threads.
+//! Can say: one mask of P# for all processes of a service. Cannot say: anything about their
+//! threads.
 
 use super::{Launcher, LauncherError, comments, heading, who};
 use crate::plan::Plan;

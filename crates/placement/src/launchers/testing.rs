@@ -21,7 +21,8 @@ pub fn plan_of(pus: &[u32]) -> Plan {
     }
 }
 
-/// The same with start routines, all started by thread 0 but for `others` (thread, routine, parent).
+/// The same with start routines, all started by thread 0 but for `others` (thread, routine,
+/// parent).
 pub fn with_identities(pus: &[u32], routines: &[&str], others: &[(u32, &str, u32)]) -> Plan {
     let mut plan = plan_of(pus);
     let identity = |routine: &str, parent| PlanIdentity {

@@ -1,10 +1,10 @@
-//! `balanced`: each node serves about as many accesses, and pages lie where they are used as far as that
-//! allows (Diener, Algorithm 4.1).
+//! `balanced`: each node serves about as many accesses, and pages lie where they are used as far as
+//! that allows (Diener, Algorithm 4.1).
 //!
-//! Pages come by their accesses, most first. Each goes to the node with the most accesses to it that
-//! does not already serve more than its Nth of all accesses; one such there always is. Of nodes with
-//! equally many accesses (often none), the one that serves least: the algorithm leaves that open, and
-//! its text wants pages spread fairly.
+//! Pages come by their accesses, most first. Each goes to the node with the most accesses to it
+//! that does not already serve more than its Nth of all accesses; one such there always is. Of
+//! nodes with equally many accesses (often none), the one that serves least: the algorithm leaves
+//! that open, and its text wants pages spread fairly.
 
 use crate::pages::{Page, PagePolicy, PageUse};
 

@@ -1,4 +1,5 @@
-//! `first-touch`: a page stays on the node that touched it first (Diener, 4.3.1.8; the default of Linux).
+//! `first-touch`: a page stays on the node that touched it first (Diener, 4.3.1.8; the default of
+//! Linux).
 
 use crate::pages::{PagePolicy, PageUse};
 

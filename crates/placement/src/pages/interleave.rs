@@ -1,5 +1,5 @@
-//! `interleave`: by the lowest bits of the page number (Diener, equation 4.13): neighbouring pages on
-//! different nodes.
+//! `interleave`: by the lowest bits of the page number (Diener, equation 4.13): neighbouring pages
+//! on different nodes.
 
 use crate::pages::{PagePolicy, PageUse};
 

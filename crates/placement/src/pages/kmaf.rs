@@ -1,11 +1,11 @@
-//! kMAF's data mapping (Diener, 7.3.5): a page is judged at each access that is seen, and moved when its
-//! pattern has settled.
+//! kMAF's data mapping (Diener, 7.3.5): a page is judged at each access that is seen, and moved
+//! when its pattern has settled.
 //!
-//! Its NUMA vector counts the accesses from each node; the sampled exclusivity (7.3) chooses between
-//! locality and balance (7.4). Locality moves the page to the node with the most accesses once these
-//! are at least 2 · (second most + 1) (7.5, 7.6); balance to the interleaved node once there were more
-//! accesses than nodes (7.7, 7.8). Table 7.2 calls steps c and j balance, to which 7.4 gives no policy
-//! (67 % and 60 % are between the limits); nothing is moved there either way.
+//! Its NUMA vector counts the accesses from each node; the sampled exclusivity (7.3) chooses
+//! between locality and balance (7.4). Locality moves the page to the node with the most accesses
+//! once these are at least 2 · (second most + 1) (7.5, 7.6); balance to the interleaved node once
+//! there were more accesses than nodes (7.7, 7.8). Table 7.2 calls steps c and j balance, to which
+//! 7.4 gives no policy (67 % and 60 % are between the limits); nothing is moved there either way.
 
 use crate::pages::interleave;
 
@@ -21,9 +21,13 @@ pub struct KmafLimits {
 /// What decides where a page should be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KmafPolicy {
+    /// The node of the first access.
     FirstTouch,
+    /// The node with most accesses.
     Locality,
+    /// The interleaved node.
     Balance,
+    /// Nothing: its exclusivity lies between the limits.
     None,
 }
 
@@ -32,7 +36,9 @@ pub enum KmafPolicy {
 pub enum KmafAction {
     /// The first access: the page comes to be on this node.
     Allocate(usize),
+    /// The page moves to this node.
     Migrate(usize),
+    /// The page stays where it is.
     Stay,
 }
 

@@ -1,5 +1,5 @@
-//! `mixed`: pages that one node uses almost alone on that node, the others interleaved (Diener, equation
-//! 4.16).
+//! `mixed`: pages that one node uses almost alone on that node, the others interleaved (Diener,
+//! equation 4.16).
 //!
 //! As the equation says, and contrary to the text below it: with a threshold of 1 every page is
 //! interleaved, with 0 every page that is used at all lies where it is used most.

@@ -1,5 +1,5 @@
-//! `remote`: each page on the node that accesses it least (Diener, equation 4.15): the worst case, to
-//! see how much pages matter at all. Of several the lowest number, which piles pages up, too.
+//! `remote`: each page on the node that accesses it least (Diener, equation 4.15): the worst case,
+//! to see how much pages matter at all. Of several the lowest number, which piles pages up, too.
 
 use crate::pages::{Page, PagePolicy, PageUse};
 

@@ -1,5 +1,5 @@
-//! `round-robin`: pages in turns over the nodes, in the order in which they were touched first (Diener,
-//! equation 4.12): equally many pages on each node, whatever their addresses.
+//! `round-robin`: pages in turns over the nodes, in the order in which they were touched first
+//! (Diener, equation 4.12): equally many pages on each node, whatever their addresses.
 
 use crate::pages::{PagePolicy, PageUse};
 

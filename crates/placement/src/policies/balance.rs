@@ -1,9 +1,9 @@
 //! `balance` and `load-balance`: loads spread evenly over the machine, whoever talks to whom.
 //!
-//! Diener's thesis (3.3.1.6): threads in descending order of load, each to the PU with the least. Many
-//! PUs are equally idle, so ties are broken from the top: the package with the least load, within it
-//! the node, the cache, the core. `balance` takes a thread's communication for its load, `load-balance`
-//! what it executes.
+//! Diener's thesis (3.3.1.6): threads in descending order of load, each to the PU with the least.
+//! Many PUs are equally idle, so ties are broken from the top: the package with the least load,
+//! within it the node, the cache, the core. `balance` takes a thread's communication for its load,
+//! `load-balance` what it executes.
 
 use crate::balance;
 use crate::policies::{Input, Policy};

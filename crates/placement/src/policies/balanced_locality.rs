@@ -1,19 +1,20 @@
-//! `balanced-locality`: threads that talk close to each other, but on every level of the machine about
-//! as much talk in each part (Diener, 3.3.1.7), and no memory node asked for more than its share:
-//! locality with a price on load² of every part, of its talk and of its memory traffic.
+//! `balanced-locality`: threads that talk close to each other, but on every level of the machine
+//! about as much talk in each part (Diener, 3.3.1.7), and no memory node asked for more than its
+//! share: locality with a price on load² of every part, of its talk and of its memory traffic.
 //!
-//! The thesis extends EagerMap: it fills groups until they talk more than the average. A price finds
-//! the same compromise and can be searched. A part's load is what its threads communicate; on a level
-//! of N parts, Σ load² lies between V²/N, all alike, and V², all on one. The price is set so that the
-//! former costs, over all levels, as much again as the communication does under `locality` alone:
-//! enough to pull apart what can be pulled apart cheaply, too little to tear apart who talks much.
+//! The thesis extends EagerMap: it fills groups until they talk more than the average. A price
+//! finds the same compromise and can be searched. A part's load is what its threads communicate; on
+//! a level of N parts, Σ load² lies between V²/N, all alike, and V², all on one. The price is set
+//! so that the former costs, over all levels, as much again as the communication does under
+//! `locality` alone: enough to pull apart what can be pulled apart cheaply, too little to tear
+//! apart who talks much.
 //!
 //! Memory congestion (what DeTLoc avoids by timing, here by amount): threads are taken to use the
-//! memory node of their PU, as first touch makes them. With T accesses in all, of which a node with the
-//! part b of all bandwidth gets t, Σ t²/b is least, T², where every node gets as much as its bandwidth
-//! is worth. The price is set so that this costs as much again as communication. Where the firmware
-//! does not tell all bandwidths, they count as equal. How many accesses the caches keep from memory is
-//! not known either.
+//! memory node of their PU, as first touch makes them. With T accesses in all, of which a node with
+//! the part b of all bandwidth gets t, Σ t²/b is least, T², where every node gets as much as its
+//! bandwidth is worth. The price is set so that this costs as much again as communication. Where
+//! the firmware does not tell all bandwidths, they count as equal. How many accesses the caches
+//! keep from memory is not known either.
 
 use crate::policies::{Input, Policy, PolicyKind};
 use crate::score::cost;

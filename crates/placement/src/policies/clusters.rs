@@ -1,9 +1,9 @@
 //! Weighted k-means on a line, the number of clusters by the Bayesian Information Criterion.
 //!
-//! Minimises Σ weight · (point − centre)² (Ackerman, Ben-David, Brânzei, Loker: Weighted clustering, AAAI
-//! 2012) by Lloyd's iteration from k-means++ starts. The criterion is that of X-means (Pelleg, Moore,
-//! ICML 2000) for one variance common to all clusters; weights are scaled so that they add up to the
-//! number of points, or mere repetition would count as evidence.
+//! Minimises Σ weight · (point − centre)² (Ackerman, Ben-David, Brânzei, Loker: Weighted
+//! clustering, AAAI 2012) by Lloyd's iteration from k-means++ starts. The criterion is that of
+//! X-means (Pelleg, Moore, ICML 2000) for one variance common to all clusters; weights are scaled
+//! so that they add up to the number of points, or mere repetition would count as evidence.
 
 use crate::rng::Rng;
 
@@ -136,7 +136,8 @@ mod tests {
         assert!(find(&[], &mut Rng::new(1, 1)).is_empty());
     }
 
-    /// The centre of a weighted cluster is its weighted mean: 4 lies closer to (0·9 + 3·1)/10 than to 9.
+    /// The centre of a weighted cluster is its weighted mean: 4 lies closer to (0·9 + 3·1)/10 than
+    /// to 9.
     #[test]
     fn weights_pull() {
         let line = [(0.0, 9.0), (3.0, 1.0), (4.0, 1.0), (9.0, 9.0)];

@@ -3,8 +3,8 @@
 //! Start with any thread on any core; then again and again take the heaviest communication edge
 //! between a mapped and an unmapped thread, and put the unmapped end on the free core with the
 //! heaviest hardware edge to the mapped end, that is, the closest one. "Any" is the lowest number
-//! here, and so are ties. Mapped threads and cores leave their graphs. The paper leaves more threads
-//! than cores open; the slots and `balance.rs` extend it.
+//! here, and so are ties. Mapped threads and cores leave their graphs. The paper leaves more
+//! threads than cores open; the slots and `balance.rs` extend it.
 
 use crate::balance;
 use crate::policies::{Input, Policy};

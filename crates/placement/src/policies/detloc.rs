@@ -1,13 +1,15 @@
-//! `detloc`: Decongested Thread Locality (DeTLoc, section 2): pairs that talk on the same node, but pairs
-//! that talk *at the same time* on different nodes, so that memory controllers are not congested.
+//! `detloc`: Decongested Thread Locality (DeTLoc, section 2): pairs that talk on the same node, but
+//! pairs that talk *at the same time* on different nodes, so that memory controllers are not
+//! congested.
 //!
 //! 1. Weighted k-means of the times at which communication happens, weights being its events; the
 //!    number of clusters by the Bayesian Information Criterion (`clusters.rs`).
 //! 2. A pair's load in a cluster is its share of all events, Wp; a cluster's load Lc is the sum of
 //!    these over its pairs.
-//! 3. From the heaviest cluster to the lightest, in each from the heaviest pair to the lightest: both
-//!    threads go to one memory node, of those with room the one that carries least of this cluster,
-//!    then least of all. Where one of them has its place already, the other follows if there is room.
+//! 3. From the heaviest cluster to the lightest, in each from the heaviest pair to the lightest:
+//!    both threads go to one memory node, of those with room the one that carries least of this
+//!    cluster, then least of all. Where one of them has its place already, the other follows if
+//!    there is room.
 //!
 //! The paper leaves open where threads that talk to nobody go (here: where there is most room) and
 //! which core of a node is taken (here: the free slot closest to the partner). Without times, all
@@ -122,7 +124,8 @@ impl<'a> Nodes<'a> {
         slot.into_iter().map(|s| s.unwrap_or_else(|| self.take_in(self.emptiest()))).collect()
     }
 
-    /// Of the nodes with room for `wanted` threads, or for as many as any has, that which carries least.
+    /// Of the nodes with room for `wanted` threads, or for as many as any has, that which carries
+    /// least.
     fn best_node(&self, wanted: usize) -> usize {
         let most = self.room.iter().copied().max().unwrap_or(0).min(wanted);
         let fits = (0..self.room.len()).filter(|&n| self.room[n] >= most);

@@ -1,9 +1,9 @@
-//! `distance`: threads that talk far from each other (Diener, 3.3.1.5), the opposite of `locality`: the
-//! solver on inverted costs, every level's taken from the highest.
+//! `distance`: threads that talk far from each other (Diener, 3.3.1.5), the opposite of `locality`:
+//! the solver on inverted costs, every level's taken from the highest.
 //!
-//! The thesis inverts the matrix instead, every pair's weight taken from the largest. Where threads fill
-//! all cores that is the same. Where cores stay free it is not: threads that do not talk would then be
-//! pulled together, and most of all threads with them.
+//! The thesis inverts the matrix instead, every pair's weight taken from the largest. Where threads
+//! fill all cores that is the same. Where cores stay free it is not: threads that do not talk would
+//! then be pulled together, and most of all threads with them.
 //!
 //! For programs whose threads need the caches for themselves more than they gain from sharing them,
 //! and to see how much placement matters at all.

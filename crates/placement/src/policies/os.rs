@@ -1,5 +1,5 @@
-//! `os`: nothing is bound, the operating system places threads and moves them about. The baseline of
-//! every comparison; its cost is what a random placement is expected to cost that leaves no core
+//! `os`: nothing is bound, the operating system places threads and moves them about. The baseline
+//! of every comparison; its cost is what a random placement is expected to cost that leaves no core
 //! idle while another has two threads, as schedulers do not.
 
 use crate::policies::{Input, Policy};

@@ -2,8 +2,8 @@
 //! bipartitioning of process and architecture graphs, 1994), through its C interface.
 //!
 //! A reference to compare with, behind the cargo feature `scotch`; nothing else needs the library.
-//! Scotch is asked for perfect balance. It still overfills leaves now and then; such tasks are moved to
-//! the nearest free slot.
+//! Scotch is asked for perfect balance. It still overfills leaves now and then; such tasks are
+//! moved to the nearest free slot.
 
 use crate::balance;
 use crate::policies::{Input, Policy};
@@ -21,8 +21,8 @@ static LOCK: Mutex<()> = Mutex::new(());
 impl Policy for Scotch {
     fn place(&self, input: &Input<'_>) -> Vec<usize> {
         let tree = input.tree;
-        // With more threads than PUs, PUs are the leaves and Scotch balances their loads; else a leaf
-        // takes one task, and free slots are tasks that talk to nobody.
+        // With more threads than PUs, PUs are the leaves and Scotch balances their loads; else a
+        // leaf takes one task, and free slots are tasks that talk to nobody.
         let shared = input.tasks.len() > input.hierarchy.pus.len();
         let levels = tree.depth() - usize::from(shared);
         let leaves = tree.ranges(levels);
@@ -40,7 +40,8 @@ impl Policy for Scotch {
     }
 }
 
-/// Each task in a slot of its own: where it should go or, if that is taken, in the nearest free one.
+/// Each task in a slot of its own: where it should go or, if that is taken, in the nearest free
+/// one.
 fn apart(tree: &SlotTree, wanted: &[usize]) -> Vec<usize> {
     let mut free = vec![true; tree.len()];
     let mut late = Vec::new();

@@ -2,8 +2,8 @@
 //! Tessier: Process placement in multicore clusters: algorithmic issues and practical techniques,
 //! TPDS 2014).
 //!
-//! At each level groups are begun with the heaviest edge between two free members and filled with the
-//! members that talk most with them. Levels of many children are split into several of few (the
+//! At each level groups are begun with the heaviest edge between two free members and filled with
+//! the members that talk most with them. Levels of many children are split into several of few (the
 //! prime factors of the number), as TreeMatch does to keep its groupings small. The library's
 //! exhaustive grouping, which it uses where there are few possible groups, is left out.
 

@@ -1,10 +1,10 @@
 //! Relabelling: the same placement by cost, with as many threads as possible where they are.
 //!
-//! Nodes of one parent and one shape may be exchanged with all that is in them: such symmetries change
-//! no cost. Which exchange keeps most threads is found bottom-up: for each node of the new placement
-//! and each node of the old one that it could become, the best assignment of its children, by the
-//! Hungarian method. Nodes that have no thread in common are worth nothing to each other and are not
-//! looked into.
+//! Nodes of one parent and one shape may be exchanged with all that is in them: such symmetries
+//! change no cost. Which exchange keeps most threads is found bottom-up: for each node of the new
+//! placement and each node of the old one that it could become, the best assignment of its
+//! children, by the Hungarian method. Nodes that have no thread in common are worth nothing to each
+//! other and are not looked into.
 
 use crate::slots::SlotTree;
 use crate::solver::shapes;
@@ -63,7 +63,8 @@ impl Relabelling {
         }
     }
 
-    /// What it is worth that node `from` becomes node `to`, and which of its children becomes which.
+    /// What it is worth that node `from` becomes node `to`, and which of its children becomes
+    /// which.
     fn best(&self, level: usize, from: usize, to: usize) -> (i64, Vec<usize>) {
         let (ours, theirs) = (&self.children[level][from], &self.children[level][to]);
         let worth = |(i, j): (usize, usize)| {

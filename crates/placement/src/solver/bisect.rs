@@ -35,7 +35,8 @@ impl Bounds {
     }
 }
 
-/// Whether each vertex is in the left part; its size is within `bounds` if vertices of size 1 allow.
+/// Whether each vertex is in the left part; its size is within `bounds` if vertices of size 1
+/// allow.
 pub fn bisect(graph: &Graph, bounds: Bounds, rng: &mut Rng) -> Vec<bool> {
     let total: usize = graph.size.iter().sum();
     if bounds.most >= total {

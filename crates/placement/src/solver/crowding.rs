@@ -1,5 +1,6 @@
-//! The price of crowded parts of a machine, kept up to date under refinement (`refine.rs`): the load of
-//! every group of the tree's `Crowded`, so that an exchange is priced in O(kinds of groups).
+//! The price of crowded parts of a machine, kept up to date under refinement (`refine.rs`): the
+//! load of every group of the tree's `Crowded`, so that an exchange is priced in O(kinds of
+//! groups).
 
 use super::refine::EMPTY;
 use crate::score;
@@ -66,7 +67,8 @@ impl Crowding {
         if task == EMPTY { 0.0 } else { self.burden[task * self.kinds + kind] }
     }
 
-    /// Change of Σ price · load² when slots `a` and `b`, which hold the tasks `t` and `u`, exchange these.
+    /// Change of Σ price · load² when slots `a` and `b`, which hold the tasks `t` and `u`, exchange
+    /// these.
     pub fn delta(&self, (a, t): (usize, usize), (b, u): (usize, usize)) -> f64 {
         let mut sum = 0.0;
         for (kind, (&from, &to)) in self.cells(a).iter().zip(self.cells(b)).enumerate() {

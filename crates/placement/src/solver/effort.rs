@@ -10,6 +10,7 @@ use std::str::FromStr;
 pub enum Effort {
     /// About a fifth of the default's time: for online use and for very many threads.
     Fast,
+    /// The usual budget.
     #[default]
     Default,
     /// Many times the default's.
@@ -23,7 +24,9 @@ pub enum Effort {
     Effort::ALL.map(Effort::name).join(", ")
 )]
 pub struct UnknownEffort {
+    /// The name that was given.
     pub name: String,
+    /// The effort whose name is nearest.
     pub nearest: &'static str,
 }
 

@@ -40,8 +40,8 @@ fn full(members: usize) -> Set {
     ((1u64 << members) - 1) as Set
 }
 
-/// What counts at one level of the tree: load² and, with a price for each of its slots' groups, what
-/// should not be crowded.
+/// What counts at one level of the tree: load² and, with a price for each of its slots' groups,
+/// what should not be crowded.
 enum Term<'a> {
     Even(i64),
     Crowded(&'a Crowded),
@@ -63,7 +63,8 @@ fn terms(tree: &SlotTree) -> Option<Vec<(usize, Term<'_>)>> {
     even.chain(crowded).collect()
 }
 
-/// Whether every slot is a group of its own and all have one price: then all placements pay the same.
+/// Whether every slot is a group of its own and all have one price: then all placements pay the
+/// same.
 fn alike(group: &[usize], price: &[f64]) -> bool {
     let alone = (0..group.len()).all(|s| !group[..s].contains(&group[s]));
     alone && price.windows(2).all(|two| two[0] == two[1])
@@ -274,8 +275,8 @@ mod tests {
         assert_eq!(sets(3, 3).collect::<Vec<_>>(), [7]);
     }
 
-    /// Against every assignment there is, with and without idle threads, shared cores and prices on crowded
-    /// parts of the first level, the first part twice as dear.
+    /// Against every assignment there is, with and without idle threads, shared cores and prices on
+    /// crowded parts of the first level, the first part twice as dear.
     #[test]
     fn no_assignment_is_better() {
         let mut rng = Rng::new(3, 0);

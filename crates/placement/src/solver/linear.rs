@@ -1,9 +1,9 @@
 //! A start that keeps chains together: threads in a line, neighbours near each other, laid over the
 //! slots in order.
 //!
-//! The line is that of Cuthill and McKee (Reducing the bandwidth of sparse symmetric matrices, 1969):
-//! breadth first from a thread at the rim, threads of few neighbours first. Bisection finds good cuts
-//! of a chain too, but seldom all of them; this finds them all.
+//! The line is that of Cuthill and McKee (Reducing the bandwidth of sparse symmetric matrices,
+//! 1969): breadth first from a thread at the rim, threads of few neighbours first. Bisection finds
+//! good cuts of a chain too, but seldom all of them; this finds them all.
 
 use crate::slots::SlotTree;
 use crate::tasks::Tasks;

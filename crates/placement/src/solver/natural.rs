@@ -1,9 +1,9 @@
-//! Natural order: of all plans that differ only by exchanging equal parts of the machine, the one in
-//! which each thread in turn has the lowest slot that it can have: T0 on L#0, and so on.
+//! Natural order: of all plans that differ only by exchanging equal parts of the machine, the one
+//! in which each thread in turn has the lowest slot that it can have: T0 on L#0, and so on.
 //!
-//! The solver finds one of many plans of the same cost, often a mirrored one. Nodes of one parent and
-//! one shape may be exchanged with all that is in them (see `subtree::shapes`), so in each group of
-//! such nodes those with the lowest thread numbers come first.
+//! The solver finds one of many plans of the same cost, often a mirrored one. Nodes of one parent
+//! and one shape may be exchanged with all that is in them (see `subtree::shapes`), so in each
+//! group of such nodes those with the lowest thread numbers come first.
 
 use super::subtree::shapes_over;
 use crate::score::Score;

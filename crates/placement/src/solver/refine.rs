@@ -3,7 +3,8 @@
 //! For each task the communication with every node of the tree is kept up to date, so that the gain
 //! of a swap takes O(depth) to compute and O(neighbours · depth) to apply. Evenness of loads comes
 //! first, communication second (see `score.rs`). Neighbours: `crowding.rs` prices crowded
-//! parts, `subtree.rs` uses the same on whole subtrees, `search.rs` adds kicks, `balance.rs` only evens out.
+//! parts, `subtree.rs` uses the same on whole subtrees, `search.rs` adds kicks, `balance.rs` only
+//! evens out.
 
 use super::crowding::Crowding;
 use crate::slots::{Distances, Even, SlotTree};
@@ -230,8 +231,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The exchange of the task in `a` that makes loads most even, the cheapest of these, if any makes
-    /// them more even.
+    /// The exchange of the task in `a` that makes loads most even, the cheapest of these, if any
+    /// makes them more even.
     pub fn best_evening(&self, a: usize) -> Option<(usize, Delta)> {
         if !self.crowded_or_idle(a) {
             return None;
@@ -271,8 +272,8 @@ impl<'a> State<'a> {
         })
     }
 
-    /// Slots, ascending, in which the task in `a` may cost less than where it is: all but those below
-    /// nodes with which it talks so little that it cannot.
+    /// Slots, ascending, in which the task in `a` may cost less than where it is: all but those
+    /// below nodes with which it talks so little that it cannot.
     fn cheaper(&self, a: usize) -> impl Iterator<Item = usize> {
         let task = self.held[a];
         let (talk, here) = match task {
@@ -365,7 +366,8 @@ impl<'a> State<'a> {
                 self.talk[other * self.nodes + old] -= weight;
                 self.talk[other * self.nodes + new] += weight;
                 let above = self.above[self.slot[other] * self.levels + level] as usize;
-                // A task's price follows those of its neighbours that come below its nodes or leave.
+                // A task's price follows those of its neighbours that come below its nodes or
+                // leave.
                 if above == old {
                     self.here[other] -= self.step[level] * weight;
                 } else if above == new {
@@ -376,9 +378,9 @@ impl<'a> State<'a> {
         self.slot[task] = to;
     }
 
-    /// Best swap of each task in turn, beginning in the given order, until none improves: near slots
-    /// only or, with [`Reach::All`], all of them once nothing near helps. Tells whether it changed
-    /// anything.
+    /// Best swap of each task in turn, beginning in the given order, until none improves: near
+    /// slots only or, with [`Reach::All`], all of them once nothing near helps. Tells whether it
+    /// changed anything.
     pub fn descend(&mut self, order: &[usize], reach: Reach) -> bool {
         let near = self.descend_queue(order, Reach::Near);
         let mut gained = near < 0.0;

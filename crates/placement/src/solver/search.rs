@@ -1,8 +1,9 @@
 //! Iterated local search: kick a good placement, repair it locally, keep it if it is not worse.
 //!
-//! Kicks are a short chain of swaps, the exchange of two small subtrees or the move of a few friends. Only tasks near the kick
-//! are looked at again, and a kick that does not pay is undone. The budget counts slots
-//! looked at, never time, so that a seed gives the same plan on every machine.
+//! Kicks are a short chain of swaps, the exchange of two small subtrees or the move of a few
+//! friends. Only tasks near the kick are looked at again, and a kick that does not pay is undone.
+//! The budget counts slots looked at, never time, so that a seed gives the same plan on every
+//! machine.
 
 use super::refine::{Delta, EMPTY, Reach, State};
 use crate::rng::Rng;
@@ -82,8 +83,8 @@ impl Search {
         self.look_at(state.held[b]);
     }
 
-    /// Takes a task and those it talks to most elsewhere. Where crowds have a price, friends may have
-    /// to leave together: whoever goes alone comes back.
+    /// Takes a task and those it talks to most elsewhere. Where crowds have a price, friends may
+    /// have to leave together: whoever goes alone comes back.
     fn move_together(&mut self, state: &mut State<'_>, rng: &mut Rng, change: &mut Delta) {
         let slots = state.tree.len();
         let (from, to) = (rng.below(slots), rng.below(slots));

@@ -1,19 +1,22 @@
-//! What is done where sampling all the time would cost too much: because threads are switched often, or because
-//! we take too long to read the samples.
+//! What is done where sampling all the time would cost too much: because threads are switched
+//! often, or because we take too long to read the samples.
 //!
-//! Problem: while a thread is sampled by a clock, the kernel sets a timer whenever the thread gets a
-//! processor, and stops it when the thread loses it. In a virtual machine that takes 5 to 35 µs, more than
-//! all else of a switch: a server that answers 50,000 requests a second would take twice as long.
+//! Problem: while a thread is sampled by a clock, the kernel sets a timer whenever the thread gets
+//! a processor, and stops it when the thread loses it. In a virtual machine that takes 5 to 35 µs,
+//! more than all else of a switch: a server that answers 50,000 requests a second would take twice
+//! as long.
 //!
-//! Approach: `/proc` says how often threads have got a processor and how long they had it (`schedstat`).
-//! Where that, times what a switch costs (`perf::cost`), is more than the budget, the clock runs on whole
-//! processors from then on, which is stopped for no thread. It interrupts other programs as well, so that
-//! is done only where it is needed, and not everybody may. Else the clock runs in bursts with breaks between,
-//! so that it costs the budget. A sample of a burst stands for the break after it as well. Bursts have the
-//! full rate, because accesses must be sampled close in time to be matched.
+//! Approach: `/proc` says how often threads have got a processor and how long they had it
+//! (`schedstat`). Where that, times what a switch costs (`perf::cost`), is more than the budget,
+//! the clock runs on whole processors from then on, which is stopped for no thread. It interrupts
+//! other programs as well, so that is done only where it is needed, and not everybody may. Else the
+//! clock runs in bursts with breaks between, so that it costs the budget. A sample of a burst
+//! stands for the break after it as well. Bursts have the full rate, because accesses must be
+//! sampled close in time to be matched.
 //!
-//! What reading takes is known from our own processor time. Where it is more than a part of one processor
-//! ([`READER_SHARE`]), after what any recording takes at its start, there are breaks as well.
+//! What reading takes is known from our own processor time. Where it is more than a part of one
+//! processor ([`READER_SHARE`]), after what any recording takes at its start, there are breaks as
+//! well.
 //!
 //! Neighbours: `follow` takes the turns, `choice` has the costs.
 
@@ -115,7 +118,8 @@ impl Breaks {
         (self.share, self.burst) = (1.0, Ok(now));
     }
 
-    /// Takes note of threads that have run before: how often they were switched then does not matter.
+    /// Takes note of threads that have run before: how often they were switched then does not
+    /// matter.
     pub fn found(&mut self, threads: impl Iterator<Item = (u32, u32)>) {
         if self.budget.is_some() && self.switch_ns > 0.0 {
             let so_far =
@@ -129,8 +133,8 @@ impl Breaks {
         1.0 / self.share
     }
 
-    /// Whether the clock is to be switched on (true) or off now. `spent`: our processor time so far;
-    /// `threads`: process and thread numbers of the program.
+    /// Whether the clock is to be switched on (true) or off now. `spent`: our processor time so
+    /// far; `threads`: process and thread numbers of the program.
     pub fn turn<I: Iterator<Item = (u32, u32)>>(
         &mut self,
         now: Instant,
@@ -265,8 +269,8 @@ impl Breaks {
 /// What reading the samples takes us.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
-    /// Part of one processor that it would take if the clock always ran; 0 as long as it may take what it
-    /// does.
+    /// Part of one processor that it would take if the clock always ran; 0 as long as it may take
+    /// what it does.
     load: f64,
     /// Up to the last look: time, time with the clock, our processor time.
     known: [Duration; 3],
@@ -300,8 +304,8 @@ impl Reading {
     }
 }
 
-/// What a sampler is to open: `event`, so that it can be paused if there may be breaks, or beside one that tells
-/// of threads wherever they run.
+/// What a sampler is to open: `event`, so that it can be paused if there may be breaks, or beside
+/// one that tells of threads wherever they run.
 pub fn settings(choice: &Choice, event: Event, rate: Rate) -> Settings {
     // What is counted is told by how long it was, as compared with an event that always is.
     match Breaks::new(choice).budget.is_some() || !event.is_clock() {
@@ -402,7 +406,8 @@ mod tests {
     #[test]
     fn reading_may_take_its_share_and_no_more() {
         let start = Instant::now();
-        // So much of a processor while the clock runs, and once at the start; its part in the last 10 s.
+        // So much of a processor while the clock runs, and once at the start; its part in the last
+        // 10 s.
         let read = |cost: f64, at_start: Duration| {
             let mut breaks = Breaks { look_at: start, ..breaks(0.0, start) };
             let (mut runs, mut spent, mut weighted) = (true, at_start, 0.0);

@@ -1,8 +1,9 @@
 //! Which event is sampled how often, by which detector, and how its samples become volumes.
 //!
-//! Best first: an event that counts transfers between caches, since each of its samples is one and its
-//! count is the volume; then accesses with addresses from the hardware; then time. What responds is
-//! found out by `perf::probe`. Users who know better name an event, which is then taken whatever the probe says.
+//! Best first: an event that counts transfers between caches, since each of its samples is one and
+//! its count is the volume; then accesses with addresses from the hardware; then time. What
+//! responds is found out by `perf::probe`. Users who know better name an event, which is then taken
+//! whatever the probe says.
 
 use crate::error::RecorderError;
 use perf::probe::{Answer, Probed, Source, can_open, probe_named};
@@ -10,13 +11,14 @@ use perf::{Armed, Event, Rate, cost};
 use profile::{Basis, Detector};
 use sampling::Stream;
 
-/// Part of the program's processor time that samples may cost unless told otherwise. What they cost is
-/// measured on a loop that uses no caches; programs lose up to twice that, which stays below 5 %.
+/// Part of the program's processor time that samples may cost unless told otherwise. What they cost
+/// is measured on a loop that uses no caches; programs lose up to twice that, which stays below 5
+/// %.
 pub const DEFAULT_BUDGET: f64 = 0.02;
 /// What a sample is taken to cost where it cannot be measured, nanoseconds.
 const USUAL_SAMPLE_NS: f64 = 15_000.0;
-/// What a transfer is taken to take where it cannot be measured, nanoseconds: between cores of one die
-/// of recent servers it is 50 to 150.
+/// What a transfer is taken to take where it cannot be measured, nanoseconds: between cores of one
+/// die of recent servers it is 50 to 150.
 const USUAL_TRANSFER_NS: f64 = 100.0;
 
 /// How often to sample.
@@ -73,7 +75,9 @@ impl TransferTime {
 /// What is sampled.
 #[derive(Clone, Debug)]
 pub struct Choice {
+    /// The event that is sampled.
     pub event: Event,
+    /// How often it is sampled.
     pub rate: Rate,
     /// Samples per second of a busy processor that `rate` comes to, at most.
     pub per_second: f64,
@@ -81,11 +85,14 @@ pub struct Choice {
     pub sample_ns: f64,
     /// What it costs that a sampled thread gets a processor and loses it again, nanoseconds.
     pub switch_ns: f64,
-    /// Part of the program's processor time that its samples may cost; `None` where a rate was asked for.
+    /// Part of the program's processor time that its samples may cost; `None` where a rate was
+    /// asked for.
     pub budget: Option<f64>,
     /// What its samples stand for.
     pub stream: Stream,
+    /// How communication is found in the samples.
     pub detector: Detector,
+    /// What amounts are derived from.
     pub basis: Basis,
     /// What an armed debug register costs here; `None`: not known.
     pub armed: Option<Armed>,
@@ -154,8 +161,8 @@ fn source_of(event: &Event) -> Source {
     }
 }
 
-/// The clock for the watching library, which samples inside the program: what it arms and what traps
-/// cost as much again as its samples.
+/// The clock for the watching library, which samples inside the program: what it arms and what
+/// traps cost as much again as its samples.
 ///
 /// # Errors
 /// When the clock cannot be sampled here.

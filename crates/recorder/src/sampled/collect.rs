@@ -63,7 +63,8 @@ pub fn recording(followed: Followed, origin: Origin<'_>) -> SampledRecording {
     SampledRecording { profile, children, ended: origin.ended }
 }
 
-/// Makes the profile of the process `number` alone. The `resolver` keeps what it has read for the next.
+/// Makes the profile of the process `number` alone. The `resolver` keeps what it has read for the
+/// next.
 pub fn profile_of(
     followed: &Followed,
     origin: &Origin<'_>,
@@ -244,7 +245,8 @@ impl Maker<'_> {
         let offset = Duration::from_nanos(self.followed.slices.since(start_ns));
         let started = self.origin.started + if number == 0 { Duration::ZERO } else { offset };
         let directory = std::env::current_dir().unwrap_or_default();
-        // A process of one thread has nothing to place: hundreds of them need not carry the machine.
+        // A process of one thread has nothing to place: hundreds of them need not carry the
+        // machine.
         let placeable = number == 0 || threads.len() > 1;
         Meta {
             schema_version: SCHEMA_VERSION,
@@ -421,14 +423,11 @@ impl Maker<'_> {
             ));
         }
         if totals.throttled > 0 {
-            list.push(format!(
-                "The kernel slowed sampling down {}; choose a lower --rate.",
-                if totals.throttled == 1 {
-                    "once".into()
-                } else {
-                    format!("{} times", totals.throttled)
-                }
-            ));
+            let often = match totals.throttled {
+                1 => "once".into(),
+                count => format!("{count} times"),
+            };
+            list.push(format!("The kernel slowed sampling down {often}; choose a lower --rate."));
         }
         let choice = self.choice();
         let watches = choice.detector == Detector::Watchpoints;

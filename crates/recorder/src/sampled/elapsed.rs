@@ -1,8 +1,8 @@
 //! What samples of cycles or instructions stand for: the time since the thread's sample before.
 //!
-//! Problem: the kernel takes them about so often a second, and says how many events lie between. Threads that wait
-//! for a line execute few instructions, and cycles are no nanoseconds. Approach: the time that has passed, but no
-//! more than two usual intervals, since the thread may have slept.
+//! Problem: the kernel takes them about so often a second, and says how many events lie between.
+//! Threads that wait for a line execute few instructions, and cycles are no nanoseconds. Approach:
+//! the time that has passed, but no more than two usual intervals, since the thread may have slept.
 //!
 //! Neighbour: `follow` gives samples their weight.
 
@@ -21,8 +21,8 @@ impl Elapsed {
         Self { max_ns: (2e9 / per_second.max(1.0)) as u64, last: FxHashMap::default() }
     }
 
-    /// Nanoseconds that a sample stands for. The kernel begins with one of the first events and then takes fewer, so
-    /// a thread's first one stands for next to nothing.
+    /// Nanoseconds that a sample stands for. The kernel begins with one of the first events and
+    /// then takes fewer, so a thread's first one stands for next to nothing.
     pub fn since_last(&mut self, sample: &Sample) -> u64 {
         let last = self.last.insert(sample.tid, sample.time_ns).unwrap_or(sample.time_ns);
         sample.time_ns.saturating_sub(last).clamp(1, self.max_ns)

@@ -1,9 +1,9 @@
 //! Files that sampled processes run, kept open where no path leads to them (any more).
 //!
-//! Names are looked up when sampling is over. By then a process may be gone, and with it the only way to a
-//! file that was replaced or deleted, that never had a name, or that a container alone can see. Such files
-//! are opened when they are first met and read through our own descriptors. Few are: others are read by
-//! their paths.
+//! Names are looked up when sampling is over. By then a process may be gone, and with it the only
+//! way to a file that was replaced or deleted, that never had a name, or that a container alone can
+//! see. Such files are opened when they are first met and read through our own descriptors. Few
+//! are: others are read by their paths.
 //!
 //! Neighbours: `process` meets them, `places` reads them.
 
@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Most files that are kept open; beyond, they have no names.
 const MOST: usize = 256;
 
-/// The files of all processes of a recording. What was opened stays open as long as one of the clones, so a
-/// path handed out means the same file all the time.
+/// The files of all processes of a recording. What was opened stays open as long as one of the
+/// clones, so a path handed out means the same file all the time.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     /// By device and inode.
@@ -27,8 +27,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// Where the file that process `pid` has mapped can be read; whether that is its path, if somebody has
-    /// looked just now.
+    /// Where the file that process `pid` has mapped can be read; whether that is its path, if
+    /// somebody has looked just now.
     pub fn find(&self, pid: u32, mapping: &Mapping<'_>, is_at_path: Option<bool>) -> ModuleFile {
         let name = Path::new(mapping.name());
         // Who does not say which file it is means the path.

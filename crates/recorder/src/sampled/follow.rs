@@ -39,7 +39,8 @@ pub struct Follower<'a> {
     hits: Vec<Hit>,
     /// Records were lost, maybe of new threads.
     lost: bool,
-    /// What is seen inside the programs, where it is watched; samples from outside then show nothing.
+    /// What is seen inside the programs, where it is watched; samples from outside then show
+    /// nothing.
     watcher: Option<Watcher<'a>>,
     /// Processor time of reading so far.
     spent: Duration,
@@ -333,8 +334,9 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// Does before sampling begins what takes time once: makes the tables of the decoder, and has the standard
-/// library ask the processor for its features, which is a tenth of a millisecond in a virtual machine.
+/// Does before sampling begins what takes time once: makes the tables of the decoder, and has the
+/// standard library ask the processor for its features, which is a tenth of a millisecond in a
+/// virtual machine.
 pub fn prepare(options: &SampleOptions) -> Accesses {
     std::hint::black_box(std::is_x86_feature_detected!("avx2"));
     Accesses::of_event(&options.choice.event)

@@ -1,17 +1,20 @@
-//! How much is handed over in arrays: how often one of their lines is, times the lines that they have.
+//! How much is handed over in arrays: how often one of their lines is, times the lines that they
+//! have.
 //!
-//! Problem: what a thread waits for tells nothing of arrays. Whoever reads one line after the other has the next
-//! ones fetched meanwhile, so that a line takes a few nanoseconds, not the time of a transfer; and reading may as
-//! well take most of its time for computing. Approach: hits on arrays (as `sampling` marks them) wait here.
-//! Now and then one line of them is visited by debug registers for a moment: of its writer, and of its reader
-//! (`visiting.rs`). That counts how often it is handed over. All lines of an array are, as often as each other;
-//! how many there are is seen from where the hits lie.
+//! Problem: what a thread waits for tells nothing of arrays. Whoever reads one line after the other
+//! has the next ones fetched meanwhile, so that a line takes a few nanoseconds, not the time of a
+//! transfer; and reading may as well take most of its time for computing. Approach: hits on arrays
+//! (as `sampling` marks them) wait here. Now and then one line of them is visited by debug
+//! registers for a moment: of its writer, and of its reader (`visiting.rs`). That counts how often
+//! it is handed over. All lines of an array are, as often as each other; how many there are is seen
+//! from where the hits lie.
 //!
-//! *Arithmetic.* Samples come to a line in proportion to the time spent there, and so to how often it is handed
-//! over. The mean over such lines of the *time between* two handovers is then the number of lines over the sum
-//! of all their rates: what is handed over per nanosecond is lines / mean, whether or not all lines are alike.
-//! That happens while the pair is active, which its hits show ([`IDLE_NS`]); over the weight of its hits in that time
-//! it is what a unit of weight stands for.
+//! *Arithmetic.* Samples come to a line in proportion to the time spent there, and so to how often
+//! it is handed over. The mean over such lines of the *time between* two handovers is then the
+//! number of lines over the sum of all their rates: what is handed over per nanosecond is lines /
+//! mean, whether or not all lines are alike. That happens while the pair is active, which its hits
+//! show ([`IDLE_NS`]); over the weight of its hits in that time it is what a unit of weight stands
+//! for.
 //!
 //! Neighbours: `process` has one of these, `visiting` visits, `follow` takes turns.
 
@@ -89,8 +92,8 @@ impl Handovers {
         self.waiting.iter_mut().for_each(|(hit, known)| *known = part(hit));
     }
 
-    /// The pair that has been visited least of those that were active since `since_ns`, how often it was, and an
-    /// address to visit.
+    /// The pair that has been visited least of those that were active since `since_ns`, how often
+    /// it was, and an address to visit.
     pub fn next(&self, since_ns: u64) -> Option<(u32, PairOf, u64)> {
         let active = |pair: &&Pair| pair.hits >= ENOUGH as u64 && pair.last_ns >= since_ns;
         let pairs = self.pairs.iter().filter(|(_, pair)| active(pair));
@@ -150,8 +153,8 @@ impl Pair {
         self.hits += 1;
     }
 
-    /// Handovers that a nanosecond of weight stands for. Not known where most lines are handed over once, as
-    /// when a part of a matrix comes after the other.
+    /// Handovers that a nanosecond of weight stands for. Not known where most lines are handed over
+    /// once, as when a part of a matrix comes after the other.
     fn factor(&self) -> Option<f64> {
         let recurs = self.visits > self.empty;
         let known = recurs && self.active_ns > 0 && self.weight > 0.0;

@@ -1,8 +1,8 @@
 //! Starts a program and samples it from its first instruction.
 //!
-//! The events must be open before the program is executed, and inherit from a process that is there:
-//! so the new process says its number and waits for a word before it executes the program (`child::Gate`),
-//! while a thread of ours opens them and then reads.
+//! The events must be open before the program is executed, and inherit from a process that is
+//! there: so the new process says its number and waits for a word before it executes the program
+//! (`child::Gate`), while a thread of ours opens them and then reads.
 
 use crate::child::{Ended, Gate, Launch, Streams};
 use crate::error::RecorderError;

@@ -1,9 +1,11 @@
 //! What the last seconds showed, again and again, while programs run.
 //!
-//! A thread of ours samples and puts a [`Window`] into the [`Feed`] at each interval; whoever shows them
-//! takes the newest. Hits are summed up by interval, so what is older than the window is simply dropped.
+//! A thread of ours samples and puts a [`Window`] into the [`Feed`] at each interval; whoever shows
+//! them takes the newest. Hits are summed up by interval, so what is older than the window is
+//! simply dropped.
 //!
-//! Neighbours: `launch` and `attach` begin, `follow` reads the records, `collect` names and estimates.
+//! Neighbours: `launch` and `attach` begin, `follow` reads the records, `collect` names and
+//! estimates.
 
 use crate::child::{Ended, Streams};
 use crate::error::RecorderError;
@@ -37,10 +39,13 @@ pub struct Window {
     pub profile: Profile,
     /// By thread: whether it is there; the processor that it was on last; its part of a processor.
     pub alive: Vec<bool>,
+    /// By thread: the processor that it was on last.
     pub cpus: Vec<Option<u32>>,
+    /// By thread: its part of a processor, 0 to 1.
     pub busy: Vec<f64>,
     /// Samples in that time, and those whose access was found.
     pub samples: u64,
+    /// Samples in that time whose access was found.
     pub decoded: u64,
     /// Part of the process's processor time that sampling took.
     pub cost: f64,
@@ -55,12 +60,15 @@ pub struct Window {
 /// A process that is looked at.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Listed {
+    /// Process id.
     pub pid: u32,
+    /// Its name.
     pub name: String,
     /// Those that run.
     pub threads: u32,
     /// In the window.
     pub hits: u64,
+    /// Samples in the window.
     pub samples: u64,
     /// The window is about this one.
     pub shown: bool,
@@ -69,7 +77,9 @@ pub struct Listed {
 /// Which process a window is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
+    /// The next one in order of their start.
     Next,
+    /// The previous one.
     Previous,
     /// Always the one that talks most.
     Most,
@@ -185,6 +195,7 @@ impl Onlooker for Live<'_> {
 }
 
 impl<'a> Live<'a> {
+    /// A view of what is sampled with `options`, with nothing seen yet.
     pub fn new(options: &'a SampleOptions, pace: Pace, feed: &'a Feed) -> Self {
         Self {
             options,

@@ -211,9 +211,9 @@ impl Process {
         }
     }
 
-    /// Takes back a thread that none of the program has turned out to be, by the name that it gives itself
-    /// as soon as it runs. Not where others, started since, have been seen doing something under their
-    /// numbers.
+    /// Takes back a thread that none of the program has turned out to be, by the name that it gives
+    /// itself as soon as it runs. Not where others, started since, have been seen doing something
+    /// under their numbers.
     fn withdraw(&mut self, tid: u32) -> bool {
         let Some(&id) = self.running.get(&tid) else { return true };
         let later = |other: ThreadId| other.0 >= id.0;
@@ -268,8 +268,8 @@ impl Process {
         self.ended_ns.is_some()
     }
 
-    /// Takes in a sample with the accesses that it may be about, the likeliest first, none if they are
-    /// not known; what it shows goes into `hits`.
+    /// Takes in a sample with the accesses that it may be about, the likeliest first, none if they
+    /// are not known; what it shows goes into `hits`.
     pub fn sample(&mut self, sample: &Sample, accesses: &[Access], hits: &mut Vec<Hit>) {
         let thread = match self.running.get(&sample.tid) {
             Some(&thread) => thread,
@@ -299,8 +299,9 @@ impl Process {
         matcher.observe(stream_of(stream, sample), &observed, hits);
     }
 
-    /// Adds hits to the tables, those of waiting once it is known whether their writers ran by `now_ns`. What a thread
-    /// waited for arrays says little: those wait for [`settle`](Self::settle).
+    /// Adds hits to the tables, those of waiting once it is known whether their writers ran by
+    /// `now_ns`. What a thread waited for arrays says little: those wait for
+    /// [`settle`](Self::settle).
     pub fn add(&mut self, hits: &[Hit], now_ns: u64, slices: &Slices) {
         let waiting = self.shared.stream == Stream::Waiting;
         for &hit in hits {
@@ -328,7 +329,8 @@ impl Process {
         }
     }
 
-    /// A hit, weighing the part of it that is communication by what is known now; `None`: it is not.
+    /// A hit, weighing the part of it that is communication by what is known now; `None`: it is
+    /// not.
     fn judged(&self, hit: Hit) -> Option<Hit> {
         let part = self.matcher.as_ref().map_or(1.0, |matcher| matcher.part(&hit));
         (part > 0.0).then_some(Hit { weight: hit.weight * part, ..hit })
@@ -360,7 +362,8 @@ impl Process {
         }
     }
 
-    /// Code that has been mapped, or still is; whether its file is at its path, if that is known already.
+    /// Code that has been mapped, or still is; whether its file is at its path, if that is known
+    /// already.
     pub fn map(&mut self, mapping: &Mapping<'_>, is_at_path: Option<bool>) {
         let name = mapping.name().to_string_lossy();
         if !name.starts_with('/') {

@@ -1,10 +1,11 @@
 //! How long the reader sleeps before it looks at the rings again.
 //!
-//! Problem: to be woken costs 30 to 100 µs in a virtual machine, and what was in the caches is gone: as much
-//! as it takes to read ten samples. But processes and threads that are over soon say what they are only while
-//! they live. Approach: short rests after news of either, then longer and longer ones; never so long that
-//! the rings could fill up (they wake us, too, but those of single threads are small). Threads that end wake us,
-//! too, each of them: where many do, we sleep for a short time instead of listening.
+//! Problem: to be woken costs 30 to 100 µs in a virtual machine, and what was in the caches is
+//! gone: as much as it takes to read ten samples. But processes and threads that are over soon say
+//! what they are only while they live. Approach: short rests after news of either, then longer and
+//! longer ones; never so long that the rings could fill up (they wake us, too, but those of single
+//! threads are small). Threads that end wake us, too, each of them: where many do, we sleep for a
+//! short time instead of listening.
 //!
 //! Neighbours: `follow` sleeps, and hears the news.
 
@@ -17,14 +18,16 @@ const LONGEST: Duration = Duration::from_millis(150);
 const LONGEST_WATCHED: Duration = Duration::from_millis(100);
 /// Each is so many times as long as the one before.
 const GROWTH: f64 = 1.25;
-/// Short rests that news may bring one after the other, and the time after which another one may: where
-/// threads come and go all the time, most are gone before anybody could look at them.
+/// Short rests that news may bring one after the other, and the time after which another one may:
+/// where threads come and go all the time, most are gone before anybody could look at them.
 const SHORT_RESTS: u32 = 20;
 const ANOTHER: Duration = Duration::from_millis(300);
-/// Ends of threads since the last rest from which on we do not listen, and how long then at most in one rest.
+/// Ends of threads since the last rest from which on we do not listen, and how long then at most in
+/// one rest.
 const MANY_ENDS: u32 = 8;
 const DEAF: Duration = Duration::from_millis(20);
-/// How long that is so: such threads come in waves, and who listens between two is woken by all of the next.
+/// How long that is so: such threads come in waves, and who listens between two is woken by all of
+/// the next.
 const STAYS_DEAF: Duration = Duration::from_millis(500);
 /// Part of a ring that may be filled meanwhile.
 const FILLED: f64 = 0.5;

@@ -1,7 +1,8 @@
 //! How many events a unit of a hit's weight stands for.
 //!
-//! Waiting is divided by what a transfer takes. What a counter counts is shared out by thread: samples
-//! whose access was not found must not make a thread count less whose code is harder to read.
+//! Waiting is divided by what a transfer takes. What a counter counts is shared out by thread:
+//! samples whose access was not found must not make a thread count less whose code is harder to
+//! read.
 //!
 //! Neighbours: `choice` says what samples stand for, `collect` multiplies.
 
@@ -39,8 +40,8 @@ impl Scale {
         }
     }
 
-    /// Each sample stands for `lost` times its period; `sampled` events were sampled in all, and of these `decoded`
-    /// with an access.
+    /// Each sample stands for `lost` times its period; `sampled` events were sampled in all, and of
+    /// these `decoded` with an access.
     fn by_thread(lost: f64, sampled: u64, decoded: u64, threads: &[Thread]) -> Self {
         let common = if decoded == 0 { 1.0 } else { lost * sampled as f64 / decoded as f64 };
         let of_thread = |thread: &Thread| match thread.decoded {
@@ -63,9 +64,11 @@ impl Scale {
     }
 }
 
-/// How many events were counted for each that samples stand for: what was lost is missing everywhere alike.
+/// How many events were counted for each that samples stand for: what was lost is missing
+/// everywhere alike.
 ///
-/// Both without breaks, in which nothing is counted, and with other programs, where they are counted, too.
+/// Both without breaks, in which nothing is counted, and with other programs, where they are
+/// counted, too.
 fn lost(counted: f64, stand_for: u64) -> f64 {
     (counted / stand_for.max(1) as f64).max(1.0)
 }

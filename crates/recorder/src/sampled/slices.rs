@@ -1,5 +1,5 @@
-//! Time slices of fixed length. Unlike those of exact recordings (`timeline`), nobody has to be told
-//! when one begins: samples carry their time.
+//! Time slices of fixed length. Unlike those of exact recordings (`timeline`), nobody has to be
+//! told when one begins: samples carry their time.
 
 use profile::SliceRow;
 use std::time::Duration;
@@ -39,8 +39,8 @@ impl Slices {
         self.length_ns = self.length_ns.saturating_mul(2);
     }
 
-    /// Rows of the slices from the one of `start_ns` to that of `end_ns` (ns after the start), cut to
-    /// these, and the number of the first.
+    /// Rows of the slices from the one of `start_ns` to that of `end_ns` (ns after the start), cut
+    /// to these, and the number of the first.
     pub fn rows(&self, start_ns: u64, end_ns: u64) -> (u32, Vec<SliceRow>) {
         let end_ns = end_ns.max(start_ns);
         let Some(first) = start_ns.checked_div(self.length_ns) else {

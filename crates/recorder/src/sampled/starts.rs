@@ -1,16 +1,18 @@
-//! Start routines of the threads of a process, as the C library's own debugging interface finds them.
+//! Start routines of the threads of a process, as the C library's own debugging interface finds
+//! them.
 //!
-//! Problem: the kernel tells of a new thread, but not what it runs; and without that another run's threads
-//! are only known by their names. glibc keeps a descriptor of each thread, the start routine in it, in two
-//! lists (stacks of its own and of the program's making), and says where all of this lies: as data that it
-//! exports for libthread_db (`_thread_db_*`, three words each: bits, elements, offset; glibc
-//! `nptl_db/structs.def`, `td_ta_thr_iter.c`; in this form since 2.34). Approach: read what they say,
-//! then walk both lists in the process's memory, while it runs. A descriptor is believed if it bears the number of a
-//! thread; the kernel clears that number when a thread ends, so what stands beside it is the thread's own.
+//! Problem: the kernel tells of a new thread, but not what it runs; and without that another run's
+//! threads are only known by their names. glibc keeps a descriptor of each thread, the start
+//! routine in it, in two lists (stacks of its own and of the program's making), and says where all
+//! of this lies: as data that it exports for libthread_db (`_thread_db_*`, three words each: bits,
+//! elements, offset; glibc `nptl_db/structs.def`, `td_ta_thr_iter.c`; in this form since 2.34).
+//! Approach: read what they say, then walk both lists in the process's memory, while it runs. A
+//! descriptor is believed if it bears the number of a thread; the kernel clears that number when a
+//! thread ends, so what stands beside it is the thread's own.
 //!
-//! Unknown, then, in static programs, other C libraries, processes that see other numbers for their threads
-//! than we do (containers), threads that come and go between two looks, and where memory may not be read.
-//! Neighbours: `process` looks, `collect` names.
+//! Unknown, then, in static programs, other C libraries, processes that see other numbers for their
+//! threads than we do (containers), threads that come and go between two looks, and where memory
+//! may not be read. Neighbours: `process` looks, `collect` names.
 
 use crate::session::RawModule;
 use object::elf::{FileHeader64, PT_LOAD, SHT_DYNSYM, gnu_hash};
@@ -52,8 +54,8 @@ impl Layout {
 }
 
 impl Starts {
-    /// Looks for the lists of the process `pid` that has mapped `modules`; `None` where there are none, or not
-    /// yet.
+    /// Looks for the lists of the process `pid` that has mapped `modules`; `None` where there are
+    /// none, or not yet.
     pub fn find(pid: u32, modules: &[RawModule]) -> Option<Self> {
         let memory = Memory::of(pid)?;
         let (library, loader) = (module_of(modules, LIBRARY)?, module_of(modules, LOADER)?);

@@ -1,7 +1,8 @@
 //! A process's threads as the kernel lists them.
 //!
-//! Some are the kernel's own: io_uring works off requests in threads that belong to the process but never run
-//! its code. They share nothing that could be seen, come and go as the kernel likes, and nobody places them.
+//! Some are the kernel's own: io_uring works off requests in threads that belong to the process but
+//! never run its code. They share nothing that could be seen, come and go as the kernel likes, and
+//! nobody places them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,8 +12,8 @@ const WORKERS: [&str; 2] = ["iou-wrk-", "iou-sqp-"];
 /// Flags of a task (`PF_IO_WORKER`, and `PF_USER_WORKER` since Linux 6.4; include/linux/sched.h).
 const KERNELS: u64 = 0x10 | 0x4000;
 
-/// A process's threads with their names, the initial one first, then in order of their start; without the
-/// kernel's own.
+/// A process's threads with their names, the initial one first, then in order of their start;
+/// without the kernel's own.
 pub fn tasks(pid: u32) -> Vec<(u32, String)> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let mut found: Vec<(bool, u64, u32, String)> = entries

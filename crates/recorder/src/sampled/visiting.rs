@@ -1,17 +1,19 @@
 //! Visits to lines of arrays: how often one is handed over, seen by debug registers for a moment.
 //!
-//! One line at a time, since each time that the program comes there costs it a trap. A line is handed over when
-//! its reader comes there after its writer has written it. Where nothing can be seen (no debug register is free,
-//! or somebody forbids it) nothing is tried again.
+//! One line at a time, since each time that the program comes there costs it a trap. A line is
+//! handed over when its reader comes there after its writer has written it. Where nothing can be
+//! seen (no debug register is free, or somebody forbids it) nothing is tried again.
 //!
-//! An armed debug register costs more than its traps: there are processors on which stores across two lines then take
-//! several times as long, wherever they lie, and programs with unaligned vectors three times as long. Where that was
-//! measured (`perf::Armed`) all visits together take a hundredth of the time at most, else a tenth: short ones first, and
-//! longer ones, saved up for, where those have shown nothing.
+//! An armed debug register costs more than its traps: there are processors on which stores across
+//! two lines then take several times as long, wherever they lie, and programs with unaligned
+//! vectors three times as long. Where that was measured (`perf::Armed`) all visits together take a
+//! hundredth of the time at most, else a tenth: short ones first, and longer ones, saved up for,
+//! where those have shown nothing.
 //!
-//! *Traps take time* in which nothing is handed over: where what a thread writes is read at once, and waited for, much
-//! more than all else. So the time in which writer or reader were in a trap does not count; but at least a quarter
-//! does, for threads that do not wait for each other make use of it.
+//! *Traps take time* in which nothing is handed over: where what a thread writes is read at once,
+//! and waited for, much more than all else. So the time in which writer or reader were in a trap
+//! does not count; but at least a quarter does, for threads that do not wait for each other make
+//! use of it.
 //!
 //! Neighbours: `handovers` says which line, and makes amounts of it; `follow` takes turns.
 
@@ -26,15 +28,17 @@ use types::ThreadId;
 const FIRST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(500);
 const MOST: usize = 40;
-/// The time is so many times as long as all visits: where an armed register slows programs down, and elsewhere.
+/// The time is so many times as long as all visits: where an armed register slows programs down,
+/// and elsewhere.
 const SHARE_SLOW: u32 = 100;
 const SHARE: u32 = 10;
 /// From one visit to the next, at least.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Hits so long ago still show that a pair is active.
 const RECENT_NS: u64 = 400_000_000;
-/// Of a visit that a thread has ended by coming too often: so many handovers tell how often there are any. Fewer
-/// may be those of a moment, as of a line that is written all the time and read by and by all at once.
+/// Of a visit that a thread has ended by coming too often: so many handovers tell how often there
+/// are any. Fewer may be those of a moment, as of a line that is written all the time and read by
+/// and by all at once.
 const ENOUGH: u64 = 8;
 
 /// Visits one line after the other.
@@ -156,7 +160,8 @@ impl Visited {
     }
 }
 
-/// The part of the time from `since` to `until` in which neither was in a trap of `trap_ns`, at least [`LEAST`].
+/// The part of the time from `since` to `until` in which neither was in a trap of `trap_ns`, at
+/// least [`LEAST`].
 fn untrapped(writes: &[u64], reads: &[u64], (since_ns, until_ns): (u64, u64), trap_ns: u64) -> f64 {
     const LEAST: f64 = 0.25;
     let mut begins: Vec<u64> = writes.iter().chain(reads).copied().collect();
@@ -171,8 +176,8 @@ fn untrapped(writes: &[u64], reads: &[u64], (since_ns, until_ns): (u64, u64), tr
     (1.0 - trapped_ns as f64 / length_ns as f64).max(LEAST)
 }
 
-/// The mean time between two handovers from `since` to `until`, in which somebody wrote and read at these times.
-/// `None`: not known. `whole`: the time was not up because of what happened.
+/// The mean time between two handovers from `since` to `until`, in which somebody wrote and read at
+/// these times. `None`: not known. `whole`: the time was not up because of what happened.
 fn between(
     writes: &[u64],
     reads: &[u64],

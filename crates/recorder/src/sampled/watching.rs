@@ -1,7 +1,9 @@
-//! What the watching library inside the programs has seen, instead of what samples from outside show.
+//! What the watching library inside the programs has seen, instead of what samples from outside
+//! show.
 //!
-//! The program is sampled from outside all the same, a few times a second: that tells of its threads,
-//! processes and code. Neighbours: `crate::watched` reads the library's memory, `follow` has the processes.
+//! The program is sampled from outside all the same, a few times a second: that tells of its
+//! threads, processes and code. Neighbours: `crate::watched` reads the library's memory, `follow`
+//! has the processes.
 
 use crate::error::RecorderError;
 use crate::inject;
@@ -17,7 +19,8 @@ use std::ffi::OsString;
 /// Samples from outside per second of a busy processor.
 const OUTSIDE: u64 = 20;
 
-/// Memory for the library, and what the program's environment needs; `None` where nothing is watched.
+/// Memory for the library, and what the program's environment needs; `None` where nothing is
+/// watched.
 pub struct Prepared {
     memory: WatchMemory,
     pub environment: Vec<(&'static str, OsString)>,
@@ -57,8 +60,8 @@ pub fn outside(choice: &Choice) -> (Event, Rate) {
     (choice.event.clone(), rate)
 }
 
-/// Adds what was seen to the processes. Threads and processes that nobody knows (their starts were lost)
-/// are left out; returns how many reports that were.
+/// Adds what was seen to the processes. Threads and processes that nobody knows (their starts were
+/// lost) are left out; returns how many reports that were.
 pub fn add(seen: &[Seen], processes: &mut [Process], slices: &Slices) -> u64 {
     let mut strangers = 0;
     for seen in seen {

@@ -10,8 +10,8 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Another process is shown by itself only where it talks so many times as much: views that jump to and fro
-/// cannot be read.
+/// Another process is shown by itself only where it talks so many times as much: views that jump to
+/// and fro cannot be read.
 const CLEARLY: u64 = 2;
 
 /// The windows of all processes.
@@ -123,7 +123,8 @@ impl Windows {
         (0..processes.len()).filter(wanted)
     }
 
-    /// The process that has most hits in the window; of equal ones one that is there and works most.
+    /// The process that has most hits in the window; of equal ones one that is there and works
+    /// most.
     fn most(&self, processes: &[Process]) -> Option<usize> {
         (0..processes.len().min(self.all.len())).max_by_key(|&number| {
             let there = !processes[number].is_gone();
@@ -131,7 +132,8 @@ impl Windows {
         })
     }
 
-    /// Whether a process talks clearly more than the one that is shown; or works more, while none talks.
+    /// Whether a process talks clearly more than the one that is shown; or works more, while none
+    /// talks.
     fn is_clear(&self, number: usize) -> bool {
         match (self.hits(self.shown), self.hits(number)) {
             (0, 0) => self.all[number].samples() > CLEARLY * self.all[self.shown].samples(),

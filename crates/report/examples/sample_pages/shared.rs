@@ -42,8 +42,8 @@ fn event(
 }
 
 /// Into a profile of 16 threads: in the second half of 40 slices T1 to T4 update counters on one
-/// line (40,000 reads, 4,000 overwrites), in the first half T0 hands 5,000 items to T5, and all along
-/// T6 passes 30 lines of the heap to T7, 40 times each.
+/// line (40,000 reads, 4,000 overwrites), in the first half T0 hands 5,000 items to T5, and all
+/// along T6 passes 30 lines of the heap to T7, 40 times each.
 pub fn sixteen(profile: Profile) -> Profile {
     let (raw, waw) = (CommKind::Raw, CommKind::Waw);
     let own = |thread: u32| 0xff_u64 << (8 * (thread - 1));

@@ -1,8 +1,8 @@
 //! The tables of a profile as CSV and JSON, for what reads no Parquet.
 //!
 //! Names and meanings are those of the profile's schema (`profile::schema`), with two differences
-//! that suit text: addresses are hexadecimal (`0x4040c0`; JSON numbers lose digits beyond 2^53), and
-//! sets of bytes come as ranges of offsets (`0-7 16`, in `…_bytes`) and as a bit set (`0x…`, in
+//! that suit text: addresses are hexadecimal (`0x4040c0`; JSON numbers lose digits beyond 2^53),
+//! and sets of bytes come as ranges of offsets (`0-7 16`, in `…_bytes`) and as a bit set (`0x…`, in
 //! `…_mask`). CSV is RFC 4180: a line of names first, fields with commas, quotes or line breaks in
 //! quotes, lines ended by CR LF. JSON is an array of objects, one a line.
 
@@ -15,13 +15,19 @@ use std::io::{self, Write};
 /// A table of a profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProfileTable {
+    /// Threads.
     Threads,
+    /// Time slices.
     Slices,
+    /// What each thread executed in each time slice.
     Activity,
+    /// Events by time slice, threads, kind and sharing.
     Comm,
+    /// Code sites.
     Sites,
     /// Most events first.
     Lines,
+    /// Events by cache line, code sites and threads.
     Events,
 }
 
@@ -69,7 +75,9 @@ impl ProfileTable {
 /// A file format for a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableFormat {
+    /// Comma-separated values.
     Csv,
+    /// A JSON array of objects.
     Json,
 }
 

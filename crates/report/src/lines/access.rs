@@ -13,13 +13,16 @@ use types::{CommKind, Sharing};
 /// What the code at one place does to a line.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Access {
+    /// The place in the code.
     pub place: Place,
+    /// Whether it reads, writes or both.
     pub kind: AccessKind,
-    /// The bytes that it accesses; of a write that is only known as the giving side of events: those
-    /// that its thread had written by then.
+    /// The bytes that it accesses; of a write that is only known as the giving side of events:
+    /// those that its thread had written by then.
     pub bytes: Bytes,
     /// Threads that read, and that write, here; ordered by id.
     pub readers: Vec<u32>,
+    /// Threads that write here; ordered by id.
     pub writers: Vec<u32>,
     /// Events in which it took the line from another thread.
     pub takes: u64,
@@ -27,6 +30,7 @@ pub struct Access {
     pub takes_false: u64,
     /// Events in which another thread took the line after this had written it.
     pub gives: u64,
+    /// Of these, with false sharing.
     pub gives_false: u64,
 }
 
@@ -34,7 +38,9 @@ pub struct Access {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessKind {
+    /// It reads.
     Read,
+    /// It writes.
     Write,
     /// Both: `x += 1`, an atomic operation.
     Update,
@@ -61,11 +67,15 @@ impl Access {
 /// What one thread does to a line.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ByteUse {
+    /// Id of the thread.
     pub thread: u32,
+    /// Bytes that it wrote.
     pub written: Bytes,
+    /// Bytes that it read.
     pub read: Bytes,
     /// Events in which it took the line, and in which it was taken from it.
     pub takes: u64,
+    /// Events in which the line was taken from it.
     pub gives: u64,
 }
 

@@ -24,8 +24,8 @@ pub(super) struct Hot {
     /// Sets of bytes, as masks.
     bytes: String,
     /// By line in the order of the findings' list, for each event: distance from the previous
-    /// line, kind (0 raw, 1 waw) · 3 + sharing (0 any, 1 true, 2 false), from, to, place of from and
-    /// of to, bytes of from and of to, count.
+    /// line, kind (0 raw, 1 waw) · 3 + sharing (0 any, 1 true, 2 false), from, to, place of from
+    /// and of to, bytes of from and of to, count.
     events: String,
     /// The events of all lines together, the most frequent only: kind and sharing as above, from,
     /// to, place of from and of to, count.

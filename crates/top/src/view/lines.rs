@@ -1,4 +1,5 @@
-//! The hottest lines of memory: how often they change hands, true or false, and the code on both sides.
+//! The hottest lines of memory: how often they change hands, true or false, and the code on both
+//! sides.
 
 use super::Part;
 use crate::numbers::{clipped, percent, short};

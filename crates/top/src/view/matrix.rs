@@ -1,5 +1,5 @@
-//! The matrix: who gives (rows) to whom (columns), by shade where it is narrow, by number where there is
-//! room.
+//! The matrix: who gives (rows) to whom (columns), by shade where it is narrow, by number where
+//! there is room.
 
 use super::{Look, Part};
 use crate::numbers::short;

@@ -1,6 +1,6 @@
-//! `prctl` and `syscall`, by which programs forbid themselves system calls (seccomp): watching ends before,
-//! while what is open can still be closed. Asking the kernel in each handler, as `session` does for those
-//! who go past the C library, may already be forbidden and the thread's end.
+//! `prctl` and `syscall`, by which programs forbid themselves system calls (seccomp): watching ends
+//! before, while what is open can still be closed. Asking the kernel in each handler, as `session`
+//! does for those who go past the C library, may already be forbidden and the thread's end.
 
 use crate::session;
 use core::ffi::{c_int, c_long, c_ulong, c_void};

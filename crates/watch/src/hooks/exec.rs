@@ -1,5 +1,5 @@
-//! `execve` and its kin, and the calls that start other programs: the new program is watched, too, where
-//! children are followed or the launched process replaces its program.
+//! `execve` and its kin, and the calls that start other programs: the new program is watched, too,
+//! where children are followed or the launched process replaces its program.
 
 use crate::hooks::signals;
 use crate::session::{self, TRACES};

@@ -1,10 +1,11 @@
-//! Signal dispositions and masks. SIGTRAP comes to us first. A program may handle it as a precaution, as
-//! Fortran's runtime does: when the first one comes that is not ours, nothing is watched any more, and the
-//! program's handler gets it and all that follow. It is never blocked for long, because what is blocked could come to the program by `sigwait`, or survive an `execve` and end
-//! the next program.
+//! Signal dispositions and masks. SIGTRAP comes to us first. A program may handle it as a
+//! precaution, as Fortran's runtime does: when the first one comes that is not ours, nothing is
+//! watched any more, and the program's handler gets it and all that follow. It is never blocked for
+//! long, because what is blocked could come to the program by `sigwait`, or survive an `execve` and
+//! end the next program.
 //!
-//! Handlers that run on an alternate stack block SIGTRAP meanwhile: a stack made for one signal may have
-//! no room for another one.
+//! Handlers that run on an alternate stack block SIGTRAP meanwhile: a stack made for one signal may
+//! have no room for another one.
 
 use crate::handler::{self, TRAP_BIT};
 use crate::{session, thread};
@@ -29,8 +30,8 @@ pub unsafe fn set(signal: c_int, action: &libc::sigaction) {
     }
 }
 
-/// What the program has made of SIGTRAP. It is written by the program's own calls, which would not know
-/// of each other's order without us either.
+/// What the program has made of SIGTRAP. It is written by the program's own calls, which would not
+/// know of each other's order without us either.
 struct Programs(UnsafeCell<libc::sigaction>);
 
 // SAFETY: see the type; every value ever there is a valid one.
@@ -209,8 +210,8 @@ pub unsafe extern "C" fn sigprocmask(
     unsafe { change_mask(next, how, new, old) }
 }
 
-/// Before another program is executed: it must not inherit a signal of ours that waits, and its mask is
-/// what the program wants. Undone by [`after_failed_exec`].
+/// Before another program is executed: it must not inherit a signal of ours that waits, and its
+/// mask is what the program wants. Undone by [`after_failed_exec`].
 pub fn before_exec() {
     if !handler::is_installed() {
         return;

@@ -50,7 +50,8 @@ pub fn table(
     out
 }
 
-/// That samples are too few to place by, and what to do; `None` if they are not, or nothing was sampled.
+/// That samples are too few to place by, and what to do; `None` if they are not, or nothing was
+/// sampled.
 pub fn too_few(application: &Application) -> Option<String> {
     let text = application.reliability.as_ref()?.too_few.as_ref()?;
     Some(format!("this plan of '{}' may be no better than chance. {text}", application.name))
@@ -194,8 +195,8 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// Where the plan stands between chance and what is possible at all. Chance uses every core before it
-/// shares one, as the operating system does.
+/// Where the plan stands between chance and what is possible at all. Chance uses every core before
+/// it shares one, as the operating system does.
 fn standing(cost: f64, chance: f64, bound: f64, sampled: bool) -> String {
     if chance <= 0.0 && sampled {
         return "No sample showed communication, so nothing says that one placement is better than another.\n".into();

@@ -1,4 +1,5 @@
-//! `threadtalk record --sample` and `--pid`: finds out what can be sampled, samples, keeps the profile.
+//! `threadtalk record --sample` and `--pid`: finds out what can be sampled, samples, keeps the
+//! profile.
 
 use super::{Args as Record, SAMPLING, check_output, tell};
 use crate::progress::Waiting;
@@ -32,11 +33,11 @@ pub struct Args {
     /// Maximum cost, in percent of the program's processor time [default: 2]
     #[arg(long, value_name = "PERCENT", value_parser = budget, conflicts_with = "rate", requires = "sampling", help_heading = SAMPLING, hide_short_help = true)]
     budget: Option<f64>,
-    /// Count and sample this event as cache-line transfers [default: what is known of the processor, if
-    /// it responds]
+    /// Count and sample this event as cache-line transfers [default: what is known of the
+    /// processor, if it responds]
     ///
-    /// Events are named as in perf: r1643, cpu/event=0x43,umask=0x16/, or mem:0x404040/8:w for accesses
-    /// to an address that a debug register watches.
+    /// Events are named as in perf: r1643, cpu/event=0x43,umask=0x16/, or mem:0x404040/8:w for
+    /// accesses to an address that a debug register watches.
     #[arg(long, value_name = "EVENT", value_parser = event, requires = "sampling", conflicts_with_all = ["event", "watch"], help_heading = SAMPLING, hide_short_help = true)]
     transfers: Option<Event>,
     /// Sample this event instead of time, like cycles or cpu/mem-loads/pp
@@ -50,7 +51,8 @@ pub struct Args {
     transfer_ns: Option<f64>,
     /// Sample with the processor's debug registers, from inside the program
     ///
-    /// They watch what other threads have written. This finds rare sharing, too, and the exact bytes.
+    /// They watch what other threads have written. This finds rare sharing, too, and the exact
+    /// bytes.
     #[arg(long, requires = "sample", help_heading = SAMPLING, hide_short_help = true)]
     watch: bool,
 }

@@ -1,5 +1,5 @@
-//! `threadtalk topo --measure`: latencies between PUs, measured, as a matrix, by level, and where they
-//! differ from what the firmware says.
+//! `threadtalk topo --measure`: latencies between PUs, measured, as a matrix, by level, and where
+//! they differ from what the firmware says.
 
 use crate::said::{say, several};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! The plans that are worth trying for a profile, and when there cannot be any. Neighbour: `worth.rs`
-//! looks at what they promise.
+//! The plans that are worth trying for a profile, and when there cannot be any. Neighbour:
+//! `worth.rs` looks at what they promise.
 
 use analysis::{Choice, MatrixKind};
 use placement::{Plan, PolicyKind, Request, lower_bound, place};

@@ -1,12 +1,12 @@
 //! What the times of paired runs mean.
 //!
-//! Problem: say whether a program runs faster placed than unplaced, on a machine whose speed drifts.
-//! Approach: per pair the ratio r = placed / unplaced of wall time; the geometric mean of the ratios
-//! with Student's t interval (95 %, two-sided) on ln r, n − 1 degrees of freedom. Pairing cancels
-//! drift that is slower than a pair, the logarithm makes "twice as fast" and "twice as slow"
-//! symmetric. A difference is claimed only when the interval excludes 1.
-//! Source: Kalibera and Jones, "Rigorous benchmarking in reasonable time" (ISMM 2013), for intervals
-//! on ratios; Student (1908) for the quantiles.
+//! Problem: say whether a program runs faster placed than unplaced, on a machine whose speed
+//! drifts. Approach: per pair the ratio r = placed / unplaced of wall time; the geometric mean of
+//! the ratios with Student's t interval (95 %, two-sided) on ln r, n − 1 degrees of freedom.
+//! Pairing cancels drift that is slower than a pair, the logarithm makes "twice as fast" and "twice
+//! as slow" symmetric. A difference is claimed only when the interval excludes 1. Source: Kalibera
+//! and Jones, "Rigorous benchmarking in reasonable time" (ISMM 2013), for intervals on ratios;
+//! Student (1908) for the quantiles.
 
 use super::measure::{Pair, Times, median};
 

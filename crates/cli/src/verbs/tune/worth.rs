@@ -1,9 +1,10 @@
 //! Whether a placement promises anything at all: only then a program is timed and bound.
 //!
-//! Two things are asked. Does talk take a part of the run that anybody would notice? And do placements
-//! differ in what it costs: is the best one, or at least the bound below all of them, well below what
-//! is to be expected of the operating system's? A homogeneous matrix and a machine whose CPUs are all
-//! equally far apart answer the latter with no. Neighbours: `plans.rs` computes the plans.
+//! Two things are asked. Does talk take a part of the run that anybody would notice? And do
+//! placements differ in what it costs: is the best one, or at least the bound below all of them,
+//! well below what is to be expected of the operating system's? A homogeneous matrix and a machine
+//! whose CPUs are all equally far apart answer the latter with no. Neighbours: `plans.rs` computes
+//! the plans.
 
 use crate::said::grouped;
 use placement::{Plan, WORTH_A_PLAN};
@@ -22,7 +23,8 @@ pub struct NotWorth {
     pub numbers: Value,
 }
 
-/// Why none of the plans can help; `None` when the first one, the best prediction, promises something.
+/// Why none of the plans can help; `None` when the first one, the best prediction, promises
+/// something.
 pub fn not_worth(
     profile: &Profile,
     plan: &Plan,
