@@ -21,7 +21,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 # harness, and the end-to-end tests, which need everything built first.
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
-.PHONY: help build test check test-web test-rust test-e2e test-browser stress soak fuzz demo bench \
+.PHONY: help build test check test-web page-types test-rust test-e2e test-browser stress soak fuzz demo bench \
 	screenshots bench-pairs bench-placement bench-sampling install clean packages
 
 help: ## this list
@@ -59,6 +59,9 @@ check: packages-test ## formatting, lints, layering, file sizes and documents
 
 test-web: web/dist/report.html
 	cd web && npm test --silent
+
+page-types: ## write the TypeScript types of the page's data again, after a change of the Rust types
+	THREADTALK_WRITE_PAGE_TYPES=1 $(CARGO) test --release --quiet -p threadtalk-report --lib typescript
 
 test-rust: build
 	$(CARGO) test --release --no-fail-fast $(TESTED)

@@ -10,9 +10,10 @@
 use crate::communication::{Metrics, Working};
 use crate::pattern::{Pattern, Recognised};
 use serde::Serialize;
+use ts_rs::TS;
 
 /// How well a kind of policy suits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Suited {
     /// Too few samples to tell.
@@ -23,14 +24,14 @@ pub enum Suited {
 }
 
 /// A judgement and its reason, a clause without a full stop.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Judgement {
     pub suited: Suited,
     pub why: String,
 }
 
 /// What the communication lends itself to.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Suitability {
     pub locality: Judgement,
     pub balance: Judgement,

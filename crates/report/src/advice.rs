@@ -13,10 +13,11 @@ use crate::numbers::{grouped, percent};
 use crate::verdict::list;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use ts_rs::TS;
 use types::CommKind;
 
 /// A suggestion.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Advice {
     pub kind: AdviceKind,
     /// Share of all RAW and WAW events that it is about, 0 to 1.
@@ -30,7 +31,7 @@ pub struct Advice {
 }
 
 /// What a suggestion is about.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum AdviceKind {
     /// Threads use different bytes of one line.

@@ -14,6 +14,7 @@ use analysis::{Choice, Communication, MatrixKind, Reliability};
 use profile::{CommRow, Counted, Mode, ProcessRow, Profile, Sampled, Sampling};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use ts_rs::TS;
 use types::CommMatrix;
 
 /// Version of the JSON that [`Findings`] serialises to; raised when a field changes its meaning.
@@ -30,7 +31,7 @@ const LINES_FOR_ADVICE: usize = 256;
 const FLOWS_FOR_ADVICE: usize = 16;
 
 /// Everything the report says about one profile.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, TS)]
 pub struct Findings {
     pub version: u32,
     /// How amounts were obtained and how far they can be trusted, before any of them; `None`: they were counted.
@@ -63,7 +64,7 @@ pub struct Findings {
 }
 
 /// The program that was recorded.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, TS)]
 pub struct Program {
     pub command: Vec<String>,
     pub directory: String,
@@ -75,9 +76,10 @@ pub struct Program {
 }
 
 /// Events over the whole run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, TS)]
 pub struct Talk {
     /// The kind of event that is the talk: `transfers` (RAW and WAW) or `undirected`.
+    #[ts(type = "TalkKind")]
     pub kind: &'static str,
     /// The same for people.
     pub what: String,
@@ -101,7 +103,7 @@ pub struct Talk {
 }
 
 /// How well an estimated number of events is known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
 pub struct Estimate {
     /// Samples that showed one of the events.
     pub hits: u64,
@@ -117,7 +119,7 @@ impl Estimate {
 }
 
 /// Two threads that talk, `a` < `b`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Pair {
     pub a: u32,
     pub b: u32,
@@ -137,7 +139,7 @@ impl Pair {
 }
 
 /// One thread.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Thread {
     pub id: u32,
     pub name: String,
@@ -159,11 +161,11 @@ pub struct Thread {
 }
 
 /// How the figures were obtained.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, TS)]
 pub struct Measured {
     /// `exact`: every access was seen; `sampled`: some were, loads, stores and instructions are not
     /// known, and events are estimates.
-    pub mode: &'static str,
+    pub mode: Mode,
     /// `matrix`, `detail`, `undirected`, `reference` or `translate`, as in the profile.
     pub counted: Counted,
     pub block_bytes: u64,
@@ -238,10 +240,7 @@ impl Findings {
             processes: meta.processes.clone(),
             warnings: meta.warnings.clone(),
             measured: Measured {
-                mode: match meta.mode {
-                    Mode::Exact => "exact",
-                    Mode::Sampled => "sampled",
-                },
+                mode: meta.mode,
                 counted: meta.parameters.counted,
                 block_bytes: meta.parameters.block_bytes,
                 slice_ns: meta.parameters.slice_ns,

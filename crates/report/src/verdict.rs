@@ -10,9 +10,10 @@ use crate::layouts::Placement;
 use crate::numbers::{grouped, percent, short};
 use analysis::{MatrixKind, Reliability};
 use serde::Serialize;
+use ts_rs::TS;
 
 /// What a person should know first.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Verdict {
     pub shape: Shape,
     /// One sentence.
@@ -22,7 +23,7 @@ pub struct Verdict {
 }
 
 /// The shape of the talk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// One thread, or none.

@@ -1,18 +1,12 @@
 // Matrices by kind, sharing and time, as crates/report/src/page/time.rs encodes them.
 import { SparseMatrix } from './matrix'
+import type { CommKind, Layer as EncodedLayer, Sharing } from './page-data'
 import { Varints } from './varints'
-
-export interface EncodedLayer {
-  kind: string
-  sharing: string
-  totals: string
-  cells: string
-}
 
 /** The events of one kind and sharing: cells by (from, to), each with its bins. */
 export interface Layer {
-  kind: string
-  sharing: string
+  kind: CommKind
+  sharing: Sharing
   /** Events in each bin of time. */
   totals: number[]
   from: Uint32Array

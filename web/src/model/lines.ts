@@ -2,19 +2,11 @@
 // to for whatever the reader has selected. An event has a side that gives (it had written the line)
 // and one that takes (it read or overwrote it).
 import { SparseMatrix } from './matrix'
+import type { CommKind, Hot, Place, Sharing } from './page-data'
 import { Varints } from './varints'
 
-export interface Place {
-  function: string
-  file: string
-  line: number
-  inlined_into: string[]
-  module: string
-  offset: number
-}
-
-export type LineKind = 'raw' | 'waw'
-export type Sharing = 'any' | 'true' | 'false'
+/** Kinds of events that move a line. */
+export type LineKind = Extract<CommKind, 'raw' | 'waw'>
 
 const KINDS: LineKind[] = ['raw', 'waw']
 const SHARINGS: Sharing[] = ['any', 'true', 'false']
@@ -45,14 +37,7 @@ export interface LineData {
   code: LineEvent[]
 }
 
-export interface EncodedLines {
-  places: Place[]
-  bytes: string
-  events: string
-  code: string
-}
-
-export function decodeLines(raw: EncodedLines): LineData {
+export function decodeLines(raw: Hot): LineData {
   const masks: bigint[] = []
   const bytes = new Varints(raw.bytes)
   while (!bytes.done) masks.push(bytes.nextBig())

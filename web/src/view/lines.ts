@@ -1,6 +1,6 @@
 // The hot lines: a table with a picture of each line's 64 bytes, and the code that meets on the one
 // that is selected, writing and taking side by side.
-import { type Data, type HotLine } from '../model/data'
+import type { Data } from '../model/data'
 import {
   type ByteUse,
   events,
@@ -8,7 +8,6 @@ import {
   flows,
   type LineEvent,
   type LineSum,
-  type Place,
   ranges,
   sumByLine,
   threadList,
@@ -16,6 +15,7 @@ import {
   whereabouts,
 } from '../model/lines'
 import { grouped, percent } from '../model/numbers'
+import type { HotLine, Place } from '../model/page-data'
 import { wantedEvents } from '../selection'
 import type { State, Store } from '../state'
 import { card, el, hideTip, showTip, svg } from './dom'

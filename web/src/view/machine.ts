@@ -1,7 +1,7 @@
 // The placement drawing (COMPROF, figure 5): the machine as nested boxes, threads in them, talk as
 // lines coloured by the level they cross; before and after side by side, or one at a time. Beside
 // it what crosses which level, and what other policies cost (policies.ts).
-import { type Data, KIND_WORDS, type Layout, type Placement, threadName } from '../model/data'
+import { type Data, KIND_WORDS, threadName } from '../model/data'
 import { threadList } from '../model/lines'
 import {
   type Box,
@@ -24,6 +24,7 @@ import {
 } from '../model/marks'
 import type { SparseMatrix } from '../model/matrix'
 import { grouped, percent, relativeCost } from '../model/numbers'
+import type { Layout, Placement } from '../model/page-data'
 import { matrixToShow, type Pick, samePick } from '../selection'
 import { standsOut, type State, type Store } from '../state'
 import { card, choice, el, hideTip, showTip, svg } from './dom'

@@ -1,6 +1,7 @@
 // The thread table: sortable, follows the focus.
-import { type Findings, startOf, type Thread } from '../model/data'
+import { startOf } from '../model/data'
 import { duration, grouped, short } from '../model/numbers'
+import type { Findings, Thread } from '../model/page-data'
 import { inFocus, type Store } from '../state'
 import { card, el } from './dom'
 

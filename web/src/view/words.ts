@@ -1,6 +1,7 @@
 // The parts of the page that are words and numbers: verdict, figures, warnings, how it was measured.
-import { type Data, type Findings, type Sampling, unit } from '../model/data'
+import { type Data, unit } from '../model/data'
 import { duration, grouped, percent, short } from '../model/numbers'
+import type { Findings, Sampling } from '../model/page-data'
 import { card, el } from './dom'
 
 export function verdict(findings: Findings, theme: HTMLElement): HTMLElement {

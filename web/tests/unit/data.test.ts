@@ -2,18 +2,20 @@ import { expect, test } from 'vitest'
 import { seriesOf } from '../../src/model/cells'
 import { binsOf, kindsOf, parseData, startOf, threadName, unit } from '../../src/model/data'
 import type { SparseMatrix } from '../../src/model/matrix'
+import type { Thread } from '../../src/model/page-data'
 import { Varints } from '../../src/model/varints'
 import { matrixToShow, type Selection } from '../../src/selection'
 
-const thread = {
+const thread: Thread = {
   id: 1,
   name: 'w',
   parent: 0,
   start_routine: 'app+0x10',
   start_symbol: '',
   loads: 1,
-  cpu_ns: 0,
   stores: 1,
+  instructions: 0,
+  cpu_ns: 0,
   talk_out: 0,
   talk_in: 0,
 }

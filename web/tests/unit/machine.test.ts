@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { MachineNode } from '../../src/model/data'
+import type { MachineNode } from '../../src/model/page-data'
 import {
   type Box,
   commonLevels,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { MachineNode } from '../../src/model/data'
+import type { MachineNode } from '../../src/model/page-data'
 import { drawMachine } from '../../src/model/machine'
 import { bondLimit, bondsOf, eventsBetween, marksOf, neighbour } from '../../src/model/marks'
 import { SparseMatrix } from '../../src/model/matrix'

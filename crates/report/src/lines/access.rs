@@ -8,10 +8,11 @@ use profile::{EventRow, SiteRow};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use ts_rs::TS;
 use types::{CommKind, Sharing};
 
 /// What the code at one place does to a line.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Access {
     pub place: Place,
     pub kind: AccessKind,
@@ -31,7 +32,7 @@ pub struct Access {
 }
 
 /// What an access does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessKind {
     Read,
@@ -59,7 +60,7 @@ impl Access {
 }
 
 /// What one thread does to a line.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct ByteUse {
     pub thread: u32,
     pub written: Bytes,
