@@ -21,7 +21,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 # harness, and the end-to-end tests, which need everything built first.
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
-.PHONY: help build test check test-web page-types test-rust test-e2e test-browser stress soak fuzz demo bench \
+.PHONY: help build test check check-web test-web page-types test-rust test-e2e test-browser stress soak fuzz demo bench \
 	screenshots bench-pairs bench-placement bench-sampling install clean packages
 
 help: ## this list
@@ -51,11 +51,14 @@ $(STAMPS)/npm: web/package-lock.json | packages
 test: packages-test build check test-web test-rust test-e2e test-browser ## run all checks and tests
 	@echo "make test: everything passed"
 
-check: packages-test ## formatting, lints, layering, file sizes and documents
+check: packages-test check-web ## formatting, lints, layering, file sizes and documents
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --exclude threadtalk-agent --all-targets --quiet -- -D warnings
 	$(CARGO) clippy --profile agent -p threadtalk-agent --quiet -- -D warnings
 	$(CARGO) xtask check
+
+check-web: $(STAMPS)/npm # what Biome refuses, `web/node_modules/.bin/biome check --write` mends as far as it can
+	web/node_modules/.bin/biome ci --error-on-warnings --colors=off
 
 test-web: web/dist/report.html
 	cd web && npm test --silent

@@ -43,7 +43,11 @@ export function parseData(text: string): Data {
   const layers = time.layers.map((layer) => decodeLayer(layer, threads))
   const values = new Varints(time.activity.values).rest()
   const { kind } = findings.talk
-  const talk = matrixOf(layers.filter((layer) => isOf(kind, layer)), threads, null)
+  const talk = matrixOf(
+    layers.filter((layer) => isOf(kind, layer)),
+    threads,
+    null,
+  )
   return {
     findings,
     time: {

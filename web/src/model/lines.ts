@@ -61,7 +61,10 @@ export function decodeLines(raw: Hot): LineData {
     })
   }
   const byLine: LineEvent[][] = []
-  for (const event of events) (byLine[event.line] ??= []).push(event)
+  for (const event of events) {
+    byLine[event.line] ??= []
+    byLine[event.line]!.push(event)
+  }
   return { places: raw.places, events, byLine, code: decodeCode(raw.code) }
 }
 
@@ -127,8 +130,7 @@ function sumOf(line: number, of: LineEvent[]): LineSum {
     givers.set(event.fromPlace, (givers.get(event.fromPlace) ?? 0) + event.count)
     takers.set(event.toPlace, (takers.get(event.toPlace) ?? 0) + event.count)
   }
-  const most = (of: Map<number, number>): number =>
-    [...of].reduce((a, b) => (b[1] > a[1] ? b : a))[0]
+  const most = (of: Map<number, number>): number => [...of].reduce((a, b) => (b[1] > a[1] ? b : a))[0]
   return { ...sum, giver: most(givers), taker: most(takers) }
 }
 

@@ -98,8 +98,16 @@ function size(node: Merged, m: Metrics, showPuLabels: boolean, aspect: number): 
   let best: Sized | null = null
   let least = Infinity
   for (let count = 1; count <= children.length; count++) {
-    const columns = most(children, (_, i) => i % count, ({ width }) => width)
-    const rows = most(children, (_, i) => Math.floor(i / count), ({ height }) => height)
+    const columns = most(
+      children,
+      (_, i) => i % count,
+      ({ width }) => width,
+    )
+    const rows = most(
+      children,
+      (_, i) => Math.floor(i / count),
+      ({ height }) => height,
+    )
     const width = sum(columns) + (columns.length + 1) * m.padding
     const height = sum(rows) + (rows.length + 1) * m.padding + top
     const holes = columns.length * rows.length - children.length

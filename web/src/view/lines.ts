@@ -179,7 +179,9 @@ function aloud(use: ByteUse[]): string {
 function codeThatMeets(data: Data, state: State): Node[] {
   const { line } = state
   const info = line === null ? null : data.findings.lines!.list[line]!
-  const title = info ? `Code that meets on ${info.object || info.region} at ${info.address}` : 'Code that meets, over all lines'
+  const title = info
+    ? `Code that meets on ${info.object || info.region} at ${info.address}`
+    : 'Code that meets, over all lines'
   const heading = el('h3', {}, title)
   const of = line === null ? data.lines.code : (data.lines.byLine[line] ?? [])
   const all = flows(of, wantedEvents(state))

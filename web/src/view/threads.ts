@@ -84,8 +84,7 @@ export function threads(findings: Findings, store: Store): HTMLElement {
 export function order(threads: Thread[], column: Pick<Column, 'key'>, descending: boolean): number[] {
   const sorted = [...threads].sort((a, b) => {
     const [x, y] = [column.key(a), column.key(b)]
-    const compared =
-      typeof x === 'number' && typeof y === 'number' ? x - y : `${x}`.localeCompare(`${y}`)
+    const compared = typeof x === 'number' && typeof y === 'number' ? x - y : `${x}`.localeCompare(`${y}`)
     return (descending ? -compared : compared) || a.id - b.id
   })
   return sorted.map((thread) => thread.id)

@@ -44,7 +44,12 @@ function page(kind: string): string {
       bins_per_cell: 2,
       layers: [
         // T0 → T2 in both bins, T2 → T1 in the second.
-        { kind, sharing: 'true', totals: varints(1, 2, 3, 4), cells: varints(2, 2, 0, 5, 1, 0x0102030405060708n, 5, 1, 1, 7) },
+        {
+          kind,
+          sharing: 'true',
+          totals: varints(1, 2, 3, 4),
+          cells: varints(2, 2, 0, 5, 1, 0x0102030405060708n, 5, 1, 1, 7),
+        },
         // T0 → T2 and T2 → T0 in the first.
         { kind, sharing: 'false', totals: varints(9, 0, 0, 0), cells: varints(2, 1, 0, 3, 4, 1, 0, 6) },
         { kind: 'waw', sharing: 'any', totals: varints(1, 0, 0, 0), cells: varints(1, 1, 0, 1) },
@@ -83,7 +88,12 @@ test('matrices by sharing and time', () => {
   const ofT2 = seriesOf(data.time.layers.slice(0, 2), 2, (from) => from === 2)
   expect(ofT2).toEqual([6, 7])
   expect(data.lines.code).toMatchObject([{ kind: 'waw', sharing: 'false', from: 1, to: 2, toPlace: 1, count: 9 }])
-  expect(data.time.activity).toEqual({ what: 'instructions', threadsPerRow: 2, rows: 2, values: [1, 2, 3, 4, 5, 6, 7, 8] })
+  expect(data.time.activity).toEqual({
+    what: 'instructions',
+    threadsPerRow: 2,
+    rows: 2,
+    values: [1, 2, 3, 4, 5, 6, 7, 8],
+  })
 })
 
 test('undirected pairs are shown in both directions', () => {
