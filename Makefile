@@ -56,6 +56,7 @@ check: packages-test check-web ## formatting, lints, layering, file sizes and do
 	$(CARGO) clippy --release --workspace --exclude threadtalk-agent --all-targets --quiet -- -D warnings
 	$(CARGO) clippy --profile agent -p threadtalk-agent --quiet -- -D warnings
 	$(CARGO) xtask check
+	make/check-c.sh
 
 check-web: $(STAMPS)/npm # what Biome refuses, `web/node_modules/.bin/biome check --write` mends as far as it can
 	web/node_modules/.bin/biome ci --error-on-warnings --colors=off
