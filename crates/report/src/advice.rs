@@ -9,12 +9,12 @@
 use crate::code::{Code, Flow};
 use crate::findings::Talk;
 use crate::lines::{Access, AccessKind, HotLine, Lines};
-use crate::numbers::{grouped, percent};
 use crate::verdict::list;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use ts_rs::TS;
 use types::CommKind;
+use types::numbers::{grouped, percent};
 
 /// A suggestion.
 #[derive(Clone, PartialEq, Debug, Serialize, TS)]

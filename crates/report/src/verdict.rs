@@ -7,10 +7,10 @@
 use crate::advice::Advice;
 use crate::findings::{Pair, Talk, Thread};
 use crate::layouts::Placement;
-use crate::numbers::{grouped, percent, short};
 use analysis::{MatrixKind, Reliability};
 use serde::Serialize;
 use ts_rs::TS;
+use types::numbers::{grouped, percent, short};
 
 /// What a person should know first.
 #[derive(Clone, PartialEq, Debug, Serialize, TS)]

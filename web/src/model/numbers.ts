@@ -1,4 +1,4 @@
-// Numbers for people; the same results as crates/report/src/numbers.rs.
+// Numbers for people; the same results as crates/types/src/numbers.rs.
 import { formatLocale } from 'd3-format'
 
 const { format, formatPrefix } = formatLocale({
