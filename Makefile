@@ -21,7 +21,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 # harness, and the end-to-end tests, which need everything built first.
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
-.PHONY: help build test check hooks test-web test-rust test-e2e test-browser stress soak fuzz demo bench \
+.PHONY: help build test check check-web hooks test-web page-types test-rust test-e2e test-browser stress soak fuzz demo bench \
 	screenshots bench-pairs bench-placement bench-sampling install clean packages
 
 help: ## this list
@@ -51,11 +51,15 @@ $(STAMPS)/npm: web/package-lock.json | packages
 test: packages-test build check test-web test-rust test-e2e test-browser ## run all checks and tests
 	@echo "make test: everything passed"
 
-check: packages-test ## formatting, lints, layering, licences, file sizes, documents and words
+check: packages-test check-web ## formatting, lints, layering, licences, file sizes, documents and words
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --exclude threadtalk-agent --all-targets --quiet -- -D warnings
 	$(CARGO) clippy --profile agent -p threadtalk-agent --quiet -- -D warnings
 	$(CARGO) xtask check
+	make/check-c.sh
+
+check-web: $(STAMPS)/npm # what Biome refuses, `web/node_modules/.bin/biome check --write` mends as far as it can
+	web/node_modules/.bin/biome ci --error-on-warnings --colors=off
 
 hooks: ## let git run `make check` before each push
 	@hook=$$(git rev-parse --git-path hooks)/pre-push; \
@@ -67,6 +71,9 @@ hooks: ## let git run `make check` before each push
 
 test-web: web/dist/report.html
 	cd web && npm test --silent
+
+page-types: ## write the TypeScript types of the page's data again, after a change of the Rust types
+	THREADTALK_WRITE_PAGE_TYPES=1 $(CARGO) test --release --quiet -p threadtalk-report --lib typescript
 
 test-rust: build
 	$(CARGO) test --release --no-fail-fast $(TESTED)

@@ -3,11 +3,12 @@
 // Records a program, writes its page as `threadtalk report --html` does, opens the page from disk and
 // photographs its top. Fails when a picture is larger than MAX_BYTES, because readers download it.
 import { execFileSync } from 'node:child_process'
-import { accessSync, constants, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { findChromium } from '../web/tests/browser/chromium.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const THREADTALK = join(ROOT, 'target/release/threadtalk')
@@ -20,23 +21,6 @@ const MACHINE = 'pack:2 l3:2 core:4 pu:2'
 // playwright-core is installed in web/, where the browser tests use it.
 const { chromium } = createRequire(join(ROOT, 'web/package.json'))('playwright-core')
 
-function findChromium() {
-  const folders = (process.env.PATH ?? '').split(delimiter)
-  const names = ['chromium', 'chromium-browser', 'google-chrome']
-  const candidates = names.flatMap((name) => folders.map((folder) => join(folder, name)))
-  const usable = (path) => {
-    try {
-      accessSync(path, constants.X_OK)
-      return true
-    } catch {
-      return false
-    }
-  }
-  const found = [process.env.CHROMIUM, ...candidates].find((path) => path && usable(path))
-  if (!found) throw new Error('no Chromium on the PATH (Debian: apt-get install chromium)')
-  return found
-}
-
 /** Records the example in `folder` and returns the path of its page. */
 function makePage(folder) {
   const run = (command, ...args) => execFileSync(command, args, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] })
@@ -47,8 +31,10 @@ function makePage(folder) {
 }
 
 async function photograph(page, picture) {
+  const executablePath = findChromium()
+  if (!executablePath) throw new Error('no Chromium on the PATH (Debian: apt-get install chromium)')
   const browser = await chromium.launch({
-    executablePath: findChromium(),
+    executablePath,
     args: ['--no-sandbox', '--disable-background-networking', '--disable-gpu'],
   })
   try {

@@ -1,7 +1,8 @@
 // What the reader has selected, as data: the matrix to show, and the events of hot lines to count.
-import { type Data, isOf, type Kind } from './model/data'
+
 import { bothWays, type Layer, matrixOf, type Range } from './model/cells'
-import { lineMatrix, type LineEvent, type Wanted } from './model/lines'
+import { type Data, isOf, type Kind } from './model/data'
+import { type LineEvent, lineMatrix, type Wanted } from './model/lines'
 import type { SparseMatrix } from './model/matrix'
 
 /** True and false sharing together, or one of them. */
@@ -55,8 +56,7 @@ export function matrixToShow(data: Data, selection: Selection): SparseMatrix {
 /** The events of hot lines that a selection counts: reads and overwrites alike. */
 export function wantedEvents({ sharing, pick }: Selection): Wanted {
   const between = pickedPairs(pick)
-  return (event: LineEvent) =>
-    (sharing === 'all' || event.sharing === sharing) && between(event.from, event.to)
+  return (event: LineEvent) => (sharing === 'all' || event.sharing === sharing) && between(event.from, event.to)
 }
 
 /** Whether events from one thread to another are picked. */

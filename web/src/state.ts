@@ -33,9 +33,7 @@ export class Store {
   }
 
   set(change: Partial<State>): void {
-    const keys = (Object.keys(change) as (keyof State)[]).filter(
-      (key) => change[key] !== this.current[key],
-    )
+    const keys = (Object.keys(change) as (keyof State)[]).filter((key) => change[key] !== this.current[key])
     if (keys.length === 0) return
     this.current = { ...this.current, ...change }
     const changed = new Set(keys)

@@ -15,8 +15,8 @@ struct Point {
 static std::vector<Point> points;
 static std::vector<char> is_median, moves;
 static std::vector<int> number;       // of each median among the medians
-static std::vector<double> lower[MOST_THREADS]; // by median: what its points gain by moving
-static double gains[MOST_THREADS], total_gain;
+static std::vector<double> lower[MAX_THREADS]; // by median: what its points gain by moving
+static double gains[MAX_THREADS], total_gain;
 static std::vector<double> total_lower;
 static int medians;
 

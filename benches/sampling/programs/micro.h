@@ -139,10 +139,10 @@ static void *participant(void *argument) {
 
 // The counter that COUNTER names, over all threads that start from now on; -1: none.
 static int counter(void) {
-    const char *name = getenv("COUNTER");
+    const char *event = getenv("COUNTER");
     unsigned type;
     unsigned long long config;
-    if (!name || sscanf(name, "%u:%lli", &type, (long long *)&config) != 2) return -1;
+    if (!event || sscanf(event, "%u:%lli", &type, (long long *)&config) != 2) return -1;
     struct perf_event_attr attr = {.type = type, .size = sizeof attr, .config = config};
     attr.disabled = attr.inherit = attr.exclude_kernel = attr.exclude_hv = 1;
     return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);

@@ -15,10 +15,11 @@ use crate::{
 };
 use profile::{ActivityRow, CommRow, Mode, Profile, ThreadRow};
 use serde::Serialize;
+use ts_rs::TS;
 use types::CommMatrix;
 
 /// How the threads of a run communicate.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Communication {
     /// Over the whole run and all threads.
     pub metrics: Metrics,
@@ -37,7 +38,7 @@ pub struct Communication {
 }
 
 /// The metrics of the thesis' chapter 3.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]
 pub struct Metrics {
     /// C_H (3.3).
     pub heterogeneity: f64,
@@ -54,7 +55,7 @@ pub struct Metrics {
 }
 
 /// The structure among the threads that do something.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]
 pub struct Working {
     /// How many threads do something.
     pub threads: usize,
@@ -67,7 +68,7 @@ pub struct Working {
 }
 
 /// A stretch of the run with a steady heterogeneity.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Phase {
     /// Seconds after the start of the recording.
     pub start: f64,
@@ -84,7 +85,7 @@ pub struct Phase {
 }
 
 /// The metrics of a time slice.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]
 pub struct SliceMetrics {
     /// Heterogeneity of its matrix.
     pub heterogeneity: f64,

@@ -14,6 +14,7 @@ use profile::{CommRow, Mode, Profile};
 use serde::Serialize;
 use statistics::Weighted;
 use std::collections::BTreeSet;
+use ts_rs::TS;
 use types::{CommMatrix, ThreadId};
 
 /// The least number of hits for each thread that takes part. With it, the right pattern is found in
@@ -28,7 +29,7 @@ pub const HITS_PER_THREAD: u64 = 20;
 pub const HITS_PER_PAIR: u64 = 6;
 
 /// What a sampled matrix rests on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
 pub struct Evidence {
     /// Samples that showed one of its events.
     pub hits: u64,

@@ -22,10 +22,11 @@ mod tests;
 use net::Net;
 use serde::Serialize;
 use std::collections::BTreeSet;
+use ts_rs::TS;
 use types::{CommMatrix, ThreadId};
 
 /// A pattern of communication.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
     /// Nobody communicates.
@@ -75,7 +76,7 @@ impl Pattern {
 }
 
 /// What was recognised in a matrix.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Recognised {
     /// The pattern that fits best.
     pub pattern: Pattern,

@@ -9,6 +9,7 @@ use crate::kinds::Choice;
 use profile::{Basis, Profile, Sampling};
 use serde::Serialize;
 use statistics::poisson;
+use ts_rs::TS;
 
 /// How far amounts that rest on waiting were from exact ones at most, above them; below,
 /// communication was missed altogether. Measured on 14 parallel programs of others with 8 threads
@@ -17,7 +18,7 @@ use statistics::poisson;
 const FAR_OFF: u32 = 25;
 
 /// What amounts rest on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum RestOn {
     /// An event that counts transfers; samples only divide them.
@@ -29,7 +30,7 @@ pub enum RestOn {
 }
 
 /// How far a sampled profile's amounts can be trusted.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Reliability {
     /// What the amounts are derived from.
     pub rest_on: RestOn,

@@ -11,9 +11,10 @@
 use crate::communication::{Metrics, Working};
 use crate::pattern::{Pattern, Recognised};
 use serde::Serialize;
+use ts_rs::TS;
 
 /// How well a kind of policy suits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Suited {
     /// Too few samples to tell.
@@ -27,7 +28,7 @@ pub enum Suited {
 }
 
 /// A judgement and its reason, a clause without a full stop.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Judgement {
     /// How well it suits.
     pub suited: Suited,
@@ -36,7 +37,7 @@ pub struct Judgement {
 }
 
 /// What the communication lends itself to.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Suitability {
     /// Policies that place communicating threads close to each other.
     pub locality: Judgement,

@@ -5,7 +5,7 @@
 //! plain lines, and without that option nothing. Neighbours: `family` reads, `verbs/tune.rs` runs,
 //! `verbs/record.rs` records.
 
-use crate::said::{grouped, say, several};
+use crate::said::{say, several};
 use indicatif::{ProgressBar, ProgressStyle};
 use recorder::progress::Look;
 use std::cell::Cell;
@@ -13,6 +13,7 @@ use std::io::{IsTerminal, stderr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use types::numbers::grouped;
 
 /// What takes less time shows no progress.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -5,6 +5,7 @@
 
 use recorder::RecorderError;
 use std::io::Write;
+use types::numbers::grouped;
 
 /// One line of our own on standard error. A closed standard error is no reason to fail.
 pub fn say(text: &str) {
@@ -27,29 +28,12 @@ pub fn several(count: usize, what: &str) -> String {
     format!("{} {what}{}", grouped(count as u64), if count == 1 { "" } else { "s" })
 }
 
-/// A whole number in groups of three digits.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (left, digit) in (1..=digits.len()).rev().zip(digits.chars()) {
-        out.push(digit);
-        // Three, six, … digits are still to come.
-        if left > 1 && left % 3 == 1 {
-            out.push(',');
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_grouped_from_the_right() {
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (12345678, "12,345,678")] {
-            assert_eq!(grouped(number), text);
-        }
+    fn one_is_singular() {
         assert_eq!(
             [several(1, "thread"), several(0, "pair"), several(1162, "thread")],
             ["1 thread", "0 pairs", "1,162 threads"]

@@ -6,9 +6,10 @@
 
 use serde::Serialize;
 use topology::{Hierarchy, Level, ObjectKind};
+use ts_rs::TS;
 
 /// Talk that meets at one level.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct LevelShare {
     /// `between packages`, `between cores`, `on one PU`, …
     pub level: String,

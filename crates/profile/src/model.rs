@@ -3,10 +3,11 @@
 use crate::sampling::Sampling;
 use crate::tables::{ActivityRow, CommRow, EventRow, LineRow, SiteRow, SliceRow, ThreadRow};
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
 use types::{CommKind, CommMatrix, Sharing};
 
 /// How the counts were obtained.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, TS)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Every access was seen by the exact engine.
@@ -18,7 +19,7 @@ pub enum Mode {
 }
 
 /// What was counted, and so which tables have rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, TS)]
 #[serde(rename_all = "lowercase")]
 pub enum Counted {
     /// The matrices of RAW, WAW and invalidation, sharing not told apart.
@@ -173,7 +174,7 @@ pub struct Meta {
 }
 
 /// Windows of exact recording, and what they were good for.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, TS)]
 pub struct Windows {
     /// What was asked for, like `2x` (times as long as without recording) or `5%` (share of the time).
     pub asked: String,
@@ -192,7 +193,7 @@ pub struct Windows {
 
 /// A process beside the first one, number 0: one that it or one of its children started, or one
 /// that was sampled because it was named.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, TS)]
 pub struct ProcessRow {
     /// From 1; some may be missing.
     pub number: u32,
@@ -200,6 +201,7 @@ pub struct ProcessRow {
     pub parent: u32,
     /// It ran already and was named (`--pid`): none of the others has started it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[ts(optional, as = "Option<bool>")]
     pub named: bool,
     /// Process id, as the process saw it.
     pub pid: u32,

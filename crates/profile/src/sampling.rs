@@ -4,9 +4,10 @@
 //! Neighbours: `model` has it in the meta data, `recorder` fills it in, `report` shows it.
 
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
 
 /// How communication was found in the samples.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, TS)]
 #[serde(rename_all = "lowercase")]
 pub enum Detector {
     /// A sampled access follows another thread's sampled write to the same line.
@@ -18,7 +19,7 @@ pub enum Detector {
 }
 
 /// What makes events of hits.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, TS)]
 #[serde(rename_all = "lowercase", tag = "by")]
 pub enum Basis {
     /// Transfers into each thread were counted; hits say how they divide.
@@ -38,7 +39,7 @@ pub enum Basis {
 }
 
 /// How a profile was sampled.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, TS)]
 pub struct Sampling {
     /// What was sampled: `cpu-clock`, or a name of an event.
     pub source: String,

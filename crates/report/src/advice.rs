@@ -9,14 +9,15 @@
 use crate::code::{Code, Flow};
 use crate::findings::Talk;
 use crate::lines::{Access, AccessKind, HotLine, Lines};
-use crate::numbers::{grouped, percent};
 use crate::verdict::list;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use ts_rs::TS;
 use types::CommKind;
+use types::numbers::{grouped, percent};
 
 /// A suggestion.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Advice {
     /// What is suggested.
     pub kind: AdviceKind,
@@ -32,7 +33,7 @@ pub struct Advice {
 }
 
 /// What a suggestion is about.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum AdviceKind {
     /// Threads use different bytes of one line.

@@ -9,10 +9,11 @@ use profile::{EventRow, Mode, Profile, SiteRow};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use ts_rs::TS;
 use types::{CommKind, Sharing};
 
 /// The code through which threads talk.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Code {
     /// Pairs of places with events; `list` holds the hottest of them.
     pub all: u64,
@@ -23,7 +24,7 @@ pub struct Code {
 }
 
 /// Events from code that writes to code that reads or overwrites.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Flow {
     /// `raw` or `waw`.
     pub kind: &'static str,

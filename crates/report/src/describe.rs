@@ -2,9 +2,9 @@
 //!
 //! Text, JSON and the page show the same ones. Neighbours: `analysis` supplies the facts.
 
-use crate::numbers::{duration, grouped, percent, short};
 use crate::verdict::list;
 use analysis::{Communication, Evidence, Judgement, Metrics, Pattern, Phase, Recognised, Suited};
+use types::numbers::{duration, grouped, percent, short};
 
 /// Threads that are named one by one.
 const NAMED: usize = 6;

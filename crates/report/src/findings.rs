@@ -15,6 +15,7 @@ use analysis::{Choice, Communication, MatrixKind, Reliability};
 use profile::{CommRow, Counted, Meta, Mode, ProcessRow, Profile, Sampled, Sampling};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use ts_rs::TS;
 use types::CommMatrix;
 
 /// Version of the JSON that [`Findings`] serialises to; raised when a field changes its meaning.
@@ -31,7 +32,7 @@ const LINES_FOR_ADVICE: usize = 256;
 const FLOWS_FOR_ADVICE: usize = 16;
 
 /// Everything the report says about one profile.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, TS)]
 pub struct Findings {
     /// [`FINDINGS_VERSION`].
     pub version: u32,
@@ -70,7 +71,7 @@ pub struct Findings {
 }
 
 /// The program that was recorded.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, TS)]
 pub struct Program {
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -87,9 +88,10 @@ pub struct Program {
 }
 
 /// Events over the whole run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, TS)]
 pub struct Talk {
     /// The kind of event that is the talk: `transfers` (RAW and WAW) or `undirected`.
+    #[ts(type = "TalkKind")]
     pub kind: &'static str,
     /// The same for people.
     pub what: String,
@@ -121,7 +123,7 @@ pub struct Talk {
 }
 
 /// How well an estimated number of events is known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
 pub struct Estimate {
     /// Samples that showed one of the events.
     pub hits: u64,
@@ -137,7 +139,7 @@ impl Estimate {
 }
 
 /// Two threads that talk, `a` < `b`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Pair {
     /// Id of one thread.
     pub a: u32,
@@ -161,7 +163,7 @@ impl Pair {
 }
 
 /// One thread.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Thread {
     /// Its id.
     pub id: u32,
@@ -189,11 +191,11 @@ pub struct Thread {
 }
 
 /// How the figures were obtained.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, TS)]
 pub struct Measured {
     /// `exact`: every access was seen; `sampled`: some were, loads, stores and instructions are not
     /// known, and events are estimates.
-    pub mode: &'static str,
+    pub mode: Mode,
     /// `matrix`, `detail`, `undirected`, `reference` or `translate`, as in the profile.
     pub counted: Counted,
     /// Bytes of the block in which communication was counted.
@@ -286,11 +288,7 @@ impl Program {
 impl Measured {
     fn of(meta: &Meta) -> Self {
         Self {
-            mode: match meta.mode {
-                Mode::Exact => "exact",
-                Mode::Sampled => "sampled",
-                Mode::Windows => "windows",
-            },
+            mode: meta.mode,
             counted: meta.parameters.counted,
             block_bytes: meta.parameters.block_bytes,
             slice_ns: meta.parameters.slice_ns,

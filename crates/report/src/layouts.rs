@@ -8,10 +8,11 @@ use crate::policies::Policies;
 use placement::{LevelShare, level_name, level_shares, shares_by_chance};
 use serde::Serialize;
 use topology::{Costs, Hierarchy, Object, ObjectId, ObjectKind, Topology};
+use ts_rs::TS;
 use types::{CommMatrix, ThreadId};
 
 /// A machine with placements on it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, TS)]
 pub struct Placement {
     /// One line about the machine.
     pub machine: String,
@@ -36,7 +37,7 @@ pub struct Placement {
 }
 
 /// Expectation over all ways to put the threads on the machine.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Chance {
     /// In the unit of [`Layout::cost`].
     pub cost: f64,
@@ -45,7 +46,7 @@ pub struct Chance {
 }
 
 /// A level at which the machine branches.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, TS)]
 pub struct MachineLevel {
     /// What it separates, `between packages`.
     pub name: String,
@@ -119,7 +120,7 @@ impl<'a> Machine<'a> {
 }
 
 /// One placement of the threads.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, TS)]
 pub struct Layout {
     /// Name of the policy, or of the plan's policy.
     pub policy: String,
@@ -167,7 +168,7 @@ impl Layout {
 }
 
 /// An object of the machine, drawn as a box with its children in it.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct MachineNode {
     /// `machine`, `package`, `L3`, `core`, `PU`, …
     pub kind: String,
@@ -175,11 +176,13 @@ pub struct MachineNode {
     pub label: String,
     /// For a PU: its logical number.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
     pub pu: Option<u32>,
     /// Whether threads may run there.
     pub allowed: bool,
     /// Objects in it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[ts(optional, as = "Option<Vec<MachineNode>>")]
     pub children: Vec<MachineNode>,
 }
 

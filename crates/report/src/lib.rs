@@ -12,7 +12,6 @@
 //! | `export.rs`, `export/` | matrices as CSV, NumPy, GraphML, DOT, and as numalize writes them; tables as CSV, JSON |
 //! | `text.rs`, `text/`, `table.rs` | the report in the terminal |
 //! | `page.rs` | the report as one HTML file; its looks are in `web/` |
-//! | `numbers.rs` | numbers for people |
 //!
 //! Neighbours: `cli` calls this; `profile`, `analysis`, `placement` and `topology` supply what is
 //! shown.
@@ -25,7 +24,6 @@ mod export;
 mod findings;
 mod layouts;
 mod lines;
-mod numbers;
 mod page;
 mod policies;
 mod table;

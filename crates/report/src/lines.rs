@@ -22,9 +22,10 @@ use crate::lines::access::LineEvents;
 use profile::{EventRow, LineRow, Mode, Profile};
 use serde::Serialize;
 use std::cmp::Reverse;
+use ts_rs::TS;
 
 /// The lines of memory on which threads met.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Lines {
     /// Lines with events that the profile knows; `list` holds the hottest of them.
     pub all: u64,
@@ -39,7 +40,7 @@ pub struct Lines {
 }
 
 /// One line of memory.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct HotLine {
     /// Address of its first byte, `0x4040c0`.
     pub address: String,
@@ -64,7 +65,7 @@ pub struct HotLine {
 }
 
 /// Events by sharing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, TS)]
 pub struct Split {
     /// Events with true sharing.
     #[serde(rename = "true")]

@@ -3,10 +3,13 @@
 //! The page's looks and behaviour are built in `web/` into a single file that is embedded here;
 //! this module puts the data of one profile into it: the findings, matrices and activity by time
 //! (`page/time.rs`) and the events of the hot lines (`page/hot.rs`), all bounded. Neighbours:
-//! `web/src/model/data.ts` decodes what [`PageData`] encodes.
+//! `web/src/model/data.ts` decodes what [`PageData`] encodes; its TypeScript types are generated from it
+//! (`page/typescript.rs`).
 
 mod hot;
 mod time;
+#[cfg(test)]
+mod typescript;
 mod varints;
 
 use crate::findings::Findings;
@@ -14,6 +17,7 @@ use hot::Hot;
 use profile::Profile;
 use serde::Serialize;
 use time::Time;
+use ts_rs::TS;
 
 /// Built by `npm run build` in `web/`; `build.rs` says so when it is missing.
 const TEMPLATE: &str =
@@ -23,7 +27,7 @@ const PLACEHOLDER: &str = "__THREADTALK_DATA__";
 /// The page computes pairs from the matrix; the list is only needed for its first sentences.
 const PAIRS_IN_PAGE: usize = 10;
 
-#[derive(Serialize)]
+#[derive(Serialize, TS)]
 struct PageData<'a> {
     findings: &'a Findings,
     time: Time,

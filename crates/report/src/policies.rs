@@ -9,6 +9,7 @@
 use crate::layouts::Layout;
 use placement::{Placement as Placed, PolicyKind};
 use serde::Serialize;
+use ts_rs::TS;
 
 /// Most threads for which policies are computed that run the solver on another problem: a second or
 /// so for each.
@@ -17,7 +18,7 @@ const MAX_FOR_SOLVER: usize = 256;
 const MAX_FOR_ANY: usize = 1024;
 
 /// The policies compared.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, TS)]
 pub struct Policies {
     /// By cost, those that share more cores than they need to last.
     pub list: Vec<PolicyCost>,
@@ -28,7 +29,7 @@ pub struct Policies {
 }
 
 /// A policy's placement in numbers.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct PolicyCost {
     /// Its name; of a plan as in [`Layout::policy`].
     pub policy: String,
@@ -49,7 +50,7 @@ pub struct PolicyCost {
 }
 
 /// A policy that was not computed.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, TS)]
 pub struct LeftOut {
     /// Its name.
     pub policy: String,

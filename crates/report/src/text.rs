@@ -11,12 +11,12 @@ mod sampled;
 mod style;
 
 use crate::findings::{Estimate, Findings, Pair, Talk, Thread, talk_matrix};
-use crate::numbers::{duration, grouped, percent, short};
 use crate::table::{Align, Table, cut};
 use crate::verdict::blocks;
 use profile::Profile;
 use std::fmt::{self, Write};
 use style::printable;
+use types::numbers::{duration, grouped, percent, short};
 
 pub use difference::difference_text;
 pub use style::TextStyle;

@@ -7,12 +7,13 @@
 use crate::advice::Advice;
 use crate::findings::{Pair, Talk, Thread};
 use crate::layouts::Placement;
-use crate::numbers::{grouped, percent, short};
 use analysis::{MatrixKind, Reliability};
 use serde::Serialize;
+use ts_rs::TS;
+use types::numbers::{grouped, percent, short};
 
 /// What a person should know first.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Verdict {
     /// The shape of the communication.
     pub shape: Shape,
@@ -23,7 +24,7 @@ pub struct Verdict {
 }
 
 /// The shape of the talk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// One thread, or none.

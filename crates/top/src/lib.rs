@@ -6,7 +6,6 @@
 //! | `state.rs` | what the reader has chosen, and what keys change |
 //! | `select.rs` | which threads and lines are shown, in which order |
 //! | `view.rs`, `view/` | drawing |
-//! | `numbers.rs` | numbers in few characters |
 //! | `batch.rs` | the same as plain text, for pipes and files |
 //! | `keys.rs` | reads keys, and notices when the terminal is closed |
 //! | `terminal.rs` | the loop: keys, snapshots, screen; the terminal is left as it was |
@@ -16,7 +15,6 @@
 
 mod batch;
 mod keys;
-mod numbers;
 mod select;
 mod snapshot;
 mod state;

@@ -11,7 +11,6 @@ pub(crate) mod threads;
 #[cfg(test)]
 mod tests;
 
-use crate::numbers::{clipped, elapsed, percent, short};
 use crate::select;
 use crate::snapshot::Snapshot;
 use crate::state::{State, Tab};
@@ -20,6 +19,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
+use types::numbers::{clock, narrow, percent};
 
 /// What the terminal can show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,8 +120,8 @@ pub(crate) fn title(snapshot: &Snapshot, state: &State) -> String {
         snapshot.target,
         processes::place(snapshot),
         snapshot.threads.len(),
-        short(select::total(snapshot)),
-        elapsed(snapshot.elapsed.as_secs()),
+        narrow(select::total(snapshot)),
+        clock(snapshot.elapsed.as_secs()),
     )
 }
 
@@ -130,13 +130,13 @@ pub(crate) fn method(snapshot: &Snapshot) -> String {
     let sampling = &snapshot.sampling;
     let lost = match sampling.lost {
         0 => String::new(),
-        lost => format!(", {} lost", short(lost as f64)),
+        lost => format!(", {} lost", narrow(lost as f64)),
     };
     format!(
         "{}; {}: {} samples/s, {} usable{lost}, cost {}",
         snapshot.basis,
         snapshot.method,
-        short(sampling.samples_per_second),
+        narrow(sampling.samples_per_second),
         percent(sampling.decoded),
         percent(sampling.cost),
     )
@@ -157,4 +157,13 @@ fn footer(snapshot: &Snapshot, state: &State) -> String {
     format!(
         "q quit  {process}p pause  s sort: {sort}  r reverse  / filter{filter}  1-6 views  {clear}? help"
     )
+}
+
+/// The text in at most `width` characters, with a mark where something is missing.
+fn clipped(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.into();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{kept}~")
 }

@@ -26,6 +26,7 @@ static int shown(void) {
 
 int main(int argc, char **argv) {
     // A slow start lets the launcher bind the initial thread before the runtime looks.
+    (void)argv;
     if (argc > 1) usleep(400000);
     char masks[4][64];
     int counts[4];

@@ -1,18 +1,12 @@
 // Matrices by kind, sharing and time, as crates/report/src/page/time.rs encodes them.
 import { SparseMatrix } from './matrix'
+import type { CommKind, Layer as EncodedLayer, Sharing } from './page-data'
 import { Varints } from './varints'
-
-export interface EncodedLayer {
-  kind: string
-  sharing: string
-  totals: string
-  cells: string
-}
 
 /** The events of one kind and sharing: cells by (from, to), each with its bins. */
 export interface Layer {
-  kind: string
-  sharing: string
+  kind: CommKind
+  sharing: Sharing
   /** Events in each bin of time. */
   totals: number[]
   from: Uint32Array
@@ -94,12 +88,7 @@ export function matrixOf(layers: Layer[], threads: number, range: Range | null):
     to.push(key % threads)
     count.push(sum)
   }
-  return new SparseMatrix(
-    threads,
-    Uint32Array.from(from),
-    Uint32Array.from(to),
-    BigUint64Array.from(count),
-  )
+  return new SparseMatrix(threads, Uint32Array.from(from), Uint32Array.from(to), BigUint64Array.from(count))
 }
 
 /** A matrix with every cell in both directions. */
@@ -119,11 +108,7 @@ export function bothWays(matrix: SparseMatrix): SparseMatrix {
 }
 
 /** Events of some layers between some threads, by bin of the matrices. */
-export function seriesOf(
-  layers: Layer[],
-  bins: number,
-  between: (from: number, to: number) => boolean,
-): number[] {
+export function seriesOf(layers: Layer[], bins: number, between: (from: number, to: number) => boolean): number[] {
   const series = new Array<number>(bins).fill(0)
   for (const layer of layers) {
     for (let cell = 0; cell < layer.from.length; cell++) {

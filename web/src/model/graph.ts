@@ -35,13 +35,7 @@ export function graphSize(threads: number): [number, number] {
 }
 
 /** Places the threads in `width` × `height`, as far from the edge as `margin`. */
-export function layoutGraph(
-  threads: number,
-  edges: Edge[],
-  width: number,
-  height: number,
-  margin: number,
-): Point[] {
+export function layoutGraph(threads: number, edges: Edge[], width: number, height: number, margin: number): Point[] {
   if (threads === 0) return []
   const nodes: SimulationNodeDatum[] = Array.from({ length: threads }, () => ({}))
   const most = edges.reduce((max, edge) => Math.max(max, edge.events), 1)
@@ -65,7 +59,7 @@ export function layoutGraph(
     .force('center', forceCenter(0, 0))
     .stop()
   simulation.tick(threads > 512 ? 80 : 300)
-  return fit(
+  return fitInto(
     nodes.map((node) => ({ x: node.x ?? 0, y: node.y ?? 0 })),
     width,
     height,
@@ -75,17 +69,13 @@ export function layoutGraph(
 
 /** Moves and scales points into a box; the proportions stay, and nothing is blown up without
  *  bound. */
-export function fit(points: Point[], width: number, height: number, margin: number): Point[] {
+export function fitInto(points: Point[], width: number, height: number, margin: number): Point[] {
   const xs = points.map((p) => p.x)
   const ys = points.map((p) => p.y)
   const [left, right] = [min(xs), -min(xs.map((x) => -x))]
   const [top, bottom] = [min(ys), -min(ys.map((y) => -y))]
   const room = [width - 2 * margin, height - 2 * margin] as const
-  const scale = Math.min(
-    room[0] / Math.max(1e-9, right - left),
-    room[1] / Math.max(1e-9, bottom - top),
-    3,
-  )
+  const scale = Math.min(room[0] / Math.max(1e-9, right - left), room[1] / Math.max(1e-9, bottom - top), 3)
   return points.map((p) => ({
     x: width / 2 + (p.x - (left + right) / 2) * scale,
     y: height / 2 + (p.y - (top + bottom) / 2) * scale,

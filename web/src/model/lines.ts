@@ -2,19 +2,11 @@
 // to for whatever the reader has selected. An event has a side that gives (it had written the line)
 // and one that takes (it read or overwrote it).
 import { SparseMatrix } from './matrix'
+import type { CommKind, Hot, Place, Sharing } from './page-data'
 import { Varints } from './varints'
 
-export interface Place {
-  function: string
-  file: string
-  line: number
-  inlined_into: string[]
-  module: string
-  offset: number
-}
-
-export type LineKind = 'raw' | 'waw'
-export type Sharing = 'any' | 'true' | 'false'
+/** Kinds of events that move a line. */
+export type LineKind = Extract<CommKind, 'raw' | 'waw'>
 
 const KINDS: LineKind[] = ['raw', 'waw']
 const SHARINGS: Sharing[] = ['any', 'true', 'false']
@@ -45,14 +37,7 @@ export interface LineData {
   code: LineEvent[]
 }
 
-export interface EncodedLines {
-  places: Place[]
-  bytes: string
-  events: string
-  code: string
-}
-
-export function decodeLines(raw: EncodedLines): LineData {
+export function decodeLines(raw: Hot): LineData {
   const masks: bigint[] = []
   const bytes = new Varints(raw.bytes)
   while (!bytes.done) masks.push(bytes.nextBig())
@@ -76,7 +61,10 @@ export function decodeLines(raw: EncodedLines): LineData {
     })
   }
   const byLine: LineEvent[][] = []
-  for (const event of events) (byLine[event.line] ??= []).push(event)
+  for (const event of events) {
+    byLine[event.line] ??= []
+    byLine[event.line]!.push(event)
+  }
   return { places: raw.places, events, byLine, code: decodeCode(raw.code) }
 }
 
@@ -142,8 +130,7 @@ function sumOf(line: number, of: LineEvent[]): LineSum {
     givers.set(event.fromPlace, (givers.get(event.fromPlace) ?? 0) + event.count)
     takers.set(event.toPlace, (takers.get(event.toPlace) ?? 0) + event.count)
   }
-  const most = (of: Map<number, number>): number =>
-    [...of].reduce((a, b) => (b[1] > a[1] ? b : a))[0]
+  const most = (of: Map<number, number>): number => [...of].reduce((a, b) => (b[1] > a[1] ? b : a))[0]
   return { ...sum, giver: most(givers), taker: most(takers) }
 }
 

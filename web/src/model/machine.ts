@@ -1,6 +1,6 @@
 // The machine as nested boxes (COMPROF, figure 5): sizes and places of the boxes, apart from their
 // drawing. Objects with a single child are one box with it: a package with one L3 needs no two.
-import type { Level, MachineNode } from './data'
+import type { MachineLevel, MachineNode } from './page-data'
 
 export interface Box {
   x: number
@@ -98,8 +98,16 @@ function size(node: Merged, m: Metrics, showPuLabels: boolean, aspect: number): 
   let best: Sized | null = null
   let least = Infinity
   for (let count = 1; count <= children.length; count++) {
-    const columns = most(children, (_, i) => i % count, ({ width }) => width)
-    const rows = most(children, (_, i) => Math.floor(i / count), ({ height }) => height)
+    const columns = most(
+      children,
+      (_, i) => i % count,
+      ({ width }) => width,
+    )
+    const rows = most(
+      children,
+      (_, i) => Math.floor(i / count),
+      ({ height }) => height,
+    )
     const width = sum(columns) + (columns.length + 1) * m.padding
     const height = sum(rows) + (rows.length + 1) * m.padding + top
     const holes = columns.length * rows.length - children.length
@@ -197,7 +205,7 @@ export function threadSpots(
 
 /** How many levels two PUs have in common: 0 = apart at the outermost, `levels.length` = the same
  *  PU. */
-export function commonLevels(levels: Level[], pus: number[], a: number, b: number): number {
+export function commonLevels(levels: MachineLevel[], pus: number[], a: number, b: number): number {
   const [i, j] = [pus.indexOf(a), pus.indexOf(b)]
   const split = levels.findIndex((level) => level.part[i] !== level.part[j])
   return split < 0 ? levels.length : split

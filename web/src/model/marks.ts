@@ -41,12 +41,7 @@ export function bondLimit(marks: number): number {
 }
 
 /** The marks of a layout; threads without a PU have none. `labelHeight`: what a box's label takes. */
-export function marksOf(
-  drawing: Drawing,
-  pus: (number | null)[],
-  labelHeight: number,
-  together: boolean,
-): Mark[] {
+export function marksOf(drawing: Drawing, pus: (number | null)[], labelHeight: number, together: boolean): Mark[] {
   if (!together) {
     return threadSpots(drawing, pus, labelHeight).flatMap((spot, thread) =>
       spot ? [{ threads: [thread], pu: pus[thread]!, ...spot }] : [],

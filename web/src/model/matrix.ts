@@ -81,12 +81,7 @@ export function threadsAt(binned: BinnedMatrix, cell: number): number[] {
 }
 
 /** Exact events of a cell. */
-export function exactAt(
-  matrix: SparseMatrix,
-  binned: BinnedMatrix,
-  row: number,
-  column: number,
-): bigint {
+export function exactAt(matrix: SparseMatrix, binned: BinnedMatrix, row: number, column: number): bigint {
   let sum = 0n
   for (const to of threadsAt(binned, row)) {
     for (const from of threadsAt(binned, column)) sum += matrix.get(from, to)
@@ -129,10 +124,7 @@ export function strongest(matrix: SparseMatrix, most: number): { edges: Edge[]; 
 }
 
 /** Undirected edges (from < to), both directions summed, strongest first. */
-export function strongestPairs(
-  matrix: SparseMatrix,
-  most: number,
-): { edges: Edge[]; share: number; all: number } {
+export function strongestPairs(matrix: SparseMatrix, most: number): { edges: Edge[]; share: number; all: number } {
   const pairs = new Map<number, Edge>()
   for (let i = 0; i < matrix.size; i++) {
     const [a, b] = [matrix.from[i]!, matrix.to[i]!]
@@ -142,9 +134,7 @@ export function strongestPairs(
     edge.events += Number(matrix.count[i]!)
     pairs.set(key, edge)
   }
-  const sorted = [...pairs.values()].sort(
-    (a, b) => b.events - a.events || a.from - b.from || a.to - b.to,
-  )
+  const sorted = [...pairs.values()].sort((a, b) => b.events - a.events || a.from - b.from || a.to - b.to)
   const edges = sorted.slice(0, most)
   const total = Number(matrix.total)
   const carried = edges.reduce((sum, edge) => sum + edge.events, 0)

@@ -1,24 +1,22 @@
 // From events to colours: linear or logarithmic, ramps that colour-blind people can order, one for
 // light and one for dark pages.
+import { type ScaleContinuousNumeric, scaleLinear, scaleLog } from 'd3-scale'
 import { interpolateViridis, interpolateYlGnBu } from 'd3-scale-chromatic'
 
 export type ScaleKind = 'linear' | 'log'
 export type Theme = 'light' | 'dark'
 
-/** Position of a value on the ramp, 0 to 1. Values must be above 0. */
-export function position(value: number, min: number, max: number, kind: ScaleKind): number {
-  if (kind === 'linear') return max > 0 ? value / max : 0
+/** From events to positions on the ramp, 0 to 1. `min` is the least value above 0. */
+export function rampScale(min: number, max: number, kind: ScaleKind): ScaleContinuousNumeric<number, number> {
+  if (kind === 'linear') return scaleLinear().domain([0, max])
   // A matrix with a single value has no range: show it as the greatest.
-  return max > min ? Math.log(value / min) / Math.log(max / min) : 1
+  return scaleLog().domain([min < max ? min : max / 10, max])
 }
 
-/** The colour at a position, `rgb(r, g, b)`. The least value still differs from "no talk". */
+/** The colour at a position, `rgb(r, g, b)`. The least value still differs from "no communication". */
 export function colour(position: number, theme: Theme): string {
   const clamped = Math.min(1, Math.max(0, position))
-  const css =
-    theme === 'light'
-      ? interpolateYlGnBu(0.12 + 0.88 * clamped)
-      : interpolateViridis(0.1 + 0.9 * clamped)
+  const css = theme === 'light' ? interpolateYlGnBu(0.12 + 0.88 * clamped) : interpolateViridis(0.1 + 0.9 * clamped)
   const [r, g, b] = components(css)
   return `rgb(${r}, ${g}, ${b})`
 }
@@ -48,20 +46,26 @@ export interface Tick {
 /** Ticks of the legend: the ends, and round values between them. */
 export function ticks(min: number, max: number, kind: ScaleKind): Tick[] {
   if (max <= 0) return []
-  if (kind === 'linear') {
-    return [0, max / 2, max].map((value) => ({ value, position: value / max }))
-  }
-  const inner: Tick[] = []
-  for (let exponent = Math.ceil(Math.log10(min)); 10 ** exponent < max; exponent++) {
-    const value = 10 ** exponent
-    const at = position(value, min, max, kind)
+  const scale = rampScale(min, max, kind)
+  const [least, most] = kind === 'linear' ? [0, 2] : [min, 4]
+  // A logarithmic scale has more round values than labels.
+  const text = scale.tickFormat(most)
+  const inner = scale
+    .ticks(most)
+    .filter((value) => value > least && text(value) !== '')
+    .map((value) => ({ value, position: scale(value) }))
     // Not on top of the ends' labels.
-    if (at > 0.12 && at < 0.88) inner.push({ value, position: at })
-  }
-  const step = Math.ceil(inner.length / 4)
-  const kept = inner.filter((_, i) => i % Math.max(1, step) === 0)
-  const ends = min < max ? [{ value: min, position: 0 }] : []
-  return [...ends, ...kept, { value: max, position: 1 }]
+    .filter(({ position }) => position > 0.12 && position < 0.88)
+  const ends = least < max ? [{ value: least, position: 0 }] : []
+  return [...ends, ...inner, { value: max, position: 1 }]
+}
+
+/** Round times of an axis from `first` to `last` seconds, about `most` of them. */
+export function timeTicks(first: number, last: number, most: number): { seconds: number; text: string }[] {
+  const [length, unit] = last >= 1 ? [1, 's'] : last >= 1e-3 ? [1e-3, 'ms'] : [1e-6, 'µs']
+  const scale = scaleLinear().domain([first / length, last / length])
+  const text = scale.tickFormat(most)
+  return scale.ticks(most).map((value) => ({ seconds: value * length, text: `${text(value)} ${unit}` }))
 }
 
 /** Every how many cells of this width there is room for a label of so many characters. */

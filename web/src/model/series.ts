@@ -1,4 +1,5 @@
 // Values over time as the points of a line.
+import { scaleLinear } from 'd3-scale'
 
 export interface Point {
   x: number
@@ -10,8 +11,8 @@ export interface Point {
 export function steps(values: number[], bounds: number[], width: number, height: number): Point[] {
   const [first, last] = [bounds[0] ?? 0, bounds[bounds.length - 1] ?? 0]
   const most = values.reduce((a, b) => Math.max(a, b), 0)
-  const x = (time: number): number => (last > first ? ((time - first) / (last - first)) * width : 0)
-  const y = (value: number): number => height - (most > 0 ? (value / most) * height : 0)
+  const x = scaleLinear([first, last], [0, width])
+  const y = scaleLinear([0, most || 1], [height, 0])
   const points: Point[] = []
   values.forEach((value, bin) => {
     const [from, to] = [bounds[bin], bounds[bin + 1]]

@@ -1,7 +1,8 @@
 // How the threads talk: the pattern and what it suits in sentences, and how the structure changes
 // over time.
-import type { Data, SliceMetrics } from '../model/data'
+import type { Data } from '../model/data'
 import { duration } from '../model/numbers'
+import type { SliceMetrics } from '../model/page-data'
 import { polyline, steps } from '../model/series'
 import { card, el, svg } from './dom'
 

@@ -5,7 +5,7 @@ import { edgeLimit, graphSize, layoutGraph, nodeRadius, type Point } from '../mo
 import { type Edge, strongest } from '../model/matrix'
 import { grouped, percent } from '../model/numbers'
 import { samePick } from '../selection'
-import { edgeInFocus, inFocus, standsOut, type Store } from '../state'
+import { edgeInFocus, inFocus, type Store, standsOut } from '../state'
 import { card, el, hideTip, showTip, svg } from './dom'
 
 /** Width of the strongest edge by the radius of the nodes, and of the weakest. */
@@ -49,7 +49,11 @@ export function graph(data: Data, store: Store): HTMLElement {
     nodes.forEach((n, thread) => n.classList.toggle('on', inFocus(focus, thread)))
     edges.forEach((e, i) => lines[i]!.classList.toggle('on', edgeInFocus(focus, e.from, e.to)))
   })
-  section.append(picture, routineKey(routines), note(edges.length, matrix.size, share, data.findings.talk.kind === 'undirected'))
+  section.append(
+    picture,
+    routineKey(routines),
+    note(edges.length, matrix.size, share, data.findings.talk.kind === 'undirected'),
+  )
   return section
 }
 
@@ -73,14 +77,7 @@ function arrowHead(id: string, opacity: number): SVGElement {
   )
 }
 
-function edgePath(
-  edge: Edge,
-  most: number,
-  points: Point[],
-  radius: number,
-  data: Data,
-  store: Store,
-): SVGElement {
+function edgePath(edge: Edge, most: number, points: Point[], radius: number, data: Data, store: Store): SVGElement {
   const relative = edge.events / most
   const path = svg('path', {
     class: 'edge',
@@ -88,7 +85,11 @@ function edgePath(
     'stroke-width': (STROKE.least + STROKE.most * radius * relative).toFixed(2),
     'stroke-opacity': (0.25 + 0.6 * Math.sqrt(relative)).toFixed(2),
     'marker-end':
-      points.length > 64 || data.findings.talk.kind === 'undirected' ? undefined : relative < FAINT ? 'url(#arrow-faint)' : 'url(#arrow)',
+      points.length > 64 || data.findings.talk.kind === 'undirected'
+        ? undefined
+        : relative < FAINT
+          ? 'url(#arrow-faint)'
+          : 'url(#arrow)',
   })
   path.addEventListener('pointermove', (event) => {
     const { threads, talk } = data.findings
@@ -126,14 +127,7 @@ function curve(a: Point, b: Point, radius: number): string {
   return `M${f(start.x)},${f(start.y)} Q${f(control.x)},${f(control.y)} ${f(end.x)},${f(end.y)}`
 }
 
-function node(
-  data: Data,
-  thread: number,
-  point: Point,
-  radius: number,
-  fill: string,
-  store: Store,
-): SVGElement {
+function node(data: Data, thread: number, point: Point, radius: number, fill: string, store: Store): SVGElement {
   const info = data.findings.threads[thread]!
   const group = svg('g', {
     class: 'node',
@@ -190,6 +184,8 @@ function note(shown: number, all: number, share: number, undirected: boolean): H
     shown < all
       ? `The ${grouped(shown)} strongest of ${grouped(all)} edges, ${percent(share)} of the talk.`
       : `All ${grouped(all)} edges.`
-  const arrows = undirected ? 'Width' : 'Cache-line transfers (RAW + WAW): an arrow goes from who wrote the line last to who takes it; width'
+  const arrows = undirected
+    ? 'Width'
+    : 'Cache-line transfers (RAW + WAW): an arrow goes from who wrote the line last to who takes it; width'
   return el('p', { class: 'note' }, `${text} ${arrows} is volume.`)
 }

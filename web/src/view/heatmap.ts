@@ -1,19 +1,12 @@
 // The communication matrix as a heat map on a canvas: readable at 4 threads (numbers in the cells)
 // and at hundreds (bins). A second canvas on top marks the cell under the pointer or the keyboard.
-import { type Data, KIND_WORDS, kindsOf, knowsSharing, threadName, unit } from '../model/data'
-import {
-  type BinnedMatrix,
-  binned,
-  byId,
-  byPlace,
-  exactAt,
-  type SparseMatrix,
-  threadsAt,
-} from '../model/matrix'
+
 import { byCluster, MAX_CLUSTERED } from '../model/cluster'
+import { type Data, KIND_WORDS, kindsOf, knowsSharing, threadName, unit } from '../model/data'
+import { type BinnedMatrix, binned, byId, byPlace, exactAt, type SparseMatrix, threadsAt } from '../model/matrix'
 import { grouped, percent, short } from '../model/numbers'
-import { colour, labelStep, position, textOn } from '../model/scale'
-import { hasSharing, matrixToShow, samePick, type SharingChoice } from '../selection'
+import { colour, labelStep, rampScale, textOn } from '../model/scale'
+import { hasSharing, matrixToShow, type SharingChoice, samePick } from '../selection'
 import type { Order, State, Store } from '../state'
 import { card, choice, cssVariable, el, hideTip, prepare, showTip } from './dom'
 import { legend } from './legend'
@@ -38,7 +31,8 @@ export function heatmap(data: Data, store: Store): HTMLElement {
   if (knowsSharing(data.findings)) tools.unshift(sharingChoice(store))
   if (kinds.length > 1) tools.unshift(kindChoice(data, store))
   const orders = ordersOf(data)
-  if (orders.length > 1) tools.push(choice('Order of the threads', orders, store.state.order, (order) => store.set({ order })))
+  if (orders.length > 1)
+    tools.push(choice('Order of the threads', orders, store.state.order, (order) => store.set({ order })))
   const section = card('Who talks to whom', 'matrix', ...tools)
   const canvas = el('canvas', { id: 'matrix', tabindex: 0, role: 'img' })
   const overlay = el('canvas', { class: 'overlay' })
@@ -126,7 +120,10 @@ class HeatmapView {
     const placement = this.data.findings.placement
     const layout = placement?.layouts[state.layout]
     if (state.order === 'place' && layout) return byPlace(layout.pu_logical)
-    if (state.order === 'cluster') return (this.clustered ??= byCluster(this.data.talk))
+    if (state.order === 'cluster') {
+      this.clustered ??= byCluster(this.data.talk)
+      return this.clustered
+    }
     return byId(this.data.findings.threads.length)
   }
 
@@ -181,14 +178,13 @@ class HeatmapView {
     g.fillStyle = cssVariable('--cell-zero')
     g.fillRect(x, y, side, side)
     const diagonal = cssVariable('--cell-self')
+    const ramp = rampScale(matrix.min, matrix.max, state.scale)
     for (let row = 0; row < matrix.cells; row++) {
       for (let column = 0; column < matrix.cells; column++) {
         const value = matrix.values[row * matrix.cells + column]!
         const self = row === column && matrix.bin === 1
         if (value === 0 && !self) continue
-        g.fillStyle = self
-          ? diagonal
-          : colour(position(value, matrix.min, matrix.max, state.scale), state.theme)
+        g.fillStyle = self ? diagonal : colour(ramp(value), state.theme)
         g.fillRect(x + column * cell, y + row * cell, cell - gap, cell - gap)
         if (value > 0 && cell >= ROOM_FOR_TEXT) this.drawNumber(g, row, column, value)
       }
@@ -224,12 +220,7 @@ class HeatmapView {
     this.store.set({ pick: same || self ? null : { from, to } })
   }
 
-  private drawNumber(
-    g: CanvasRenderingContext2D,
-    row: number,
-    column: number,
-    value: number,
-  ): void {
+  private drawNumber(g: CanvasRenderingContext2D, row: number, column: number, value: number): void {
     const { x, y, cell } = this.plot!
     g.fillStyle = textOn(g.fillStyle as string)
     g.font = `${cell >= 56 ? 13 : 11}px ${cssVariable('--mono')}`

@@ -5,12 +5,7 @@ import { colour, ticks } from '../model/scale'
 import type { State } from '../state'
 import { el } from './dom'
 
-export function legend(
-  matrix: BinnedMatrix,
-  state: State,
-  width: number,
-  unit: string,
-): HTMLElement {
+export function legend(matrix: BinnedMatrix, state: State, width: number, unit: string): HTMLElement {
   if (matrix.max === 0) return el('p', { class: 'note' }, 'No such events.')
   const stops = Array.from({ length: 17 }, (_, i) => colour(i / 16, state.theme))
   const ramp = el('div', { class: 'ramp' })

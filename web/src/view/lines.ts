@@ -1,6 +1,6 @@
 // The hot lines: a table with a picture of each line's 64 bytes, and the code that meets on the one
 // that is selected, writing and taking side by side.
-import { type Data, type HotLine } from '../model/data'
+import type { Data } from '../model/data'
 import {
   type ByteUse,
   events,
@@ -8,7 +8,6 @@ import {
   flows,
   type LineEvent,
   type LineSum,
-  type Place,
   ranges,
   sumByLine,
   threadList,
@@ -16,6 +15,7 @@ import {
   whereabouts,
 } from '../model/lines'
 import { grouped, percent } from '../model/numbers'
+import type { HotLine, Place } from '../model/page-data'
 import { wantedEvents } from '../selection'
 import type { State, Store } from '../state'
 import { card, el, hideTip, showTip, svg } from './dom'
@@ -179,7 +179,9 @@ function aloud(use: ByteUse[]): string {
 function codeThatMeets(data: Data, state: State): Node[] {
   const { line } = state
   const info = line === null ? null : data.findings.lines!.list[line]!
-  const title = info ? `Code that meets on ${info.object || info.region} at ${info.address}` : 'Code that meets, over all lines'
+  const title = info
+    ? `Code that meets on ${info.object || info.region} at ${info.address}`
+    : 'Code that meets, over all lines'
   const heading = el('h3', {}, title)
   const of = line === null ? data.lines.code : (data.lines.byLine[line] ?? [])
   const all = flows(of, wantedEvents(state))

@@ -1,33 +1,27 @@
 // The placement drawing (COMPROF, figure 5): the machine as nested boxes, threads in them, talk as
 // lines coloured by the level they cross; before and after side by side, or one at a time. Beside
 // it what crosses which level, and what other policies cost (policies.ts).
-import { type Data, KIND_WORDS, type Layout, type Placement, threadName } from '../model/data'
+import { type Data, KIND_WORDS, threadName } from '../model/data'
 import { threadList } from '../model/lines'
-import {
-  type Box,
-  commonLevels,
-  drawMachine,
-  type Drawing,
-  metrics,
-  mostPerPu,
-} from '../model/machine'
+import { type Box, commonLevels, type Drawing, drawMachine, metrics, mostPerPu } from '../model/machine'
 import {
   type Bond,
-  bondLimit,
   type Bonds,
+  bondLimit,
   bondsOf,
   eventsBetween,
+  MAX_ALONE,
   type Mark,
   marksOf,
-  MAX_ALONE,
   neighbour,
 } from '../model/marks'
 import type { SparseMatrix } from '../model/matrix'
 import { grouped, percent, relativeCost } from '../model/numbers'
+import type { Layout, Placement } from '../model/page-data'
 import { matrixToShow, type Pick, samePick } from '../selection'
-import { standsOut, type State, type Store } from '../state'
+import { type State, type Store, standsOut } from '../state'
 import { card, choice, el, hideTip, showTip, svg } from './dom'
-import { caption, levelKey, type LevelKey, policies, shares } from './policies'
+import { caption, type LevelKey, levelKey, policies, shares } from './policies'
 
 /** Most PUs of a machine that is drawn twice, before and after, unless the reader wants it. */
 export const MAX_BESIDE = 128
@@ -311,9 +305,7 @@ function boxLabel(box: Box, labelHeight: number): SVGElement[] {
   const size = Math.min(11, labelHeight - 3)
   const room = Math.floor((box.width - 8) / (size * 0.54))
   const text = box.label.length > room ? `${box.label.slice(0, Math.max(1, room - 1))}…` : box.label
-  return [
-    svg('text', { class: 'label', x: box.x + 5, y: box.y + size + 2, 'font-size': size }, text),
-  ]
+  return [svg('text', { class: 'label', x: box.x + 5, y: box.y + size + 2, 'font-size': size }, text)]
 }
 
 /** Radius of a mark on a machine with so many PUs. */

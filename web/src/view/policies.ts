@@ -1,7 +1,7 @@
 // Where the talk goes under each placement, as stacked bars, and what every policy's placement costs
 // beside the bound that no placement undercuts.
-import type { LevelShare, Placement, PolicyCost } from '../model/data'
 import { grouped, nanoseconds, percent, relativeCost, short } from '../model/numbers'
+import type { LevelShare, Placement, PolicyCost } from '../model/page-data'
 import { levelColours, textOn } from '../model/scale'
 import { el } from './dom'
 

@@ -1,6 +1,7 @@
 // The thread table: sortable, follows the focus.
-import { type Findings, startOf, type Thread } from '../model/data'
+import { startOf } from '../model/data'
 import { duration, grouped, short } from '../model/numbers'
+import type { Findings, Thread } from '../model/page-data'
 import { inFocus, type Store } from '../state'
 import { card, el } from './dom'
 
@@ -83,8 +84,7 @@ export function threads(findings: Findings, store: Store): HTMLElement {
 export function order(threads: Thread[], column: Pick<Column, 'key'>, descending: boolean): number[] {
   const sorted = [...threads].sort((a, b) => {
     const [x, y] = [column.key(a), column.key(b)]
-    const compared =
-      typeof x === 'number' && typeof y === 'number' ? x - y : `${x}`.localeCompare(`${y}`)
+    const compared = typeof x === 'number' && typeof y === 'number' ? x - y : `${x}`.localeCompare(`${y}`)
     return (descending ? -compared : compared) || a.id - b.id
   })
   return sorted.map((thread) => thread.id)

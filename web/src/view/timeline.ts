@@ -1,10 +1,11 @@
 // The run over time: events in each bin, what each thread executed, and a range to look at, which the
 // matrix then shows. Drag over the picture, or use the two sliders.
+import { scaleLinear } from 'd3-scale'
 import { type Range, seriesOf } from '../model/cells'
-import { binsOf, type Data, KIND_WORDS, type Time } from '../model/data'
+import { binsOf, type Data, KIND_WORDS } from '../model/data'
 import { duration, grouped, short } from '../model/numbers'
-import { colour } from '../model/scale'
-import { layersOf, seconds, pickedPairs } from '../selection'
+import { colour, timeTicks } from '../model/scale'
+import { layersOf, pickedPairs, seconds } from '../selection'
 import type { State, Store } from '../state'
 import { card, cssVariable, el, hideTip, prepare, showTip } from './dom'
 
@@ -14,6 +15,8 @@ const RIGHT = 8
 const BARS = 90
 const GAP = 10
 const AXIS = 20
+/** Least distance of the axis' labels, about. */
+const ROOM_FOR_TIME = 70
 
 export function timeline(data: Data, store: Store): HTMLElement | null {
   const { fine, coarse } = binsOf(data.time)
@@ -94,6 +97,8 @@ interface Bars {
 
 class TimelineView {
   private readonly bins: { fine: number; coarse: number }
+  /** From seconds to CSS pixels. */
+  private readonly time = scaleLinear()
   private start: number | null = null
 
   constructor(
@@ -102,6 +107,8 @@ class TimelineView {
     private readonly canvas: HTMLCanvasElement,
   ) {
     this.bins = binsOf(data.time)
+    const { bounds } = data.time
+    this.time.domain([bounds[0]!, bounds[bounds.length - 1]!])
     canvas.addEventListener('pointerdown', (event) => this.down(event))
     canvas.addEventListener('pointermove', (event) => this.move(event))
     canvas.addEventListener('pointerup', () => (this.start = null))
@@ -141,14 +148,15 @@ class TimelineView {
   draw(): void {
     const width = this.width()
     if (width <= 0) return
+    this.time.range([LEFT, LEFT + width])
     const { rows } = this.data.time.activity
     const rowHeight = this.rowHeight()
     const height = BARS + GAP + rows * rowHeight + AXIS
     const g = prepare(this.canvas, LEFT + width + RIGHT, height)
     const bars = this.bars()
-    const most = this.drawBars(g, bars, width)
+    const most = this.drawBars(g, bars)
     this.drawActivity(g, width, rowHeight)
-    drawAxis(g, this.data.time, width, BARS + GAP + rows * rowHeight)
+    this.drawAxis(g, BARS + GAP + rows * rowHeight)
     this.drawRange(g, width, height - AXIS)
     g.fillStyle = cssVariable('--muted')
     g.font = `11px ${cssVariable('--sans')}`
@@ -163,15 +171,16 @@ class TimelineView {
   }
 
   /** Draws the bars and returns the value at the top. */
-  private drawBars(g: CanvasRenderingContext2D, { bins, stacks }: Bars, width: number): number {
+  private drawBars(g: CanvasRenderingContext2D, { bins, stacks }: Bars): number {
     const sum = (bin: number): number => stacks.reduce((all, s) => all + s.values[bin]!, 0)
     let most = 0
     for (let bin = 0; bin < bins; bin++) most = Math.max(most, sum(bin))
+    const height = scaleLinear([0, most || 1], [0, BARS])
     for (let bin = 0; bin < bins; bin++) {
-      const [x, next] = [this.x(bin, bins, width), this.x(bin + 1, bins, width)]
+      const [x, next] = [this.x(bin, bins), this.x(bin + 1, bins)]
       let top = BARS
       for (const { values, variable } of stacks) {
-        const tall = most > 0 ? (values[bin]! / most) * BARS : 0
+        const tall = height(values[bin]!)
         g.fillStyle = cssVariable(variable)
         g.fillRect(x, top - tall, Math.max(0.5, next - x - (next - x > 4 ? 1 : 0)), tall)
         top -= tall
@@ -181,12 +190,10 @@ class TimelineView {
   }
 
   /** Where a bin starts: bins are as long as their time. */
-  private x(bin: number, bins: number, width: number): number {
+  private x(bin: number, bins: number): number {
     const { bounds } = this.data.time
-    const [first, last] = [bounds[0]!, bounds[bounds.length - 1]!]
     const per = bins === this.bins.fine ? 1 : this.data.time.binsPerCell
-    const at = bounds[Math.min(bounds.length - 1, bin * per)]!
-    return LEFT + (last > first ? (at - first) / (last - first) : 0) * width
+    return this.time(bounds[Math.min(bounds.length - 1, bin * per)]!)
   }
 
   private drawActivity(g: CanvasRenderingContext2D, width: number, rowHeight: number): void {
@@ -204,7 +211,7 @@ class TimelineView {
       for (let bin = 0; bin < fine; bin++) {
         const value = rate(row, bin)
         if (value === 0) continue
-        const [x, next] = [this.x(bin, fine, width), this.x(bin + 1, fine, width)]
+        const [x, next] = [this.x(bin, fine), this.x(bin + 1, fine)]
         g.fillStyle = colour(value / most, this.store.state.theme)
         const gap = rowHeight > 4 ? 1 : 0
         g.fillRect(x, BARS + GAP + row * rowHeight, Math.max(0.5, next - x), rowHeight - gap)
@@ -212,10 +219,25 @@ class TimelineView {
     }
   }
 
+  private drawAxis(g: CanvasRenderingContext2D, top: number): void {
+    const [first, last] = this.time.domain() as [number, number]
+    const [left, right] = this.time.range() as [number, number]
+    g.fillStyle = cssVariable('--muted')
+    g.font = `11px ${cssVariable('--sans')}`
+    g.textBaseline = 'top'
+    for (const { seconds, text } of timeTicks(first, last, Math.min(6, (right - left) / ROOM_FOR_TIME))) {
+      const x = this.time(seconds)
+      const half = g.measureText(text).width / 2
+      g.textAlign = x - half < left ? 'left' : x + half > right + RIGHT ? 'right' : 'center'
+      g.fillRect(x - 0.5, top, 1, 3)
+      g.fillText(text, x, top + 5)
+    }
+  }
+
   private drawRange(g: CanvasRenderingContext2D, width: number, height: number): void {
     const { range } = this.store.state
     if (range === null) return
-    const [start, end] = range.map((bin) => this.x(bin, this.bins.coarse, width))
+    const [start, end] = range.map((bin) => this.x(bin, this.bins.coarse))
     g.fillStyle = cssVariable('--shade')
     g.fillRect(LEFT, 0, start! - LEFT, height)
     g.fillRect(end!, 0, LEFT + width - end!, height)
@@ -227,9 +249,8 @@ class TimelineView {
   /** The bin under the pointer, of so many. */
   private binAt(event: PointerEvent, bins: number): number {
     const x = event.clientX - this.canvas.getBoundingClientRect().left
-    const width = this.width()
     let bin = 0
-    while (bin + 1 < bins && this.x(bin + 1, bins, width) <= x) bin++
+    while (bin + 1 < bins && this.x(bin + 1, bins) <= x) bin++
     return bin
   }
 
@@ -271,16 +292,5 @@ class TimelineView {
       ),
       `${grouped(executed)} ${activity.what}`,
     )
-  }
-}
-
-function drawAxis(g: CanvasRenderingContext2D, time: Time, width: number, top: number): void {
-  const [first, last] = [time.bounds[0]!, time.bounds[time.bounds.length - 1]!]
-  g.fillStyle = cssVariable('--muted')
-  g.font = `11px ${cssVariable('--sans')}`
-  g.textBaseline = 'top'
-  for (let i = 0; i <= 4; i++) {
-    g.textAlign = i === 0 ? 'left' : i === 4 ? 'right' : 'center'
-    g.fillText(duration(first + ((last - first) * i) / 4), LEFT + (width * i) / 4, top + 5)
   }
 }

@@ -1,6 +1,7 @@
 // The parts of the page that are words and numbers: verdict, figures, warnings, how it was measured.
-import { type Data, type Findings, type Sampling, unit } from '../model/data'
+import { type Data, unit } from '../model/data'
 import { duration, grouped, percent, short } from '../model/numbers'
+import type { Findings, Sampling } from '../model/page-data'
 import { card, el } from './dom'
 
 export function verdict(findings: Findings, theme: HTMLElement): HTMLElement {
@@ -84,15 +85,17 @@ export function processes({ processes }: Findings): HTMLElement | null {
   const section = card(processes.some((p) => p.named) ? 'Other processes' : 'Child processes', 'processes')
   const sorted = [...processes].sort((a, b) => b.threads - a.threads || a.number - b.number)
   const head = el('tr', {}, el('th', { class: 'number' }, 'threads'), el('th', {}, 'command'), el('th', {}, 'profile'))
-  const rows = sorted.slice(0, PROCESSES).map(({ threads, command, profile, unrecorded }) =>
-    el(
-      'tr',
-      {},
-      el('td', { class: 'number' }, `${threads}`),
-      el('td', { class: 'text', title: command.join(' ') }, command.join(' ')),
-      el('td', {}, profile ?? `not recorded${unrecorded ? `: ${unrecorded}` : ''}`),
-    ),
-  )
+  const rows = sorted
+    .slice(0, PROCESSES)
+    .map(({ threads, command, profile, unrecorded }) =>
+      el(
+        'tr',
+        {},
+        el('td', { class: 'number' }, `${threads}`),
+        el('td', { class: 'text', title: command.join(' ') }, command.join(' ')),
+        el('td', {}, profile ?? `not recorded${unrecorded ? `: ${unrecorded}` : ''}`),
+      ),
+    )
   section.append(el('table', {}, el('thead', {}, head), el('tbody', {}, ...rows)))
   if (processes.length > PROCESSES) {
     section.append(el('p', { class: 'note' }, `and ${grouped(processes.length - PROCESSES)} more`))
@@ -173,8 +176,6 @@ export function measured(data: Data): HTMLElement {
     ['By', `${measured.tool}, schema ${measured.schema_version}`],
   ]
   const section = card('How it was measured', 'measured')
-  section.append(
-    el('dl', {}, ...rows.flatMap(([name, value]) => [el('dt', {}, name), el('dd', {}, value)])),
-  )
+  section.append(el('dl', {}, ...rows.flatMap(([name, value]) => [el('dt', {}, name), el('dd', {}, value)])))
   return section
 }

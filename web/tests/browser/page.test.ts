@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type BrowserContext, chromium, type Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { findChromium, FOLDER } from './pages'
+import { findChromium } from './chromium.mjs'
+import { FOLDER } from './pages'
 
 const browser = findChromium()
 if (!browser) {
@@ -88,8 +89,7 @@ describe.skipIf(!browser)('report page', () => {
   const picture = (page: Page): Promise<string> =>
     page.$eval('#matrix', (canvas) => (canvas as HTMLCanvasElement).toDataURL())
 
-  const press = (page: Page, text: string): Promise<void> =>
-    page.click(`button:text-is("${text}")`)
+  const press = (page: Page, text: string): Promise<void> => page.click(`button:text-is("${text}")`)
 
   /** Number of different colours in the canvas. */
   const colours = (page: Page): Promise<number> =>
@@ -102,8 +102,7 @@ describe.skipIf(!browser)('report page', () => {
   test('4 threads: verdict, cells, graph, machine', async () => {
     const page = await open('pairs4')
     expect(await page.innerText('#verdict')).toBe(
-      '4 threads make 1.7 M cache-line transfers per second while recorded, >99 % of them within T0↔T2 ' +
-        'and T1↔T3.',
+      '4 threads make 1.7 M cache-line transfers per second while recorded, >99 % of them within T0↔T2 ' + 'and T1↔T3.',
     )
     expect(await page.locator('.reliability').count()).toBe(0)
     expect((await plot(page)).cells).toBe(4)
@@ -215,7 +214,14 @@ describe.skipIf(!browser)('report page', () => {
     expect(await places()).toEqual(both.slice(0, 4))
     expect(await places()).not.toEqual(after)
     const bars = await page.locator('.stackbar').allInnerTexts()
-    expect(bars.map((bar) => bar.split(/\s*\n\s*/).join(' ').trim())).toEqual(['33 % 67 %', '>99 %', '>99 %', '>99 %'])
+    expect(
+      bars.map((bar) =>
+        bar
+          .split(/\s*\n\s*/)
+          .join(' ')
+          .trim(),
+      ),
+    ).toEqual(['33 % 67 %', '>99 %', '>99 %', '>99 %'])
     await press(page, 'before | after')
     expect(await places()).toEqual(both)
   })
@@ -290,8 +296,7 @@ describe.skipIf(!browser)('report page', () => {
     for (const width of [700, 1560]) {
       await page.setViewportSize({ width, height: 1100 })
       // Drawings follow the page's width a frame later, and the browser adds scroll bars when it has laid out.
-      const wide = (): Promise<number> =>
-        page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+      const wide = (): Promise<number> => page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
       await expect.poll(wide, { timeout: 60_000 }).toBeLessThanOrEqual(0)
       await page.screenshot({ path: join(FOLDER, `${name}-${width}-light.png`), fullPage: true })
     }
@@ -345,7 +350,9 @@ describe.skipIf(!browser)('report page', () => {
     expect(await page.locator('#machine svg').count()).toBe(1)
     expect(await page.locator('#machine .node').count()).toBe(1024)
     expect(await page.locator('#machine .talk').count()).toBe(1200)
-    expect(await page.innerText('#machine .note')).toMatch(/^Lines: the 1,200 strongest of 1,984 pairs of threads, \d+ % of the transfers/)
+    expect(await page.innerText('#machine .note')).toMatch(
+      /^Lines: the 1,200 strongest of 1,984 pairs of threads, \d+ % of the transfers/,
+    )
     const pan = page.locator('#machine .pan')
     expect(await pan.evaluate((e) => e.scrollWidth > e.clientWidth)).toBe(true)
     expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0)
@@ -374,8 +381,7 @@ describe.skipIf(!browser)('report page', () => {
     expect(await hover(page, 0, 1)).toContain('\n0 transfers')
   })
 
-  const rows = (page: Page): Promise<string[]> =>
-    page.locator('.lines > .wide tbody tr').allInnerTexts()
+  const rows = (page: Page): Promise<string[]> => page.locator('.lines > .wide tbody tr').allInnerTexts()
 
   /** Clicks a cell of the matrix. */
   async function click(page: Page, row: number, column: number): Promise<void> {
@@ -391,13 +397,22 @@ describe.skipIf(!browser)('report page', () => {
     expect(advice).toContain('false sharing')
     expect(advice).toContain('88 % of the communication is false sharing on one line, counters+0x0..0x40 (app)')
     const first = (await rows(page))[0]!
-    for (const text of ['counters+0x0..0x40 (app)', '0x604000, static', 'count.c:31', 'bump(long*)', '40,000', '4,000', '88 %', '100 % false']) {
+    for (const text of [
+      'counters+0x0..0x40 (app)',
+      '0x604000, static',
+      'count.c:31',
+      'bump(long*)',
+      '40,000',
+      '4,000',
+      '88 %',
+      '100 % false',
+    ]) {
       expect(first).toContain(text)
     }
     expect((await rows(page))[1]).toContain('100 % true')
     const code = await page.locator('.flows tbody tr').allInnerTexts()
     expect(code.length).toBe(4)
-    expect(code[1]).toMatch(/push\(item&&\)[^]*5,000[^]*100 % true[^]*pop\(\)/)
+    expect(code[1]).toMatch(/push\(item&&\)[\s\S]*5,000[\s\S]*100 % true[\s\S]*pop\(\)/)
     // Four threads write 8 bytes each, and read them.
     const picture = page.locator('.bytes').first()
     expect(await picture.getAttribute('aria-label')).toBe('bytes written: 0–31; read: 0–31')
@@ -521,8 +536,7 @@ describe.skipIf(!browser)('report page', () => {
 
   test.each(['pairs4', 'grid256', 'shared16'])('%s: dark colours', async (name) => {
     const page = await open(name)
-    const background = (): Promise<string> =>
-      page.$eval('body', (body) => getComputedStyle(body).backgroundColor)
+    const background = (): Promise<string> => page.$eval('body', (body) => getComputedStyle(body).backgroundColor)
     const light = [await background(), await picture(page)]
     await press(page, 'dark')
     const dark = [await background(), await picture(page)]

@@ -13,8 +13,12 @@ function matrix(threads: number, cells: Cell[]): SparseMatrix {
 test('groups come together, the talkative ones at the seam', () => {
   // Two groups of three, dealt out in turn; 2 and 5 talk a little across.
   const cells: Cell[] = [
-    [0, 2, 100], [2, 4, 100], [4, 0, 90],
-    [1, 3, 100], [3, 5, 100], [5, 1, 90],
+    [0, 2, 100],
+    [2, 4, 100],
+    [4, 0, 90],
+    [1, 3, 100],
+    [3, 5, 100],
+    [5, 1, 90],
     [2, 5, 10],
   ]
   const order = byCluster(matrix(6, cells))
@@ -27,9 +31,9 @@ test('a shuffled chain is unrolled', () => {
   const thread = (place: number): number => (place * 5 + 3) % 16
   const cells = Array.from({ length: 15 }, (_, i): Cell => [thread(i), thread(i + 1), 1000 - i])
   const order = byCluster(matrix(16, cells))
-  const neighbours = order.slice(1).filter((t, i) =>
-    cells.some(([a, b]) => (a === t && b === order[i]) || (b === t && a === order[i])),
-  )
+  const neighbours = order
+    .slice(1)
+    .filter((t, i) => cells.some(([a, b]) => (a === t && b === order[i]) || (b === t && a === order[i])))
   // Turning whole groups cannot always make every seam; nearly all of them.
   expect(neighbours.length).toBeGreaterThanOrEqual(12)
 })

@@ -2,18 +2,20 @@ import { expect, test } from 'vitest'
 import { seriesOf } from '../../src/model/cells'
 import { binsOf, kindsOf, parseData, startOf, threadName, unit } from '../../src/model/data'
 import type { SparseMatrix } from '../../src/model/matrix'
+import type { Thread } from '../../src/model/page-data'
 import { Varints } from '../../src/model/varints'
 import { matrixToShow, type Selection } from '../../src/selection'
 
-const thread = {
+const thread: Thread = {
   id: 1,
   name: 'w',
   parent: 0,
   start_routine: 'app+0x10',
   start_symbol: '',
   loads: 1,
-  cpu_ns: 0,
   stores: 1,
+  instructions: 0,
+  cpu_ns: 0,
   talk_out: 0,
   talk_in: 0,
 }
@@ -42,7 +44,12 @@ function page(kind: string): string {
       bins_per_cell: 2,
       layers: [
         // T0 → T2 in both bins, T2 → T1 in the second.
-        { kind, sharing: 'true', totals: varints(1, 2, 3, 4), cells: varints(2, 2, 0, 5, 1, 0x0102030405060708n, 5, 1, 1, 7) },
+        {
+          kind,
+          sharing: 'true',
+          totals: varints(1, 2, 3, 4),
+          cells: varints(2, 2, 0, 5, 1, 0x0102030405060708n, 5, 1, 1, 7),
+        },
         // T0 → T2 and T2 → T0 in the first.
         { kind, sharing: 'false', totals: varints(9, 0, 0, 0), cells: varints(2, 1, 0, 3, 4, 1, 0, 6) },
         { kind: 'waw', sharing: 'any', totals: varints(1, 0, 0, 0), cells: varints(1, 1, 0, 1) },
@@ -81,7 +88,12 @@ test('matrices by sharing and time', () => {
   const ofT2 = seriesOf(data.time.layers.slice(0, 2), 2, (from) => from === 2)
   expect(ofT2).toEqual([6, 7])
   expect(data.lines.code).toMatchObject([{ kind: 'waw', sharing: 'false', from: 1, to: 2, toPlace: 1, count: 9 }])
-  expect(data.time.activity).toEqual({ what: 'instructions', threadsPerRow: 2, rows: 2, values: [1, 2, 3, 4, 5, 6, 7, 8] })
+  expect(data.time.activity).toEqual({
+    what: 'instructions',
+    threadsPerRow: 2,
+    rows: 2,
+    values: [1, 2, 3, 4, 5, 6, 7, 8],
+  })
 })
 
 test('undirected pairs are shown in both directions', () => {

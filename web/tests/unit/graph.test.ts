@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { edgeLimit, fit, graphSize, layoutGraph, nodeRadius } from '../../src/model/graph'
+import { edgeLimit, fitInto, graphSize, layoutGraph, nodeRadius } from '../../src/model/graph'
 
 const pairs = [
   { from: 0, to: 2, events: 1000 },
@@ -34,9 +34,25 @@ test.each([1, 2, 16, 256])('%d threads stay in the picture', (threads) => {
 test('no thread, no point', () => expect(layoutGraph(0, [], 100, 100, 5)).toEqual([]))
 
 test('fitting keeps proportions and bounds the magnification', () => {
-  const fitted = fit([{ x: 0, y: 0 }, { x: 1, y: 0 }], 100, 100, 10)
+  const fitted = fitInto(
+    [
+      { x: 0, y: 0 },
+      { x: 1, y: 0 },
+    ],
+    100,
+    100,
+    10,
+  )
   expect(fitted[1]!.x - fitted[0]!.x).toBe(3)
-  const shrunk = fit([{ x: 0, y: 0 }, { x: 800, y: 400 }], 100, 100, 10)
+  const shrunk = fitInto(
+    [
+      { x: 0, y: 0 },
+      { x: 800, y: 400 },
+    ],
+    100,
+    100,
+    10,
+  )
   expect(shrunk[1]!.x - shrunk[0]!.x).toBe(80)
   expect(shrunk[1]!.y - shrunk[0]!.y).toBe(40)
 })

@@ -46,7 +46,10 @@ test('lines are summed up and sorted by what is wanted', () => {
   ])
   const none = { kind: 'raw', range: null, line: null } as const
   const picked = wantedEvents({ ...none, sharing: 'all', pick: { from: [0, 2], to: [1, 2] } })
-  expect(sumByLine(byLine, picked).map((sum) => [sum.line, sum.reads])).toEqual([[3, 30], [0, 20]])
+  expect(sumByLine(byLine, picked).map((sum) => [sum.line, sum.reads])).toEqual([
+    [3, 30],
+    [0, 20],
+  ])
   const truly = wantedEvents({ ...none, sharing: 'true', pick: null })
   expect(sumByLine(byLine, truly).map((sum) => sum.line)).toEqual([3])
 })
@@ -74,7 +77,12 @@ test('the matrix of a line', () => {
 })
 
 test('bytes, threads and places for people', () => {
-  expect([ranges(0n), ranges(0xffn), ranges((1n << 63n) | 1n), ranges((1n << 64n) - 1n)]).toEqual(['', '0–7', '0 63', '0–63'])
+  expect([ranges(0n), ranges(0xffn), ranges((1n << 63n) | 1n), ranges((1n << 64n) - 1n)]).toEqual([
+    '',
+    '0–7',
+    '0 63',
+    '0–63',
+  ])
   expect(threadList([3])).toBe('T3')
   expect(threadList([0, 1, 5, 6, 7])).toBe('T0, T1, T5–T7')
   expect(threadList([0, 2, 4, 6])).toBe('4 threads')

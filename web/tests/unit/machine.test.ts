@@ -1,13 +1,6 @@
 import { expect, test } from 'vitest'
-import type { MachineNode } from '../../src/model/data'
-import {
-  type Box,
-  commonLevels,
-  drawMachine,
-  merge,
-  mostPerPu,
-  threadSpots,
-} from '../../src/model/machine'
+import { type Box, commonLevels, drawMachine, merge, mostPerPu, threadSpots } from '../../src/model/machine'
+import type { MachineNode } from '../../src/model/page-data'
 
 /** Packages of an L3 of cores of PUs. */
 function machine(packages: number, cores: number, smt: number): MachineNode {
@@ -35,10 +28,7 @@ function machine(packages: number, cores: number, smt: number): MachineNode {
 
 test('single-child chains become one box', () => {
   const merged = merge(machine(2, 2, 1))
-  expect(merged.children.map((c) => c.label)).toEqual([
-    'package 0 · L3 32 MiB',
-    'package 1 · L3 32 MiB',
-  ])
+  expect(merged.children.map((c) => c.label)).toEqual(['package 0 · L3 32 MiB', 'package 1 · L3 32 MiB'])
   const pu = merged.children[1]!.children[1]!
   expect([pu.label, pu.title, pu.pu]).toEqual(['P#3', 'core 1 · P#3', 3])
 })
@@ -60,9 +50,7 @@ function inside(inner: Box, outer: Box): boolean {
 }
 
 function apart(a: Box, b: Box): boolean {
-  return (
-    a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y
-  )
+  return a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y
 }
 
 test.each([

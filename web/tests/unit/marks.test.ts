@@ -1,13 +1,16 @@
 import { expect, test } from 'vitest'
-import type { MachineNode } from '../../src/model/data'
 import { drawMachine } from '../../src/model/machine'
 import { bondLimit, bondsOf, eventsBetween, marksOf, neighbour } from '../../src/model/marks'
 import { SparseMatrix } from '../../src/model/matrix'
+import type { MachineNode } from '../../src/model/page-data'
 import { pickedPairs, samePick } from '../../src/selection'
 
 const leaf = (pu: number): MachineNode => ({ kind: 'PU', label: `P#${pu}`, pu, allowed: true })
 const tree: MachineNode = {
-  kind: 'machine', label: '', allowed: true, children: [leaf(0), leaf(1), leaf(2), leaf(3)],
+  kind: 'machine',
+  label: '',
+  allowed: true,
+  children: [leaf(0), leaf(1), leaf(2), leaf(3)],
 }
 // 0 ↔ 1: 30, 0 → 2: 5, 1 → 3: 7, 2 → 3: 11, 4 has no place.
 const matrix = new SparseMatrix(
@@ -19,7 +22,12 @@ const matrix = new SparseMatrix(
 
 test('threads alone have a mark each, and talk between them both ways', () => {
   const marks = marksOf(drawMachine(tree, 2), [0, 1, 1, 3, null], 10, false)
-  expect(marks.map(({ threads, pu }) => [threads, pu])).toEqual([[[0], 0], [[1], 1], [[2], 1], [[3], 3]])
+  expect(marks.map(({ threads, pu }) => [threads, pu])).toEqual([
+    [[0], 0],
+    [[1], 1],
+    [[2], 1],
+    [[3], 3],
+  ])
   expect(marks[1]!.x).not.toBe(marks[2]!.x)
   const bonds = bondsOf(matrix, marks, 3)
   expect(bonds.list).toEqual([
@@ -33,7 +41,10 @@ test('threads alone have a mark each, and talk between them both ways', () => {
 test('threads of a PU together are one mark', () => {
   const drawing = drawMachine(tree, 1)
   const marks = marksOf(drawing, [0, 0, 2, 2, null], 0, true)
-  expect(marks.map(({ threads, pu }) => [threads, pu])).toEqual([[[0, 1], 0], [[2, 3], 2]])
+  expect(marks.map(({ threads, pu }) => [threads, pu])).toEqual([
+    [[0, 1], 0],
+    [[2, 3], 2],
+  ])
   const box = drawing.pus.get(2)!
   expect([marks[1]!.x, marks[1]!.y]).toEqual([box.x + box.width / 2, box.y + box.height / 2])
   const bonds = bondsOf(matrix, marks, 10)

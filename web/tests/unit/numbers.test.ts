@@ -1,4 +1,4 @@
-// The same cases as crates/report/src/numbers.rs.
+// The same cases as crates/types/src/numbers.rs.
 import { expect, test } from 'vitest'
 import { duration, grouped, nanoseconds, percent, relativeCost, short } from '../../src/model/numbers'
 

@@ -1,20 +1,12 @@
 import { expect, test } from 'vitest'
-import {
-  colour,
-  components,
-  labelStep,
-  levelColours,
-  position,
-  textOn,
-  ticks,
-} from '../../src/model/scale'
+import { colour, components, labelStep, levelColours, rampScale, textOn, ticks, timeTicks } from '../../src/model/scale'
 
 test('linear and log positions', () => {
-  expect(position(50, 1, 100, 'linear')).toBe(0.5)
-  expect(position(10, 1, 100, 'log')).toBeCloseTo(0.5, 12)
-  expect(position(1, 1, 100, 'log')).toBe(0)
-  expect(position(100, 1, 100, 'log')).toBe(1)
-  expect(position(7, 7, 7, 'log')).toBe(1)
+  expect(rampScale(1, 100, 'linear')(50)).toBe(0.5)
+  expect(rampScale(1, 100, 'log')(10)).toBeCloseTo(0.5, 12)
+  expect(rampScale(1, 100, 'log')(1)).toBe(0)
+  expect(rampScale(1, 100, 'log')(100)).toBe(1)
+  expect(rampScale(7, 7, 'log')(7)).toBe(1)
 })
 
 function luminance(css: string): number {
@@ -46,9 +38,22 @@ test('ticks are round and do not sit on the ends', () => {
     { value: 500, position: 0.5 },
     { value: 1000, position: 1 },
   ])
+  expect(ticks(7, 937, 'linear').map((t) => t.value)).toEqual([0, 500, 937])
+  expect(ticks(20, 60, 'log').map((t) => t.value)).toEqual([20, 30, 40, 50, 60])
   expect(ticks(2, 200_000, 'log').map((t) => t.value)).toEqual([2, 10, 100, 1000, 10_000, 200_000])
   expect(ticks(5, 5, 'log').map((t) => t.value)).toEqual([5])
   expect(ticks(0, 0, 'log')).toEqual([])
+})
+
+test('times of an axis are round and have one unit', () => {
+  expect(timeTicks(0, 0.437, 5).map((t) => t.text)).toEqual(['0 ms', '100 ms', '200 ms', '300 ms', '400 ms'])
+  expect(timeTicks(0, 2.1, 4)).toEqual([
+    { seconds: 0, text: '0.0 s' },
+    { seconds: 0.5, text: '0.5 s' },
+    { seconds: 1, text: '1.0 s' },
+    { seconds: 1.5, text: '1.5 s' },
+    { seconds: 2, text: '2.0 s' },
+  ])
 })
 
 test('the farthest level has the alarming colour', () => {

@@ -31,7 +31,7 @@ static inline struct meeting meet(u64 start, u64 end) {
 // An event with the last writer of the block, about bytes `start` to `end` of it. `kind` is RAW or
 // WAW; with sharing told apart, true and false follow it.
 static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer, u64 start, u64 end,
-                              u32 site, const struct meeting *m) {
+                                     u32 site, const struct meeting *m) {
     if (!t->counts)
         return;
     if (tt_mode != DETAIL) {
@@ -40,7 +40,8 @@ static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer
     }
     kind += m->overlap ? 1 : 2;
     count_cell(t, kind, writer);
-    struct key key = {start & ~(LINE - 1), (u64)m->site << OTHER_SITE_SHIFT | site, (u64)kind << KIND_SHIFT | writer};
+    struct key key = {start & ~(LINE - 1), (u64)m->site << OTHER_SITE_SHIFT | site,
+                      (u64)kind << KIND_SHIFT | writer};
     count_event(t, key, bytes_in_line(start, end), m->bytes);
 }
 
@@ -128,8 +129,7 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
             }
             m = meet(start, end);
         }
-        if (__atomic_compare_exchange_n(own, &word, word | t->mask, 0, __ATOMIC_SEQ_CST,
-                                        __ATOMIC_ACQUIRE)) {
+        if (__atomic_compare_exchange_n(own, &word, word | t->mask, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) {
             settle(start, offered);
             share(t, t->bank, word, start);
             share_late(t->bank, word, start);

@@ -20,9 +20,7 @@ static inline struct cell *cell_at(u32 cell) {
     return (struct cell *)(chunk_at(cell >> CELL_NAME_BITS) + 1) + cell % (1u << CELL_NAME_BITS);
 }
 
-static inline void add_shared(u64 *counter, u64 n) {
-    __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
-}
+static inline void add_shared(u64 *counter, u64 n) { __atomic_fetch_add(counter, n, __ATOMIC_RELAXED); }
 
 // A chunk of the pool for the thread; its number + 1, or 0 when there is none left.
 static u32 take_chunk(struct thread *t, u32 holds) {

@@ -26,11 +26,11 @@
 #define TT_EVENTS_H
 #include "cells.h"
 
-#define MAX_BITS 16 // so that at least half of the places stay free with room to give up some
+#define MAX_BITS 16           // so that at least half of the places stay free with room to give up some
 #define MAX_EVENTS (1u << 14) // a quarter of the places; so are FEW_EVENTS of a thinned thread's
 #define MORE_WITHOUT_LINE (1u << 10) // events by code site alone that may come on top
 #define MORE_BY_ONE_SITE (12u << 10) // events by the thread's own site alone that may come on top of those
-#define FEW_BITS 13    // of a thread that has been thinned, until more of its code communicates
+#define FEW_BITS 13                  // of a thread that has been thinned, until more of its code communicates
 #define FEW_EVENTS (1u << 11)
 #define ADMITTED_OF 64
 #define CANDIDATES 8
@@ -56,7 +56,8 @@ struct event {
 #define KIND_SHIFT SHIFT_IN(key.who, kind)
 _Static_assert(SAME_PLACE(key.line, line) && SAME_PLACE(key.sites, own_site) && SAME_PLACE(key.who, other) &&
                    SAME_PLACE(count, count) && SAME_PLACE(own_bytes, own_bytes) &&
-                   SAME_PLACE(other_bytes, other_bytes) && sizeof(struct event) == sizeof(struct event_fields),
+                   SAME_PLACE(other_bytes, other_bytes) &&
+                   sizeof(struct event) == sizeof(struct event_fields),
                "as in Rust");
 _Static_assert(OTHER_SITE_SHIFT == 32, "a half for each site");
 
@@ -81,8 +82,10 @@ static inline struct event *event_at(const struct thread *t, u32 name) {
 #define NAME_BITS 17
 #define NAME ((1u << NAME_BITS) - 1)
 #define GONE NAME
-_Static_assert(((1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + MORE_BY_ONE_SITE) / EVENTS_PER_CHUNK * EVENT_NAMES +
-                       EVENT_NAMES < NAME,
+_Static_assert(((1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + MORE_BY_ONE_SITE) / EVENTS_PER_CHUNK *
+                           EVENT_NAMES +
+                       EVENT_NAMES <
+                   NAME,
                "all names fit");
 #define NONE (~0u)
 #define GROUP (LINE / sizeof(u32))
@@ -149,9 +152,7 @@ static inline u32 *find_hashed(const struct thread *t, const struct key *key, u6
         }
 }
 
-static u32 *find(const struct thread *t, struct key key) {
-    return find_hashed(t, &key, hash_of(key));
-}
+static u32 *find(const struct thread *t, struct key key) { return find_hashed(t, &key, hash_of(key)); }
 
 // Enters an event into a place that `find` has found free.
 static void fill(struct thread *t, u32 *p, u32 name) {
@@ -292,7 +293,8 @@ static u32 append_by_one_site(struct thread *t) {
 // Counts an event whose key holds no line, if it is known; whether it is. There are few of these,
 // hence it is mostly one that was counted lately.
 static int count_known_without_line(struct thread *t, struct key key) {
-    u32 *lately = &t->without_line[(key.sites * 0x9e3779b97f4a7c15ull + key.who * 0xc2b2ae3d27d4eb4full) >> (64 - LATELY_BITS)];
+    u32 *lately = &t->without_line[(key.sites * 0x9e3779b97f4a7c15ull + key.who * 0xc2b2ae3d27d4eb4full) >>
+                                   (64 - LATELY_BITS)];
     if (t->event_chunks && is_same(event_at(t, *lately)->key, key)) {
         event_at(t, *lately)->count++;
         return 1;

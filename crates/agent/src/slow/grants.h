@@ -16,8 +16,8 @@
 #include "shadow.h"
 
 SHARED u64 tt_grants[MAX_BANKS][SLOT_PLACES]; // the map of the thread in each slot
-SHARED u8 tt_slot_of[IDS];               // slot of each logical id
-SHARED u8 tt_folded[MAP_PAGES / 8];      // bits of the map's pages whose places several blocks share
+SHARED u8 tt_slot_of[IDS];                    // slot of each logical id
+SHARED u8 tt_folded[MAP_PAGES / 8];           // bits of the map's pages whose places several blocks share
 SHARED u32 tt_any_folded;
 
 // Who has ever been granted anything in a region of so many places, as bits by bank and slot: with
@@ -25,13 +25,9 @@ SHARED u32 tt_any_folded;
 // that.
 SHARED u64 tt_granted[REGIONS][MAX_BANKS];
 
-static inline u8 *grant_in(u64 map, u64 address) {
-    return (u8 *)(map + (u32)(address >> tt_block_shift));
-}
+static inline u8 *grant_in(u64 map, u64 address) { return (u8 *)(map + (u32)(address >> tt_block_shift)); }
 
-static inline u8 *grant_of(const struct thread *t, u64 address) {
-    return grant_in(t->grants, address);
-}
+static inline u8 *grant_of(const struct thread *t, u64 address) { return grant_in(t->grants, address); }
 
 static inline int is_folded(u64 address) {
     u32 page = (u32)(address >> tt_block_shift) >> MAP_PAGE_SHIFT;
@@ -119,7 +115,7 @@ static inline void settle(u64 address, u8 *at) {
 static inline int grant_more(u64 address, u8 *at, unsigned bit, unsigned condition) {
     unsigned below = is_first_in_line(at) ? NOTHING : look(at - 1), with_below = pairs(below, bit);
     if (!(__atomic_fetch_or(at, (u8)(bit | with_below), __ATOMIC_SEQ_CST) & condition)) {
-        __atomic_fetch_and(at, (u8)~(bit | with_below), __ATOMIC_SEQ_CST);
+        __atomic_fetch_and(at, (u8) ~(bit | with_below), __ATOMIC_SEQ_CST);
         return 0;
     }
     unsigned above = is_last_in_line(at) ? NOTHING : look(at + 1), with_above = pairs(bit, above);

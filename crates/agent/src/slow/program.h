@@ -82,7 +82,8 @@ static u64 bytes_in_page(u64 at, u64 most) {
 // Reads the program's memory; how many bytes are there, up to the first page that cannot be read.
 u64 tt_take(void *to, u64 from, u64 bytes) {
     u64 done = 0, part = bytes_in_page(from, bytes);
-    for (; done < bytes && take_from_page((u64)to + done, from + done, part); part = bytes_in_page(from + done, bytes - done))
+    for (; done < bytes && take_from_page((u64)to + done, from + done, part);
+         part = bytes_in_page(from + done, bytes - done))
         done += part;
     return done;
 }
@@ -94,7 +95,8 @@ static inline void take_read(void *to, u64 from, u64 bytes) { copy_plainly((u64)
 // Writes the program's memory; how many bytes could be written.
 u64 tt_give(u64 to, const void *from, u64 bytes) {
     u64 done = 0, part = bytes_in_page(to, bytes);
-    for (; done < bytes && give_to_page(to + done, (u64)from + done, part); part = bytes_in_page(to + done, bytes - done))
+    for (; done < bytes && give_to_page(to + done, (u64)from + done, part);
+         part = bytes_in_page(to + done, bytes - done))
         done += part;
     return done;
 }

@@ -49,23 +49,21 @@ _Static_assert(LINE == 8 * sizeof(u64), "a bit for each byte of a line");
 u64 tt_mode;
 u64 tt_block_shift; // log2 of the block's bytes
 #endif
-SHARED u64 tt_shadow[MAX_BANKS];         // address of the word of block 0 in each bank
-SHARED u64 tt_reach[MAX_BANKS];          // bits of an address that count in each bank
-SHARED u64 tt_banks;                     // banks in use
-SHARED u64 tt_written;                   // address of the bits of line 0
-SHARED u64 tt_last_sites;                // address of the site of line or block 0
+SHARED u64 tt_shadow[MAX_BANKS];                  // address of the word of block 0 in each bank
+SHARED u64 tt_reach[MAX_BANKS];                   // bits of an address that count in each bank
+SHARED u64 tt_banks;                              // banks in use
+SHARED u64 tt_written;                            // address of the bits of line 0
+SHARED u64 tt_last_sites;                         // address of the site of line or block 0
 SHARED u32 tt_slot_owner[MAX_BANKS][SLOT_PLACES]; // logical id of the thread in each slot
-SHARED u8 tt_bank_of[IDS];               // bank of each logical id
-SHARED u8 tt_forbidden;                  // calls that a filter of the program's does not allow: see wait.h
-static u32 tt_block_locks[LOCKS];        // where there are no sites
+SHARED u8 tt_bank_of[IDS];                        // bank of each logical id
+SHARED u8 tt_forbidden;           // calls that a filter of the program's does not allow: see wait.h
+static u32 tt_block_locks[LOCKS]; // where there are no sites
 
 static inline u64 *word_in(u64 bank, u64 address) {
     return (u64 *)(tt_shadow[bank] + (((address & tt_reach[bank]) >> tt_block_shift) << 3));
 }
 
-static inline u64 *word_of(const struct thread *t, u64 address) {
-    return word_in(t->bank, address);
-}
+static inline u64 *word_of(const struct thread *t, u64 address) { return word_in(t->bank, address); }
 
 static inline u64 *written_in_line(u64 address) {
     return (u64 *)(tt_written + ((address >> LINE_SHIFT) << 3));
@@ -92,7 +90,11 @@ static inline u64 bytes_in_line(u64 address, u64 end) {
 
 // The memory will be changed, or looked at, soon: all that a slow path needs comes from other
 // processors at the same time.
-static inline void fetch_to_change(const void *at) { __asm__ volatile("prefetchw %0" : : "m"(*(const u8 *)at)); }
-static inline void fetch_to_read(const void *at) { __asm__ volatile("prefetcht0 %0" : : "m"(*(const u8 *)at)); }
+static inline void fetch_to_change(const void *at) {
+    __asm__ volatile("prefetchw %0" : : "m"(*(const u8 *)at));
+}
+static inline void fetch_to_read(const void *at) {
+    __asm__ volatile("prefetcht0 %0" : : "m"(*(const u8 *)at));
+}
 
 #endif

@@ -14,22 +14,22 @@
 
 #define MOVES 4
 #define MAX_PATH 4096
-#define MAX_ARGUMENT (1u << 20)    // bytes, or descriptors
+#define MAX_ARGUMENT (1u << 20) // bytes, or descriptors
 enum { IN = 1, OUT = 2 };
 
 // How long the memory is. `n` is a number of bytes unless said otherwise.
 enum length {
     NO_MOVE,
-    BYTES,        // n
-    RESULT,       // n for each unit of the call's result
-    ARGUMENT,     // the value of argument n
-    UNITS_8,      // 8 for each unit of argument n
-    AT_ARGUMENT,  // the u32 that argument n points to
-    PATH,         // a string
-    VECTOR,       // the buffers of an iovec of argument n entries, as far as the result goes
-    MESSAGE,      // a struct msghdr and its buffers
-    MESSAGES,     // as many struct mmsghdr as the result says
-    FD_SET,       // a bit for each descriptor below argument n
+    BYTES,       // n
+    RESULT,      // n for each unit of the call's result
+    ARGUMENT,    // the value of argument n
+    UNITS_8,     // 8 for each unit of argument n
+    AT_ARGUMENT, // the u32 that argument n points to
+    PATH,        // a string
+    VECTOR,      // the buffers of an iovec of argument n entries, as far as the result goes
+    MESSAGE,     // a struct msghdr and its buffers
+    MESSAGES,    // as many struct mmsghdr as the result says
+    FD_SET,      // a bit for each descriptor below argument n
 };
 
 struct move {
@@ -37,6 +37,8 @@ struct move {
     u16 n;
 };
 
+// One line for each call.
+// clang-format off
 #define MOVE(way, argument, length, n) {way, argument, length, n}
 #define ONE_PATH {MOVE(IN, 0, PATH, 0)}
 #define AT_PATH {MOVE(IN, 1, PATH, 0)}
@@ -166,6 +168,7 @@ static const struct move moves[SYSTEM_CALLS][MOVES] = {
     [439] = AT_PATH,                                              // faccessat2
     [441] = {MOVE(OUT, 1, RESULT, 12)},                           // epoll_pwait2
 };
+// clang-format on
 
 #define FUTEX 202
 #define IOCTL 16
@@ -249,8 +252,8 @@ static u64 path_bytes(u64 address, int is_read) {
 // The kernel looks at no more than it can use, whatever the program says.
 static u64 at_most(u64 value, u64 max) { return value < max ? value : max; }
 
-static void move_one(struct thread *t, const struct move *m, const u64 *arguments, u64 result,
-                     int out, u32 site) {
+static void move_one(struct thread *t, const struct move *m, const u64 *arguments, u64 result, int out,
+                     u32 site) {
     u64 at = arguments[m->argument], bytes = 0, value = m->n < 6 ? arguments[m->n] : 0;
     switch (m->length) {
     case BYTES: bytes = m->n; break;

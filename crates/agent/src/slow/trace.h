@@ -8,8 +8,8 @@
 
 static void trace(u64 thread, u32 what, u64 address, u64 bytes, u32 site) {
     u64 turn = __atomic_fetch_add(tt_session.trace_head, 1, __ATOMIC_RELAXED);
-    for (unsigned spins = 1;
-         turn - __atomic_load_n(tt_session.trace_tail, __ATOMIC_ACQUIRE) >= TRACE_RECORDS; spins++) {
+    for (unsigned spins = 1; turn - __atomic_load_n(tt_session.trace_tail, __ATOMIC_ACQUIRE) >= TRACE_RECORDS;
+         spins++) {
         __asm__ volatile("pause");
         // The recorder may need this very processor.
         if (spins % SPINS_PER_YIELD == 0 && !is_forbidden(NO_FUTEX))

@@ -157,10 +157,7 @@ static u32 *lock_block(struct thread *t, u64 address) {
     enter(t, lock);
     for (unsigned spins = 1;; spins++) {
         u8 was_locked;
-        __asm__ volatile("lock btsl %2, %0"
-                         : "+m"(*lock), "=@ccc"(was_locked)
-                         : "i"(LOCKED_BIT)
-                         : "memory");
+        __asm__ volatile("lock btsl %2, %0" : "+m"(*lock), "=@ccc"(was_locked) : "i"(LOCKED_BIT) : "memory");
         if (!was_locked)
             return lock;
         while (__atomic_load_n(lock, __ATOMIC_RELAXED) & LOCKED)

@@ -6,7 +6,7 @@ pub mod sampled;
 use crate::family;
 use crate::output::OUTPUT;
 use crate::progress;
-use crate::said::{grouped, refuse, say, several};
+use crate::said::{refuse, say, several};
 use anyhow::Context;
 use clap::ArgGroup;
 use profile::schema::PROCESSES_FOLDER;
@@ -19,6 +19,7 @@ use recorder::{RecorderError, Streams, Target};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use types::numbers::grouped;
 
 /// Run a program and record which of its threads communicate
 ///

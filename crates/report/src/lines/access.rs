@@ -8,10 +8,11 @@ use profile::{EventRow, SiteRow};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use ts_rs::TS;
 use types::{CommKind, Sharing};
 
 /// What the code at one place does to a line.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Access {
     /// The place in the code.
     pub place: Place,
@@ -35,7 +36,7 @@ pub struct Access {
 }
 
 /// What an access does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessKind {
     /// It reads.
@@ -65,7 +66,7 @@ impl Access {
 }
 
 /// What one thread does to a line.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct ByteUse {
     /// Id of the thread.
     pub thread: u32,

@@ -1,10 +1,27 @@
 //! Bytes of a 64-byte line: a bit set, for people a list of offset ranges.
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use serde::{Serialize, Serializer};
+use ts_rs::TS;
 
 /// Bytes of a line, bit i = byte i. Serialises to `{"ranges": "0-7 16", "mask": "0x…"}`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, TS)]
+#[ts(as = "WrittenBytes")]
 pub struct Bytes(pub u64);
+
+/// How [`Bytes`] are written.
+#[derive(Serialize, TS)]
+struct WrittenBytes {
+    /// First and last offset of each run of bytes: `0-7 16`.
+    ranges: String,
+    /// Bit i = byte i: `0x00000000000100ff`.
+    mask: String,
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        WrittenBytes { ranges: self.ranges(), mask: self.mask() }.serialize(serializer)
+    }
+}
 
 impl Bytes {
     /// First and last offset of each run of bytes, in order.
@@ -43,15 +60,6 @@ impl Bytes {
     /// `0x00000000000000ff`.
     pub fn mask(self) -> String {
         format!("{:#018x}", self.0)
-    }
-}
-
-impl Serialize for Bytes {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut bytes = serializer.serialize_struct("Bytes", 2)?;
-        bytes.serialize_field("ranges", &self.ranges())?;
-        bytes.serialize_field("mask", &self.mask())?;
-        bytes.end()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use profile::SiteRow;
 use serde::Serialize;
+use ts_rs::TS;
 
 /// A place in the program's code. Instructions of one source line in one function are one place.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, TS)]
 pub struct Place {
     /// Innermost function, inlined ones included; or empty.
     pub function: String,

@@ -12,12 +12,13 @@ use profile::{EventRow, Profile};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use ts_rs::TS;
 use types::{CommKind, Sharing};
 
 /// Most events (pairs of threads and places on a line): about 1 MB in the page.
 const MAX_EVENTS: usize = 60_000;
 
-#[derive(Serialize)]
+#[derive(Serialize, TS)]
 pub(super) struct Hot {
     /// The code that takes part.
     places: Vec<Place>,

@@ -10,6 +10,7 @@ use super::varints::Varints;
 use profile::{CommRow, Profile};
 use serde::Serialize;
 use std::collections::HashMap;
+use ts_rs::TS;
 use types::{CommKind, Sharing};
 
 /// Most bins of the run.
@@ -20,7 +21,7 @@ const MAX_CELLS: usize = 300_000;
 const MAX_ROWS: usize = 96;
 
 /// Time, and what happened when.
-#[derive(Serialize)]
+#[derive(Serialize, TS)]
 pub(super) struct Time {
     /// Number of time slices, and how many of them make a bin; the last bin may have fewer.
     slices: usize,
@@ -34,9 +35,11 @@ pub(super) struct Time {
 }
 
 /// The events of one kind and sharing.
-#[derive(Serialize)]
+#[derive(Serialize, TS)]
 pub(super) struct Layer {
+    #[ts(type = "CommKind")]
     kind: &'static str,
+    #[ts(type = "Sharing")]
     sharing: &'static str,
     /// Events in each bin.
     totals: String,
@@ -46,7 +49,7 @@ pub(super) struct Layer {
 }
 
 /// What threads executed.
-#[derive(Serialize)]
+#[derive(Serialize, TS)]
 struct Activity {
     /// `instructions`, or `accesses` (loads and stores) where instructions were not counted.
     what: &'static str,

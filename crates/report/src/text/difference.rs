@@ -2,10 +2,10 @@
 
 use super::heading;
 use super::style::{TextStyle, printable};
-use crate::numbers::{grouped, percent, short};
 use crate::table::{Align, Table};
 use analysis::{CellChange, Difference, LineChange, Pattern, Side};
 use std::fmt::{self, Write};
+use types::numbers::{grouped, percent, short};
 
 /// Most cells and lines that are listed.
 const SHOWN: usize = 10;

@@ -6,9 +6,9 @@ use super::{heading, more};
 use crate::advice::{thread_list, union};
 use crate::code::{Code, Flow};
 use crate::lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Split};
-use crate::numbers::{grouped, percent, short};
 use crate::table::{Align, Table};
 use std::fmt::{self, Write};
+use types::numbers::{grouped, percent, short};
 
 /// Most lines that are shown if no number was asked for, and the share of the events that makes one
 /// of them worth its details.

@@ -3,11 +3,11 @@
 use super::style::{TextStyle, printable};
 use super::{THREADS_SHOWN, more};
 use crate::layouts::{Layout, Placement};
-use crate::numbers::{nanoseconds, percent, short};
 use crate::policies::PolicyCost;
 use crate::table::{Align, Table};
 use crate::verdict::list;
 use std::fmt::{self, Write};
+use types::numbers::{nanoseconds, percent, short};
 
 /// How the names of most levels start.
 const BETWEEN: &str = "between ";

@@ -2,8 +2,8 @@
 //!
 //! Neighbours: `profile::Sampling` says it in figures, `text` prints these at the end.
 
-use crate::numbers::{duration, grouped, percent, short};
 use profile::{Basis, Detector, Sampling};
+use types::numbers::{duration, grouped, percent, short};
 
 /// What was sampled and found, what amounts mean, what intervals hold, and what was lost.
 pub(super) fn sentences(sampling: &Sampling) -> Vec<String> {

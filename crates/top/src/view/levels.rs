@@ -1,9 +1,9 @@
 //! Communication by the level of the machine that it crosses.
 
 use super::{Look, Part};
-use crate::numbers::{percent, short};
 use crate::snapshot::Snapshot;
 use ratatui::text::Line;
+use types::numbers::{narrow, percent};
 
 fn total(snapshot: &Snapshot) -> f64 {
     snapshot.levels.iter().map(|level| level.rate).sum()
@@ -28,8 +28,8 @@ pub(crate) fn part<'a>(snapshot: &Snapshot, look: Look, width: usize) -> Part<'a
         lines.push(Line::from(format!(
             "{:label$} {:>5} {:>5} {:>6} {}",
             level.name,
-            short(level.rate),
-            short(level.hits as f64),
+            narrow(level.rate),
+            narrow(level.hits as f64),
             percent(share),
             bar.repeat(length)
         )));

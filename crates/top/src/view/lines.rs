@@ -2,11 +2,12 @@
 //! sides.
 
 use super::Part;
-use crate::numbers::{clipped, percent, short};
+use super::clipped;
 use crate::select;
 use crate::snapshot::{Line as Hot, Snapshot};
 use crate::state::State;
 use ratatui::text::Line;
+use types::numbers::{narrow, percent};
 
 /// One row per line of memory; the code that takes it has a column of its own where there is room.
 pub(crate) fn part<'a>(snapshot: &Snapshot, state: &State, width: usize) -> Part<'a> {
@@ -33,8 +34,8 @@ fn of<'a>(line: &Hot, columns: usize, column: usize) -> Line<'a> {
     let wrong = line.false_share.map_or_else(|| "?".into(), percent);
     row(
         &format!("{:#x}", line.address),
-        &short(line.rate),
-        &short(line.hits as f64),
+        &narrow(line.rate),
+        &narrow(line.hits as f64),
         &wrong,
         &line.threads.to_string(),
         &texts,

@@ -2,12 +2,12 @@
 //! there is room.
 
 use super::{Look, Part};
-use crate::numbers::short;
 use crate::select;
 use crate::snapshot::{Snapshot, Thread};
 use crate::state::State;
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
+use types::numbers::narrow;
 
 /// Columns of a number: four digits and a blank.
 const NUMBER: usize = 5;
@@ -71,7 +71,7 @@ fn cell_of<'a>(
     let step = if rate > 0.0 && most > 0.0 { step(rate / most) } else { 0 };
     let text = match (own, numbers, step) {
         (true, _, _) => "\\".to_string(),
-        (_, true, 1..) => short(rate),
+        (_, true, 1..) => narrow(rate),
         (_, _, step) if look.unicode => {
             ["·", "░", "▒", "▓", "█"][step].repeat(if step > 0 && cell == 2 { 2 } else { 1 })
         }

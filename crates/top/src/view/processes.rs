@@ -1,9 +1,10 @@
 //! The processes that are looked at, and which of them is shown.
 
 use super::Part;
-use crate::numbers::{clipped, short};
+use super::clipped;
 use crate::snapshot::Snapshot;
 use ratatui::text::Line;
+use types::numbers::narrow;
 
 /// One row per process, the one that is shown marked.
 pub(crate) fn part<'a>(snapshot: &Snapshot, width: usize) -> Part<'a> {
@@ -20,8 +21,8 @@ pub(crate) fn part<'a>(snapshot: &Snapshot, width: usize) -> Part<'a> {
             process.pid,
             clipped(&process.name, name),
             process.threads,
-            short(process.hits as f64),
-            short(process.samples_per_second),
+            narrow(process.hits as f64),
+            narrow(process.samples_per_second),
         ))
     }));
     let which = match (snapshot.processes.len(), snapshot.chosen) {

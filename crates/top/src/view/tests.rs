@@ -1,6 +1,6 @@
 //! Whole screens, as text.
 
-use super::{Look, draw};
+use super::{Look, clipped, draw};
 use crate::batch;
 use crate::samples::{process, snapshot};
 use crate::snapshot::Snapshot;
@@ -166,4 +166,9 @@ fn a_batch_is_plain_text() {
         text.lines().skip(2).all(|line| line.chars().count() <= 80 && line.is_ascii()),
         "{text}"
     );
+}
+
+#[test]
+fn what_is_too_long_is_clipped() {
+    assert_eq!([clipped("abcd", 4), clipped("abcde", 4)], ["abcd", "abc~"]);
 }

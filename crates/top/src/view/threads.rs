@@ -1,11 +1,12 @@
 //! The threads: what each gives and takes, how busy it is, where it was seen last.
 
 use super::Part;
-use crate::numbers::{clipped, short};
+use super::clipped;
 use crate::select;
 use crate::snapshot::Snapshot;
 use crate::state::State;
 use ratatui::text::Line;
+use types::numbers::narrow;
 
 /// One row per thread.
 pub(crate) fn part<'a>(snapshot: &Snapshot, state: &State, width: usize) -> Part<'a> {
@@ -27,7 +28,7 @@ pub(crate) fn part<'a>(snapshot: &Snapshot, state: &State, width: usize) -> Part
     for thread in &threads {
         let cpu = thread.cpu.map_or_else(|| "-".into(), |cpu| cpu.to_string());
         let busy = format!("{:.0}", thread.busy * 100.0);
-        let (gives, takes) = (short(thread.gives), short(thread.takes));
+        let (gives, takes) = (narrow(thread.gives), narrow(thread.takes));
         let id = thread.id.0;
         let called = clipped(&thread.name, name);
         lines.push(Line::from(if wide {

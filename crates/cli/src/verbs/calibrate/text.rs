@@ -1,9 +1,10 @@
 //! How far sampling is from exact recording, for people.
 
 use super::Printed;
-use crate::said::{grouped, several};
+use crate::said::several;
 use analysis::{Amount, Calibration, OneSided, Verdict};
 use std::fmt::Write;
+use types::numbers::grouped;
 
 /// Columns of a terminal.
 const WIDTH: usize = 80;

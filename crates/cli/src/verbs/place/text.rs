@@ -5,6 +5,7 @@ use crate::said::several;
 use placement::{MemoryShare, Placement, Plan, PlanApp, PlanLevel, PlanSlot, WORTH_A_PLAN};
 use std::fmt::Write as _;
 use topology::{Costs, Hierarchy, Topology};
+use types::numbers::fine_percent;
 
 /// The placement for people.
 pub fn table(
@@ -73,7 +74,7 @@ fn heading(number: usize, app: &PlanApp, threads: usize, costs: &Costs) -> Strin
         money(app.cost, costs.unit)
     );
     for level in app.levels.iter().filter(|level| level.after > 0.0) {
-        let _ = write!(out, ", {} {}", percent(level.after), level.level);
+        let _ = write!(out, ", {} {}", fine_percent(level.after), level.level);
     }
     out + "\n"
 }
@@ -164,7 +165,7 @@ fn meeting(levels: &[PlanLevel]) -> String {
     let width = width.max(title.len() - 2);
     let mut out = format!("\n{title:<0$}  by chance  this plan\n", width + 2);
     for level in levels {
-        let (before, after) = (percent(level.before), percent(level.after));
+        let (before, after) = (fine_percent(level.before), fine_percent(level.after));
         let _ = writeln!(out, "  {:<width$}  {before:>9}  {after:>9}", name(level));
     }
     out
@@ -179,20 +180,11 @@ fn memory(shares: &[MemoryShare], counted: bool) -> String {
     let title = if counted { "share of memory accesses" } else { "share of all talk" };
     let mut out = format!("\n{title:<24}  bandwidth  this plan\n");
     for share in shares {
-        let (bandwidth, traffic) = (percent(share.bandwidth), percent(share.traffic));
+        let (bandwidth, traffic) = (fine_percent(share.bandwidth), fine_percent(share.traffic));
         let node = format!("NUMA node L#{}", share.node);
         let _ = writeln!(out, "  {node:<22}  {bandwidth:>9}  {traffic:>9}");
     }
     out
-}
-
-/// A share with one decimal; never 0 of something, never all of less.
-fn percent(share: f64) -> String {
-    match share {
-        share if share > 0.0 && share < 0.0005 => "<0.1 %".into(),
-        share if share < 1.0 && share > 0.9995 => ">99.9 %".into(),
-        share => format!("{:.1} %", share * 100.0),
-    }
 }
 
 /// Where the plan stands between chance and what is possible at all. Chance uses every core before

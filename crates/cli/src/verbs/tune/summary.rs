@@ -2,7 +2,7 @@
 
 use super::statistics::{Ratio, Verdict, Winner};
 use super::worth::NotWorth;
-use crate::said::{grouped, several};
+use crate::said::several;
 use crate::verbs::topo;
 use placement::Plan;
 use profile::Profile;
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
+use types::numbers::grouped;
 
 /// What is printed at the end.
 pub struct Summary {

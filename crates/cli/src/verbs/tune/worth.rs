@@ -6,11 +6,11 @@
 //! whose CPUs are all equally far apart answer the latter with no. Neighbours: `plans.rs` computes
 //! the plans.
 
-use crate::said::grouped;
 use placement::{Plan, WORTH_A_PLAN};
 use profile::Profile;
 use serde_json::{Value, json};
 use topology::{Costs, Topology};
+use types::numbers::grouped;
 
 /// Lines that threads take from each other, for each access, below which that is too little to be
 /// noticed: at 100 ns for such a line and 0.3 ns for an access, 0.3 % of the time.
