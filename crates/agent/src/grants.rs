@@ -48,11 +48,19 @@ pub fn map() -> Option<()> {
     if needed() {
         START.store(reserve()?, Ordering::Relaxed);
         if windows::are_used() {
-            PASSING.store(reserve()?, Ordering::Relaxed);
+            PASSING.store(reserve_places()?, Ordering::Relaxed);
         }
         folding::start();
     }
     Some(())
+}
+
+/// Places for the passing map, which is shared: children inherit it.
+fn reserve_places() -> Option<u64> {
+    const FLAGS: u64 = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE;
+    let start = sys::map_away(RESERVED, sys::PROT_NONE, FLAGS, -1, 0)?;
+    limits::not_data(RESERVED);
+    Some(start)
 }
 
 fn reserve() -> Option<u64> {
@@ -66,12 +74,10 @@ fn reserve() -> Option<u64> {
 pub fn renew() -> bool {
     OWNERS.iter().for_each(|owner| owner.store(0, Ordering::Relaxed));
     LIVE.iter().for_each(|live| live.store(false, Ordering::Relaxed));
-    let starts = [&START, &PASSING].map(|start| start.load(Ordering::Relaxed));
-    starts.into_iter().filter(|start| *start != 0).all(reserve_again)
-}
-
-/// Replaces what is in a reservation.
-fn reserve_again(start: u64) -> bool {
+    let start = START.load(Ordering::Relaxed);
+    if start == 0 {
+        return true;
+    }
     let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
     // Unlike other fixed mappings, this one does not replace what counts already.
     limits::before_mapping(RESERVED, flags);
@@ -161,8 +167,11 @@ fn place(index: usize, id: usize) -> Option<()> {
 /// Maps shared pages once more, over those of a thread that is gone or memory of a reservation.
 fn map_again(from: u64, to: u64, bytes: u64) -> Option<()> {
     const TO_A_PLACE: u64 = 1 | 2; // MREMAP_MAYMOVE | MREMAP_FIXED
+    // Kernels count the new mapping before they unmap what was there.
+    limits::before_mapping(bytes, sys::MAP_SHARED);
     // SAFETY: as the head says; an old size of 0 keeps the old mapping.
     let result = unsafe { sys::call(sys::MREMAP, [from, 0, bytes, TO_A_PLACE, to, 0]) };
+    limits::after_mapping();
     (result == to as i64).then_some(())
 }
 

@@ -73,6 +73,19 @@ pub fn before_mapping(bytes: u64, flags: u64) {
     concerned(flags).for_each(|limit| limit.apply(bytes));
 }
 
+/// So many bytes of private memory that the agent has mapped cannot be written, so they are no data.
+pub fn not_data(bytes: u64) {
+    let data = LIMITS.iter().filter(|limit| limit.resource == RLIMIT_DATA);
+    data.for_each(|limit| {
+        limit.reserved.fetch_sub(bytes, Ordering::Relaxed);
+    });
+}
+
+/// They were not mapped after all, or not for long.
+pub fn after_mapping() {
+    LIMITS.iter().for_each(|limit| limit.apply(0));
+}
+
 /// The agent has mapped them.
 pub fn mapped(bytes: u64, flags: u64) {
     for limit in concerned(flags) {

@@ -67,6 +67,7 @@ pub const ESRCH: i64 = -3;
 pub const ENFILE: i64 = -23;
 pub const EMFILE: i64 = -24;
 
+pub const PROT_NONE: u64 = 0;
 pub const PROT_READ: u64 = 1;
 pub const PROT_WRITE: u64 = 2;
 pub const PROT_EXEC: u64 = 4;

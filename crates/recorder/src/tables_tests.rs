@@ -32,7 +32,11 @@ fn found(samples: Vec<Sample>) -> Found {
         timeline.advance(slice * 10);
     }
     let processes = vec![Seen { samples, ..Seen::default() }];
-    Found::new(Watched { timeline: Some(timeline), processes, ..Watched::default() }, Vec::new(), Default::default())
+    Found::new(
+        Watched { timeline: Some(timeline), processes, ..Watched::default() },
+        Vec::new(),
+        Default::default(),
+    )
 }
 
 fn read(session: &Session, found: &Found, threads: &[ThreadRow]) -> Tables {

@@ -9,9 +9,11 @@ use crate::program;
 use crate::session::{self, Child};
 use crate::sys;
 use crate::thread;
+use crate::windows;
 use core::sync::atomic::Ordering;
 use engine::control;
 use wire::session::{EXITED, failure, state};
+use wire::windows::PASSING_BYTES;
 
 /// Whether this process is the recorded one, rather than a child that shares its memory (vfork).
 pub fn is_recorded() -> bool {
@@ -66,6 +68,16 @@ fn call_bare(number: u64, a: [u64; 6]) -> i64 {
     result
 }
 
+/// The program's own call, of a program that will be recorded: it needs room before it knows its limits.
+fn call_recorded(number: u64, a: [u64; 6]) -> i64 {
+    if windows::are_used() {
+        limits::before_mapping(PASSING_BYTES, sys::MAP_SHARED);
+    }
+    let result = call(number, a);
+    limits::after_mapping();
+    result
+}
+
 /// The program's own call.
 fn call(number: u64, a: [u64; 6]) -> i64 {
     // SAFETY: as the program made it, but for the environment; it returns only when it fails.
@@ -87,7 +99,7 @@ fn stay(
     session::await_births();
     header.execs.fetch_add(1, Ordering::Relaxed);
     header.state.store(state::NOT_LOADED, Ordering::Relaxed);
-    let result = call(number, a);
+    let result = call_recorded(number, a);
     header.execs.fetch_sub(1, Ordering::Relaxed);
     header.state.store(state::RUNNING, Ordering::Relaxed);
     Outcome::Done(result)
@@ -103,7 +115,7 @@ fn bear(
     let Some(segment) = session::take_segment() else { return Outcome::Native };
     let envp = environment.with(envp, segment, session::segment());
     a[at] = envp.as_ptr() as u64;
-    let result = call(number, a);
+    let result = call_recorded(number, a);
     session::give_back(segment);
     Outcome::Done(result)
 }

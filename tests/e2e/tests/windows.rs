@@ -1,0 +1,69 @@
+//! Recording in windows: programs run on unchanged while windows open and close, and estimates are near the truth.
+
+use e2e::{assert_unchanged, native, stress};
+use std::path::Path;
+use std::time::Duration;
+use test_support::{Compiler, Run, Scratch, Target, Threadtalk};
+
+/// For a program that takes long where threads do hardly anything but come and go.
+const TIME: Duration = Duration::from_secs(180);
+
+fn record(threadtalk: &Threadtalk, profile: &Path, options: &[&str], words: &[&str]) -> Run {
+    let record = threadtalk.verb("record").args(options).args(["--force", "-o"]).arg(profile);
+    record.arg("--").args(words)
+}
+
+fn all_unchanged(options: &[&str]) {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("windows.tt");
+    for (name, arguments) in stress::ALL {
+        let command = stress::command(name, arguments);
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        println!("{words:?}");
+        let recorded = record(&threadtalk, &profile, options, &words).timeout(TIME).run();
+        assert_unchanged(&native(&command), &recorded);
+    }
+}
+
+/// Threads that wait, handle signals, fork, execute, exit, are created, or run generated code while a window
+/// opens or closes.
+#[test]
+fn programs_run_on_unchanged_while_windows_open_and_close() {
+    all_unchanged(&["--duty", "40%"]);
+}
+
+#[test]
+fn programs_run_on_unchanged_within_a_budget() {
+    all_unchanged(&["--budget", "2x", "--matrix"]);
+}
+
+/// Each of 4096 lines of two buffers is handed over twice in a turn, and each time read and then overwritten.
+const PAIRS: f64 = 12_000.0 * 2.0 * 2.0 * 4096.0 * 2.0;
+
+fn matrix_of(threadtalk: &Threadtalk, profile: &Path) -> Vec<Vec<f64>> {
+    let file = profile.with_extension("csv");
+    let export =
+        threadtalk.verb("export").arg(profile).args(["matrix", "--force", "-o"]).arg(&file);
+    export.run().expect_code(0);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let number = |field: &str| field.parse::<f64>().expect("a number");
+    text.lines().map(|line| line.split(',').map(number).collect()).collect()
+}
+
+/// A program that hands a hundred lines over for each turn of a window is seen as it is.
+#[test]
+fn estimates_are_near_the_truth() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let program =
+        Target::new(Compiler::Gcc, "examples/pairs.c").flags(&["-O2", "-pthread"]).build().unwrap();
+    for options in [["--duty", "20%"], ["--budget", "2x"]] {
+        let profile = scratch.join("pairs.tt");
+        let words = [program.to_str().unwrap()];
+        record(&threadtalk, &profile, &options, &words).run().expect_code(0);
+        let matrix = matrix_of(&threadtalk, &profile);
+        let all: f64 = matrix.iter().flatten().sum();
+        assert!((0.8..1.25).contains(&(all / PAIRS)), "{options:?}: {all} of {PAIRS}");
+        let partners = matrix[1][3] + matrix[3][1] + matrix[2][4] + matrix[4][2];
+        assert!(partners > 0.99 * all, "{options:?}: {matrix:?}");
+    }
+}
