@@ -1,0 +1,167 @@
+//! What recording has cost so far.
+//!
+//! What the program would have taken alone is not observed. What is: processor and wall-clock time, and work, in
+//! three kinds of time: recorded whole, between windows (*off*), and in windows (*on*). Time for each unit of work
+//! tells how much slower *on* is than *off*; how much slower *off* is than the program alone must be assumed.
+//!
+//! *Wall-clock time.* Windows lie at random places, so time for each unit of work compares it too, waits
+//! included. For what was recorded whole, which is not random, the threads that ran at once share the processor
+//! time that was lost; that is also the least for windows.
+
+use crate::constants::{MIN_MEASURED, MIN_WINDOWS};
+
+/// Sums over one kind of time. Times are in nanoseconds, processor time over all threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Spent {
+    pub wall: u64,
+    pub cpu: u64,
+    /// In units that recording does not change, such as instructions; 0 if there is no such clock.
+    pub work: u64,
+}
+
+/// Times longer than without recording, before it is measured; at least 1.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Assumed {
+    /// Between windows. This one is never measured.
+    pub off: f64,
+    /// In windows and recorded whole.
+    pub on: f64,
+}
+
+impl Default for Assumed {
+    /// Medians of the benchmark: all checks passing, and exact recording with lines.
+    fn default() -> Self {
+        Self { off: 1.6, on: 2.5 }
+    }
+}
+
+/// The cost in one sort of time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Cost {
+    /// Times longer, between windows and in windows.
+    pub off: f64,
+    pub on: f64,
+    /// Nanoseconds that the program would have taken alone, and those taken besides.
+    pub alone: f64,
+    pub lost: f64,
+}
+
+/// Costs so far.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Costs {
+    pub cpu: Cost,
+    pub wall: Cost,
+}
+
+impl Costs {
+    /// `windows`: how many windows there were; below [`MIN_WINDOWS`], their wall-clock time for the work is chance.
+    pub fn of(whole: &Spent, off: &Spent, on: &Spent, windows: usize, assumed: Assumed) -> Self {
+        let cpu = cpu(whole, off, on, assumed);
+        Self { cpu, wall: wall(whole, off, on, windows, &cpu) }
+    }
+}
+
+fn cpu(whole: &Spent, off: &Spent, on: &Spent, assumed: Assumed) -> Cost {
+    let is_measured = |spent: &Spent| spent.work > 0 && spent.cpu >= MIN_MEASURED;
+    let exact = Spent { wall: 0, cpu: whole.cpu + on.cpu, work: whole.work + on.work };
+    // Windows tell it better than the start of the program, which may do other work.
+    let inside = if is_measured(on) { on } else { &exact };
+    let ratio = match is_measured(off) && is_measured(inside) {
+        true => per_work(inside.cpu, inside) / per_work(off.cpu, off),
+        false => assumed.on / assumed.off,
+    };
+    let slow_off = assumed.off.max(1.0);
+    let slow_on = slow_off * ratio.max(1.0);
+    let alone = off.cpu as f64 / slow_off + exact.cpu as f64 / slow_on;
+    Cost { off: slow_off, on: slow_on, alone, lost: (off.cpu + exact.cpu) as f64 - alone }
+}
+
+fn wall(whole: &Spent, off: &Spent, on: &Spent, windows: usize, cpu: &Cost) -> Cost {
+    let alone = |spent: &Spent, slow: f64| {
+        let at_once = (spent.cpu as f64 / (spent.wall as f64).max(1.0)).max(1.0);
+        let lost = spent.cpu as f64 * (1.0 - 1.0 / slow) / at_once;
+        (spent.wall as f64 - lost).max(0.0)
+    };
+    let (alone_whole, alone_off) = (alone(whole, cpu.on), alone(off, cpu.off));
+    let mut alone_on = alone(on, cpu.on);
+    if windows >= MIN_WINDOWS && off.work > 0 && on.work > 0 {
+        let by_work = alone_off / off.work as f64 * on.work as f64;
+        alone_on = alone_on.min(by_work);
+    }
+    let all = alone_whole + alone_off + alone_on;
+    let times = |spent: &Spent, alone: f64, otherwise: f64| {
+        if spent.wall > 0 && alone > 0.0 { (spent.wall as f64 / alone).max(1.0) } else { otherwise }
+    };
+    let slow_off = times(off, alone_off, cpu.off);
+    Cost {
+        off: slow_off,
+        on: times(on, alone_on, cpu.on).max(slow_off),
+        alone: all,
+        lost: (whole.wall + off.wall + on.wall) as f64 - all,
+    }
+}
+
+fn per_work(time: u64, spent: &Spent) -> f64 {
+    time as f64 / (spent.work as f64).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASSUMED: Assumed = Assumed { off: 1.5, on: 2.5 };
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Two threads that always run, `times` slower than alone; work in nanoseconds alone.
+    fn spent(work: u64, times: f64) -> Spent {
+        let cpu = (work as f64 * times) as u64;
+        Spent { wall: cpu / 2, cpu, work }
+    }
+
+    fn near(found: f64, wanted: f64) -> bool {
+        (found / wanted - 1.0).abs() < 1e-3
+    }
+
+    #[test]
+    fn work_tells_what_windows_cost() {
+        let (off, on) = (spent(10 * SECOND, 1.5), spent(SECOND, 6.0));
+        let costs = Costs::of(&Spent::default(), &off, &on, 30, ASSUMED);
+        assert!(
+            near(costs.cpu.on, 6.0) && near(costs.cpu.alone, 11e9) && near(costs.cpu.lost, 10e9)
+        );
+        assert!(near(costs.wall.on, 6.0) && near(costs.wall.alone, 5.5e9), "{costs:?}");
+    }
+
+    #[test]
+    fn without_a_clock_of_work_the_cost_is_assumed() {
+        let without = |spent: Spent| Spent { work: 0, ..spent };
+        let (off, on) = (without(spent(10 * SECOND, 1.5)), without(spent(SECOND, 2.5)));
+        let costs = Costs::of(&Spent::default(), &off, &on, 30, ASSUMED);
+        assert!(near(costs.cpu.on, 2.5) && near(costs.cpu.alone, 11e9), "{costs:?}");
+    }
+
+    #[test]
+    fn a_program_that_sleeps_loses_no_time_while_it_sleeps() {
+        let mut off = spent(SECOND, 1.5);
+        off.wall = 100 * SECOND;
+        let costs = Costs::of(&Spent::default(), &off, &Spent::default(), 0, ASSUMED);
+        assert!(near(costs.wall.lost, 0.5e9) && near(costs.cpu.lost, 0.5e9), "{costs:?}");
+    }
+
+    #[test]
+    fn waiting_for_the_slowest_thread_costs_wall_clock_time() {
+        // In windows one of two threads is slowed five times and the other waits for it.
+        let off = Spent { wall: 10 * SECOND, cpu: 20 * SECOND, work: 20 * SECOND };
+        let on = Spent { wall: 5 * SECOND, cpu: 6 * SECOND, work: 2 * SECOND };
+        let costs = Costs::of(&Spent::default(), &off, &on, 30, Assumed { off: 1.0, on: 2.0 });
+        assert!(near(costs.cpu.on, 3.0) && near(costs.wall.on, 5.0), "{costs:?}");
+        assert!(near(costs.wall.lost, 4e9), "{costs:?}");
+    }
+
+    #[test]
+    fn nothing_spent_is_nothing_lost() {
+        let nothing = Spent::default();
+        let costs = Costs::of(&nothing, &nothing, &nothing, 0, ASSUMED);
+        assert_eq!((costs.cpu.lost, costs.wall.lost, costs.cpu.on), (0.0, 0.0, 2.5));
+    }
+}

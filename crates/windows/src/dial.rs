@@ -1,0 +1,252 @@
+//! When the next window opens, and how long it is: a state machine without a clock of its own.
+//!
+//! The caller asks [`Scheduler::next`] at each step's end, or when it is late. It says what was spent so far, and
+//! learns what to do until when.
+//!
+//! *Budget.* The program may take `budget` times as long as alone. The run begins recorded whole, until what a short
+//! run may lose is spent, less what the rest of that run will lose between windows. Then, for each period, the
+//! work between windows is chosen such that its windows are paid for at its end. Debts count: what was lost too
+//! much is saved by longer periods, and what was saved makes them shorter. Both processor and wall-clock time must
+//! stay within the budget. A program that sleeps costs nothing while it does, so its windows follow each other
+//! closely until they see work.
+//!
+//! *Least.* A period is at most [`MIN_DUTY`]'s inverse times its window. A budget that does not even pay for the
+//! time between windows is exceeded; [`Scheduler::promise`] then says by how much at least.
+//!
+//! *Duty.* Windows take a fixed share of wall-clock time, from the start on.
+
+use crate::constants::{MIN_DUTY, SHORT_RUN, WHOLE_STEP};
+use crate::cost::Cost;
+use crate::{Assumed, Costs, Lengths, Random, Spent};
+use std::fmt;
+
+/// What the user asks for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Dial {
+    /// Times as long as without recording; more than 1.
+    Budget(f64),
+    /// Share of time in windows; more than 0, at most 1.
+    Duty(f64),
+}
+
+/// What is known when a step ends. Sums are over the run so far.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Observation {
+    /// Nanoseconds of a clock that does not stop when the program sleeps.
+    pub now: u64,
+    pub whole: Spent,
+    pub off: Spent,
+    pub on: Spent,
+    /// Lengths of the next window.
+    pub lengths: Lengths,
+}
+
+/// What the program is recorded as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Everything counts, exactly.
+    Whole,
+    Off,
+    WarmUp,
+    Counting,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    pub phase: Phase,
+    /// When to ask again.
+    pub until: u64,
+    /// A new period begins: the one before is complete. If it had no window, because the caller was late, or only a
+    /// part of one, its window is to be set aside.
+    pub period: bool,
+}
+
+/// What cannot be done.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Trouble {
+    /// A budget of 1 or less, a duty that is no share, or no number.
+    Dial,
+    /// Time went back. A window that was open is to be set aside; the next step begins a period.
+    ClockWentBack,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dial => {
+                write!(f, "a budget is more than 1, a duty more than 0 % and at most 100 %")
+            }
+            Self::ClockWentBack => write!(f, "the clock went back: a window was dropped"),
+        }
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+/// What the dial can hold.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Promise {
+    /// What was asked for.
+    Kept,
+    /// Less than this many times as long is not possible with this way of switching.
+    Least(f64),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Start,
+    Whole,
+    Before { lengths: Lengths, open: u64, end: u64 },
+    WarmUp { counting: u64, end: u64 },
+    Counting { end: u64 },
+    After { end: u64 },
+}
+
+/// The dial at work.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    dial: Dial,
+    assumed: Assumed,
+    random: Random,
+    state: State,
+    last: u64,
+    windows: usize,
+}
+
+impl Scheduler {
+    /// `seed` decides where windows lie in their periods.
+    pub fn new(dial: Dial, assumed: Assumed, seed: u64) -> Result<Self, Trouble> {
+        let possible = match dial {
+            Dial::Budget(budget) => budget.is_finite() && budget > 1.0,
+            Dial::Duty(duty) => duty > 0.0 && duty <= 1.0,
+        };
+        let scheduler = Self {
+            dial,
+            assumed,
+            random: Random::new(seed),
+            state: State::Start,
+            last: 0,
+            windows: 0,
+        };
+        possible.then_some(scheduler).ok_or(Trouble::Dial)
+    }
+
+    /// What can be promised. The least is that of the time between windows and the fewest windows.
+    pub fn promise(&self) -> Promise {
+        let least = self.assumed.off.max(1.0) / (1.0 - MIN_DUTY);
+        match self.dial {
+            Dial::Budget(budget) if budget < least => Promise::Least(least),
+            _ => Promise::Kept,
+        }
+    }
+
+    /// Windows that were opened.
+    pub fn windows(&self) -> usize {
+        self.windows
+    }
+
+    /// The next step.
+    pub fn next(&mut self, seen: &Observation) -> Result<Step, Trouble> {
+        let now = seen.now;
+        let last = std::mem::replace(&mut self.last, now);
+        if now < last {
+            self.state = State::After { end: now };
+            return Err(Trouble::ClockWentBack);
+        }
+        Ok(match self.state {
+            State::Start | State::Whole if self.may_record_whole(seen) => {
+                let period = self.state == State::Start;
+                self.state = State::Whole;
+                Step { phase: Phase::Whole, until: now + WHOLE_STEP, period }
+            }
+            State::Start | State::Whole => self.begin(seen),
+            State::Before { open, .. } if now < open => wait(Phase::Off, open),
+            State::Before { lengths, open, end } if now < open + lengths.whole() => {
+                // If late, the window is as long all the same: a part of it would miss long gaps.
+                self.windows += 1;
+                let until = now + lengths.warm_up;
+                self.state = State::WarmUp { counting: lengths.counting, end };
+                wait(Phase::WarmUp, until)
+            }
+            State::WarmUp { counting, end } => {
+                self.state = State::Counting { end };
+                wait(Phase::Counting, now + counting)
+            }
+            State::Before { end, .. } | State::Counting { end } | State::After { end }
+                if now < end =>
+            {
+                self.state = State::After { end };
+                wait(Phase::Off, end)
+            }
+            State::Before { .. } | State::Counting { .. } | State::After { .. } => self.begin(seen),
+        })
+    }
+
+    /// Whether what a short run may lose is not spent yet.
+    fn may_record_whole(&self, seen: &Observation) -> bool {
+        let Dial::Budget(budget) = self.dial else { return false };
+        let costs = self.costs(seen);
+        [costs.cpu, costs.wall].iter().all(|cost| saved(cost, budget) > 0.0)
+    }
+
+    fn costs(&self, seen: &Observation) -> Costs {
+        Costs::of(&seen.whole, &seen.off, &seen.on, self.windows, self.assumed)
+    }
+
+    /// Begins a period.
+    fn begin(&mut self, seen: &Observation) -> Step {
+        let lengths = seen.lengths;
+        let length = self.period(seen).max(lengths.whole());
+        let open = seen.now + self.random.up_to(length - lengths.whole());
+        let end = seen.now + length;
+        self.state = State::Before { lengths, open, end };
+        Step { phase: Phase::Off, until: open, period: true }
+    }
+
+    /// Length of the next period.
+    fn period(&self, seen: &Observation) -> u64 {
+        let window = seen.lengths.whole() as f64;
+        let budget = match self.dial {
+            Dial::Duty(duty) => return (window / duty) as u64,
+            Dial::Budget(budget) => budget,
+        };
+        let costs = self.costs(seen);
+        // How many threads run at once, in windows and between them.
+        let at_once =
+            |spent: &Spent| (spent.wall > 0).then(|| spent.cpu as f64 / spent.wall as f64);
+        let all = at_once(&seen.off).or(at_once(&seen.whole)).unwrap_or(1.0);
+        let in_window = at_once(&seen.on).unwrap_or(all);
+        let cpu = between(&costs.cpu, budget, window * in_window) / all.max(1e-9);
+        let wall = between(&costs.wall, budget, window);
+        // A window that is expected to see no work costs nothing; whatever comes then is debt.
+        let most = window / MIN_DUTY;
+        (window + cpu.max(wall).max(0.0)).min(most) as u64
+    }
+}
+
+fn wait(phase: Phase, until: u64) -> Step {
+    Step { phase, until, period: false }
+}
+
+/// What may still be lost: what the budget gives for the time alone so far, or for a short run at the least, less
+/// what was lost and what the rest of that short run will lose.
+fn saved(cost: &Cost, budget: f64) -> f64 {
+    let rest = (SHORT_RUN as f64 - cost.alone).max(0.0);
+    (budget - 1.0) * (cost.alone + rest) - cost.lost - (cost.off - 1.0) * rest
+}
+
+/// Time between windows that pays for a window which takes `time`, in the same sort of time; infinite if none does.
+fn between(cost: &Cost, budget: f64, time: f64) -> f64 {
+    let work = time / cost.on;
+    let owed = work * (cost.on - budget) - saved(cost, budget);
+    if owed <= 0.0 {
+        return 0.0;
+    }
+    let gain = budget - cost.off;
+    if gain <= 0.0 { f64::INFINITY } else { owed / gain * cost.off }
+}
+
+#[cfg(test)]
+#[path = "dial_tests.rs"]
+mod tests;

@@ -1,0 +1,169 @@
+use super::*;
+use crate::Chooser;
+
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MILLISECOND;
+
+/// A program of a known cost, run under a scheduler.
+struct Run {
+    /// Wall-clock time that it takes alone, and how many threads of it run at once.
+    alone: u64,
+    threads: u64,
+    off: f64,
+    on: f64,
+    /// In each second it works for this part, and then sleeps.
+    busy: f64,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self { alone: 20 * SECOND, threads: 2, off: 1.5, on: 2.5, busy: 1.0 }
+    }
+}
+
+/// How it went: time taken, processor time over that alone, share of time in windows, windows.
+struct Went {
+    wall: f64,
+    cpu: f64,
+    duty: f64,
+    windows: usize,
+}
+
+impl Run {
+    fn under(&self, dial: Dial) -> Went {
+        let mut scheduler = Scheduler::new(dial, Assumed { off: self.off, on: 2.5 }, 11).unwrap();
+        let mut seen = Observation {
+            now: 5 * SECOND,
+            whole: Spent::default(),
+            off: Spent::default(),
+            on: Spent::default(),
+            lengths: Chooser::default().lengths(),
+        };
+        let (mut done, mut alone) = (0.0, 0.0);
+        let (goal, total) = (self.alone as f64 * self.busy, self.alone as f64);
+        while done < goal && alone < total {
+            let step = scheduler.next(&seen).unwrap();
+            while seen.now < step.until && done < goal && alone < total {
+                let (spent, slow) = match step.phase {
+                    Phase::Whole => (&mut seen.whole, self.on),
+                    Phase::Off => (&mut seen.off, self.off),
+                    Phase::WarmUp | Phase::Counting => (&mut seen.on, self.on),
+                };
+                let piece = (MILLISECOND / 4).min(step.until - seen.now);
+                seen.now += piece;
+                spent.wall += piece;
+                if alone % SECOND as f64 <= self.busy * SECOND as f64 {
+                    let work = piece as f64 / slow;
+                    spent.cpu += piece * self.threads;
+                    spent.work += (work * self.threads as f64) as u64;
+                    (done, alone) = (done + work, alone + work);
+                } else {
+                    alone += piece as f64;
+                }
+            }
+        }
+        let cpu = (seen.whole.cpu + seen.off.cpu + seen.on.cpu) as f64;
+        let wall = (seen.now - 5 * SECOND) as f64;
+        Went {
+            wall: wall / alone,
+            cpu: cpu / (done * self.threads as f64),
+            duty: seen.on.wall as f64 / wall,
+            windows: scheduler.windows(),
+        }
+    }
+}
+
+#[test]
+fn a_budget_is_kept_and_used_whatever_windows_cost() {
+    for (off, on) in [(1.0, 1.9), (1.2, 6.0), (1.5, 2.5), (1.6, 11.0), (1.6, 55.0), (1.9, 40.0)] {
+        let went = Run { off, on, ..Run::default() }.under(Dial::Budget(2.0));
+        let least = on.min(1.97);
+        assert!(went.cpu <= 2.04 && went.wall <= 2.04, "{off} {on}: {} {}", went.cpu, went.wall);
+        assert!(went.cpu >= least - 0.08, "{off} {on}: {}", went.cpu);
+        assert!(went.windows >= 20 || on < 2.0, "{off} {on}: {}", went.windows);
+    }
+}
+
+#[test]
+fn short_runs_are_recorded_whole_and_stay_near_the_budget() {
+    let went = Run { alone: SECOND / 10, on: 1.9, ..Run::default() }.under(Dial::Budget(2.0));
+    assert!(went.windows == 0 && (went.cpu - 1.9).abs() < 0.01, "{}", went.cpu);
+    for (millis, most) in [(350, 2.5), (500, 2.25), (2000, 2.1)] {
+        let run = Run { alone: millis * MILLISECOND, off: 1.6, on: 55.0, ..Run::default() };
+        let went = run.under(Dial::Budget(2.0));
+        assert!(went.cpu <= most && went.wall <= most, "{millis}: {} {}", went.cpu, went.wall);
+    }
+}
+
+#[test]
+fn more_than_all_costs_is_all() {
+    let went = Run::default().under(Dial::Budget(3.0));
+    assert!(went.windows == 0 && (went.cpu - 2.5).abs() < 0.01, "{}", went.cpu);
+}
+
+#[test]
+fn a_budget_that_is_too_small_gets_the_least_and_says_so() {
+    let scheduler = Scheduler::new(Dial::Budget(1.2), Assumed { off: 1.6, on: 2.5 }, 0).unwrap();
+    let Promise::Least(least) = scheduler.promise() else { panic!("{scheduler:?}") };
+    assert!((1.6..1.65).contains(&least));
+    let went = Run { off: 1.6, ..Run::default() }.under(Dial::Budget(1.2));
+    assert!(went.cpu <= least + 0.01 && went.windows >= 10, "{} {}", went.cpu, went.windows);
+    let scheduler = Scheduler::new(Dial::Budget(2.0), Assumed::default(), 0).unwrap();
+    assert_eq!(scheduler.promise(), Promise::Kept);
+}
+
+#[test]
+fn a_duty_is_a_share_of_time() {
+    for duty in [0.05, 0.2, 1.0] {
+        let went = Run::default().under(Dial::Duty(duty));
+        assert!((went.duty / duty - 1.0).abs() < 0.05, "{duty}: {}", went.duty);
+    }
+}
+
+#[test]
+fn a_program_that_sleeps_gets_windows_when_it_works() {
+    let went =
+        Run { alone: 60 * SECOND, busy: 0.02, on: 10.0, ..Run::default() }.under(Dial::Budget(2.0));
+    assert!(went.cpu <= 2.2 && went.wall <= 1.1, "{} {}", went.cpu, went.wall);
+    assert!(went.windows > 100, "{}", went.windows);
+}
+
+#[test]
+fn a_clock_that_goes_back_drops_the_window_and_goes_on() {
+    let mut scheduler = Scheduler::new(Dial::Duty(0.5), Assumed::default(), 1).unwrap();
+    let nothing = Spent::default();
+    let lengths = Lengths { warm_up: 10, counting: 10 };
+    let mut at = |now| {
+        scheduler.next(&Observation { now, whole: nothing, off: nothing, on: nothing, lengths })
+    };
+    let first = at(1000).unwrap();
+    assert!(first.period && first.phase == Phase::Off && (1000..=1020).contains(&first.until));
+    assert_eq!(at(first.until).unwrap().phase, Phase::WarmUp);
+    assert_eq!(at(500), Err(Trouble::ClockWentBack));
+    let again = at(500).unwrap();
+    assert!(again.period && again.until < 600, "{again:?}");
+}
+
+#[test]
+fn a_caller_that_is_late_gets_a_whole_window_or_a_new_period() {
+    let nothing = Spent::default();
+    let lengths = Lengths { warm_up: 10, counting: 10 };
+    let see = |now| Observation { now, whole: nothing, off: nothing, on: nothing, lengths };
+    let mut scheduler = Scheduler::new(Dial::Duty(0.1), Assumed::default(), 1).unwrap();
+    let first = scheduler.next(&see(0)).unwrap();
+    let step = scheduler.next(&see(first.until + 15)).unwrap();
+    assert_eq!((step.phase, step.until), (Phase::WarmUp, first.until + 25));
+    let step = scheduler.next(&see(step.until + 7)).unwrap();
+    assert_eq!((step.phase, step.until), (Phase::Counting, first.until + 42));
+    // So late that its period is over.
+    let step = scheduler.next(&see(5000)).unwrap();
+    assert!(step.period && step.phase == Phase::Off);
+    assert!(scheduler.next(&see(9000)).unwrap().period, "a period without a window");
+}
+
+#[test]
+fn what_is_no_dial_is_refused() {
+    for dial in [Dial::Budget(1.0), Dial::Budget(f64::NAN), Dial::Duty(0.0), Dial::Duty(1.5)] {
+        assert_eq!(Scheduler::new(dial, Assumed::default(), 0).unwrap_err(), Trouble::Dial);
+    }
+}

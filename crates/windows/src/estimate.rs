@@ -1,0 +1,162 @@
+//! From counts to events with a 95 % interval, for a cell, a line, or any sum of them.
+//!
+//! *Spread.* Periods are independent, because each window lies at a random place of its period. There is one
+//! window in each, so their variance is taken from the differences between neighbours (Wolter, Introduction to
+//! Variance Estimation, chapter 8): what differs from period to period in earnest only makes it larger. What
+//! differs because the window caught more or less work is no spread, since events are scaled by work: it is taken
+//! off first. With few periods the variance itself is uncertain, which Student's distribution allows for.
+//!
+//! *Few events.* The interval is that of a Poisson number of *clusters*, as large as variance over estimate
+//! (`statistics::Weighted`; Fay and Feuer, 1997). Events that come singly give that of Garwood: one event stands
+//! for 0.03 to 5.6 times what it is scaled to. Events that come a thousand at a time are as few as their
+//! clusters. Many clusters give the usual ±1.96 standard deviations. A cell's variance is never less than that
+//! of single events, because a few that came regularly prove no clockwork.
+//!
+//! *Sums* are computed from the counts of all their cells, period by period; intervals of cells do not add up.
+
+use crate::Clock;
+use crate::Scale;
+use statistics::{Weighted, median, poisson};
+use std::collections::BTreeMap;
+use types::ThreadId;
+
+/// Events counted in one window between two threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counted {
+    /// Index of the window among those of the scale.
+    pub window: usize,
+    pub from: ThreadId,
+    pub to: ThreadId,
+    pub count: u64,
+}
+
+/// Events that counts stand for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Estimate {
+    /// Those of parts that were recorded whole included, as in both ends of the interval.
+    pub events: u64,
+    /// The 95 % interval; `low` ≤ `events` ≤ `high`.
+    pub low: u64,
+    pub high: u64,
+    /// Events that were really counted.
+    pub counted: u64,
+    /// Estimated events that come together, for [`unseen`]; 0 if windows counted none.
+    pub cluster: f64,
+}
+
+/// Sums that an estimate is made of.
+#[derive(Default)]
+struct Sums {
+    counted: u64,
+    /// Scaled events by stratum, and all.
+    scaled: Vec<f64>,
+    events: f64,
+    /// If the slower or the faster of both threads set the pace.
+    least: f64,
+    most: f64,
+    /// Variance if events came singly.
+    single: f64,
+    /// Events for each unit of work: of all threads, and of calibrated ones.
+    of_all: f64,
+    of_thread: BTreeMap<ThreadId, f64>,
+}
+
+impl Scale {
+    /// What counts stand for, together with `exact` events of parts that were recorded whole. Counts of windows
+    /// that were set aside are left out. Counts that are nothing give an estimate without an upper end worth the
+    /// name: see [`unseen`].
+    pub fn estimate(&self, counted: impl IntoIterator<Item = Counted>, exact: u64) -> Estimate {
+        let sums = self.sums(counted);
+        let all_counted = sums.counted + exact;
+        if sums.counted == 0 {
+            let (events, high) = (exact, exact + unseen(self, &mut []));
+            return Estimate { events, low: exact, high, counted: exact, cluster: 0.0 };
+        }
+        let rest = 1.0 - self.counted_share;
+        let squares = (self.spread(&sums) * student(self.strata())).max(sums.single) * rest;
+        let cluster = (squares / sums.events).max(f64::MIN_POSITIVE);
+        let weighted = Weighted { sum: sums.events, squares, largest: cluster };
+        let (mut low, mut high) = (sums.events, sums.events);
+        if squares > 0.0 {
+            (low, high) = (weighted.low(), weighted.high());
+        }
+        low *= sums.least / sums.events;
+        high *= sums.most / sums.events;
+        if let Clock::CpuTime { slower } = self.clock {
+            high *= slower.max(1.0);
+        }
+        let events = (sums.events.round() as u64 + exact).max(all_counted);
+        Estimate {
+            events,
+            low: (low.floor() as u64 + exact).clamp(all_counted, events),
+            high: (high.ceil() as u64 + exact).max(events),
+            counted: all_counted,
+            cluster,
+        }
+    }
+
+    fn sums(&self, counted: impl IntoIterator<Item = Counted>) -> Sums {
+        let mut sums = Sums { scaled: vec![0.0; self.strata()], ..Sums::default() };
+        for cell in counted {
+            let Some(at) = self.stratum(cell.window).filter(|_| cell.count > 0) else { continue };
+            let factor = self.strata[at as usize].factor;
+            let paces = [cell.from, cell.to].map(|id| self.thread(id).map_or(1.0, |t| t.pace));
+            let pace = (paces[0] + paces[1]) / 2.0;
+            let count = cell.count as f64;
+            let scaled = count * factor * pace;
+            sums.counted += cell.count;
+            sums.scaled[at as usize] += scaled;
+            sums.events += scaled;
+            sums.least += count * factor * paces[0].min(paces[1]);
+            sums.most += count * factor * paces[0].max(paces[1]);
+            sums.single += count * (factor * pace).powi(2);
+            for (id, of_pace) in [cell.from, cell.to].into_iter().zip(paces) {
+                // The part of the estimate that follows this thread's scaled work.
+                let part = count * factor * of_pace / 2.0;
+                match self.thread(id) {
+                    Some(thread) => *sums.of_thread.entry(id).or_default() += part / thread.sum,
+                    None => sums.of_all += part / self.work,
+                }
+            }
+        }
+        sums
+    }
+
+    /// Variance of the sum, from the differences between neighbouring strata.
+    fn spread(&self, sums: &Sums) -> f64 {
+        let mut left = sums.scaled.clone();
+        for (left, stratum) in left.iter_mut().zip(&self.strata) {
+            *left -= sums.of_all * stratum.work;
+        }
+        for (id, rate) in &sums.of_thread {
+            for (at, work) in self.thread(*id).map_or(&[][..], |thread| &thread.scaled) {
+                left[*at as usize] -= rate * work;
+            }
+        }
+        let differences: f64 = left.windows(2).map(|two| (two[1] - two[0]).powi(2)).sum();
+        let strata = self.strata() as f64;
+        differences * strata / (2.0 * (strata - 1.0))
+    }
+}
+
+/// The most events, with 97.5 % confidence, of a cell of which no window saw any, if its events come together as
+/// those of other cells do: `clusters` are [`Estimate::cluster`] of these. Without others, events come singly.
+pub fn unseen(scale: &Scale, clusters: &mut [f64]) -> u64 {
+    let cluster = median(clusters).unwrap_or(0.0).max(scale.largest_factor());
+    (poisson(0).1 * cluster).ceil() as u64
+}
+
+/// How much larger than the normal distribution's the square of Student's 97.5 % quantile is, for a variance from
+/// this many strata. Differences of neighbours have two thirds of the degrees of freedom; the quantile's expansion
+/// is 26.7.5 of Abramowitz and Stegun.
+fn student(strata: usize) -> f64 {
+    let free = 2.0 * (strata as f64 - 1.0) / 3.0;
+    let z: f64 = 1.959_964;
+    let first = (z.powi(3) + z) / (4.0 * free);
+    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * free * free);
+    ((z + first + second) / z).powi(2)
+}
+
+#[cfg(test)]
+#[path = "estimate_tests.rs"]
+mod tests;

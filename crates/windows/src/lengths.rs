@@ -1,0 +1,225 @@
+//! How long warm-up and counting part are to be.
+//!
+//! Events whose gap is longer than the warm-up are seen less, or not at all. What is missed is bounded from above by
+//! the *unwritten* reads: first reads in the counting part of blocks that no thread wrote in this window. Every event
+//! that is missed is among them, and reads of data that nobody writes any more are too, so the bound may be
+//! far. Whether something is missed shows when the warm-up becomes longer:
+//!
+//! * *within a window*: the second half of the counting part has a warm-up longer by the first half. If it has more
+//!   events for its work, gaps are longer than the warm-up;
+//! * *between lengths*: while the bound is large, the warm-up is doubled. Two doublings that bring nothing end
+//!   this, and the shorter warm-up, which gives more windows, comes back.
+//!
+//! Lengths begin short and grow. A window is at most a twentieth of the time spent in windows so far, so at every
+//! moment there have been enough of them for an interval.
+
+use crate::constants::{
+    COUNTING_PER_WARM_UP, MAX_WARM_UP, MIN_ROTATIONS, MIN_WARM_UP, MIN_WINDOWS, MISSED_IGNORED,
+    WINDOWS_TO_JUDGE, WORTH_LENGTHENING,
+};
+use std::collections::BTreeMap;
+
+/// Lengths of a window, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lengths {
+    pub warm_up: u64,
+    pub counting: u64,
+}
+
+impl Lengths {
+    pub fn of_warm_up(warm_up: u64) -> Self {
+        Self { warm_up, counting: warm_up * COUNTING_PER_WARM_UP }
+    }
+
+    pub fn whole(self) -> u64 {
+        self.warm_up + self.counting
+    }
+}
+
+/// How threads share the processors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RunQueue {
+    /// Threads that want to run.
+    pub runnable: u64,
+    pub cpus: u64,
+    /// How long one of them runs while others wait, in nanoseconds.
+    pub slice: u64,
+}
+
+impl RunQueue {
+    /// Time after which each runnable thread has run again; 0 if none waits.
+    pub fn rotation(self) -> u64 {
+        let cpus = self.cpus.max(1);
+        if self.runnable <= cpus {
+            0
+        } else {
+            self.runnable.div_ceil(cpus).saturating_mul(self.slice)
+        }
+    }
+}
+
+/// What one window saw.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Seen {
+    /// Events and work in the first half of the counting part, and in the second.
+    pub early: (u64, u64),
+    pub late: (u64, u64),
+    /// First reads in the counting part of blocks without a writer in the window.
+    pub unwritten: u64,
+}
+
+/// What windows of one length saw.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tried {
+    windows: usize,
+    events: f64,
+    work: f64,
+    unwritten: f64,
+    /// Sum and sum of squares of events in a window.
+    squares: f64,
+    /// Events for the work of a half, later less earlier: sum and sum of squares.
+    gain: f64,
+    gain_squares: f64,
+}
+
+impl Tried {
+    fn add(&mut self, seen: &Seen) {
+        let rate = |(events, work): (u64, u64)| events as f64 / (work as f64).max(1.0);
+        let events = (seen.early.0 + seen.late.0) as f64;
+        let work = (seen.early.1 + seen.late.1) as f64;
+        self.windows += 1;
+        self.events += events;
+        self.work += work;
+        self.squares += events * events;
+        self.unwritten += seen.unwritten as f64;
+        if seen.early.1 > 0 && seen.late.1 > 0 {
+            let gain = (rate(seen.late) - rate(seen.early)) * work / 2.0;
+            self.gain += gain;
+            self.gain_squares += gain * gain;
+        }
+    }
+
+    fn rate(&self) -> f64 {
+        self.events / self.work.max(1.0)
+    }
+
+    /// Relative standard error of the events.
+    fn error(&self) -> f64 {
+        deviation(self.windows, self.events, self.squares) / self.events.max(1.0)
+    }
+
+    /// Whether later halves have more events than earlier ones, beyond chance.
+    fn grows_late(&self) -> bool {
+        let worth = WORTH_LENGTHENING * self.events / 2.0;
+        self.gain > worth.max(2.0 * deviation(self.windows, self.gain, self.gain_squares))
+    }
+
+    /// Whether more may be missed than can be ignored.
+    fn misses(&self) -> bool {
+        self.unwritten > MISSED_IGNORED * self.events
+    }
+}
+
+/// Standard deviation of a sum of independent values.
+fn deviation(number: usize, sum: f64, squares: f64) -> f64 {
+    let number = number as f64;
+    if number < 2.0 {
+        return f64::INFINITY;
+    }
+    ((squares - sum * sum / number) * number / (number - 1.0)).max(0.0).sqrt()
+}
+
+/// Chooses the lengths of the next window from what windows saw so far.
+#[derive(Clone, Debug)]
+pub struct Chooser {
+    warm_up: u64,
+    /// What is wanted, whether or not there is room for it yet.
+    wanted: u64,
+    tried: BTreeMap<u64, Tried>,
+    /// Since the lengths were judged last.
+    fresh: Tried,
+    in_windows: u64,
+}
+
+impl Default for Chooser {
+    fn default() -> Self {
+        Self {
+            warm_up: MIN_WARM_UP,
+            wanted: MIN_WARM_UP,
+            tried: BTreeMap::new(),
+            fresh: Tried::default(),
+            in_windows: 0,
+        }
+    }
+}
+
+impl Chooser {
+    /// Those of the next window.
+    pub fn lengths(&self) -> Lengths {
+        Lengths::of_warm_up(self.warm_up)
+    }
+
+    /// The warm-up that would be chosen if there had been time for enough windows of it.
+    pub fn wanted(&self) -> u64 {
+        self.wanted
+    }
+
+    /// A window of the current lengths is over.
+    pub fn add(&mut self, seen: &Seen, queue: RunQueue) {
+        self.in_windows += self.lengths().whole();
+        self.tried.entry(self.warm_up).or_default().add(seen);
+        self.fresh.add(seen);
+        if self.fresh.windows >= WINDOWS_TO_JUDGE {
+            if self.warm_up >= self.wanted {
+                self.wanted = self.judge();
+            }
+            self.fresh = Tried::default();
+        }
+        let least = (MIN_ROTATIONS * queue.rotation()).clamp(MIN_WARM_UP, MAX_WARM_UP);
+        self.wanted = self.wanted.max(least);
+        // As long as leaves enough windows.
+        let room = self.in_windows / (MIN_WINDOWS as u64 * (1 + COUNTING_PER_WARM_UP));
+        let next = self.wanted.min(room).max(MIN_WARM_UP);
+        // In steps, so that a length is kept long enough to be judged.
+        if next < self.warm_up || next >= self.wanted || next >= 2 * self.warm_up {
+            if next != self.warm_up {
+                self.fresh = Tried::default();
+            }
+            self.warm_up = next;
+        }
+    }
+
+    /// The warm-up that what was seen asks for.
+    fn judge(&self) -> u64 {
+        let now = self.warm_up;
+        let doubled = (2 * now).min(MAX_WARM_UP);
+        if self.fresh.grows_late() {
+            return doubled;
+        }
+        let Some(current) = self.tried.get(&now).filter(|tried| tried.misses()) else { return now };
+        // The shortest that saw as much as this, but for chance.
+        let enough = |tried: &Tried| {
+            let error = tried.error().hypot(current.error());
+            tried.windows >= WINDOWS_TO_JUDGE
+                && tried.rate() * (1.0 + WORTH_LENGTHENING.max(error)) >= current.rate()
+        };
+        let shorter = self.tried.range(..now).find(|(_, tried)| enough(tried)).map(|(at, _)| *at);
+        match shorter {
+            // Nothing at all was seen: there is nothing that a shorter one is enough for.
+            _ if current.events == 0.0 => doubled,
+            Some(shorter) if now >= 4 * shorter => shorter,
+            _ if self
+                .tried
+                .range(2 * now..)
+                .any(|(_, tried)| tried.windows >= WINDOWS_TO_JUDGE) =>
+            {
+                now
+            }
+            _ => doubled,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "lengths_tests.rs"]
+mod tests;

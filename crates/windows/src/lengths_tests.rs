@@ -1,0 +1,69 @@
+use super::*;
+use crate::Random;
+
+const MILLISECOND: u64 = 1_000_000;
+
+/// Windows over a program whose events have gaps of up to `longest`: of those with a longer gap than the warm-up
+/// so far, a window sees none. `unwritten`: reads of constant data, per millisecond.
+fn after(windows: usize, longest: u64, unwritten: u64, queue: RunQueue) -> Chooser {
+    let mut chooser = Chooser::default();
+    let mut random = Random::new(7);
+    for _ in 0..windows {
+        let Lengths { warm_up, counting } = chooser.lengths();
+        let seen_at = |since_open: u64| (since_open.min(longest) as f64) / longest as f64;
+        let half = counting / 2;
+        let rate = 1000.0 * half as f64 / MILLISECOND as f64;
+        let noise = 0.9 + random.up_to(200) as f64 / 1000.0;
+        let events = |from| (rate * noise * seen_at(from + half / 2)) as u64;
+        let (early, late) = (events(warm_up), events(warm_up + half));
+        let missed = (2.0 * rate) as u64 - early.min((2.0 * rate) as u64) / 2 * 2;
+        let seen = Seen {
+            early: (early, half),
+            late: (late, half),
+            unwritten: missed / 4 + unwritten * counting / MILLISECOND,
+        };
+        chooser.add(&seen, queue);
+    }
+    chooser
+}
+
+#[test]
+fn short_gaps_keep_windows_short() {
+    let chooser = after(200, 2 * MILLISECOND, 0, RunQueue::default());
+    assert_eq!(chooser.lengths(), Lengths { warm_up: MIN_WARM_UP, counting: MIN_WARM_UP });
+}
+
+#[test]
+fn long_gaps_lengthen_them() {
+    let chooser = after(200, 80 * MILLISECOND, 0, RunQueue::default());
+    assert!((80..=160).contains(&(chooser.wanted() / MILLISECOND)), "{chooser:?}");
+}
+
+#[test]
+fn constant_data_is_found_not_to_be_missed() {
+    let chooser = after(400, 2 * MILLISECOND, 1000, RunQueue::default());
+    assert_eq!(chooser.wanted(), MIN_WARM_UP);
+    assert!(chooser.tried.contains_key(&(4 * MIN_WARM_UP)), "longer ones were tried");
+}
+
+#[test]
+fn a_window_is_never_more_than_a_twentieth_of_their_time() {
+    let mut spent = 0;
+    for windows in 1..150 {
+        let chooser = after(windows, 1000 * MILLISECOND, 0, RunQueue::default());
+        spent += chooser.lengths().whole();
+        let whole = chooser.lengths().whole();
+        assert!(whole == 2 * MIN_WARM_UP || whole * 20 <= spent, "{windows}: {whole} of {spent}");
+    }
+}
+
+#[test]
+fn the_warm_up_spans_two_rotations() {
+    let queue = RunQueue { runnable: 8, cpus: 2, slice: 4 * MILLISECOND };
+    assert_eq!(queue.rotation(), 16 * MILLISECOND);
+    assert_eq!(after(60, 2 * MILLISECOND, 0, queue).lengths().warm_up, 32 * MILLISECOND);
+    assert_eq!(RunQueue { runnable: 2, ..queue }.rotation(), 0);
+    assert_eq!(RunQueue { runnable: 1, cpus: 0, slice: 1 }.rotation(), 0);
+    let many = RunQueue { runnable: 1 << 20, cpus: 1, slice: u64::MAX / 2 };
+    assert_eq!(after(1, 1, 0, many).wanted(), MAX_WARM_UP);
+}

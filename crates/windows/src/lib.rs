@@ -1,0 +1,40 @@
+//! Random windows of exact recording: when they open, how long they are, and what their counts stand for.
+//! Pure: no clock, no file, no random device; the same input gives the same result.
+//!
+//! The run is divided into *periods*. In each lies one *window* at a random place: a *warm-up*, in which
+//! nothing counts, and a *counting part*. When a window opens, everything known about memory is forgotten. An
+//! event counts if it lies in the counting part and what it rests on lies anywhere in the window ([`rule`]).
+//! So every event whose gap (last write to read) is at most the warm-up is seen with the same probability.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `constants.rs` | every number that was chosen, and why |
+//! | `window.rs` | what goes in: times and work of one window, checked |
+//! | `scale.rs` | what one counted event of a window stands for |
+//! | `estimate.rs` | from counts to events with an interval, for cells and for sums of cells |
+//! | `rule.rs` | what counts in a window, and what true and false sharing mean there |
+//! | `lengths.rs` | how long warm-up and counting part are to be |
+//! | `cost.rs` | what recording has cost so far, from work in windows and outside |
+//! | `dial.rs` | when the next window opens: within a budget or at a fixed duty |
+//! | `random.rs` | the seeded random numbers that place windows |
+//!
+//! Neighbours: `agent` switches and counts, `recorder` feeds this crate and makes tables of its estimates.
+//! `docs/internals/windows.md` explains the estimator.
+
+pub mod constants;
+mod cost;
+mod dial;
+mod estimate;
+mod lengths;
+mod random;
+pub mod rule;
+mod scale;
+mod window;
+
+pub use cost::{Assumed, Costs, Spent};
+pub use dial::{Dial, Observation, Phase, Promise, Scheduler, Step, Trouble};
+pub use estimate::{Counted, Estimate, unseen};
+pub use lengths::{Chooser, Lengths, RunQueue, Seen};
+pub use random::Random;
+pub use scale::{Clock, Scale, TooShort};
+pub use window::{BadWindow, ThreadWork, Window};

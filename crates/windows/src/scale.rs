@@ -1,0 +1,209 @@
+//! What one counted event of a window stands for: a ratio estimator by strata.
+//!
+//! *Factor of a stratum.* A period is a stratum, and its window the only sample of it. Its events count by the
+//! work of all threads in the period over their work in the counting part. A stratum whose counting part saw too
+//! little of the work would have a factor that is mostly chance, so it is joined with the next one.
+//!
+//! *Pace of a thread.* Threads may lose unequal parts of their speed in windows. By the factors alone, the work
+//! of a thread would then add up to more or less than what it did. Its pace is the ratio of both (a calibration;
+//! Deville and Särndal, 1992). An event between two threads counts by the mean of their paces: where both reach
+//! the block at random and equally often, the rate of events is v·u / (v + u) of their speeds, so that this is
+//! exact; where one of them sets the pace alone, the truth lies between both paces, which the interval holds.
+//!
+//! There is no factor for the slowdown as a whole: it would count waiting and sleeping as work.
+
+use crate::constants::{MIN_WINDOWS, MIN_WORK_SHARE};
+use crate::{BadWindow, Window};
+use std::collections::BTreeMap;
+use std::fmt;
+use types::ThreadId;
+
+/// What work is counted in.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Clock {
+    /// Instructions of the program, outside of spin loops where they can be told apart. A window does not change
+    /// how many a piece of work takes.
+    Instructions,
+    /// Processor time outside of waits. A window stretches it: estimates are then low by up to `slower`, how many
+    /// times longer a thread takes in a window than outside, and so much higher is the upper end of intervals.
+    CpuTime { slower: f64 },
+}
+
+/// Too few windows to tell amounts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooShort {
+    /// Usable windows, those joined as one.
+    pub windows: usize,
+}
+
+impl fmt::Display for TooShort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "too short: {} usable windows, and amounts need at least {MIN_WINDOWS}",
+            self.windows
+        )
+    }
+}
+
+impl std::error::Error for TooShort {}
+
+/// What the events of each window stand for.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    pub(crate) clock: Clock,
+    faults: Vec<Option<BadWindow>>,
+    /// Stratum of each window; `None`: set aside, its counts do not count.
+    of_window: Vec<Option<u32>>,
+    pub(crate) strata: Vec<Stratum>,
+    /// Work in all periods, and the part of it that lay in counting parts.
+    pub(crate) work: f64,
+    pub(crate) counted_share: f64,
+    threads: BTreeMap<ThreadId, Thread>,
+}
+
+/// Periods that are scaled together.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Stratum {
+    /// Work of all threads.
+    pub work: f64,
+    counted: f64,
+    /// Events that one counted event stands for, before the paces of its threads.
+    pub factor: f64,
+}
+
+/// What is known of a thread's work.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Thread {
+    /// Its work over what the factors make of its counted work; 1 while too few windows saw it.
+    pub pace: f64,
+    /// Whether the pace was measured.
+    pub calibrated: bool,
+    /// What the factors make of its counted work, by stratum, and all of that.
+    pub scaled: Vec<(u32, f64)>,
+    pub sum: f64,
+}
+
+impl Scale {
+    /// The scale of a run's windows, in the order of time. Windows that [`Window::check`] refuses are set aside,
+    /// and so is one that begins before the period before it has ended.
+    pub fn new(windows: &[Window], clock: Clock) -> Result<Self, TooShort> {
+        let faults = faults(windows);
+        let usable: Vec<bool> = faults.iter().map(Option::is_none).collect();
+        let (work, counted) =
+            windows.iter().zip(&usable).fold((0.0, 0.0), |sum, (window, usable)| {
+                let (work, counted) = window.sums();
+                (sum.0 + work, sum.1 + if *usable { counted } else { 0.0 })
+            });
+        let share = if work > 0.0 { counted / work } else { 0.0 };
+        let (of_window, strata) = strata(windows, &usable, share);
+        if strata.len() < MIN_WINDOWS {
+            return Err(TooShort { windows: strata.len() });
+        }
+        let threads = threads(windows, &of_window, &strata);
+        Ok(Self { clock, faults, of_window, strata, work, counted_share: share, threads })
+    }
+
+    /// Strata, at least [`MIN_WINDOWS`].
+    pub fn strata(&self) -> usize {
+        self.strata.len()
+    }
+
+    /// Windows whose counts do not count, and why. Those set aside by [`Window::set_aside`] have bad times.
+    pub fn set_aside(&self) -> impl Iterator<Item = (usize, BadWindow)> {
+        self.faults.iter().enumerate().filter_map(|(window, fault)| Some((window, (*fault)?)))
+    }
+
+    /// Part of the work that lay in counting parts.
+    pub fn counted_share(&self) -> f64 {
+        self.counted_share
+    }
+
+    /// Work of a thread over what the factors make of its counted work: how much slower than the others it was in
+    /// windows. `None` while too few windows saw it work.
+    pub fn pace(&self, thread: ThreadId) -> Option<f64> {
+        self.threads.get(&thread).filter(|thread| thread.calibrated).map(|thread| thread.pace)
+    }
+
+    /// The stratum of a window.
+    pub(crate) fn stratum(&self, window: usize) -> Option<u32> {
+        self.of_window.get(window).copied().flatten()
+    }
+
+    pub(crate) fn thread(&self, thread: ThreadId) -> Option<&Thread> {
+        self.threads.get(&thread).filter(|thread| thread.calibrated)
+    }
+
+    /// The most that one counted event stands for.
+    pub(crate) fn largest_factor(&self) -> f64 {
+        self.strata.iter().map(|stratum| stratum.factor).fold(0.0, f64::max)
+    }
+}
+
+/// Why each window cannot be used; `None` if it can.
+fn faults(windows: &[Window]) -> Vec<Option<BadWindow>> {
+    let mut end = 0;
+    let fault = |window: &Window| {
+        let late = window.start < end;
+        end = end.max(window.end);
+        window.check().err().or(late.then_some(BadWindow::Overlap))
+    };
+    windows.iter().map(fault).collect()
+}
+
+/// Joins periods until each stratum has its part of the counted work.
+fn strata(windows: &[Window], usable: &[bool], share: f64) -> (Vec<Option<u32>>, Vec<Stratum>) {
+    let (mut strata, mut of_window) = (Vec::<Stratum>::new(), Vec::new());
+    let mut open = Stratum::default();
+    for (window, usable) in windows.iter().zip(usable) {
+        let (work, counted) = window.sums();
+        open.work += work;
+        open.counted += if *usable { counted } else { 0.0 };
+        of_window.push(usable.then_some(strata.len() as u32));
+        if open.counted > 0.0 && open.counted >= MIN_WORK_SHARE * share * open.work {
+            strata.push(std::mem::take(&mut open));
+        }
+    }
+    // What is left at the end belongs to the last whole stratum.
+    if let Some(last) = strata.last_mut() {
+        last.work += open.work;
+        last.counted += open.counted;
+    }
+    let last = strata.len().saturating_sub(1) as u32;
+    for of in of_window.iter_mut().flatten() {
+        *of = (*of).min(last);
+    }
+    for stratum in &mut strata {
+        stratum.factor = stratum.work / stratum.counted;
+    }
+    (of_window, strata)
+}
+
+/// Paces of the threads.
+fn threads(
+    windows: &[Window],
+    of_window: &[Option<u32>],
+    strata: &[Stratum],
+) -> BTreeMap<ThreadId, Thread> {
+    let mut worked: BTreeMap<ThreadId, (f64, BTreeMap<u32, f64>)> = BTreeMap::new();
+    for (window, of) in windows.iter().zip(of_window) {
+        for work in &window.work {
+            let (all, scaled) = worked.entry(work.thread).or_default();
+            *all += work.period as f64;
+            if let Some(of) = of.filter(|_| work.counted > 0) {
+                *scaled.entry(of).or_default() += work.counted as f64 * strata[of as usize].factor;
+            }
+        }
+    }
+    let thread = |(id, (all, scaled)): (ThreadId, (f64, BTreeMap<u32, f64>))| {
+        let sum: f64 = scaled.values().sum();
+        let calibrated = scaled.len() >= MIN_WINDOWS;
+        let pace = if calibrated { all / sum } else { 1.0 };
+        (id, Thread { pace, calibrated, scaled: scaled.into_iter().collect(), sum })
+    };
+    worked.into_iter().map(thread).collect()
+}
+
+#[cfg(test)]
+#[path = "scale_tests.rs"]
+mod tests;

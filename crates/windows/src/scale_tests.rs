@@ -1,0 +1,89 @@
+use super::*;
+use crate::ThreadWork;
+
+/// Periods of 100 units of time with a counting part of 10; work of each thread in the period and in the part.
+fn windows(work: &[&[(u64, u64)]]) -> Vec<Window> {
+    let window = |(at, work): (usize, &&[(u64, u64)])| Window {
+        start: at as u64 * 100,
+        open: at as u64 * 100 + 5,
+        count: at as u64 * 100 + 15,
+        close: at as u64 * 100 + 25,
+        end: at as u64 * 100 + 100,
+        work: (0..)
+            .zip(*work)
+            .map(|(thread, &(period, counted))| ThreadWork {
+                thread: ThreadId(thread),
+                period,
+                counted,
+            })
+            .collect(),
+    };
+    work.iter().enumerate().map(window).collect()
+}
+
+fn factors(windows: &[Window]) -> Vec<f64> {
+    let scale = Scale::new(windows, Clock::Instructions).unwrap();
+    scale.strata.iter().map(|stratum| stratum.factor).collect()
+}
+
+#[test]
+fn each_period_has_the_factor_of_its_own_work() {
+    let mut work: Vec<&[(u64, u64)]> = vec![&[(100, 10)]; MIN_WINDOWS];
+    work[3] = &[(100, 20)];
+    let factors = factors(&windows(&work));
+    assert_eq!((factors.len(), factors[2], factors[3]), (MIN_WINDOWS, 10.0, 5.0));
+}
+
+#[test]
+fn a_window_without_work_joins_its_neighbour() {
+    let mut work: Vec<&[(u64, u64)]> = vec![&[(100, 10)]; MIN_WINDOWS + 2];
+    work[3] = &[(100, 0)];
+    // And at the end, where there is no next one.
+    work[MIN_WINDOWS + 1] = &[(50, 0)];
+    let windows = windows(&work);
+    let scale = Scale::new(&windows, Clock::Instructions).unwrap();
+    assert_eq!(scale.strata(), MIN_WINDOWS);
+    assert_eq!((scale.stratum(3), scale.stratum(4), scale.stratum(5)), (Some(3), Some(3), Some(4)));
+    assert_eq!((scale.strata[3].factor, scale.strata[19].factor), (20.0, 15.0));
+    assert_eq!(scale.stratum(MIN_WINDOWS + 1), Some(19));
+}
+
+#[test]
+fn a_window_that_saw_hardly_any_work_does_too() {
+    let mut work: Vec<&[(u64, u64)]> = vec![&[(1000, 100)]; MIN_WINDOWS + 1];
+    work[7] = &[(1000, 1)];
+    assert_eq!(factors(&windows(&work))[7], 2000.0 / 101.0);
+}
+
+#[test]
+fn what_cannot_be_used_is_set_aside_and_its_work_is_not_lost() {
+    let mut windows = windows(&vec![&[(100, 10)][..]; MIN_WINDOWS + 2]);
+    windows[4].close = windows[4].count;
+    windows[6].start = 0;
+    let scale = Scale::new(&windows, Clock::Instructions).unwrap();
+    assert_eq!((scale.strata(), scale.stratum(4), scale.stratum(6)), (MIN_WINDOWS, None, None));
+    assert_eq!((scale.work, scale.strata[4].factor), (2200.0, 20.0));
+    let why: Vec<(usize, BadWindow)> = scale.set_aside().collect();
+    assert_eq!(why, [(4, BadWindow::Times), (6, BadWindow::Overlap)]);
+}
+
+#[test]
+fn few_windows_and_a_program_that_did_nothing_are_too_short() {
+    let few = windows(&vec![&[(100, 10)][..]; MIN_WINDOWS - 1]);
+    let short = Scale::new(&few, Clock::Instructions).unwrap_err();
+    assert_eq!(short, TooShort { windows: MIN_WINDOWS - 1 });
+    assert_eq!(short.to_string(), "too short: 19 usable windows, and amounts need at least 20");
+    let asleep = windows(&vec![&[(0, 0)][..]; 100]);
+    assert_eq!(Scale::new(&asleep, Clock::Instructions).unwrap_err(), TooShort { windows: 0 });
+    assert_eq!(Scale::new(&[], Clock::Instructions).unwrap_err(), TooShort { windows: 0 });
+}
+
+#[test]
+fn paces_make_the_work_of_each_thread_add_up() {
+    // In windows, thread 1 does half as much of its work as thread 0.
+    let windows = windows(&vec![&[(100, 20), (100, 10), (0, 0)][..]; 40]);
+    let scale = Scale::new(&windows, Clock::Instructions).unwrap();
+    let pace = |thread| scale.pace(ThreadId(thread));
+    assert!((pace(0).unwrap() - 0.75).abs() < 1e-12 && (pace(1).unwrap() - 1.5).abs() < 1e-12);
+    assert_eq!((pace(2), pace(9)), (None, None));
+}
