@@ -8,7 +8,8 @@
 //! of a thread would then add up to more or less than what it did. Its pace is the ratio of both (a calibration;
 //! Deville and Särndal, 1992). An event between two threads counts by the mean of their paces: where both reach
 //! the block at random and equally often, the rate of events is v·u / (v + u) of their speeds, so that this is
-//! exact; where one of them sets the pace alone, the truth lies between both paces, which the interval holds.
+//! exact. Where one of them sets the pace alone, its own is right; in a crowd of threads at one block, the rate
+//! is v·u over all speeds, and the product of both paces is right. The interval holds all of these.
 //!
 //! There is no factor for the slowdown as a whole: it would count waiting and sleeping as work.
 
