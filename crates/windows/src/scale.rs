@@ -141,6 +141,28 @@ impl Scale {
     }
 }
 
+/// Sets aside windows with a shorter warm-up than those that half of the time in windows was spent in, so that short
+/// ones, with which a recording began, do not miss what later ones see. All are kept if too few would be left.
+pub fn long_enough(windows: Vec<Window>) -> Vec<Window> {
+    let warm_up = |window: &Window| window.count.saturating_sub(window.open);
+    let usable = windows.iter().filter(|window| window.check().is_ok());
+    let mut lengths: Vec<(u64, u64)> = usable.map(|w| (warm_up(w), w.close - w.open)).collect();
+    lengths.sort_unstable();
+    let half = lengths.iter().map(|(_, whole)| whole).sum::<u64>() / 2;
+    let mut below = 0;
+    let middle = lengths.iter().find(|(_, whole)| {
+        below += whole;
+        below > half
+    });
+    // Windows of the same length differ by how late the switching was.
+    let least = middle.map_or(0, |(warm_up, _)| warm_up - warm_up / 8);
+    if lengths.iter().filter(|(warm_up, _)| *warm_up >= least).count() < MIN_WINDOWS {
+        return windows;
+    }
+    let each = |window: Window| if warm_up(&window) < least { window.set_aside() } else { window };
+    windows.into_iter().map(each).collect()
+}
+
 /// Why each window cannot be used; `None` if it can.
 fn faults(windows: &[Window]) -> Vec<Option<BadWindow>> {
     let mut end = 0;

@@ -231,7 +231,8 @@ impl View {
             window.work = (0..trace.threads as u32).map(none).collect();
         }
         let mut at = 0;
-        for ran in &trace.ran {
+        let first = self.windows.first().map_or(0, |window| window.start);
+        for ran in &trace.ran[trace.ran.partition_point(|ran| ran.at < first)..] {
             while at < self.windows.len() && self.windows[at].end <= ran.at {
                 at += 1;
             }
