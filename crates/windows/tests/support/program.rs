@@ -112,7 +112,7 @@ impl Program {
             Pattern::Pipeline => (0..thread).rev().take(1).collect(),
             Pattern::AllToAll => all,
             Pattern::Phases(turn) => {
-                if now / turn % 2 == 0 {
+                if (now / turn).is_multiple_of(2) {
                     ring
                 } else {
                     all
