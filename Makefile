@@ -22,7 +22,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
 .PHONY: help build test check check-web hooks test-web page-types test-rust test-e2e test-browser stress soak fuzz demo bench \
-	screenshots bench-pairs bench-placement bench-sampling install clean packages
+	screenshots bench-pairs bench-placement bench-sampling bench-streams install clean packages
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS='	' read -r n t; do \
@@ -116,6 +116,9 @@ bench-placement: packages ## time and quality of the placement policies, with Sc
 bench-sampling: packages-test build ## counted, exact and sampled volumes side by side, and what sampling costs (BENCH_ARGS=--help)
 	@make/packages.sh $(STAMPS)/packages-bench bench || echo "going on without them" >&2
 	$(CARGO) run --release --quiet -p threadtalk-benches --bin sampling -- $(BENCH_ARGS)
+
+bench-streams: packages-test ## windows tried on the event streams of real programs (BENCH_ARGS=--help)
+	$(CARGO) run --release --quiet -p threadtalk-benches --bin streams -- $(BENCH_ARGS)
 
 install: build ## install under PREFIX (default /usr/local), DESTDIR honoured
 	install -D -m 755 $(OUT)/threadtalk $(DESTDIR)$(PREFIX)/bin/threadtalk

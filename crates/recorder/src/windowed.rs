@@ -11,7 +11,7 @@ use profile::{CommRow, EventRow, Sampled};
 use statistics::poisson;
 use std::collections::BTreeMap;
 use types::{CommKind, Sharing, ThreadId};
-use windows::{Clock, Counted, Estimate, Phase, Scale, ThreadWork, Window};
+use windows::{Clock, Counted, Estimate, Phase, Scale, ThreadWork, Window, long_enough};
 
 /// What the windows of a process were good for.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -84,6 +84,7 @@ pub fn estimate(
     let windows: Vec<Window> = (0..groups.firsts.len())
         .map(|group| window(&groups, group, &switched.parts, timeline, end_ns, &work[group]))
         .collect();
+    let windows = long_enough(windows);
     let scale = Scale::new(&windows, Clock::Instructions);
     let factors = Factors::new(&groups, &windows, &work, scale.as_ref().ok());
     counts.comm.iter_mut().for_each(|row| row.slice = groups.of(row.slice));

@@ -34,6 +34,10 @@ pub const WINDOWS_TO_JUDGE: usize = 10;
 /// third of the 15 % that cells may be wrong by.
 pub const WORTH_LENGTHENING: f64 = 0.05;
 
+/// Two lengths can be compared if the standard error of their ratio is at most this. With more, gaps of 80 ms were
+/// taken for short ones (`lengths.rs`); a longer warm-up is then the safer error.
+pub const MAX_DOUBT: f64 = 0.2;
+
 /// First reads of blocks without a writer, per event, that may be ignored: even if all were events missed, volume
 /// would be right within the 20 % that it may be wrong by.
 pub const MISSED_IGNORED: f64 = 0.2;

@@ -51,7 +51,7 @@ struct Sums {
     /// Scaled events by stratum, and all.
     scaled: Vec<f64>,
     events: f64,
-    /// If the slower or the faster of both threads set the pace.
+    /// If the slower or the faster of both threads set the pace, or both in a crowd.
     least: f64,
     most: f64,
     /// Variance if events came singly.
@@ -107,8 +107,9 @@ impl Scale {
             sums.counted += cell.count;
             sums.scaled[at as usize] += scaled;
             sums.events += scaled;
-            sums.least += count * factor * paces[0].min(paces[1]);
-            sums.most += count * factor * paces[0].max(paces[1]);
+            let crowd = paces[0] * paces[1];
+            sums.least += count * factor * paces[0].min(paces[1]).min(crowd);
+            sums.most += count * factor * paces[0].max(paces[1]).max(crowd);
             sums.single += count * (factor * pace).powi(2);
             for (id, of_pace) in [cell.from, cell.to].into_iter().zip(paces) {
                 // The part of the estimate that follows this thread's scaled work.

@@ -44,6 +44,9 @@ fn regular_events_have_a_narrow_interval() {
     let estimate = scale(100, 0.05, Clock::Instructions).estimate(cell(&[1000; 100]), 7);
     assert_eq!((estimate.events, estimate.counted), (2_000_007, 100_007));
     assert!(estimate.low > 1_980_000 && estimate.high < 2_020_000, "{estimate:?}");
+    // A few that came regularly prove no clockwork.
+    let few = scale(100, 0.05, Clock::Instructions).estimate(cell(&[1; 25]), 0);
+    assert!(few.low < 350 && few.high > 700, "{few:?}");
 }
 
 #[test]

@@ -14,8 +14,8 @@
 //! moment there have been enough of them for an interval.
 
 use crate::constants::{
-    COUNTING_PER_WARM_UP, MAX_WARM_UP, MIN_ROTATIONS, MIN_WARM_UP, MIN_WINDOWS, MISSED_IGNORED,
-    WINDOWS_TO_JUDGE, WORTH_LENGTHENING,
+    COUNTING_PER_WARM_UP, MAX_DOUBT, MAX_WARM_UP, MIN_ROTATIONS, MIN_WARM_UP, MIN_WINDOWS,
+    MISSED_IGNORED, WINDOWS_TO_JUDGE, WORTH_LENGTHENING,
 };
 use std::collections::BTreeMap;
 
@@ -197,11 +197,10 @@ impl Chooser {
             return doubled;
         }
         let Some(current) = self.tried.get(&now).filter(|tried| tried.misses()) else { return now };
-        // The shortest that saw as much as this, but for chance.
+        // The shortest that saw as much as this, but for chance. If chance is large, nothing is known.
         let enough = |tried: &Tried| {
             let error = tried.error().hypot(current.error());
-            tried.windows >= WINDOWS_TO_JUDGE
-                && tried.rate() * (1.0 + WORTH_LENGTHENING.max(error)) >= current.rate()
+            error <= MAX_DOUBT && tried.rate() * (1.0 + WORTH_LENGTHENING + error) >= current.rate()
         };
         let shorter = self.tried.range(..now).find(|(_, tried)| enough(tried)).map(|(at, _)| *at);
         match shorter {

@@ -67,3 +67,19 @@ fn the_warm_up_spans_two_rotations() {
     let many = RunQueue { runnable: 1 << 20, cpus: 1, slice: u64::MAX / 2 };
     assert_eq!(after(1, 1, 0, many).wanted(), MAX_WARM_UP);
 }
+
+#[test]
+fn more_events_late_than_early_lengthen_it_however_small_the_bound() {
+    let after = |late| {
+        let mut chooser = Chooser::default();
+        for window in 0..WINDOWS_TO_JUDGE as u64 {
+            let noise = 10 * (window % 3);
+            let seen = Seen { early: (1000 + noise, 500), late: (late - noise, 500), unwritten: 1 };
+            chooser.add(&seen, RunQueue::default());
+        }
+        chooser.wanted()
+    };
+    assert_eq!(after(1200), 2 * MIN_WARM_UP);
+    assert_eq!(after(1030), MIN_WARM_UP, "not worth it");
+    assert_eq!(after(800), MIN_WARM_UP);
+}

@@ -36,5 +36,5 @@ pub use dial::{Dial, Observation, Phase, Promise, Scheduler, Step, Trouble};
 pub use estimate::{Counted, Estimate, unseen};
 pub use lengths::{Chooser, Lengths, RunQueue, Seen};
 pub use random::Random;
-pub use scale::{Clock, Scale, TooShort};
+pub use scale::{Clock, Scale, TooShort, long_enough};
 pub use window::{BadWindow, ThreadWork, Window};

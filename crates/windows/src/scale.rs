@@ -8,7 +8,8 @@
 //! of a thread would then add up to more or less than what it did. Its pace is the ratio of both (a calibration;
 //! Deville and Särndal, 1992). An event between two threads counts by the mean of their paces: where both reach
 //! the block at random and equally often, the rate of events is v·u / (v + u) of their speeds, so that this is
-//! exact; where one of them sets the pace alone, the truth lies between both paces, which the interval holds.
+//! exact. Where one of them sets the pace alone, its own is right; in a crowd of threads at one block, the rate
+//! is v·u over all speeds, and the product of both paces is right. The interval holds all of these.
 //!
 //! There is no factor for the slowdown as a whole: it would count waiting and sleeping as work.
 
@@ -125,7 +126,8 @@ impl Scale {
         self.threads.get(&thread).filter(|thread| thread.calibrated).map(|thread| thread.pace)
     }
 
-    /// What one event of a window stands for, before the paces of its threads. `None`: its counts do not count.
+    /// What one event of a window stands for, before the paces of its threads. `None`: its counts do not
+    /// count.
     pub fn factor(&self, window: usize) -> Option<f64> {
         self.stratum(window).map(|at| self.strata[at as usize].factor)
     }
@@ -143,6 +145,28 @@ impl Scale {
     pub(crate) fn largest_factor(&self) -> f64 {
         self.strata.iter().map(|stratum| stratum.factor).fold(0.0, f64::max)
     }
+}
+
+/// Sets aside windows with a shorter warm-up than those that half of the time in windows was spent in, so that short
+/// ones, with which a recording began, do not miss what later ones see. All are kept if too few would be left.
+pub fn long_enough(windows: Vec<Window>) -> Vec<Window> {
+    let warm_up = |window: &Window| window.count.saturating_sub(window.open);
+    let usable = windows.iter().filter(|window| window.check().is_ok());
+    let mut lengths: Vec<(u64, u64)> = usable.map(|w| (warm_up(w), w.close - w.open)).collect();
+    lengths.sort_unstable();
+    let half = lengths.iter().map(|(_, whole)| whole).sum::<u64>() / 2;
+    let mut below = 0;
+    let middle = lengths.iter().find(|(_, whole)| {
+        below += whole;
+        below > half
+    });
+    // Windows of the same length differ by how late the switching was.
+    let least = middle.map_or(0, |(warm_up, _)| warm_up - warm_up / 8);
+    if lengths.iter().filter(|(warm_up, _)| *warm_up >= least).count() < MIN_WINDOWS {
+        return windows;
+    }
+    let each = |window: Window| if warm_up(&window) < least { window.set_aside() } else { window };
+    windows.into_iter().map(each).collect()
 }
 
 /// Why each window cannot be used; `None` if it can.

@@ -87,3 +87,17 @@ fn paces_make_the_work_of_each_thread_add_up() {
     assert!((pace(0).unwrap() - 0.75).abs() < 1e-12 && (pace(1).unwrap() - 1.5).abs() < 1e-12);
     assert_eq!((pace(2), pace(9)), (None, None));
 }
+
+#[test]
+fn windows_shorter_than_what_came_later_are_set_aside() {
+    let mut windows = windows(&vec![&[(100, 10)][..]; 2 * MIN_WINDOWS]);
+    for (at, window) in windows.iter_mut().enumerate() {
+        // The first half short, then long ones that differ a little.
+        window.open = window.count - if at < MIN_WINDOWS { 4 } else { 9 + at as u64 % 2 };
+    }
+    let faults = |windows: Vec<Window>| windows.iter().filter(|w| w.check().is_err()).count();
+    assert_eq!(faults(long_enough(windows.clone())), MIN_WINDOWS);
+    assert!(long_enough(windows.clone())[..MIN_WINDOWS].iter().all(|w| w.check().is_err()));
+    windows.pop();
+    assert_eq!(faults(long_enough(windows)), 0, "too few would be left");
+}
