@@ -264,33 +264,22 @@ fn list_phases(profile: &Profile, kind: MatrixKind, starts: &[usize]) -> Vec<Pha
 mod tests {
     use super::*;
     use crate::golden::near;
-    use profile::{Meta, Mode, Parameters, SCHEMA_VERSION, SliceRow, Totals};
-    use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
+    use profile::{SliceRow, sample};
+    use types::{CommKind, Sharing, ThreadId};
 
     const SLICE_NS: u64 = 10_000_000;
-
-    /// A thread that makes 100 loads and 100 stores in each of these slices.
-    fn thread(id: u32, slices: u32) -> ThreadRow {
-        let accesses = 100 * u64::from(slices);
-        ThreadRow {
-            id: ThreadId(id),
-            identity: ThreadIdentity::default(),
-            start_symbol: String::new(),
-            os_tid: id,
-            started_ns: 0,
-            ended_ns: u64::from(slices) * SLICE_NS,
-            instructions: 0,
-            loads: accesses,
-            stores: accesses,
-            cpu_ns: 0,
-        }
-    }
 
     /// A run of slices of 10 ms; `cells` says what 8 threads do in each slice. Every thread makes
     /// 100 loads and 100 stores in each.
     fn run(slices: u32, cells: impl Fn(u32) -> Vec<(u32, u32, u64)>) -> Profile {
         let end_ns = u64::from(slices) * SLICE_NS;
-        let threads: Vec<ThreadRow> = (0..8).map(|id| thread(id, slices)).collect();
+        let thread = |id| ThreadRow {
+            ended_ns: end_ns,
+            loads: 100 * u64::from(slices),
+            stores: 100 * u64::from(slices),
+            ..sample::thread(id)
+        };
+        let threads: Vec<ThreadRow> = (0..8).map(thread).collect();
         let row = |slice, (from, to, count)| CommRow {
             slice,
             from: ThreadId(from),
@@ -302,30 +291,9 @@ mod tests {
         };
         let of_slice = |slice| cells(slice).into_iter().map(move |cell| row(slice, cell));
         let comm: Vec<CommRow> = (0..slices).flat_map(of_slice).collect();
-        let meta = Meta {
-            schema_version: SCHEMA_VERSION,
-            tool: String::new(),
-            command: vec![],
-            directory: String::new(),
-            started: String::new(),
-            wall_seconds: end_ns as f64 / 1e9,
-            cpu_seconds: 0.0,
-            host: String::new(),
-            topology_xml: String::new(),
-            mode: Mode::Exact,
-            parameters: Parameters { slice_ns: SLICE_NS, ..Parameters::matrix(64) },
-            totals: Totals::of(&threads, &comm),
-            warnings: vec![],
-            exit_code: Some(0),
-            exit_signal: None,
-            cache_flushes: 0,
-            blocks: 0,
-            blocks_stored: 0,
-            sampled: None,
-            windows: None,
-            processes: vec![],
-        };
-        let mut profile = Profile::new(meta, threads, comm);
+        let mut profile = sample::profile(threads, comm);
+        profile.meta.wall_seconds = end_ns as f64 / 1e9;
+        profile.meta.parameters.slice_ns = SLICE_NS;
         let bounds =
             |slice: u64| SliceRow { start_ns: slice * SLICE_NS, end_ns: (slice + 1) * SLICE_NS };
         profile.slices = (0..u64::from(slices)).map(bounds).collect();

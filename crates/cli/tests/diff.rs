@@ -1,10 +1,9 @@
 //! `threadtalk diff` from outside: matrices, profiles, thresholds, bad input.
 
-use profile::{CommRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, ThreadRow, Totals};
+use profile::sample;
 use serde_json::Value;
 use std::path::PathBuf;
 use test_support::{Outcome, Run, Scratch};
-use types::{CommKind, ThreadId, ThreadIdentity};
 
 fn diff(args: &[&str]) -> Outcome {
     let run = Run::new(env!("CARGO_BIN_EXE_threadtalk")).arg("diff").args(args);
@@ -106,56 +105,23 @@ fn thresholds_are_numbers() {
 /// A profile of an initial thread and workers with this routine, in which T1 gives to all other
 /// workers. `helpers` start before the workers and say nothing.
 fn saved(scratch: &Scratch, name: &str, workers: u32, helpers: u32) -> String {
-    let thread = |id: u32| ThreadRow {
-        id: ThreadId(id),
-        identity: ThreadIdentity {
-            start_routine: match id {
-                0 => String::new(),
-                id if id <= helpers => "libhelp.so+0x10".into(),
-                _ => format!("app+0x{name}"),
-            },
-            parent: (id > 0).then_some(ThreadId(0)),
-            ordinal: if id <= helpers { id.saturating_sub(1) } else { id - helpers - 1 },
-            name: "app".into(),
-        },
-        start_symbol: if id > helpers { "work".into() } else { String::new() },
-        os_tid: id,
-        started_ns: 0,
-        ended_ns: 1_000_000_000,
-        instructions: 0,
-        loads: 1000,
-        stores: 1000,
-        cpu_ns: 0,
+    let thread = |id: u32| {
+        let mut thread = sample::thread(id);
+        if (1..=helpers).contains(&id) {
+            thread.identity.start_routine = "libhelp.so+0x10".into();
+            thread.start_symbol = String::new();
+        } else if id > helpers {
+            thread.identity.ordinal = id - helpers - 1;
+            thread.identity.start_routine = format!("app+0x{name}");
+        }
+        thread
     };
-    let rows: Vec<ThreadRow> = (0..=helpers + workers).map(thread).collect();
     let first = helpers + 1;
-    let to = |id| CommRow::whole(ThreadId(first), ThreadId(id), CommKind::Raw, 100);
-    let comm: Vec<CommRow> = (first + 1..=helpers + workers).map(to).collect();
-    let meta = Meta {
-        schema_version: SCHEMA_VERSION,
-        tool: "threadtalk 0.1.0".into(),
-        command: vec!["./app".into()],
-        directory: "/".into(),
-        started: "2024-05-01T12:00:00Z".into(),
-        wall_seconds: 1.0,
-        cpu_seconds: 2.0,
-        host: "node1".into(),
-        topology_xml: String::new(),
-        mode: Mode::Exact,
-        parameters: Parameters::matrix(64),
-        totals: Totals::of(&rows, &comm),
-        warnings: vec![],
-        exit_code: Some(0),
-        exit_signal: None,
-        cache_flushes: 0,
-        blocks: 0,
-        blocks_stored: 0,
-        processes: Vec::new(),
-        sampled: None,
-        windows: None,
-    };
+    let cells: Vec<_> = (first + 1..=helpers + workers).map(|to| (first, to, 100)).collect();
+    let profile =
+        sample::profile((0..=helpers + workers).map(thread).collect(), sample::raw(&cells));
     let path: PathBuf = scratch.join(&format!("{name}.tt"));
-    Profile::new(meta, rows, comm).save(&path, false).unwrap();
+    profile.save(&path, false).unwrap();
     path.to_str().unwrap().to_owned()
 }
 

@@ -1,13 +1,12 @@
 //! `threadtalk place` and `threadtalk topo` from outside: JSON, plans, profiles, bad input.
 
 use profile::{
-    Basis, CommRow, Detector, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, Sampled, Sampling,
-    ThreadRow, Totals,
+    Basis, CommRow, Detector, Mode, Profile, Sampled, Sampling, ThreadRow, Totals, sample,
 };
 use serde_json::Value;
 use std::path::Path;
 use test_support::{Outcome, Run, Scratch};
-use types::{CommKind, ThreadId, ThreadIdentity};
+use types::{CommKind, ThreadId};
 
 fn threadtalk(args: &[&str]) -> Run {
     Run::new(env!("CARGO_BIN_EXE_threadtalk")).args(args)
@@ -160,51 +159,9 @@ fn sampled_profile(path: &Path, hits: u64) {
 }
 
 fn profile(work: u64) -> Profile {
-    let thread = |id: u32, name: &str, work: u64| ThreadRow {
-        id: ThreadId(id),
-        identity: ThreadIdentity {
-            start_routine: if id == 0 { String::new() } else { "app+0x1200".into() },
-            parent: (id > 0).then_some(ThreadId(0)),
-            ordinal: id.saturating_sub(1),
-            name: name.into(),
-        },
-        start_symbol: if id == 0 { String::new() } else { "worker".into() },
-        os_tid: 100 + id,
-        started_ns: u64::from(id),
-        ended_ns: 1000,
-        instructions: 0,
-        loads: work,
-        stores: work,
-        cpu_ns: 0,
-    };
-    let threads = vec![thread(0, "app", 10), thread(1, "app", work), thread(2, "app", work)];
-    let comm = [(0, 1, 4), (1, 2, 600), (2, 1, 500)].map(|(from, to, count)| {
-        CommRow::whole(ThreadId(from), ThreadId(to), CommKind::Raw, count)
-    });
-    let meta = Meta {
-        schema_version: SCHEMA_VERSION,
-        tool: "threadtalk test".into(),
-        command: vec!["app".into()],
-        directory: "/".into(),
-        started: "2024-01-01T00:00:00Z".into(),
-        wall_seconds: 1.0,
-        cpu_seconds: 1.0,
-        host: "host".into(),
-        topology_xml: String::new(),
-        mode: Mode::Exact,
-        parameters: Parameters::matrix(64),
-        totals: Totals::of(&threads, &comm),
-        warnings: Vec::new(),
-        exit_code: Some(0),
-        exit_signal: None,
-        cache_flushes: 0,
-        blocks: 0,
-        blocks_stored: 0,
-        processes: Vec::new(),
-        sampled: None,
-        windows: None,
-    };
-    Profile::new(meta, threads, comm.to_vec())
+    let thread = |id, work| ThreadRow { loads: work, stores: work, ..sample::thread(id) };
+    let threads = vec![thread(0, 10), thread(1, work), thread(2, work)];
+    sample::profile(threads, sample::raw(&[(0, 1, 4), (1, 2, 600), (2, 1, 500)]))
 }
 
 /// One sentence says that samples are too few to place by, and the first lines what amounts rest
@@ -292,13 +249,13 @@ fn a_profile_brings_identities_and_work() {
     let path = folder.to_str().unwrap();
     let plan = json(threadtalk(&["place", path, "--on", "core:2 pu:1", "--json"]).run());
     let slots = plan["slots"].as_array().unwrap();
-    assert_eq!(slots[2]["identity"]["start_routine"], "app+0x1200");
+    assert_eq!(slots[2]["identity"]["start_routine"], "app+0x1139");
     assert_eq!(slots[2]["identity"]["ordinal"], 1);
     assert_eq!(slots[0]["identity"]["parent"], Value::Null);
     // The workers compute, the initial thread does not: they get a PU each.
     assert_ne!(slots[1]["pu_logical"], slots[2]["pu_logical"]);
     let text = threadtalk(&["place", path, "--on", "core:2 pu:1"]).run().expect_code(0);
-    assert!(text.stdout_text().contains("worker"), "{text}");
+    assert!(text.stdout_text().contains("work(int)"), "{text}");
     assert!(!text.stdout_text().contains("hardly talk"), "one access in 33 is talk\n{text}");
     // The same talk among two thousand times as many accesses.
     let idle = scratch.join("idle.tt");

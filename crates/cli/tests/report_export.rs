@@ -1,8 +1,7 @@
 //! `threadtalk report` and `threadtalk export` from outside: formats, destinations, closed pipes.
 
 use profile::{
-    CommRow, Counted, EventRow, LineRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, SiteRow,
-    SliceRow, ThreadRow, Totals,
+    CommRow, Counted, EventRow, LineRow, Profile, SiteRow, SliceRow, ThreadRow, Totals, sample,
 };
 use std::fs;
 use std::io::Read;
@@ -10,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use test_support::{Run, Scratch};
 use topology::Topology;
-use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
+use types::{CommKind, Sharing, ThreadId};
 
 fn threadtalk(args: &[&str]) -> Run {
     Run::new(env!("CARGO_BIN_EXE_threadtalk")).args(args)
@@ -28,52 +27,20 @@ fn saved(scratch: &Scratch, threads: u32) -> PathBuf {
     let waw = CommKind::Waw;
     comm.push(CommRow::whole(ThreadId(1), ThreadId(0), waw, 77));
     let machine = Topology::from_synthetic("pack:2 core:2 pu:1").unwrap();
-    let meta = Meta {
-        schema_version: SCHEMA_VERSION,
-        tool: "threadtalk 0.1.0".into(),
-        command: vec!["./ring".into()],
-        directory: "/".into(),
-        started: "2024-05-01T12:00:00Z".into(),
-        wall_seconds: 1.0,
-        cpu_seconds: 2.0,
-        host: "node1".into(),
-        topology_xml: machine.to_xml().into(),
-        mode: Mode::Exact,
-        parameters: Parameters::matrix(64),
-        totals: Totals::of(&rows, &comm),
-        warnings: vec!["3 child processes ran unprofiled.".into()],
-        exit_code: Some(0),
-        exit_signal: None,
-        cache_flushes: 0,
-        blocks: 0,
-        blocks_stored: 0,
-        processes: Vec::new(),
-        sampled: None,
-        windows: None,
-    };
+    let mut profile = sample::profile(rows, comm);
+    profile.meta.command = vec!["./ring".into()];
+    profile.meta.topology_xml = machine.to_xml().into();
+    profile.meta.warnings = vec!["3 child processes ran unprofiled.".into()];
     let path = scratch.join("ring.tt");
-    Profile::new(meta, rows, comm).save(&path, false).unwrap();
+    profile.save(&path, false).unwrap();
     path
 }
 
 fn thread(id: u32) -> ThreadRow {
-    ThreadRow {
-        id: ThreadId(id),
-        identity: ThreadIdentity {
-            start_routine: if id == 0 { String::new() } else { "ring+0x1200".into() },
-            parent: (id > 0).then_some(ThreadId(0)),
-            ordinal: id.saturating_sub(1),
-            name: format!("ring-{id}"),
-        },
-        start_symbol: if id == 0 { String::new() } else { "work".into() },
-        os_tid: 100 + id,
-        started_ns: 0,
-        ended_ns: 1_000_000_000,
-        instructions: 0,
-        loads: 1_000_000,
-        stores: 1_000_000,
-        cpu_ns: 0,
-    }
+    let mut thread = sample::thread(id);
+    thread.identity.name = format!("ring-{id}");
+    (thread.loads, thread.stores) = (1_000_000, 1_000_000);
+    thread
 }
 
 fn text(path: &Path) -> &str {

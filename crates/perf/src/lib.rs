@@ -56,7 +56,7 @@ pub use known::Known;
 pub use mapped::Mapping;
 pub use named::{NameError, named};
 pub use sample::{From, Precise, Record, Registers, Sample};
-pub use sampler::{Sampler, Settings, Totals, Way};
+pub use sampler::{Sampler, SamplerTotals, Settings, Way};
 pub use sys::{Count, now_ns};
 pub use visits::{Visit, Visits};
 pub use watchpoints::Watchpoints;

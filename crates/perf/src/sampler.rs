@@ -63,7 +63,7 @@ pub enum Way {
 
 /// Sums over a sampler's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Totals {
+pub struct SamplerTotals {
     /// Samples read.
     pub samples: u64,
     /// What all samples that have been read stand for, those of other programs included: of what an
@@ -83,7 +83,7 @@ pub struct Sampler {
     events: Events,
     way: Way,
     merge: Merge,
-    totals: Totals,
+    totals: SamplerTotals,
     /// Processes whose records are picked, if everything is observed.
     picked: Option<HashSet<u32>>,
     processes: bool,
@@ -134,7 +134,7 @@ impl Sampler {
             events,
             way,
             merge: Merge::default(),
-            totals: Totals::default(),
+            totals: SamplerTotals::default(),
             picked: None,
             processes: settings.processes,
             _limit: limit,
@@ -147,7 +147,7 @@ impl Sampler {
     }
 
     /// Sums so far.
-    pub fn totals(&self) -> Totals {
+    pub fn totals(&self) -> SamplerTotals {
         self.totals
     }
 

@@ -4,7 +4,8 @@
 //! `schema.rs`. Neighbours: `recorder` writes, `report`, `placement` users and the Python package
 //! read. Inside: `model`, `sampling` and `tables` are what a profile is in memory, `folder` saves
 //! and loads it, `rows` translates between rows and columns, `parquet_file` between columns and
-//! bytes, `check` holds the invariants that every saved or loaded profile satisfies.
+//! bytes, `check` holds the invariants that every saved or loaded profile satisfies, `sample` has
+//! profiles for tests.
 
 mod check;
 mod error;
@@ -12,6 +13,7 @@ mod folder;
 mod model;
 mod parquet_file;
 mod rows;
+pub mod sample;
 mod sampling;
 pub mod schema;
 mod tables;

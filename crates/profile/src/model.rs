@@ -294,53 +294,36 @@ pub(crate) mod tests {
     use types::{ThreadId, ThreadIdentity};
 
     fn thread(id: u32, parent: Option<u32>, loads: u64) -> ThreadRow {
-        let initial = parent.is_none();
+        let sample = crate::sample::thread(id);
         ThreadRow {
-            id: ThreadId(id),
             identity: ThreadIdentity {
-                start_routine: if initial { String::new() } else { "app+0x1139".into() },
                 parent: parent.map(ThreadId),
-                ordinal: id.saturating_sub(1),
                 name: format!("app-{id} é"),
+                ..sample.identity
             },
-            start_symbol: if initial { String::new() } else { "work(int)".into() },
-            os_tid: 4000 + id,
             started_ns: u64::from(id) * 1000,
             ended_ns: u64::MAX - u64::from(id),
             instructions: loads * 5,
             loads,
             stores: loads / 10,
-            cpu_ns: 0,
+            ..sample
         }
     }
 
-    fn meta(threads: &[ThreadRow], comm: &[CommRow]) -> Meta {
+    fn meta(sample: Meta) -> Meta {
         Meta {
-            schema_version: crate::SCHEMA_VERSION,
-            tool: "threadtalk 0.1.0".into(),
             command: vec!["./app".into(), "two words".into()],
-            directory: "/home/user".into(),
-            started: "2024-05-01T12:00:00Z".into(),
             wall_seconds: 0.1 + 0.2,
             cpu_seconds: 1e-7,
-            host: "node1".into(),
             topology_xml: "<topology>\n</topology>".into(),
-            mode: Mode::Exact,
             parameters: Parameters {
                 block_bytes: 64,
                 slice_ns: 10_000_000,
                 counted: Counted::Detail,
             },
-            totals: Totals::of(threads, comm),
             warnings: vec!["2 child processes ran unprofiled".into()],
             exit_code: Some(3),
-            exit_signal: None,
-            cache_flushes: 0,
-            blocks: 0,
-            blocks_stored: 0,
-            processes: Vec::new(),
-            sampled: None,
-            windows: None,
+            ..sample
         }
     }
 
@@ -365,7 +348,8 @@ pub(crate) mod tests {
             row(1, 2, 1, CommKind::Invalidation, Sharing::Any, 9),
             row(1, 1, 2, CommKind::Undirected, Sharing::Any, 4),
         ];
-        let mut profile = Profile::new(meta(&threads, &comm), threads, comm);
+        let mut profile = crate::sample::profile(threads, comm);
+        profile.meta = meta(profile.meta);
         profile.slices = vec![
             SliceRow { start_ns: 0, end_ns: 10_000_100 },
             SliceRow { start_ns: 10_000_100, end_ns: u64::MAX },

@@ -5,23 +5,12 @@ use crate::counts::tests::Filled;
 use crate::timeline::Sample;
 use crate::watch::{Seen, Watched};
 use std::time::Duration;
-use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
+use types::{CommKind, Sharing, ThreadId};
 use wire::detail::{holds, kind};
 use wire::session::SITES_OFFSET;
 
 fn thread(id: u32, (started_ns, ended_ns): (u64, u64), loads: u64) -> ThreadRow {
-    ThreadRow {
-        id: ThreadId(id),
-        identity: ThreadIdentity::default(),
-        start_symbol: String::new(),
-        os_tid: 1,
-        started_ns,
-        ended_ns,
-        instructions: 0,
-        loads,
-        stores: 0,
-        cpu_ns: 0,
-    }
+    ThreadRow { started_ns, ended_ns, loads, stores: 0, ..profile::sample::thread(id) }
 }
 
 /// A timeline of slices of 10 ns up to moment 60, of a recording in which the process of segment 0

@@ -1,5 +1,4 @@
 use super::*;
-use types::ThreadIdentity;
 
 fn timeline(moments: &[u64]) -> Timeline {
     let mut timeline = Timeline::new(1000, Duration::from_nanos(10));
@@ -59,18 +58,7 @@ fn without_a_length_there_is_one_slice() {
 }
 
 fn thread(ended_ns: u64, [instructions, loads, stores]: Executed) -> ThreadRow {
-    ThreadRow {
-        id: ThreadId(0),
-        identity: ThreadIdentity::default(),
-        start_symbol: String::new(),
-        os_tid: 1,
-        started_ns: 0,
-        ended_ns,
-        instructions,
-        loads,
-        stores,
-        cpu_ns: 0,
-    }
+    ThreadRow { ended_ns, instructions, loads, stores, ..profile::sample::thread(0) }
 }
 
 fn sample(slice: u32, thread: u32, executed: Executed) -> Sample {

@@ -1,11 +1,11 @@
 //! Profiles for the tests of this crate.
 
 use profile::{
-    ActivityRow, Basis, CommRow, Counted, Detector, EventRow, LineRow, Meta, Mode, Parameters,
-    Profile, SCHEMA_VERSION, Sampled, Sampling, SiteRow, SliceRow, ThreadRow, Totals,
+    ActivityRow, Basis, CommRow, Counted, Detector, EventRow, LineRow, Mode, Parameters, Profile,
+    Sampled, Sampling, SiteRow, SliceRow, ThreadRow, Totals,
 };
 use std::collections::BTreeMap;
-use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
+use types::{CommKind, Sharing, ThreadId};
 
 /// What a test wants to say about a profile.
 #[derive(Clone)]
@@ -32,53 +32,23 @@ pub(crate) fn sample(threads: u32, talk: &[(u32, u32, u64)]) -> Sample {
 
 impl Sample {
     pub(crate) fn profile(&self) -> Profile {
-        let threads: Vec<ThreadRow> = (0..self.threads).map(|id| self.thread(id)).collect();
-        let comm = self.comm();
-        let meta = Meta {
-            schema_version: SCHEMA_VERSION,
-            tool: "threadtalk 0.1.0".into(),
-            command: vec!["./app".into(), "two words".into()],
-            directory: "/home/user".into(),
-            started: "2024-05-01T12:00:00Z".into(),
-            wall_seconds: 2.0,
-            cpu_seconds: 3.5,
-            host: "node1".into(),
-            topology_xml: self.topology_xml.clone(),
-            mode: Mode::Exact,
-            parameters: Parameters::matrix(self.block_bytes),
-            totals: Totals::of(&threads, &comm),
-            warnings: vec!["2 child processes ran unprofiled.".into()],
-            exit_code: Some(0),
-            exit_signal: None,
-            cache_flushes: 0,
-            blocks: 0,
-            blocks_stored: 0,
-            processes: Vec::new(),
-            sampled: None,
-            windows: None,
-        };
-        Profile::new(meta, threads, comm)
+        let threads = (0..self.threads).map(|id| self.thread(id)).collect();
+        let mut profile = profile::sample::profile(threads, self.comm());
+        let meta = &mut profile.meta;
+        meta.command = vec!["./app".into(), "two words".into()];
+        (meta.wall_seconds, meta.cpu_seconds) = (2.0, 3.5);
+        meta.topology_xml = self.topology_xml.clone();
+        meta.parameters = Parameters::matrix(self.block_bytes);
+        meta.warnings = vec!["2 child processes ran unprofiled.".into()];
+        profile
     }
 
     fn thread(&self, id: u32) -> ThreadRow {
-        let initial = id == 0;
-        ThreadRow {
-            id: ThreadId(id),
-            identity: ThreadIdentity {
-                start_routine: if initial { String::new() } else { "app+0x1139".into() },
-                parent: (!initial).then_some(ThreadId(0)),
-                ordinal: id.saturating_sub(1),
-                name: format!("app{id}"),
-            },
-            start_symbol: if initial { String::new() } else { "work(int)".into() },
-            os_tid: 100 + id,
-            started_ns: 0,
-            ended_ns: 2_000_000_000,
-            instructions: 0,
-            loads: self.loads,
-            stores: self.loads / 2,
-            cpu_ns: 0,
-        }
+        let mut thread = profile::sample::thread(id);
+        thread.identity.name = format!("app{id}");
+        (thread.ended_ns, thread.loads, thread.stores) =
+            (2_000_000_000, self.loads, self.loads / 2);
+        thread
     }
 
     fn comm(&self) -> Vec<CommRow> {

@@ -2,32 +2,12 @@
 
 use super::*;
 use crate::golden::near;
-use profile::schema::SCHEMA_VERSION;
-use profile::{CommRow, Meta, Mode, Parameters, Sampled, ThreadRow, Totals};
-use types::ThreadIdentity;
+use profile::{CommRow, Sampled, sample};
 
 /// (from, to, count, hits, sharing).
 type Row = (u32, u32, u64, u64, Sharing);
 
 fn profile(threads: u32, rows: &[Row]) -> Profile {
-    let thread = |id| ThreadRow {
-        id: ThreadId(id),
-        identity: ThreadIdentity {
-            start_routine: String::new(),
-            parent: (id > 0).then_some(ThreadId(0)),
-            ordinal: id.saturating_sub(1),
-            name: "app".into(),
-        },
-        start_symbol: String::new(),
-        os_tid: id,
-        started_ns: 0,
-        ended_ns: 1,
-        instructions: 0,
-        loads: 0,
-        stores: 0,
-        cpu_ns: 0,
-    };
-    let threads: Vec<ThreadRow> = (0..threads).map(thread).collect();
     let row = |&(from, to, count, hits, sharing): &Row| CommRow {
         slice: 0,
         from: ThreadId(from),
@@ -37,31 +17,7 @@ fn profile(threads: u32, rows: &[Row]) -> Profile {
         count,
         sampled: (hits > 0).then_some(Sampled { hits, low: 1, high: 2 * count }),
     };
-    let comm: Vec<CommRow> = rows.iter().map(row).collect();
-    let meta = Meta {
-        schema_version: SCHEMA_VERSION,
-        tool: String::new(),
-        command: vec![],
-        directory: String::new(),
-        started: String::new(),
-        wall_seconds: 1.0,
-        cpu_seconds: 0.0,
-        host: String::new(),
-        topology_xml: String::new(),
-        mode: Mode::Exact,
-        parameters: Parameters::matrix(64),
-        totals: Totals::of(&threads, &comm),
-        warnings: vec![],
-        exit_code: Some(0),
-        exit_signal: None,
-        cache_flushes: 0,
-        blocks: 0,
-        blocks_stored: 0,
-        sampled: None,
-        windows: None,
-        processes: vec![],
-    };
-    Profile::new(meta, threads, comm)
+    sample::profile(sample::threads(threads), rows.iter().map(row).collect())
 }
 
 const YES: Sharing = Sharing::True;

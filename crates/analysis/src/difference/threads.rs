@@ -65,13 +65,13 @@ fn name(thread: &ThreadRow) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use profile::sample;
     use types::{ThreadId, ThreadIdentity};
 
     /// Threads by (start routine, its symbol, creator).
     fn threads(of: &[(&str, &str, Option<u32>)]) -> Vec<ThreadRow> {
         let row =
             |(id, &(routine, symbol, parent)): (usize, &(&str, &str, Option<u32>))| ThreadRow {
-                id: ThreadId(id as u32),
                 identity: ThreadIdentity {
                     start_routine: routine.into(),
                     parent: parent.map(ThreadId),
@@ -79,13 +79,7 @@ mod tests {
                     name: "app".into(),
                 },
                 start_symbol: symbol.into(),
-                os_tid: 0,
-                started_ns: 0,
-                ended_ns: 0,
-                instructions: 0,
-                loads: 0,
-                stores: 0,
-                cpu_ns: 0,
+                ..sample::thread(id as u32)
             };
         of.iter().enumerate().map(row).collect()
     }

@@ -14,7 +14,7 @@ use crate::sampled::watching;
 use crate::sampled::{Choice, SampleOptions};
 use crate::watch::cpu_time;
 use crate::watched::Watcher;
-use perf::{Accesses, Rate, Record, Sampler, Totals};
+use perf::{Accesses, Rate, Record, Sampler, SamplerTotals};
 use profile::Basis;
 use rustc_hash::FxHashMap;
 use sampling::{Hit, Settings, Stream};
@@ -85,7 +85,7 @@ pub struct Followed {
     pub processes: Vec<Process>,
     pub beyond: u64,
     pub slices: Slices,
-    pub totals: Totals,
+    pub totals: SamplerTotals,
     /// What the sampled event has counted, if it did.
     pub counted: f64,
     pub reader: Duration,

@@ -21,8 +21,8 @@
 mod shared;
 
 use profile::{
-    Basis, CommRow, Counted, Detector, Meta, Mode, Parameters, ProcessRow, Profile, SCHEMA_VERSION,
-    Sampled, Sampling, ThreadRow, Totals,
+    Basis, CommRow, Counted, Detector, Mode, ProcessRow, Profile, Sampled, Sampling, ThreadRow,
+    Totals,
 };
 use report::{Findings, Setting, compare, page};
 use std::path::Path;
@@ -226,30 +226,15 @@ fn profile(
         ],
         _ => vec![],
     };
-    let meta = Meta {
-        schema_version: SCHEMA_VERSION,
-        tool: "threadtalk 0.1.0".into(),
-        command: vec![format!("./{name}"), "--steps".into(), "100".into()],
-        directory: "/home/user/work".into(),
-        started: "2024-05-01T12:00:00Z".into(),
-        wall_seconds: 2.5,
-        cpu_seconds: 9.25,
-        host: "node1".into(),
-        topology_xml,
-        mode: Mode::Exact,
-        parameters: Parameters::matrix(64),
-        totals: Totals::of(&threads, &comm),
-        warnings,
-        exit_code: Some(0),
-        exit_signal: None,
-        cache_flushes: 0,
-        blocks: 0,
-        blocks_stored: 0,
-        processes: if name == "silent3" { vec![child()] } else { vec![] },
-        sampled: None,
-        windows: None,
-    };
-    Ok(Profile::new(meta, threads, comm))
+    let mut profile = profile::sample::profile(threads, comm);
+    let meta = &mut profile.meta;
+    meta.command = vec![format!("./{name}"), "--steps".into(), "100".into()];
+    meta.directory = "/home/user/work".into();
+    (meta.wall_seconds, meta.cpu_seconds) = (2.5, 9.25);
+    meta.topology_xml = topology_xml;
+    meta.warnings = warnings;
+    meta.processes = if name == "silent3" { vec![child()] } else { vec![] };
+    Ok(profile)
 }
 
 fn child() -> ProcessRow {
@@ -274,7 +259,6 @@ fn thread(id: u32, name: &str) -> ThreadRow {
         _ => (format!("{name}+0x1139"), "worker(std::vector<double>&, int)".into()),
     };
     ThreadRow {
-        id: ThreadId(id),
         identity: ThreadIdentity {
             start_routine,
             parent: (id > 0).then_some(ThreadId(0)),
@@ -282,13 +266,11 @@ fn thread(id: u32, name: &str) -> ThreadRow {
             name: if id == 0 { name.into() } else { format!("worker-{id}") },
         },
         start_symbol,
-        os_tid: 4000 + id,
         started_ns: u64::from(id) * 50_000,
         ended_ns: 2_400_000_000,
-        instructions: 0,
         loads: 30_000_000 + u64::from(id) * 12_345,
         stores: 9_000_000,
-        cpu_ns: 0,
+        ..profile::sample::thread(id)
     }
 }
 
