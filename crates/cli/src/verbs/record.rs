@@ -5,7 +5,7 @@ pub mod sampled;
 
 use crate::family;
 use crate::output::OUTPUT;
-use crate::progress;
+use crate::progress::{self, Later, Waiting};
 use crate::said::{refuse, say, several};
 use anyhow::Context;
 use clap::ArgGroup;
@@ -239,7 +239,8 @@ pub fn record_here(
     if setting("THREADTALK_COUNT") == Some(0) {
         options.counted = Counted::Translate;
     }
-    record(target, options, machine.xml, streams, progress)
+    let making = Later::new("making the profile");
+    record(target, options, machine.xml, streams, progress, &|| making.begin())
 }
 
 /// Saves the profile with those of child processes; a failure names the program's status, which is
@@ -251,6 +252,7 @@ pub fn save(recording: &Recording, path: &Path, force: bool) -> anyhow::Result<(
             recording.ended.ending.in_words()
         )
     };
+    let _waiting = Waiting::new(format!("writing {}", path.display()));
     let mut unreadable = None;
     let children = recording
         .processes
