@@ -152,7 +152,7 @@ fn progress_time(text: &str) -> Result<Duration, String> {
         .map_err(|error| format!("{error}; write a number with a unit, like 5s"))?;
     match time.as_millis() {
         10.. => Ok(time),
-        _ => Err("lines of progress cannot follow each other faster than every 10ms".into()),
+        _ => Err("progress can be printed every 10ms at most".into()),
     }
 }
 

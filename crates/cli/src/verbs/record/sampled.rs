@@ -74,7 +74,7 @@ pub fn event(text: &str) -> Result<Event, String> {
 fn duration(text: &str) -> Result<Duration, String> {
     let length = humantime::parse_duration(text)
         .map_err(|error| format!("{error}; write a number with a unit, like 10s"))?;
-    if length.is_zero() { Err("nothing can be sampled in no time".into()) } else { Ok(length) }
+    if length.is_zero() { Err("the time must be longer than 0".into()) } else { Ok(length) }
 }
 
 /// A number in a range.
@@ -95,7 +95,7 @@ pub fn budget(text: &str) -> Result<f64, String> {
 }
 
 fn transfer(text: &str) -> Result<f64, String> {
-    number(text, 1.0, 1e6, "what a transfer takes, in nanoseconds,")
+    number(text, 1.0, 1e6, "the time of a transfer in nanoseconds")
 }
 
 /// Runs the verb; returns the process's exit code.
@@ -252,7 +252,7 @@ fn how(choice: &Choice) -> String {
         Basis::Latency { transfer_ns, source } => format!(
             "amounts are estimated from time spent waiting, at {transfer_ns:.0} ns for a line ({source})"
         ),
-        Basis::Period => "amounts stand for accesses, by the sampling period".into(),
+        Basis::Period => "amounts are accesses, estimated from the sampling period".into(),
     };
     format!("sampled '{}' {often}: {reason}; {amounts}", event.name)
 }
@@ -278,7 +278,7 @@ mod tests {
         );
         assert_eq!(budget("x"), Err("'x' is not a number".to_string()));
         assert!(budget("NaN").is_err() && transfer("1e9").is_err());
-        assert_eq!(duration("0s"), Err("nothing can be sampled in no time".to_string()));
+        assert_eq!(duration("0s"), Err("the time must be longer than 0".to_string()));
         assert_eq!(duration("1m"), Ok(Duration::from_secs(60)));
     }
 }
