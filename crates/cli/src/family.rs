@@ -102,7 +102,7 @@ fn read(path: &Path) -> Result<Profile, profile::ProfileError> {
 }
 
 /// How another process is chosen, whatever the verb.
-const ANOTHER: &str = "for another one name its profile, in the folder processes/ there";
+const ANOTHER: &str = "to take another one, name its profile in the folder processes/";
 
 /// As [`load`]; says on standard error which process it is, if it is not the first one and nobody
 /// has named it.

@@ -2,13 +2,14 @@
 //!
 //! On a terminal it is a line that is redrawn and vanishes; elsewhere a few plain lines. Nothing is
 //! drawn while a recorded program may write to the same terminal: there `record --progress` prints
-//! plain lines, and without that option nothing. Neighbours: `family` reads, `verbs/tune.rs` runs,
-//! `verbs/record.rs` records.
+//! plain lines, and without that option nothing. Neighbours: `family` reads, `verbs/record.rs` records,
+//! `verbs/tune.rs` and `verbs/topo/measure.rs` count steps.
 
 use crate::said::{say, several};
 use indicatif::{ProgressBar, ProgressStyle};
 use recorder::progress::Look;
-use std::cell::Cell;
+use recorder::signals;
+use std::cell::{Cell, OnceCell};
 use std::io::{IsTerminal, stderr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -33,7 +34,8 @@ impl Waiting {
     /// Says after a while what is waited for, like "reading app.tt".
     pub fn new(what: String) -> Self {
         let (over, is_over) = channel();
-        let shows = std::thread::spawn(move || show(&what, &is_over));
+        // Signals that may end us are for the thread that holds them back while it writes.
+        let shows = signals::held(|| std::thread::spawn(move || show(&what, &is_over)));
         Self { over: Some(over), shows: Some(shows) }
     }
 }
@@ -64,8 +66,28 @@ impl Drop for Waiting {
     }
 }
 
-/// Runs of a program whose output is discarded: how many are done of those planned.
-pub struct Runs {
+/// Something that is waited for after something else, at a time that a callback says.
+pub struct Later {
+    what: &'static str,
+    waiting: OnceCell<Waiting>,
+}
+
+impl Later {
+    /// What is to be waited for.
+    pub fn new(what: &'static str) -> Self {
+        Self { what, waiting: OnceCell::new() }
+    }
+
+    /// It begins now. It ends when this is dropped.
+    pub fn begin(&self) {
+        self.waiting.get_or_init(|| Waiting::new(self.what.into()));
+    }
+}
+
+/// Steps, none of which writes to the terminal: how many are done of those planned.
+pub struct Steps {
+    /// What they are, in the plural.
+    what: &'static str,
     bar: Option<ProgressBar>,
     began: Instant,
     told: Cell<Duration>,
@@ -73,25 +95,36 @@ pub struct Runs {
     planned: Cell<u64>,
 }
 
-impl Runs {
-    /// With one run planned.
-    pub fn new() -> Self {
+impl Steps {
+    /// With one step planned. `what` are they, in the plural?
+    pub fn new(what: &'static str) -> Self {
         let bar = stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{bar:30} {pos} of {len} runs ({elapsed})");
-            ProgressBar::new(1).with_style(style.expect("a valid template"))
+            let style = ProgressStyle::with_template("{bar:30} {pos} of {len} {msg} ({elapsed})");
+            ProgressBar::new(1).with_style(style.expect("a valid template")).with_message(what)
         });
         let (told, done, planned) = (Cell::default(), Cell::new(0), Cell::new(1));
-        Self { bar, began: Instant::now(), told, done, planned }
+        Self { what, bar, began: Instant::now(), told, done, planned }
     }
 
-    /// So many more runs are to come.
+    /// Adds `more` steps to those planned.
     pub fn plan(&self, more: usize) {
         self.planned.set(self.planned.get() + more as u64);
     }
 
-    /// A run is done.
-    pub fn ran(&self) {
+    /// `done` steps of `planned` are done.
+    pub fn reached(&self, done: usize, planned: usize) {
+        self.planned.set(planned as u64);
+        self.done.set(done as u64);
+        self.show();
+    }
+
+    /// One more step is done.
+    pub fn did_one(&self) {
         self.done.set(self.done.get() + 1);
+        self.show();
+    }
+
+    fn show(&self) {
         let elapsed = self.began.elapsed();
         match &self.bar {
             Some(bar) if elapsed >= PATIENCE => {
@@ -115,7 +148,7 @@ impl Runs {
             return None;
         }
         self.told.set(elapsed);
-        Some(format!("{done} of {planned} runs done after {} s", elapsed.as_secs()))
+        Some(format!("{done} of {planned} {} done after {} s", self.what, elapsed.as_secs()))
     }
 
     /// A line that stays.
@@ -127,7 +160,7 @@ impl Runs {
     }
 }
 
-impl Drop for Runs {
+impl Drop for Steps {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -152,7 +185,8 @@ mod tests {
 
     #[test]
     fn plain_lines_are_rare() {
-        let runs = Runs {
+        let runs = Steps {
+            what: "runs",
             bar: None,
             began: Instant::now(),
             told: Cell::default(),

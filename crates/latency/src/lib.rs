@@ -117,9 +117,10 @@ fn on_a_thread_of_its_own(work: impl FnOnce() + Send) -> Result<(), LatencyError
     thread::scope(|scope| {
         let name = "latency".to_string();
         let started = thread::Builder::new().name(name).spawn_scoped(scope, work);
-        started.map_err(LatencyError::Thread)?.join().map_err(|_| {
-            LatencyError::Nothing("the measuring thread ended in a way that it should not".into())
-        })
+        started
+            .map_err(LatencyError::Thread)?
+            .join()
+            .map_err(|_| LatencyError::Nothing("the measuring thread ended unexpectedly".into()))
     })
 }
 

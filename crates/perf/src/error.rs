@@ -11,7 +11,7 @@ pub enum PerfError {
     NoProcess { pid: u32 },
     #[error("{tid} is a thread of process {pid}; sample all of its threads with --pid {pid}")]
     Thread { tid: u32, pid: u32 },
-    #[error("process {pid} has ended; only its parent has not taken note of that yet")]
+    #[error("process {pid} has ended, and its parent has not waited for it yet")]
     Ended { pid: u32 },
     #[error("process {pid} is a thread of the kernel; only programs can be sampled")]
     KernelThread { pid: u32 },

@@ -162,7 +162,11 @@ fn watching(text: &str, memory: &str) -> Result<Event, NameError> {
     let watch = match access {
         "w" => Watch::Writes,
         "rw" | "wr" => Watch::All,
-        "r" => return Err(refuse("asks for reads alone, which debug registers cannot tell")),
+        "r" => {
+            return Err(refuse(
+                "asks for reads only, which debug registers cannot tell from writes",
+            ));
+        }
         _ => return Err(refuse("does not say which accesses")),
     };
     let (address, bytes) = place.split_once('/').unwrap_or((place, "4"));

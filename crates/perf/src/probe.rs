@@ -191,7 +191,7 @@ pub fn probe_named(event: &Event, source: Source) -> Response {
     let answer = match (can_open(event), source) {
         (Err(error), _) => Answer::Fails { why: error.to_string(), remedy: error.remedy() },
         (Ok(()), _) if event.watched().is_some() => Answer::Works(
-            "a debug register is free; whether anybody comes to what it watches, only the program shows".into(),
+            "a debug register is free; only the program shows whether its threads access what it watches".into(),
         ),
         (Ok(()), Source::Transfers) => transfer(&processor, event),
         (Ok(()), _) => {

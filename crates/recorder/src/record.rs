@@ -36,8 +36,8 @@ pub struct Recording {
 
 /// Runs `target` under the exact engine until it ends, and returns its profile.
 ///
-/// `topology_xml` goes into the profile as it is. `progress` is told meanwhile how far it is. Fails
-/// when nothing was recorded, whatever the program's own status was.
+/// `topology_xml` goes into the profile as it is. `progress` is told meanwhile how far it is.
+/// `program_ended` is called before the profile is made, which takes time if it is large.
 ///
 /// # Errors
 /// Fails when the program cannot be started or read back, or nothing was recorded, whatever the
@@ -48,6 +48,7 @@ pub fn record(
     topology_xml: String,
     streams: Streams,
     progress: Option<Progress<'_>>,
+    program_ended: &dyn Fn(),
 ) -> Result<Recording, RecorderError> {
     sanitizers::check_engine(&target.program)?;
     let agent = inject::find_library(AGENT)?;
@@ -70,6 +71,7 @@ pub fn record(
     let launch =
         Launch { target, environment, unset: &[], streams, adopt_orphans: true, gate: None };
     let (ended, found) = follow(&session, options, launch.start()?, progress.as_ref())?;
+    program_ended();
     let header = session.header()?;
     check_recorded(&header.records()[0], &ended)?;
     if let Some(store) = &store {

@@ -199,7 +199,7 @@ fn install(signal: i32, handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut l
 }
 
 /// Runs `action` with the signals that may end us waiting until it is done: for what must not be
-/// left half done. For the process's only thread.
+/// left half done. All other threads must block these signals.
 pub fn held<R>(action: impl FnOnce() -> R) -> R {
     // SAFETY: all-zero is a valid sigset_t and the pointers are valid for the calls.
     let before = unsafe {

@@ -9,6 +9,7 @@ use super::record;
 use super::record::sampled::{Args as How, budget, options, rate};
 use crate::family;
 use crate::output::{Destination, print};
+use crate::progress::Waiting;
 use crate::said::{refuse, say};
 use analysis::{Calibration, calibration};
 use anyhow::{Context, bail};
@@ -20,6 +21,7 @@ use recorder::session::SessionOptions;
 use recorder::{Ended, Ending, RecorderError, Streams, Target};
 use serde::Serialize;
 use std::ffi::OsString;
+use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 /// Show how far samples of a program can be trusted
@@ -70,7 +72,10 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     };
     let out = args.to.open()?;
     let how = How::usual(args.rate, args.budget, args.watch);
-    let options = match options(&how) {
+    let trying = Waiting::new("finding out what can be sampled".into());
+    let options = options(&how);
+    drop(trying);
+    let options = match options {
         Ok(options) => options,
         Err(error) => return Ok(refuse(&error)),
     };
@@ -84,9 +89,12 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     if let Some(code) = stopped(&exact.1) {
         return Ok(code);
     }
-    say("sampling");
+    say("sampling a second run");
+    let waiting = stderr().is_terminal().then(|| Waiting::new("sampling".into()));
     let xml = Machine::here(true).xml;
-    let recording = match sampled::launch(&target, &options, xml, again) {
+    let recording = sampled::launch(&target, &options, xml, again, &|| ());
+    drop(waiting);
+    let recording = match recording {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };

@@ -87,7 +87,9 @@ fn source_name(source: Source) -> &'static str {
 /// What a source is good for.
 fn use_of(source: Source) -> &'static str {
     match source {
-        Source::Transfers => "lines that came from another core's cache: what communication is",
+        Source::Transfers => {
+            "cache lines that came from another core's cache, which is communication"
+        }
         Source::Precise => "addresses from the hardware",
         Source::Memory => "operations on memory",
         Source::Instructions => "instructions",
@@ -140,8 +142,7 @@ fn as_text(probed: &Probed, named: &[Response], budget: f64) -> String {
             if cost.switch_ns > 0.0 {
                 let _ = writeln!(
                     text,
-                    "A sampled thread takes {:.1} µs more each time that it takes turns with one that is not \
-                     sampled.",
+                    "Each time that a sampled thread takes turns with an unsampled one costs it {:.1} µs more.",
                     cost.switch_ns / 1e3
                 );
             }
@@ -155,7 +156,7 @@ fn as_text(probed: &Probed, named: &[Response], budget: f64) -> String {
             Limit::Budget => format!("{budget} % of the program's CPU time"),
             Limit::Reader => format!("2 % of a processor to read those of {} processors", cpus()),
             Limit::Kernel => "all that kernel.perf_event_max_sample_rate allows".to_string(),
-            Limit::Most => "more would say nothing more".to_string(),
+            Limit::Most => "a higher rate would show nothing more".to_string(),
         };
         let (rate, name) = (chosen.per_second, &event.name);
         let _ = writeln!(
@@ -220,7 +221,7 @@ fn paranoid(level: i32, user_samples: bool) -> &'static str {
             "users may sample their own programs; this kernel knows no stricter level"
         }
         _ => {
-            "only root and CAP_PERFMON may sample, where the kernel knows this level: Debian's and Ubuntu's do"
+            "only root and CAP_PERFMON may sample, if the kernel knows this level, as Debian's and Ubuntu's do"
         }
     }
 }

@@ -5,7 +5,7 @@ pub mod sampled;
 
 use crate::family;
 use crate::output::OUTPUT;
-use crate::progress;
+use crate::progress::{self, Later, Waiting};
 use crate::said::{refuse, say, several};
 use anyhow::Context;
 use clap::ArgGroup;
@@ -152,7 +152,7 @@ fn progress_time(text: &str) -> Result<Duration, String> {
         .map_err(|error| format!("{error}; write a number with a unit, like 5s"))?;
     match time.as_millis() {
         10.. => Ok(time),
-        _ => Err("lines of progress cannot follow each other faster than every 10ms".into()),
+        _ => Err("progress can be printed every 10ms at most".into()),
     }
 }
 
@@ -239,7 +239,8 @@ pub fn record_here(
     if setting("THREADTALK_COUNT") == Some(0) {
         options.counted = Counted::Translate;
     }
-    record(target, options, machine.xml, streams, progress)
+    let making = Later::new("making the profile");
+    record(target, options, machine.xml, streams, progress, &|| making.begin())
 }
 
 /// Saves the profile with those of child processes; a failure names the program's status, which is
@@ -251,6 +252,7 @@ pub fn save(recording: &Recording, path: &Path, force: bool) -> anyhow::Result<(
             recording.ended.ending.in_words()
         )
     };
+    let _waiting = Waiting::new(format!("writing {}", path.display()));
     let mut unreadable = None;
     let children = recording
         .processes

@@ -120,7 +120,7 @@ fn differences(report: &LaunchReport) -> Vec<String> {
         match &b.outcome {
             Outcome::ProgramsOwn => lines.push(format!(
                 "T{thread} ran on CPUs {at} instead of P#{planned}: the program sets that affinity \
-                 itself, and its wish wins"
+                 itself, which takes precedence"
             )),
             Outcome::Moved => lines.push(format!(
                 "T{thread} was moved from P#{planned} to CPUs {at} by somebody else during the run"
@@ -130,7 +130,7 @@ fn differences(report: &LaunchReport) -> Vec<String> {
             }
             Outcome::Elsewhere => lines.push(format!(
                 "T{thread} ran on CPUs {at} instead of P#{planned}: the OpenMP runtime did not bind \
-                 it there; does the program use one, and no thread but its team?"
+                 it there; check that the program uses one and that the thread is in its team"
             )),
             Outcome::Unread => lines.push(format!(
                 "T{thread} ended before its binding could be read back (planned: P#{planned})"
@@ -299,8 +299,8 @@ mod tests {
         assert_eq!(
             differences(&report),
             [
-                "T0 ran on CPUs 0-1 instead of P#3: the program sets that affinity itself, and its \
-                 wish wins",
+                "T0 ran on CPUs 0-1 instead of P#3: the program sets that affinity itself, which takes \
+                 precedence",
                 "T1 could not be bound to P#3: no",
                 "1 thread of the plan never appeared: T2 (worker); record again if the program now \
                  runs with another number of threads",

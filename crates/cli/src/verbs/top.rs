@@ -61,7 +61,7 @@ fn interval(text: &str) -> Result<Duration, String> {
     let length = humantime::parse_duration(text)
         .map_err(|error| format!("{error}; write a number with a unit, like 1s"))?;
     if length < Duration::from_millis(50) {
-        return Err("pictures cannot follow each other faster than every 50ms".into());
+        return Err("the view can be drawn every 50ms at most".into());
     }
     Ok(length)
 }

@@ -14,7 +14,7 @@ pub mod worth;
 use super::{record, topo};
 use crate::choice::{CostNames, one_of};
 use crate::output::OUTPUT;
-use crate::progress::Runs;
+use crate::progress::Steps;
 use crate::said::{refuse, say};
 use measure::{Runner, Stop};
 use placement::{Plan, PolicyKind};
@@ -119,7 +119,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         summary.not_worth(&not_worth);
         return summary.print(args.json);
     }
-    let (own_input, runs) = (input_from.is_some(), Runs::new());
+    let (own_input, runs) = (input_from.is_some(), Steps::new("runs"));
     let runner = Runner { target: &target, streams: timed, own_input, runs };
     let compared = compare(&runner, &candidates, args.runs);
     drop(runner); // Its line makes room for the result.

@@ -17,7 +17,7 @@ impl Launcher for Gomp {
         let mut lines = vec![heading(plan), usage.into()];
         lines.extend(omp::team_limits(&team));
         lines.push(
-            "OMP_PLACES, KMP_AFFINITY and OMP_PROC_BIND=false must not be set besides.".into(),
+            "OMP_PLACES, KMP_AFFINITY and OMP_PROC_BIND=false must not be set as well.".into(),
         );
         let list = who::joined(&team.pus, " ");
         Ok(format!("{}export GOMP_CPU_AFFINITY='{list}'\n", comments(lines)))

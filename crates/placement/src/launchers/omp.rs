@@ -28,7 +28,7 @@ impl Launcher for Omp {
         let usage = "Source it before the program starts: . ./FILE; ./program";
         let mut lines = vec![heading(plan), usage.into()];
         lines.extend(team_limits(&team));
-        lines.push("KMP_AFFINITY and GOMP_CPU_AFFINITY must not be set besides.".into());
+        lines.push("KMP_AFFINITY and GOMP_CPU_AFFINITY must not be set as well.".into());
         Ok(format!("{}export {places}='{list}'\nexport {bind}={policy}\n", comments(lines)))
     }
 }

@@ -90,8 +90,8 @@ pub fn mask_limits(plan: &Plan) -> Vec<String> {
             "This is one mask for the whole process: {} may run on any of these {pus} PUs.",
             self::threads(threads)
         ),
-        "Which thread runs on which of them it cannot say; 'threadtalk run --plan' can.".into(),
-        "Helper threads and child processes are held in it as well, and runtimes see only".into(),
+        "It cannot say which thread runs on which of them; 'threadtalk run --plan' can.".into(),
+        "It holds for helper threads and child processes, too, and runtimes see only".into(),
         "these PUs, so they may start fewer threads.".into(),
     ]
 }

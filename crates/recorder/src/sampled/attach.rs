@@ -10,7 +10,8 @@ use crate::signals;
 use perf::Sampler;
 use std::time::{Instant, SystemTime};
 
-/// Samples the processes `pids`, at least one.
+/// Samples the processes `pids`, at least one. `sampling_ended` is called before the profile is
+/// made.
 ///
 /// # Errors
 /// When one of them is not there or may not be sampled.
@@ -18,16 +19,18 @@ pub fn attach(
     pids: &[u32],
     options: &SampleOptions,
     topology_xml: String,
+    sampling_ended: &dyn Fn(),
 ) -> Result<SampledRecording, RecorderError> {
-    watched(pids, options, topology_xml, &mut Nobody)
+    watched(pids, options, topology_xml, &mut Nobody, sampling_ended)
 }
 
-/// The same, with somebody who looks on.
+/// The same, with an onlooker.
 pub(super) fn watched(
     pids: &[u32],
     options: &SampleOptions,
     topology_xml: String,
     onlooker: &mut dyn Onlooker,
+    sampling_ended: &dyn Fn(),
 ) -> Result<SampledRecording, RecorderError> {
     for &pid in pids {
         if pid == std::process::id() {
@@ -46,6 +49,7 @@ pub(super) fn watched(
     let deadline = options.duration.map(|duration| Instant::now() + duration);
     let mut until = Until { onlooker, deadline };
     let followed = follower.run(sampler, &mut until);
+    sampling_ended();
     let origin = Origin { options, topology_xml, started, ended: None, command };
     Ok(collect::recording(followed, origin))
 }

@@ -19,7 +19,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
 use std::time::{Instant, SystemTime};
 
-/// Runs `target` until it ends and returns what was sampled of it.
+/// Runs `target` until it ends and returns what was sampled of it. `program_ended` is called before
+/// the profile is made.
 ///
 /// # Errors
 /// When the program cannot be started or nothing can be sampled; the program has not run then.
@@ -28,17 +29,19 @@ pub fn launch(
     options: &SampleOptions,
     topology_xml: String,
     streams: Streams,
+    program_ended: &dyn Fn(),
 ) -> Result<SampledRecording, RecorderError> {
-    watched(target, options, topology_xml, streams, &mut Nobody)
+    watched(target, options, topology_xml, streams, &mut Nobody, program_ended)
 }
 
-/// The same, with somebody who looks on; sampling ends when he has enough, the program goes on.
+/// The same, with an onlooker; when it has seen enough, sampling ends and the program goes on.
 pub(super) fn watched(
     target: &Target,
     options: &SampleOptions,
     topology_xml: String,
     streams: Streams,
     onlooker: &mut (dyn Onlooker + Send),
+    program_ended: &dyn Fn(),
 ) -> Result<SampledRecording, RecorderError> {
     let gate = Gate::new()?;
     let over = AtomicBool::new(false);
@@ -72,6 +75,7 @@ pub(super) fn watched(
             return Err(RecorderError::NothingRecorded { reason, ended: ended.ending.in_words() });
         }
     };
+    program_ended();
     let command = target.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let origin = Origin { options, topology_xml, started, ended: Some(ended), command };
     Ok(collect::recording(followed, origin))

@@ -148,7 +148,7 @@ pub fn live_launch(
     streams: Streams,
 ) -> Result<Option<Ended>, RecorderError> {
     let options = live.options;
-    Ok(launch::watched(target, options, String::new(), streams, live)?.ended)
+    Ok(launch::watched(target, options, String::new(), streams, live, &|| ())?.ended)
 }
 
 /// Looks at running processes until they have ended or the feed's reader has enough.
@@ -157,7 +157,7 @@ pub fn live_launch(
 /// As [`attach`](super::attach()).
 pub fn live_attach(pids: &[u32], live: &mut Live<'_>) -> Result<(), RecorderError> {
     let options = live.options;
-    attach::watched(pids, options, String::new(), live).map(drop)
+    attach::watched(pids, options, String::new(), live, &|| ()).map(drop)
 }
 
 /// Makes the windows.

@@ -205,7 +205,7 @@ fn standing(cost: f64, chance: f64, bound: f64, sampled: bool) -> String {
     }
     let part = (chance - cost) / (chance - bound) * 100.0;
     match part {
-        ..0.0 => "It costs more than what the operating system does is expected to.\n".into(),
+        ..0.0 => "It is expected to cost more than the operating system's placement.\n".into(),
         99.95.. => "No placement is noticeably better: it reaches the bound.\n".into(),
         _ => format!(
             "It saves {:.0} % of what the operating system's placement costs on average: at least \

@@ -2,7 +2,7 @@
 //! profile.
 
 use super::{Args as Record, SAMPLING, check_output, tell};
-use crate::progress::Waiting;
+use crate::progress::{Later, Waiting};
 use crate::said::{refuse, say, several};
 use anyhow::Context;
 use perf::{Event, Rate};
@@ -12,6 +12,7 @@ use recorder::probed::probed;
 use recorder::sampled::{self, Asked, Choice, SampleOptions, SampledRecording, TransferTime, Wish};
 use recorder::transfer_time::transfer_ns;
 use recorder::{Streams, Target};
+use std::cell::Cell;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ pub fn event(text: &str) -> Result<Event, String> {
 fn duration(text: &str) -> Result<Duration, String> {
     let length = humantime::parse_duration(text)
         .map_err(|error| format!("{error}; write a number with a unit, like 10s"))?;
-    if length.is_zero() { Err("nothing can be sampled in no time".into()) } else { Ok(length) }
+    if length.is_zero() { Err("the time must be longer than 0".into()) } else { Ok(length) }
 }
 
 /// A number in a range.
@@ -94,7 +95,7 @@ pub fn budget(text: &str) -> Result<f64, String> {
 }
 
 fn transfer(text: &str) -> Result<f64, String> {
-    number(text, 1.0, 1e6, "what a transfer takes, in nanoseconds,")
+    number(text, 1.0, 1e6, "the time of a transfer in nanoseconds")
 }
 
 /// Runs the verb; returns the process's exit code.
@@ -121,7 +122,10 @@ pub fn run(mut args: Record) -> anyhow::Result<i32> {
         // Ctrl-C ends the sampling, and comes too early for nothing.
         recorder::signals::forward();
     }
-    let options = match options(&args.how) {
+    let trying = Waiting::new("finding out what can be sampled".into());
+    let options = options(&args.how);
+    drop(trying);
+    let options = match options {
         Ok(options) => options,
         Err(error) => return Ok(refuse(&error)),
     };
@@ -129,29 +133,45 @@ pub fn run(mut args: Record) -> anyhow::Result<i32> {
     let options =
         SampleOptions { slice, follow: !args.no_follow, cached: !args.no_code_cache, ..options };
     let xml = Machine::here(!args.no_code_cache).xml;
-    let recorded = match &target {
-        Some(target) => sampled::launch(target, &options, xml, Streams::Inherited),
-        None => {
-            say(&attached(&args.pid, &options));
-            let _waiting = stderr().is_terminal().then(|| Waiting::new("sampling".into()));
-            sampled::attach(&args.pid, &options, xml)
-        }
-    };
+    let recorded = sample(target.as_ref(), &args.pid, &options, xml);
     let recording = match recorded {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };
     let status = recording.ended.map(|ended| ended.ending);
     let SampledRecording { profile, children, .. } = recording;
+    let writing = Waiting::new(format!("writing {}", path.display()));
     profile.save_with(&path, args.force, children.into_iter()).with_context(|| match status {
         Some(ending) => {
             format!("the program {}, but its profile could not be saved", ending.in_words())
         }
         None => "the profile could not be saved".into(),
     })?;
+    drop(writing);
     say(&how(&options.choice));
     tell(&profile, &path);
     Ok(status.map_or(0, |ending| ending.shell_code()))
+}
+
+/// Samples the program, or without one these processes.
+fn sample(
+    target: Option<&Target>,
+    pids: &[u32],
+    options: &SampleOptions,
+    xml: String,
+) -> Result<SampledRecording, recorder::RecorderError> {
+    let making = Later::new("making the profile");
+    if let Some(target) = target {
+        return sampled::launch(target, options, xml, Streams::Inherited, &|| making.begin());
+    }
+    say(&attached(pids, options));
+    // Elsewhere that line is enough.
+    let waiting = stderr().is_terminal().then(|| Waiting::new("sampling".into()));
+    let waiting = Cell::new(waiting);
+    sampled::attach(pids, options, xml, &|| {
+        drop(waiting.take());
+        making.begin();
+    })
 }
 
 /// Processes that were named, those that were named again left out.
@@ -232,7 +252,7 @@ fn how(choice: &Choice) -> String {
         Basis::Latency { transfer_ns, source } => format!(
             "amounts are estimated from time spent waiting, at {transfer_ns:.0} ns for a line ({source})"
         ),
-        Basis::Period => "amounts stand for accesses, by the sampling period".into(),
+        Basis::Period => "amounts are accesses, estimated from the sampling period".into(),
     };
     format!("sampled '{}' {often}: {reason}; {amounts}", event.name)
 }
@@ -258,7 +278,7 @@ mod tests {
         );
         assert_eq!(budget("x"), Err("'x' is not a number".to_string()));
         assert!(budget("NaN").is_err() && transfer("1e9").is_err());
-        assert_eq!(duration("0s"), Err("nothing can be sampled in no time".to_string()));
+        assert_eq!(duration("0s"), Err("the time must be longer than 0".to_string()));
         assert_eq!(duration("1m"), Ok(Duration::from_secs(60)));
     }
 }

@@ -1,11 +1,11 @@
 //! `threadtalk topo --measure`: latencies between PUs, measured, as a matrix, by level, and where
 //! they differ from what the firmware says.
 
-use crate::said::{say, several};
+use crate::progress::Steps;
+use crate::said::several;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
 use topology::{Comparison, CostModel, Costs, LatencyLevel, Measured, Topology, compare};
 
 /// Matrices of more PUs do not fit the eye; they are in the file and in the JSON.
@@ -14,8 +14,6 @@ const SHOWN_PUS: usize = 32;
 const NAMED: usize = 4;
 /// Groups of a level that are named one by one.
 const NAMED_GROUPS: usize = 8;
-/// Silence before and between messages about progress.
-const QUIET: Duration = Duration::from_secs(2);
 
 /// Said of virtual machines.
 const VIRTUAL: &str = "\nThis is a virtual machine: its host may run its PUs elsewhere at another time, \
@@ -35,15 +33,12 @@ pub struct Measurement {
 
 /// Measures this machine, at most `pairs` pairs of PUs.
 pub fn measure(machine: &Topology, pairs: Option<usize>) -> anyhow::Result<Measurement> {
-    let said = Mutex::new(Instant::now());
+    let steps = Mutex::new(Steps::new("pairs of PUs"));
     let progress = |done: usize, of: usize| {
-        let mut last = said.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if last.elapsed() >= QUIET && done < of {
-            say(&format!("measured {done} of {} of PUs", several(of, "pair")));
-            *last = Instant::now();
-        }
+        steps.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).reached(done, of);
     };
     let measured = latency::measure(machine, pairs.unwrap_or(latency::DEFAULT_PAIRS), &progress)?;
+    drop(steps);
     let comparison = compare(&measured, machine);
     let usual = Costs::new(&CostModel::Latency, machine)?.per_level;
     let virtual_machine =

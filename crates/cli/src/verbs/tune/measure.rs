@@ -1,7 +1,7 @@
 //! Timed runs: unplaced and placed, in turn, so that whatever changes on the machine meanwhile
 //! touches both alike.
 
-use crate::progress::Runs;
+use crate::progress::Steps;
 use anyhow::anyhow;
 use placement::Plan;
 use recorder::child::{Ended, Launch};
@@ -55,7 +55,7 @@ pub struct Runner<'a> {
     /// Whether the program's standard input is a file that is read anew in each run.
     pub own_input: bool,
     /// How many runs are done of those planned.
-    pub runs: Runs,
+    pub runs: Steps,
 }
 
 impl Runner<'_> {
@@ -104,7 +104,7 @@ impl Runner<'_> {
                 ended.ending.in_words()
             )));
         }
-        self.runs.ran();
+        self.runs.did_one();
         Ok(Times { wall: ended.wall.as_secs_f64(), cpu: ended.cpu.as_secs_f64() })
     }
 }
