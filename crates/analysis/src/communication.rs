@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use crate::golden::near;
     use profile::{Meta, Mode, Parameters, SCHEMA_VERSION, SliceRow, Totals};
-    use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
+    use types::{CommKind, ThreadId, ThreadIdentity};
 
     const SLICE_NS: u64 = 10_000_000;
 
@@ -276,12 +276,7 @@ mod tests {
         let threads: Vec<ThreadRow> = (0..8).map(thread).collect();
         let row = |slice, (from, to, count)| CommRow {
             slice,
-            from: ThreadId(from),
-            to: ThreadId(to),
-            kind: CommKind::Raw,
-            sharing: Sharing::Any,
-            count,
-            sampled: None,
+            ..CommRow::whole(ThreadId(from), ThreadId(to), CommKind::Raw, count)
         };
         let of_slice = |slice| cells(slice).into_iter().map(move |cell| row(slice, cell));
         let comm: Vec<CommRow> = (0..slices).flat_map(of_slice).collect();

@@ -68,8 +68,17 @@ pub struct Difference {
     pub lines: Option<Vec<LineChange>>,
     /// How far the amounts of runs that were sampled can be trusted; to be said first.
     pub reliability: Vec<String>,
-    /// What to keep in mind, one sentence each.
-    pub notes: Vec<String>,
+    /// What to keep in mind; `report` words it, for JSON, too.
+    #[serde(skip)]
+    pub notes: Vec<DifferenceNote>,
+}
+
+/// What limits a comparison.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum DifferenceNote {
+    /// The runs count in blocks of these sizes, bytes.
+    BlocksDiffer { a: u64, b: u64 },
 }
 
 /// What one run is.
@@ -264,18 +273,10 @@ fn reliability(name: char, run: &Run<'_>) -> Vec<String> {
     vec![format!("{name} was sampled. {sentences}")]
 }
 
-fn notes(a: &Run<'_>, b: &Run<'_>) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let (Run::Profile(a, _), Run::Profile(b, _)) = (a, b) {
-        let (of_a, of_b) = (a.meta.parameters.block_bytes, b.meta.parameters.block_bytes);
-        if of_a != of_b {
-            notes.push(format!(
-                "A counts in blocks of {of_a} bytes and B in blocks of {of_b}: amounts differ for \
-                 that alone."
-            ));
-        }
-    }
-    notes
+fn notes(a: &Run<'_>, b: &Run<'_>) -> Vec<DifferenceNote> {
+    let (Run::Profile(a, _), Run::Profile(b, _)) = (a, b) else { return vec![] };
+    let (a, b) = (a.meta.parameters.block_bytes, b.meta.parameters.block_bytes);
+    if a == b { vec![] } else { vec![DifferenceNote::BlocksDiffer { a, b }] }
 }
 
 #[cfg(test)]

@@ -43,7 +43,9 @@ pub use amounts::Amounts;
 pub use balance::{balance, imbalance};
 pub use calibration::{Amount, Calibration, OneSided, Trust, Verdict, calibration};
 pub use communication::{Communication, Metrics, Phase, SliceMetrics, Working, averaged};
-pub use difference::{CellChange, Difference, DifferenceError, LineChange, Run, Side, difference};
+pub use difference::{
+    CellChange, Difference, DifferenceError, DifferenceNote, LineChange, Run, Side, difference,
+};
 pub use evidence::{Evidence, HITS_PER_PAIR, HITS_PER_THREAD};
 pub use heterogeneity::{heterogeneity, unevenness};
 pub use kinds::{Choice, ChoiceError, MatrixKind, both_ways};

@@ -116,7 +116,8 @@ fn sentences(sampling: &Sampling, evidence: &Evidence) -> Vec<String> {
     let inferred = match (sampling.inferred, sampling.hits) {
         (0, _) => String::new(),
         (inferred, hits) => format!(
-            " For {:.0} % of them, who wrote the line was inferred from what is written around it.",
+            " For {:.0} % of them, who wrote the line was inferred from what is written around it; which bytes, and so \
+             whether the sharing is true or false, is not known.",
             100.0 * inferred as f64 / hits.max(1) as f64
         ),
     };

@@ -85,7 +85,7 @@ pub fn load(path: &Path, number: Option<u32>) -> anyhow::Result<Shown> {
         bail!("{} has no process {number}; its report lists the processes", path.display());
     };
     let Some(folder) = &row.profile else {
-        let why = row.unrecorded.as_deref().unwrap_or("nobody knows why");
+        let why = row.unrecorded.as_ref().map_or("nobody knows why".into(), report::unrecorded);
         return Err(anyhow!("process {number} was not recorded: {why}"));
     };
     let mut profile = read(&path.join(folder))?;

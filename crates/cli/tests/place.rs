@@ -7,7 +7,7 @@ use profile::{
 use serde_json::Value;
 use std::path::Path;
 use test_support::{Outcome, Run, Scratch};
-use types::{CommKind, ThreadId, ThreadIdentity};
+use types::{CommKind, Evidence, ThreadId, ThreadIdentity};
 
 fn threadtalk(args: &[&str]) -> Run {
     Run::new(env!("CARGO_BIN_EXE_threadtalk")).args(args)
@@ -132,7 +132,9 @@ fn sampled_profile(path: &Path, hits: u64) {
     let sampled = Sampled { hits, low: hits, high: 9000 * hits };
     profile.comm.truncate(2);
     profile.comm.remove(0);
-    profile.comm.iter_mut().for_each(|row| (row.count, row.sampled) = (600, Some(sampled)));
+    for row in &mut profile.comm {
+        (row.count, row.sampled, row.evidence) = (600, Some(sampled), Evidence::Sampled);
+    }
     if hits == 0 {
         profile.comm.clear();
     }

@@ -1,8 +1,8 @@
 //! `threadtalk report` and `threadtalk export` from outside: formats, destinations, closed pipes.
 
 use profile::{
-    CommRow, Counted, EventRow, LineRow, Meta, Mode, Parameters, Profile, SCHEMA_VERSION, SiteRow,
-    SliceRow, ThreadRow, Totals,
+    CommRow, Counted, EventRow, LineRow, Meta, Mode, Note, Parameters, Profile, SCHEMA_VERSION,
+    SiteRow, SliceRow, ThreadRow, Totals,
 };
 use std::fs;
 use std::io::Read;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use test_support::{Run, Scratch};
 use topology::Topology;
-use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
+use types::{CommKind, Evidence, Sharing, ThreadId, ThreadIdentity};
 
 fn threadtalk(args: &[&str]) -> Run {
     Run::new(env!("CARGO_BIN_EXE_threadtalk")).args(args)
@@ -41,7 +41,7 @@ fn saved(scratch: &Scratch, threads: u32) -> PathBuf {
         mode: Mode::Exact,
         parameters: Parameters::matrix(64),
         totals: Totals::of(&rows, &comm),
-        warnings: vec!["3 child processes ran unprofiled.".into()],
+        warnings: vec![Note::ChildrenUnprofiled { count: 3 }],
         exit_code: Some(0),
         exit_signal: None,
         cache_flushes: 0,
@@ -177,15 +177,7 @@ fn saved_with_lines(scratch: &Scratch) -> PathBuf {
     let mut profile = Profile::load(&path).unwrap();
     let (raw, t1, t2) = (CommKind::Raw, ThreadId(1), ThreadId(2));
     let sharing = Sharing::False;
-    let cell = |slice, from, to| CommRow {
-        slice,
-        from,
-        to,
-        kind: raw,
-        sharing,
-        count: 400,
-        sampled: None,
-    };
+    let cell = |slice, from, to| CommRow { slice, sharing, ..CommRow::whole(from, to, raw, 400) };
     profile.comm = vec![cell(0, t1, t2), cell(0, t2, t1), cell(1, t1, t2), cell(1, t2, t1)];
     profile.slices = vec![
         SliceRow { start_ns: 0, end_ns: 500_000_000 },
@@ -216,6 +208,7 @@ fn saved_with_lines(scratch: &Scratch) -> PathBuf {
             from_bytes,
             to_bytes,
             hits: 0,
+            evidence: Evidence::Exact,
         }
     };
     profile.events = vec![event(t1, t2, (0xff, 0xff00)), event(t2, t1, (0xff00, 0xff))];

@@ -7,11 +7,13 @@
 use crate::advice::{self, Advice};
 use crate::code::{self, Code};
 use crate::describe;
+use crate::evidence::{self, EvidenceShare};
 use crate::layouts::Placement;
 use crate::lines::{self, Lines};
+use crate::notes::{Process, Warning};
 use crate::verdict::{self, Verdict};
 use analysis::{Choice, Communication, MatrixKind, Reliability};
-use profile::{CommRow, Counted, Mode, ProcessRow, Profile, Sampled, Sampling};
+use profile::{CommRow, Counted, Mode, Profile, Sampled, Sampling};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use types::CommMatrix;
@@ -22,7 +24,9 @@ use types::CommMatrix;
 /// 3: talk is cache-line transfers (RAW + WAW) instead of RAW alone, so all that is made of it: `talk.kind` is
 /// `transfers`, `talk.events_per_thousand_accesses` stands for `…_loads`; patterns may be `unknown`, and the verdict's
 /// shape `too_few_samples`.
-pub const FINDINGS_VERSION: u32 = 3;
+/// 4: `warnings`, and `unrecorded` of `processes`, are codes with data and `text` instead of sentences; `evidence`; the
+/// sharing of inferred events is not known instead of true.
+pub const FINDINGS_VERSION: u32 = 4;
 
 /// Lines that conclusions are drawn from, however few are listed.
 const LINES_FOR_ADVICE: usize = 256;
@@ -55,10 +59,10 @@ pub struct Findings {
     /// The machine and the placements compared on it; `None` when the machine is not known or there
     /// is nothing to place.
     pub placement: Option<Placement>,
-    /// Processes that the program started, each with its profile; as in `profile.json`.
-    pub processes: Vec<ProcessRow>,
-    /// What was not seen or not exact, one sentence each.
-    pub warnings: Vec<String>,
+    /// Processes that the program started, each with its profile.
+    pub processes: Vec<Process>,
+    /// What was not seen or not exact.
+    pub warnings: Vec<Warning>,
     pub measured: Measured,
 }
 
@@ -98,6 +102,8 @@ pub struct Talk {
     pub waw_false: u64,
     /// How well `events` is known; `None`: they were counted.
     pub estimate: Option<Estimate>,
+    /// What shows them.
+    pub evidence: Vec<EvidenceShare>,
 }
 
 /// How well an estimated number of events is known.
@@ -127,6 +133,8 @@ pub struct Pair {
     pub share: f64,
     /// How well the events in both directions are known; `None`: they were counted.
     pub estimate: Option<Estimate>,
+    /// What shows them.
+    pub evidence: Vec<EvidenceShare>,
 }
 
 impl Pair {
@@ -235,8 +243,8 @@ impl Findings {
             pairs,
             threads,
             placement,
-            processes: meta.processes.clone(),
-            warnings: meta.warnings.clone(),
+            processes: meta.processes.iter().map(Process::from).collect(),
+            warnings: meta.warnings.iter().cloned().map(Warning::from).collect(),
             measured: Measured {
                 mode: match meta.mode {
                     Mode::Exact => "exact",
@@ -287,6 +295,7 @@ fn talk(profile: &Profile) -> Talk {
         waw_true: totals.waw_true,
         waw_false: totals.waw_false,
         estimate: Estimate::of(profile.comm.iter().filter(|row| kind.counts(row))),
+        evidence: evidence::of_cells(profile.comm.iter().filter(|row| kind.counts(row))),
     }
 }
 
@@ -302,7 +311,7 @@ fn pairs(profile: &Profile) -> Vec<Pair> {
     let total = talk(profile).events.max(1) as f64;
     let mut rows: BTreeMap<(u32, u32), Vec<&CommRow>> = BTreeMap::new();
     let kind = MatrixKind::of_talk(profile);
-    for row in profile.comm.iter().filter(|row| kind.counts(row) && row.sampled.is_some()) {
+    for row in profile.comm.iter().filter(|row| kind.counts(row)) {
         let pair = (row.from.0.min(row.to.0), row.from.0.max(row.to.0));
         rows.entry(pair).or_default().push(row);
     }
@@ -310,8 +319,9 @@ fn pairs(profile: &Profile) -> Vec<Pair> {
         .into_iter()
         .map(|((a, b), (a_to_b, b_to_a))| {
             let share = (a_to_b as f64 + b_to_a as f64) / total;
-            let estimate = rows.get(&(a, b)).and_then(|rows| Estimate::of(rows.iter().copied()));
-            Pair { a, b, a_to_b, b_to_a, share, estimate }
+            let rows = || rows.get(&(a, b)).into_iter().flatten().copied();
+            let (estimate, evidence) = (Estimate::of(rows()), evidence::of_cells(rows()));
+            Pair { a, b, a_to_b, b_to_a, share, estimate, evidence }
         })
         .collect();
     // Stable: pairs with equal amounts stay in the order of their ids.

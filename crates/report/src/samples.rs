@@ -1,11 +1,11 @@
 //! Profiles for the tests of this crate.
 
 use profile::{
-    ActivityRow, Basis, CommRow, Counted, Detector, EventRow, LineRow, Meta, Mode, Parameters,
-    Profile, SCHEMA_VERSION, Sampled, Sampling, SiteRow, SliceRow, ThreadRow, Totals,
+    ActivityRow, Basis, CommRow, Counted, Detector, EventRow, LineRow, Meta, Mode, Note,
+    Parameters, Profile, SCHEMA_VERSION, Sampled, Sampling, SiteRow, SliceRow, ThreadRow, Totals,
 };
 use std::collections::BTreeMap;
-use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
+use types::{CommKind, Evidence, Sharing, ThreadId, ThreadIdentity};
 
 /// What a test wants to say about a profile.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl Sample {
             mode: Mode::Exact,
             parameters: Parameters::matrix(self.block_bytes),
             totals: Totals::of(&threads, &comm),
-            warnings: vec!["2 child processes ran unprofiled.".into()],
+            warnings: vec![Note::ChildrenUnprofiled { count: 2 }],
             exit_code: Some(0),
             exit_signal: None,
             cache_flushes: 0,
@@ -126,20 +126,29 @@ pub(crate) fn shared() -> Profile {
         sharing,
         count,
         sampled: None,
+        evidence: Evidence::Exact,
     };
     profile.comm = cells.into_iter().filter(|(_, count)| *count > 0).map(row).collect();
     profile.meta.totals = Totals::of(&profile.threads, &profile.comm);
     profile
 }
 
-/// [`shared`] as if it had been sampled: a hit for 50 events, intervals from half to twice.
+/// [`shared`] as if it had been sampled: a hit for 50 events, intervals from half to twice; inferred where the
+/// sharing is not known.
 pub(crate) fn sampled() -> Profile {
+    let evidence = |sharing| match sharing {
+        Sharing::Any => Evidence::Inferred,
+        Sharing::True | Sharing::False => Evidence::Sampled,
+    };
     let mut profile = shared();
     for row in &mut profile.comm {
         let (hits, low, high) = (1 + row.count / 50, row.count / 2, row.count * 2);
         row.sampled = Some(Sampled { hits, low, high });
+        row.evidence = evidence(row.sharing);
     }
-    profile.events.iter_mut().for_each(|event| event.hits = 1 + event.count / 50);
+    for event in &mut profile.events {
+        (event.hits, event.evidence) = (1 + event.count / 50, evidence(event.sharing));
+    }
     profile.lines = profile.events.chunk_by(|a, b| a.line == b.line).map(line).collect();
     profile.activity.clear();
     for thread in &mut profile.threads {
@@ -216,6 +225,7 @@ fn events() -> Vec<EventRow> {
                 from_bytes,
                 to_bytes,
                 hits: 0,
+                evidence: Evidence::Exact,
             }
         };
     let (raw, waw) = (CommKind::Raw, CommKind::Waw);

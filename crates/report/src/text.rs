@@ -10,6 +10,7 @@ mod processes;
 mod sampled;
 mod style;
 
+use crate::evidence;
 use crate::findings::{Estimate, Findings, Pair, Thread, talk_matrix};
 use crate::numbers::{duration, grouped, percent, short};
 use crate::table::{Align, Table, cut};
@@ -18,7 +19,7 @@ use profile::Profile;
 use std::fmt::{self, Write};
 use style::printable;
 
-pub use difference::difference_text;
+pub use difference::{difference_json, difference_text};
 pub use style::TextStyle;
 
 /// Most threads, pairs that are listed.
@@ -87,7 +88,7 @@ fn write(
     if !findings.warnings.is_empty() {
         heading(out, style, "What was not seen")?;
         for warning in &findings.warnings {
-            writeln!(out, "{}", style.warning(&style.wrap(&format!("- {warning}"), "  ")))?;
+            writeln!(out, "{}", style.warning(&style.wrap(&format!("- {}", warning.text), "  ")))?;
         }
     }
     heading(out, style, "How it was measured")?;
@@ -112,6 +113,7 @@ fn write_pairs(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::
         ("events", Align::Right),
         (third, Align::Right),
         (fourth, Align::Right),
+        (if estimated { "evidence" } else { "" }, Align::Left),
     ])
     .within(style.width);
     for pair in findings.pairs.iter().take(PAIRS_SHOWN) {
@@ -126,7 +128,8 @@ fn write_pairs(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::
             true => short(pair.events() as f64),
             false => grouped(pair.events()),
         };
-        table.row(vec![pair_name(pair), percent(pair.share), events, third, fourth]);
+        let shown_by = if estimated { evidence::words(&pair.evidence) } else { String::new() };
+        table.row(vec![pair_name(pair), percent(pair.share), events, third, fourth, shown_by]);
     }
     write!(out, "{table}")?;
     more(out, findings.pairs.len(), PAIRS_SHOWN, "pairs", "--json")?;
@@ -282,17 +285,17 @@ fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fm
             "Events, estimated: {} read after another thread's write{}, {} written over another \
              thread's write{}.",
             grouped(talk.raw),
-            falsely(talk.raw_true, talk.raw_false),
+            by_sharing(talk.raw, talk.raw_true, talk.raw_false),
             grouped(talk.waw),
-            falsely(talk.waw_true, talk.waw_false),
+            by_sharing(talk.waw, talk.waw_true, talk.waw_false),
         ),
         _ => format!(
             "Events: {} read after another thread's write{}, {} written over another thread's \
              write{}, {} invalidated under a reader.",
             grouped(talk.raw),
-            falsely(talk.raw_true, talk.raw_false),
+            by_sharing(talk.raw, talk.raw_true, talk.raw_false),
             grouped(talk.waw),
-            falsely(talk.waw_true, talk.waw_false),
+            by_sharing(talk.waw, talk.waw_true, talk.waw_false),
             grouped(talk.invalidation)
         ),
     })?;
@@ -337,11 +340,17 @@ fn times(count: u64) -> String {
     }
 }
 
-/// How many events are false sharing, where that was told apart.
-fn falsely(truly: u64, falsely: u64) -> String {
-    match truly + falsely {
-        0 => String::new(),
-        _ => format!(" ({} of them false sharing)", grouped(falsely)),
+/// How many of `all` events are false sharing, and of how many it is not known, where that was told apart.
+fn by_sharing(all: u64, truly: u64, falsely: u64) -> String {
+    let known = truly.saturating_add(falsely);
+    match (known, all.saturating_sub(known)) {
+        (0, _) => String::new(),
+        (_, 0) => format!(" ({} of them false sharing)", grouped(falsely)),
+        (_, unknown) => format!(
+            " ({} of them false sharing, {} not known which)",
+            grouped(falsely),
+            grouped(unknown)
+        ),
     }
 }
 

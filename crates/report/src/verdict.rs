@@ -5,11 +5,13 @@
 //! and shares of events. Neighbour: `findings` supplies the facts.
 
 use crate::advice::Advice;
+use crate::evidence;
 use crate::findings::{Pair, Talk, Thread};
 use crate::layouts::Placement;
 use crate::numbers::{grouped, percent, short};
 use analysis::{MatrixKind, Reliability};
 use serde::Serialize;
+use types::Evidence;
 
 /// What a person should know first.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -59,6 +61,8 @@ const MOST: f64 = 0.8;
 const HUB: f64 = 0.6;
 /// Most pairs that a headline names.
 const NAMED_PAIRS: usize = 4;
+/// Share of inferred events from which on it is said.
+const NOTABLE_INFERRED: f64 = 0.05;
 /// Differences in cost below this share are none: the costs are not known better.
 const WORTHWHILE: f64 = 0.02;
 /// Events per thousand loads and stores below which talk is negligible: at about 100 ns for a line from
@@ -75,6 +79,7 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
         return plain(Shape::Single, text.into());
     }
     let mut details: Vec<String> = facts.advice.iter().map(|a| a.text.clone()).collect();
+    details.extend(inferred(facts.talk));
     if let Some(too_few) = facts.reliability.and_then(|found| found.too_few.clone()) {
         return Verdict { shape: Shape::TooFewSamples, headline: too_few, details };
     }
@@ -93,6 +98,19 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
         details.extend(facts.placement.and_then(placement_sentence));
     }
     Verdict { shape, headline, details }
+}
+
+/// That a notable part of the events is inferred.
+fn inferred(talk: &Talk) -> Option<String> {
+    let part = evidence::part(&talk.evidence, Evidence::Inferred);
+    let text = || {
+        format!(
+            "{} of the communication is inferred: which bytes these threads write is not known, so that it is neither \
+             called true nor false sharing.",
+            percent(part)
+        )
+    };
+    (part >= NOTABLE_INFERRED).then(text)
 }
 
 fn headline(facts: &Facts<'_>) -> (Shape, String) {

@@ -105,6 +105,13 @@ export interface Placement {
   cost_unit: string
 }
 
+/** Events with the same evidence: `exact`, `sampled` or `inferred`; words may be added. */
+export interface EvidenceShare {
+  evidence: string
+  events: number
+  hits: number
+}
+
 /** Events by sharing. */
 export interface Split {
   true: number
@@ -118,6 +125,7 @@ export interface HotLine {
   object: string
   events: number
   share: number
+  evidence: EvidenceShare[]
   raw: Split
   waw: Split
 }
@@ -142,7 +150,8 @@ export interface ChildProcess {
   command: string[]
   threads: number
   profile: string | null
-  unrecorded: string | null
+  /** Why it was not recorded. */
+  unrecorded_text: string | null
   /** Sampled because it was named; left out where it was not. */
   named?: boolean
 }
@@ -200,6 +209,7 @@ export interface Findings {
     waw_true: number
     waw_false: number
     estimate: Estimate | null
+    evidence: EvidenceShare[]
   }
   communication: {
     pattern: { pattern: string; confidence: number }
@@ -215,7 +225,8 @@ export interface Findings {
   threads: Thread[]
   placement: Placement | null
   processes: ChildProcess[]
-  warnings: string[]
+  /** Codes with data, and the sentence. */
+  warnings: { code: string; text: string }[]
   measured: {
     mode: string
     counted: string

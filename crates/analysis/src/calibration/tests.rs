@@ -4,7 +4,7 @@ use super::*;
 use crate::golden::near;
 use profile::schema::SCHEMA_VERSION;
 use profile::{CommRow, Meta, Mode, Parameters, Sampled, ThreadRow, Totals};
-use types::ThreadIdentity;
+use types::{Evidence, ThreadIdentity};
 
 /// (from, to, count, hits, sharing).
 type Row = (u32, u32, u64, u64, Sharing);
@@ -29,13 +29,10 @@ fn profile(threads: u32, rows: &[Row]) -> Profile {
     };
     let threads: Vec<ThreadRow> = (0..threads).map(thread).collect();
     let row = |&(from, to, count, hits, sharing): &Row| CommRow {
-        slice: 0,
-        from: ThreadId(from),
-        to: ThreadId(to),
-        kind: CommKind::Raw,
         sharing,
-        count,
         sampled: (hits > 0).then_some(Sampled { hits, low: 1, high: 2 * count }),
+        evidence: if hits > 0 { Evidence::Sampled } else { Evidence::Exact },
+        ..CommRow::whole(ThreadId(from), ThreadId(to), CommKind::Raw, count)
     };
     let comm: Vec<CommRow> = rows.iter().map(row).collect();
     let meta = Meta {

@@ -6,7 +6,7 @@ use crate::{family, input, kind};
 use analysis::{Choice, Difference, MatrixKind, Run, difference};
 use anyhow::{Context, bail};
 use profile::Profile;
-use report::{TextStyle, difference_text};
+use report::{TextStyle, difference_json, difference_text};
 use std::path::{Path, PathBuf};
 use types::CommMatrix;
 
@@ -94,7 +94,7 @@ fn show(found: &Difference, names: &[String; 2], to: &Destination) -> anyhow::Re
     let out = to.open()?;
     let (colour, width) = (out.wants_colour(), out.width());
     let text = match to.json {
-        true => serde_json::to_string_pretty(found)? + "\n",
+        true => difference_json(found)? + "\n",
         false => {
             let style = TextStyle { colour, width, lines: None };
             difference_text(found, [&names[0], &names[1]], style)

@@ -21,13 +21,13 @@
 mod shared;
 
 use profile::{
-    Basis, CommRow, Counted, Detector, Meta, Mode, Parameters, ProcessRow, Profile, SCHEMA_VERSION,
-    Sampled, Sampling, ThreadRow, Totals,
+    Basis, CommRow, Counted, Detector, Meta, Mode, Note, Parameters, ProcessRow, Profile,
+    SCHEMA_VERSION, Sampled, Sampling, ThreadRow, Totals,
 };
 use report::{Findings, Setting, compare, page};
 use std::path::Path;
 use topology::Topology;
-use types::{CommKind, ThreadId, ThreadIdentity};
+use types::{CommKind, Evidence, ThreadId, ThreadIdentity};
 
 /// Hot lines in a page, as `threadtalk report --html` has them.
 const LINES: usize = 200;
@@ -89,6 +89,7 @@ fn sampled(mut profile: Profile, hit_events: u64) -> Profile {
         // Those of a single hit are 0.0253 and 5.57 times what it weighs.
         let (low, high) = if hits == 1 { (40, 6) } else { (2, 2) };
         row.sampled = Some(Sampled { hits, low: row.count / low, high: row.count * high });
+        row.evidence = Evidence::Sampled;
     }
     let hits = profile.comm.iter().filter_map(|row| row.sampled).map(|s| s.hits).sum();
     profile.activity.clear();
@@ -219,9 +220,9 @@ fn profile(
     let comm = rows(cells);
     let warnings = match name {
         "silent3" => vec![
-            "2 child processes ran unprofiled.".into(),
-            "1 thread left the engine because it ran generated code; its counts end there.".into(),
-            "No placement is shown: the profile does not describe its machine.".into(),
+            Note::ChildrenUnprofiled { count: 2 },
+            Note::ThreadsDetached { count: 1 },
+            Note::NoPlacement { why: "the profile does not describe its machine".into() },
         ],
         _ => vec![],
     };

@@ -2,9 +2,11 @@
 
 use super::heading;
 use super::style::{TextStyle, printable};
+use crate::notes::difference_sentence;
 use crate::numbers::{grouped, percent, short};
 use crate::table::{Align, Table};
-use analysis::{CellChange, Difference, LineChange, Pattern, Side};
+use analysis::{CellChange, Difference, DifferenceNote, LineChange, Pattern, Side};
+use serde::Serialize;
 use std::fmt::{self, Write};
 
 /// Most cells and lines that are listed.
@@ -17,6 +19,28 @@ pub fn difference_text(found: &Difference, names: [&str; 2], style: TextStyle) -
     let mut out = String::new();
     write(&mut out, found, names, style).expect("writing to a String cannot fail");
     out
+}
+
+/// The difference as JSON, with its notes in words.
+///
+/// # Errors
+/// None that is known: keys are strings and numbers finite.
+pub fn difference_json(found: &Difference) -> serde_json::Result<String> {
+    #[derive(Serialize)]
+    struct Worded<'a> {
+        #[serde(flatten)]
+        note: &'a DifferenceNote,
+        text: String,
+    }
+    #[derive(Serialize)]
+    struct All<'a> {
+        #[serde(flatten)]
+        found: &'a Difference,
+        notes: Vec<Worded<'a>>,
+    }
+    let worded = |note| Worded { note, text: difference_sentence(note) };
+    let notes = found.notes.iter().map(worded).collect();
+    serde_json::to_string_pretty(&All { found, notes })
 }
 
 fn write(out: &mut String, found: &Difference, names: [&str; 2], style: TextStyle) -> fmt::Result {
@@ -54,7 +78,7 @@ fn write(out: &mut String, found: &Difference, names: [&str; 2], style: TextStyl
         }
     }
     for note in &found.notes {
-        writeln!(out, "\n{}", style.wrap(note, ""))?;
+        writeln!(out, "\n{}", style.wrap(&difference_sentence(note), ""))?;
     }
     Ok(())
 }
