@@ -83,7 +83,7 @@ impl Runs {
         Self { bar, began: Instant::now(), told, done, planned }
     }
 
-    /// So many more runs are to come.
+    /// Adds runs to those that are to come.
     pub fn plan(&self, more: usize) {
         self.planned.set(self.planned.get() + more as u64);
     }

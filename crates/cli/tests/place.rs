@@ -235,7 +235,7 @@ fn a_plan_made_of_few_samples_says_so() {
     let none = placed("none.tt", 0, &[]).expect_code(0).stdout_text();
     assert!(none.contains("none of 5000 showed communication"), "{none}");
     assert!(none.contains("No sample showed communication, so nothing says"), "{none}");
-    assert!(!none.contains("Nobody talks"), "{none}");
+    assert!(!none.contains("No threads communicate"), "{none}");
 
     // What is compared with another profile, too.
     let [one, enough] = ["one.tt", "enough.tt"].map(|name| scratch.join(name));
@@ -299,13 +299,16 @@ fn a_profile_brings_identities_and_work() {
     assert_ne!(slots[1]["pu_logical"], slots[2]["pu_logical"]);
     let text = threadtalk(&["place", path, "--on", "core:2 pu:1"]).run().expect_code(0);
     assert!(text.stdout_text().contains("worker"), "{text}");
-    assert!(!text.stdout_text().contains("hardly talk"), "one access in 33 is talk\n{text}");
-    // The same talk among two thousand times as many accesses.
+    assert!(
+        !text.stdout_text().contains("hardly communicate"),
+        "one access in 33 transfers\n{text}"
+    );
+    // The same communication among two thousand times as many accesses.
     let idle = scratch.join("idle.tt");
     profile_of(&idle, 90_000_000);
     let text = threadtalk(&["place", idle.to_str().unwrap(), "--on", "core:2 pu:1"]).run();
-    let expected = "Placement does not matter for this program: the threads hardly talk: in 360,000,020 \
-                    loads and stores they took 1,104 lines of memory from each other.\n";
+    let expected = "Placement does not matter for this program: the threads hardly communicate: in 360,000,020 \
+                    loads and stores they took 1,104 cache lines from each other.\n";
     assert!(text.expect_code(0).stdout_text().ends_with(expected));
 }
 

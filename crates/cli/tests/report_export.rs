@@ -94,7 +94,10 @@ fn the_text_starts_with_the_verdict_and_names_what_was_not_seen() {
         ]
     );
     assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
-    assert!(out.contains("\n- 3 child processes ran unprofiled.\n"), "{out}");
+    assert!(
+        out.contains("\n- 3 child processes (fork, posix_spawn) ran unprofiled; what they did"),
+        "{out}"
+    );
     assert!(!out.contains('\x1b'), "colours in a pipe");
 }
 
@@ -104,7 +107,15 @@ fn json_holds_the_same_findings() {
     let profile = saved(&scratch, 4);
     let out = threadtalk(&["report", text(&profile), "--json"]).run().expect_code(0);
     let json: serde_json::Value = serde_json::from_str(&out.stdout_text()).unwrap();
-    assert_eq!(json["version"], 3);
+    assert_eq!(json["version"], 4);
+    let expected = serde_json::json!([{
+        "code": "children-unprofiled",
+        "count": 3,
+        "text": "3 child processes (fork, posix_spawn) ran unprofiled; what they did is not in this profile.",
+    }]);
+    assert_eq!(json["warnings"], expected);
+    let evidence = serde_json::json!([{"evidence": "exact", "events": 1_000_030 + 77, "hits": 0}]);
+    assert_eq!(json["talk"]["evidence"], evidence);
     assert_eq!(json["lines"], serde_json::Value::Null);
     assert_eq!(json["advice"], serde_json::json!([]));
     assert_eq!(json["verdict"]["shape"], "pairs");
@@ -251,7 +262,7 @@ fn tables_as_csv_and_json() {
     assert_eq!(
         export(&["lines"]).expect_code(0).stdout_text(),
         "line,region,object,writers,readers,raw_true,raw_false,raw_any,waw_true,waw_false,waw_any,\
-         hits\r\n0x4040c0,static,\"counters, \"\"both\"\"\",2,2,0,1600,0,0,0,0,0\r\n"
+         hits,evidence\r\n0x4040c0,static,\"counters, \"\"both\"\"\",2,2,0,1600,0,0,0,0,0,exact\r\n"
     );
     let json = export(&["events", "--format", "json"]).expect_code(0).stdout_text();
     let rows: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -262,6 +273,7 @@ fn tables_as_csv_and_json() {
             "from_site": 1, "to_site": 1, "count": 800,
             "from_bytes": "8-15", "from_mask": "0x000000000000ff00",
             "to_bytes": "0-7", "to_mask": "0x00000000000000ff", "hits": 0,
+            "evidence": "exact",
         })
     );
     for table in ["sites", "comm", "slices", "activity", "threads"] {

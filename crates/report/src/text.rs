@@ -54,12 +54,12 @@ fn write(
         writeln!(out, "{}", style.wrap(detail, ""))?;
     }
     if findings.talk.events > 0 {
-        heading(out, style, "Who talks to whom")?;
+        heading(out, style, "Which threads communicate")?;
         write_pairs(out, style, findings)?;
         write_matrix(out, style, findings, profile)?;
     }
     if !findings.communication_text.is_empty() {
-        heading(out, style, "How they talk")?;
+        heading(out, style, "How they communicate")?;
         for sentence in &findings.communication_text {
             writeln!(out, "{}", style.wrap(&format!("  {sentence}"), "  "))?;
         }
@@ -220,8 +220,8 @@ fn write_threads(out: &mut String, style: TextStyle, findings: &Findings) -> fmt
         ("started in", Align::Left),
         (if sampled { "CPU time" } else { "loads" }, Align::Right),
         (if sampled { "" } else { "stores" }, Align::Right),
-        (if directed { "talk out" } else { "talk" }, Align::Right),
-        (if directed { "talk in" } else { "" }, Align::Right),
+        (if directed { "gives" } else { "events" }, Align::Right),
+        (if directed { "takes" } else { "" }, Align::Right),
     ])
     .within(style.width);
     let mut shown: Vec<&Thread> = threads.iter().collect();
@@ -247,7 +247,7 @@ fn write_threads(out: &mut String, style: TextStyle, findings: &Findings) -> fmt
         ]);
     }
     write!(out, "{table}")?;
-    more(out, threads.len(), THREADS_SHOWN, "threads that talk less", "--json")
+    more(out, threads.len(), THREADS_SHOWN, "threads that communicate less", "--json")
 }
 
 fn start(thread: &Thread) -> String {
@@ -422,8 +422,8 @@ mod tests {
         assert!(text.contains(start), "{text}");
         assert!(text.contains("  pair     share  events\n  T0 ↔ T1   97 %   1,900\n"), "{text}");
         assert!(text.contains("         T0     T1  T2\n  T0         1.9 k  60\n"), "{text}");
-        assert!(text.contains("  stores   talk\n"), "{text}");
-        assert!(text.contains("  1.0 k     500  1,960\n"), "{text}");
+        assert!(text.contains("  stores  events\n"), "{text}");
+        assert!(text.contains("  1.0 k     500   1,960\n"), "{text}");
     }
 
     #[test]
@@ -444,7 +444,9 @@ mod tests {
         let profile = sample(100, &chain).profile();
         let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
         assert!(text.contains("  and 89 more pairs; all of them: --json\n"));
-        assert!(text.contains("  and 68 more threads that talk less; all of them: --json\n"));
+        assert!(
+            text.contains("  and 68 more threads that communicate less; all of them: --json\n")
+        );
         assert!(text.contains("  The matrix of 100 threads: --html FILE, or threadtalk export.\n"));
         // The last ones talk most.
         assert!(text.contains("\n  T98 ") && !text.contains("\n  T50 "));

@@ -75,7 +75,7 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
     let plain = |shape, headline: String| Verdict { shape, headline, details: vec![] };
     if threads <= 1 {
         let text =
-            "The program ran a single thread: there is nobody to talk to and nothing to place.";
+            "The program ran a single thread: nothing communicates, and there is nothing to place.";
         return plain(Shape::Single, text.into());
     }
     let mut details: Vec<String> = facts.advice.iter().map(|a| a.text.clone()).collect();
@@ -85,7 +85,7 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
     }
     if facts.talk.events == 0 {
         let text = format!(
-            "The {threads} threads do not talk through memory: where they run does not matter for \
+            "The {threads} threads do not communicate through memory: where they run does not matter for \
              communication."
         );
         return plain(Shape::Silent, text);
@@ -119,8 +119,8 @@ fn headline(facts: &Facts<'_>) -> (Shape, String) {
         && rate < NEGLIGIBLE_PER_THOUSAND_ACCESSES
     {
         let text = format!(
-            "The {threads} threads hardly talk: {} {} in the whole run, one in {} accesses; \
-                 placing them by their talk will change little.",
+            "The {threads} threads hardly communicate: {} {} in the whole run, one in {} accesses; \
+                 placing them by their communication will change little.",
             grouped(facts.talk.events),
             events(facts, facts.talk.events),
             short(1e3 / rate)
@@ -244,7 +244,7 @@ fn placement_sentence(placement: &Placement) -> Option<String> {
     let (near, far) = (after.shares.last()?, chance.shares.last()?);
     if chance.cost <= 0.0 || after.cost > chance.cost * (1.0 - WORTHWHILE) {
         return Some(
-            "Where the threads run on this machine makes no difference to what their talk costs."
+            "Where the threads run on this machine makes no difference to what their communication costs."
                 .into(),
         );
     }
@@ -253,7 +253,7 @@ fn placement_sentence(placement: &Placement) -> Option<String> {
         _ => "far more".into(),
     };
     let mut text = format!(
-        "Placed by {}, {} of the talk goes {}; left to chance it would be {}, which \
+        "Placed by {}, {} of the communication goes {}; left to chance it would be {}, which \
          costs {times}.",
         after.policy,
         percent(near.share),
@@ -293,13 +293,13 @@ mod tests {
         assert_eq!(shape, Shape::Single);
         assert_eq!(
             text,
-            "The program ran a single thread: there is nobody to talk to and nothing to place."
+            "The program ran a single thread: nothing communicates, and there is nothing to place."
         );
         let (shape, text, _) = verdict(&sample(3, &[]));
         assert_eq!(shape, Shape::Silent);
         assert_eq!(
             text,
-            "The 3 threads do not talk through memory: where they run does not matter for \
+            "The 3 threads do not communicate through memory: where they run does not matter for \
              communication."
         );
     }
@@ -311,8 +311,8 @@ mod tests {
         assert_eq!(shape, Shape::Negligible);
         assert_eq!(
             text,
-            "The 2 threads hardly talk: 6 cache-line transfers in the whole run, one in 500 k accesses; \
-             placing them by their talk will change little."
+            "The 2 threads hardly communicate: 6 cache-line transfers in the whole run, one in 500 k accesses; \
+             placing them by their communication will change little."
         );
     }
 

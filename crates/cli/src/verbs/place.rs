@@ -141,7 +141,7 @@ struct Application {
     names: Vec<String>,
     /// What events are, for people; empty for a bare matrix.
     events: String,
-    /// That they hardly talk, if so; never known of a bare matrix.
+    /// That they hardly communicate, if so; never known of a bare matrix.
     quiet: Option<String>,
     /// How far the amounts can be trusted, if they were sampled.
     reliability: Option<Reliability>,
@@ -194,7 +194,7 @@ fn from_matrix(matrix: &CommMatrix) -> Application {
     }
 }
 
-/// The profile's talk, with its threads' work and identities.
+/// The profile's communication, with its threads' work and identities.
 fn from_profile(profile: &Profile, choice: Choice) -> Application {
     let name = |thread: &profile::ThreadRow| match thread.start_symbol.is_empty() {
         true => thread.identity.name.clone(),

@@ -122,7 +122,7 @@ fn write_cells(out: &mut String, found: &Difference, style: TextStyle) -> fmt::R
     if cells.is_empty() {
         return Ok(());
     }
-    heading(out, style, "Who talks differently")?;
+    heading(out, style, "Which threads communicate differently")?;
     let mut table = Table::new(&[
         ("from → to", Align::Left),
         ("events in A", Align::Right),
@@ -157,7 +157,7 @@ fn write_lines(out: &mut String, lines: &[LineChange], style: TextStyle) -> fmt:
     if lines.is_empty() {
         return Ok(());
     }
-    heading(out, style, "Lines of memory that changed")?;
+    heading(out, style, "Cache lines that changed")?;
     let mut table = Table::new(&[
         ("memory", Align::Left),
         ("events in A", Align::Right),
@@ -216,5 +216,22 @@ mod tests {
         let text = difference_text(&found, ["a.tt", "b.tt"], PLAIN);
         assert!(text.starts_with("The matrices of 5 threads have the same shape.\n"), "{text}");
         assert!(!text.contains("differently") && !text.contains("changed"), "{text}");
+    }
+
+    #[test]
+    fn notes_are_codes_with_data_and_sentences() {
+        let profile = shared();
+        let mut pages = profile.clone();
+        pages.meta.parameters.block_bytes = 4096;
+        let found = difference(&run(&profile), &run(&pages)).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_str(&difference_json(&found).unwrap()).unwrap();
+        let text = "A counts in blocks of 64 bytes and B in blocks of 4096: amounts differ for that alone.";
+        let expected =
+            serde_json::json!([{"code": "blocks-differ", "a": 64, "b": 4096, "text": text}]);
+        assert_eq!(json["notes"], expected);
+        assert_eq!((&json["mse"], &json["threads"]), (&0.0.into(), &5.into()));
+        let style = TextStyle { width: 200, ..PLAIN };
+        assert!(difference_text(&found, ["a.tt", "b.tt"], style).contains(text));
     }
 }

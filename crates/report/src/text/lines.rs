@@ -29,7 +29,7 @@ pub(super) fn write_lines(out: &mut String, style: TextStyle, lines: &Lines) -> 
     heading(out, style, "Hot lines")?;
     let share = list.iter().map(|line| line.share).sum();
     let note = format!(
-        "  {} of {} lines of memory carry {} of {} events. An event: a thread reads or overwrites \
+        "  {} of {} cache lines carry {} of {} events. An event: a thread reads or overwrites \
          what another thread wrote; true if it is about the same bytes, false if they only share \
          the line.",
         list.len(),

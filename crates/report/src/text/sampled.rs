@@ -164,7 +164,7 @@ mod tests {
         assert!(first[2].starts_with("5 threads make some 2.6 k"), "{}", first[2]);
         let json = serde_json::to_string(&findings).unwrap();
         let at = |name: &str| json.find(name).unwrap();
-        assert!(at("\"reliability\"") < at("\"verdict\"") && at("\"verdict\"") < at("\"talk\""));
+        assert!(at("\"reliability\"") < at("\"verdict\"") && at("\"verdict\"") < at("\"events\""));
         assert!(json.contains("\"rest_on\":\"waiting\""), "{json}");
         // What was counted needs no such words.
         let exact = samples::shared();
