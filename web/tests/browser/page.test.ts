@@ -367,8 +367,8 @@ describe.skipIf(!browser)('report page', () => {
 
   test('no talk, no machine: still a report', async () => {
     const page = await open('silent3')
-    expect(await page.innerText('#verdict')).toContain('do not talk through memory')
-    expect(await page.innerText('.warnings')).toContain('2 child processes ran unprofiled.')
+    expect(await page.innerText('#verdict')).toContain('do not communicate through memory')
+    expect(await page.innerText('.warnings')).toContain('2 child processes (fork, posix_spawn) ran unprofiled;')
     expect(await page.innerText('.processes tbody')).toMatch(/7\s+\.\/helper -v\s+processes\/1-helper\.tt/)
     expect(await page.locator('#machine').count()).toBe(0)
     expect(await hover(page, 0, 1)).toContain('\n0 transfers')
