@@ -15,7 +15,6 @@ pub(crate) use threads::matched;
 use crate::evidence::{Evidence, recognise_by};
 use crate::kinds::Choice;
 use crate::mse::{self, MseError, normaliser};
-use crate::reliability::Reliability;
 use crate::{Amounts, Pattern, balance, heterogeneity, ratio};
 use profile::Profile;
 use serde::Serialize;
@@ -66,8 +65,6 @@ pub struct Difference {
     /// Lines of memory on which threads meet more or less often; `None` unless both profiles
     /// know lines.
     pub lines: Option<Vec<LineChange>>,
-    /// How far the amounts of runs that were sampled can be trusted; to be said first.
-    pub reliability: Vec<String>,
     /// What to keep in mind; `report` words it, for JSON, too.
     #[serde(skip)]
     pub notes: Vec<DifferenceNote>,
@@ -199,10 +196,6 @@ pub fn difference(a: &Run<'_>, b: &Run<'_>) -> Result<Difference, DifferenceErro
         a: a.side(&part_a, left_out_a),
         b: b.side(&part_b, left_out_b),
         lines,
-        reliability: [('A', a), ('B', b)]
-            .into_iter()
-            .flat_map(|(name, run)| reliability(name, run))
-            .collect(),
         notes: notes(a, b),
     })
 }
@@ -263,14 +256,6 @@ fn cells(a: &CommMatrix, b: &CommMatrix, pairs: &[(usize, usize)]) -> Vec<CellCh
     changes.sort_by(|x, y| y.size().total_cmp(&x.size()).then((x.from, x.to).cmp(&(y.from, y.to))));
     changes.truncate(MAX_CELLS);
     changes
-}
-
-/// What is to be said of a run's amounts before them.
-fn reliability(name: char, run: &Run<'_>) -> Vec<String> {
-    let Run::Profile(profile, choice) = run else { return vec![] };
-    let Some(found) = Reliability::of(profile, *choice) else { return vec![] };
-    let sentences = found.too_few.into_iter().chain(found.text).collect::<Vec<String>>().join(" ");
-    vec![format!("{name} was sampled. {sentences}")]
 }
 
 fn notes(a: &Run<'_>, b: &Run<'_>) -> Vec<DifferenceNote> {

@@ -7,6 +7,7 @@
 //! | `lines.rs`, `lines/` | hot lines: who does what to which bytes from where |
 //! | `code.rs` | hot code: which code hands what to which, over all lines |
 //! | `notes.rs` | words for the codes of notes |
+//! | `reliability.rs` | how far amounts of samples can be trusted, in sentences |
 //! | `evidence.rs` | how many events each kind of evidence shows |
 //! | `describe.rs` | how the threads communicate, in sentences |
 //! | `compare.rs`, `policies.rs` | computes the placements that are compared; what every policy's costs |
@@ -31,6 +32,7 @@ mod notes;
 mod numbers;
 mod page;
 mod policies;
+mod reliability;
 mod table;
 mod tasks;
 mod text;
@@ -51,6 +53,7 @@ pub use notes::{Process, Warning, sentence, unrecorded};
 pub use page::page;
 pub use placement::LevelShare;
 pub use policies::{LeftOut, Policies, PolicyCost};
+pub use reliability::{Reliability, RestOn};
 pub use tasks::tasks;
 pub use text::{TextStyle, difference_json, difference_text, text};
 pub use verdict::{Shape, Verdict};

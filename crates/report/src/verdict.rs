@@ -9,7 +9,8 @@ use crate::evidence;
 use crate::findings::{Pair, Talk, Thread};
 use crate::layouts::Placement;
 use crate::numbers::{grouped, percent, short};
-use analysis::{MatrixKind, Reliability};
+use crate::reliability::Reliability;
+use analysis::MatrixKind;
 use serde::Serialize;
 use types::Evidence;
 

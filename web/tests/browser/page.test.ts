@@ -173,6 +173,8 @@ describe.skipIf(!browser)('report page', () => {
     const top = async (selector: string): Promise<number> => (await page.locator(selector).boundingBox())!.y
     expect(await top('.reliability')).toBeLessThan(await top('#verdict'))
     expect(await page.innerText('#verdict')).toContain('4 threads make some ')
+    expect(await page.innerText('.verdict')).toContain('21 % of the communication is inferred')
+    expect(await page.innerText('.measured')).toContain('sampled, 21 % inferred')
     await page.screenshot({ path: join(FOLDER, 'sampled4.png'), fullPage: true })
   })
 
@@ -395,6 +397,7 @@ describe.skipIf(!browser)('report page', () => {
       expect(first).toContain(text)
     }
     expect((await rows(page))[1]).toContain('100 % true')
+    expect((await rows(page))[1]).toContain('exact')
     const code = await page.locator('.flows tbody tr').allInnerTexts()
     expect(code.length).toBe(4)
     expect(code[1]).toMatch(/push\(item&&\)[^]*5,000[^]*100 % true[^]*pop\(\)/)

@@ -79,7 +79,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The same as if a clock had sampled it, with a hit for so many events; with 0 a single hit of all.
+/// The same as if a clock had sampled it, with a hit for so many events; with 0 a single hit of all. What T1 gives is
+/// inferred.
 fn sampled(mut profile: Profile, hit_events: u64) -> Profile {
     if hit_events == 0 {
         profile.comm.truncate(1);
@@ -89,7 +90,8 @@ fn sampled(mut profile: Profile, hit_events: u64) -> Profile {
         // Those of a single hit are 0.0253 and 5.57 times what it weighs.
         let (low, high) = if hits == 1 { (40, 6) } else { (2, 2) };
         row.sampled = Some(Sampled { hits, low: row.count / low, high: row.count * high });
-        row.evidence = Evidence::Sampled;
+        let is_seen = row.from != ThreadId(1);
+        row.evidence = if is_seen { Evidence::Sampled } else { Evidence::Inferred };
     }
     let hits = profile.comm.iter().filter_map(|row| row.sampled).map(|s| s.hits).sum();
     profile.activity.clear();

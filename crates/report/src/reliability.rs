@@ -1,10 +1,10 @@
 //! How the amounts of a sampled profile were obtained, and how far they can be trusted, in sentences that come
 //! before any of them.
 //!
-//! Neighbours: `evidence` says how many hits there are; `report`, `place` and `diff` say it all first.
+//! Neighbours: `analysis::Evidence` says how many hits there are; `findings`, and the verbs place and diff, say it all
+//! first.
 
-use crate::evidence::Evidence;
-use crate::kinds::Choice;
+use analysis::{Choice, Evidence};
 use profile::{Basis, Profile, Sampling};
 use serde::Serialize;
 use statistics::poisson;
