@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use crate::golden::near;
     use profile::{SliceRow, sample};
-    use types::{CommKind, Sharing, ThreadId};
+    use types::{CommKind, ThreadId};
 
     const SLICE_NS: u64 = 10_000_000;
 
@@ -282,12 +282,7 @@ mod tests {
         let threads: Vec<ThreadRow> = (0..8).map(thread).collect();
         let row = |slice, (from, to, count)| CommRow {
             slice,
-            from: ThreadId(from),
-            to: ThreadId(to),
-            kind: CommKind::Raw,
-            sharing: Sharing::Any,
-            count,
-            sampled: None,
+            ..CommRow::whole(ThreadId(from), ThreadId(to), CommKind::Raw, count)
         };
         let of_slice = |slice| cells(slice).into_iter().map(move |cell| row(slice, cell));
         let comm: Vec<CommRow> = (0..slices).flat_map(of_slice).collect();

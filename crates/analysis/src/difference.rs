@@ -15,7 +15,6 @@ pub(crate) use threads::matched;
 use crate::evidence::{Evidence, recognise_by};
 use crate::kinds::Choice;
 use crate::mse::{self, MseError, normaliser};
-use crate::reliability::Reliability;
 use crate::{Amounts, Pattern, balance, heterogeneity, ratio};
 use profile::Profile;
 use serde::Serialize;
@@ -69,10 +68,17 @@ pub struct Difference {
     /// Lines of memory on which threads meet more or less often; `None` unless both profiles
     /// know lines.
     pub lines: Option<Vec<LineChange>>,
-    /// How far the amounts of runs that were sampled can be trusted; to be said first.
-    pub reliability: Vec<String>,
-    /// What to keep in mind, one sentence each.
-    pub notes: Vec<String>,
+    /// What to keep in mind; `report` words it, for JSON, too.
+    #[serde(skip)]
+    pub notes: Vec<DifferenceNote>,
+}
+
+/// What limits a comparison.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum DifferenceNote {
+    /// The runs count in blocks of these sizes, bytes.
+    BlocksDiffer { a: u64, b: u64 },
 }
 
 /// What one run is.
@@ -203,10 +209,6 @@ pub fn difference(a: &Run<'_>, b: &Run<'_>) -> Result<Difference, DifferenceErro
         a: a.side(&part_a, left_out_a),
         b: b.side(&part_b, left_out_b),
         lines,
-        reliability: [('A', a), ('B', b)]
-            .into_iter()
-            .flat_map(|(name, run)| reliability(name, run))
-            .collect(),
         notes: notes(a, b),
     })
 }
@@ -269,26 +271,10 @@ fn cells(a: &CommMatrix, b: &CommMatrix, pairs: &[(usize, usize)]) -> Vec<CellCh
     changes
 }
 
-/// What is to be said of a run's amounts before them.
-fn reliability(name: char, run: &Run<'_>) -> Vec<String> {
-    let Run::Profile(profile, choice) = run else { return vec![] };
-    let Some(found) = Reliability::of(profile, *choice) else { return vec![] };
-    let sentences = found.too_few.into_iter().chain(found.text).collect::<Vec<String>>().join(" ");
-    vec![format!("{name} was sampled. {sentences}")]
-}
-
-fn notes(a: &Run<'_>, b: &Run<'_>) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let (Run::Profile(a, _), Run::Profile(b, _)) = (a, b) {
-        let (of_a, of_b) = (a.meta.parameters.block_bytes, b.meta.parameters.block_bytes);
-        if of_a != of_b {
-            notes.push(format!(
-                "A counts in blocks of {of_a} bytes and B in blocks of {of_b}: amounts differ for \
-                 that alone."
-            ));
-        }
-    }
-    notes
+fn notes(a: &Run<'_>, b: &Run<'_>) -> Vec<DifferenceNote> {
+    let (Run::Profile(a, _), Run::Profile(b, _)) = (a, b) else { return vec![] };
+    let (a, b) = (a.meta.parameters.block_bytes, b.meta.parameters.block_bytes);
+    if a == b { vec![] } else { vec![DifferenceNote::BlocksDiffer { a, b }] }
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@
 //! | `mse.rs` | how far two matrices are apart |
 //! | `pattern.rs`, `pattern/` | which of the common patterns a matrix shows |
 //! | `evidence.rs` | how many samples it takes to say so |
-//! | `reliability.rs` | how far amounts of samples can be trusted, in words |
 //! | `pages.rs` | exclusivity, balance, locality and migration of pages |
 //!
 //! The definitions are those of M. Diener's thesis, "Automatic Task and Data Mapping in Shared
@@ -35,7 +34,6 @@ mod mse;
 pub mod pages;
 mod pattern;
 mod phases;
-mod reliability;
 mod sampled_phases;
 mod suitability;
 mod volume;
@@ -44,13 +42,14 @@ pub use amounts::Amounts;
 pub use balance::{balance, imbalance};
 pub use calibration::{Amount, Calibration, OneSided, Trust, Verdict, calibration};
 pub use communication::{Communication, Metrics, Phase, SliceMetrics, Working, averaged};
-pub use difference::{CellChange, Difference, DifferenceError, LineChange, Run, Side, difference};
+pub use difference::{
+    CellChange, Difference, DifferenceError, DifferenceNote, LineChange, Run, Side, difference,
+};
 pub use evidence::{Evidence, HITS_PER_PAIR, HITS_PER_THREAD};
 pub use heterogeneity::{heterogeneity, unevenness};
 pub use kinds::{Choice, ChoiceError, MatrixKind, both_ways};
 pub use mse::{MAXIMUM, MseError, most, mse};
 pub use pattern::{Pattern, Recognised, recognise};
 pub use phases::{PhaseRule, dynamicity, phases};
-pub use reliability::{Reliability, RestOn};
 pub use suitability::{Judgement, Suitability, Suited};
 pub use volume::{amount, ratio};

@@ -16,11 +16,11 @@ pub struct Shown {
     pub profile: Profile,
     /// 0 is the first process.
     pub number: u32,
-    /// What makes it the one, where nobody has named it; to follow "which".
+    /// What makes it the one, where the user has not named it; to follow "which".
     pub why: &'static str,
 }
 
-/// The process that talks most.
+/// The process that communicates most.
 pub struct Leader {
     /// From 1; see `profile::ProcessRow`.
     pub number: u32,
@@ -30,8 +30,8 @@ pub struct Leader {
     weight: Weight,
 }
 
-/// What makes a process the one to look at: talk, and where nobody was seen talking, samples.
-/// Processes are compared in this order.
+/// What makes a process the one to look at: events, and where no process has any, samples. Processes are
+/// compared in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Weight {
     /// Events by which threads are placed.
@@ -49,7 +49,11 @@ impl Weight {
     }
 
     fn why(&self) -> &'static str {
-        if self.talk > 0 { "talks most" } else { "was sampled most, while none talked" }
+        if self.talk > 0 {
+            "communicates most"
+        } else {
+            "was sampled most, while none communicated"
+        }
     }
 }
 
@@ -68,8 +72,8 @@ impl Leader {
     }
 }
 
-/// The process to look at in the profile at `path`: the one with this number, or the one that talks
-/// most. It carries the list of all processes, and what was not seen in any of them.
+/// The process to look at in the profile at `path`: the one with this number, or the one that communicates most.
+/// It carries the list of all processes, and what was not seen in any of them.
 ///
 /// # Errors
 /// When a profile cannot be read, or the process was not recorded.
@@ -86,7 +90,8 @@ pub fn load(path: &Path, number: Option<u32>) -> anyhow::Result<Shown> {
         bail!("{} has no process {number}; its report lists the processes", path.display());
     };
     let Some(folder) = &row.profile else {
-        let why = row.unrecorded.as_deref().unwrap_or("nobody knows why");
+        let why =
+            row.unrecorded.as_ref().map_or("the reason is not known".into(), report::unrecorded);
         return Err(anyhow!("process {number} was not recorded: {why}"));
     };
     let mut profile = read(&path.join(folder))?;
@@ -104,8 +109,8 @@ fn read(path: &Path) -> Result<Profile, profile::ProfileError> {
 /// How another process is chosen, whatever the verb.
 const ANOTHER: &str = "to take another one, name its profile in the folder processes/";
 
-/// As [`load`]; says on standard error which process it is, if it is not the first one and nobody
-/// has named it.
+/// As [`load`]; says on standard error which process it is, if it is not the first one and the user
+/// named none.
 ///
 /// # Errors
 /// As [`load`].
@@ -121,9 +126,9 @@ pub fn load_saying(path: &Path, number: Option<u32>) -> anyhow::Result<Profile> 
     Ok(profile)
 }
 
-/// The process in the profile at `path` that talks more than all others and than the first one,
-/// whose own profile says `first`; where none talks, the one that has more samples. `None`: the
-/// first one does, or the others' profiles are not there any more.
+/// The process in the profile at `path` that communicates more than all others and than the first one, whose
+/// own profile says `first`; where none communicates, the one that has more samples. `None`: the first one does, or
+/// the others' profiles are not there any more.
 pub fn leader(path: &Path, first: &Meta) -> Option<Leader> {
     let mut most = Weight::of(first);
     let mut leader = None;

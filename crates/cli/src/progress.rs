@@ -106,7 +106,7 @@ impl Steps {
         Self { what, bar, began: Instant::now(), told, done, planned }
     }
 
-    /// Adds `more` steps to those planned.
+    /// Adds runs to those that are to come.
     pub fn plan(&self, more: usize) {
         self.planned.set(self.planned.get() + more as u64);
     }

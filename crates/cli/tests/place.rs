@@ -6,7 +6,7 @@ use profile::{
 use serde_json::Value;
 use std::path::Path;
 use test_support::{Outcome, Run, Scratch};
-use types::{CommKind, ThreadId};
+use types::{CommKind, Evidence, ThreadId};
 
 fn threadtalk(args: &[&str]) -> Run {
     Run::new(env!("CARGO_BIN_EXE_threadtalk")).args(args)
@@ -131,7 +131,9 @@ fn sampled_profile(path: &Path, hits: u64) {
     let sampled = Sampled { hits, low: hits, high: 9000 * hits };
     profile.comm.truncate(2);
     profile.comm.remove(0);
-    profile.comm.iter_mut().for_each(|row| (row.count, row.sampled) = (600, Some(sampled)));
+    for row in &mut profile.comm {
+        (row.count, row.sampled, row.evidence) = (600, Some(sampled), Evidence::Sampled);
+    }
     if hits == 0 {
         profile.comm.clear();
     }
@@ -192,7 +194,7 @@ fn a_plan_made_of_few_samples_says_so() {
     let none = placed("none.tt", 0, &[]).expect_code(0).stdout_text();
     assert!(none.contains("none of 5000 showed communication"), "{none}");
     assert!(none.contains("No sample showed communication, so nothing says"), "{none}");
-    assert!(!none.contains("Nobody talks"), "{none}");
+    assert!(!none.contains("No threads communicate"), "{none}");
 
     // What is compared with another profile, too.
     let [one, enough] = ["one.tt", "enough.tt"].map(|name| scratch.join(name));
@@ -256,13 +258,16 @@ fn a_profile_brings_identities_and_work() {
     assert_ne!(slots[1]["pu_logical"], slots[2]["pu_logical"]);
     let text = threadtalk(&["place", path, "--on", "core:2 pu:1"]).run().expect_code(0);
     assert!(text.stdout_text().contains("work(int)"), "{text}");
-    assert!(!text.stdout_text().contains("hardly talk"), "one access in 33 is talk\n{text}");
-    // The same talk among two thousand times as many accesses.
+    assert!(
+        !text.stdout_text().contains("hardly communicate"),
+        "one access in 33 transfers\n{text}"
+    );
+    // The same communication among two thousand times as many accesses.
     let idle = scratch.join("idle.tt");
     profile_of(&idle, 90_000_000);
     let text = threadtalk(&["place", idle.to_str().unwrap(), "--on", "core:2 pu:1"]).run();
-    let expected = "Placement does not matter for this program: the threads hardly talk: in 360,000,020 \
-                    loads and stores they took 1,104 lines of memory from each other.\n";
+    let expected = "Placement does not matter for this program: the threads hardly communicate: in 360,000,020 \
+                    loads and stores they took 1,104 cache lines from each other.\n";
     assert!(text.expect_code(0).stdout_text().ends_with(expected));
 }
 

@@ -1,7 +1,8 @@
 //! `threadtalk report` and `threadtalk export` from outside: formats, destinations, closed pipes.
 
 use profile::{
-    CommRow, Counted, EventRow, LineRow, Profile, SiteRow, SliceRow, ThreadRow, Totals, sample,
+    CommRow, Counted, EventRow, LineRow, Note, Profile, SiteRow, SliceRow, ThreadRow, Totals,
+    sample,
 };
 use std::fs;
 use std::io::Read;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use test_support::{Run, Scratch};
 use topology::Topology;
-use types::{CommKind, Sharing, ThreadId};
+use types::{CommKind, Evidence, Sharing, ThreadId};
 
 fn threadtalk(args: &[&str]) -> Run {
     Run::new(env!("CARGO_BIN_EXE_threadtalk")).args(args)
@@ -30,7 +31,7 @@ fn saved(scratch: &Scratch, threads: u32) -> PathBuf {
     let mut profile = sample::profile(rows, comm);
     profile.meta.command = vec!["./ring".into()];
     profile.meta.topology_xml = machine.to_xml().into();
-    profile.meta.warnings = vec!["3 child processes ran unprofiled.".into()];
+    profile.meta.warnings = vec![Note::ChildrenUnprofiled { count: 3 }];
     let path = scratch.join("ring.tt");
     profile.save(&path, false).unwrap();
     path
@@ -62,7 +63,10 @@ fn the_text_starts_with_the_verdict_and_names_what_was_not_seen() {
         ]
     );
     assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
-    assert!(out.contains("\n- 3 child processes ran unprofiled.\n"), "{out}");
+    assert!(
+        out.contains("\n- 3 child processes (fork, posix_spawn) ran unprofiled; what they did"),
+        "{out}"
+    );
     assert!(!out.contains('\x1b'), "colours in a pipe");
 }
 
@@ -72,7 +76,15 @@ fn json_holds_the_same_findings() {
     let profile = saved(&scratch, 4);
     let out = threadtalk(&["report", text(&profile), "--json"]).run().expect_code(0);
     let json: serde_json::Value = serde_json::from_str(&out.stdout_text()).unwrap();
-    assert_eq!(json["version"], 3);
+    assert_eq!(json["version"], 4);
+    let expected = serde_json::json!([{
+        "code": "children-unprofiled",
+        "count": 3,
+        "text": "3 child processes (fork, posix_spawn) ran unprofiled; what they did is not in this profile.",
+    }]);
+    assert_eq!(json["warnings"], expected);
+    let evidence = serde_json::json!([{"evidence": "exact", "events": 1_000_030 + 77, "hits": 0}]);
+    assert_eq!(json["talk"]["evidence"], evidence);
     assert_eq!(json["lines"], serde_json::Value::Null);
     assert_eq!(json["advice"], serde_json::json!([]));
     assert_eq!(json["verdict"]["shape"], "pairs");
@@ -145,15 +157,7 @@ fn saved_with_lines(scratch: &Scratch) -> PathBuf {
     let mut profile = Profile::load(&path).unwrap();
     let (raw, t1, t2) = (CommKind::Raw, ThreadId(1), ThreadId(2));
     let sharing = Sharing::False;
-    let cell = |slice, from, to| CommRow {
-        slice,
-        from,
-        to,
-        kind: raw,
-        sharing,
-        count: 400,
-        sampled: None,
-    };
+    let cell = |slice, from, to| CommRow { slice, sharing, ..CommRow::whole(from, to, raw, 400) };
     profile.comm = vec![cell(0, t1, t2), cell(0, t2, t1), cell(1, t1, t2), cell(1, t2, t1)];
     profile.slices = vec![
         SliceRow { start_ns: 0, end_ns: 500_000_000 },
@@ -184,6 +188,7 @@ fn saved_with_lines(scratch: &Scratch) -> PathBuf {
             from_bytes,
             to_bytes,
             hits: 0,
+            evidence: Evidence::Exact,
         }
     };
     profile.events = vec![event(t1, t2, (0xff, 0xff00)), event(t2, t1, (0xff00, 0xff))];
@@ -226,7 +231,7 @@ fn tables_as_csv_and_json() {
     assert_eq!(
         export(&["lines"]).expect_code(0).stdout_text(),
         "line,region,object,writers,readers,raw_true,raw_false,raw_any,waw_true,waw_false,waw_any,\
-         hits\r\n0x4040c0,static,\"counters, \"\"both\"\"\",2,2,0,1600,0,0,0,0,0\r\n"
+         hits,evidence\r\n0x4040c0,static,\"counters, \"\"both\"\"\",2,2,0,1600,0,0,0,0,0,exact\r\n"
     );
     let json = export(&["events", "--format", "json"]).expect_code(0).stdout_text();
     let rows: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -237,6 +242,7 @@ fn tables_as_csv_and_json() {
             "from_site": 1, "to_site": 1, "count": 800,
             "from_bytes": "8-15", "from_mask": "0x000000000000ff00",
             "to_bytes": "0-7", "to_mask": "0x00000000000000ff", "hits": 0,
+            "evidence": "exact",
         })
     );
     for table in ["sites", "comm", "slices", "activity", "threads"] {

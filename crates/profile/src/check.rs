@@ -7,7 +7,7 @@
 mod detail;
 
 use crate::{ActivityRow, CommRow, Mode, Profile, SliceRow, ThreadRow, Totals};
-use types::{CommKind, ThreadId};
+use types::{CommKind, Evidence, Sharing, ThreadId};
 
 /// Checks all invariants: dense ordered ids, parents before children, events only between known
 /// and different threads, tables ordered without repetition, sums that agree, sane parameters.
@@ -157,10 +157,30 @@ fn check_estimates(profile: &Profile) -> Result<(), String> {
             _ => {}
         }
     }
+    let of_comm = profile.comm.iter().map(|row| (row.from, row.to, row.evidence, row.sharing));
+    let of_events = profile.events.iter().map(|e| (e.from, e.to, e.evidence, e.sharing));
+    of_comm.chain(of_events).try_for_each(|row| check_evidence(row, estimated))?;
     match profile.events.iter().find(|event| (event.hits > 0) != estimated) {
         Some(event) => Err(format!("events on line {:#x} with {} hits", event.line, event.hits)),
         None => Ok(()),
     }
+}
+
+/// The evidence for a row of events: counted ones are exact, and where bytes were not seen, nor was the sharing.
+fn check_evidence(
+    (from, to, evidence, sharing): (ThreadId, ThreadId, Evidence, Sharing),
+    estimated: bool,
+) -> Result<(), String> {
+    let name = evidence.name();
+    if (evidence == Evidence::Exact) == estimated {
+        let mode = if estimated { "a sampled" } else { "an exact" };
+        return Err(format!("events {from} to {to} are called {name} in {mode} profile"));
+    }
+    if !evidence.knows_bytes() && sharing != Sharing::Any {
+        let sharing = sharing.name();
+        return Err(format!("events {from} to {to} are {name}, and their sharing is {sharing}"));
+    }
+    Ok(())
 }
 
 fn check_totals(profile: &Profile) -> Result<(), String> {
@@ -222,6 +242,18 @@ mod tests {
                 "events T0 to T1 lie outside of their interval",
             ),
             (reason(|p| p.events[0].hits = 0), "events on line 0x0 with 0 hits"),
+            (
+                reason(|p| p.comm[0].evidence = Evidence::Exact),
+                "events T0 to T1 are called exact in a sampled profile",
+            ),
+            (
+                reason(|p| p.comm[0].evidence = Evidence::Inferred),
+                "events T0 to T1 are inferred, and their sharing is true",
+            ),
+            (
+                reason(|p| p.events[3].evidence = Evidence::Inferred),
+                "events T1 to T2 are inferred, and their sharing is false",
+            ),
             (
                 reason(|p| p.meta.mode = Mode::Exact),
                 "its mode and what it says about sampling do not agree",

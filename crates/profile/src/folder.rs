@@ -11,8 +11,9 @@ use crate::check::check;
 use crate::parquet_file::{Data, decode, encode};
 use crate::rows::{self, detail};
 use crate::schema::{
-    ACTIVITY, COMM, COMM_V2, EVENTS, EVENTS_V2, LINES, LINES_V2, META_FILE, PROCESSES_FOLDER,
-    SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1, THREADS_V2, Table,
+    ACTIVITY, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2, EVENTS_V3, LINES, LINES_V2, LINES_V3,
+    META_FILE, PROCESSES_FOLDER, SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1, THREADS_V2,
+    Table,
 };
 use crate::{Meta, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -107,7 +108,7 @@ impl Profile {
     }
 
     /// Reads the profile folder `path` and checks it. What an older schema did not have is filled
-    /// in: one time slice, no sites.
+    /// in: one time slice, no sites, evidence that is exact or sampled.
     ///
     /// # Errors
     /// Says which file is missing, damaged or newer than this version understands.
@@ -118,6 +119,7 @@ impl Profile {
         let (threads, comm, lines, events) = match written_in {
             1 => (&THREADS_V1, &COMM_V2, &LINES_V2, &EVENTS_V2),
             2 => (&THREADS_V2, &COMM_V2, &LINES_V2, &EVENTS_V2),
+            3 => (&THREADS, &COMM_V3, &LINES_V3, &EVENTS_V3),
             _ => (&THREADS, &COMM, &LINES, &EVENTS),
         };
         let threads = folder.read(threads, rows::threads_from)?;

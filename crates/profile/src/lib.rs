@@ -2,15 +2,15 @@
 //!
 //! `profile.json` holds [`Meta`]; Parquet tables hold the rest, documented column by column in
 //! `schema.rs`. Neighbours: `recorder` writes, `report`, `placement` users and the Python package
-//! read. Inside: `model`, `sampling` and `tables` are what a profile is in memory, `folder` saves
-//! and loads it, `rows` translates between rows and columns, `parquet_file` between columns and
-//! bytes, `check` holds the invariants that every saved or loaded profile satisfies, `sample` has
-//! profiles for tests.
+//! read. Inside: `model`, `note`, `sampling` and `tables` are what a profile is in memory, `folder` saves and loads it,
+//! `rows` translates between rows and columns, `parquet_file` between columns and bytes, `check`
+//! holds the invariants that every saved or loaded profile satisfies.
 
 mod check;
 mod error;
 mod folder;
 mod model;
+mod note;
 mod parquet_file;
 mod rows;
 pub mod sample;
@@ -21,6 +21,7 @@ mod tables;
 pub use error::ProfileError;
 pub use folder::check_destination;
 pub use model::{Counted, Meta, Mode, Parameters, ProcessRow, Profile, Totals, Windows};
+pub use note::{Expensive, NotWatched, Note, Unrecorded};
 pub use sampling::{Basis, Detector, Sampling};
 pub use schema::SCHEMA_VERSION;
 pub use tables::{ActivityRow, CommRow, EventRow, LineRow, Sampled, SiteRow, SliceRow, ThreadRow};

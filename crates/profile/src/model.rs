@@ -1,5 +1,6 @@
 //! What a profile holds in memory: the meta data, and the tables of `tables.rs`.
 
+use crate::note::{self, Note, Unrecorded};
 use crate::sampling::Sampling;
 use crate::tables::{ActivityRow, CommRow, EventRow, LineRow, SiteRow, SliceRow, ThreadRow};
 use serde::{Deserialize, Serialize};
@@ -144,8 +145,9 @@ pub struct Meta {
     pub parameters: Parameters,
     /// Sums over the whole run.
     pub totals: Totals,
-    /// What was not seen or not exact, one sentence each.
-    pub warnings: Vec<String>,
+    /// What was not seen or not exact.
+    #[serde(deserialize_with = "note::notes")]
+    pub warnings: Vec<Note>,
     /// The program's exit code, if it exited.
     pub exit_code: Option<i32>,
     /// The signal that ended the program, if one did.
@@ -174,7 +176,7 @@ pub struct Meta {
 }
 
 /// Windows of exact recording, and what they were good for.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, TS)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Windows {
     /// What was asked for, like `2x` (times as long as without recording) or `5%` (share of the time).
     pub asked: String,
@@ -216,8 +218,9 @@ pub struct ProcessRow {
     pub exit_signal: Option<i32>,
     /// Its profile, a folder relative to this one; null when it was not recorded.
     pub profile: Option<String>,
-    /// Why it was not recorded, in a phrase.
-    pub unrecorded: Option<String>,
+    /// Why it was not recorded.
+    #[serde(default, deserialize_with = "note::unrecorded")]
+    pub unrecorded: Option<Unrecorded>,
 }
 
 /// A whole profile.
@@ -291,7 +294,7 @@ pub(crate) fn one_slice(threads: &[ThreadRow]) -> (Vec<SliceRow>, Vec<ActivityRo
 pub(crate) mod tests {
     use super::*;
     use crate::Sampled;
-    use types::{ThreadId, ThreadIdentity};
+    use types::{Evidence, EvidenceSet, ThreadId, ThreadIdentity};
 
     fn thread(id: u32, parent: Option<u32>, loads: u64) -> ThreadRow {
         let sample = crate::sample::thread(id);
@@ -321,7 +324,7 @@ pub(crate) mod tests {
                 slice_ns: 10_000_000,
                 counted: Counted::Detail,
             },
-            warnings: vec!["2 child processes ran unprofiled".into()],
+            warnings: vec![Note::ChildrenUnprofiled { count: 2 }],
             exit_code: Some(3),
             ..sample
         }
@@ -338,6 +341,7 @@ pub(crate) mod tests {
             sharing,
             count,
             sampled: None,
+            evidence: Evidence::Exact,
         };
         let comm = vec![
             row(0, 0, 1, CommKind::Raw, Sharing::True, 5),
@@ -364,6 +368,7 @@ pub(crate) mod tests {
             line,
             region: "static".into(),
             object: object.into(),
+            evidence: EvidenceSet::of(Evidence::Exact),
             ..LineRow::default()
         };
         profile.lines = vec![
@@ -381,20 +386,28 @@ pub(crate) mod tests {
         profile
     }
 
-    /// The same, as if it had been sampled.
+    /// The same, as if it had been sampled, and inferred where the sharing is not known.
     pub(crate) fn sampled() -> Profile {
+        let evidence = |sharing| match sharing {
+            Sharing::Any => Evidence::Inferred,
+            Sharing::True | Sharing::False => Evidence::Sampled,
+        };
         let mut profile = sample();
         profile.comm.retain(|row| row.count < 1000);
         for row in &mut profile.comm {
             let (low, high) = (row.count / 2, row.count * 2);
             row.sampled = Some(Sampled { hits: 1 + row.count / 3, low, high });
+            row.evidence = evidence(row.sharing);
         }
-        profile.events.iter_mut().for_each(|event| event.hits = 1);
+        for event in &mut profile.events {
+            (event.hits, event.evidence) = (1, evidence(event.sharing));
+        }
         let events = profile.events.clone();
         for (line, of_line) in
             profile.lines.iter_mut().zip(events.chunk_by(|a, b| a.line == b.line))
         {
-            line.hits = LineRow::of(of_line).hits;
+            let sums = LineRow::of(of_line);
+            (line.hits, line.evidence) = (sums.hits, sums.evidence);
         }
         profile.activity.clear();
         for thread in &mut profile.threads {
@@ -432,6 +445,7 @@ pub(crate) mod tests {
             from_bytes: 0xff,
             to_bytes: 1 << 63,
             hits: 0,
+            evidence: Evidence::Exact,
         };
         vec![
             event(0, CommKind::Raw, (2, 0), Sharing::Any, 2),

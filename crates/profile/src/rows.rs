@@ -7,7 +7,7 @@ pub(crate) mod detail;
 
 use crate::parquet_file::{Data, Text, name};
 use crate::{ActivityRow, CommRow, Sampled, SliceRow, ThreadRow};
-use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
+use types::{CommKind, Evidence, Sharing, ThreadId, ThreadIdentity};
 
 /// One value of each row.
 fn ints<R>(rows: &[R], get: impl Fn(&R) -> u32) -> Data {
@@ -138,6 +138,7 @@ pub(crate) fn comm_columns(comm: &[CommRow]) -> Vec<Data> {
         longs(comm, |row| row.sampled.map_or(0, |sampled| sampled.hits)),
         longs(comm, |row| row.sampled.map_or(row.count, |sampled| sampled.low)),
         longs(comm, |row| row.sampled.map_or(row.count, |sampled| sampled.high)),
+        names(comm, |row| row.evidence.name()),
     ]
 }
 
@@ -150,6 +151,7 @@ pub(crate) fn comm_from(columns: Vec<Data>) -> Result<Vec<CommRow>, String> {
     let (kinds, sharing) = (columns.texts()?, columns.texts()?);
     let counts = columns.longs()?;
     let (hits, low, high) = (columns.longs_or(0)?, columns.longs_or(0)?, columns.longs_or(0)?);
+    let evidence = columns.texts_if_any()?;
     (0..columns.rows)
         .map(|i| {
             let sampled = Sampled { hits: hits[i], low: low[i], high: high[i] };
@@ -161,6 +163,7 @@ pub(crate) fn comm_from(columns: Vec<Data>) -> Result<Vec<CommRow>, String> {
                 sharing: sharing_of(&sharing[i], i)?,
                 count: counts[i],
                 sampled: (hits[i] > 0).then_some(sampled),
+                evidence: evidence_of(evidence.as_deref(), hits[i], i)?,
             })
         })
         .collect()
@@ -174,6 +177,16 @@ fn kind_of(text: &Text, row: usize) -> Result<CommKind, String> {
 fn sharing_of(text: &Text, row: usize) -> Result<Sharing, String> {
     Sharing::from_name(utf8(text))
         .ok_or_else(|| format!("row {row} has the unknown sharing '{}'", utf8(text)))
+}
+
+/// What shows the events of a row. Up to schema 3 it is not said, but for whether there were samples.
+fn evidence_of(texts: Option<&[Text]>, hits: u64, row: usize) -> Result<Evidence, String> {
+    match texts {
+        Some(texts) => Evidence::from_name(utf8(&texts[row]))
+            .ok_or_else(|| format!("row {row} has the unknown evidence '{}'", utf8(&texts[row]))),
+        None if hits > 0 => Ok(Evidence::Sampled),
+        None => Ok(Evidence::Exact),
+    }
 }
 
 fn utf8(text: &Text) -> &str {
@@ -222,6 +235,14 @@ impl Columns {
             return Ok(vec![value; self.rows]);
         }
         self.longs()
+    }
+
+    /// The next column of text, if there is one.
+    fn texts_if_any(&mut self) -> Result<Option<Vec<Text>>, String> {
+        match self.left.as_slice().is_empty() {
+            true => Ok(None),
+            false => self.texts().map(Some),
+        }
     }
 
     take!(ints, U32, u32);
@@ -279,6 +300,9 @@ mod tests {
         assert_eq!(error, "row 1 has the unknown kind 'RAW'");
         let error = comm_from(comm("waw", "maybe")).unwrap_err();
         assert_eq!(error, "row 1 has the unknown sharing 'maybe'");
+        let mut columns = comm_columns(&sampled().comm[..1]);
+        columns[9] = Data::Text(vec!["guessed".into()]);
+        assert_eq!(comm_from(columns).unwrap_err(), "row 0 has the unknown evidence 'guessed'");
         let zeroes = || Data::U64(vec![0, 0]);
         let error = slices_from(vec![Data::U32(vec![0, 2]), zeroes(), zeroes()]).unwrap_err();
         assert_eq!(error, "slice 2 stands where slice 1 should");

@@ -9,22 +9,26 @@
 //! | 1 | first version: `profile.json`, `threads.parquet`, `comm.parquet` |
 //! | 2 | `comm` by time slice and sharing, and with undirected pairs; instructions of threads; the tables `slices`, `activity`, `sites`, `lines`, `events` |
 //! | 3 | profiles by sampling: `profile.json` with `mode` sampled and an object `sampled`, their estimates with `hits` and an interval; processor time of threads |
+//! | 4 | `evidence` in `comm`, `lines`, `events`; in `profile.json`, `warnings` and `unrecorded` are codes with data instead of sentences |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
 //!   ignored. `profile.json` only gains fields.
-//! - `profile.json` lists under `tables` every table with its rows, bytes and CRC-32 (IEEE), so
-//!   that a partial or damaged folder is recognised.
-//! - In a profile by sampling, counts are estimates, `hits` says from how many samples, and `low`
-//!   and `high` how far chance alone may have led; `sampled` in `profile.json` says what they rest
-//!   on. Where counts are exact, `hits` is 0 and `low` = `high` = `count`. Loads, stores and
-//!   instructions are 0 when sampling: not known.
-//! - Counts are totals: summing `comm` over `slice` and `sharing` gives the number of events of a
+//! - `profile.json` lists under `tables` every table with its rows, bytes and CRC-32 (IEEE), so that
+//!   a partial or damaged folder is recognised.
+//! - In a profile by sampling, counts are estimates, `hits` says from how many samples, and `low` and
+//!   `high` how far chance alone may have led; `sampled` in `profile.json` says what they rest on. Where
+//!   counts are exact, `hits` is 0 and `low` = `high` = `count`. Loads, stores and instructions are 0
+//!   when sampling: not known.
+//! - `evidence` says what shows the events of a row: `exact` (all accesses were seen), `sampled`, or `inferred` (from
+//!   samples of neighbouring lines, so that the sharing is `any`). Further words may come. In `lines`, it is the words of
+//!   all its events, joined by `+`.
+//! - Counts are totals: summing `comm` over `slice`, `sharing` and `evidence` gives the number of events of a
 //!   kind between two threads, whatever a version splits them by.
 //! - Thread ids are dense from 0 (the initial thread), and a parent's id is below its children's.
 
 /// The version this build writes, and the newest it reads.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// The file that makes a folder a profile.
 pub const META_FILE: &str = "profile.json";
@@ -78,6 +82,10 @@ impl Table {
 const fn column(name: &'static str, column_type: ColumnType, doc: &'static str) -> Column {
     Column { name, column_type, doc }
 }
+
+/// What shows the events of a row.
+const EVIDENCE: Column =
+    column("evidence", ColumnType::Text, "What shows them: exact, sampled or inferred.");
 
 /// One row per thread, ordered by `thread`.
 pub const THREADS: Table = Table {
@@ -134,7 +142,7 @@ pub const ACTIVITY: Table = Table {
     ],
 };
 
-/// One row per (slice, from, to, kind, sharing) with events.
+/// One row per (slice, from, to, kind, sharing, evidence) with events.
 pub const COMM: Table = Table {
     name: "comm",
     doc: "Communication between threads, sparse: no zero counts, no row with from = to.",
@@ -156,8 +164,12 @@ pub const COMM: Table = Table {
         column("hits", ColumnType::U64, "Samples that showed them; 0: counted."),
         column("low", ColumnType::U64, "Lower end of the 95 % interval; the count where counted."),
         column("high", ColumnType::U64, "Upper end of it; the count where counted."),
+        EVIDENCE,
     ],
 };
+
+/// [`COMM`] as version 3 had it.
+pub const COMM_V3: Table = Table { columns: COMM.columns.split_at(9).0, ..COMM };
 
 /// [`COMM`] as versions 1 and 2 had it.
 pub const COMM_V2: Table = Table { columns: COMM.columns.split_at(6).0, ..COMM };
@@ -209,13 +221,21 @@ pub const LINES: Table = Table {
         column("waw_false", ColumnType::U64, "WAW events with false sharing."),
         column("waw_any", ColumnType::U64, "WAW events not told apart."),
         column("hits", ColumnType::U64, "Samples that showed its events; 0: counted."),
+        column(
+            "evidence",
+            ColumnType::Text,
+            "What shows its events: words as in comm, joined by '+'.",
+        ),
     ],
 };
+
+/// [`LINES`] as version 3 had it.
+pub const LINES_V3: Table = Table { columns: LINES.columns.split_at(12).0, ..LINES };
 
 /// [`LINES`] as version 2 had it.
 pub const LINES_V2: Table = Table { columns: LINES.columns.split_at(11).0, ..LINES };
 
-/// One row per (line, from, to, kind, sharing, from_site, to_site) with events.
+/// One row per (line, from, to, kind, sharing, from_site, to_site, evidence) with events.
 pub const EVENTS: Table = Table {
     name: "events",
     doc: "Communication by line of memory and code site, over the whole run, sparse. Events of \
@@ -232,12 +252,16 @@ pub const EVENTS: Table = Table {
         column(
             "from_bytes",
             ColumnType::U64,
-            "Bytes from had written, bit i = byte i of the line.",
+            "Bytes from had written, bit i = byte i of the line; 0 = not known.",
         ),
         column("to_bytes", ColumnType::U64, "Bytes to accessed, bit i = byte i of the line."),
         column("hits", ColumnType::U64, "Samples that showed them; 0: counted."),
+        EVIDENCE,
     ],
 };
+
+/// [`EVENTS`] as version 3 had it.
+pub const EVENTS_V3: Table = Table { columns: EVENTS.columns.split_at(11).0, ..EVENTS };
 
 /// [`EVENTS`] as version 2 had it.
 pub const EVENTS_V2: Table = Table { columns: EVENTS.columns.split_at(10).0, ..EVENTS };
@@ -267,8 +291,11 @@ mod tests {
         };
         assert_eq!(missing(THREADS_V1, THREADS), ["instructions", "cpu_ns"]);
         assert_eq!(missing(THREADS_V2, THREADS), ["cpu_ns"]);
-        assert_eq!(missing(COMM_V2, COMM), ["hits", "low", "high"]);
-        assert_eq!(missing(LINES_V2, LINES), ["hits"]);
-        assert_eq!(missing(EVENTS_V2, EVENTS), ["hits"]);
+        assert_eq!(missing(COMM_V2, COMM), ["hits", "low", "high", "evidence"]);
+        assert_eq!(missing(LINES_V2, LINES), ["hits", "evidence"]);
+        assert_eq!(missing(EVENTS_V2, EVENTS), ["hits", "evidence"]);
+        for (old, new) in [(COMM_V3, COMM), (LINES_V3, LINES), (EVENTS_V3, EVENTS)] {
+            assert_eq!(missing(old, new), ["evidence"]);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use statistics::{Weighted, poisson};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
+use types::{CommKind, Evidence, EvidenceSet, Sharing, ThreadId, ThreadIdentity};
 
 /// One thread of the recorded program.
 #[derive(Clone, PartialEq, Debug)]
@@ -71,6 +71,8 @@ pub struct CommRow {
     pub count: u64,
     /// What `count` was estimated from; `None`: it was counted.
     pub sampled: Option<Sampled>,
+    /// What shows these events.
+    pub evidence: Evidence,
 }
 
 /// How well an estimated count is known.
@@ -110,12 +112,13 @@ impl Sampled {
 impl CommRow {
     /// Events of a whole run, not told apart further.
     pub fn whole(from: ThreadId, to: ThreadId, kind: CommKind, count: u64) -> Self {
-        Self { slice: 0, from, to, kind, sharing: Sharing::Any, count, sampled: None }
+        let (sharing, evidence) = (Sharing::Any, Evidence::Exact);
+        Self { slice: 0, from, to, kind, sharing, count, sampled: None, evidence }
     }
 
     /// What rows are ordered by, and no two rows share.
-    pub fn key(&self) -> (u32, CommKind, ThreadId, ThreadId, Sharing) {
-        (self.slice, self.kind, self.from, self.to, self.sharing)
+    pub fn key(&self) -> (u32, CommKind, ThreadId, ThreadId, Sharing, Evidence) {
+        (self.slice, self.kind, self.from, self.to, self.sharing, self.evidence)
     }
 }
 
@@ -167,6 +170,8 @@ pub struct LineRow {
     pub waw_any: u64,
     /// Samples that showed its events; 0 where these were counted.
     pub hits: u64,
+    /// What shows its events.
+    pub evidence: EvidenceSet,
 }
 
 impl LineRow {
@@ -186,6 +191,7 @@ impl LineRow {
             };
             *sum = sum.wrapping_add(event.count);
             row.hits = row.hits.wrapping_add(event.hits);
+            row.evidence.insert(event.evidence);
             match event.kind {
                 CommKind::Raw | CommKind::Invalidation => {
                     writers.insert(event.from);
@@ -226,12 +232,15 @@ pub struct EventRow {
     pub to_bytes: u64,
     /// Samples from which `count` was estimated; 0: it was counted.
     pub hits: u64,
+    /// What shows these events.
+    pub evidence: Evidence,
 }
 
 impl EventRow {
     /// What rows are ordered by, and no two rows share.
-    pub fn key(&self) -> (u64, CommKind, ThreadId, ThreadId, Sharing, u32, u32) {
-        (self.line, self.kind, self.from, self.to, self.sharing, self.from_site, self.to_site)
+    pub fn key(&self) -> (u64, CommKind, ThreadId, ThreadId, Sharing, u32, u32, Evidence) {
+        let Self { line, from, to, kind, sharing, from_site, to_site, evidence, .. } = *self;
+        (line, kind, from, to, sharing, from_site, to_site, evidence)
     }
 }
 
@@ -244,9 +253,9 @@ mod tests {
         let (low, high) = poisson(hits);
         let end = |hits: f64| hits * weight as f64;
         let (low, high) = (end(low).floor() as u64, end(high).ceil() as u64);
-        let sampled = Some(Sampled { hits, low, high });
+        let (sampled, evidence) = (Some(Sampled { hits, low, high }), Evidence::Sampled);
         let whole = CommRow::whole(ThreadId(0), ThreadId(1), CommKind::Raw, hits * weight);
-        CommRow { sampled, ..whole }
+        CommRow { sampled, evidence, ..whole }
     }
 
     /// However hits are spread over time slices, kinds and sharing, they tell as much about their

@@ -1,4 +1,4 @@
-//! From a recording in shared memory to a profile: identities, names, totals, warnings.
+//! From a recording in shared memory to a profile: identities, names, totals, notes.
 
 use crate::child::{Ended, Ending};
 use crate::error::RecorderError;
@@ -12,18 +12,18 @@ use crate::target::Target;
 use crate::timeline::Timeline;
 use crate::watch::{Watched, monotonic_ns};
 use crate::windowed::Windowed;
-use profile::{CommRow, Counted, Meta, Mode, Profile, SCHEMA_VERSION, ThreadRow, Totals, Windows};
+use profile::{
+    CommRow, Counted, Meta, Mode, Note, Profile, SCHEMA_VERSION, ThreadRow, Totals, Windows,
+};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use symbols::Resolver;
 use types::{ThreadId, ThreadIdentity};
 use windows::Dial;
 use wire::session::{Header, life};
-
-/// What is said about a process that nobody can talk to.
-pub(crate) const ONE_THREAD: &str = "The program had one thread: there is nothing to place.";
 
 /// What is known about a run besides the session.
 pub struct Circumstances<'a> {
@@ -87,7 +87,7 @@ pub fn profile(
     let without_line = tables.events.iter().filter(|e| e.line == 0).map(|e| e.count).sum();
     header.events_without_line.store(without_line, Relaxed);
     let mut warnings = warnings(header, &threads, &tables.comm, &run);
-    warnings.extend(notes(session.segment(), &tables, &run));
+    warnings.extend(left_out(session.segment(), &tables, &run));
     let (exit_code, exit_signal) = match run.ended.ending {
         Ending::Exited(code) => (Some(code), None),
         Ending::Killed(signal) => (None, Some(signal)),
@@ -180,172 +180,80 @@ fn thread_rows(
         .collect()
 }
 
-/// What the profile does not hold, one sentence each.
+/// What the profile does not hold.
 fn warnings(
     header: &Header,
     threads: &[ThreadRow],
     comm: &[CommRow],
     run: &Circumstances<'_>,
-) -> Vec<String> {
+) -> Vec<Note> {
     let mut list = limits(header);
     list.extend(processes::left(header));
-    let seconds = run.ended.wall.as_secs_f64();
-    match (run.ended.interrupted, run.ended.ending) {
-        (Some(signal), _) => list.push(format!(
-            "The recording was interrupted by {} after {seconds:.1} s; it covers the run up to then.",
-            signal_name(signal)
-        )),
-        (None, Ending::Killed(signal)) => list.push(format!(
-            "The program was killed by {} after {seconds:.1} s; the profile covers the run up to \
-             then.",
-            signal_name(signal)
-        )),
-        (None, Ending::Exited(_)) => {}
-    }
-    if run.ended.survivors > 0 {
-        list.push(format!(
-            "{} left running by the program when it ended; what still happens there is not in this \
-             profile.",
-            several(run.ended.survivors as u64, "process was", "processes were")
-        ));
-    }
+    list.extend(how_it_ended(&run.ended));
     if run.options.counted == Counted::Translate {
-        list.push("Nothing was counted: the engine was told to translate only.".into());
+        list.push(Note::NothingCounted);
     } else if threads.len() <= 1 {
-        list.push(ONE_THREAD.into());
+        list.push(Note::OneThread);
     } else if comm.is_empty() {
-        list.push(
-            "No thread read or overwrote what another one wrote: placement cannot matter.".into(),
-        );
+        list.push(Note::NoCommunication);
     }
     list
+}
+
+/// That the run was cut short, and what it left running.
+pub(crate) fn how_it_ended(ended: &Ended) -> Vec<Note> {
+    let seconds = ended.wall.as_secs_f64();
+    let cut_short = match (ended.interrupted, ended.ending) {
+        (Some(signal), _) => Some(Note::Interrupted { signal: signal_name(signal), seconds }),
+        (None, Ending::Killed(signal)) => {
+            Some(Note::Killed { signal: signal_name(signal), seconds })
+        }
+        (None, Ending::Exited(_)) => None,
+    };
+    let count = ended.survivors as u64;
+    cut_short.into_iter().chain((count > 0).then_some(Note::ProcessesLeft { count })).collect()
 }
 
 /// What became coarser or was left out when the counts were read.
-fn notes(segment: u32, tables: &Tables, run: &Circumstances<'_>) -> Vec<String> {
-    let mut list = Vec::new();
-    let (wanted, slice) = (run.options.slice, Duration::from_nanos(tables.parameters.slice_ns));
-    if slice > wanted {
-        list.push(format!(
-            "Time slices are {} long instead of {}, to bound their number and what watching costs.",
-            humantime::format_duration(slice),
-            humantime::format_duration(wanted)
-        ));
-    }
-    let traced = run.found.traced.get(segment as usize);
-    if let Some(missing) = traced.map(|traced| traced.missing).filter(|missing| *missing > 0) {
-        list.push(format!(
-            "{} missing from the trace because the program was killed in the middle.",
-            several(missing, "access is", "accesses are")
-        ));
-    }
-    if tables.damaged > 0 {
-        list.push(format!(
-            "{} no sense and left out: the program has written over its recording.",
-            several(tables.damaged, "count makes", "counts make")
-        ));
-    }
-    list
+fn left_out(segment: u32, tables: &Tables, run: &Circumstances<'_>) -> Vec<Note> {
+    let (wanted_ns, slice_ns) = (run.options.slice.as_nanos() as u64, tables.parameters.slice_ns);
+    let missing = run.found.traced.get(segment as usize).map_or(0, |traced| traced.missing);
+    [
+        (slice_ns > wanted_ns).then_some(Note::SlicesLonger { slice_ns, wanted_ns }),
+        (missing > 0).then_some(Note::TraceIncomplete { count: missing }),
+        (tables.damaged > 0).then_some(Note::CountsDamaged { count: tables.damaged }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Limits of the engine that were reached.
-#[allow(clippy::too_many_lines, reason = "a table")]
-fn limits(header: &Header) -> Vec<String> {
-    let sentences = [
-        (
-            &header.children_unprofiled,
-            "child process (fork, posix_spawn) ran unprofiled",
-            "child processes (fork, posix_spawn) ran unprofiled",
-            "what they did is not in this profile",
-        ),
-        (
-            &header.threads_unprofiled,
-            "thread ran unprofiled because no slot was left",
-            "threads ran unprofiled because no slot was left",
-            "their communication is missing",
-        ),
-        (
-            &header.threads_detached,
-            "thread left the engine at code that cannot be translated (unreadable, at a debugger's \
-             breakpoint, or more than the cache holds)",
-            "threads left the engine at code that cannot be translated (unreadable, at a debugger's \
-             breakpoint, or more than the cache holds)",
-            "their later communication is missing",
-        ),
-        (
-            &header.readers_forgotten,
-            "read by a thread that had ended was forgotten",
-            "reads by threads that had ended were forgotten",
-            "so many invalidations are not counted",
-        ),
-        (
-            &header.mappings_folded,
-            "mapping lies a multiple of 16 TiB away from another, and there were more than 45 threads \
-             at once",
-            "mappings lie a multiple of 16 TiB away from others, and there were more than 45 threads \
-             at once",
-            "events of some threads in them may be missing or counted against each other",
-        ),
-        (
-            &header.sites_unseen,
-            "instruction accesses memory in a way the engine cannot follow",
-            "instructions access memory in a way the engine cannot follow",
-            "their communication is missing",
-        ),
-        (
-            &header.modules_dropped,
-            "loaded library was not described",
-            "loaded libraries were not described",
-            "threads that start there have no name for their start routine",
-        ),
-        (
-            &header.events_without_line,
-            "event is on lines of memory that were too many to keep",
-            "events are on lines of memory that were too many to keep",
-            "they are told by code site only",
-        ),
-        (
-            &header.events_without_site,
-            "event of the matrix found no room among those told by line and code site",
-            "events of the matrix found no room among those told by line and code site",
-            "the matrix has them all",
-        ),
-        (
-            &header.cells_late,
-            "event was counted in an earlier time slice because no room was left",
-            "events were counted in earlier time slices because no room was left",
-            "choose longer ones with --slice",
-        ),
-        (
-            &header.cells_lost,
-            "event was lost because no room was left",
-            "events were lost because no room was left",
-            "choose longer time slices with --slice",
-        ),
-    ];
-    let mut list: Vec<String> = sentences
-        .into_iter()
-        .filter_map(|(counter, one, many, so)| {
-            let count = counter.load(Relaxed);
-            (count > 0).then(|| format!("{}; {so}.", several(count, one, many)))
-        })
-        .collect();
-    // A child process usually executes a program of its own first; what it was before is nothing
-    // new.
+fn limits(header: &Header) -> Vec<Note> {
+    let some = |counter: &AtomicU64, note: fn(u64) -> Note| {
+        let count = counter.load(Relaxed);
+        (count > 0).then(|| note(count))
+    };
+    // A child process usually executes a program of its own first; what it was before is nothing new.
     let child = header.parent_segment.load(Relaxed) != u32::MAX;
-    let execs = header.execs.load(Relaxed).saturating_sub(child.into());
-    if execs > 0 {
-        list.push(format!(
-            "The process replaced its program (execve) {}; the profile holds the last one.",
-            if execs == 1 { "once".into() } else { format!("{execs} times") }
-        ));
-    }
-    list
-}
-
-/// "1 process was", "3 processes were".
-pub fn several(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
+    let execs = u64::from(header.execs.load(Relaxed)).saturating_sub(child.into());
+    [
+        some(&header.children_unprofiled, |count| Note::ChildrenUnprofiled { count }),
+        some(&header.threads_unprofiled, |count| Note::ThreadsUnprofiled { count }),
+        some(&header.threads_detached, |count| Note::ThreadsDetached { count }),
+        some(&header.readers_forgotten, |count| Note::ReadsForgotten { count }),
+        some(&header.mappings_folded, |count| Note::MappingsFolded { count }),
+        some(&header.sites_unseen, |count| Note::InstructionsNotFollowed { count }),
+        some(&header.modules_dropped, |count| Note::LibrariesNotDescribed { count }),
+        some(&header.events_without_line, |count| Note::EventsWithoutLine { count }),
+        some(&header.events_without_site, |count| Note::EventsWithoutSite { count }),
+        some(&header.cells_late, |count| Note::EventsLate { count }),
+        some(&header.cells_lost, |count| Note::EventsLost { count }),
+        (execs > 0).then_some(Note::ProgramReplaced { count: execs }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 pub(crate) fn host() -> String {

@@ -80,7 +80,7 @@ fn target() -> Target {
     Target { path: "/bin/x".into(), argv: vec!["x".into()], program: "/bin/x".into() }
 }
 
-fn all_warnings(header: &Header, threads: usize, talk: bool, ended: Ended) -> Vec<String> {
+fn all_warnings(header: &Header, threads: usize, talk: bool, ended: Ended) -> Vec<Note> {
     let target = target();
     let raw: Vec<_> = (0..threads).map(|_| thread(None, 0)).collect();
     let rows = thread_rows(&raw, &[], |ns| ns as u64, 0, &mut Resolver::new());
@@ -105,11 +105,11 @@ fn ended(ending: Ending) -> Ended {
 
 #[test]
 fn a_plain_run_has_no_warnings() {
-    assert_eq!(all_warnings(&header(), 2, true, ended(Ending::Exited(3))), [] as [String; 0]);
+    assert_eq!(all_warnings(&header(), 2, true, ended(Ending::Exited(3))), []);
 }
 
 #[test]
-fn every_limit_is_told_in_words() {
+fn every_limit_is_a_note() {
     let header = header();
     header.children_unprofiled.store(1, Relaxed);
     header.threads_unprofiled.store(2, Relaxed);
@@ -121,52 +121,46 @@ fn every_limit_is_told_in_words() {
     header.events_without_site.store(8, Relaxed);
     header.cells_late.store(9, Relaxed);
     header.cells_lost.store(10, Relaxed);
-    header.execs.store(1, Relaxed);
-    let list = all_warnings(&header, 2, true, ended(Ending::Exited(0)));
-    assert_eq!(list.len(), 11);
+    header.mappings_folded.store(11, Relaxed);
+    header.execs.store(12, Relaxed);
     assert_eq!(
-        list[0],
-        "1 child process (fork, posix_spawn) ran unprofiled; what they did is not in this profile."
-    );
-    assert!(list[1].starts_with("2 threads ran unprofiled because no slot was left;"));
-    assert_eq!(
-        list[9],
-        "10 events were lost because no room was left; choose longer time slices with --slice."
-    );
-    assert_eq!(
-        list[10],
-        "The process replaced its program (execve) once; the profile holds the last one."
+        all_warnings(&header, 2, true, ended(Ending::Exited(0))),
+        [
+            Note::ChildrenUnprofiled { count: 1 },
+            Note::ThreadsUnprofiled { count: 2 },
+            Note::ThreadsDetached { count: 3 },
+            Note::ReadsForgotten { count: 4 },
+            Note::MappingsFolded { count: 11 },
+            Note::InstructionsNotFollowed { count: 5 },
+            Note::LibrariesNotDescribed { count: 6 },
+            Note::EventsWithoutLine { count: 7 },
+            Note::EventsWithoutSite { count: 8 },
+            Note::EventsLate { count: 9 },
+            Note::EventsLost { count: 10 },
+            Note::ProgramReplaced { count: 12 },
+        ]
     );
 }
 
 #[test]
 fn nothing_to_place_is_said() {
     let exited = ended(Ending::Exited(0));
-    assert_eq!(
-        all_warnings(&header(), 1, false, exited),
-        ["The program had one thread: there is nothing to place."]
-    );
-    assert_eq!(
-        all_warnings(&header(), 2, false, exited),
-        ["No thread read or overwrote what another one wrote: placement cannot matter."]
-    );
+    assert_eq!(all_warnings(&header(), 1, false, exited), [Note::OneThread]);
+    assert_eq!(all_warnings(&header(), 2, false, exited), [Note::NoCommunication]);
 }
 
 #[test]
 fn a_run_that_was_cut_short_says_when_and_by_what() {
+    let seconds = 1.25;
     let killed = ended(Ending::Killed(libc::SIGSEGV));
     assert_eq!(
         all_warnings(&header(), 2, true, killed),
-        ["The program was killed by SIGSEGV after 1.2 s; the profile covers the run up to then."]
+        [Note::Killed { signal: "SIGSEGV".into(), seconds }]
     );
     let interrupted =
         Ended { interrupted: Some(libc::SIGINT), survivors: 2, ..ended(Ending::Killed(2)) };
     assert_eq!(
         all_warnings(&header(), 2, true, interrupted),
-        [
-            "The recording was interrupted by SIGINT after 1.2 s; it covers the run up to then.",
-            "2 processes were left running by the program when it ended; what still happens there \
-             is not in this profile.",
-        ]
+        [Note::Interrupted { signal: "SIGINT".into(), seconds }, Note::ProcessesLeft { count: 2 },]
     );
 }

@@ -10,7 +10,7 @@ use crate::error::RecorderError;
 use crate::session::Session;
 use profile::{CommRow, EventRow};
 use std::mem::offset_of;
-use types::{CommKind, Sharing, ThreadId};
+use types::{CommKind, Evidence, Sharing, ThreadId};
 use wire::detail::{
     CELLS, CHUNK_BYTES, Cell, ChunkHead, EVENTS, Event, HEAD_BYTES, holds, kind as code,
 };
@@ -119,7 +119,9 @@ impl Reading {
         };
         let slice = u32_at(entry, offset_of!(Cell, slice)) >> self.counts.joined;
         let Pair { from, to, kind, sharing, .. } = pair;
-        self.counts.comm.push(CommRow { slice, from, to, kind, sharing, count, sampled: None });
+        let (sampled, evidence) = (None, Evidence::Exact);
+        let row = CommRow { slice, from, to, kind, sharing, count, sampled, evidence };
+        self.counts.comm.push(row);
     }
 
     fn event(&mut self, owner: u32, entry: &[u8]) {
@@ -149,6 +151,7 @@ impl Reading {
             from_bytes: from.1,
             to_bytes: to.1,
             hits: 0,
+            evidence: Evidence::Exact,
         });
     }
 

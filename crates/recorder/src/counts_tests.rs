@@ -62,7 +62,8 @@ fn session() -> Session {
 }
 
 fn comm(slice: u32, from: u32, to: u32, kind: CommKind, sharing: Sharing, count: u64) -> CommRow {
-    CommRow { slice, from: ThreadId(from), to: ThreadId(to), kind, sharing, count, sampled: None }
+    let whole = CommRow::whole(ThreadId(from), ThreadId(to), kind, count);
+    CommRow { slice, sharing, ..whole }
 }
 
 #[test]
@@ -118,6 +119,7 @@ fn events_are_summed_and_their_bytes_united() {
         from_bytes: 0xff,
         to_bytes: 0xff,
         hits: 0,
+        evidence: types::Evidence::Exact,
     };
     let invalidation = EventRow {
         line: 0,
@@ -131,6 +133,7 @@ fn events_are_summed_and_their_bytes_united() {
         from_bytes: 1,
         to_bytes: 2,
         hits: 0,
+        evidence: types::Evidence::Exact,
     };
     assert_eq!(counts.events, [invalidation, event]);
 }

@@ -1,5 +1,5 @@
-//! The child processes of a recording: which there were, the profile of each, and what is said
-//! about those that could not be recorded.
+//! The child processes of a recording: which there were, the profile of each, and notes on
+//! those that could not be recorded.
 //!
 //! Each has a segment of the session; `session` reads it, `collect` makes the profile.
 
@@ -9,7 +9,7 @@ use crate::error::RecorderError;
 use crate::session::{Session, SessionOptions, text};
 use crate::target::Target;
 use profile::schema::PROCESSES_FOLDER;
-use profile::{ProcessRow, Profile};
+use profile::{Note, ProcessRow, Profile, Unrecorded};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -32,7 +32,7 @@ pub struct Processes {
     started: (SystemTime, i64),
     found: Found,
     rows: Vec<ProcessRow>,
-    warnings: Vec<String>,
+    warnings: Vec<Note>,
 }
 
 impl Processes {
@@ -81,8 +81,8 @@ impl Processes {
         &self.rows
     }
 
-    /// What was not recorded, one sentence each.
-    pub fn warnings(&self) -> &[String] {
+    /// What was not recorded.
+    pub fn warnings(&self) -> &[Note] {
         &self.warnings
     }
 
@@ -131,11 +131,7 @@ impl Processes {
         let mut profile = collect::profile(&session, header, run)?;
         profile.meta.exit_code = row.exit_code;
         if row.exit_code.is_none() && row.exit_signal.is_none() {
-            profile.meta.warnings.push(
-                "The process did not end by itself before the recording did, or was killed; the \
-                 profile covers the run up to then."
-                    .into(),
-            );
+            profile.meta.warnings.push(Note::NotEnded);
         }
         Ok(profile)
     }
@@ -158,8 +154,8 @@ fn row(segment: u32, header: &Header) -> ProcessRow {
         command(header).iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let unrecorded = match header.state.load(Relaxed) {
         state::RUNNING => None,
-        state::NOT_LOADED => Some(not_begun(header.pid.load(Relaxed)).to_owned()),
-        _ => Some(reason(header.failure.load(Relaxed)).to_owned()),
+        state::NOT_LOADED => Some(not_begun(header.pid.load(Relaxed))),
+        _ => Some(reason(header.failure.load(Relaxed))),
     };
     let status = header.exit_status.load(Relaxed);
     let recorded = unrecorded.is_none();
@@ -178,14 +174,14 @@ fn row(segment: u32, header: &Header) -> ProcessRow {
     }
 }
 
-/// What is said of a process whose program has not run a single instruction of its own.
-fn not_begun(pid: u32) -> &'static str {
+/// Why a process was not recorded whose program has not run a single instruction of its own.
+fn not_begun(pid: u32) -> Unrecorded {
     // The state follows the name, which is in parentheses and may hold anything.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
     match state {
-        None | Some('Z' | 'X') => "it ended before its code began to run",
-        Some(_) => "the recording ended before its code began to run",
+        None | Some('Z' | 'X') => Unrecorded::EndedEarly,
+        Some(_) => Unrecorded::RecordingEndedEarly,
     }
 }
 
@@ -219,83 +215,70 @@ fn command(header: &Header) -> Vec<OsString> {
     bytes.split(|&b| b == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
 }
 
-/// What is said of a process that executed a program which could not be recorded.
-pub fn left(header: &Header) -> Option<String> {
+/// That the process executed a program which could not be recorded.
+pub fn left(header: &Header) -> Option<Note> {
     let why = header.left_reason.load(Relaxed);
-    (why != failure::NONE).then(|| {
-        format!(
-            "The process went on as {}, which was not recorded because {}; the profile holds what \
-             ran before.",
-            text(&header.left_for),
-            reason(why)
-        )
-    })
+    let program = || text(&header.left_for);
+    (why != failure::NONE).then(|| Note::LeftUnrecorded { program: program(), reason: reason(why) })
 }
 
-/// Why a process was not recorded, to follow "because".
-fn reason(failure: u32) -> &'static str {
+/// Why a process was not recorded.
+fn reason(failure: u32) -> Unrecorded {
     match failure {
-        failure::STATIC => "it is statically linked",
-        failure::PRIVILEGED => "it is setuid, setgid or has file capabilities",
-        failure::FOREIGN => "it is no x86-64 program",
-        failure::NOT_GLIBC => "it is not linked with glibc",
-        failure::UNREACHABLE => {
-            "the engine or the recording cannot be opened from where it runs (chroot, namespace, \
-             other user)"
-        }
-        failure::FORBIDDEN => "its system call filter forbids what the engine needs",
-        failure::ANOTHER_RECORDING => "it is recorded by another recorder",
-        failure::NO_SHADOW => "there is no room for the shadow memory in its address space",
-        failure::NO_CODE_CACHE => "there is no room for translated code near it",
-        _ => "the engine could not start in it",
+        failure::STATIC => Unrecorded::StaticallyLinked,
+        failure::PRIVILEGED => Unrecorded::Privileged,
+        failure::FOREIGN => Unrecorded::Foreign,
+        failure::NOT_GLIBC => Unrecorded::NotGlibc,
+        failure::UNREACHABLE => Unrecorded::Unreachable,
+        failure::FORBIDDEN => Unrecorded::Forbidden,
+        failure::ANOTHER_RECORDING => Unrecorded::AnotherRecording,
+        failure::NO_SHADOW => Unrecorded::NoShadow,
+        failure::NO_CODE_CACHE => Unrecorded::NoCodeCache,
+        _ => Unrecorded::EngineFailed,
     }
 }
 
 /// Why a process, or the program that it executed last, was not recorded, and the program.
-fn programs_unrecorded(row: &ProcessRow, header: &Header) -> Option<(String, String)> {
+fn programs_unrecorded(row: &ProcessRow, header: &Header) -> Option<(Unrecorded, String)> {
     if let Some(reason) = &row.unrecorded {
         return Some((reason.clone(), row.command.first().cloned().unwrap_or_default()));
     }
     let why = header.left_reason.load(Relaxed);
-    (why != failure::NONE).then(|| (reason(why).to_owned(), text(&header.left_for)))
+    (why != failure::NONE).then(|| (reason(why), text(&header.left_for)))
 }
 
-fn warnings(first: &Header, unrecorded: &[(String, String)]) -> Vec<String> {
-    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+fn warnings(first: &Header, unrecorded: &[(Unrecorded, String)]) -> Vec<Note> {
+    let mut by_reason: BTreeMap<&Unrecorded, Vec<&str>> = BTreeMap::new();
     for (reason, program) in unrecorded {
         by_reason.entry(reason).or_default().push(program);
     }
-    let mut list: Vec<String> = by_reason
+    let mut list: Vec<Note> = by_reason
         .into_iter()
         .map(|(reason, programs)| {
-            let count = collect::several(programs.len() as u64, "child process", "child processes");
-            format!("{count} not recorded because {reason}: {}.", some_of(programs))
+            let count = programs.len() as u64;
+            let (programs, more) = some_of(programs);
+            Note::ChildrenUnrecorded { count, reason: reason.clone(), programs, more }
         })
         .collect();
     let out_of_reach = first.children_out_of_reach.load(Relaxed);
     if out_of_reach > 0 {
-        let count = collect::several(out_of_reach, "child process", "child processes");
-        list.push(format!("{count} not recorded because {}.", reason(failure::UNREACHABLE)));
+        let (count, reason) = (out_of_reach, Unrecorded::Unreachable);
+        list.push(Note::ChildrenUnrecorded { count, reason, programs: Vec::new(), more: 0 });
     }
     let beyond = first.children_beyond.load(Relaxed);
     if beyond > 0 {
-        list.push(format!(
-            "{} not recorded because there were more than {} in one recording; record a part of \
-             the work, or only the first process with --no-follow.",
-            collect::several(beyond, "child process", "child processes"),
-            first.segments.load(Relaxed) - 1,
-        ));
+        let limit = Some(u64::from(first.segments.load(Relaxed) - 1));
+        list.push(Note::ChildrenBeyond { count: beyond, limit });
     }
     list
 }
 
-/// The first few different ones.
-fn some_of(mut programs: Vec<&str>) -> String {
+/// The first few different ones, and how many more there are.
+fn some_of(mut programs: Vec<&str>) -> (Vec<String>, u64) {
     programs.sort_unstable();
     programs.dedup();
-    let rest = programs.len().saturating_sub(NAMES);
-    let named = programs[..programs.len() - rest].join(", ");
-    if rest == 0 { named } else { format!("{named} and {rest} more") }
+    let named = programs.iter().take(NAMES).map(|&name| name.to_owned()).collect();
+    (named, programs.len().saturating_sub(NAMES) as u64)
 }
 
 #[cfg(test)]
@@ -338,11 +321,10 @@ mod tests {
         assert_eq!((shell.number, shell.exit_code), (1, Some(7)));
         assert_eq!(shell.profile.as_deref(), Some("processes/1-sh.tt"));
         assert_eq!((other.number, other.exit_code, &other.profile), (3, None, &None));
-        assert_eq!(other.unrecorded.as_deref(), Some("it is statically linked"));
-        assert_eq!(
-            processes.warnings(),
-            ["1 child process not recorded because it is statically linked: ./static."]
-        );
+        let (reason, programs) = (Unrecorded::StaticallyLinked, vec!["./static".into()]);
+        assert_eq!(other.unrecorded.as_ref(), Some(&reason));
+        let expected = Note::ChildrenUnrecorded { count: 1, reason, programs, more: 0 };
+        assert_eq!(processes.warnings(), [expected]);
     }
 
     #[test]
@@ -365,18 +347,15 @@ mod tests {
 
     #[test]
     fn who_runs_still_has_not_ended() {
-        assert_eq!(
-            not_begun(std::process::id()),
-            "the recording ended before its code began to run"
-        );
+        assert_eq!(not_begun(std::process::id()), Unrecorded::RecordingEndedEarly);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
         while !std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") Z ") {
             std::thread::yield_now();
         }
-        assert_eq!(not_begun(pid), "it ended before its code began to run", "a zombie");
+        assert_eq!(not_begun(pid), Unrecorded::EndedEarly, "a zombie");
         child.wait().unwrap();
-        assert_eq!(not_begun(u32::MAX), "it ended before its code began to run", "nobody");
+        assert_eq!(not_begun(u32::MAX), Unrecorded::EndedEarly, "no process");
     }
 
     #[test]
@@ -394,7 +373,8 @@ mod tests {
 
     #[test]
     fn a_warning_names_few_programs() {
-        assert_eq!(some_of(vec!["b", "a", "b"]), "a, b");
-        assert_eq!(some_of(vec!["a", "b", "c", "d", "e"]), "a, b, c and 2 more");
+        let named = |names: &[&str]| -> Vec<String> { names.iter().map(|&n| n.into()).collect() };
+        assert_eq!(some_of(vec!["b", "a", "b"]), (named(&["a", "b"]), 0));
+        assert_eq!(some_of(vec!["a", "b", "c", "d", "e"]), (named(&["a", "b", "c"]), 2));
     }
 }

@@ -15,7 +15,7 @@ use crate::signals::signal_name;
 use crate::target::Target;
 use crate::user_cache::NoCache;
 use crate::watch;
-use profile::{Counted, Profile};
+use profile::{Counted, Note, Profile};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::thread::{self, ScopedJoinHandle};
@@ -86,7 +86,7 @@ pub fn record(
     profile.meta.processes = processes.rows().to_vec();
     if processes.rows().iter().any(|row| row.threads > 1) {
         // A launcher: the program are its children.
-        profile.meta.warnings.retain(|warning| warning != collect::ONE_THREAD);
+        profile.meta.warnings.retain(|note| *note != Note::OneThread);
     }
     profile.meta.warnings.extend_from_slice(processes.warnings());
     Ok(Recording { profile, processes, ended, note })

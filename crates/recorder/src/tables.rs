@@ -16,6 +16,7 @@ use profile::{
 };
 use reference::Tally;
 use std::sync::atomic::Ordering::Relaxed;
+use types::Evidence;
 use wire::session::{Header, mode};
 
 /// The tables, and what the counts in them depend on.
@@ -114,7 +115,9 @@ fn counts_of_tally(tally: &Tally, joined: u32, threads: usize) -> Counts {
         let reference::Cell { slice, kind, sharing, from, to } = *cell;
         if known(from) && known(to) {
             let slice = slice >> joined;
-            counts.comm.push(CommRow { slice, from, to, kind, sharing, count, sampled: None });
+            let (sampled, evidence) = (None, Evidence::Exact);
+            let row = CommRow { slice, from, to, kind, sharing, count, sampled, evidence };
+            counts.comm.push(row);
         } else {
             counts.damaged += 1;
         }
@@ -135,6 +138,7 @@ fn counts_of_tally(tally: &Tally, joined: u32, threads: usize) -> Counts {
                 from_bytes,
                 to_bytes,
                 hits: 0,
+                evidence: Evidence::Exact,
             });
         }
     }

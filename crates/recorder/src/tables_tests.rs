@@ -100,10 +100,7 @@ fn a_replay_gives_the_same_tables() {
     let (from, to) = (ThreadId(0), ThreadId(1));
     let raw: Vec<_> = counts.comm.iter().filter(|row| row.kind == CommKind::Raw).collect();
     let sharing = Sharing::True;
-    assert_eq!(
-        raw,
-        [&CommRow { slice: 1, from, to, kind: CommKind::Raw, sharing, count: 1, sampled: None }]
-    );
+    assert_eq!(raw, [&CommRow { slice: 1, sharing, ..CommRow::whole(from, to, CommKind::Raw, 1) }]);
     let event = counts.events[0];
     assert_eq!((event.line, event.from_site, event.to_site), (0x1000, 1, 2));
     assert_eq!((event.from_bytes, event.to_bytes), (0xff, 0xff));

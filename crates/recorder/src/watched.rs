@@ -8,10 +8,11 @@
 use crate::error::RecorderError;
 use crate::inject::{self, PRELOAD};
 use crate::memory::{Mapping, SharedMemory};
+use profile::NotWatched;
 use sampling::{Hit, Side};
 use std::ffi::OsString;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use types::{CommKind, Sharing, ThreadId};
+use types::{CommKind, Evidence, Sharing, ThreadId};
 use wire::watch::{
     BYTES, ENV, EVEN, Header, LINE, MAGIC, RECORDS, REGISTERS, Record, SEGMENTS, Segment, VERSION,
     how, kind, mode, reason, segment_offset, state,
@@ -146,47 +147,23 @@ impl WatchedProcess {
         matches!(self.error as i32, libc::EMFILE | libc::ENFILE)
     }
 
-    /// Why it is not watched, or not any more, to follow "the process"; `None` while it is.
-    pub fn complaint(&self) -> Option<String> {
-        let error = || std::io::Error::from_raw_os_error(self.error as i32);
-        let text = match (self.state, self.reason) {
-            (state::WATCHING, _) if self.threads == 0 && self.unwatched > 0 => match self.error as i32
-            {
-                libc::EINVAL | libc::E2BIG => {
-                    "cannot be watched: this kernel sends no synchronous signals from events (Linux \
-                     5.13 or later does)"
-                        .into()
-                }
-                libc::EACCES | libc::EPERM => format!(
-                    "cannot be watched: {}; lower kernel.perf_event_paranoid to 2 with 'sysctl \
-                     kernel.perf_event_paranoid=2'",
-                    error()
-                ),
-                _ => format!("cannot be watched: {}", error()),
+    /// Why it is not watched, or not any more; `None` while it is.
+    pub fn complaint(&self) -> Option<NotWatched> {
+        let error = self.error as i32;
+        Some(match (self.state, self.reason) {
+            (state::WATCHING, _) if self.threads == 0 && self.unwatched > 0 => match error {
+                libc::EINVAL | libc::E2BIG => NotWatched::NoSignals,
+                libc::EACCES | libc::EPERM => NotWatched::Forbidden { error },
+                _ => NotWatched::Failed { error },
             },
-            (state::WATCHING, _) => return None,
-            (state::VERSION_MISMATCH, _) => format!(
-                "has loaded a {WATCH} of another version; install everything from one build"
-            ),
-            (state::STEPPED_BACK, reason::OWN_HANDLER) => {
-                "handles SIGTRAP itself, which watching needs; it ran on unwatched from then on".into()
-            }
-            (state::STEPPED_BACK, reason::GO) => {
-                "is written in Go, whose runtime takes SIGTRAP by itself; it ran unwatched".into()
-            }
-            (state::STEPPED_BACK, reason::SECCOMP) => {
-                "has forbidden itself system calls (seccomp); it ran on unwatched from then on".into()
-            }
-            (state::STEPPED_BACK, reason::NO_ROOM) => {
-                "is allowed too little memory for watching, which needs some of it, and ran unwatched; \
-                 lift the limits with 'ulimit -v unlimited; ulimit -d unlimited', or sample without \
-                 --watch"
-                    .into()
-            }
-            (state::STEPPED_BACK, reason::STOPPED) => return None,
-            _ => "was not watched".into(),
-        };
-        Some(text)
+            (state::WATCHING, _) | (state::STEPPED_BACK, reason::STOPPED) => return None,
+            (state::VERSION_MISMATCH, _) => NotWatched::OtherVersion,
+            (state::STEPPED_BACK, reason::OWN_HANDLER) => NotWatched::OwnHandler,
+            (state::STEPPED_BACK, reason::GO) => NotWatched::Go,
+            (state::STEPPED_BACK, reason::SECCOMP) => NotWatched::Seccomp,
+            (state::STEPPED_BACK, reason::NO_ROOM) => NotWatched::NoRoom,
+            _ => NotWatched::Unknown,
+        })
     }
 }
 
@@ -383,7 +360,7 @@ impl Seen {
             to: side(to, self.to),
             weight: self.weight,
             array: false,
-            inferred: false,
+            evidence: Evidence::Sampled,
         };
         let raw = self.reads.then(|| hit(CommKind::Raw));
         let waw = self.writes.then(|| hit(CommKind::Waw));

@@ -8,7 +8,7 @@
 
 use crate::code::{Code, Flow};
 use crate::findings::Talk;
-use crate::lines::{Access, AccessKind, HotLine, Lines};
+use crate::lines::{Access, AccessKind, Bytes, HotLine, Lines};
 use crate::verdict::list;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -226,9 +226,11 @@ fn evidence(group: &Group<'_>, object: &str) -> String {
     }
     let does = |threads: &[u32], verb: &str, access: &Access| {
         let s = if threads.len() == 1 { "s" } else { "" };
-        let bytes = access.bytes.for_people();
         let (who, place) = (thread_list(threads), access.place.in_words());
-        format!("{who} {verb}{s} bytes {bytes} {place}")
+        match access.bytes {
+            Bytes(0) => format!("{who} {verb}{s} {object} {place}"),
+            bytes => format!("{who} {verb}{s} bytes {} {place}", bytes.for_people()),
+        }
     };
     let taking = match taker.kind {
         AccessKind::Read => does(&taker.readers, "read", taker),

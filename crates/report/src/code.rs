@@ -4,7 +4,8 @@
 //! code carry everything: the write and the read (or write) that takes the line from it. Pure.
 //! Neighbours: `lines` tells the same by line; `findings` holds the result.
 
-use crate::lines::{Place, Split};
+use crate::evidence::{self, EvidenceShare};
+use crate::lines::{Place, Split, moves_a_line};
 use profile::{EventRow, Mode, Profile, SiteRow};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -44,6 +45,8 @@ pub struct Flow {
     pub sharing: Split,
     /// Samples that showed one of the events; `None`: they were counted.
     pub hits: Option<u64>,
+    /// What shows the events.
+    pub evidence: Vec<EvidenceShare>,
     /// Lines of memory that are known; more when there were too many to keep apart.
     pub lines: u64,
 }
@@ -55,6 +58,7 @@ struct Sums {
     to: BTreeSet<u32>,
     sharing: Split,
     hits: u64,
+    evidence: evidence::Sums,
     lines: BTreeSet<u64>,
 }
 
@@ -69,6 +73,7 @@ impl Sums {
         };
         *sum = sum.saturating_add(event.count);
         self.hits += event.hits;
+        self.evidence.add(event.evidence, event.count, event.hits);
         // Line 0 stands for those that were not kept.
         if event.line != 0 {
             self.lines.insert(event.line);
@@ -80,6 +85,7 @@ impl Sums {
         self.to.extend(other.to);
         self.lines.extend(other.lines);
         self.hits += other.hits;
+        self.evidence.merge(&other.evidence);
         self.sharing.truly = self.sharing.truly.saturating_add(other.sharing.truly);
         self.sharing.falsely = self.sharing.falsely.saturating_add(other.sharing.falsely);
         self.sharing.unknown = self.sharing.unknown.saturating_add(other.sharing.unknown);
@@ -90,7 +96,7 @@ impl Sums {
 pub(crate) fn code(profile: &Profile, most: usize) -> Option<Code> {
     let mut by_site: HashMap<(CommKind, u32, u32), Sums> = HashMap::new();
     for event in &profile.events {
-        if matches!(event.kind, CommKind::Raw | CommKind::Waw) {
+        if moves_a_line(event) {
             let key = (event.kind, event.from_site, event.to_site);
             by_site.entry(key).or_default().add(event);
         }
@@ -121,6 +127,7 @@ pub(crate) fn code(profile: &Profile, most: usize) -> Option<Code> {
         share: sums.sharing.total() as f64 / events.max(1) as f64,
         sharing: sums.sharing,
         hits: sampled.then_some(sums.hits),
+        evidence: sums.evidence.list(),
         lines: sums.lines.len() as u64,
     });
     Some(Code { all, events, list: list.collect() })

@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(details.len(), 1);
         assert_eq!(
             details[0],
-            "Placed by locality, <1 % of the talk goes between packages; left to chance it would be \
+            "Placed by locality, <1 % of the communication goes between packages; left to chance it would be \
              67 %, which costs 1.4 times as much."
         );
     }
@@ -219,7 +219,9 @@ mod tests {
             .details;
         assert_eq!(
             details,
-            ["Where the threads run on this machine makes no difference to what their talk costs."]
+            [
+                "Where the threads run on this machine makes no difference to what their communication costs."
+            ]
         );
     }
 

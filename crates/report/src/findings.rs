@@ -8,11 +8,14 @@
 use crate::advice::{self, Advice};
 use crate::code::{self, Code};
 use crate::describe;
+use crate::evidence::{self, EvidenceShare};
 use crate::layouts::Placement;
 use crate::lines::{self, Lines};
+use crate::notes::{Process, Warning};
+use crate::reliability::Reliability;
 use crate::verdict::{self, Verdict};
-use analysis::{Choice, Communication, MatrixKind, Reliability};
-use profile::{CommRow, Counted, Meta, Mode, ProcessRow, Profile, Sampled, Sampling};
+use analysis::{Choice, Communication, MatrixKind};
+use profile::{CommRow, Counted, Meta, Mode, Profile, Sampled, Sampling};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use ts_rs::TS;
@@ -20,11 +23,13 @@ use types::CommMatrix;
 
 /// Version of the JSON that [`Findings`] serialises to; raised when a field changes its meaning.
 ///
-/// 2: events by sharing, `lines`, `code`, `advice`, `processes`; `talk.kind`, `talk.events` and
-/// rates of these. 3: talk is cache-line transfers (RAW + WAW) instead of RAW alone, so all that is
-/// made of it: `talk.kind` is `transfers`, `talk.events_per_thousand_accesses` stands for
-/// `…_loads`; patterns may be `unknown`, and the verdict's shape `too_few_samples`.
-pub const FINDINGS_VERSION: u32 = 3;
+/// 2: events by sharing, `lines`, `code`, `advice`, `processes`; `talk.kind`, `talk.events` and rates of these.
+/// 3: talk is cache-line transfers (RAW + WAW) instead of RAW alone, so all that is made of it: `talk.kind` is
+/// `transfers`, `talk.events_per_thousand_accesses` stands for `…_loads`; patterns may be `unknown`, and the verdict's
+/// shape `too_few_samples`.
+/// 4: `warnings`, and `unrecorded` of `processes`, are codes with data and `text` instead of sentences; `evidence`; the
+/// sharing of inferred events is not known instead of true.
+pub const FINDINGS_VERSION: u32 = 4;
 
 /// Lines that conclusions are drawn from, however few are listed.
 const LINES_FOR_ADVICE: usize = 256;
@@ -62,11 +67,10 @@ pub struct Findings {
     /// The machine and the placements compared on it; `None` when the machine is not known or there
     /// is nothing to place.
     pub placement: Option<Placement>,
-    /// Processes that the program started, each with its profile; as in `profile.json`.
-    pub processes: Vec<ProcessRow>,
-    /// What was not seen or not exact, one sentence each.
-    pub warnings: Vec<String>,
-    /// How the figures were obtained.
+    /// Processes that the program started, each with its profile.
+    pub processes: Vec<Process>,
+    /// What was not seen or not exact.
+    pub warnings: Vec<Warning>,
     pub measured: Measured,
 }
 
@@ -120,6 +124,8 @@ pub struct Talk {
     pub waw_false: u64,
     /// How well `events` is known; `None`: they were counted.
     pub estimate: Option<Estimate>,
+    /// What shows them.
+    pub evidence: Vec<EvidenceShare>,
 }
 
 /// How well an estimated number of events is known.
@@ -153,6 +159,8 @@ pub struct Pair {
     pub share: f64,
     /// How well the events in both directions are known; `None`: they were counted.
     pub estimate: Option<Estimate>,
+    /// What shows them.
+    pub evidence: Vec<EvidenceShare>,
 }
 
 impl Pair {
@@ -265,8 +273,8 @@ impl Findings {
             pairs,
             threads,
             placement,
-            processes: meta.processes.clone(),
-            warnings: meta.warnings.clone(),
+            processes: meta.processes.iter().map(Process::from).collect(),
+            warnings: meta.warnings.iter().cloned().map(Warning::from).collect(),
             measured: Measured::of(meta),
         }
     }
@@ -333,6 +341,7 @@ fn talk(profile: &Profile) -> Talk {
         waw_true: totals.waw_true,
         waw_false: totals.waw_false,
         estimate: Estimate::of(profile.comm.iter().filter(|row| kind.counts(row))),
+        evidence: evidence::of_cells(profile.comm.iter().filter(|row| kind.counts(row))),
     }
 }
 
@@ -348,7 +357,7 @@ fn pairs(profile: &Profile) -> Vec<Pair> {
     let total = talk(profile).events.max(1) as f64;
     let mut rows: BTreeMap<(u32, u32), Vec<&CommRow>> = BTreeMap::new();
     let kind = MatrixKind::of_talk(profile);
-    for row in profile.comm.iter().filter(|row| kind.counts(row) && row.sampled.is_some()) {
+    for row in profile.comm.iter().filter(|row| kind.counts(row)) {
         let pair = (row.from.0.min(row.to.0), row.from.0.max(row.to.0));
         rows.entry(pair).or_default().push(row);
     }
@@ -356,8 +365,9 @@ fn pairs(profile: &Profile) -> Vec<Pair> {
         .into_iter()
         .map(|((a, b), (a_to_b, b_to_a))| {
             let share = (a_to_b as f64 + b_to_a as f64) / total;
-            let estimate = rows.get(&(a, b)).and_then(|rows| Estimate::of(rows.iter().copied()));
-            Pair { a, b, a_to_b, b_to_a, share, estimate }
+            let rows = || rows.get(&(a, b)).into_iter().flatten().copied();
+            let (estimate, evidence) = (Estimate::of(rows()), evidence::of_cells(rows()));
+            Pair { a, b, a_to_b, b_to_a, share, estimate, evidence }
         })
         .collect();
     // Stable: pairs with equal amounts stay in the order of their ids.

@@ -6,6 +6,9 @@
 //! | `verdict.rs`, `advice.rs` | the first sentences; what to change in the program |
 //! | `lines.rs`, `lines/` | hot lines: who does what to which bytes from where |
 //! | `code.rs` | hot code: which code hands what to which, over all lines |
+//! | `notes.rs` | words for the codes of notes |
+//! | `reliability.rs` | how far amounts of samples can be trusted, in sentences |
+//! | `evidence.rs` | how many events each kind of evidence shows |
 //! | `describe.rs` | how the threads communicate, in sentences |
 //! | `compare.rs`, `policies.rs` | computes the placements that are compared; what every policy's costs |
 //! | `layouts.rs` | the machine, placements on it, where the talk meets |
@@ -20,12 +23,15 @@ mod advice;
 mod code;
 mod compare;
 mod describe;
+mod evidence;
 mod export;
 mod findings;
 mod layouts;
 mod lines;
+mod notes;
 mod page;
 mod policies;
+mod reliability;
 mod table;
 mod tasks;
 mod text;
@@ -37,13 +43,16 @@ mod samples;
 pub use advice::{Advice, AdviceKind};
 pub use code::{Code, Flow};
 pub use compare::{CompareError, Setting, compare};
+pub use evidence::EvidenceShare;
 pub use export::{MatrixFormat, ProfileTable, TableFormat, write_matrix, write_table};
 pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread};
 pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
+pub use notes::{Process, Warning, sentence, unrecorded};
 pub use page::page;
 pub use placement::LevelShare;
 pub use policies::{LeftOut, Policies, PolicyCost};
+pub use reliability::{Reliability, RestOn};
 pub use tasks::tasks;
-pub use text::{TextStyle, difference_text, text};
+pub use text::{TextStyle, difference_json, difference_text, text};
 pub use verdict::{Shape, Verdict};

@@ -18,11 +18,13 @@ pub use bytes::Bytes;
 pub use place::Place;
 pub(crate) use place::base_name;
 
+use crate::evidence::{self, EvidenceShare};
 use crate::lines::access::LineEvents;
 use profile::{EventRow, LineRow, Mode, Profile};
 use serde::Serialize;
 use std::cmp::Reverse;
 use ts_rs::TS;
+use types::CommKind;
 
 /// The lines of memory on which threads met.
 #[derive(Clone, PartialEq, Debug, Serialize, TS)]
@@ -54,6 +56,8 @@ pub struct HotLine {
     pub share: f64,
     /// Samples that showed one of the events; `None`: they were counted.
     pub hits: Option<u64>,
+    /// What shows the events.
+    pub evidence: Vec<EvidenceShare>,
     /// Events by sharing: reads of what another thread wrote, and writes over it.
     pub raw: Split,
     /// WAW events.
@@ -152,6 +156,11 @@ pub(crate) fn waw_of(row: &LineRow) -> Split {
     Split { truly: row.waw_true, falsely: row.waw_false, unknown: row.waw_any }
 }
 
+/// Whether an event takes a line from one thread to another.
+pub(crate) fn moves_a_line(event: &EventRow) -> bool {
+    matches!(event.kind, CommKind::Raw | CommKind::Waw)
+}
+
 /// The events of one line; the table is ordered by line.
 pub(crate) fn events_on(profile: &Profile, line: u64) -> &[EventRow] {
     let start = profile.events.partition_point(|event| event.line < line);
@@ -161,7 +170,9 @@ pub(crate) fn events_on(profile: &Profile, line: u64) -> &[EventRow] {
 
 fn hot_line(profile: &Profile, row: &LineRow, share: f64) -> HotLine {
     let mut sums = LineEvents::new(&profile.sites);
-    events_on(profile, row.line).iter().for_each(|event| sums.add(event));
+    let events = events_on(profile, row.line);
+    events.iter().for_each(|event| sums.add(event));
+    let moving = events.iter().filter(|event| moves_a_line(event));
     let (accesses, threads) = sums.finish();
     HotLine {
         address: format!("{:#x}", row.line),
@@ -170,6 +181,7 @@ fn hot_line(profile: &Profile, row: &LineRow, share: f64) -> HotLine {
         events: events_of(row),
         share,
         hits: (profile.meta.mode != Mode::Exact).then_some(row.hits),
+        evidence: evidence::of_events(moving),
         raw: raw_of(row),
         waw: waw_of(row),
         accesses,

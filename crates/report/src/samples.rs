@@ -1,11 +1,11 @@
 //! Profiles for the tests of this crate.
 
 use profile::{
-    ActivityRow, Basis, CommRow, Counted, Detector, EventRow, LineRow, Mode, Parameters, Profile,
-    Sampled, Sampling, SiteRow, SliceRow, ThreadRow, Totals,
+    ActivityRow, Basis, CommRow, Counted, Detector, EventRow, LineRow, Mode, Note, Parameters,
+    Profile, Sampled, Sampling, SiteRow, SliceRow, ThreadRow, Totals,
 };
 use std::collections::BTreeMap;
-use types::{CommKind, Sharing, ThreadId};
+use types::{CommKind, Evidence, Sharing, ThreadId};
 
 /// What a test wants to say about a profile.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ impl Sample {
         (meta.wall_seconds, meta.cpu_seconds) = (2.0, 3.5);
         meta.topology_xml = self.topology_xml.clone();
         meta.parameters = Parameters::matrix(self.block_bytes);
-        meta.warnings = vec!["2 child processes ran unprofiled.".into()];
+        meta.warnings = vec![Note::ChildrenUnprofiled { count: 2 }];
         profile
     }
 
@@ -97,20 +97,29 @@ pub(crate) fn shared() -> Profile {
         sharing,
         count,
         sampled: None,
+        evidence: Evidence::Exact,
     };
     profile.comm = cells.into_iter().filter(|(_, count)| *count > 0).map(row).collect();
     profile.meta.totals = Totals::of(&profile.threads, &profile.comm);
     profile
 }
 
-/// [`shared`] as if it had been sampled: a hit for 50 events, intervals from half to twice.
+/// [`shared`] as if it had been sampled: a hit for 50 events, intervals from half to twice; inferred where the
+/// sharing is not known.
 pub(crate) fn sampled() -> Profile {
+    let evidence = |sharing| match sharing {
+        Sharing::Any => Evidence::Inferred,
+        Sharing::True | Sharing::False => Evidence::Sampled,
+    };
     let mut profile = shared();
     for row in &mut profile.comm {
         let (hits, low, high) = (1 + row.count / 50, row.count / 2, row.count * 2);
         row.sampled = Some(Sampled { hits, low, high });
+        row.evidence = evidence(row.sharing);
     }
-    profile.events.iter_mut().for_each(|event| event.hits = 1 + event.count / 50);
+    for event in &mut profile.events {
+        (event.hits, event.evidence) = (1 + event.count / 50, evidence(event.sharing));
+    }
     profile.lines = profile.events.chunk_by(|a, b| a.line == b.line).map(line).collect();
     profile.activity.clear();
     for thread in &mut profile.threads {
@@ -187,6 +196,7 @@ fn events() -> Vec<EventRow> {
                 from_bytes,
                 to_bytes,
                 hits: 0,
+                evidence: Evidence::Exact,
             }
         };
     let (raw, waw) = (CommKind::Raw, CommKind::Waw);

@@ -10,6 +10,7 @@ mod processes;
 mod sampled;
 mod style;
 
+use crate::evidence;
 use crate::findings::{Estimate, Findings, Pair, Talk, Thread, talk_matrix};
 use crate::table::{Align, Table, cut};
 use crate::verdict::blocks;
@@ -18,7 +19,7 @@ use std::fmt::{self, Write};
 use style::printable;
 use types::numbers::{duration, grouped, percent, short};
 
-pub use difference::difference_text;
+pub use difference::{difference_json, difference_text};
 pub use style::TextStyle;
 
 /// Most threads, pairs that are listed.
@@ -53,12 +54,12 @@ fn write(
         writeln!(out, "{}", style.wrap(detail, ""))?;
     }
     if findings.talk.events > 0 {
-        heading(out, style, "Who talks to whom")?;
+        heading(out, style, "Which threads communicate")?;
         write_pairs(out, style, findings)?;
         write_matrix(out, style, findings, profile)?;
     }
     if !findings.communication_text.is_empty() {
-        heading(out, style, "How they talk")?;
+        heading(out, style, "How they communicate")?;
         for sentence in &findings.communication_text {
             writeln!(out, "{}", style.wrap(&format!("  {sentence}"), "  "))?;
         }
@@ -87,7 +88,7 @@ fn write(
     if !findings.warnings.is_empty() {
         heading(out, style, "What was not seen")?;
         for warning in &findings.warnings {
-            writeln!(out, "{}", style.warning(&style.wrap(&format!("- {warning}"), "  ")))?;
+            writeln!(out, "{}", style.warning(&style.wrap(&format!("- {}", warning.text), "  ")))?;
         }
     }
     heading(out, style, "How it was measured")?;
@@ -112,6 +113,7 @@ fn write_pairs(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::
         ("events", Align::Right),
         (third, Align::Right),
         (fourth, Align::Right),
+        (if estimated { "evidence" } else { "" }, Align::Left),
     ])
     .within(style.width);
     for pair in findings.pairs.iter().take(PAIRS_SHOWN) {
@@ -126,7 +128,8 @@ fn write_pairs(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::
             true => short(pair.events() as f64),
             false => grouped(pair.events()),
         };
-        table.row(vec![pair_name(pair), percent(pair.share), events, third, fourth]);
+        let shown_by = if estimated { evidence::words(&pair.evidence) } else { String::new() };
+        table.row(vec![pair_name(pair), percent(pair.share), events, third, fourth, shown_by]);
     }
     write!(out, "{table}")?;
     more(out, findings.pairs.len(), PAIRS_SHOWN, "pairs", "--json")?;
@@ -217,8 +220,8 @@ fn write_threads(out: &mut String, style: TextStyle, findings: &Findings) -> fmt
         ("started in", Align::Left),
         (if sampled { "CPU time" } else { "loads" }, Align::Right),
         (if sampled { "" } else { "stores" }, Align::Right),
-        (if directed { "talk out" } else { "talk" }, Align::Right),
-        (if directed { "talk in" } else { "" }, Align::Right),
+        (if directed { "gives" } else { "events" }, Align::Right),
+        (if directed { "takes" } else { "" }, Align::Right),
     ])
     .within(style.width);
     let mut shown: Vec<&Thread> = threads.iter().collect();
@@ -244,7 +247,7 @@ fn write_threads(out: &mut String, style: TextStyle, findings: &Findings) -> fmt
         ]);
     }
     write!(out, "{table}")?;
-    more(out, threads.len(), THREADS_SHOWN, "threads that talk less", "--json")
+    more(out, threads.len(), THREADS_SHOWN, "threads that communicate less", "--json")
 }
 
 fn start(thread: &Thread) -> String {
@@ -318,17 +321,17 @@ fn events(talk: &Talk, sampled: bool) -> String {
             "Events, estimated: {} read after another thread's write{}, {} written over another \
              thread's write{}.",
             grouped(talk.raw),
-            falsely(talk.raw_true, talk.raw_false),
+            by_sharing(talk.raw, talk.raw_true, talk.raw_false),
             grouped(talk.waw),
-            falsely(talk.waw_true, talk.waw_false),
+            by_sharing(talk.waw, talk.waw_true, talk.waw_false),
         ),
         _ => format!(
             "Events: {} read after another thread's write{}, {} written over another thread's \
              write{}, {} invalidated under a reader.",
             grouped(talk.raw),
-            falsely(talk.raw_true, talk.raw_false),
+            by_sharing(talk.raw, talk.raw_true, talk.raw_false),
             grouped(talk.waw),
-            falsely(talk.waw_true, talk.waw_false),
+            by_sharing(talk.waw, talk.waw_true, talk.waw_false),
             grouped(talk.invalidation)
         ),
     }
@@ -342,11 +345,17 @@ fn times(count: u64) -> String {
     }
 }
 
-/// How many events are false sharing, where that was told apart.
-fn falsely(truly: u64, falsely: u64) -> String {
-    match truly + falsely {
-        0 => String::new(),
-        _ => format!(" ({} of them false sharing)", grouped(falsely)),
+/// How many of `all` events are false sharing, and of how many it is not known, where that was told apart.
+fn by_sharing(all: u64, truly: u64, falsely: u64) -> String {
+    let known = truly.saturating_add(falsely);
+    match (known, all.saturating_sub(known)) {
+        (0, _) => String::new(),
+        (_, 0) => format!(" ({} of them false sharing)", grouped(falsely)),
+        (_, unknown) => format!(
+            " ({} of them false sharing, {} not known which)",
+            grouped(falsely),
+            grouped(unknown)
+        ),
     }
 }
 
@@ -418,8 +427,8 @@ mod tests {
         assert!(text.contains(start), "{text}");
         assert!(text.contains("  pair     share  events\n  T0 ↔ T1   97 %   1,900\n"), "{text}");
         assert!(text.contains("         T0     T1  T2\n  T0         1.9 k  60\n"), "{text}");
-        assert!(text.contains("  stores   talk\n"), "{text}");
-        assert!(text.contains("  1.0 k     500  1,960\n"), "{text}");
+        assert!(text.contains("  stores  events\n"), "{text}");
+        assert!(text.contains("  1.0 k     500   1,960\n"), "{text}");
     }
 
     #[test]
@@ -440,7 +449,9 @@ mod tests {
         let profile = sample(100, &chain).profile();
         let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
         assert!(text.contains("  and 89 more pairs; all of them: --json\n"));
-        assert!(text.contains("  and 68 more threads that talk less; all of them: --json\n"));
+        assert!(
+            text.contains("  and 68 more threads that communicate less; all of them: --json\n")
+        );
         assert!(text.contains("  The matrix of 100 threads: --html FILE, or threadtalk export.\n"));
         // The last ones talk most.
         assert!(text.contains("\n  T98 ") && !text.contains("\n  T50 "));

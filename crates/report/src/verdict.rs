@@ -5,11 +5,14 @@
 //! and shares of events. Neighbour: `findings` supplies the facts.
 
 use crate::advice::Advice;
+use crate::evidence;
 use crate::findings::{Pair, Talk, Thread};
 use crate::layouts::Placement;
-use analysis::{MatrixKind, Reliability};
+use crate::reliability::Reliability;
+use analysis::MatrixKind;
 use serde::Serialize;
 use ts_rs::TS;
+use types::Evidence;
 use types::numbers::{grouped, percent, short};
 
 /// What a person should know first.
@@ -61,6 +64,8 @@ const MOST: f64 = 0.8;
 const HUB: f64 = 0.6;
 /// Most pairs that a headline names.
 const NAMED_PAIRS: usize = 4;
+/// Share of inferred events from which on it is said.
+const NOTABLE_INFERRED: f64 = 0.05;
 /// Differences in cost below this share are none: the costs are not known better.
 const WORTHWHILE: f64 = 0.02;
 /// Events per thousand loads and stores below which talk is negligible: at about 100 ns for a line
@@ -73,16 +78,17 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
     let plain = |shape, headline: String| Verdict { shape, headline, details: vec![] };
     if threads <= 1 {
         let text =
-            "The program ran a single thread: there is nobody to talk to and nothing to place.";
+            "The program ran a single thread: nothing communicates, and there is nothing to place.";
         return plain(Shape::Single, text.into());
     }
     let mut details: Vec<String> = facts.advice.iter().map(|a| a.text.clone()).collect();
+    details.extend(inferred(facts.talk));
     if let Some(too_few) = facts.reliability.and_then(|found| found.too_few.clone()) {
         return Verdict { shape: Shape::TooFewSamples, headline: too_few, details };
     }
     if facts.talk.events == 0 {
         let text = format!(
-            "The {threads} threads do not talk through memory: where they run does not matter for \
+            "The {threads} threads do not communicate through memory: where they run does not matter for \
              communication."
         );
         return plain(Shape::Silent, text);
@@ -97,14 +103,27 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
     Verdict { shape, headline, details }
 }
 
+/// That a notable part of the events is inferred.
+fn inferred(talk: &Talk) -> Option<String> {
+    let part = evidence::part(&talk.evidence, Evidence::Inferred);
+    let text = || {
+        format!(
+            "{} of the communication is inferred: which bytes these threads write is not known, so that it is neither \
+             called true nor false sharing.",
+            percent(part)
+        )
+    };
+    (part >= NOTABLE_INFERRED).then(text)
+}
+
 fn headline(facts: &Facts<'_>) -> (Shape, String) {
     let threads = facts.threads.len();
     if let Some(rate) = facts.talk.events_per_thousand_accesses
         && rate < NEGLIGIBLE_PER_THOUSAND_ACCESSES
     {
         let text = format!(
-            "The {threads} threads hardly talk: {} {} in the whole run, one in {} accesses; \
-                 placing them by their talk will change little.",
+            "The {threads} threads hardly communicate: {} {} in the whole run, one in {} accesses; \
+                 placing them by their communication will change little.",
             grouped(facts.talk.events),
             events(facts, facts.talk.events),
             short(1e3 / rate)
@@ -228,7 +247,7 @@ fn placement_sentence(placement: &Placement) -> Option<String> {
     let (near, far) = (after.shares.last()?, chance.shares.last()?);
     if chance.cost <= 0.0 || after.cost > chance.cost * (1.0 - WORTHWHILE) {
         return Some(
-            "Where the threads run on this machine makes no difference to what their talk costs."
+            "Where the threads run on this machine makes no difference to what their communication costs."
                 .into(),
         );
     }
@@ -237,7 +256,7 @@ fn placement_sentence(placement: &Placement) -> Option<String> {
         _ => "far more".into(),
     };
     let mut text = format!(
-        "Placed by {}, {} of the talk goes {}; left to chance it would be {}, which \
+        "Placed by {}, {} of the communication goes {}; left to chance it would be {}, which \
          costs {times}.",
         after.policy,
         percent(near.share),
@@ -277,13 +296,13 @@ mod tests {
         assert_eq!(shape, Shape::Single);
         assert_eq!(
             text,
-            "The program ran a single thread: there is nobody to talk to and nothing to place."
+            "The program ran a single thread: nothing communicates, and there is nothing to place."
         );
         let (shape, text, _) = verdict(&sample(3, &[]));
         assert_eq!(shape, Shape::Silent);
         assert_eq!(
             text,
-            "The 3 threads do not talk through memory: where they run does not matter for \
+            "The 3 threads do not communicate through memory: where they run does not matter for \
              communication."
         );
     }
@@ -295,8 +314,8 @@ mod tests {
         assert_eq!(shape, Shape::Negligible);
         assert_eq!(
             text,
-            "The 2 threads hardly talk: 6 cache-line transfers in the whole run, one in 500 k accesses; \
-             placing them by their talk will change little."
+            "The 2 threads hardly communicate: 6 cache-line transfers in the whole run, one in 500 k accesses; \
+             placing them by their communication will change little."
         );
     }
 

@@ -228,7 +228,7 @@ impl Around {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::{CommKind, Sharing};
+    use types::{CommKind, Evidence, Sharing};
 
     /// Place of an array: the start of a region.
     const ARRAY: u64 = 5 * REGION;
@@ -300,8 +300,8 @@ mod tests {
         written(&mut around, 0, 0..100, 10);
         let (kind, sharing, weight) = (CommKind::Raw, Sharing::True, 1.0);
         let (from, to, block) = (side(0), side(1), 64 * (ARRAY + 51));
-        let (array, inferred) = (true, true);
-        let hit = Hit { time_ns: 20, block, kind, sharing, from, to, weight, array, inferred };
+        let (array, evidence) = (true, Evidence::Inferred);
+        let hit = Hit { time_ns: 20, block, kind, sharing, from, to, weight, array, evidence };
         let found = around.writer(ARRAY + 51, ThreadId(1), 20).unwrap();
         around.wait(&found, hit);
         let mut hits = Vec::new();

@@ -1,15 +1,16 @@
 use super::*;
 use crate::tally::Tally;
 use crate::{Hit, Side};
-use types::{CommKind, Sharing, ThreadId};
+use types::{CommKind, Evidence, Sharing, ThreadId};
 
 fn sum(weights: &[f64]) -> Sum {
     let mut tally = Tally::default();
     let side = |thread| Side { thread: ThreadId(thread), site: 0, bytes: 1 };
     for &weight in weights {
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
-        let (from, to, array, inferred) = (side(0), side(1), false, false);
-        let hit = Hit { time_ns: 0, block: 64, kind, sharing, from, to, weight, array, inferred };
+        let (from, to, array) = (side(0), side(1), false);
+        let evidence = Evidence::Sampled;
+        let hit = Hit { time_ns: 0, block: 64, kind, sharing, from, to, weight, array, evidence };
         tally.add(0, &hit);
     }
     tally.cells.into_values().next().unwrap()

@@ -28,7 +28,7 @@ const RUNS: u64 = 2;
 
 /// What another thread's write says about an access: that it is communication (worst first)
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Evidence {
+pub(crate) enum Recency {
     /// that was handed over once, long ago,
     Old,
     /// if the writer turns out to go on,
@@ -70,7 +70,7 @@ impl Judge {
         stream: Stream,
         thread: ThreadId,
         time_ns: u64,
-    ) -> Option<(Evidence, (ThreadId, Written))> {
+    ) -> Option<(Recency, (ThreadId, Written))> {
         let (writer, written) = block.last_writer_but(thread)?;
         let certain = stream == Stream::Transfers;
         let seen = block.of(thread).map(|slot| slot.seen_ns);
@@ -88,13 +88,12 @@ impl Judge {
                 }
             };
         let evidence = match is_new {
-            // However seldom samples come: the line came from another cache, and nobody else is
-            // known to have had it.
-            _ if certain => Evidence::New,
+            // However seldom samples come: the line came from another cache, and nobody else is known to have had it.
+            _ if certain => Recency::New,
             _ if !is_known => return None,
-            true if goes_on => Evidence::New,
-            true => Evidence::Old,
-            false if goes_on => Evidence::Ongoing,
+            true if goes_on => Recency::New,
+            true => Recency::Old,
+            false if goes_on => Recency::Ongoing,
             false => return None,
         };
         Some((evidence, (writer, written)))

@@ -26,7 +26,8 @@
 //! over once, long ago, is one event, whatever the sampling period (weight 0, see [`Hit::weight`]),
 //! and after `LONG` none: the memory may have been freed, and belong to another since.
 //!
-//! *True or false.* True if the access touches bytes that the writer was lately sampled writing.
+//! *True or false.* True if the access touches bytes that the writer was lately sampled writing; not known where
+//! it was not sampled writing the block.
 //!
 //! *Weight of waiting.* A clock's samples weigh the time that a thread spends at an access. Who ran
 //! at that time and who else waited says [`Together`](crate::Together).
@@ -36,14 +37,14 @@
 
 use crate::around::{Around, Found};
 use crate::block::{Block, Noted, Pending, Slot};
-use crate::evidence::{Evidence, Judge};
+use crate::evidence::{Judge, Recency};
 use crate::history::Histories;
 use crate::observed::{BLOCK_BYTES, Hit, Observed, Side, Stream, mask, sharing};
 use crate::table::Table;
 use access::{Access, AccessKind};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
-use types::{CommKind, Sharing, ThreadId};
+use types::{CommKind, Evidence, Sharing, ThreadId};
 
 /// Most blocks that one access is looked at in.
 const MAX_BLOCKS: u64 = 2;
@@ -140,7 +141,7 @@ impl Matcher {
         self.runs(sample.thread, sample.time_ns);
         let Some((chosen, evidence)) = self.choose(stream, sample) else { return };
         let around = self.look_around(sample);
-        let is_weak = evidence.is_none_or(|evidence| evidence == Evidence::Old);
+        let is_weak = evidence.is_none_or(|evidence| evidence == Recency::Old);
         let of_chosen = match around.filter(|_| is_weak) {
             Some(found) => {
                 self.infer(stream, sample, &found, hits);
@@ -158,7 +159,7 @@ impl Matcher {
         }
         for hit in &mut hits[first..] {
             let block = hit.block / BLOCK_BYTES;
-            if hit.array && !hit.inferred {
+            if hit.array && hit.evidence == Evidence::Sampled {
                 hit.array = self.around.is_array(block, hit.from.thread, hit.time_ns);
             }
         }
@@ -211,13 +212,12 @@ impl Matcher {
             time_ns,
             block: access.address - first,
             kind,
-            sharing: Sharing::True,
-            // What is accessed was written.
-            from: Side { bytes, ..found.from },
+            sharing: Sharing::Any,
+            from: Side { bytes: 0, ..found.from },
             to: Side { thread, site: access.site, bytes },
             weight: period as f64,
             array: true,
-            inferred: true,
+            evidence: Evidence::Inferred,
         };
         let raw = access.kind.reads().then(|| hit(CommKind::Raw));
         for hit in raw.into_iter().chain(access.kind.writes().then(|| hit(CommKind::Waw))) {
@@ -239,9 +239,8 @@ impl Matcher {
         }
     }
 
-    /// Which of its accesses the sample stands for, the first of those with the best evidence, and
-    /// that.
-    fn choose(&self, stream: Stream, sample: &Observed<'_>) -> Option<(usize, Option<Evidence>)> {
+    /// Which of its accesses the sample stands for, the first of those with the best evidence, and that.
+    fn choose(&self, stream: Stream, sample: &Observed<'_>) -> Option<(usize, Option<Recency>)> {
         let evidence = |access: &Access| {
             let block = self.table.known(access.address / BLOCK_BYTES)?;
             let (evidence, _) =
@@ -299,7 +298,7 @@ impl Matcher {
     pub fn part(&self, hit: &Hit) -> f64 {
         let block = hit.block / BLOCK_BYTES;
         match self.table.known(block) {
-            _ if !hit.inferred => 1.0,
+            _ if hit.evidence != Evidence::Inferred => 1.0,
             Some(known) if !self.may_be_written(block, known, hit.to.thread) => 0.0,
             _ => self.around.part(hit),
         }
@@ -383,9 +382,9 @@ impl Piece<'_> {
         };
         let from = Side { thread: writer, site: written.site, bytes: written.bytes };
         match evidence {
-            Evidence::New => hits.extend(self.hits(from, weight)),
-            Evidence::Old => hits.extend(self.hits(from, 0.0)),
-            Evidence::Ongoing => {
+            Recency::New => hits.extend(self.hits(from, weight)),
+            Recency::Old => hits.extend(self.hits(from, 0.0)),
+            Recency::Ongoing => {
                 let since_ns = Some(written.time_ns);
                 for hit in self.hits(from, weight) {
                     block.wait(Pending { hit, since_ns, stream: self.stream });
@@ -405,9 +404,9 @@ impl Piece<'_> {
         let sharing = sharing(&from, &to);
         // As far as the block alone tells.
         let array = access.kind == AccessKind::Load;
-        let inferred = false;
+        let evidence = Evidence::Sampled;
         let hit =
-            move |kind| Hit { time_ns, block, kind, sharing, from, to, weight, array, inferred };
+            move |kind| Hit { time_ns, block, kind, sharing, from, to, weight, array, evidence };
         let raw = access.kind.reads().then(|| hit(CommKind::Raw));
         raw.into_iter().chain(access.kind.writes().then(|| hit(CommKind::Waw)))
     }

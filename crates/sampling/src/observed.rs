@@ -1,7 +1,7 @@
 //! What goes into detectors and what comes out.
 
 use access::Access;
-use types::{CommKind, Sharing, ThreadId};
+use types::{CommKind, Evidence, Sharing, ThreadId};
 
 /// Bytes of the blocks in which sampling finds communication: the lines of a profile.
 pub const BLOCK_BYTES: u64 = 64;
@@ -43,7 +43,7 @@ pub struct Side {
     pub thread: ThreadId,
     /// Address of the instruction.
     pub site: u64,
-    /// Bytes of the block, bit i = byte i.
+    /// Bytes of the block, bit i = byte i; 0: not known.
     pub bytes: u64,
 }
 
@@ -68,10 +68,10 @@ pub struct Hit {
     /// A read of an array's block: `from` writes all around it. What was waited for it says little,
     /// since whoever reads one block after the other has the next ones fetched meanwhile.
     pub array: bool,
-    /// Nobody was sampled writing the block lately; `from` writes around it. What part of such hits
-    /// is communication is known the better, the more there are
+    /// Inferred: nobody was sampled writing the block lately; `from` writes around it, so that its bytes and the
+    /// sharing are not known. What part of such hits is communication is known the better, the more there are
     /// ([`Matcher::part`](crate::Matcher::part)).
-    pub inferred: bool,
+    pub evidence: Evidence,
 }
 
 /// True where the bytes of both sides overlap.

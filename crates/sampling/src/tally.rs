@@ -4,7 +4,7 @@
 
 use crate::observed::Hit;
 use std::collections::BTreeMap;
-use types::{CommKind, Sharing, ThreadId};
+use types::{CommKind, Evidence, Sharing, ThreadId};
 
 /// Most events by line and site that are kept; those of further lines are summed up as line 0.
 const MAX_EVENTS: usize = 1 << 20;
@@ -57,6 +57,7 @@ pub struct Cell {
     pub to: ThreadId,
     /// True or false sharing.
     pub sharing: Sharing,
+    pub evidence: Evidence,
 }
 
 /// What tells events apart; ordered by line.
@@ -76,6 +77,7 @@ pub struct Event {
     pub from_site: u64,
     /// Address of the instruction that takes.
     pub to_site: u64,
+    pub evidence: Evidence,
 }
 
 /// Hits of an event, and the bytes that they touched, bit i = byte i of the line.
@@ -98,8 +100,6 @@ pub struct Tally {
     pub events: BTreeMap<Event, EventSum>,
     /// Hits on lines that were too many to keep.
     pub without_line: u64,
-    /// Hits on lines that nobody was sampled writing (`around.rs`).
-    pub inferred: u64,
     /// The largest weight of all hits.
     pub largest: f64,
 }
@@ -107,11 +107,10 @@ pub struct Tally {
 impl Tally {
     /// Adds a hit in time slice `slice`.
     pub fn add(&mut self, slice: u32, hit: &Hit) {
-        let Hit { kind, sharing, from, to, weight, .. } = *hit;
-        let cell = Cell { slice, kind, from: from.thread, to: to.thread, sharing };
+        let Hit { kind, sharing, from, to, weight, evidence, .. } = *hit;
+        let cell = Cell { slice, kind, from: from.thread, to: to.thread, sharing, evidence };
         self.cells.entry(cell).or_default().add(weight);
         self.largest = self.largest.max(weight);
-        self.inferred += u64::from(hit.inferred);
         let mut event = Event {
             line: hit.block,
             kind,
@@ -120,6 +119,7 @@ impl Tally {
             sharing,
             from_site: from.site,
             to_site: to.site,
+            evidence,
         };
         let full = self.events.len() >= MAX_EVENTS && !self.events.contains_key(&event);
         if full {
@@ -146,13 +146,18 @@ impl Tally {
             all.to_bytes |= sum.to_bytes;
         }
         self.without_line += more.without_line;
-        self.inferred += more.inferred;
         self.largest = self.largest.max(more.largest);
     }
 
     /// Hits of all kinds.
     pub fn hits(&self) -> u64 {
         self.cells.values().map(|sum| sum.hits).sum()
+    }
+
+    /// Hits with this evidence.
+    pub fn hits_by(&self, evidence: Evidence) -> u64 {
+        let cells = self.cells.iter().filter(|(cell, _)| cell.evidence == evidence);
+        cells.map(|(_, sum)| sum.hits).sum()
     }
 
     /// Joins time slices two by two.
@@ -171,8 +176,8 @@ mod tests {
     fn hit(from: u32, to: u32, block: u64, weight: f64) -> Hit {
         let side = |thread, bytes| Side { thread: ThreadId(thread), site: 0x1000, bytes };
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
-        let (from, to) = (side(from, 1), side(to, 2));
-        Hit { time_ns: 0, block, kind, sharing, from, to, weight, array: false, inferred: false }
+        let (from, to, evidence) = (side(from, 1), side(to, 2), Evidence::Sampled);
+        Hit { time_ns: 0, block, kind, sharing, from, to, weight, array: false, evidence }
     }
 
     #[test]
@@ -190,5 +195,15 @@ mod tests {
         tally.join_slices();
         let slices: Vec<_> = tally.cells.iter().map(|(c, s)| (c.slice, s.hits, s.once)).collect();
         assert_eq!(slices, [(0, 2, 0), (1, 1, 1)]);
+    }
+
+    #[test]
+    fn hits_of_different_evidence_stay_apart() {
+        let mut tally = Tally::default();
+        let seen = hit(0, 1, 64, 2.0);
+        let inferred = Hit { evidence: Evidence::Inferred, sharing: Sharing::Any, ..seen };
+        [seen, inferred, inferred].iter().for_each(|hit| tally.add(0, hit));
+        assert_eq!((tally.cells.len(), tally.events.len(), tally.hits()), (2, 2, 3));
+        assert_eq!((tally.hits_by(Evidence::Inferred), tally.hits_by(Evidence::Exact)), (2, 0));
     }
 }

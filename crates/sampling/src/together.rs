@@ -105,7 +105,7 @@ mod tests {
     use crate::matching::Settings;
     use crate::observed::{Observed, Stream};
     use access::{Access, AccessKind};
-    use types::{CommKind, Sharing, ThreadId};
+    use types::{CommKind, Evidence, Sharing, ThreadId};
 
     const MS: u64 = 1_000_000;
 
@@ -117,7 +117,8 @@ mod tests {
         let side = |thread| Side { thread: ThreadId(thread), site: 1, bytes: 1 };
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
         let (from, to, block, time_ns) = (side(0), side(1), 64, ms * MS);
-        Hit { time_ns, block, kind, sharing, from, to, weight: 1e6, array: false, inferred: false }
+        let evidence = Evidence::Sampled;
+        Hit { time_ns, block, kind, sharing, from, to, weight: 1e6, array: false, evidence }
     }
 
     /// A sample of a store by `thread`, which is not what it waited for unless it says so.

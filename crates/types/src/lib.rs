@@ -1,4 +1,4 @@
-//! Ids, CPU sets, communication matrices, thread identities and numbers for people: the vocabulary of all crates.
+//! Ids, CPU sets, communication matrices, evidence and thread identities: the vocabulary of all crates.
 //!
 //! No I/O, `no_std` with `alloc`, and no `std` feature: the injected agent links this crate, and
 //! feature unification would otherwise pull `std` into it. Neighbours: everything builds on this.
@@ -7,10 +7,12 @@ extern crate alloc;
 
 mod comm;
 mod cpuset;
+mod evidence;
 pub mod numbers;
 pub mod tally;
 mod thread;
 
 pub use comm::{CommKind, CommMatrix, Sharing};
 pub use cpuset::{CpuSet, CpuSetError};
+pub use evidence::{Evidence, EvidenceSet};
 pub use thread::{ThreadId, ThreadIdentity};

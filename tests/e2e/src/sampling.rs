@@ -90,8 +90,15 @@ pub fn total(json: &Value, name: &str) -> u64 {
     json["totals"][name].as_u64().unwrap()
 }
 
-pub fn warnings(json: &Value) -> String {
-    json["warnings"].to_string()
+/// The note of `profile.json` with this code, if there is one.
+pub fn note<'a>(json: &'a Value, code: &str) -> Option<&'a Value> {
+    json["warnings"].as_array().unwrap().iter().find(|note| note["code"] == code)
+}
+
+/// The same; panics without one.
+#[track_caller]
+pub fn noted(json: &Value, code: &str) -> Value {
+    note(json, code).cloned().unwrap_or_else(|| panic!("no note {code}: {}", json["warnings"]))
 }
 
 /// Asserts a refusal in one sentence with these words, and no profile.

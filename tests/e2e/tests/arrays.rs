@@ -2,6 +2,8 @@
 //! lines than there are samples.
 
 use e2e::sampling::can_sample;
+use serde_json::Value;
+use std::path::Path;
 use test_support::threadtalk::profile_json;
 use test_support::{Compiler, Scratch, Target, Threadtalk, probe};
 
@@ -60,4 +62,32 @@ fn tables_that_are_accessed_at_random_are_shared_by_those_who_do() {
     };
     // Where the machine is busy, there may be too few samples.
     assert!((0..3).any(|_| talk()), "{}", profile_json(&profile));
+    inferred_sharing_is_not_known(&profile);
+}
+
+/// Tables have more lines than there are samples: most communication is inferred, and its sharing not known.
+#[track_caller]
+fn inferred_sharing_is_not_known(profile: &Path) {
+    let threadtalk = Threadtalk::built();
+    let table = |name: &str| -> Vec<Value> {
+        let run = threadtalk.verb("export").arg(profile).args([name, "--format", "json"]);
+        serde_json::from_slice(&run.run().expect_code(0).stdout).unwrap()
+    };
+    for name in ["comm", "events"] {
+        let rows = table(name);
+        let inferred = || rows.iter().filter(|row| row["evidence"] == "inferred");
+        assert!(inferred().count() > 0, "{name}");
+        assert!(inferred().all(|row| row["sharing"] == "any"), "{name}");
+        assert!(rows.iter().all(|row| row["evidence"] != "exact"), "{name}");
+        if name == "events" {
+            assert!(inferred().all(|row| row["from_bytes"] == "" && row["to_bytes"] != ""));
+        }
+    }
+    let report = threadtalk.verb("report").arg(profile).arg("--json").run().expect_code(0);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let evidence = report["talk"]["evidence"].as_array().unwrap();
+    let inferred = evidence.iter().find(|share| share["evidence"] == "inferred").unwrap();
+    assert!(inferred["hits"].as_u64() > Some(0), "{evidence:?}");
+    let text = threadtalk.verb("report").arg(profile).run().expect_code(0).stdout_text();
+    assert!(text.contains("% inferred") || text.contains(" inferred\n"), "{text}");
 }

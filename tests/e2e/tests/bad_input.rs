@@ -159,7 +159,7 @@ mod programs {
         Threadtalk::built().record(&profile, &[], &["true"]).run().expect_code(0);
         let json = test_support::threadtalk::profile_json(&profile);
         assert_eq!(json["totals"]["threads"], 1, "{json}");
-        assert!(json["warnings"].to_string().contains("thread"), "no warning: {json}");
+        assert_eq!(json["warnings"], serde_json::json!([{"code": "one-thread"}]), "{json}");
     }
 }
 

@@ -111,7 +111,7 @@ fn two_runs_are_alike_and_two_programs_are_not() {
         run.run().expect_code(code).stdout_text()
     };
     diff(&again, 0);
-    assert!(diff(&ring, 1).contains("Who talks differently"));
+    assert!(diff(&ring, 1).contains("Which threads communicate differently"));
     let found = json(&threadtalk, "diff", &[&grid, &ring]);
     assert_eq!(
         (&found["a"]["pattern"], &found["b"]["pattern"]),

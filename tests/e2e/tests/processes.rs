@@ -121,7 +121,10 @@ fn the_report_is_about_the_process_that_talks_most() {
     let script = "\"$0\" ring 2 4 64 64; \"$0\" ring 4 4 256 64; \"$0\" ring 3 4 64 64; true";
     let command = ["sh", "-c", script, ring.to_str().unwrap()];
     let said = threadtalk.record(&profile, &[], &command).run().expect_code(0).stderr_text();
-    assert!(said.contains("processes/2-") && said.contains(" talks most: 5 threads, "), "{said}");
+    assert!(
+        said.contains("processes/2-") && said.contains(" communicates most: 5 threads, "),
+        "{said}"
+    );
     assert!(!said.contains("nothing to place"), "{said}");
     let report = |arguments: &[&str]| {
         let run = threadtalk.verb("report").arg(&profile).args(arguments).run();
@@ -129,7 +132,7 @@ fn the_report_is_about_the_process_that_talks_most() {
     };
     let most = report(&[]);
     assert!(most.contains("\n5 threads make "), "{most}");
-    assert!(most.contains("This is process 2, which talks most (of 4)"), "{most}");
+    assert!(most.contains("This is process 2, which communicates most (of 4)"), "{most}");
     assert!(most.contains("Child processes"), "{most}");
     assert!(report(&["--process", "0"]).contains("a single thread"));
     assert!(report(&["--process", "3"]).contains("\n4 threads make "));

@@ -42,11 +42,19 @@ fn what_the_agent_wrote_is_what_the_profile_holds() {
 fn limits_that_were_reached_are_in_the_profile_and_on_standard_error() {
     let scratch = Scratch::new();
     let outcome = record(&scratch, "limits", &[], &["true"]).run().expect_code(0);
-    let json = profile_json(&scratch.join("fake.tt"));
-    let warnings = json["warnings"].as_array().unwrap();
-    assert_eq!(warnings.len(), 10, "{json}");
-    for warning in warnings {
-        let said = format!("threadtalk: note: {}\n", warning.as_str().unwrap());
+    let profile = scratch.join("fake.tt");
+    let json = profile_json(&profile);
+    let report = Threadtalk::built().verb("report").arg(&profile).arg("--json").run();
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let [notes, worded] = [&json, &report].map(|json| json["warnings"].as_array().unwrap());
+    assert_eq!(notes.len(), 10, "{json}");
+    for (note, worded) in notes.iter().zip(worded) {
+        assert_eq!(
+            (&note["code"], &note["count"]),
+            (&worded["code"], &worded["count"]),
+            "{report}"
+        );
+        let said = format!("threadtalk: note: {}\n", worded["text"].as_str().unwrap());
         assert!(outcome.stderr_text().contains(&said), "{said}{outcome}");
     }
 }

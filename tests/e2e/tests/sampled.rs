@@ -5,7 +5,7 @@
 //! true and false sharing, and at what becomes of the program.
 
 use e2e::sampling::{
-    Beside, attach, can_sample, refused, sample, signal, talkers, talkers_with, total, warnings,
+    Beside, attach, can_sample, note, noted, refused, sample, signal, talkers, talkers_with, total,
 };
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -195,7 +195,7 @@ fn code_is_named(profile: &Path) {
     assert!(!sites.contains("(deleted)"), "{sites}");
     let lines = export(profile, "lines");
     assert!(lines.contains("lines+0x"), "{lines}");
-    assert!(!warnings(&profile_json(profile)).contains("has no names"), "{profile:?}");
+    assert_eq!(note(&profile_json(profile), "code-without-names"), None);
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn another_program_in_the_process_begins_anew() {
     let profile = scratch.join("exec.tt");
     attach(&profile, beside.pid(), &["--transfer-ns", "100"]).run().expect_code(0);
     let json = profile_json(&profile);
-    assert!(warnings(&json).contains("replaced its program (execve) once"), "{}", warnings(&json));
+    assert_eq!(noted(&json, "program-replaced")["count"], 1);
     assert_eq!(total(&json, "threads"), 3, "{json}");
     only_pairs_talk(&profile, 1);
 }
@@ -509,6 +509,6 @@ fn what_cannot_be_watched_says_so() {
     let command =
         ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", "/bin/sleep", "0.1"];
     sample(&profile, &["--watch"], &command).expect_code(0);
-    let warnings = warnings(&profile_json(&profile));
-    assert!(warnings.contains("has become another user"), "{warnings}");
+    let note = noted(&profile_json(&profile), "not-watched");
+    assert_eq!(note["reason"]["code"], "not-loaded");
 }

@@ -5,7 +5,7 @@
 //! exactly: accesses to a word that threads take turns at, each of which is a transfer of its line.
 
 use e2e::events::{cells, table};
-use e2e::sampling::{attach, refused, sample, signal, total, warnings};
+use e2e::sampling::{attach, noted, refused, sample, signal, total};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -325,8 +325,7 @@ fn what_finds_no_room_is_counted_all_the_same() {
     assert!(json["sampled"]["lost"].as_u64().unwrap() > 0, "{}", json["sampled"]);
     let (there, back) = between_the_first_pair(&profile, "raw");
     within_a_tenth(there + back, truth);
-    let said = warnings(&json);
-    assert!(said.contains("amounts are as counted"), "{said}");
+    assert_eq!(noted(&json, "records-lost")["counted"], true);
 }
 
 #[test]
@@ -339,7 +338,7 @@ fn what_does_not_respond_is_sampled_with_a_warning_because_it_was_named() {
     let sentence = "The event 'page-faults' was sampled because it was named, but tried here: it opens, but \
                     does not respond";
     assert!(outcome.stderr_text().contains(sentence), "{outcome}");
-    assert!(warnings(&profile_json(&profile)).contains(sentence));
+    assert_eq!(noted(&profile_json(&profile), "event-doubted")["event"], "page-faults");
     let run =
         Threadtalk::built().verb("top").args(["--batch", "1", "--transfers", "page-faults", "--"]);
     let outcome = run.args(["sleep", "0.2"]).run().expect_code(0);
@@ -365,14 +364,16 @@ fn what_was_counted_but_not_sampled_is_said() {
         let options = ["--transfers", event, "--period", period];
         turns.launch(&profile, &options, "1 1000 1 1 same");
         assert_eq!(total(&profile_json(&profile), "raw"), 0);
-        warnings(&profile_json(&profile))
+        profile_json(&profile)
     };
     let event = turns.event("8:w");
     let seldom = said("seldom", &event, "100000");
-    let sentence = format!("'{event}' was counted 1000 times, and sampled never");
-    assert!(seldom.contains(&sentence) && seldom.contains("--period"), "{seldom}");
+    let expected = serde_json::json!(
+        {"code": "event-not-sampled", "event": event, "count": 1000, "period": 100_000}
+    );
+    assert_eq!(noted(&seldom, "event-not-sampled"), expected);
     let never = said("never", "mem:0x10/8:w", "1");
-    assert!(never.contains("'mem:0x10/8:w' was not counted once."), "{never}");
+    assert_eq!(noted(&never, "event-not-counted")["event"], "mem:0x10/8:w");
 }
 
 #[test]

@@ -20,7 +20,10 @@ fn record_report_export_place_run() {
     record_pairs(&threadtalk, &profile);
 
     let report = threadtalk.verb("report").arg(&profile).run().expect_code(0);
-    assert!(report.stdout_text().contains("T1"), "the talking threads are not named\n{report}");
+    assert!(
+        report.stdout_text().contains("T1"),
+        "the communicating threads are not named\n{report}"
+    );
     let json = threadtalk.verb("report").arg(&profile).arg("--json").run().expect_code(0);
     assert!(json.stdout.starts_with(b"{"), "{json}");
     threadtalk.verb("report").arg(&profile).arg("--html").arg(&page).run().expect_code(0);
@@ -192,7 +195,7 @@ fn pairs_that_only_store_are_placed_together() {
     assert!(tuned["transfers"].as_u64().unwrap() >= truth.total(), "{tuned}");
     // Whether a placement can gain depends on the machine, but not because nobody reads.
     let reason = tuned["reason"].as_str().unwrap_or_default();
-    assert!(!reason.contains("reads") && !reason.contains("hardly talk"), "{tuned}");
+    assert!(!reason.contains("reads") && !reason.contains("hardly communicate"), "{tuned}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ import {
   useOfBytes,
   whereabouts,
 } from '../model/lines'
+import { evidence } from '../model/evidence'
 import { grouped, percent } from '../model/numbers'
 import type { HotLine, Place } from '../model/page-data'
 import { wantedEvents } from '../selection'
@@ -50,7 +51,7 @@ export function lines(data: Data, store: Store): HTMLElement | null {
   })
   draw()
   store.on(['sharing', 'pick', 'line'], draw)
-  const titles = ['line', 'bytes written, read', 'written at', 'taken at', 'reads', 'overwrites', 'share', 'sharing']
+  const titles = ['line', 'bytes written, read', 'written at', 'taken at', 'reads', 'overwrites', 'share', 'sharing', 'evidence']
   const numeric = ['reads', 'overwrites', 'share']
   const head = el(
     'tr',
@@ -109,7 +110,8 @@ function row(data: Data, sum: LineSum, store: Store): HTMLTableRowElement {
     el('td', { class: 'number' }, grouped(sum.reads)),
     el('td', { class: 'number' }, grouped(sum.overwrites)),
     el('td', { class: 'number' }, percent(events(sum) / Math.max(1, found.events))),
-    el('td', {}, sharing(sum)),
+    el('td', {}, sharing(sum, events(sum))),
+    el('td', {}, evidence(line.evidence)),
   ]
   const tr = el('tr', { class: pressed ? 'on' : '' }, ...cells)
   tr.addEventListener('click', () => store.set({ line: pressed ? null : sum.line }))
@@ -123,12 +125,10 @@ function code(place: Place): Node[] {
 }
 
 /** A word and colour for the sharing of events. */
-function sharing(sum: { truly: number; falsely: number }): HTMLElement {
-  const known = sum.truly + sum.falsely
-  if (known === 0) return el('span', { class: 'badge' }, 'not known')
-  const share = sum.falsely / known
-  const kind = share > 0.5 ? 'false' : 'true'
-  return el('span', { class: `badge ${kind}` }, `${percent(kind === 'false' ? share : 1 - share)} ${kind}`)
+function sharing({ truly, falsely }: { truly: number; falsely: number }, all: number): HTMLElement {
+  if (truly + falsely === 0) return el('span', { class: 'badge' }, 'not known')
+  const kind = falsely > truly ? 'false' : 'true'
+  return el('span', { class: `badge ${kind}` }, `${percent(Math.max(truly, falsely) / all)} ${kind}`)
 }
 
 /** Two rows of 64 bytes: who writes, who reads. */
@@ -211,7 +211,7 @@ function codeThatMeets(data: Data, state: State): Node[] {
 function flowRow(data: Data, flow: Flow): HTMLElement {
   const side = (threads: number[], bytes: bigint, verb: string): Node[] => [
     el('b', {}, threadList(threads)),
-    el('small', {}, `${verb} ${ranges(bytes)}`),
+    el('small', {}, `${verb} ${ranges(bytes) || 'bytes not known'}`),
   ]
   return el(
     'tr',
@@ -219,7 +219,7 @@ function flowRow(data: Data, flow: Flow): HTMLElement {
     el('td', {}, ...side(flow.fromThreads, flow.fromBytes, 'had written')),
     el('td', { class: 'code' }, ...callers(data.lines.places[flow.fromPlace]!)),
     el('td', { class: 'number' }, grouped(flow.count)),
-    el('td', {}, sharing(flow)),
+    el('td', {}, sharing(flow, flow.count)),
     el('td', {}, ...side(flow.toThreads, flow.toBytes, flow.kind === 'raw' ? 'read' : 'overwrote')),
     el('td', { class: 'code' }, ...callers(data.lines.places[flow.toPlace]!)),
   )

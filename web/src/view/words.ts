@@ -1,5 +1,6 @@
 // The parts of the page that are words and numbers: verdict, figures, warnings, how it was measured.
 import { type Data, unit } from '../model/data'
+import { evidence } from '../model/evidence'
 import { duration, grouped, percent, short } from '../model/numbers'
 import type { Findings, Sampling, Talk } from '../model/page-data'
 import { card, el } from './dom'
@@ -87,13 +88,13 @@ export function processes({ processes }: Findings): HTMLElement | null {
   const head = el('tr', {}, el('th', { class: 'number' }, 'threads'), el('th', {}, 'command'), el('th', {}, 'profile'))
   const rows = sorted
     .slice(0, PROCESSES)
-    .map(({ threads, command, profile, unrecorded }) =>
+    .map(({ threads, command, profile, unrecorded_text }) =>
       el(
         'tr',
         {},
         el('td', { class: 'number' }, `${threads}`),
         el('td', { class: 'text', title: command.join(' ') }, command.join(' ')),
-        el('td', {}, profile ?? `not recorded${unrecorded ? `: ${unrecorded}` : ''}`),
+        el('td', {}, profile ?? `not recorded${unrecorded_text ? `: ${unrecorded_text}` : ''}`),
       ),
     )
   section.append(el('table', {}, el('thead', {}, head), el('tbody', {}, ...rows)))
@@ -106,18 +107,21 @@ export function processes({ processes }: Findings): HTMLElement | null {
 export function warnings(findings: Findings): HTMLElement | null {
   if (findings.warnings.length === 0) return null
   const section = card('What was not seen', 'warnings')
-  section.append(el('ul', {}, ...findings.warnings.map((text) => el('li', {}, text))))
+  section.append(el('ul', {}, ...findings.warnings.map(({ code, text }) => el('li', { 'data-code': code }, text))))
   return section
 }
 
 /** How many events of each kind. */
 function events(talk: Talk): [string, string][] {
   if (talk.kind === 'undirected') return [["Pairs by numalize's definition", grouped(talk.undirected)]]
-  const falsely = (truly: number, falsely: number): string =>
-    truly + falsely > 0 ? `, ${grouped(falsely)} of them false sharing` : ''
+  const bySharing = (all: number, truly: number, falsely: number): string => {
+    const unknown = all - truly - falsely
+    if (truly + falsely === 0) return ''
+    return `, ${grouped(falsely)} of them false sharing${unknown > 0 ? `, ${grouped(unknown)} not known which` : ''}`
+  }
   return [
-    ['Reads of what another thread wrote', grouped(talk.raw) + falsely(talk.raw_true, talk.raw_false)],
-    ['Writes over what another thread wrote', grouped(talk.waw) + falsely(talk.waw_true, talk.waw_false)],
+    ['Reads of what another thread wrote', grouped(talk.raw) + bySharing(talk.raw, talk.raw_true, talk.raw_false)],
+    ['Writes over what another thread wrote', grouped(talk.waw) + bySharing(talk.waw, talk.waw_true, talk.waw_false)],
     ['Writes to what another thread has read', grouped(talk.invalidation)],
   ]
 }
@@ -139,6 +143,7 @@ function sampled(sampling: Sampling, talk: Talk): [string, string][] {
     ['Sampled', `${sampling.source}, ${often}: ${sampling.reason}`],
     ['Samples', `${grouped(samples)}, of ${grouped(decoded)} the access is known, ${grouped(hits)} hits`],
     ['Amounts', amounts],
+    ['Evidence', evidence(talk.evidence)],
   ]
   if (estimate) {
     const text = `${short(estimate.low)} to ${short(estimate.high)} ${talk.what}, as far as chance goes`

@@ -172,6 +172,8 @@ describe.skipIf(!browser)('report page', () => {
     const top = async (selector: string): Promise<number> => (await page.locator(selector).boundingBox())!.y
     expect(await top('.reliability')).toBeLessThan(await top('#verdict'))
     expect(await page.innerText('#verdict')).toContain('4 threads make some ')
+    expect(await page.innerText('.verdict')).toContain('21 % of the communication is inferred')
+    expect(await page.innerText('.measured')).toContain('sampled, 21 % inferred')
     await page.screenshot({ path: join(FOLDER, 'sampled4.png'), fullPage: true })
   })
 
@@ -374,8 +376,8 @@ describe.skipIf(!browser)('report page', () => {
 
   test('no communication, no machine: still a report', async () => {
     const page = await open('silent3')
-    expect(await page.innerText('#verdict')).toContain('do not talk through memory')
-    expect(await page.innerText('.warnings')).toContain('2 child processes ran unprofiled.')
+    expect(await page.innerText('#verdict')).toContain('do not communicate through memory')
+    expect(await page.innerText('.warnings')).toContain('2 child processes (fork, posix_spawn) ran unprofiled;')
     expect(await page.innerText('.processes tbody')).toMatch(/7\s+\.\/helper -v\s+processes\/1-helper\.tt/)
     expect(await page.locator('#machine').count()).toBe(0)
     expect(await hover(page, 0, 1)).toContain('\n0 transfers')
@@ -410,6 +412,7 @@ describe.skipIf(!browser)('report page', () => {
       expect(first).toContain(text)
     }
     expect((await rows(page))[1]).toContain('100 % true')
+    expect((await rows(page))[1]).toContain('exact')
     const code = await page.locator('.flows tbody tr').allInnerTexts()
     expect(code.length).toBe(4)
     expect(code[1]).toMatch(/push\(item&&\)[\s\S]*5,000[\s\S]*100 % true[\s\S]*pop\(\)/)

@@ -3,19 +3,17 @@
 use super::*;
 use crate::golden::near;
 use profile::{CommRow, Sampled, sample};
+use types::Evidence;
 
 /// (from, to, count, hits, sharing).
 type Row = (u32, u32, u64, u64, Sharing);
 
 fn profile(threads: u32, rows: &[Row]) -> Profile {
     let row = |&(from, to, count, hits, sharing): &Row| CommRow {
-        slice: 0,
-        from: ThreadId(from),
-        to: ThreadId(to),
-        kind: CommKind::Raw,
         sharing,
-        count,
         sampled: (hits > 0).then_some(Sampled { hits, low: 1, high: 2 * count }),
+        evidence: if hits > 0 { Evidence::Sampled } else { Evidence::Exact },
+        ..CommRow::whole(ThreadId(from), ThreadId(to), CommKind::Raw, count)
     };
     sample::profile(sample::threads(threads), rows.iter().map(row).collect())
 }

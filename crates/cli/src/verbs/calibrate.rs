@@ -121,7 +121,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     Ok(0)
 }
 
-/// The exact profile of the process that talks most.
+/// The exact profile of the process that communicates most.
 fn exactly(target: &Target, streams: Streams) -> Result<(Profile, Ended), RecorderError> {
     let options = SessionOptions {
         counted: Counted::Detail,
@@ -138,7 +138,7 @@ fn exactly(target: &Target, streams: Streams) -> Result<(Profile, Ended), Record
     Ok((best, recording.ended))
 }
 
-/// The sampled profile of the process that talks most.
+/// The sampled profile of the process that communicates most.
 fn talks_most(recording: SampledRecording) -> Profile {
     let mut best = recording.profile;
     for (_, child) in recording.children {

@@ -6,7 +6,7 @@ use crate::{family, input, kind};
 use analysis::{Choice, Difference, MatrixKind, Run, difference};
 use anyhow::{Context, bail};
 use profile::Profile;
-use report::{TextStyle, difference_text};
+use report::{TextStyle, difference_json, difference_text};
 use std::path::{Path, PathBuf};
 use types::CommMatrix;
 
@@ -87,19 +87,24 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let names = [args.a.display().to_string(), args.b.display().to_string()];
     let found = difference(&a.run(), &b.run())
         .with_context(|| format!("cannot compare '{}' with '{}'", names[0], names[1]))?;
-    show(&found, &names, &args.to)?;
+    show(&found, [&a.run(), &b.run()], &names, &args.to)?;
     let beyond = args.threshold.is_some_and(|threshold| found.mse > threshold);
     Ok(if beyond { BEYOND } else { 0 })
 }
 
-fn show(found: &Difference, names: &[String; 2], to: &Destination) -> anyhow::Result<()> {
+fn show(
+    found: &Difference,
+    runs: [&Run<'_>; 2],
+    names: &[String; 2],
+    to: &Destination,
+) -> anyhow::Result<()> {
     let out = to.open()?;
     let (colour, width) = (out.wants_colour(), out.width());
     let text = match to.json {
-        true => serde_json::to_string_pretty(found)? + "\n",
+        true => difference_json(found, runs)? + "\n",
         false => {
             let style = TextStyle { colour, width, lines: None };
-            difference_text(found, [&names[0], &names[1]], style)
+            difference_text(found, runs, [&names[0], &names[1]], style)
         }
     };
     print(out, &text)

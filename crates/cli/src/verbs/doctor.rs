@@ -172,7 +172,7 @@ fn as_text(probed: &Probed, named: &[Response], budget: f64) -> String {
 fn armed(points: &Watchpoints) -> String {
     let Some(slow) = points.armed.filter(|armed| armed.is_slow()) else { return String::new() };
     format!(
-        "While any debug register is armed, stores across two lines of memory take {:.1} times as long: programs with \
+        "While any debug register is armed, stores across two cache lines take {:.1} times as long: programs with \
          unaligned vectors (AVX) may take three times as long with '--watch'.\n",
         slow.stores
     )

@@ -9,10 +9,11 @@ use crate::kind;
 use crate::output::OUTPUT;
 use crate::said::say;
 use crate::{family, input};
-use analysis::{Choice, MatrixKind, Reliability};
+use analysis::{Choice, MatrixKind};
 use anyhow::{Context, bail, ensure};
 use placement::{App, Effort, Placement, Plan, PolicyKind, Request, Tasks, lower_bound, place};
 use profile::Profile;
+use report::Reliability;
 use std::path::{Path, PathBuf};
 use topology::{Costs, Topology};
 use types::{CommMatrix, ThreadIdentity};
@@ -142,7 +143,7 @@ struct Application {
     names: Vec<String>,
     /// What events are, for people; empty for a bare matrix.
     events: String,
-    /// That they hardly talk, if so; never known of a bare matrix.
+    /// That they hardly communicate, if so; never known of a bare matrix.
     quiet: Option<String>,
     /// How far the amounts can be trusted, if they were sampled.
     reliability: Option<Reliability>,
@@ -195,7 +196,7 @@ fn from_matrix(matrix: &CommMatrix) -> Application {
     }
 }
 
-/// The profile's talk, with its threads' work and identities.
+/// The profile's communication, with its threads' work and identities.
 fn from_profile(profile: &Profile, choice: Choice) -> Application {
     let name = |thread: &profile::ThreadRow| match thread.start_symbol.is_empty() {
         true => thread.identity.name.clone(),

@@ -275,15 +275,20 @@ fn what_was_counted(profile: &Profile) -> String {
             format!("{} accesses to what another thread had accessed", grouped(totals.undirected))
         }
         Counted::Detail | Counted::Reference if transfers > 0 => {
-            let wrong = totals.raw_false.saturating_add(totals.waw_false);
-            let part = 100.0 * wrong as f64 / transfers as f64;
-            format!("{}, {part:.0} % of them false sharing", talk())
+            let falsely = totals.raw_false.saturating_add(totals.waw_false);
+            let known = totals.raw_true.saturating_add(totals.waw_true).saturating_add(falsely);
+            let percent = |part: u64| 100.0 * part as f64 / transfers as f64;
+            let unknown = match transfers.saturating_sub(known) {
+                0 => String::new(),
+                unknown => format!(", {:.0} % not known which", percent(unknown)),
+            };
+            format!("{}, {:.0} % of them false sharing{unknown}", talk(), percent(falsely))
         }
         _ => talk(),
     }
 }
 
-/// One line about the profile and one for each of its warnings.
+/// One line about the profile and one for each of its notes.
 pub fn tell(profile: &Profile, path: &Path) {
     say(&format!(
         "recorded {} in {:.2} s: {}; profile in {}",
@@ -299,8 +304,8 @@ pub fn tell(profile: &Profile, path: &Path) {
         let threads = several(leader.threads as usize, "thread");
         say(&format!("{} {}: {threads}, {}", leader.folder, leader.why(), leader.much()));
     }
-    for warning in &profile.meta.warnings {
-        say(&format!("note: {warning}"));
+    for note in &profile.meta.warnings {
+        say(&format!("note: {}", report::sentence(note)));
     }
 }
 

@@ -6,7 +6,7 @@ use crate::output::{OUTPUT, Output, print};
 use anyhow::Context;
 use clap::ArgGroup;
 use placement::Plan;
-use profile::Profile;
+use profile::{Note, Profile};
 use report::{CompareError, Findings, Setting, TextStyle};
 use std::path::PathBuf;
 use topology::{CostModel, Topology};
@@ -123,7 +123,7 @@ fn findings(profile: &Profile, setting: &Setting<'_>, lines: usize) -> anyhow::R
         }
         Err(error) => {
             let mut findings = Findings::new(profile, None, lines);
-            findings.warnings.push(format!("No placement is shown: {error}."));
+            findings.warnings.push(Note::NoPlacement { why: error.to_string() }.into());
             Ok(findings)
         }
     }

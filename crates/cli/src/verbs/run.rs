@@ -123,7 +123,7 @@ fn differences(report: &LaunchReport) -> Vec<String> {
                  itself, which takes precedence"
             )),
             Outcome::Moved => lines.push(format!(
-                "T{thread} was moved from P#{planned} to CPUs {at} by somebody else during the run"
+                "T{thread} was moved from P#{planned} to CPUs {at} by another program during the run"
             )),
             Outcome::Refused(why) => {
                 lines.push(format!("T{thread} could not be bound to P#{planned}: {why}"));

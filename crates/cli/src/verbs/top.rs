@@ -77,8 +77,8 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         Ok(chosen) => chosen,
         Err(error) => return Ok(refuse(&error)),
     };
-    if let Some(warning) = &choice.warning {
-        say(&format!("note: {warning}"));
+    if let Some(note) = &choice.warning {
+        say(&format!("note: {}", report::sentence(note)));
     }
     let options = SampleOptions {
         choice,

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::model::tests::sample;
-use crate::{CommRow, Parameters};
+use crate::{CommRow, Note, Parameters, Unrecorded};
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
-use types::{CommKind, ThreadId};
+use types::{CommKind, Evidence, EvidenceSet, ThreadId};
 
 fn saved() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -63,6 +63,14 @@ fn an_empty_profile_comes_back_equal() {
     assert_eq!(Profile::load(&path).unwrap(), profile);
 }
 
+/// A warning as versions 1 to 3 wrote it.
+const SENTENCE: &str = "2 child processes ran unprofiled.";
+
+/// What became of it.
+fn sentence() -> Vec<Note> {
+    vec![Note::Other { sentence: SENTENCE.into() }]
+}
+
 /// A folder as version 1 wrote it.
 fn save_version_1(path: &Path) {
     fs::create_dir(path).unwrap();
@@ -79,6 +87,7 @@ fn save_version_1(path: &Path) {
     }
     let mut meta = serde_json::to_value(MetaFile { meta: sample.meta, tables }).unwrap();
     meta["schema_version"] = 1.into();
+    meta["warnings"] = serde_json::json!([SENTENCE]);
     meta["parameters"] = serde_json::json!({"block_bytes": 128});
     meta["totals"] = serde_json::json!({
         "threads": 3, "loads": 600, "stores": 60, "raw": 5, "waw": 0, "invalidation": 7
@@ -98,6 +107,7 @@ fn a_folder_of_version_1_reads_as_one_slice() {
     save_version_1(&path);
     let profile = Profile::load(&path).unwrap();
     assert_eq!(profile.comm, version_1_comm());
+    assert_eq!(profile.meta.warnings, sentence());
     assert_eq!(profile.meta.parameters, Parameters::matrix(128));
     assert_eq!((profile.meta.totals.raw, profile.meta.totals.instructions), (5, 0));
     assert_eq!(profile.slices, [crate::SliceRow { start_ns: 0, end_ns: u64::MAX }]);
@@ -110,27 +120,36 @@ fn a_folder_of_version_1_reads_as_one_slice() {
     assert_eq!(Profile::load(&path).unwrap(), profile);
 }
 
-/// A folder as version 2 wrote it.
-fn save_version_2(path: &Path) {
+/// A folder of `profile` as version 2 or 3 wrote it.
+fn save_older(path: &Path, version: u32, profile: &Profile) {
     fs::create_dir(path).unwrap();
-    let sample = sample();
+    let (threads, comm, lines, events) = match version {
+        2 => (&THREADS_V2, &COMM_V2, &LINES_V2, &EVENTS_V2),
+        _ => (&THREADS, &COMM_V3, &LINES_V3, &EVENTS_V3),
+    };
     let mut tables = BTreeMap::new();
     for (table, mut columns) in [
-        (&THREADS_V2, rows::thread_columns(&sample.threads)),
-        (&SLICES, rows::slice_columns(&sample.slices)),
-        (&ACTIVITY, rows::activity_columns(&sample.activity)),
-        (&COMM_V2, rows::comm_columns(&sample.comm)),
-        (&SITES, detail::site_columns(&sample.sites)),
-        (&LINES_V2, detail::line_columns(&sample.lines)),
-        (&EVENTS_V2, detail::event_columns(&sample.events)),
+        (threads, rows::thread_columns(&profile.threads)),
+        (&SLICES, rows::slice_columns(&profile.slices)),
+        (&ACTIVITY, rows::activity_columns(&profile.activity)),
+        (comm, rows::comm_columns(&profile.comm)),
+        (&SITES, detail::site_columns(&profile.sites)),
+        (lines, detail::line_columns(&profile.lines)),
+        (events, detail::event_columns(&profile.events)),
     ] {
         columns.truncate(table.columns.len());
         let entry = write_table(&path.join(table.file_name()), path, table, &columns).unwrap();
         tables.insert(table.name.to_owned(), entry);
     }
-    let mut meta = serde_json::to_value(MetaFile { meta: sample.meta, tables }).unwrap();
-    meta["schema_version"] = 2.into();
-    meta.as_object_mut().unwrap().remove("sampled");
+    let mut meta = serde_json::to_value(MetaFile { meta: profile.meta.clone(), tables }).unwrap();
+    meta["schema_version"] = version.into();
+    meta["warnings"] = serde_json::json!([SENTENCE]);
+    if version == 2 {
+        meta.as_object_mut().unwrap().remove("sampled");
+    }
+    for process in meta["processes"].as_array_mut().unwrap() {
+        process["unrecorded"] = "it is statically linked".into();
+    }
     fs::write(path.join(META_FILE), serde_json::to_vec(&meta).unwrap()).unwrap();
 }
 
@@ -138,10 +157,58 @@ fn save_version_2(path: &Path) {
 fn a_folder_of_version_2_reads_as_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("old.tt");
-    save_version_2(&path);
+    save_older(&path, 2, &sample());
     let profile = Profile::load(&path).unwrap();
-    assert_eq!(profile, sample());
+    let mut expected = sample();
+    expected.meta.warnings = sentence();
+    assert_eq!(profile, expected);
     profile.save(&path, true).unwrap();
+    assert_eq!(Profile::load(&path).unwrap(), profile);
+}
+
+/// Version 3 did not say what was inferred.
+#[test]
+fn a_folder_of_version_3_reads_as_sampled_with_its_sentences() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.tt");
+    let mut expected = crate::model::tests::sampled();
+    expected.meta.processes = vec![static_child()];
+    save_older(&path, 3, &expected);
+    let profile = Profile::load(&path).unwrap();
+    expected.meta.warnings = sentence();
+    expected.meta.processes[0].unrecorded =
+        Some(Unrecorded::Other { phrase: "it is statically linked".into() });
+    expected.comm.iter_mut().for_each(|row| row.evidence = Evidence::Sampled);
+    expected.events.iter_mut().for_each(|row| row.evidence = Evidence::Sampled);
+    expected.lines.iter_mut().for_each(|row| row.evidence = EvidenceSet::of(Evidence::Sampled));
+    assert_eq!(profile, expected);
+    profile.save(&path, true).unwrap();
+    assert_eq!(Profile::load(&path).unwrap(), profile);
+}
+
+fn static_child() -> crate::ProcessRow {
+    crate::ProcessRow {
+        number: 1,
+        parent: 0,
+        named: false,
+        pid: 70,
+        command: vec!["./static".into()],
+        threads: 0,
+        exit_code: Some(0),
+        exit_signal: None,
+        profile: None,
+        unrecorded: Some(Unrecorded::StaticallyLinked),
+    }
+}
+
+#[test]
+fn every_note_comes_back_equal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes.tt");
+    let mut profile = sample();
+    profile.meta.warnings = Note::examples();
+    profile.meta.processes = vec![static_child()];
+    profile.save(&path, false).unwrap();
     assert_eq!(Profile::load(&path).unwrap(), profile);
 }
 
@@ -222,7 +289,7 @@ fn a_newer_schema_is_refused_politely() {
     assert_eq!(
         load_error(&path),
         "app.tt was written by threadtalk 3.0.0 in schema 7, and this version of threadtalk \
-         reads up to schema 3; update threadtalk to read it"
+         reads up to schema 4; update threadtalk to read it"
     );
 }
 

@@ -1,9 +1,11 @@
 //! Columns of the tables that say where communication happens: sites, lines, events.
 
-use super::{Columns, ints, kind_of, longs, names, numbers, sharing_of, string, texts};
-use crate::parquet_file::Data;
+use super::{
+    Columns, evidence_of, ints, kind_of, longs, names, numbers, sharing_of, string, texts, utf8,
+};
+use crate::parquet_file::{Data, Text};
 use crate::{EventRow, LineRow, SiteRow};
-use types::ThreadId;
+use types::{EvidenceSet, ThreadId};
 
 /// Columns of `schema::SITES`.
 pub(crate) fn site_columns(sites: &[SiteRow]) -> Vec<Data> {
@@ -57,6 +59,7 @@ pub(crate) fn line_columns(lines: &[LineRow]) -> Vec<Data> {
         longs(lines, |line| line.waw_false),
         longs(lines, |line| line.waw_any),
         longs(lines, |line| line.hits),
+        Data::Text(lines.iter().map(|l| l.evidence.to_string().as_str().into()).collect()),
     ]
 }
 
@@ -69,22 +72,33 @@ pub(crate) fn lines_from(columns: Vec<Data>) -> Result<Vec<LineRow>, String> {
     let (raw_true, raw_false, raw_any) = (columns.longs()?, columns.longs()?, columns.longs()?);
     let (waw_true, waw_false, waw_any) = (columns.longs()?, columns.longs()?, columns.longs()?);
     let hits = columns.longs_or(0)?;
-    Ok((0..columns.rows)
-        .map(|i| LineRow {
-            line: lines[i],
-            region: string(&regions[i]),
-            object: string(&objects[i]),
-            writers: writers[i],
-            readers: readers[i],
-            raw_true: raw_true[i],
-            raw_false: raw_false[i],
-            raw_any: raw_any[i],
-            waw_true: waw_true[i],
-            waw_false: waw_false[i],
-            waw_any: waw_any[i],
-            hits: hits[i],
+    let evidence = columns.texts_if_any()?;
+    (0..columns.rows)
+        .map(|i| {
+            Ok(LineRow {
+                line: lines[i],
+                region: string(&regions[i]),
+                object: string(&objects[i]),
+                writers: writers[i],
+                readers: readers[i],
+                raw_true: raw_true[i],
+                raw_false: raw_false[i],
+                raw_any: raw_any[i],
+                waw_true: waw_true[i],
+                waw_false: waw_false[i],
+                waw_any: waw_any[i],
+                hits: hits[i],
+                evidence: set_of(evidence.as_deref(), hits[i], i)?,
+            })
         })
-        .collect())
+        .collect()
+}
+
+/// What shows the events of a line, as [`evidence_of`].
+fn set_of(texts: Option<&[Text]>, hits: u64, row: usize) -> Result<EvidenceSet, String> {
+    let Some(texts) = texts else { return Ok(EvidenceSet::of(evidence_of(None, hits, row)?)) };
+    EvidenceSet::from_names(utf8(&texts[row]))
+        .ok_or_else(|| format!("row {row} has the unknown evidence '{}'", utf8(&texts[row])))
 }
 
 /// Columns of `schema::EVENTS`.
@@ -101,6 +115,7 @@ pub(crate) fn event_columns(events: &[EventRow]) -> Vec<Data> {
         longs(events, |event| event.from_bytes),
         longs(events, |event| event.to_bytes),
         longs(events, |event| event.hits),
+        names(events, |event| event.evidence.name()),
     ]
 }
 
@@ -114,6 +129,7 @@ pub(crate) fn events_from(columns: Vec<Data>) -> Result<Vec<EventRow>, String> {
     let counts = columns.longs()?;
     let (from_bytes, to_bytes) = (columns.longs()?, columns.longs()?);
     let hits = columns.longs_or(0)?;
+    let evidence = columns.texts_if_any()?;
     (0..columns.rows)
         .map(|i| {
             Ok(EventRow {
@@ -128,6 +144,7 @@ pub(crate) fn events_from(columns: Vec<Data>) -> Result<Vec<EventRow>, String> {
                 from_bytes: from_bytes[i],
                 to_bytes: to_bytes[i],
                 hits: hits[i],
+                evidence: evidence_of(evidence.as_deref(), hits[i], i)?,
             })
         })
         .collect()

@@ -23,7 +23,7 @@
 use crate::sampled::Choice;
 use perf::cost::READER_SHARE;
 use perf::{Event, Rate, Settings};
-use profile::Detector;
+use profile::{Detector, Expensive, Note};
 use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -41,6 +41,9 @@ const LOOK_SHARE: u32 = 200;
 const MAX_THREADS: usize = 256;
 /// Processor time from which on it is known how often threads are switched.
 const ENOUGH_NS: u64 = 5_000_000;
+
+/// Part of the time from which on breaks are noted.
+const NOTABLE: f64 = 0.05;
 
 /// What reading may take beyond its share: code that has not been seen before, names of processes.
 const START: Duration = Duration::from_millis(30);
@@ -232,37 +235,21 @@ impl Breaks {
     }
 
     /// What a profile says about it.
-    pub fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if self.everywhere {
-            notes.push(
-                "The program's threads are switched so often that the clock ran on whole processors \
-                 instead of for each thread, where it interrupted other programs, too."
-                    .into(),
-            );
-        }
+    pub fn notes(&self) -> Vec<Note> {
         let now = Instant::now();
         let off = self.off_until(now).as_secs_f64();
-        let share = off / (now - self.began).as_secs_f64().max(1e-3);
-        if share < 0.05 {
-            return notes;
-        }
-        let why = match self.why {
-            Why::Switches(load) => format!(
-                "The program's threads are switched so often that sampling all the time would cost it \
-                 {:.0} % of its time",
-                100.0 * load
-            ),
-            Why::Reading(load) => {
-                format!("Reading all samples would take {:.1} % of a processor", 100.0 * load)
-            }
+        let paused = (off / (now - self.began).as_secs_f64().max(1e-3)).min(1.0);
+        let (because, cost) = match self.why {
+            Why::Switches(load) => (Expensive::Switches, load),
+            Why::Reading(load) => (Expensive::Reading, load),
         };
-        notes.push(format!(
-            "{why}: it was sampled in bursts, with breaks for {:.0} % of the time, for which the bursts \
-             stand. Use --rate to sample without breaks.",
-            100.0 * share.min(1.0)
-        ));
-        notes
+        [
+            self.everywhere.then_some(Note::ClockOnProcessors),
+            (paused >= NOTABLE).then_some(Note::SampledInBursts { because, cost, paused }),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 }
 
@@ -370,7 +357,7 @@ mod tests {
             .filter_map(|k| breaks.turn(start + BURST * k, Duration::ZERO, std::iter::empty));
         assert_eq!(turns.count(), 0);
         assert_eq!(breaks.weight(), 1.0);
-        assert!(breaks.notes()[0].contains("whole processors"));
+        assert_eq!(breaks.notes()[0], Note::ClockOnProcessors);
     }
 
     #[test]

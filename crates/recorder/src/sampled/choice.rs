@@ -8,7 +8,7 @@
 use crate::error::RecorderError;
 use perf::probe::{Answer, Probed, Source, can_open, probe_named};
 use perf::{Armed, Event, Rate, cost};
-use profile::{Basis, Detector};
+use profile::{Basis, Detector, Note};
 use sampling::Stream;
 
 /// Part of the program's processor time that samples may cost unless told otherwise. What they cost
@@ -100,8 +100,8 @@ pub struct Choice {
     pub reason: String,
     /// The user has named the event.
     pub named: bool,
-    /// What speaks against it all the same, in a sentence.
-    pub warning: Option<String>,
+    /// What speaks against it all the same.
+    pub warning: Option<Note>,
 }
 
 /// Chooses by what responds.
@@ -142,12 +142,8 @@ pub fn choose_named(
     };
     let (Answer::Works(seen) | Answer::Fails { why: seen, .. }) = &answer;
     let reason = format!("'{}' was named as {of_what}; tried here: {seen}", event.name);
-    let warning = (!answer.works()).then(|| {
-        format!(
-            "The event '{}' was sampled because it was named, but tried here: {seen}.",
-            event.name
-        )
-    });
+    let doubted = || Note::EventDoubted { event: event.name.clone(), tried: seen.clone() };
+    let warning = (!answer.works()).then(doubted);
     let choice = made(probed, source, event, wish, transfer);
     Ok(Choice { reason, named: true, warning, ..choice })
 }

@@ -1,9 +1,9 @@
-//! From what was sampled to profiles: estimates, names, warnings.
+//! From what was sampled to profiles: estimates, names, notes.
 //!
 //! Neighbours: `follow` has found it, `sampling` estimates, `places` names code and memory.
 
 use crate::child::{Ended, Ending};
-use crate::collect::{ONE_THREAD, host, several};
+use crate::collect::{host, how_it_ended};
 use crate::known_names;
 use crate::places::{Places, file_name, start_routine};
 use crate::processes::short_name;
@@ -16,7 +16,7 @@ use crate::session::{RawModule, RawThread};
 use crate::signals::{self, signal_name};
 use profile::schema::PROCESSES_FOLDER;
 use profile::{
-    Basis, CommRow, Counted, Detector, EventRow, Meta, Mode, Parameters, ProcessRow, Profile,
+    Basis, CommRow, Counted, Detector, EventRow, Meta, Mode, Note, Parameters, ProcessRow, Profile,
     SCHEMA_VERSION, Sampled, Sampling, SiteRow, ThreadRow, Totals,
 };
 use sampling::{BLOCK_BYTES, Cell, Estimator, Sum};
@@ -24,15 +24,12 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
 use symbols::Resolver;
-use types::{ThreadId, ThreadIdentity};
+use types::{Evidence, ThreadId, ThreadIdentity};
 
 /// Hits below which shape and sharing say little.
 const FEW_HITS: u64 = 100;
 /// Part of the samples below whose access was found worth a word.
 const LOW_YIELD: f64 = 0.3;
-/// Of a process without a sample.
-const NEVER_SAMPLED: &str =
-    "The process was not sampled once: it was stopped, or waited, or was gone too soon.";
 
 /// What is known of a recording besides samples.
 pub struct Origin<'a> {
@@ -56,7 +53,7 @@ pub fn recording(followed: Followed, origin: Origin<'_>) -> SampledRecording {
         .collect();
     let mut profile = maker.profile(0);
     if rows.iter().any(|row| row.threads > 1) {
-        profile.meta.warnings.retain(|warning| warning != ONE_THREAD);
+        profile.meta.warnings.retain(|note| *note != Note::OneThread);
     }
     profile.meta.warnings.extend(maker.warnings_of_all());
     profile.meta.processes = rows;
@@ -198,11 +195,11 @@ impl Maker<'_> {
         let mut estimator = Estimator::new(process.tally.largest, stands_for(process));
         let scale = self.scale(process);
         let row = |(cell, sum): (Cell, Sum)| {
-            let Cell { slice, kind, from, to, sharing } = cell;
+            let Cell { slice, kind, from, to, sharing, evidence } = cell;
             let estimate = estimator.estimate(&sum, scale.to(to));
             let sampled = Sampled { hits: sum.hits, low: estimate.low, high: estimate.high };
             let (count, sampled) = (estimate.events, Some(sampled));
-            CommRow { slice, from, to, kind, sharing, count, sampled }
+            CommRow { slice, from, to, kind, sharing, count, sampled, evidence }
         };
         cells.into_iter().map(row).collect()
     }
@@ -227,6 +224,7 @@ impl Maker<'_> {
             from_bytes: sum.from_bytes,
             to_bytes: sum.to_bytes,
             hits: sum.sum.hits,
+            evidence: event.evidence,
         });
         (rows.collect(), addresses)
     }
@@ -293,7 +291,7 @@ impl Maker<'_> {
             samples: process.samples,
             decoded: process.decoded,
             hits: process.tally.hits(),
-            inferred: process.tally.inferred,
+            inferred: process.tally.hits_by(Evidence::Inferred),
             hit_events: stands_for(process) * self.scale(process).common(),
             lost: totals.lost,
             throttled: totals.throttled,
@@ -311,156 +309,101 @@ impl Maker<'_> {
         number: usize,
         threads: usize,
         comm: &[CommRow],
-    ) -> Vec<String> {
+    ) -> Vec<Note> {
         let mut list = Vec::new();
         // A program that we start, and most children, execute one first: nothing new.
         let usual = u32::from(self.origin.ended.is_some() || process.parent.is_some());
         let execs = process.execs.saturating_sub(usual);
         if execs > 0 {
-            let often = if execs == 1 { "once".into() } else { format!("{execs} times") };
-            list.push(format!(
-                "The process replaced its program (execve) {often}; the profile holds the last one."
-            ));
+            list.push(Note::ProgramReplaced { count: execs.into() });
         }
         if let Some(ended) = self.origin.ended.filter(|_| number == 0) {
             list.extend(how_it_ended(&ended));
         }
         list.extend(self.how_long(process, number));
         let hits = process.tally.hits();
+        let Process { samples, decoded, .. } = *process;
         if threads <= 1 {
-            list.push(ONE_THREAD.into());
-        } else if process.samples == 0 {
-            list.push(NEVER_SAMPLED.into());
+            list.push(Note::OneThread);
+        } else if samples == 0 {
+            list.push(Note::NeverSampled);
         } else if comm.is_empty() {
-            list.push(format!(
-                "None of {} showed communication. What happens rarely may have been missed: sample \
-                 longer, or record exactly, without --sample.",
-                several(process.decoded, "sampled access", "sampled accesses")
-            ));
+            list.push(Note::NoHits { accesses: decoded });
         } else if hits < FEW_HITS {
-            list.push(format!(
-                "Only {} showed communication: shares and amounts are rough. Sample longer, or more \
-                 often with --rate.",
-                several(hits, "sample", "samples")
-            ));
+            list.push(Note::FewHits { hits });
         }
         if self.choice().detector == Detector::Watchpoints {
             list.extend(watching::warnings(process));
         }
-        if process.samples >= FEW_HITS
-            && (process.decoded as f64) < LOW_YIELD * process.samples as f64
-        {
-            list.push(format!(
-                "Of {} samples, only {} could be told what they accessed.",
-                process.samples, process.decoded
-            ));
+        if samples >= FEW_HITS && (decoded as f64) < LOW_YIELD * samples as f64 {
+            list.push(Note::LowYield { samples, decoded });
         }
-        if process.handovers.unmeasured > 0 {
-            list.push(format!(
-                "{} on arrays could not be related to how often one of their lines is handed over: either each is \
-                 once, or none could be watched by a debug register. They stand for what threads waited for, \
-                 which is several times too little where memory is read in order.",
-                several(process.handovers.unmeasured, "hit", "hits")
-            ));
-        }
-        if process.tally.without_line > 0 {
-            list.push(format!(
-                "{} on lines of memory that were too many to keep.",
-                several(process.tally.without_line, "hit is", "hits are")
-            ));
-        }
+        let unmeasured = process.handovers.unmeasured;
+        list.extend((unmeasured > 0).then_some(Note::ArraysUnmeasured { hits: unmeasured }));
+        let elsewhere = process.tally.without_line;
+        list.extend((elsewhere > 0).then_some(Note::HitsWithoutLine { hits: elsewhere }));
         list
     }
 
     /// That a program which we started went on after the time for which it was to be sampled.
-    fn how_long(&self, process: &Process, number: usize) -> Option<String> {
-        let duration = self.origin.options.duration?;
+    fn how_long(&self, process: &Process, number: usize) -> Option<Note> {
+        let duration_ns = self.origin.options.duration?.as_nanos() as u64;
         let went_on = number == 0 && self.origin.ended.is_some() && !process.is_gone();
-        went_on.then(|| {
-            let duration = humantime::format_duration(duration);
-            format!("Sampling ended after {duration}, as asked; the program went on unseen.")
-        })
+        went_on.then_some(Note::DurationOver { duration_ns })
     }
 
     /// That there is a count, but no sample that would say whose it is; or nothing at all.
-    fn counted_only(&self) -> Option<String> {
+    fn counted_only(&self) -> Option<Note> {
         let Basis::Counters { event } = &self.choice().basis else { return None };
+        let event = event.clone();
         let Followed { totals, counted, .. } = self.followed;
         match (counted.round() as u64, self.choice().rate) {
             _ if totals.stand_for > 0 => None,
-            (0, _) => Some(format!("'{event}' was not counted once.")),
-            (counted, perf::Rate::Period(period)) => Some(format!(
-                "'{event}' was counted {}, and sampled never, so nobody knows between whom: choose a period below \
-                 {period} with --period.",
-                several(counted, "time", "times")
-            )),
+            (0, _) => Some(Note::EventNotCounted { event }),
+            (count, perf::Rate::Period(period)) => {
+                Some(Note::EventNotSampled { event, count, period })
+            }
             _ => None,
         }
     }
 
     /// What the recording as a whole does not hold.
-    fn warnings_of_all(&self) -> Vec<String> {
-        let Followed { totals, beyond, slices, .. } = self.followed;
-        let mut list: Vec<String> = self.choice().warning.iter().cloned().collect();
-        list.extend(self.counted_only());
-        list.extend(self.followed.breaks.iter().cloned());
-        if totals.lost > 0 {
-            let samples: u64 = self.followed.processes.iter().map(|process| process.samples).sum();
-            let share = totals.lost as f64 / (totals.lost + samples) as f64;
-            // A counter goes on where no sample finds room.
-            let missing = match self.choice().basis {
-                Basis::Counters { .. } => {
-                    "amounts are as counted, but who talks to whom is less certain"
-                }
-                _ => "so much is missing of amounts and times, too",
-            };
-            list.push(format!(
-                "{} lost because the reader did not get its turn in time, {:.0} % of all: {missing}. \
-                 Choose fewer with {}.",
-                several(totals.lost, "record was", "records were"),
-                (100.0 * share).max(1.0),
-                if self.choice().named { "--rate, or a larger --period" } else { "--rate" }
-            ));
-        }
-        if totals.throttled > 0 {
-            let often = match totals.throttled {
-                1 => "once".into(),
-                count => format!("{count} times"),
-            };
-            list.push(format!("The kernel slowed sampling down {often}; choose a lower --rate."));
-        }
+    fn warnings_of_all(&self) -> Vec<Note> {
+        let Followed { totals, beyond, slices, breaks, .. } = self.followed;
         let choice = self.choice();
+        let mut list: Vec<Note> = choice.warning.iter().cloned().collect();
+        list.extend(self.counted_only());
+        list.extend(breaks.iter().cloned());
+        list.extend(self.lost());
+        if totals.throttled > 0 {
+            list.push(Note::Throttled { count: totals.throttled });
+        }
         let watches = choice.detector == Detector::Watchpoints;
         if let Some(slow) = choice.armed.filter(|armed| watches && armed.is_slow()) {
-            list.push(format!(
-                "While debug registers are armed, stores across two lines of memory take {:.1} times as long on this \
-                 processor. Sample programs with unaligned vectors (AVX), which may take three times as long, without \
-                 --watch.",
-                slow.stores
-            ));
+            list.push(Note::SlowStores { times: slow.stores });
         }
         if *beyond > 0 {
-            list.push(format!(
-                "{} not recorded because there were too many in one recording.",
-                several(*beyond, "child process", "child processes")
-            ));
+            list.push(Note::ChildrenBeyond { count: *beyond, limit: None });
         }
-        let wanted = self.origin.options.slice;
-        let length = Duration::from_nanos(slices.length_ns);
-        if length > wanted {
-            list.push(format!(
-                "Time slices are {} long instead of {}, to bound their number.",
-                humantime::format_duration(length),
-                humantime::format_duration(wanted)
-            ));
+        let wanted_ns = self.origin.options.slice.as_nanos() as u64;
+        if slices.length_ns > wanted_ns {
+            list.push(Note::SlicesLonger { slice_ns: slices.length_ns, wanted_ns });
         }
         if let (None, Some(signal)) = (self.origin.ended, signals::ended_by()) {
-            list.push(format!(
-                "Sampling was ended by {}; the program went on.",
-                signal_name(signal)
-            ));
+            list.push(Note::SamplingInterrupted { signal: signal_name(signal) });
         }
         list
+    }
+
+    /// That records were lost.
+    fn lost(&self) -> Option<Note> {
+        let Followed { totals, processes, .. } = self.followed;
+        let samples: u64 = processes.iter().map(|process| process.samples).sum();
+        let share = totals.lost as f64 / (totals.lost + samples).max(1) as f64;
+        // A counter goes on where no sample finds room.
+        let counted = matches!(self.choice().basis, Basis::Counters { .. });
+        let (count, named) = (totals.lost, self.choice().named);
+        (count > 0).then_some(Note::RecordsLost { count, share, counted, named })
     }
 }
 
@@ -470,56 +413,18 @@ fn stands_for(process: &Process) -> f64 {
     usual.max(process.tally.largest)
 }
 
-fn how_it_ended(ended: &Ended) -> Vec<String> {
-    let mut list = Vec::new();
-    let seconds = ended.wall.as_secs_f64();
-    match (ended.interrupted, ended.ending) {
-        (Some(signal), _) => list.push(format!(
-            "The recording was interrupted by {} after {seconds:.1} s; it covers the run up to then.",
-            signal_name(signal)
-        )),
-        (None, Ending::Killed(signal)) => list.push(format!(
-            "The program was killed by {} after {seconds:.1} s; the profile covers the run up to then.",
-            signal_name(signal)
-        )),
-        (None, Ending::Exited(_)) => {}
-    }
-    if ended.survivors > 0 {
-        list.push(format!(
-            "{} left running by the program when it ended; what still happens there is not in this \
-             profile.",
-            several(ended.survivors as u64, "process was", "processes were")
-        ));
-    }
-    list
-}
-
 /// Which of the files that `sites` lie in cannot be read.
-fn unreachable(modules: &[RawModule], sites: &[SiteRow]) -> Option<String> {
+fn unreachable(modules: &[RawModule], sites: &[SiteRow]) -> Option<Note> {
     let met = |module: &&RawModule| {
         module.readable().is_none() && sites.iter().any(|site| site.module == module.path)
     };
     let mut names: Vec<&str> = modules.iter().filter(met).map(|m| file_name(&m.path)).collect();
     names.sort_unstable();
     names.dedup();
-    let (first, others) = (names.first()?, names.len() - 1);
-    let others = match others {
-        0 => String::new(),
-        1 => " and of one more file".into(),
-        others => format!(" and of {others} more files"),
-    };
+    let (file, more) = ((*names.first()?).to_owned(), names.len() as u64 - 1);
     // SAFETY: no arguments, cannot fail.
-    let remedy = match unsafe { libc::geteuid() } {
-        0 => "",
-        _ => {
-            ", and it takes root (CAP_SYS_ADMIN) to read it; run threadtalk as root, or start the process \
-             anew"
-        }
-    };
-    Some(format!(
-        "Code of {first}{others} has no names: what the process ran has been deleted or replaced since it \
-         started, or lies where we cannot look{remedy}."
-    ))
+    let needs_root = unsafe { libc::geteuid() } != 0;
+    Some(Note::CodeWithoutNames { file, more, needs_root })
 }
 
 /// What `places` needs of a thread. The initial one's stack has a name of its own.

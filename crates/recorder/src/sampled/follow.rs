@@ -15,7 +15,7 @@ use crate::sampled::{Choice, SampleOptions};
 use crate::watch::cpu_time;
 use crate::watched::Watcher;
 use perf::{Accesses, Rate, Record, Sampler, SamplerTotals};
-use profile::Basis;
+use profile::{Basis, Note};
 use rustc_hash::FxHashMap;
 use sampling::{Hit, Settings, Stream};
 use std::os::fd::BorrowedFd;
@@ -90,7 +90,7 @@ pub struct Followed {
     pub counted: f64,
     pub reader: Duration,
     /// What is to be said about breaks.
-    pub breaks: Vec<String>,
+    pub breaks: Vec<Note>,
     /// CLOCK_MONOTONIC.
     pub ended_ns: u64,
 }

@@ -188,13 +188,14 @@ fn lines(places: &[u64]) -> f64 {
 mod tests {
     use super::*;
     use sampling::Side;
-    use types::{CommKind, Sharing};
+    use types::{CommKind, Evidence, Sharing};
 
     fn hit(time_ns: u64, block: u64) -> Hit {
         let side = |thread| Side { thread: ThreadId(thread), site: 1, bytes: 0xff00 };
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
         let (from, to, block) = (side(1), side(2), block * BLOCK_BYTES);
-        Hit { time_ns, block, kind, sharing, from, to, weight: 1e6, array: true, inferred: false }
+        let evidence = Evidence::Sampled;
+        Hit { time_ns, block, kind, sharing, from, to, weight: 1e6, array: true, evidence }
     }
 
     /// A hit each millisecond, anywhere in two arrays of 1,000 lines far from each other.

@@ -12,7 +12,7 @@ use crate::sampled::slices::Slices;
 use crate::sampled::{Choice, SampleOptions};
 use crate::watched::{Seen, WATCH, WatchMemory, WatchOptions, WatchedProcess, Watcher};
 use perf::{Event, Rate};
-use profile::Detector;
+use profile::{Detector, NotWatched, Note};
 use sampling::Hit;
 use std::ffi::OsString;
 
@@ -98,52 +98,28 @@ pub fn note(watched: &[WatchedProcess], processes: &mut [Process]) {
 /// Part of the samples, one in so many, without all debug registers from which on it is said.
 const SPARED: u64 = 10;
 
-/// What hindered watching a process, as sentences.
-pub fn warnings(process: &Process) -> Vec<String> {
+/// What hindered watching a process.
+pub fn warnings(process: &Process) -> Vec<Note> {
     let Some(watched) = process.watched else {
-        return vec![format!(
-            "The process has not loaded {WATCH}: it was started past the C library, has cleaned its \
-             environment, or has become another user. Sample it without --watch."
-        )];
+        return vec![Note::NotWatched { reason: NotWatched::NotLoaded }];
     };
-    let mut list: Vec<String> = watched
-        .complaint()
-        .map(|complaint| format!("The process {complaint}."))
-        .into_iter()
-        .collect();
-    if watched.threads > 0 && watched.unwatched > 0 {
-        list.push(format!(
-            "{} of {} threads could not be watched: too many open files; raise 'ulimit -n'.",
-            watched.unwatched,
-            watched.threads + watched.unwatched
-        ));
-    }
-    match watched.fewest_registers {
-        Some(0..=3) if watched.is_out_of_files() => list.push(
-            "Some threads did without debug registers, each of which is an open file, and there were too many; \
-             raise 'ulimit -n'."
-                .into(),
-        ),
-        Some(0) => list.push(
-            "No debug register was free, somebody else uses them: only samples that met were counted.".into(),
-        ),
-        Some(fewest @ 1..=3) => list.push(format!(
-            "Only {fewest} of the processor's debug registers were free at times; more was estimated."
-        )),
-        _ => {}
-    }
-    if watched.spared * SPARED >= watched.samples.max(1) {
-        list.push(format!(
-            "After {} of {} samples, fewer debug registers or none were used: threads are switched so often \
-             that it would have cost too much. Use --rate to use them always.",
-            watched.spared, watched.samples
-        ));
-    }
-    if watched.lost > 0 {
-        list.push(format!(
-            "{} reports were lost because the reader did not get its turn in time.",
-            watched.lost
-        ));
-    }
-    list
+    let WatchedProcess { threads, unwatched, spared, samples, lost, .. } = watched;
+    let some_threads = threads > 0 && unwatched > 0;
+    let registers = match watched.fewest_registers {
+        Some(0..=3) if watched.is_out_of_files() => Some(Note::RegistersOutOfFiles),
+        Some(0) => Some(Note::NoRegisters),
+        Some(fewest @ 1..=3) => Some(Note::FewRegisters { free: fewest.into() }),
+        _ => None,
+    };
+    [
+        watched.complaint().map(|reason| Note::NotWatched { reason }),
+        some_threads
+            .then_some(Note::ThreadsNotWatched { count: unwatched, threads: threads + unwatched }),
+        registers,
+        (spared * SPARED >= samples.max(1)).then_some(Note::RegistersSpared { spared, samples }),
+        (lost > 0).then_some(Note::ReportsLost { count: lost }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

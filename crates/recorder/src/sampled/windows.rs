@@ -199,7 +199,7 @@ mod tests {
     use crate::sampled::files::Files;
     use crate::sampled::process::Shared;
     use sampling::{Hit, Settings, Side, Stream};
-    use types::{CommKind, Sharing, ThreadId};
+    use types::{CommKind, Evidence, Sharing, ThreadId};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -229,7 +229,7 @@ mod tests {
             to: Side { thread: ThreadId(1), site: 0, bytes: 1 },
             weight: 1.0,
             array: false,
-            inferred: false,
+            evidence: Evidence::Sampled,
         };
         (0..hits).for_each(|_| process.tally.add(0, &hit));
     }

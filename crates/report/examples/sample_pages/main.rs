@@ -21,13 +21,13 @@
 mod shared;
 
 use profile::{
-    Basis, CommRow, Counted, Detector, Mode, ProcessRow, Profile, Sampled, Sampling, ThreadRow,
-    Totals,
+    Basis, CommRow, Counted, Detector, Mode, Note, ProcessRow, Profile, Sampled, Sampling,
+    ThreadRow, Totals,
 };
 use report::{Findings, Setting, compare, page};
 use std::path::Path;
 use topology::Topology;
-use types::{CommKind, ThreadId, ThreadIdentity};
+use types::{CommKind, Evidence, ThreadId, ThreadIdentity};
 
 /// Hot lines in a page, as `threadtalk report --html` has them.
 const LINES: usize = 200;
@@ -79,8 +79,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The same as if a clock had sampled it, with a hit for so many events; with 0 a single hit of
-/// all.
+/// The same as if a clock had sampled it, with a hit for so many events; with 0 a single hit of all. What T1 gives is
+/// inferred.
 fn sampled(mut profile: Profile, hit_events: u64) -> Profile {
     if hit_events == 0 {
         profile.comm.truncate(1);
@@ -90,6 +90,8 @@ fn sampled(mut profile: Profile, hit_events: u64) -> Profile {
         // Those of a single hit are 0.0253 and 5.57 times what it weighs.
         let (low, high) = if hits == 1 { (40, 6) } else { (2, 2) };
         row.sampled = Some(Sampled { hits, low: row.count / low, high: row.count * high });
+        let is_seen = row.from != ThreadId(1);
+        row.evidence = if is_seen { Evidence::Sampled } else { Evidence::Inferred };
     }
     let hits = profile.comm.iter().filter_map(|row| row.sampled).map(|s| s.hits).sum();
     profile.activity.clear();
@@ -220,9 +222,9 @@ fn profile(
     let comm = rows(cells);
     let warnings = match name {
         "silent3" => vec![
-            "2 child processes ran unprofiled.".into(),
-            "1 thread left the engine because it ran generated code; its counts end there.".into(),
-            "No placement is shown: the profile does not describe its machine.".into(),
+            Note::ChildrenUnprofiled { count: 2 },
+            Note::ThreadsDetached { count: 1 },
+            Note::NoPlacement { why: "the profile does not describe its machine".into() },
         ],
         _ => vec![],
     };

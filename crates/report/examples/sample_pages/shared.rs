@@ -5,7 +5,7 @@ use profile::{
     Totals,
 };
 use std::collections::BTreeMap;
-use types::{CommKind, Sharing, ThreadId};
+use types::{CommKind, Evidence, Sharing, ThreadId};
 
 /// Length of a slice.
 const SLICE_NS: u64 = 10_000_000;
@@ -38,6 +38,7 @@ fn event(
         from_bytes,
         to_bytes,
         hits: 0,
+        evidence: Evidence::Exact,
     }
 }
 
@@ -127,6 +128,7 @@ fn fill(mut profile: Profile, all: &[Spread], slices: u32) -> Profile {
         sharing,
         count,
         sampled: None,
+        evidence: Evidence::Exact,
     };
     profile.comm = cells.into_iter().map(row).collect();
     profile.meta.totals = Totals::of(&profile.threads, &profile.comm);

@@ -163,9 +163,10 @@ impl ProfileTable {
             ],
             ProfileTable::Slices => &["slice", "start_ns", "end_ns"],
             ProfileTable::Activity => &["slice", "thread", "instructions", "loads", "stores"],
-            ProfileTable::Comm => {
-                &["slice", "from", "to", "kind", "sharing", "count", "hits", "low", "high"]
-            }
+            ProfileTable::Comm => &[
+                "slice", "from", "to", "kind", "sharing", "count", "hits", "low", "high",
+                "evidence",
+            ],
             ProfileTable::Sites => {
                 &["site", "address", "module", "offset", "function", "file", "line", "inlined"]
             }
@@ -182,6 +183,7 @@ impl ProfileTable {
                 "waw_false",
                 "waw_any",
                 "hits",
+                "evidence",
             ],
             ProfileTable::Events => &[
                 "line",
@@ -197,6 +199,7 @@ impl ProfileTable {
                 "to_bytes",
                 "to_mask",
                 "hits",
+                "evidence",
             ],
         }
     }
@@ -255,6 +258,7 @@ fn comm(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             row.sampled.map_or(0, |sampled| sampled.hits).into(),
             row.sampled.map_or(row.count, |sampled| sampled.low).into(),
             row.sampled.map_or(row.count, |sampled| sampled.high).into(),
+            row.evidence.name().into(),
         ])?;
     }
     Ok(())
@@ -293,6 +297,7 @@ fn lines(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             row.waw_false.into(),
             row.waw_any.into(),
             row.hits.into(),
+            row.evidence.to_string().into(),
         ])?;
     }
     Ok(())
@@ -315,6 +320,7 @@ fn events(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             to.ranges().into(),
             to.mask().into(),
             row.hits.into(),
+            row.evidence.name().into(),
         ])?;
     }
     Ok(())

@@ -57,12 +57,14 @@ fn csv_word_for_word() {
     assert_eq!(lines[5], "4,0x402000,/home/user/app,0x2000,\"take, \"\"quoted\"\"\",b.c,7,");
     let hottest = written(ProfileTable::Lines, TableFormat::Csv);
     let lines: Vec<&str> = hottest.split("\r\n").collect();
-    assert_eq!(lines[1], "0x4040c0,static,counters+0x40..0x80 (app),4,4,0,4000,0,0,400,0,0");
-    assert_eq!(lines[3], "0x0,unknown,,1,1,0,0,20,0,0,0,0");
+    assert_eq!(lines[1], "0x4040c0,static,counters+0x40..0x80 (app),4,4,0,4000,0,0,400,0,0,exact");
+    assert_eq!(lines[3], "0x0,unknown,,1,1,0,0,20,0,0,0,0,exact");
     let events = written(ProfileTable::Events, TableFormat::Csv);
     assert_eq!(
         events.split("\r\n").nth(3),
-        Some("0x4040c0,2,3,raw,false,1,2,1000,8-15,0x000000000000ff00,16-23,0x0000000000ff0000,0")
+        Some(
+            "0x4040c0,2,3,raw,false,1,2,1000,8-15,0x000000000000ff00,16-23,0x0000000000ff0000,0,exact"
+        )
     );
 }
 

@@ -3,6 +3,7 @@
 //! Pure. Neighbour: `lines` supplies the events of a line.
 
 use crate::lines::bytes::Bytes;
+use crate::lines::moves_a_line;
 use crate::lines::place::Place;
 use profile::{EventRow, SiteRow};
 use serde::Serialize;
@@ -156,7 +157,7 @@ impl<'a> LineEvents<'a> {
 
     /// Counts RAW and WAW events; others move no line to another thread.
     pub(super) fn add(&mut self, event: &EventRow) {
-        if !matches!(event.kind, CommKind::Raw | CommKind::Waw) {
+        if !moves_a_line(event) {
             return;
         }
         self.by_site.entry(event.from_site).or_default().give(event);

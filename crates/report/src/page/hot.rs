@@ -7,7 +7,7 @@
 
 use super::varints::Varints;
 use crate::code::place;
-use crate::lines::{Place, events_on, hottest};
+use crate::lines::{Place, events_on, hottest, moves_a_line};
 use profile::{EventRow, Profile};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -90,10 +90,6 @@ fn code(profile: &Profile, places: &mut Places<'_>) -> String {
         }
     }
     numbers.encode()
-}
-
-fn moves_a_line(event: &EventRow) -> bool {
-    matches!(event.kind, CommKind::Raw | CommKind::Waw)
 }
 
 /// Numbers of places, found by site.

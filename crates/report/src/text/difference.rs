@@ -2,8 +2,11 @@
 
 use super::heading;
 use super::style::{TextStyle, printable};
+use crate::notes::difference_sentence;
+use crate::reliability::Reliability;
 use crate::table::{Align, Table};
-use analysis::{CellChange, Difference, LineChange, Pattern, Side};
+use analysis::{CellChange, Difference, DifferenceNote, LineChange, Pattern, Run, Side};
+use serde::Serialize;
 use std::fmt::{self, Write};
 use types::numbers::{grouped, percent, short};
 
@@ -12,11 +15,54 @@ const SHOWN: usize = 10;
 /// Cells that differ by less than this share of the largest are not worth a row.
 const WORTH: f64 = 1.0;
 
-/// The difference as text; `names` are those of A and of B.
-pub fn difference_text(found: &Difference, names: [&str; 2], style: TextStyle) -> String {
+/// The difference between two runs as text; `names` are those of A and of B.
+pub fn difference_text(
+    found: &Difference,
+    runs: [&Run<'_>; 2],
+    names: [&str; 2],
+    style: TextStyle,
+) -> String {
     let mut out = String::new();
+    for text in reliability(runs) {
+        out.push_str(&style.warning(&style.wrap(&text, "")));
+        out.push_str("\n\n");
+    }
     write(&mut out, found, names, style).expect("writing to a String cannot fail");
     out
+}
+
+/// How far the amounts of runs that were sampled can be trusted; to be said first.
+fn reliability(runs: [&Run<'_>; 2]) -> Vec<String> {
+    let said = |(name, run): (char, &Run<'_>)| {
+        let Run::Profile(profile, choice) = run else { return None };
+        let found = Reliability::of(profile, *choice)?;
+        let sentences: Vec<String> = found.too_few.into_iter().chain(found.text).collect();
+        Some(format!("{name} was sampled. {}", sentences.join(" ")))
+    };
+    ['A', 'B'].into_iter().zip(runs).filter_map(said).collect()
+}
+
+/// The difference as JSON, with its notes in words.
+///
+/// # Errors
+/// None that is known: keys are strings and numbers finite.
+pub fn difference_json(found: &Difference, runs: [&Run<'_>; 2]) -> serde_json::Result<String> {
+    #[derive(Serialize)]
+    struct Worded<'a> {
+        #[serde(flatten)]
+        note: &'a DifferenceNote,
+        text: String,
+    }
+    #[derive(Serialize)]
+    struct All<'a> {
+        #[serde(flatten)]
+        found: &'a Difference,
+        reliability: Vec<String>,
+        notes: Vec<Worded<'a>>,
+    }
+    let worded = |note| Worded { note, text: difference_sentence(note) };
+    let notes = found.notes.iter().map(worded).collect();
+    serde_json::to_string_pretty(&All { found, reliability: reliability(runs), notes })
 }
 
 fn write(out: &mut String, found: &Difference, names: [&str; 2], style: TextStyle) -> fmt::Result {
@@ -30,9 +76,6 @@ fn write(out: &mut String, found: &Difference, names: [&str; 2], style: TextStyl
             percent(share)
         ),
     };
-    for text in &found.reliability {
-        writeln!(out, "{}\n", style.warning(&style.wrap(text, "")))?;
-    }
     writeln!(out, "{}\n", style.bold(&style.wrap(&headline, "")))?;
     for (letter, name) in ["A", "B"].iter().zip(names) {
         writeln!(out, "  {letter}: {}", printable(name))?;
@@ -54,7 +97,7 @@ fn write(out: &mut String, found: &Difference, names: [&str; 2], style: TextStyl
         }
     }
     for note in &found.notes {
-        writeln!(out, "\n{}", style.wrap(note, ""))?;
+        writeln!(out, "\n{}", style.wrap(&difference_sentence(note), ""))?;
     }
     Ok(())
 }
@@ -98,7 +141,7 @@ fn write_cells(out: &mut String, found: &Difference, style: TextStyle) -> fmt::R
     if cells.is_empty() {
         return Ok(());
     }
-    heading(out, style, "Who talks differently")?;
+    heading(out, style, "Which threads communicate differently")?;
     let mut table = Table::new(&[
         ("from → to", Align::Left),
         ("events in A", Align::Right),
@@ -133,7 +176,7 @@ fn write_lines(out: &mut String, lines: &[LineChange], style: TextStyle) -> fmt:
     if lines.is_empty() {
         return Ok(());
     }
-    heading(out, style, "Lines of memory that changed")?;
+    heading(out, style, "Cache lines that changed")?;
     let mut table = Table::new(&[
         ("memory", Align::Left),
         ("events in A", Align::Right),
@@ -163,7 +206,7 @@ fn write_lines(out: &mut String, lines: &[LineChange], style: TextStyle) -> fmt:
 mod tests {
     use super::*;
     use crate::samples::shared;
-    use analysis::{Choice, Run, difference};
+    use analysis::{Choice, difference};
     use profile::Profile;
 
     const PLAIN: TextStyle = TextStyle { colour: false, width: 80, lines: None };
@@ -180,7 +223,12 @@ mod tests {
         after.comm.retain(|row| row.sharing != types::Sharing::False);
         after.lines.retain(|line| line.raw_false == 0);
         let found = difference(&run(&before), &run(&after)).unwrap();
-        let text = difference_text(&found, ["before.tt", "after.tt"], PLAIN);
+        let text = difference_text(
+            &found,
+            [&run(&before), &run(&after)],
+            ["before.tt", "after.tt"],
+            PLAIN,
+        );
         assert_eq!(text, include_str!("expected_difference.txt"));
         assert!(text.lines().all(|line| line.chars().count() <= 80));
     }
@@ -189,8 +237,40 @@ mod tests {
     fn no_difference_is_one_sentence_and_the_numbers() {
         let profile = shared();
         let found = difference(&run(&profile), &run(&profile)).unwrap();
-        let text = difference_text(&found, ["a.tt", "b.tt"], PLAIN);
+        let text = difference_text(&found, [&run(&profile); 2], ["a.tt", "b.tt"], PLAIN);
         assert!(text.starts_with("The matrices of 5 threads have the same shape.\n"), "{text}");
         assert!(!text.contains("differently") && !text.contains("changed"), "{text}");
+    }
+
+    #[test]
+    fn how_far_sampled_amounts_can_be_trusted_comes_first() {
+        let (exact, sampled) = (shared(), crate::samples::sampled());
+        let (a, b) = (run(&exact), run(&sampled));
+        let found = difference(&a, &b).unwrap();
+        let text = difference_text(&found, [&a, &b], ["a.tt", "b.tt"], PLAIN);
+        assert!(text.starts_with("B was sampled. Estimated, not counted"), "{text}");
+        let json: serde_json::Value =
+            serde_json::from_str(&difference_json(&found, [&a, &b]).unwrap()).unwrap();
+        let said = json["reliability"].as_array().unwrap();
+        assert!(said.len() == 1 && said[0].as_str().unwrap().starts_with("B was"), "{said:?}");
+    }
+
+    #[test]
+    fn notes_are_codes_with_data_and_sentences() {
+        let profile = shared();
+        let mut pages = profile.clone();
+        pages.meta.parameters.block_bytes = 4096;
+        let (a, b) = (run(&profile), run(&pages));
+        let runs = [&a, &b];
+        let found = difference(&a, &b).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_str(&difference_json(&found, runs).unwrap()).unwrap();
+        let text = "A counts in blocks of 64 bytes and B in blocks of 4096: amounts differ for that alone.";
+        let expected =
+            serde_json::json!([{"code": "blocks-differ", "a": 64, "b": 4096, "text": text}]);
+        assert_eq!(json["notes"], expected);
+        assert_eq!((&json["mse"], &json["threads"]), (&0.0.into(), &5.into()));
+        let style = TextStyle { width: 200, ..PLAIN };
+        assert!(difference_text(&found, runs, ["a.tt", "b.tt"], style).contains(text));
     }
 }

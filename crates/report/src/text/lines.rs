@@ -5,6 +5,7 @@ use super::style::{TextStyle, printable};
 use super::{heading, more};
 use crate::advice::{thread_list, union};
 use crate::code::{Code, Flow};
+use crate::evidence::{self, EvidenceShare};
 use crate::lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Split};
 use crate::table::{Align, Table};
 use std::fmt::{self, Write};
@@ -28,7 +29,7 @@ pub(super) fn write_lines(out: &mut String, style: TextStyle, lines: &Lines) -> 
     heading(out, style, "Hot lines")?;
     let share = list.iter().map(|line| line.share).sum();
     let note = format!(
-        "  {} of {} lines of memory carry {} of {} events. An event: a thread reads or overwrites \
+        "  {} of {} cache lines carry {} of {} events. An event: a thread reads or overwrites \
          what another thread wrote; true if it is about the same bytes, false if they only share \
          the line.",
         list.len(),
@@ -70,7 +71,7 @@ pub(super) fn write_code(out: &mut String, style: TextStyle, code: &Code) -> fmt
     heading(out, style, "Hot code")?;
     let note = "  Over all lines: which code wrote, and which read (→) or overwrote (⇒) it.";
     writeln!(out, "{}", style.wrap(note, "  "))?;
-    let mut table = Table::new(&[
+    let mut columns = vec![
         ("share", Align::Right),
         ("events", Align::Right),
         ("false", Align::Right),
@@ -79,23 +80,26 @@ pub(super) fn write_code(out: &mut String, style: TextStyle, code: &Code) -> fmt
         ("", Align::Left),
         ("by", Align::Left),
         ("taken at", Align::Left),
-    ])
-    .within(style.width);
+    ];
+    columns.extend(list.iter().find_map(|flow| flow.hits).map(|_| ("evidence", Align::Left)));
+    let mut table = Table::new(&columns).within(style.width);
     for flow in &list {
         let known = flow.sharing.truly + flow.sharing.falsely;
-        table.row(vec![
+        let mut row = vec![
             percent(flow.share),
             short(flow.events as f64),
             match known {
                 0 => "?".into(),
-                known => percent(flow.sharing.falsely as f64 / known as f64),
+                _ => percent(flow.sharing.falsely as f64 / flow.sharing.total() as f64),
             },
             thread_list(&flow.from_threads),
             printable(&flow.from.short()),
             if flow.kind == "raw" { "→".into() } else { "⇒".into() },
             thread_list(&flow.to_threads),
             printable(&flow.to.short()),
-        ]);
+        ];
+        row.extend(shown_by(flow.hits, &flow.evidence));
+        table.row(row);
     }
     write!(out, "{table}")?;
     let elsewhere = "--lines N, or threadtalk export";
@@ -104,7 +108,7 @@ pub(super) fn write_code(out: &mut String, style: TextStyle, code: &Code) -> fmt
 
 /// One row for each line.
 fn write_overview(out: &mut String, style: TextStyle, list: &[HotLine]) -> fmt::Result {
-    let mut table = Table::new(&[
+    let mut columns = vec![
         ("", Align::Right),
         ("address", Align::Left),
         ("object", Align::Left),
@@ -112,10 +116,11 @@ fn write_overview(out: &mut String, style: TextStyle, list: &[HotLine]) -> fmt::
         ("events", Align::Right),
         ("true", Align::Right),
         ("false", Align::Right),
-    ])
-    .within(style.width);
+    ];
+    columns.extend(list.iter().find_map(|line| line.hits).map(|_| ("evidence", Align::Left)));
+    let mut table = Table::new(&columns).within(style.width);
     for (index, line) in list.iter().enumerate() {
-        table.row(vec![
+        let mut row = vec![
             format!("#{}", index + 1),
             line.address.clone(),
             printable(line.name()),
@@ -123,9 +128,16 @@ fn write_overview(out: &mut String, style: TextStyle, list: &[HotLine]) -> fmt::
             short(line.events as f64),
             known(line.truly(), line),
             known(line.falsely(), line),
-        ]);
+        ];
+        row.extend(shown_by(line.hits, &line.evidence));
+        table.row(row);
     }
     write!(out, "{table}")
+}
+
+/// What shows events; nothing where they were counted, as all are then.
+fn shown_by(hits: Option<u64>, evidence: &[EvidenceShare]) -> Option<String> {
+    hits.map(|_| evidence::words(evidence))
 }
 
 /// A share of a line's events; unknown when its sharing was not told apart.
@@ -148,12 +160,14 @@ fn write_line(out: &mut String, style: TextStyle, number: usize, line: &HotLine)
         match (split.total(), known) {
             (0, _) => format!("no {what}"),
             (all, 0) => format!("{} {what}", grouped(all)),
-            (all, _) => format!(
-                "{} {what} ({} true, {} false)",
-                grouped(all),
-                grouped(split.truly),
-                grouped(split.falsely)
-            ),
+            (all, _) => {
+                let (truly, falsely) = (grouped(split.truly), grouped(split.falsely));
+                let unknown = match split.unknown {
+                    0 => String::new(),
+                    unknown => format!(", {} not known", grouped(unknown)),
+                };
+                format!("{} {what} ({truly} true, {falsely} false{unknown})", grouped(all))
+            }
         }
     };
     let events = format!(
@@ -180,7 +194,7 @@ fn write_accesses(out: &mut String, style: TextStyle, line: &HotLine) -> fmt::Re
     for access in line.accesses.iter().take(PLACES_SHOWN) {
         table.row(vec![
             String::new(),
-            access.bytes.for_people(),
+            bytes_of(access),
             access.kind.name().into(),
             thread_list(&threads(access)),
             short(access.takes as f64),
@@ -200,6 +214,14 @@ fn write_accesses(out: &mut String, style: TextStyle, line: &HotLine) -> fmt::Re
     }
     write_owners(out, style, "written", line, |thread| thread.written)?;
     write_owners(out, style, "read", line, |thread| thread.read)
+}
+
+/// The bytes that an access touches, where that is known.
+fn bytes_of(access: &Access) -> String {
+    match access.bytes {
+        Bytes(0) => "?".into(),
+        bytes => bytes.for_people(),
+    }
 }
 
 /// Which thread uses which bytes, if they differ.

@@ -19,7 +19,7 @@ pub(super) fn write_placement(
 ) -> fmt::Result {
     let elsewhere = if placement.elsewhere { "; not where the profile was recorded" } else { "" };
     writeln!(out, "  {}{elsewhere}", printable(&placement.machine))?;
-    writeln!(out, "  Predicted cost, and how much of the talk goes between:")?;
+    writeln!(out, "  Predicted cost, and how much of the communication goes between:")?;
     let mut columns = vec![("placement", Align::Left), ("cost", Align::Right)];
     let levels: Vec<&str> = level_names(placement);
     // The word stands once, above the table: there is no room for it in every column.
@@ -86,8 +86,10 @@ fn write_policies(out: &mut String, style: TextStyle, placement: &Placement) -> 
     if !policies.left_out.is_empty() {
         let names: Vec<String> =
             policies.left_out.iter().map(|left_out| left_out.policy.clone()).collect();
-        let note =
-            format!("  Left out, since they take long for so many threads: {}.", list(&names));
+        let note = format!(
+            "  Left out, since they take long for this number of threads: {}.",
+            list(&names)
+        );
         writeln!(out, "{}", style.wrap(&note, "  "))?;
     }
     Ok(())

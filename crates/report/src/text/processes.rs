@@ -58,7 +58,7 @@ mod tests {
             exit_code: Some(0),
             exit_signal: None,
             profile: (threads > 0).then(|| format!("processes/{number}-x.tt")),
-            unrecorded: (threads == 0).then(|| "it is statically linked".into()),
+            unrecorded: (threads == 0).then_some(profile::Unrecorded::StaticallyLinked),
         }
     }
 

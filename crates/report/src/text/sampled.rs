@@ -30,8 +30,8 @@ pub(super) fn sentences(sampling: &Sampling) -> Vec<String> {
     ];
     if sampling.inferred > 0 {
         list.push(format!(
-            "{} of these were on lines that no sample showed being written; who writes them, and that the \
-             bytes are the same, is inferred from what is written around them.",
+            "{} of these were on lines that no sample showed being written; who writes them is inferred from what \
+             is written around them, and whether the bytes are the same is not known.",
             grouped(sampling.inferred)
         ));
     }
@@ -77,6 +77,7 @@ mod tests {
     use super::*;
     use crate::text::{TextStyle, text};
     use crate::{Findings, Shape, samples};
+    use types::{Evidence, Sharing};
 
     #[test]
     fn a_report_of_samples_says_what_is_known() {
@@ -154,7 +155,8 @@ mod tests {
         assert_eq!(
             first[1],
             "Estimated, not counted: 119 of 12000 samples showed communication. For 9 % of them, who wrote the \
-             line was inferred from what is written around it. Amounts rest on how long threads were seen \
+             line was inferred from what is written around it; which bytes, and so whether the sharing is \
+             true or false, is not known. Amounts rest on how long threads were seen \
              waiting for lines, since nothing counted transfers. They may be 25 times too high, or miss \
              pairs altogether, and so may which pair has more. 'threadtalk calibrate -- COMMAND' says how \
              far they are off for this program."
@@ -162,11 +164,43 @@ mod tests {
         assert!(first[2].starts_with("5 threads make some 2.6 k"), "{}", first[2]);
         let json = serde_json::to_string(&findings).unwrap();
         let at = |name: &str| json.find(name).unwrap();
-        assert!(at("\"reliability\"") < at("\"verdict\"") && at("\"verdict\"") < at("\"talk\""));
+        assert!(at("\"reliability\"") < at("\"verdict\"") && at("\"verdict\"") < at("\"events\""));
         assert!(json.contains("\"rest_on\":\"waiting\""), "{json}");
         // What was counted needs no such words.
         let exact = samples::shared();
         assert!(!text(&Findings::new(&exact, None, 10), &exact, style).contains("Estimated"));
+    }
+
+    /// Inferred events are neither true nor false sharing, and everything says that they are inferred.
+    #[test]
+    fn inferred_events_have_no_sharing_and_say_so() {
+        let mut profile = samples::sampled();
+        let all = Findings::new(&profile, None, 10);
+        assert!(all.verdict.details.iter().all(|text| !text.contains("inferred")));
+        for row in &mut profile.comm {
+            (row.evidence, row.sharing) = (Evidence::Inferred, Sharing::Any);
+        }
+        for event in &mut profile.events {
+            (event.evidence, event.sharing, event.from_bytes) =
+                (Evidence::Inferred, Sharing::Any, 0);
+        }
+        let of_line = |events: &[profile::EventRow]| profile::LineRow::of(events);
+        profile.lines = profile.events.chunk_by(|a, b| a.line == b.line).map(of_line).collect();
+        profile.meta.totals = profile::Totals::of(&profile.threads, &profile.comm);
+        let findings = Findings::new(&profile, None, 10);
+        assert_eq!((findings.talk.raw_true, findings.talk.raw_false), (0, 0));
+        assert!(findings.advice.is_empty(), "{:?}", findings.advice);
+        let details = &findings.verdict.details;
+        assert!(details[0].starts_with("100 % of the communication is inferred"), "{details:?}");
+        for shares in [&findings.talk.evidence, &findings.pairs[0].evidence] {
+            assert_eq!((shares.len(), shares[0].evidence), (1, "inferred"));
+        }
+        let line = &findings.lines.as_ref().unwrap().list[0];
+        assert_eq!((line.truly(), line.falsely(), line.evidence[0].evidence), (0, 0, "inferred"));
+        let style = TextStyle { colour: false, width: 100, lines: Some(10) };
+        let text = text(&findings, &profile, style);
+        let row = text.lines().find(|line| line.starts_with("  #1  ")).unwrap();
+        assert!(row.ends_with("?      ?  inferred"), "{row}");
     }
 
     #[test]

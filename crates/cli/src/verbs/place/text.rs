@@ -177,7 +177,7 @@ fn memory(shares: &[MemoryShare], counted: bool) -> String {
     if shares.is_empty() {
         return String::new();
     }
-    let title = if counted { "share of memory accesses" } else { "share of all talk" };
+    let title = if counted { "share of memory accesses" } else { "share of all communication" };
     let mut out = format!("\n{title:<24}  bandwidth  this plan\n");
     for share in shares {
         let (bandwidth, traffic) = (fine_percent(share.bandwidth), fine_percent(share.traffic));
@@ -194,7 +194,8 @@ fn standing(cost: f64, chance: f64, bound: f64, sampled: bool) -> String {
         return "No sample showed communication, so nothing says that one placement is better than another.\n".into();
     }
     if chance <= 0.0 {
-        return "Nobody talks, so placement makes no difference to communication.\n".into();
+        return "No threads communicate, so placement makes no difference to communication.\n"
+            .into();
     }
     if chance - bound < WORTH_A_PLAN * chance {
         let most = (1.0 - bound / chance) * 100.0;

@@ -93,7 +93,7 @@ fn pairs(profile: &Profile, seconds: f64) -> Vec<Pair> {
         .collect()
 }
 
-/// The threads that are there, and those that talked in this window.
+/// The threads that are there, and those that communicated in this window.
 fn threads(window: &Window, pairs: &[Pair]) -> Vec<Thread> {
     let mut talk: HashMap<ThreadId, (f64, f64)> = HashMap::new();
     for pair in pairs {
@@ -182,7 +182,7 @@ fn site_name(site: &SiteRow) -> String {
     }
 }
 
-/// The talk by the level of the machine at which the threads' processors part.
+/// The communication by the level of the machine at which the threads' processors part.
 fn levels(machine: &Hierarchy, cpus: &[Option<u32>], pairs: &[Pair]) -> Vec<Level> {
     let name = |level: usize| match machine.levels.get(level) {
         Some(level) => format!("between {}", level.between),

@@ -1,5 +1,5 @@
-//! Talk in another process than the one that a plan is for: plans bind the threads of the program
-//! that is started, which often is a shell that starts the one that matters.
+//! Communication in another process than the one that a plan is for: plans bind the threads of the program that is
+//! started, which often is a shell that starts the one that matters.
 
 use super::summary::quoted;
 use crate::family;
@@ -7,8 +7,8 @@ use crate::said::several;
 use profile::{ProcessRow, Profile};
 use std::path::Path;
 
-/// Which process talks, if it is none that a plan can be made for, and what to tune instead. `path`
-/// is where the profile of the first process lies.
+/// Which process communicates, if it is none that a plan can be made for, and what to tune instead. `path` is where
+/// the profile of the first process lies.
 pub fn who_talks(profile: &Profile, path: &Path) -> Option<String> {
     let leader = family::leader(path, &profile.meta)?;
     let row = profile.meta.processes.iter().find(|row| row.number == leader.number)?;
@@ -19,7 +19,7 @@ fn sentences(row: &ProcessRow, much: &str) -> String {
     let words: Vec<String> = row.command.iter().map(|word| quoted(word.as_ref())).collect();
     let command = words.join(" ");
     format!(
-        "most talk is that of a process which the program started: {command} ({}, {much}), and a plan binds the \
+        "most communication is that of a process which the program started: {command} ({}, {much}), and a plan binds the \
          threads of the program itself; tune that one (threadtalk tune -- {command}), or let a shell become it \
          instead of starting it, with 'exec'",
         several(row.threads as usize, "thread")

@@ -147,7 +147,7 @@ pub fn pair_count(first: Times) -> usize {
     ((PAIRS_SECONDS / (2.0 * first.wall)) as usize).clamp(FEWEST_PAIRS, MAX_PAIRS)
 }
 
-/// `count` pairs in ABBA order: whoever goes first takes turns.
+/// `count` pairs in ABBA order: each of the two goes first in turn.
 pub fn pairs(runner: &Runner<'_>, plan: &Plan, count: usize) -> Result<Vec<Pair>, Stop> {
     (0..count)
         .map(|i| {

@@ -52,7 +52,7 @@ impl Summary {
     /// Another process is the one to tune, and which.
     pub fn elsewhere(&mut self, who: &str) {
         let _ = writeln!(self.text, "  No plan was made: {who}. Nothing was timed.");
-        self.json["verdict"] = json!("another process talks");
+        self.json["verdict"] = json!("another process communicates");
         self.json["reason"] = json!(who);
     }
 

@@ -49,13 +49,13 @@ pub fn not_worth(
     Some(NotWorth { reason: format!("{reason}{pages}"), numbers })
 }
 
-/// That talk takes no part of the run that anybody would notice.
+/// That communication takes no noticeable part of the run.
 pub fn hardly_talk(profile: &Profile) -> Option<String> {
     let totals = &profile.meta.totals;
     let (taken, accesses) = (totals.raw + totals.waw, totals.loads + totals.stores);
     (accesses > 0 && (taken as f64) < NOTICEABLE * accesses as f64).then(|| {
         format!(
-            "the threads hardly talk: in {} loads and stores they took {} lines of memory from each \
+            "the threads hardly communicate: in {} loads and stores they took {} cache lines from each \
              other",
             grouped(accesses),
             grouped(taken)

@@ -1,11 +1,10 @@
 //! How the amounts of a sampled profile were obtained, and how far they can be trusted, in
 //! sentences that come before any of them.
 //!
-//! Neighbours: `evidence` says how many hits there are; `report`, `place` and `diff` say it all
+//! Neighbours: `analysis::Evidence` says how many hits there are; `findings`, and the verbs place and diff, say it all
 //! first.
 
-use crate::evidence::Evidence;
-use crate::kinds::Choice;
+use analysis::{Choice, Evidence};
 use profile::{Basis, Profile, Sampling};
 use serde::Serialize;
 use statistics::poisson;
@@ -121,7 +120,8 @@ fn sentences(sampling: &Sampling, evidence: &Evidence) -> Vec<String> {
     let inferred = match (sampling.inferred, sampling.hits) {
         (0, _) => String::new(),
         (inferred, hits) => format!(
-            " For {:.0} % of them, who wrote the line was inferred from what is written around it.",
+            " For {:.0} % of them, who wrote the line was inferred from what is written around it; which bytes, and so \
+             whether the sharing is true or false, is not known.",
             100.0 * inferred as f64 / hits.max(1) as f64
         ),
     };

@@ -1,0 +1,12 @@
+// What shows events, in words.
+import type { EvidenceShare } from './data'
+import { percent } from './numbers'
+
+/** `sampled`, or `sampled, 20 % inferred`. */
+export function evidence(shares: EvidenceShare[]): string {
+  const all = shares.reduce((sum, share) => sum + share.events, 0)
+  const words = shares.map((share, place) =>
+    place === 0 ? share.evidence : `${percent(share.events / Math.max(1, all))} ${share.evidence}`,
+  )
+  return words.join(', ')
+}
