@@ -11,7 +11,7 @@ export type SharingChoice = 'all' | 'true' | 'false'
 /** Threads of a cell of the matrix, writers and readers by their axes; or those of a drawing. */
 export interface Pick {
   from: number[]
-  /** Null: anybody. */
+  /** Null: any thread. */
   to: number[] | null
   /** The other direction as well. */
   both?: boolean

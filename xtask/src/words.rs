@@ -1,20 +1,20 @@
 //! Words: one term for one thing, in documents, help and report texts.
 //!
 //! `docs/glossary.md` fixes the terms; [`RETIRED`] lists the phrases that they replace. Documents are
-//! searched outside of code; of the command line and the report, string literals, and doc comments of
-//! the command line, from which clap makes help texts.
+//! searched outside of code; of the command line, the report and its page, string literals, and doc comments
+//! of the command line, from which clap makes help texts.
 
 use crate::markdown::prose;
-use crate::strings::texts;
+use crate::strings::{script_texts, texts};
 use crate::tree::{has_extension, read};
 use std::path::{Path, PathBuf};
 
 /// Where a phrase is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// In documents.
+    /// In documents and in the report's page.
     Documents,
-    /// In documents, help and report texts.
+    /// In documents, help and all report texts.
     Everywhere,
 }
 use Scope::{Documents, Everywhere};
@@ -63,6 +63,9 @@ pub fn complaints(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<String>>
         let help = file.starts_with("crates/cli/src");
         let (lines, in_documents) = if has_extension(file, &["md"]) {
             (prose(&read(root, file)?), true)
+        } else if has_extension(file, &["ts"]) && file.starts_with("web/src") {
+            // The page has been rewritten: what is refused in documents is refused there, too.
+            (script_texts(&read(root, file)?), true)
         } else if has_extension(file, &["rs"]) && (help || file.starts_with("crates/report/src")) {
             (texts(&read(root, file)?, help), false)
         } else {

@@ -1,4 +1,4 @@
-// The communication graph (COMPROF, figure 4): which edges, and where the nodes lie. Strong talk
+// The communication graph (COMPROF, figure 4): which edges, and where the nodes lie. Strong communication
 // pulls threads together; the layout is deterministic.
 import {
   forceCenter,
@@ -17,7 +17,7 @@ export interface Point {
   y: number
 }
 
-/** How many directed edges are drawn for so many threads. */
+/** How many directed edges are drawn for this many threads. */
 export function edgeLimit(threads: number): number {
   return Math.min(2000, Math.max(60, 6 * threads))
 }

@@ -134,7 +134,7 @@ function countPus(node: MachineNode): number {
   return node.pu !== undefined ? 1 : (node.children ?? []).reduce((n, c) => n + countPus(c), 0)
 }
 
-/** The boxes of a machine with room for so many threads on each PU. */
+/** The boxes of a machine with room for this many threads on each PU. */
 export function drawMachine(tree: MachineNode, threadsPerPu: number): Drawing {
   const pus = countPus(tree)
   const merged = merge(tree, pus <= 40)

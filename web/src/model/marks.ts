@@ -1,5 +1,5 @@
 // Threads as they are drawn in the machine: each on its own, or one mark for all threads of a PU
-// where there are many; and the talk between marks. Apart from the drawing, in view/machine.ts.
+// where there are many; and the communication between marks. Apart from the drawing, in view/machine.ts.
 import { type Drawing, threadSpots } from './machine'
 import type { SparseMatrix } from './matrix'
 
@@ -15,7 +15,7 @@ export interface Mark {
   y: number
 }
 
-/** Talk between two marks, both directions. */
+/** Communication between two marks, both directions. */
 export interface Bond {
   /** Indexes of marks, a < b. */
   a: number
@@ -35,7 +35,7 @@ export interface Bonds {
   total: number
 }
 
-/** How many bonds are drawn for so many marks. */
+/** How many bonds are drawn for this many marks. */
 export function bondLimit(marks: number): number {
   return Math.min(1200, Math.max(40, 4 * marks))
 }
@@ -59,7 +59,7 @@ export function marksOf(drawing: Drawing, pus: (number | null)[], labelHeight: n
   })
 }
 
-/** The strongest talk between marks, at most `most`. */
+/** The strongest communication between marks, at most `most`. */
 export function bondsOf(matrix: SparseMatrix, marks: Mark[], most: number): Bonds {
   const mark = new Int32Array(matrix.threads).fill(-1)
   marks.forEach(({ threads }, i) => threads.forEach((thread) => (mark[thread] = i)))

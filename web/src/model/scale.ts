@@ -68,7 +68,7 @@ export function timeTicks(first: number, last: number, most: number): { seconds:
   return scale.ticks(most).map((value) => ({ seconds: value * length, text: `${text(value)} ${unit}` }))
 }
 
-/** Every how many cells of this width there is room for a label of so many characters. */
+/** Every how many cells of this width there is room for a label of this many characters. */
 export function labelStep(cell: number, characters: number): number {
   let step = 1
   while (step * cell < 8 + 7 * characters) step *= 2

@@ -1,4 +1,4 @@
-// How the threads talk: the pattern and what it suits in sentences, and how the structure changes
+// How the threads communicate: the pattern and what it suits in sentences, and how the structure changes
 // over time.
 import type { Data } from '../model/data'
 import { duration } from '../model/numbers'
@@ -12,7 +12,7 @@ const HEIGHT = 40
 export function communication(data: Data): HTMLElement | null {
   const { communication_text: sentences } = data.findings
   if (sentences.length === 0) return null
-  const section = card('How they talk', 'communication')
+  const section = card('How the threads communicate', 'communication')
   const [pattern, ...rest] = sentences
   section.append(
     el('p', { class: 'pattern' }, el('strong', {}, pattern!)),

@@ -27,7 +27,7 @@ export function describe(data: Data, state: State): ['pick' | 'line' | 'range', 
   if (state.pick) {
     const { from, to, both } = state.pick
     const arrow = both || state.kind === 'undirected' ? '↔' : '→'
-    list.push(['pick', `${threadList(from)} ${arrow} ${to ? threadList(to) : 'anybody'}`])
+    list.push(['pick', `${threadList(from)} ${arrow} ${to ? threadList(to) : 'any thread'}`])
   }
   if (state.line !== null) {
     const line = data.findings.lines!.list[state.line]!

@@ -20,7 +20,7 @@ export function graph(data: Data, store: Store): HTMLElement {
   const matrix = data.talk
   const section = card('Communication graph', 'graph')
   if (matrix.size === 0) {
-    section.append(el('p', { class: 'note' }, 'No talk, no graph.'))
+    section.append(el('p', { class: 'note' }, 'No communication, so no graph.'))
     return section
   }
   const { edges, share } = strongest(matrix, edgeLimit(threads.length))
@@ -182,10 +182,10 @@ function routineKey(routines: string[]): HTMLElement {
 function note(shown: number, all: number, share: number, undirected: boolean): HTMLElement {
   const text =
     shown < all
-      ? `The ${grouped(shown)} strongest of ${grouped(all)} edges, ${percent(share)} of the talk.`
+      ? `The ${grouped(shown)} strongest of ${grouped(all)} edges, ${percent(share)} of the communication.`
       : `All ${grouped(all)} edges.`
   const arrows = undirected
     ? 'Width'
-    : 'Cache-line transfers (RAW + WAW): an arrow goes from who wrote the line last to who takes it; width'
+    : 'Cache-line transfers (RAW + WAW): an arrow goes from the thread that wrote the line last to the thread that takes it; width'
   return el('p', { class: 'note' }, `${text} ${arrows} is volume.`)
 }

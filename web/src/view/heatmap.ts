@@ -33,7 +33,7 @@ export function heatmap(data: Data, store: Store): HTMLElement {
   const orders = ordersOf(data)
   if (orders.length > 1)
     tools.push(choice('Order of the threads', orders, store.state.order, (order) => store.set({ order })))
-  const section = card('Who talks to whom', 'matrix', ...tools)
+  const section = card('Communication matrix', 'matrix', ...tools)
   const canvas = el('canvas', { id: 'matrix', tabindex: 0, role: 'img' })
   const overlay = el('canvas', { class: 'overlay' })
   const stack = el('div', { class: 'stack' }, canvas, overlay)
@@ -87,7 +87,7 @@ function ordersOf({ findings, talk }: Data): { value: Order; text: string; title
     orders.push({ value: 'place', text: 'by place', title: 'threads in the order of their PUs' })
   }
   if (talk.size > 0 && talk.threads <= MAX_CLUSTERED) {
-    const title = 'threads that talk with each other side by side'
+    const title = 'threads that communicate with each other side by side'
     orders.push({ value: 'cluster', text: 'by cluster', title })
   }
   return orders

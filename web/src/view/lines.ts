@@ -92,7 +92,7 @@ function words(data: Data, state: State, sums: LineSum[]): string {
     parts.push(`filters and code count ${percent(held / listed)} of them, the most frequent`)
   }
   if (state.pick !== null) parts.push(`${grouped(sums.length)} lines match the filter`)
-  return `${parts.join('; ')}. Click a line to see who talks through it.`
+  return `${parts.join('; ')}. Click a line to see which code and threads share it.`
 }
 
 function row(data: Data, sum: LineSum, store: Store): HTMLTableRowElement {
@@ -161,7 +161,7 @@ function picture(of: LineEvent[], state: State): SVGElement {
     const box = image.getBoundingClientRect()
     const byte = Math.max(0, Math.min(63, Math.floor(((event.clientX - box.left) / box.width) * 64)))
     const { writers, readers } = use[byte]!
-    const name = (list: number[]): string => (list.length > 0 ? threadList(list) : 'nobody')
+    const name = (list: number[]): string => (list.length > 0 ? threadList(list) : 'no thread')
     showTip(event.clientX, event.clientY, `byte ${byte}`, `written by ${name(writers)}`, `read by ${name(readers)}`)
   })
   image.addEventListener('pointerleave', hideTip)

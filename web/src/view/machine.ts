@@ -1,4 +1,4 @@
-// The placement drawing (COMPROF, figure 5): the machine as nested boxes, threads in them, talk as
+// The placement drawing (COMPROF, figure 5): the machine as nested boxes, threads in them, communication as
 // lines coloured by the level they cross; before and after side by side, or one at a time. Beside
 // it what crosses which level, and what other policies cost (policies.ts).
 import { type Data, KIND_WORDS, threadName } from '../model/data'
@@ -86,7 +86,7 @@ function words(data: Data, { bonds, together }: Picture, { kind, line, range, sh
         ? `Line: the only one of the ${apart} with ${what}.`
         : `Lines: all ${grouped(bonds.all)} ${apart} with ${what}.`
   const within = together ? ` A circle is all threads of a PU; ${percent(bonds.within)} stays within.` : ''
-  const more = data.findings.threads.length > 1 ? ' Click a thread or a line to see its lines of memory.' : ''
+  const more = data.findings.threads.length > 1 ? ' Click a thread or a line to see its cache lines.' : ''
   return `${shown}${within}${data.findings.lines ? more : ''}`
 }
 
@@ -162,8 +162,8 @@ class Picture {
     }
     const [from, to] = [has(focus?.from), has(focus?.to)]
     // Of a single thread all lines stand out, of two only that between them.
-    const anybody = focus !== null && focus.to.length === 0
-    const on = (a: number, b: number): boolean => from[a]! && (anybody || to[b]!)
+    const any = focus !== null && focus.to.length === 0
+    const on = (a: number, b: number): boolean => from[a]! && (any || to[b]!)
     this.nodes.forEach((node, i) => node.classList.toggle('on', from[i]! || to[i]!))
     this.bonds.list.forEach(({ a, b }, i) => this.lines[i]!.classList.toggle('on', on(a, b) || on(b, a)))
   }
@@ -180,7 +180,7 @@ class Picture {
     const bend = 0.1
     const level = this.level(a, b)
     const line = svg('path', {
-      class: 'talk',
+      class: 'bond',
       d: `M${a.x},${a.y} Q${mx - (b.y - a.y) * bend},${my + (b.x - a.x) * bend} ${b.x},${b.y}`,
       stroke: this.key.get(level),
       'stroke-width': (0.6 + markRadius(this.drawing.pus.size) * 0.42 * relative).toFixed(2),
@@ -308,7 +308,7 @@ function boxLabel(box: Box, labelHeight: number): SVGElement[] {
   return [svg('text', { class: 'label', x: box.x + 5, y: box.y + size + 2, 'font-size': size }, text)]
 }
 
-/** Radius of a mark on a machine with so many PUs. */
+/** Radius of a mark on a machine with this many PUs. */
 function markRadius(pus: number): number {
   return pus <= 40 ? 14 : pus <= 128 ? 11 : 8.5
 }

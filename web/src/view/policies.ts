@@ -1,4 +1,4 @@
-// Where the talk goes under each placement, as stacked bars, and what every policy's placement costs
+// Where threads communicate under each placement, as stacked bars, and what every policy's placement costs
 // beside the bound that no placement undercuts.
 import { grouped, nanoseconds, percent, relativeCost, short } from '../model/numbers'
 import type { LevelShare, Placement, PolicyCost } from '../model/page-data'
@@ -40,7 +40,7 @@ function stack(shares: LevelShare[], key: LevelKey): HTMLElement {
   return bar
 }
 
-/** Stacked bars: of each layout's talk, what goes where. */
+/** Stacked bars: of each layout's communication, what goes where. */
 export function shares(placement: Placement, key: LevelKey): HTMLElement {
   const { chance } = placement
   const bars = placement.layouts.map((layout, i) => ({ ...layout, name: caption(placement, i) }))
@@ -58,7 +58,7 @@ export function shares(placement: Placement, key: LevelKey): HTMLElement {
     'tr',
     {},
     el('th', {}),
-    el('th', { scope: 'col' }, 'where the talk goes'),
+    el('th', { scope: 'col' }, 'where threads communicate'),
     el('th', { class: 'number', scope: 'col' }, 'predicted cost'),
   )
   return el(
@@ -156,7 +156,7 @@ export function policies({ policies, cost_unit, layouts }: Placement): HTMLEleme
   ]
   if (left_out.length > 0) {
     const names = left_out.map(({ policy }) => policy).join(', ')
-    notes.push(`Left out, since they take long for so many threads: ${names}.`)
+    notes.push(`Left out, because they take long for this many threads: ${names}.`)
   }
   return el(
     'div',

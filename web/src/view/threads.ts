@@ -19,8 +19,8 @@ const COLUMNS: Column[] = [
   { title: 'started in', key: startOf, text: startOf, numeric: false },
   { title: 'loads', key: (t) => t.loads, text: (t) => short(t.loads), numeric: true },
   { title: 'stores', key: (t) => t.stores, text: (t) => short(t.stores), numeric: true },
-  { title: 'talk out', key: (t) => t.talk_out, text: (t) => grouped(t.talk_out), numeric: true },
-  { title: 'talk in', key: (t) => t.talk_in, text: (t) => grouped(t.talk_in), numeric: true },
+  { title: 'gives', key: (t) => t.talk_out, text: (t) => grouped(t.talk_out), numeric: true },
+  { title: 'takes', key: (t) => t.talk_in, text: (t) => grouped(t.talk_in), numeric: true },
 ]
 
 /** Where accesses were not counted. */
@@ -32,7 +32,7 @@ const SAMPLED: Column[] = [
 
 /** Instead of both directions, where there are none. */
 const UNDIRECTED: Column = {
-  title: 'talk',
+  title: 'pairs',
   key: (t) => t.talk_out + t.talk_in,
   text: (t) => grouped(t.talk_out + t.talk_in),
   numeric: true,

@@ -79,7 +79,7 @@ function words(data: Data, state: State): string {
       (time.slicesPerBin > 1 ? `, ${time.slicesPerBin} in each of ${fine} bars` : ''),
   ]
   if (coarse === 1) {
-    parts.push('too many pairs of threads talk to keep a matrix for parts of the run')
+    parts.push('too many pairs of threads communicate to keep a matrix for parts of the run')
   } else if (coarse < fine) {
     parts.push(`the matrix is kept for ${coarse} parts of the run`)
   }
@@ -246,7 +246,7 @@ class TimelineView {
     g.strokeRect(start!, 1, end! - start!, height - 2)
   }
 
-  /** The bin under the pointer, of so many. */
+  /** The bin under the pointer, if there are `bins`. */
   private binAt(event: PointerEvent, bins: number): number {
     const x = event.clientX - this.canvas.getBoundingClientRect().left
     let bin = 0

@@ -1,7 +1,7 @@
 // The parts of the page that are words and numbers: verdict, figures, warnings, how it was measured.
 import { type Data, unit } from '../model/data'
 import { duration, grouped, percent, short } from '../model/numbers'
-import type { Findings, Sampling } from '../model/page-data'
+import type { Findings, Sampling, Talk } from '../model/page-data'
 import { card, el } from './dom'
 
 export function verdict(findings: Findings, theme: HTMLElement): HTMLElement {
@@ -38,7 +38,7 @@ function detail(findings: Findings, text: string): HTMLElement {
   return el('p', { class: 'detail advice' }, el('span', { class: badge }, ADVICE[advice.kind]), ' ', text)
 }
 
-/** A pair with less of the talk is not worth a large number. */
+/** A pair with less of the communication is not worth a large number. */
 const NOTABLE_PAIR = 0.05
 
 /** The few numbers worth a large font. */
@@ -50,7 +50,7 @@ function figures(findings: Findings): HTMLElement {
   if (!enough) list.push([`${talk.estimate?.hits ?? 0}`, 'samples showed communication'])
   if (enough && talk.events_per_second !== null) {
     const how = measured.sampled ? 'estimated from samples' : 'exact'
-    const what = talk.kind === 'undirected' ? `meetings on ${unit(measured.block_bytes)}` : talk.what
+    const what = talk.kind === 'undirected' ? `pairs of accesses to ${unit(measured.block_bytes)}` : talk.what
     list.push([`${short(talk.events_per_second)}/s`, `${what}, ${how}`])
   }
   const falsely = talk.raw_false + talk.waw_false
@@ -59,12 +59,12 @@ function figures(findings: Findings): HTMLElement {
   list.push([`${threads.length}`, threads.length === 1 ? 'thread' : 'threads'])
   const top = pairs[0]
   if (enough && top && top.share >= NOTABLE_PAIR) {
-    list.push([percent(top.share), `of the talk between T${top.a} and T${top.b}`])
+    list.push([percent(top.share), `of the communication between T${top.a} and T${top.b}`])
   }
   const last = placement?.layouts[placement.layouts.length - 1]
   const [far, near] = [placement?.chance.shares, last?.shares].map((s) => s?.[s.length - 1])
   if (enough && last && far && near) {
-    const text = `of the talk goes ${near.level}, by chance → ${last.policy}`
+    const text = `of the communication is ${near.level}, by chance → ${last.policy}`
     list.push([`${percent(far.share)} → ${percent(near.share)}`, text])
   }
   if (enough && talk.events_per_thousand_accesses !== null) {
@@ -111,7 +111,7 @@ export function warnings(findings: Findings): HTMLElement | null {
 }
 
 /** How many events of each kind. */
-function events(talk: Findings['talk']): [string, string][] {
+function events(talk: Talk): [string, string][] {
   if (talk.kind === 'undirected') return [["Pairs by numalize's definition", grouped(talk.undirected)]]
   const falsely = (truly: number, falsely: number): string =>
     truly + falsely > 0 ? `, ${grouped(falsely)} of them false sharing` : ''
@@ -123,7 +123,7 @@ function events(talk: Findings['talk']): [string, string][] {
 }
 
 /** What was sampled and what amounts mean. */
-function sampled(sampling: Sampling, talk: Findings['talk']): [string, string][] {
+function sampled(sampling: Sampling, talk: Talk): [string, string][] {
   const { estimate } = talk
   const { basis, samples, decoded, hits } = sampling
   const often = sampling.period

@@ -133,7 +133,7 @@ describe.skipIf(!browser)('report page', () => {
     await hover(page, 2, 0)
     // Before and after, two threads each.
     expect(await page.locator('#machine .node.on').count()).toBe(4)
-    expect(await page.locator('#machine .talk.on').count()).toBe(2)
+    expect(await page.locator('#machine .bond.on').count()).toBe(2)
     expect(await page.locator('#graph .edge.on').count()).toBe(2)
     await page.mouse.move(5, 5)
     expect(await page.locator('#tooltip').isVisible()).toBe(false)
@@ -181,7 +181,7 @@ describe.skipIf(!browser)('report page', () => {
     const figures = await page.innerText('.figures')
     expect(figures).toContain('samples showed communication')
     expect(figures).not.toContain('/s')
-    expect(figures).not.toContain('of the talk')
+    expect(figures).not.toContain('of the communication')
     expect(await page.innerText('.card.machine')).toContain('Computed from too few samples')
     expect(await page.innerText('.communication .pattern')).toBe('Pattern: not known, there are not enough samples.')
     await page.screenshot({ path: join(FOLDER, 'few4.png'), fullPage: true })
@@ -251,17 +251,17 @@ describe.skipIf(!browser)('report page', () => {
     expect(await page.innerText('#tooltip')).not.toMatch(/^T0 /)
     await page.keyboard.press('ArrowLeft')
     await page.keyboard.press('Enter')
-    expect(await page.innerText('.filters')).toContain('T0 ↔ anybody')
+    expect(await page.innerText('.filters')).toContain('T0 ↔ any thread')
     expect(await page.locator('#machine svg').last().locator('.node.on').count()).toBe(1)
     expect((await rows(page)).length).toBeLessThan(12)
     await page.keyboard.press('Escape')
     expect(await page.locator('.filters').isVisible()).toBe(false)
     expect((await rows(page)).length).toBe(12)
     // A line is both directions of a pair.
-    const line = page.locator('#machine svg').last().locator('.talk').last()
+    const line = page.locator('#machine svg').last().locator('.bond').last()
     await line.dispatchEvent('click')
     expect(await page.innerText('.filters')).toMatch(/T\d+ ↔ T\d+/)
-    expect(await page.locator('#machine .talk.on').count()).toBe(2)
+    expect(await page.locator('#machine .bond.on').count()).toBe(2)
   })
 
   test('the machine shows what is selected', async () => {
@@ -342,14 +342,14 @@ describe.skipIf(!browser)('report page', () => {
     expect(notes[1]).toContain('>99 % stays within')
     await page.locator('#machine svg').first().locator('.node').first().hover()
     expect(await page.innerText('#tooltip')).toContain('150 threads (150)')
-    expect(await page.innerText('.policies')).toContain('Left out, since they take long')
+    expect(await page.innerText('.policies')).toContain('Left out, because they take long')
   })
 
   test('1,024 threads on 640 PUs: every thread has its place, lines are bounded, large pictures scroll', async () => {
     const page = await open('many1024')
     expect(await page.locator('#machine svg').count()).toBe(1)
     expect(await page.locator('#machine .node').count()).toBe(1024)
-    expect(await page.locator('#machine .talk').count()).toBe(1200)
+    expect(await page.locator('#machine .bond').count()).toBe(1200)
     expect(await page.innerText('#machine .note')).toMatch(
       /^Lines: the 1,200 strongest of 1,984 pairs of threads, \d+ % of the transfers/,
     )
@@ -365,14 +365,14 @@ describe.skipIf(!browser)('report page', () => {
     const page = await open('hub16')
     const first = (): Promise<string> => page.innerText('.threads tbody tr:first-child td:first-child')
     expect(await first()).toBe('T0')
-    await press(page, 'talk in')
+    await press(page, 'takes')
     expect(await first()).toBe('T15')
-    await press(page, 'talk in')
+    await press(page, 'takes')
     expect(await first()).toBe('T0')
     await page.screenshot({ path: join(FOLDER, 'hub16-light.png'), fullPage: true })
   })
 
-  test('no talk, no machine: still a report', async () => {
+  test('no communication, no machine: still a report', async () => {
     const page = await open('silent3')
     expect(await page.innerText('#verdict')).toContain('do not talk through memory')
     expect(await page.innerText('.warnings')).toContain('2 child processes ran unprofiled.')

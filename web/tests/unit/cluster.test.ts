@@ -10,8 +10,8 @@ function matrix(threads: number, cells: Cell[]): SparseMatrix {
   return new SparseMatrix(threads, column(0), column(1), BigUint64Array.from(sorted.map((c) => BigInt(c[2]))))
 }
 
-test('groups come together, the talkative ones at the seam', () => {
-  // Two groups of three, dealt out in turn; 2 and 5 talk a little across.
+test('groups come together, those that communicate most at the seam', () => {
+  // Two groups of three, dealt out in turn; 2 and 5 communicate a little across.
   const cells: Cell[] = [
     [0, 2, 100],
     [2, 4, 100],
@@ -44,7 +44,7 @@ test('alike threads stay as they are', () => {
   expect(byCluster(matrix(0, []))).toEqual([])
 })
 
-test('a thousand threads that all talk', () => {
+test('a thousand threads that all communicate', () => {
   const cells: Cell[] = []
   for (let a = 0; a < 1024; a++) {
     for (let b = 0; b < 1024; b++) if (a !== b) cells.push([a, b, a % 32 === b % 32 ? 50 : 1])

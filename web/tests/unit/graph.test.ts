@@ -7,7 +7,7 @@ const pairs = [
   { from: 0, to: 1, events: 1 },
 ]
 
-test('threads that talk are nearer than threads that do not, always the same way', () => {
+test('threads that communicate are nearer than threads that do not, always the same way', () => {
   const points = layoutGraph(4, pairs, 560, 430, 30)
   const distance = (a: number, b: number): number =>
     Math.hypot(points[a]!.x - points[b]!.x, points[a]!.y - points[b]!.y)

@@ -20,7 +20,7 @@ const matrix = new SparseMatrix(
   BigUint64Array.of(10n, 5n, 20n, 7n, 11n, 99n),
 )
 
-test('threads alone have a mark each, and talk between them both ways', () => {
+test('threads alone have a mark each, and communication between them both ways', () => {
   const marks = marksOf(drawMachine(tree, 2), [0, 1, 1, 3, null], 10, false)
   expect(marks.map(({ threads, pu }) => [threads, pu])).toEqual([
     [[0], 0],
