@@ -1,6 +1,7 @@
 // What shows events, in words.
-import type { EvidenceShare } from './data'
+
 import { percent } from './numbers'
+import type { EvidenceShare } from './page-data'
 
 /** `sampled`, or `sampled, 20 % inferred`. */
 export function evidence(shares: EvidenceShare[]): string {

@@ -70,6 +70,12 @@ export type Evidence = {
   threads: number;
   needed: number;
 };
+export type EvidenceShare = {
+  evidence: string;
+  events: number;
+  hits: number;
+};
+export type Expensive = "switches" | "reading";
 export type Findings = {
   version: number;
   reliability: Reliability | null;
@@ -84,8 +90,8 @@ export type Findings = {
   pairs: Array<Pair>;
   threads: Array<Thread>;
   placement: Placement | null;
-  processes: Array<ProcessRow>;
-  warnings: Array<string>;
+  processes: Array<Process>;
+  warnings: Array<Warning>;
   measured: Measured;
 };
 export type Flow = {
@@ -98,6 +104,7 @@ export type Flow = {
   share: number;
   sharing: Split;
   hits: number | null;
+  evidence: Array<EvidenceShare>;
   lines: number;
 };
 export type Hot = {
@@ -113,6 +120,7 @@ export type HotLine = {
   events: number;
   share: number;
   hits: number | null;
+  evidence: Array<EvidenceShare>;
   raw: Split;
   waw: Split;
   accesses: Array<Access>;
@@ -187,7 +195,8 @@ export type Metrics = {
   ratio: number | null;
   dynamicity: number | null;
 };
-export type Mode = "exact" | "sampled";
+export type Mode = "exact" | "sampled" | "windows";
+export type NotWatched = { "code": "not-loaded" } | { "code": "other-version" } | { "code": "no-signals" } | { "code": "forbidden", error: number, } | { "code": "failed", error: number, } | { "code": "own-handler" } | { "code": "go" } | { "code": "seccomp" } | { "code": "no-room" } | { "code": "unknown" };
 export type PageData = {
   findings: Findings;
   time: Time;
@@ -200,6 +209,7 @@ export type Pair = {
   b_to_a: number;
   share: number;
   estimate: Estimate | null;
+  evidence: Array<EvidenceShare>;
 };
 export type Pattern = "silent" | "pair" | "initialisation" | "reduction" | "hub" | "all_to_all" | "nearest_neighbour" | "matrix" | "pipeline" | "groups" | "irregular" | "unknown";
 export type Phase = {
@@ -245,7 +255,8 @@ export type PolicyCost = {
   shares_needlessly: boolean;
   chosen: boolean;
 };
-export type ProcessRow = {
+export type Process = {
+  unrecorded_text: string | null;
   number: number;
   parent: number;
   named?: boolean;
@@ -255,7 +266,7 @@ export type ProcessRow = {
   exit_code: number | null;
   exit_signal: number | null;
   profile: string | null;
-  unrecorded: string | null;
+  unrecorded: Unrecorded | null;
 };
 export type Program = {
   command: Array<string>;
@@ -335,6 +346,7 @@ export type Talk = {
   waw_true: number;
   waw_false: number;
   estimate: Estimate | null;
+  evidence: Array<EvidenceShare>;
 };
 export type TalkKind = "transfers" | "undirected";
 export type Thread = {
@@ -358,11 +370,13 @@ export type Time = {
   layers: Array<Layer>;
   activity: Activity;
 };
+export type Unrecorded = { "code": "statically-linked" } | { "code": "privileged" } | { "code": "foreign" } | { "code": "not-glibc" } | { "code": "unreachable" } | { "code": "forbidden" } | { "code": "another-recording" } | { "code": "no-shadow" } | { "code": "no-code-cache" } | { "code": "engine-failed" } | { "code": "ended-early" } | { "code": "recording-ended-early" } | { "code": "other", phrase: string, } | { "code": "unknown" };
 export type Verdict = {
   shape: Shape;
   headline: string;
   details: Array<string>;
 };
+export type Warning = { text: string, } & ({ "code": "children-unprofiled", count: number, } | { "code": "threads-unprofiled", count: number, } | { "code": "threads-detached", count: number, } | { "code": "reads-forgotten", count: number, } | { "code": "mappings-folded", count: number, } | { "code": "instructions-not-followed", count: number, } | { "code": "libraries-not-described", count: number, } | { "code": "events-without-line", count: number, } | { "code": "events-without-site", count: number, } | { "code": "events-late", count: number, } | { "code": "events-lost", count: number, } | { "code": "program-replaced", count: number, } | { "code": "left-unrecorded", program: string, reason: Unrecorded, } | { "code": "interrupted", signal: string, seconds: number, } | { "code": "killed", signal: string, seconds: number, } | { "code": "not-ended" } | { "code": "processes-left", count: number, } | { "code": "nothing-counted" } | { "code": "one-thread" } | { "code": "no-communication" } | { "code": "slices-longer", slice_ns: number, wanted_ns: number, } | { "code": "trace-incomplete", count: number, } | { "code": "counts-damaged", count: number, } | { "code": "children-unrecorded", count: number, reason: Unrecorded, programs: Array<string>, more: number, } | { "code": "children-beyond", count: number, limit: number | null, } | { "code": "never-sampled" } | { "code": "no-hits", accesses: number, } | { "code": "few-hits", hits: number, } | { "code": "low-yield", samples: number, decoded: number, } | { "code": "arrays-unmeasured", hits: number, } | { "code": "hits-without-line", hits: number, } | { "code": "duration-over", duration_ns: number, } | { "code": "sampling-interrupted", signal: string, } | { "code": "event-not-counted", event: string, } | { "code": "event-not-sampled", event: string, count: number, period: number, } | { "code": "event-doubted", event: string, tried: string, } | { "code": "clock-on-processors" } | { "code": "sampled-in-bursts", because: Expensive, cost: number, paused: number, } | { "code": "records-lost", count: number, share: number, counted: boolean, named: boolean, } | { "code": "throttled", count: number, } | { "code": "slow-stores", times: number, } | { "code": "not-watched", reason: NotWatched, } | { "code": "threads-not-watched", count: number, threads: number, } | { "code": "registers-out-of-files" } | { "code": "no-registers" } | { "code": "few-registers", free: number, } | { "code": "registers-spared", spared: number, samples: number, } | { "code": "reports-lost", count: number, } | { "code": "code-without-names", file: string, more: number, needs_root: boolean, } | { "code": "no-placement", why: string, } | { "code": "other", sentence: string, } | { "code": "unknown" });
 export type Working = {
   threads: number;
   heterogeneity: number;

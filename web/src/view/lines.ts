@@ -1,6 +1,7 @@
 // The hot lines: a table with a picture of each line's 64 bytes, and the code that meets on the one
 // that is selected, writing and taking side by side.
 import type { Data } from '../model/data'
+import { evidence } from '../model/evidence'
 import {
   type ByteUse,
   events,
@@ -14,7 +15,6 @@ import {
   useOfBytes,
   whereabouts,
 } from '../model/lines'
-import { evidence } from '../model/evidence'
 import { grouped, percent } from '../model/numbers'
 import type { HotLine, Place } from '../model/page-data'
 import { wantedEvents } from '../selection'
@@ -51,7 +51,17 @@ export function lines(data: Data, store: Store): HTMLElement | null {
   })
   draw()
   store.on(['sharing', 'pick', 'line'], draw)
-  const titles = ['line', 'bytes written, read', 'written at', 'taken at', 'reads', 'overwrites', 'share', 'sharing', 'evidence']
+  const titles = [
+    'line',
+    'bytes written, read',
+    'written at',
+    'taken at',
+    'reads',
+    'overwrites',
+    'share',
+    'sharing',
+    'evidence',
+  ]
   const numeric = ['reads', 'overwrites', 'share']
   const head = el(
     'tr',

@@ -344,7 +344,7 @@ describe.skipIf(!browser)('report page', () => {
     expect(notes[1]).toContain('>99 % stays within')
     await page.locator('#machine svg').first().locator('.node').first().hover()
     expect(await page.innerText('#tooltip')).toContain('150 threads (150)')
-    expect(await page.innerText('.policies')).toContain('Left out, since they take long')
+    expect(await page.innerText('.policies')).toContain('Left out, because they take long')
   })
 
   test('1,024 threads on 640 PUs: every thread has its place, lines are bounded, large pictures scroll', async () => {
