@@ -2,8 +2,8 @@
 //!
 //! On a terminal it is a line that is redrawn and vanishes; elsewhere a few plain lines. Nothing is
 //! drawn while a recorded program may write to the same terminal: there `record --progress` prints
-//! plain lines, and without that option nothing. Neighbours: `family` reads, `verbs/record.rs` records,
-//! `verbs/tune.rs` and `verbs/topo/measure.rs` count steps.
+//! plain lines, and without that option nothing. Neighbours: `family` reads, `verbs/record.rs`
+//! records, `verbs/tune.rs` and `verbs/topo/measure.rs` count steps.
 
 use crate::said::{say, several};
 use indicatif::{ProgressBar, ProgressStyle};
