@@ -110,6 +110,9 @@ pub enum Note {
     ReportsLost { count: u64 },
     /// The code of a file has no names, nor that of `more` others. `needs_root`: root could read it.
     CodeWithoutNames { file: String, more: u64, needs_root: bool },
+    /// Stored translated code was not used, because others could have changed its folder, or own it (`foreign`);
+    /// profiles do not hold it.
+    CodeNotKept { folder: String, foreign: bool },
     /// The report shows no placement, and why in a phrase; profiles do not hold it.
     NoPlacement { why: String },
     /// A sentence from a profile of schema 1 to 3.
@@ -255,6 +258,7 @@ impl Note {
                 more: 2,
             },
             Note::ChildrenBeyond { count: 7, limit: Some(512) },
+            Note::CodeNotKept { folder: "/home/user/.cache".into(), foreign: false },
             Note::NoPlacement { why: "there is no machine".into() },
             Note::Other { sentence: "2 child processes ran unprofiled.".into() },
             Note::Unknown,

@@ -64,7 +64,7 @@ fn set_header(store: &CodeStore, header: Header) {
 }
 
 fn is_unsafe(opened: Result<CodeStore, NoCache>) -> bool {
-    matches!(opened, Err(NoCache::Unsafe(reason)) if reason.contains("chmod"))
+    matches!(opened, Err(NoCache::Unsafe { foreign: false, .. }))
 }
 
 #[test]

@@ -30,8 +30,8 @@ pub struct Recording {
     pub processes: Processes,
     /// How the program ended; its status is for the caller to pass on.
     pub ended: Ended,
-    /// Something that does not concern the profile, as a sentence.
-    pub note: Option<String>,
+    /// Something that does not concern the profile.
+    pub note: Option<Note>,
 }
 
 /// Runs `target` under the exact engine until it ends, and returns its profile.
@@ -55,7 +55,10 @@ pub fn record(
     let session = Session::create(options)?;
     let (store, note) = match options.code_cache.then(|| CodeStore::open(&agent)) {
         Some(Ok(store)) => (Some(store), None),
-        Some(Err(NoCache::Unsafe(reason))) => (None, Some(reason)),
+        Some(Err(NoCache::Unsafe { folder, foreign })) => {
+            let folder = folder.to_string_lossy().into_owned();
+            (None, Some(Note::CodeNotKept { folder, foreign }))
+        }
         Some(Err(NoCache::Unusable)) | None => (None, None),
     };
     if let Some(store) = &store {

@@ -20,8 +20,8 @@ const USE_NOTED: Duration = Duration::from_secs(3600);
 /// Why nothing is kept there or used from there.
 #[derive(Debug)]
 pub(crate) enum NoCache {
-    /// It would not be safe: why, and what to do, as a sentence.
-    Unsafe(String),
+    /// It would not be safe: others may write to the folder, or own it.
+    Unsafe { folder: PathBuf, foreign: bool },
     /// It cannot be there, or not be read.
     Unusable,
 }
@@ -115,13 +115,8 @@ pub(crate) fn remove_unused(path: &Path, prefix: &str, most: u64) {
 fn check_owner(path: &Path, data: &fs::Metadata) -> Result<(), NoCache> {
     // SAFETY: no arguments, cannot fail.
     let is_ours = data.uid() == unsafe { libc::geteuid() };
-    let reason = match (is_ours, data.mode() & 0o022) {
-        (true, 0) => return Ok(()),
-        (true, _) => "can be written by others; run 'chmod go-w' on it",
-        (false, _) => "belongs to another user; set XDG_CACHE_HOME to a folder of your own",
-    };
-    Err(NoCache::Unsafe(format!(
-        "all code was translated anew, because {} {reason}, or silence this with --no-code-cache",
-        path.display()
-    )))
+    match is_ours && data.mode() & 0o022 == 0 {
+        true => Ok(()),
+        false => Err(NoCache::Unsafe { folder: path.to_owned(), foreign: !is_ours }),
+    }
 }

@@ -161,6 +161,7 @@ pub fn sentence(note: &Note) -> String {
         Note::CodeWithoutNames { file, more, needs_root } => {
             code_without_names(file, *more, *needs_root)
         }
+        Note::CodeNotKept { folder, foreign } => code_not_kept(folder, *foreign),
         Note::NoPlacement { why } => format!("No placement is shown: {why}."),
         Note::Other { sentence } => sentence.clone(),
         Note::Unknown => {
@@ -419,6 +420,16 @@ fn code_without_names(file: &str, more: u64, needs_root: bool) -> String {
     format!(
         "Code of {file}{others} has no names: what the process ran has been deleted or replaced since it started, or \
          lies where Threadtalk cannot look{remedy}."
+    )
+}
+
+fn code_not_kept(folder: &str, foreign: bool) -> String {
+    let reason = match foreign {
+        false => "can be written by others; run 'chmod go-w' on it",
+        true => "belongs to another user; set XDG_CACHE_HOME to a folder of your own",
+    };
+    format!(
+        "All code was translated anew, because {folder} {reason}, or silence this with --no-code-cache."
     )
 }
 

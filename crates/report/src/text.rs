@@ -351,11 +351,9 @@ fn by_sharing(all: u64, truly: u64, falsely: u64) -> String {
     match (known, all.saturating_sub(known)) {
         (0, _) => String::new(),
         (_, 0) => format!(" ({} of them false sharing)", grouped(falsely)),
-        (_, unknown) => format!(
-            " ({} of them false sharing, {} not known which)",
-            grouped(falsely),
-            grouped(unknown)
-        ),
+        (_, unknown) => {
+            format!(" ({} of them false sharing, {} unknown)", grouped(falsely), grouped(unknown))
+        }
     }
 }
 

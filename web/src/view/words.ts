@@ -117,7 +117,7 @@ function events(talk: Talk): [string, string][] {
   const bySharing = (all: number, truly: number, falsely: number): string => {
     const unknown = all - truly - falsely
     if (truly + falsely === 0) return ''
-    return `, ${grouped(falsely)} of them false sharing${unknown > 0 ? `, ${grouped(unknown)} not known which` : ''}`
+    return `, ${grouped(falsely)} of them false sharing${unknown > 0 ? `, ${grouped(unknown)} unknown` : ''}`
   }
   return [
     ['Reads of what another thread wrote', grouped(talk.raw) + bySharing(talk.raw, talk.raw_true, talk.raw_false)],

@@ -198,7 +198,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     save(&recording, &path, args.force)?;
     tell(&recording.profile, &path);
     if let Some(note) = &recording.note {
-        say(&format!("note: {note}"));
+        say(&format!("note: {}", report::sentence(note)));
     }
     Ok(recording.ended.ending.shell_code())
 }
@@ -278,11 +278,17 @@ fn what_was_counted(profile: &Profile) -> String {
             let falsely = totals.raw_false.saturating_add(totals.waw_false);
             let known = totals.raw_true.saturating_add(totals.waw_true).saturating_add(falsely);
             let percent = |part: u64| 100.0 * part as f64 / transfers as f64;
-            let unknown = match transfers.saturating_sub(known) {
-                0 => String::new(),
-                unknown => format!(", {:.0} % not known which", percent(unknown)),
-            };
-            format!("{}, {:.0} % of them false sharing{unknown}", talk(), percent(falsely))
+            let unknown = transfers.saturating_sub(known);
+            match (known, unknown) {
+                (0, _) => format!("{}, of unknown sharing", talk()),
+                (_, 0) => format!("{}, {:.0} % of them false sharing", talk(), percent(falsely)),
+                _ => format!(
+                    "{}, {:.0} % of them false sharing, {:.0} % unknown",
+                    talk(),
+                    percent(falsely),
+                    percent(unknown)
+                ),
+            }
         }
         _ => talk(),
     }
