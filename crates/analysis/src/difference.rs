@@ -78,7 +78,12 @@ pub struct Difference {
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum DifferenceNote {
     /// The runs count in blocks of these sizes, bytes.
-    BlocksDiffer { a: u64, b: u64 },
+    BlocksDiffer {
+        /// Of the first run.
+        a: u64,
+        /// Of the second run.
+        b: u64,
+    },
 }
 
 /// What one run is.

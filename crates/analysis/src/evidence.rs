@@ -1,11 +1,12 @@
 //! How much samples tell about who communicates with whom: how many hits there are, and how many it
 //! takes.
 //!
-//! A matrix of few hits always looks like something: a single one like a pair. How many it takes was found by
-//! drawing hits from each of the patterns with 3 to 32 threads, and from all pairs alike, and asking what is recognised
-//! (`tests/least_hits.rs` does so again). That is what chance does to independent hits; those that come in
-//! clusters tell less, and what a detector does not see no number of them tells.
-//! Neighbours: `communication` and `difference` ask before they name a pattern; `report` puts it in words.
+//! A matrix of few hits always looks like something: a single one like a pair. How many it takes
+//! was found by drawing hits from each of the patterns with 3 to 32 threads, and from all pairs
+//! alike, and asking what is recognised (`tests/least_hits.rs` does so again). That is what chance
+//! does to independent hits; those that come in clusters tell less, and what a detector does not
+//! see no number of them tells. Neighbours: `communication` and `difference` ask before they name a
+//! pattern; `report` puts it in words.
 
 use crate::kinds::Choice;
 use crate::pattern::{Pattern, Recognised, recognise};

@@ -30,8 +30,8 @@ pub struct Leader {
     weight: Weight,
 }
 
-/// What makes a process the one to look at: events, and where no process has any, samples. Processes are
-/// compared in this order.
+/// What makes a process the one to look at: events, and where no process has any, samples.
+/// Processes are compared in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Weight {
     /// Events by which threads are placed.
@@ -72,8 +72,8 @@ impl Leader {
     }
 }
 
-/// The process to look at in the profile at `path`: the one with this number, or the one that communicates most.
-/// It carries the list of all processes, and what was not seen in any of them.
+/// The process to look at in the profile at `path`: the one with this number, or the one that
+/// communicates most. It carries the list of all processes, and what was not seen in any of them.
 ///
 /// # Errors
 /// When a profile cannot be read, or the process was not recorded.
@@ -126,9 +126,9 @@ pub fn load_saying(path: &Path, number: Option<u32>) -> anyhow::Result<Profile> 
     Ok(profile)
 }
 
-/// The process in the profile at `path` that communicates more than all others and than the first one, whose
-/// own profile says `first`; where none communicates, the one that has more samples. `None`: the first one does, or
-/// the others' profiles are not there any more.
+/// The process in the profile at `path` that communicates more than all others and than the first
+/// one, whose own profile says `first`; where none communicates, the one that has more samples.
+/// `None`: the first one does, or the others' profiles are not there any more.
 pub fn leader(path: &Path, first: &Meta) -> Option<Leader> {
     let mut most = Weight::of(first);
     let mut leader = None;

@@ -3,7 +3,8 @@
 use analysis::{Choice, ChoiceError, MatrixKind};
 use profile::Profile;
 
-/// What a matrix of `profile` counts: events of this kind, or all transfers, in one time slice or in all.
+/// What a matrix of `profile` counts: events of this kind, or all transfers, in one time slice or
+/// in all.
 ///
 /// # Errors
 /// When the profile does not hold them.

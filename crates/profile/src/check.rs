@@ -159,22 +159,27 @@ fn check_estimates(profile: &Profile) -> Result<(), String> {
     }
     let of_comm = profile.comm.iter().map(|row| (row.from, row.to, row.evidence, row.sharing));
     let of_events = profile.events.iter().map(|e| (e.from, e.to, e.evidence, e.sharing));
-    of_comm.chain(of_events).try_for_each(|row| check_evidence(row, estimated))?;
+    of_comm.chain(of_events).try_for_each(|row| check_evidence(row, mode))?;
     match profile.events.iter().find(|event| (event.hits > 0) != estimated) {
         Some(event) => Err(format!("events on line {:#x} with {} hits", event.line, event.hits)),
         None => Ok(()),
     }
 }
 
-/// The evidence for a row of events: counted ones are exact, and where bytes were not seen, nor was the sharing.
+/// The evidence for a row of events is one that the mode has; and where bytes were not seen, nor was
+/// the sharing.
 fn check_evidence(
     (from, to, evidence, sharing): (ThreadId, ThreadId, Evidence, Sharing),
-    estimated: bool,
+    mode: Mode,
 ) -> Result<(), String> {
     let name = evidence.name();
-    if (evidence == Evidence::Exact) == estimated {
-        let mode = if estimated { "a sampled" } else { "an exact" };
-        return Err(format!("events {from} to {to} are called {name} in {mode} profile"));
+    let (of_mode, called) = match mode {
+        Mode::Exact => (&[Evidence::Exact][..], "an exact profile"),
+        Mode::Sampled => (&[Evidence::Sampled, Evidence::Inferred][..], "a sampled profile"),
+        Mode::Windows => (&[Evidence::Window][..], "a profile of windows"),
+    };
+    if !of_mode.contains(&evidence) {
+        return Err(format!("events {from} to {to} are called {name} in {called}"));
     }
     if !evidence.knows_bytes() && sharing != Sharing::Any {
         let sharing = sharing.name();

@@ -2,9 +2,9 @@
 //!
 //! `profile.json` holds [`Meta`]; Parquet tables hold the rest, documented column by column in
 //! `schema.rs`. Neighbours: `recorder` writes, `report`, `placement` users and the Python package
-//! read. Inside: `model`, `note`, `sampling` and `tables` are what a profile is in memory, `folder` saves and loads it,
-//! `rows` translates between rows and columns, `parquet_file` between columns and bytes, `check`
-//! holds the invariants that every saved or loaded profile satisfies.
+//! read. Inside: `model`, `note`, `sampling` and `tables` are what a profile is in memory, `folder`
+//! saves and loads it, `rows` translates between rows and columns, `parquet_file` between columns
+//! and bytes, `check` holds the invariants that every saved or loaded profile satisfies.
 
 mod check;
 mod error;

@@ -1,14 +1,16 @@
 //! Notes: what a profile does not hold, or not exactly, and why; typed codes with their data.
 //!
-//! `profile.json` holds a note as an object: `code`, and its data as further fields. `report` words them; nothing
-//! else does, and nothing compares sentences. Codes and fields are only added. Up to schema 3 profiles held
-//! sentences, which are kept as [`Note::Other`]. Neighbours: `model` has the list, `recorder` makes the notes.
+//! `profile.json` holds a note as an object: `code`, and its data as further fields. `report` words
+//! them; nothing else does, and nothing compares sentences. Codes and fields are only added. Up to
+//! schema 3 profiles held sentences, which are kept as [`Note::Other`]. Neighbours: `model` has the
+//! list, `recorder` makes the notes.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use ts_rs::TS;
 
 /// A note. `count` is how many of what the code names.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, TS)]
+#[allow(missing_docs, reason = "docs/json-and-tables.md lists codes and fields")]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Note {
     /// Child processes ran without the engine.
@@ -57,9 +59,11 @@ pub enum Note {
     TraceIncomplete { count: u64 },
     /// Counts made no sense and were left out.
     CountsDamaged { count: u64 },
-    /// Child processes that were not recorded; `programs` names some of them, `more` is how many it does not name.
+    /// Child processes that were not recorded; `programs` names some of them, `more` is how many it
+    /// does not name.
     ChildrenUnrecorded { count: u64, reason: Unrecorded, programs: Vec<String>, more: u64 },
-    /// Child processes that were not recorded because there were more than `limit`, where that is known.
+    /// Child processes that were not recorded because there were more than `limit`, where that is
+    /// known.
     ChildrenBeyond { count: u64, limit: Option<u64> },
     /// The process had no sample.
     NeverSampled,
@@ -87,8 +91,8 @@ pub enum Note {
     ClockOnProcessors,
     /// Sampling was paused for a part (0 to 1) of the time.
     SampledInBursts { because: Expensive, cost: f64, paused: f64 },
-    /// Records were lost, a part (0 to 1) of all. `counted`: amounts come from a counter, which lost nothing;
-    /// `named`: the user named the event.
+    /// Records were lost, a part (0 to 1) of all. `counted`: amounts come from a counter, which
+    /// lost nothing; `named`: the user named the event.
     RecordsLost { count: u64, share: f64, counted: bool, named: bool },
     /// The kernel slowed sampling down.
     Throttled { count: u64 },
@@ -104,14 +108,16 @@ pub enum Note {
     NoRegisters,
     /// Only this many debug registers were free at times.
     FewRegisters { free: u64 },
-    /// After some of the samples, fewer debug registers were used, because more would cost too much.
+    /// After some of the samples, fewer debug registers were used, because more would cost too
+    /// much.
     RegistersSpared { spared: u64, samples: u64 },
     /// Reports of the watching library were lost.
     ReportsLost { count: u64 },
-    /// The code of a file has no names, nor that of `more` others. `needs_root`: root could read it.
+    /// The code of a file has no names, nor that of `more` others. `needs_root`: root could read
+    /// it.
     CodeWithoutNames { file: String, more: u64, needs_root: bool },
-    /// Stored translated code was not used, because others could have changed its folder, or own it (`foreign`);
-    /// profiles do not hold it.
+    /// Stored translated code was not used, because others could have changed its folder, or own it
+    /// (`foreign`); profiles do not hold it.
     CodeNotKept { folder: String, foreign: bool },
     /// The report shows no placement, and why in a phrase; profiles do not hold it.
     NoPlacement { why: String },
@@ -124,6 +130,7 @@ pub enum Note {
 
 /// Why a process or program was not recorded.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, TS)]
+#[allow(missing_docs, reason = "docs/json-and-tables.md lists codes and fields")]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Unrecorded {
     StaticallyLinked,
@@ -154,8 +161,10 @@ pub enum Unrecorded {
     Unknown,
 }
 
-/// What would have cost too much without pauses; the cost is a part of the program's time or of a processor.
+/// What would have cost too much without pauses; the cost is a part of the program's time or of a
+/// processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, TS)]
+#[allow(missing_docs, reason = "docs/json-and-tables.md lists codes and fields")]
 #[serde(rename_all = "kebab-case")]
 pub enum Expensive {
     Switches,
@@ -164,6 +173,7 @@ pub enum Expensive {
 
 /// Why a process was not watched. `error` is an error number of the system.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, TS)]
+#[allow(missing_docs, reason = "docs/json-and-tables.md lists codes and fields")]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum NotWatched {
     /// It has not loaded the library.

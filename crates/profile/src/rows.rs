@@ -179,7 +179,8 @@ fn sharing_of(text: &Text, row: usize) -> Result<Sharing, String> {
         .ok_or_else(|| format!("row {row} has the unknown sharing '{}'", utf8(text)))
 }
 
-/// What shows the events of a row. Up to schema 3 it is not said, but for whether there were samples.
+/// What shows the events of a row. Up to schema 3 it is not said, but for whether there were
+/// samples.
 fn evidence_of(texts: Option<&[Text]>, hits: u64, row: usize) -> Result<Evidence, String> {
     match texts {
         Some(texts) => Evidence::from_name(utf8(&texts[row]))

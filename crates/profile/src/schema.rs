@@ -14,17 +14,17 @@
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
 //!   ignored. `profile.json` only gains fields.
-//! - `profile.json` lists under `tables` every table with its rows, bytes and CRC-32 (IEEE), so that
-//!   a partial or damaged folder is recognised.
-//! - In a profile by sampling, counts are estimates, `hits` says from how many samples, and `low` and
-//!   `high` how far chance alone may have led; `sampled` in `profile.json` says what they rest on. Where
-//!   counts are exact, `hits` is 0 and `low` = `high` = `count`. Loads, stores and instructions are 0
-//!   when sampling: not known.
-//! - `evidence` says what shows the events of a row: `exact` (all accesses were seen), `sampled`, or `inferred` (from
-//!   samples of neighbouring lines, so that the sharing is `any`). Further words may come. In `lines`, it is the words of
-//!   all its events, joined by `+`.
-//! - Counts are totals: summing `comm` over `slice`, `sharing` and `evidence` gives the number of events of a
-//!   kind between two threads, whatever a version splits them by.
+//! - `profile.json` lists under `tables` every table with its rows, bytes and CRC-32 (IEEE), so
+//!   that a partial or damaged folder is recognised.
+//! - In a profile by sampling, counts are estimates, `hits` says from how many samples, and `low`
+//!   and `high` how far chance alone may have led; `sampled` in `profile.json` says what they rest
+//!   on. Where counts are exact, `hits` is 0 and `low` = `high` = `count`. Loads, stores and
+//!   instructions are 0 when sampling: not known.
+//! - `evidence` says what shows the events of a row: `exact` (all accesses were seen), `sampled`,
+//!   or `inferred` (from samples of neighbouring lines, so that the sharing is `any`). Further
+//!   words may come. In `lines`, it is the words of all its events, joined by `+`.
+//! - Counts are totals: summing `comm` over `slice`, `sharing` and `evidence` gives the number of
+//!   events of a kind between two threads, whatever a version splits them by.
 //! - Thread ids are dense from 0 (the initial thread), and a parent's id is below its children's.
 
 /// The version this build writes, and the newest it reads.

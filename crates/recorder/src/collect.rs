@@ -234,7 +234,8 @@ fn limits(header: &Header) -> Vec<Note> {
         let count = counter.load(Relaxed);
         (count > 0).then(|| note(count))
     };
-    // A child process usually executes a program of its own first; what it was before is nothing new.
+    // A child process usually executes a program of its own first; what it was before is nothing
+    // new.
     let child = header.parent_segment.load(Relaxed) != u32::MAX;
     let execs = u64::from(header.execs.load(Relaxed)).saturating_sub(child.into());
     [

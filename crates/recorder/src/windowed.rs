@@ -11,7 +11,7 @@ use crate::timeline::{Sample, Timeline};
 use profile::{CommRow, EventRow, Sampled};
 use statistics::poisson;
 use std::collections::BTreeMap;
-use types::{CommKind, Sharing, ThreadId};
+use types::{CommKind, Evidence, Sharing, ThreadId};
 use windows::{Clock, Counted, Estimate, Phase, Scale, ThreadWork, Window, long_enough};
 
 /// What the windows of a process were good for.
@@ -89,7 +89,10 @@ pub fn estimate(
     let windows = long_enough(windows);
     let scale = Scale::new(&windows, Clock::Instructions);
     let factors = Factors::new(&groups, &windows, &work, scale.as_ref().ok());
-    counts.comm.iter_mut().for_each(|row| row.slice = groups.of(row.slice));
+    for row in &mut counts.comm {
+        (row.slice, row.evidence) = (groups.of(row.slice), Evidence::Window);
+    }
+    counts.events.iter_mut().for_each(|row| row.evidence = Evidence::Window);
     counts::sum_comm(&mut counts.comm);
     let known = estimates(&counts.comm, &groups, scale.as_ref().ok());
     let before = sums(&counts.comm);

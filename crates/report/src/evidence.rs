@@ -1,7 +1,8 @@
 //! How many events each kind of evidence shows.
 //!
-//! Rows of a profile have one evidence each; what a report sums up may have several. Neighbours: `types::Evidence`
-//! has the words of tables and JSON, `findings`, `lines` and `code` have these sums, `verdict` and `text` say them.
+//! Rows of a profile have one evidence each; what a report sums up may have several. Neighbours:
+//! `types::Evidence` has the words of tables and JSON, `findings`, `lines` and `code` have these
+//! sums, `verdict` and `text` say them.
 
 use profile::{CommRow, EventRow};
 use serde::Serialize;

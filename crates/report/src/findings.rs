@@ -23,12 +23,12 @@ use types::CommMatrix;
 
 /// Version of the JSON that [`Findings`] serialises to; raised when a field changes its meaning.
 ///
-/// 2: events by sharing, `lines`, `code`, `advice`, `processes`; `talk.kind`, `talk.events` and rates of these.
-/// 3: talk is cache-line transfers (RAW + WAW) instead of RAW alone, so all that is made of it: `talk.kind` is
-/// `transfers`, `talk.events_per_thousand_accesses` stands for `…_loads`; patterns may be `unknown`, and the verdict's
-/// shape `too_few_samples`.
-/// 4: `warnings`, and `unrecorded` of `processes`, are codes with data and `text` instead of sentences; `evidence`; the
-/// sharing of inferred events is not known instead of true.
+/// 2: events by sharing, `lines`, `code`, `advice`, `processes`; `talk.kind`, `talk.events` and
+/// rates of these. 3: talk is cache-line transfers (RAW + WAW) instead of RAW alone, so all that is
+/// made of it: `talk.kind` is `transfers`, `talk.events_per_thousand_accesses` stands for
+/// `…_loads`; patterns may be `unknown`, and the verdict's shape `too_few_samples`. 4: `warnings`,
+/// and `unrecorded` of `processes`, are codes with data and `text` instead of sentences;
+/// `evidence`; the sharing of inferred events is not known instead of true.
 pub const FINDINGS_VERSION: u32 = 4;
 
 /// Lines that conclusions are drawn from, however few are listed.

@@ -1,7 +1,8 @@
-//! Words for notes: the one place where their codes become sentences, for text, JSON, page and command line.
+//! Words for notes: the one place where their codes become sentences, for text, JSON, page and
+//! command line.
 //!
-//! Neighbours: `profile::Note` and `analysis::DifferenceNote` have codes and data; `findings` and `text` show the
-//! sentences, `cli` prints them after a recording.
+//! Neighbours: `profile::Note` and `analysis::DifferenceNote` have codes and data; `findings` and
+//! `text` show the sentences, `cli` prints them after a recording.
 
 use analysis::DifferenceNote;
 use profile::{Expensive, NotWatched, Note, ProcessRow, Unrecorded};

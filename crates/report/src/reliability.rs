@@ -1,20 +1,24 @@
 //! How the amounts of a sampled profile were obtained, and how far they can be trusted, in
 //! sentences that come before any of them.
 //!
-//! Neighbours: `analysis::Evidence` says how many hits there are; `findings`, and the verbs place and diff, say it all
-//! first.
+//! Neighbours: `analysis::Evidence` says how many hits there are; `findings`, and the verbs place
+//! and diff, say it all first.
 
 use analysis::{Choice, Evidence};
-use profile::{Basis, Profile, Sampling};
+use profile::{Basis, Profile, Sampling, Windows};
 use serde::Serialize;
 use statistics::poisson;
 use ts_rs::TS;
+use types::numbers::{duration, percent};
 
 /// How far amounts that rest on waiting were from exact ones at most, above them; below,
 /// communication was missed altogether. Measured on 14 parallel programs of others with 8 threads
 /// on 2 processors, which was without events of the processor; pairs correlated with the exact
 /// matrices by 0.2 in the median.
 const FAR_OFF: u32 = 25;
+
+/// Events that may be missing beside those seen, from which on that is said.
+const WORTH_TELLING: f64 = 0.1;
 
 /// What amounts rest on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
@@ -26,6 +30,8 @@ pub enum RestOn {
     Accesses,
     /// The time that threads waited.
     Waiting,
+    /// Events counted in random windows, scaled to the program's instructions.
+    Windows,
 }
 
 /// How far a sampled profile's amounts can be trusted.
@@ -52,6 +58,9 @@ impl Reliability {
     /// What is to be said of what `choice` counts; `None` where that was counted.
     pub fn of(profile: &Profile, choice: Choice) -> Option<Self> {
         let evidence = Evidence::of(profile, choice)?;
+        if let Some(windows) = &profile.meta.windows {
+            return Some(Self::of_windows(windows, evidence));
+        }
         let sampling = profile.meta.sampled.as_ref()?;
         let seconds = profile.meta.wall_seconds;
         let unseen =
@@ -72,6 +81,43 @@ impl Reliability {
             text: sentences(sampling, &evidence),
         })
     }
+}
+
+impl Reliability {
+    fn of_windows(windows: &Windows, evidence: Evidence) -> Self {
+        let enough = !windows.too_short && evidence.enough();
+        let observed = match windows.windows {
+            0 => "Counted in the part of the run that was recorded whole".into(),
+            count => format!("Estimated from {count} random windows of exact recording"),
+        };
+        let mut text =
+            vec![format!("{observed}: {} of the instructions.", percent(windows.observed))];
+        if windows.missed >= WORTH_TELLING {
+            text.push(format!(
+                "Transfers that take longer than a window's warm-up ({}) are not seen: at most {} of all are \
+                 missing. A larger --budget or a longer run sees more.",
+                duration(windows.warm_up_ns as f64 / 1e9),
+                percent(windows.missed / (1.0 + windows.missed))
+            ));
+        }
+        Self {
+            rest_on: RestOn::Windows,
+            evidence,
+            inferred: 0.0,
+            unseen: None,
+            enough,
+            too_few: (!enough).then(|| too_few_windows(windows)),
+            text,
+        }
+    }
+}
+
+fn too_few_windows(windows: &Windows) -> String {
+    format!(
+        "Not enough windows: {} say too little about who communicates with whom. Record longer, with a \
+         larger --budget, or with --exact.",
+        windows.windows
+    )
 }
 
 fn too_few(

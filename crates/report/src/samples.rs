@@ -104,8 +104,8 @@ pub(crate) fn shared() -> Profile {
     profile
 }
 
-/// [`shared`] as if it had been sampled: a hit for 50 events, intervals from half to twice; inferred where the
-/// sharing is not known.
+/// [`shared`] as if it had been sampled: a hit for 50 events, intervals from half to twice;
+/// inferred where the sharing is not known.
 pub(crate) fn sampled() -> Profile {
     let evidence = |sharing| match sharing {
         Sharing::Any => Evidence::Inferred,

@@ -345,7 +345,8 @@ fn times(count: u64) -> String {
     }
 }
 
-/// How many of `all` events are false sharing, and of how many it is not known, where that was told apart.
+/// How many of `all` events are false sharing, and of how many it is not known, where that was told
+/// apart.
 fn by_sharing(all: u64, truly: u64, falsely: u64) -> String {
     let known = truly.saturating_add(falsely);
     match (known, all.saturating_sub(known)) {

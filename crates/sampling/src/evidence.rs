@@ -88,7 +88,8 @@ impl Judge {
                 }
             };
         let evidence = match is_new {
-            // However seldom samples come: the line came from another cache, and nobody else is known to have had it.
+            // However seldom samples come: the line came from another cache, and nobody else is
+            // known to have had it.
             _ if certain => Recency::New,
             _ if !is_known => return None,
             true if goes_on => Recency::New,

@@ -26,8 +26,8 @@
 //! over once, long ago, is one event, whatever the sampling period (weight 0, see [`Hit::weight`]),
 //! and after `LONG` none: the memory may have been freed, and belong to another since.
 //!
-//! *True or false.* True if the access touches bytes that the writer was lately sampled writing; not known where
-//! it was not sampled writing the block.
+//! *True or false.* True if the access touches bytes that the writer was lately sampled writing;
+//! not known where it was not sampled writing the block.
 //!
 //! *Weight of waiting.* A clock's samples weigh the time that a thread spends at an access. Who ran
 //! at that time and who else waited says [`Together`](crate::Together).
@@ -239,7 +239,8 @@ impl Matcher {
         }
     }
 
-    /// Which of its accesses the sample stands for, the first of those with the best evidence, and that.
+    /// Which of its accesses the sample stands for, the first of those with the best evidence, and
+    /// that.
     fn choose(&self, stream: Stream, sample: &Observed<'_>) -> Option<(usize, Option<Recency>)> {
         let evidence = |access: &Access| {
             let block = self.table.known(access.address / BLOCK_BYTES)?;

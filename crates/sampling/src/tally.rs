@@ -57,6 +57,7 @@ pub struct Cell {
     pub to: ThreadId,
     /// True or false sharing.
     pub sharing: Sharing,
+    /// What shows it.
     pub evidence: Evidence,
 }
 
@@ -77,6 +78,7 @@ pub struct Event {
     pub from_site: u64,
     /// Address of the instruction that takes.
     pub to_site: u64,
+    /// What shows it.
     pub evidence: Evidence,
 }
 

@@ -29,9 +29,12 @@ evidence! {
     /// Every access was seen, and the event was counted.
     #[default]
     Exact = "exact",
+    /// Counted in random windows of exact recording, and scaled; the amount is an estimate.
+    Window = "window",
     /// Samples show the accesses of both threads; the amount is an estimate.
     Sampled = "sampled",
-    /// Concluded from samples of neighbouring cache lines: who wrote the line, and which bytes, was not seen.
+    /// Concluded from samples of neighbouring cache lines: who wrote the line, and which bytes, was
+    /// not seen.
     Inferred = "inferred",
 }
 

@@ -65,7 +65,8 @@ fn tables_that_are_accessed_at_random_are_shared_by_those_who_do() {
     inferred_sharing_is_not_known(&profile);
 }
 
-/// Tables have more lines than there are samples: most communication is inferred, and its sharing not known.
+/// Tables have more lines than there are samples: most communication is inferred, and its sharing
+/// not known.
 #[track_caller]
 fn inferred_sharing_is_not_known(profile: &Path) {
     let threadtalk = Threadtalk::built();

@@ -59,7 +59,7 @@ pub struct Args {
     /// Count by replaying a trace of every access: slow, to check the engine with
     #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
     reference: bool,
-    /// Bound the time lost: the program takes at most so many times as long, like 2x or 3x
+    /// Bound the time lost: the program takes at most this many times as long, like 2x or 3x
     ///
     /// Accesses are observed in random windows, and amounts are estimates with intervals.
     #[arg(long, value_name = "TIMES", value_parser = budget, conflicts_with_all = ["exact", "undirected", "reference", "sampling"], help_heading = EXACT)]

@@ -79,8 +79,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The same as if a clock had sampled it, with a hit for so many events; with 0 a single hit of all. What T1 gives is
-/// inferred.
+/// The same as if a clock had sampled it, with a hit for so many events; with 0 a single hit of
+/// all. What T1 gives is inferred.
 fn sampled(mut profile: Profile, hit_events: u64) -> Profile {
     if hit_events == 0 {
         profile.comm.truncate(1);

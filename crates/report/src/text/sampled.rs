@@ -171,7 +171,8 @@ mod tests {
         assert!(!text(&Findings::new(&exact, None, 10), &exact, style).contains("Estimated"));
     }
 
-    /// Inferred events are neither true nor false sharing, and everything says that they are inferred.
+    /// Inferred events are neither true nor false sharing, and everything says that they are
+    /// inferred.
     #[test]
     fn inferred_events_have_no_sharing_and_say_so() {
         let mut profile = samples::sampled();

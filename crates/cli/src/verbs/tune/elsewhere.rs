@@ -1,5 +1,5 @@
-//! Communication in another process than the one that a plan is for: plans bind the threads of the program that is
-//! started, which often is a shell that starts the one that matters.
+//! Communication in another process than the one that a plan is for: plans bind the threads of the
+//! program that is started, which often is a shell that starts the one that matters.
 
 use super::summary::quoted;
 use crate::family;
@@ -7,8 +7,8 @@ use crate::said::several;
 use profile::{ProcessRow, Profile};
 use std::path::Path;
 
-/// Which process communicates, if it is none that a plan can be made for, and what to tune instead. `path` is where
-/// the profile of the first process lies.
+/// Which process communicates, if it is none that a plan can be made for, and what to tune instead.
+/// `path` is where the profile of the first process lies.
 pub fn who_talks(profile: &Profile, path: &Path) -> Option<String> {
     let leader = family::leader(path, &profile.meta)?;
     let row = profile.meta.processes.iter().find(|row| row.number == leader.number)?;
