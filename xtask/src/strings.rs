@@ -1,4 +1,5 @@
-//! The texts in a source file: string literals, and in Rust doc comments where they become help texts.
+//! The texts in a source file: string literals, and in Rust doc comments where they become help
+//! texts.
 
 /// Text pieces with the line on which each begins. `docs`: doc comments (`///`), too.
 pub fn texts(source: &str, docs: bool) -> Vec<(usize, String)> {
@@ -47,7 +48,8 @@ fn piece(rest: &str, docs: bool) -> Option<(usize, Option<String>)> {
     (end > 0).then_some((end, None))
 }
 
-/// The literal that `rest` begins with, up to the next quote of the same kind: its length and its text.
+/// The literal that `rest` begins with, up to the next quote of the same kind: its length and its
+/// text.
 fn quoted(rest: &str) -> (usize, String) {
     let mut escaped = false;
     let quote = rest.chars().next();
@@ -62,8 +64,9 @@ fn quoted(rest: &str) -> (usize, String) {
     ((end + 2).min(rest.len()), inner[..end].replace("\\n", " ").replace("\\t", " "))
 }
 
-/// Text pieces of TypeScript with the line on which each begins. Of a template literal, what stands between
-/// the expressions; their own literals follow. A regular expression with a quote in it would confuse this.
+/// Text pieces of TypeScript with the line on which each begins. Of a template literal, what stands
+/// between the expressions; their own literals follow. A regular expression with a quote in it
+/// would confuse this.
 pub fn script_texts(source: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let (mut rest, mut line) = (source, 1);

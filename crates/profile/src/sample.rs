@@ -1,4 +1,5 @@
-//! Profiles to test with: everything that a test does not care about has a value that passes all checks.
+//! Profiles to test with: everything that a test does not care about has a value that passes all
+//! checks.
 //!
 //! Here and not in `test-support`, which knows none of our types. A test changes what it is about:
 //! `ThreadRow { loads: 7, ..sample::thread(1) }`, `profile.meta.wall_seconds = 2.0`.
