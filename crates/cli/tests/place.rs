@@ -351,7 +351,7 @@ share of communication          by chance  this plan
     assert!(said.contains("Placement hardly matters here"), "{said}");
     let worse = [&machine[..], &["--policy", "distance"]].concat();
     let said = place(&scratch, &chain, &worse).expect_code(0).stdout_text();
-    assert!(said.contains("It costs more than what the operating system does"), "{said}");
+    assert!(said.contains("It is expected to cost more than the operating system's"), "{said}");
     let os = [&machine[..], &["--policy", "os"]].concat();
     let said = place(&scratch, &chain, &os).expect_code(0).stdout_text();
     assert!(said.contains("No thread is bound"), "{said}");

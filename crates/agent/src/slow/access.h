@@ -8,9 +8,10 @@
 #include "trace.h"
 #endif
 
-// What taking a block that is not whole adds to its heat, and what takes off from it: coming back
-// to it, and each write that adds bytes. Who fights adds few before the block is gone; who comes
-// once in a phase, to a block that two threads have a part of, fills his part.
+// What changes the heat of a block. Taking a block that is not whole adds FIGHT. Coming back to it
+// takes CALM off, and each write that adds bytes takes FILLING off. A thread that fights for a
+// block adds few bytes before the block is taken again. A thread that comes once in a phase, to a
+// block of which it has a part, fills its part.
 enum { FIGHT = 4, CALM = 1, FILLING = 2 };
 
 // What the last writer of a block has done to it since it took the block, as an access meets it.
@@ -59,16 +60,16 @@ static void invalidate(struct thread *t, u64 bank, u64 word, u64 writer, u64 add
     }
 }
 
-// The thread has read a block with this word before: if somebody had it alone, he has to ask before
-// he writes again.
+// The thread has read a block with this word before. If another thread had the block alone, that
+// one has to ask from now on before it writes again.
 static inline void share(struct thread *t, u64 bank, u64 word, u64 address) {
     u64 readers = word & READERS;
     if (readers && !(readers & (readers - 1)))
         take_from(t, tt_grants[bank][__builtin_ctzll(readers)], address, READING);
 }
 
-// The first reader may have been stopped before it told the writer, who would not ask before he
-// writes what this reader waits for: so each later one makes sure.
+// The first reader may have been stopped before it told the writer. The writer would then not ask
+// before it writes what this reader waits for, so each later reader tells it, too.
 static inline void share_late(u64 bank, u64 word, u64 address) {
     u64 readers = word & READERS, writer = word >> WRITER_SHIFT;
     if (!writer || !(readers & (readers - 1)))
@@ -177,8 +178,8 @@ static inline int is_whole(u64 first, u64 end) {
 // How a write came by its block.
 enum coming { STAYED, CAME_BACK, TOOK_OVER }; // it was its own; others have read it; another thread's
 
-// How much threads fight for a block, in its site's word, after a write. Who takes a whole block
-// from another comes after him, as a rule: memory is handed on so from one phase to the next.
+// How much threads fight for a block, in its site's word, after a write. A thread that takes a
+// whole block usually does not fight: memory passes so from one phase of a program to the next.
 static inline u32 heat_after(u32 last, enum coming coming, int was_whole) {
     u32 heat = (last & MAX_HEAT) >> HEAT_SHIFT, most = MAX_HEAT >> HEAT_SHIFT;
     u32 less = coming == STAYED ? FILLING : CALM;
@@ -281,9 +282,9 @@ static inline void grant_own(struct thread *t, u64 address, int whole) {
         take_back(grant_of(t, address), word & t->mask ? READING : NOTHING);
 }
 
-// Grants a block of the thread's for writing if no byte of it is missing any more; whether that is
-// so. Neither the lock nor the word is needed: whoever ends the thread's ownership takes OWN back,
-// and WRITE with it, before he makes bytes missing.
+// Grants the thread its own block for writing if no byte of it is missing any more; returns whether
+// it did. Neither the lock nor the word is needed: a thread that ends this ownership takes OWN
+// back, and WRITE with it, before it makes bytes missing.
 static inline int grant_whole(struct thread *t, u64 address) {
     u64 block = 1ull << tt_block_shift, first = address & ~(block - 1);
     u8 *at = grant_of(t, address);

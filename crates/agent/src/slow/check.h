@@ -11,9 +11,9 @@ struct __attribute__((packed)) descriptor {
     struct member members[];
 };
 
-// What the block at `address` needs, from the last writer's processor: its word, what was written
-// and from where, his grants if it is who it was lately, and the program's data itself, which the
-// program waits for next.
+// Fetches what a check of the block at `address` needs from the last writer's processor: the
+// block's word, what was written and from where, the writer's grants if it is the same writer as
+// lately, and the program's data itself, which the program waits for next.
 static inline void fetch_block(const struct thread *t, u64 address, int writes) {
     if (look(grant_of(t, address)) & (writes ? OWN : READ)) // it is here
         return;

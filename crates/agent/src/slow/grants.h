@@ -3,8 +3,8 @@
 //
 // Only the thread itself sets its bytes, others only clear them. A thread first sets its byte and
 // then looks at the shadow word, or changes it; another first changes the word and then clears the
-// bytes of those that it finds in it. So whoever comes second sees the other, and a byte that is
-// cleared in vain costs a slow path, nothing else.
+// bytes of those that it finds in it. So the second thread sees what the first one did. A byte that
+// is cleared without need costs one slow path, nothing else.
 //
 // Atomic instructions are most of what a slow path costs, so the thread stores its byte plainly,
 // and the change of the word makes it known. A pair that was made of a neighbour just being cleared
@@ -20,9 +20,8 @@ SHARED u8 tt_slot_of[IDS];                    // slot of each logical id
 SHARED u8 tt_folded[MAP_PAGES / 8];           // bits of the map's pages whose places several blocks share
 SHARED u32 tt_any_folded;
 
-// Who has ever been granted anything in a region of so many places, as bits by bank and slot: with
-// a thousand maps, one that grants nothing in memory that comes or goes need not be touched for
-// that.
+// The threads that have ever been granted anything in a region, as bits by bank and slot. When
+// memory comes or goes, maps that grant nothing there need not be touched.
 SHARED u64 tt_granted[REGIONS][MAX_BANKS];
 
 static inline u8 *grant_in(u64 map, u64 address) { return (u8 *)(map + (u32)(address >> tt_block_shift)); }
@@ -66,9 +65,9 @@ static inline void take_back(u8 *at, unsigned kept) {
         __atomic_fetch_and((u16 *)at, (u16)(kept_above << 8 | kept), __ATOMIC_SEQ_CST);
 }
 
-// Takes it from the thread with that map. Whose map that is only the word says; but who took from
-// it twice running will probably do so again, and fetches it together with the word then
-// (fetch_block).
+// Takes it from the thread with that map. Only the word says whose map that is. But a thread that
+// took from the same map twice running will probably do so again, and then fetches that map
+// together with the word (fetch_block).
 static inline void take_from(struct thread *t, u64 map, u64 address, unsigned kept) {
     t->partner = map == t->taken_from ? map : t->grants;
     t->taken_from = map;

@@ -12,13 +12,13 @@
 // in each: the writer stands in all of them, readers only in their own, and slow paths take the
 // block's lock. The writer in bank 0 is the true one: other banks may be younger than the write.
 //
-// With sharing told apart, writers take the block's lock, too: who took a block and which bytes he
-// wrote belong together. For that there are, for all banks together, 64 bits per 64-byte line, set
-// for each byte that the block's last writer has *not* written since it took the block, and the
-// code site that last added bytes, one per line or block, whichever is larger. The site's word is
-// also the lock, so that it does not have to be fetched from another processor, too. Its top bits
-// say how much threads fight for the block, taking it from each other before it is whole: then
-// bytes are added under the lock only (engine::bytes looks).
+// With sharing told apart, writers take the block's lock, too: which thread took a block and which
+// bytes it wrote belong together. For that there are, for all banks together, 64 bits per 64-byte
+// line, set for each byte that the block's last writer has *not* written since it took the block,
+// and the code site that last added bytes, one per line or block, whichever is larger. The site's
+// word is also the lock, so that it does not have to be fetched from another processor, too. Its
+// top bits say how much threads fight for the block, taking it from each other before it is whole:
+// then bytes are added under the lock only (engine::bytes looks).
 //
 // Neighbours: `shadow.rs` maps it all, `thread.rs` fills struct thread. What is shared with Rust
 // comes from layouts.h, which the build script writes: see `layouts.rs`.
