@@ -15,6 +15,7 @@ use types::Evidence;
 pub struct EvidenceShare {
     /// `exact`, `sampled` or `inferred`, as in the profile's tables.
     pub evidence: &'static str,
+    /// How many.
     pub events: u64,
     /// Samples that showed them; 0: they were counted.
     pub hits: u64,

@@ -71,6 +71,7 @@ pub struct Findings {
     pub processes: Vec<Process>,
     /// What was not seen or not exact.
     pub warnings: Vec<Warning>,
+    /// How the figures were obtained.
     pub measured: Measured,
 }
 

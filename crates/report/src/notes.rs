@@ -14,8 +14,10 @@ use types::numbers::percent;
 /// A note with its sentence: in JSON `code`, the data, and `text`.
 #[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Warning {
+    /// Its code and data.
     #[serde(flatten)]
     pub note: Note,
+    /// The sentence.
     pub text: String,
 }
 
@@ -28,6 +30,7 @@ impl From<Note> for Warning {
 /// A process of a recording as in `profile.json`, and in words why it was not recorded.
 #[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Process {
+    /// As in `profile.json`.
     #[serde(flatten)]
     pub row: ProcessRow,
     /// A phrase, to follow "because".

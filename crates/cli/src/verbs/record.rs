@@ -1,8 +1,10 @@
 //! `threadtalk record`: run a program under the exact engine, or sample it or a running one, and
 //! keep its profile. Neighbour: `record/sampled.rs` samples.
 
+mod dial;
 pub mod sampled;
 
+use self::dial::{Budget, budget, duty};
 use crate::family;
 use crate::output::OUTPUT;
 use crate::progress::{self, Later, Waiting};
@@ -10,7 +12,7 @@ use crate::said::{refuse, say, several};
 use anyhow::Context;
 use clap::ArgGroup;
 use profile::schema::PROCESSES_FOLDER;
-use profile::{Counted, ProcessRow, Profile};
+use profile::{Counted, ProcessRow, Profile, Windows};
 use recorder::machine::Machine;
 use recorder::progress::{Look, Progress};
 use recorder::record::{Recording, record};
@@ -20,12 +22,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use types::numbers::grouped;
+use types::numbers::percent;
+use windows::Dial;
 
 /// Run a program and record which of its threads communicate
 ///
-/// By default every memory access is seen, by translating the program as it runs. The program runs
-/// several times slower, and the numbers are exact. With --sample it runs at almost full speed, and
-/// the numbers are estimates. 'threadtalk report' shows the profile.
+/// The program is translated as it runs. By default it takes at most about twice as long: memory
+/// accesses are observed all the time while that is within the budget, as in short runs, and then in
+/// random windows of time. With --exact every access is observed, and the program runs several times
+/// slower. With --sample it runs at almost full speed, and less is known. 'threadtalk report' shows
+/// the profile.
 #[derive(clap::Args)]
 #[command(group(ArgGroup::new("sampling").args(["sample", "pid"]).multiple(true)))]
 #[command(after_help = EXAMPLES)]
@@ -43,7 +49,7 @@ pub struct Args {
     /// Do not record child processes, each into a profile of its own
     #[arg(long, help_heading = WHAT, hide_short_help = true)]
     no_follow: bool,
-    /// See every memory access, by translating the program (the default)
+    /// Observe every memory access, however much longer the program takes
     #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
     exact: bool,
     /// Count only which threads communicate
@@ -59,12 +65,14 @@ pub struct Args {
     /// Count by replaying a trace of every access: slow, to check the engine with
     #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
     reference: bool,
-    /// Bound the time lost: the program takes at most this many times as long, like 2x or 3x
+    /// Times that it may take as long, like 3x [default: 2x; sampling: 2 %]
     ///
-    /// Accesses are observed in random windows, and amounts are estimates with intervals.
-    #[arg(long, value_name = "TIMES", value_parser = budget, conflicts_with_all = ["exact", "undirected", "reference", "sampling"], help_heading = EXACT)]
-    budget: Option<f64>,
-    /// Observe accesses in random windows for this share of the time, like 5%
+    /// Everything is observed while that is within the budget, as in short runs, and then random
+    /// windows of time: amounts are estimates with intervals. --exact has no bound. When sampling,
+    /// the budget is in percent of the program's processor time.
+    #[arg(long, value_name = "BUDGET", value_parser = budget, conflicts_with_all = ["exact", "undirected", "reference", "rate"], help_heading = EXACT)]
+    budget: Option<Budget>,
+    /// Observe accesses in random windows for this share of the time, like 5%, whatever it costs
     #[arg(long, value_name = "SHARE", value_parser = duty, conflicts_with_all = ["budget", "exact", "undirected", "reference", "sampling"], help_heading = EXACT, hide_short_help = true)]
     duty: Option<f64>,
     /// Memory block in which communication is counted, bytes, a power of two
@@ -102,17 +110,20 @@ const WHAT: &str = "What to run";
 const EXACT: &str = "Exact recording";
 pub const SAMPLING: &str = "Sampling";
 const EXAMPLES: &str = "\
-Examples:
-  threadtalk record -- ./app 4
-  threadtalk record --sample -- ./app 4";
+Example:
+  threadtalk record -- ./app 4";
 
 /// What belongs to exact recordings only.
-const EXACT_ONLY: [&str; 8] =
-    ["exact", "budget", "duty", "block", "matrix", "undirected", "reference", "no_code_cache"];
+const EXACT_ONLY: [&str; 7] =
+    ["exact", "duty", "block", "matrix", "undirected", "reference", "no_code_cache"];
 
 impl Args {
-    fn windows(&self) -> Option<windows::Dial> {
-        self.budget.map(windows::Dial::Budget).or(self.duty.map(windows::Dial::Duty))
+    /// When accesses are observed; `None`: always.
+    fn windows(&self) -> Option<Dial> {
+        if self.exact || self.undirected || self.reference {
+            return None;
+        }
+        Some(self.duty.map_or_else(|| Budget::dial(self.budget), Dial::Duty))
     }
 
     fn counted(&self) -> Counted {
@@ -122,27 +133,6 @@ impl Args {
             (_, _, true) => Counted::Reference,
             _ => Counted::Detail,
         }
-    }
-}
-
-/// A bound of the time lost, as a factor; errors are phrases.
-fn budget(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('x').unwrap_or(text).parse::<f64>();
-    match number {
-        Ok(times) if times > 1.0 && times.is_finite() => Ok(times),
-        _ => {
-            Err("write a number above 1, like 2x: twice the time that the program takes alone"
-                .into())
-        }
-    }
-}
-
-/// A share of time; errors are phrases.
-fn duty(text: &str) -> Result<f64, String> {
-    let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
-    match percent {
-        Some(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
-        _ => Err("write a share above 0% and at most 100%, like 5%".into()),
     }
 }
 
@@ -297,10 +287,11 @@ fn what_was_counted(profile: &Profile) -> String {
 /// One line about the profile and one for each of its notes.
 pub fn tell(profile: &Profile, path: &Path) {
     say(&format!(
-        "recorded {} in {:.2} s: {}; profile in {}",
+        "recorded {} in {:.2} s: {}{}; profile in {}",
         several(profile.threads.len(), "thread"),
         profile.meta.wall_seconds,
         what_was_counted(profile),
+        profile.meta.windows.as_ref().map(in_windows).unwrap_or_default(),
         path.display()
     ));
     if let Some(others) = others(&profile.meta.processes) {
@@ -312,6 +303,19 @@ pub fn tell(profile: &Profile, path: &Path) {
     }
     for note in &profile.meta.warnings {
         say(&format!("note: {}", report::sentence(note)));
+    }
+}
+
+/// What the counts of windows are.
+fn in_windows(windows: &Windows) -> String {
+    match windows.windows {
+        0 if windows.observed >= 1.0 => ", all observed".into(),
+        0 => format!(", {} of it observed", percent(windows.observed)),
+        count => format!(
+            ", estimated from {} and {} of the instructions",
+            several(count as usize, "window"),
+            percent(windows.observed)
+        ),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `threadtalk record --sample` and `--pid`: finds out what can be sampled, samples, keeps the
 //! profile.
 
+use super::dial::Budget;
 use super::{Args as Record, SAMPLING, check_output, tell};
 use crate::progress::{Later, Waiting};
 use crate::said::{refuse, say, several};
@@ -26,14 +27,14 @@ const PAIRS: usize = 6;
 #[group(skip)]
 pub struct Args {
     /// End after this long, like 10s; the program goes on
-    #[arg(long, value_name = "TIME", value_parser = duration, requires = "sampling", help_heading = SAMPLING)]
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "sampling", help_heading = SAMPLING, hide_short_help = true)]
     pub duration: Option<Duration>,
     /// Samples per second of a busy processor [default: what --budget allows]
     #[arg(long, value_name = "HZ", value_parser = rate, requires = "sampling", help_heading = SAMPLING, hide_short_help = true)]
     rate: Option<f64>,
-    /// Maximum cost, in percent of the program's processor time [default: 2]
-    #[arg(long, value_name = "PERCENT", value_parser = budget, conflicts_with = "rate", requires = "sampling", help_heading = SAMPLING, hide_short_help = true)]
-    budget: Option<f64>,
+    /// Maximum cost, in percent of the program's processor time; `None`: the default.
+    #[arg(skip)]
+    pub budget: Option<f64>,
     /// Count and sample this event as cache-line transfers [default: what is known of the
     /// processor, if it responds]
     ///
@@ -101,6 +102,7 @@ fn transfer(text: &str) -> Result<f64, String> {
 /// Runs the verb; returns the process's exit code.
 pub fn run(mut args: Record) -> anyhow::Result<i32> {
     args.pid = each_once(args.pid);
+    args.how.budget = args.budget.map(Budget::percent);
     let target = match args.pid.is_empty() {
         true if args.how.watch => Some(Target::resolve(&args.command)),
         true => Some(Target::resolve_any(&args.command)),
