@@ -9,7 +9,7 @@ use std::mem::offset_of;
 use wire::detail::{self, Cell, ChunkHead, Event, holds, kind};
 use wire::session::{self, Deaths, mode};
 use wire::trace::{self, what};
-use wire::windows::phase;
+use wire::windows::{FIRST_WINDOW, phase};
 
 in_c! {
     CellPlace: "struct slot",
@@ -207,6 +207,7 @@ fn threads(h: &mut Header) {
         PHASE_BITS = phase::BITS,
         PHASE_OFF = phase::OFF,
         PHASE_COUNT = phase::COUNT,
+        FIRST_WINDOW = FIRST_WINDOW,
         NO_PROBE = layouts::NO_PROBE,
     );
     structure!(

@@ -10,7 +10,7 @@ use crate::memory::{Mapping, SharedMemory};
 use std::sync::atomic::Ordering::Release;
 use windows::{Assumed, Chooser, Dial, Observation, Phase, RunQueue, Scheduler, Seen, Spent};
 use wire::session::{Header, PASSING_OFFSET};
-use wire::windows::{PASSING_BYTES, phase};
+use wire::windows::{FIRST_WINDOW, PASSING_BYTES, phase};
 
 /// How long one thread runs while others wait for its processor, ns: between Linux' shortest slice
 /// (3 ms, more with more processors) and a tick at 250 Hz.
@@ -53,9 +53,6 @@ pub struct Switched {
     pub events: u64,
     pub unknown_reads: u64,
 }
-
-/// Number of the window that a recording begins with, if it begins with one.
-const FIRST_WINDOW: u32 = 1;
 
 fn first_phase(dial: Dial) -> Phase {
     match dial {

@@ -24,5 +24,9 @@ pub mod phase {
     }
 }
 
+/// Number of the window that a recording begins with, if it begins with one: before it, nothing was
+/// written. The first one in the midst of a run has the next number.
+pub const FIRST_WINDOW: u32 = 1;
+
 /// Bytes of the passing map: as many as there are places in a map of grants.
 pub const PASSING_BYTES: u64 = 1 << 32;

@@ -19,10 +19,12 @@ struct meeting {
     u64 bytes; // written by it in the access's first line
     u32 site;
     int overlap; // whether the access touches any byte that it has written
+    int unseen;  // whether it may have written others before this window
 };
 
-static inline struct meeting meet(u64 start, u64 end) {
+static inline struct meeting meet(u64 word, u64 start, u64 end) {
     struct meeting m = {.bytes = ~*written_in_line(start), .site = *last_site(start) & SITE};
+    m.unseen = (word & BEGAN_UNSEEN) != 0;
     m.overlap = (m.bytes & bytes_in_line(start, end)) != 0;
     for (u64 a = (start | (LINE - 1)) + 1; a < end; a += LINE)
         m.overlap |= (~*written_in_line(a) & bytes_in_line(a, end)) != 0;
@@ -39,7 +41,8 @@ static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer
         count_cell(t, kind, writer);
         return;
     }
-    kind += m->overlap ? 1 : 2;
+    if (m->overlap || !m->unseen)
+        kind += m->overlap ? 1 : 2;
     count_cell(t, kind, writer);
     struct key key = {start & ~(LINE - 1), (u64)m->site << OTHER_SITE_SHIFT | site,
                       (u64)kind << KIND_SHIFT | writer};
@@ -128,7 +131,7 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
                 word = __atomic_load_n(own, __ATOMIC_ACQUIRE);
                 continue;
             }
-            m = meet(start, end);
+            m = meet(word, start, end);
         }
         if (__atomic_compare_exchange_n(own, &word, word | t->mask, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) {
             settle(start, offered);
@@ -154,11 +157,11 @@ static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
     u32 *lock = lock_block(t, start);
     grant(t, start, READ);
     if (!(*word_of(t, start) & t->mask)) {
-        u64 writer = join_readers(t, start) >> WRITER_SHIFT;
+        u64 truth = join_readers(t, start), writer = truth >> WRITER_SHIFT;
         if (is_other(t, writer)) {
             struct meeting m = {0};
             if (tt_mode == DETAIL)
-                m = meet(start, end);
+                m = meet(truth, start, end);
             count_with_writer(t, RAW, writer - 1, start, end, site, &m);
         } else if (!writer) {
             count_unknown(t);
@@ -210,11 +213,21 @@ static inline int note_written(u64 start, u64 end, enum coming coming, u32 site)
     return is_whole(first, first + block);
 }
 
+// The thread has taken a block with this word. If no thread is known to have had it, this one may
+// have written to it before the window, in bytes that are not known.
+static inline void note_beginning(struct thread *t, u64 word, u64 address) {
+    int known = word >> WRITER_SHIFT || (word & (READERS | DEPARTED | FOREIGN) & ~t->mask);
+    if (tt_mode == DETAIL && !known && WINDOW_OF(t->phase) > FIRST_WINDOW)
+        for (u64 bank = 0; bank < tt_banks; bank++)
+            __atomic_fetch_or(word_in(bank, address), BEGAN_UNSEEN, __ATOMIC_RELAXED);
+}
+
 // The thread takes the block; the word before, which is not its own.
 static inline u64 take_block(struct thread *t, u64 address) {
     if (tt_banks == 1) {
         u64 old = __atomic_exchange_n(word_of(t, address), t->own_word, __ATOMIC_SEQ_CST);
         invalidate(t, t->bank, old, old >> WRITER_SHIFT, address);
+        note_beginning(t, old, address);
         return old;
     }
     u64 old = *word_in(0, address);
@@ -225,6 +238,7 @@ static inline u64 take_block(struct thread *t, u64 address) {
         __atomic_store_n(word, mine, __ATOMIC_SEQ_CST);
         invalidate(t, bank, before, old >> WRITER_SHIFT, address);
     }
+    note_beginning(t, old, address);
     return old;
 }
 
@@ -245,7 +259,7 @@ static inline int is_granted(const struct thread *t, u64 start, u64 end) {
 
 // Whether the block is the thread's alone.
 static inline int is_own(const struct thread *t, u64 address) {
-    return __atomic_load_n(word_of(t, address), __ATOMIC_SEQ_CST) == t->own_word;
+    return (__atomic_load_n(word_of(t, address), __ATOMIC_SEQ_CST) & ~BEGAN_UNSEEN) == t->own_word;
 }
 
 // Bytes of one block that the thread reads just before it writes to that block.
@@ -278,7 +292,7 @@ static inline void write_in_one_step(struct thread *t, u64 start, u64 end, u32 s
 static inline void grant_own(struct thread *t, u64 address, int whole) {
     grant(t, address, READ | OWN | (whole ? WRITE : 0));
     u64 word = __atomic_load_n(word_of(t, address), __ATOMIC_SEQ_CST);
-    if (word != t->own_word)
+    if ((word & ~BEGAN_UNSEEN) != t->own_word)
         take_back(grant_of(t, address), word & t->mask ? READING : NOTHING);
 }
 
@@ -329,9 +343,9 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
     int from_other = is_other(t, writer), reads = from_other && read && !(word & t->mask);
     if (tt_mode == DETAIL) {
         if (reads)
-            seen = meet(read->start, read->end);
+            seen = meet(word, read->start, read->end);
         if (from_other)
-            m = meet(start, end);
+            m = meet(word, start, end);
         whole = note_written(start, end, from_other ? TOOK_OVER : taken ? CAME_BACK : STAYED, site);
     }
     if (!taken || whole)

@@ -3,6 +3,7 @@
 // A shadow word, one per block:
 //   bits 48..63  logical id of the last writer + 1; 0 = not written yet
 //   bit  47      threads of other banks have read (only in the last writer's bank)
+//   bit  46      the writer may have begun to write before this window: which bytes is not known
 //   bit  45      threads that have ended have read (departed.h)
 //   bits 0..44   reader slots; a writer's own slot is set by its write
 //
@@ -32,8 +33,10 @@ typedef uint16_t u16;
 typedef uint8_t u8;
 
 #define FOREIGN (1ull << 47)
+#define BEGAN_UNSEEN (1ull << 46)
 #define READERS (DEPARTED - 1)
-_Static_assert(FOREIGN > DEPARTED && FOREIGN < 1ull << WRITER_SHIFT, "between the writer and the readers");
+_Static_assert(FOREIGN > BEGAN_UNSEEN && BEGAN_UNSEEN > DEPARTED && FOREIGN < 1ull << WRITER_SHIFT,
+               "between the writer and the readers");
 #define LINE (1ull << LINE_SHIFT)
 _Static_assert(LINE == 8 * sizeof(u64), "a bit for each byte of a line");
 #define LOCK_BITS 14

@@ -37,7 +37,9 @@ static u32 opening; // 1: a thread is about to forget everything
 
 enum { CALL_MADVISE = 28, ADVICE_DONTNEED = 4 };
 
-static int empty(u64 start, u64 bytes) { return !start || !call4(CALL_MADVISE, start, bytes, ADVICE_DONTNEED, 0); }
+static int empty(u64 start, u64 bytes) {
+    return !start || !call4(CALL_MADVISE, start, bytes, ADVICE_DONTNEED, 0);
+}
 
 static int empty_shadow(void) {
     int done = 1;
