@@ -34,6 +34,8 @@ pub fn header() -> String {
     shadow(h);
     counting(h);
     translated_code(h);
+    windows(h);
+    calls(h);
     threads(h);
     layouts::declare_variables(h);
     h.line("#endif");
@@ -196,7 +198,17 @@ fn translated_code(h: &mut Header) {
     );
 }
 
-fn threads(h: &mut Header) {
+fn windows(h: &mut Header) {
+    constants!(
+        h,
+        PHASE_BITS = phase::BITS,
+        PHASE_OFF = phase::OFF,
+        PHASE_COUNT = phase::COUNT,
+        FIRST_WINDOW = FIRST_WINDOW,
+    );
+}
+
+fn calls(h: &mut Header) {
     constants!(
         h,
         SYSTEM_CALLS = layouts::SYSTEM_CALLS,
@@ -204,12 +216,11 @@ fn threads(h: &mut Header) {
         NO_FUTEX = layouts::NO_FUTEX,
         NO_COPY = layouts::NO_COPY,
         NO_ADVICE = layouts::NO_ADVICE,
-        PHASE_BITS = phase::BITS,
-        PHASE_OFF = phase::OFF,
-        PHASE_COUNT = phase::COUNT,
-        FIRST_WINDOW = FIRST_WINDOW,
         NO_PROBE = layouts::NO_PROBE,
     );
+}
+
+fn threads(h: &mut Header) {
     structure!(
         h,
         "thread" = ThreadState {

@@ -110,7 +110,7 @@ fn memory_is_watched_by_a_debug_register() {
     for (text, why) in [
         ("mem:0x404041/8:w", "multiple of its length"),
         ("mem:0x404040/3:w", "1, 2, 4 or 8 bytes"),
-        ("mem:0x404040/8:r", "reads alone"),
+        ("mem:0x404040/8:r", "reads only"),
         ("mem:0x404040/8:x", "which accesses"),
         ("mem:counter:w", "does not say an address"),
         ("mem:0xffffffff81000000/8:w", "kernel's memory"),

@@ -166,8 +166,8 @@ fn check_estimates(profile: &Profile) -> Result<(), String> {
     }
 }
 
-/// The evidence for a row of events is one that the mode has; and where bytes were not seen, nor was
-/// the sharing.
+/// The evidence for a row of events is one that the mode has; and where bytes were not seen, nor
+/// was the sharing.
 fn check_evidence(
     (from, to, evidence, sharing): (ThreadId, ThreadId, Evidence, Sharing),
     mode: Mode,

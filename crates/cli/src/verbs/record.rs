@@ -28,10 +28,10 @@ use windows::Dial;
 /// Run a program and record which of its threads communicate
 ///
 /// The program is translated as it runs. By default it takes at most about twice as long: memory
-/// accesses are observed all the time while that is within the budget, as in short runs, and then in
-/// random windows of time. With --exact every access is observed, and the program runs several times
-/// slower. With --sample it runs at almost full speed, and less is known. 'threadtalk report' shows
-/// the profile.
+/// accesses are observed all the time while that is within the budget, as in short runs, and then
+/// in random windows of time. With --exact every access is observed, and the program runs several
+/// times slower. With --sample it runs at almost full speed, and less is known. 'threadtalk report'
+/// shows the profile.
 #[derive(clap::Args)]
 #[command(group(ArgGroup::new("sampling").args(["sample", "pid"]).multiple(true)))]
 #[command(after_help = EXAMPLES)]
@@ -65,7 +65,7 @@ pub struct Args {
     /// Count by replaying a trace of every access: slow, to check the engine with
     #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
     reference: bool,
-    /// Times that it may take as long, like 3x [default: 2x; sampling: 2 %]
+    /// Times as long as natively, like 3x [default: 2x]
     ///
     /// Everything is observed while that is within the budget, as in short runs, and then random
     /// windows of time: amounts are estimates with intervals. --exact has no bound. When sampling,
@@ -73,7 +73,7 @@ pub struct Args {
     #[arg(long, value_name = "BUDGET", value_parser = budget, conflicts_with_all = ["exact", "undirected", "reference", "rate"], help_heading = EXACT)]
     budget: Option<Budget>,
     /// Observe accesses in random windows for this share of the time, like 5%, whatever it costs
-    #[arg(long, value_name = "SHARE", value_parser = duty, conflicts_with_all = ["budget", "exact", "undirected", "reference", "sampling"], help_heading = EXACT, hide_short_help = true)]
+    #[arg(long, value_name = "SHARE", value_parser = duty, conflicts_with_all = ["budget", "exact", "undirected", "reference", "sample", "pid"], help_heading = EXACT, hide_short_help = true)]
     duty: Option<f64>,
     /// Memory block in which communication is counted, bytes, a power of two
     /// [default: the machine's cache line]
