@@ -176,7 +176,8 @@ pub struct Meta {
 /// Windows of exact recording, and what they were good for.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, TS)]
 pub struct Windows {
-    /// What was asked for, like `2x` (times as long as without recording) or `5%` (share of the time).
+    /// What was asked for, like `2x` (times as long as without recording) or `5%` (share of the
+    /// time).
     pub asked: String,
     /// Windows whose counts count.
     pub windows: u64,
@@ -186,8 +187,8 @@ pub struct Windows {
     pub observed: f64,
     /// Warm-up of the last window, ns.
     pub warm_up_ns: u64,
-    /// Most events that may be missing, as a part of those told: first reads in counting parts of blocks that no
-    /// thread had written in the window, beside the events counted there.
+    /// Most events that may be missing, as a part of those told: first reads in counting parts of
+    /// blocks that no thread had written in the window, beside the events counted there.
     pub missed: f64,
 }
 

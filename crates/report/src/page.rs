@@ -3,8 +3,8 @@
 //! The page's looks and behaviour are built in `web/` into a single file that is embedded here;
 //! this module puts the data of one profile into it: the findings, matrices and activity by time
 //! (`page/time.rs`) and the events of the hot lines (`page/hot.rs`), all bounded. Neighbours:
-//! `web/src/model/data.ts` decodes what [`PageData`] encodes; its TypeScript types are generated from it
-//! (`page/typescript.rs`).
+//! `web/src/model/data.ts` decodes what [`PageData`] encodes; its TypeScript types are generated
+//! from it (`page/typescript.rs`).
 
 mod hot;
 mod time;
