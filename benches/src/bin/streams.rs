@@ -1,9 +1,10 @@
 //! Windows tried on the event streams of real programs (`make bench-streams`).
 //!
-//! Compiles kernels with clang such that `benches/windows/trace.c` sees each of their loads and stores and writes
-//! down every communication with the times of its write and its read. Random windows are then laid over each stream,
-//! and what the crate `windows` makes of their counts is compared with the whole stream. This tests the estimator,
-//! not the engine: all threads are slowed alike, and nothing is switched.
+//! Compiles kernels with clang such that `benches/windows/trace.c` sees each of their loads and
+//! stores and writes down every communication with the times of its write and its read. Random
+//! windows are then laid over each stream, and what the crate `windows` makes of their counts is
+//! compared with the whole stream. This tests the estimator, not the engine: all threads are slowed
+//! alike, and nothing is switched.
 
 use anyhow::{Context, ensure};
 use clap::Parser;

@@ -35,6 +35,7 @@ pub fn header() -> String {
     counting(h);
     translated_code(h);
     threads(h);
+    frame(h);
     layouts::declare_variables(h);
     h.line("#endif");
     header.into_text()
@@ -243,6 +244,9 @@ fn threads(h: &mut Header) {
             counts,
         }
     );
+}
+
+fn frame(h: &mut Header) {
     structure!(
         h,
         "frame" = Frame {

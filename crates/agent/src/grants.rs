@@ -26,7 +26,8 @@ const RESERVED: u64 = MAPS as u64 * STRIDE;
 
 /// Start of the reservation; 0 = threads have no maps.
 static START: AtomicU64 = AtomicU64::new(0);
-/// Start of another one like it, for the passing map as each thread has it; 0 = there are no windows.
+/// Start of another one like it, for the passing map as each thread has it; 0 = there are no
+/// windows.
 static PASSING: AtomicU64 = AtomicU64::new(0);
 /// Logical id + 1 of the thread whose page lies below each map; 0 = none yet.
 static OWNERS: [AtomicU32; MAPS] = [const { AtomicU32::new(0) }; MAPS];
@@ -69,8 +70,8 @@ fn reserve() -> Option<u64> {
     Some(start)
 }
 
-/// In a fork's child: empty maps where the parent's were. Until the calling thread has a page again, it
-/// must not use %gs.
+/// In a fork's child: empty maps where the parent's were. Until the calling thread has a page
+/// again, it must not use %gs.
 pub fn renew() -> bool {
     OWNERS.iter().for_each(|owner| owner.store(0, Ordering::Relaxed));
     LIVE.iter().for_each(|live| live.store(false, Ordering::Relaxed));
@@ -99,7 +100,8 @@ fn map_of(index: usize) -> u64 {
     START.load(Ordering::Relaxed) + index as u64 * STRIDE + AREA_BYTES
 }
 
-/// Where the thread in that slot has the passing map, with its page right below; 0 = there are no windows.
+/// Where the thread in that slot has the passing map, with its page right below; 0 = there are no
+/// windows.
 pub fn passing_map(bank: usize, slot: usize) -> u64 {
     match PASSING.load(Ordering::Relaxed) {
         0 => 0,
@@ -175,8 +177,8 @@ fn map_again(from: u64, to: u64, bytes: u64) -> Option<()> {
     (result == to as i64).then_some(())
 }
 
-/// Makes slots of the first bank ready for the next threads, before the program forbids what it takes:
-/// `free` of them in the order in which they will be taken, for ids from `first` on.
+/// Makes slots of the first bank ready for the next threads, before the program forbids what it
+/// takes: `free` of them in the order in which they will be taken, for ids from `first` on.
 pub fn make_ready(free: impl Iterator<Item = usize>, first: usize) {
     if START.load(Ordering::Relaxed) != 0 {
         for (slot, id) in free.zip(first..) {

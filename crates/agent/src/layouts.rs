@@ -112,7 +112,8 @@ pub struct ThreadState {
     pub tid: u32,
     /// The passing map as the thread has it, with its page right below; 0 = there are no windows.
     pub passing: u64,
-    /// The phase that it has seen last, whether it observes, and whether it counts what it observes.
+    /// The phase that it has seen last, whether it observes, and whether it counts what it
+    /// observes.
     pub phase: u32,
     pub observes: u32,
     pub counts: u64,
@@ -209,7 +210,8 @@ variables! {
     tt_forbidden: u8,
     /// The recording's phase.
     tt_phase: *const AtomicU32,
-    /// Readings of threads that have ended, mapped with the first one, and how many there is room for.
+    /// Readings of threads that have ended, mapped with the first one, and how many there is room
+    /// for.
     tt_departed: *mut Departed,
     tt_departed_most: u64,
 }

@@ -73,7 +73,8 @@ pub fn before_mapping(bytes: u64, flags: u64) {
     concerned(flags).for_each(|limit| limit.apply(bytes));
 }
 
-/// So many bytes of private memory that the agent has mapped cannot be written, so they are no data.
+/// So many bytes of private memory that the agent has mapped cannot be written, so they are no
+/// data.
 pub fn not_data(bytes: u64) {
     let data = LIMITS.iter().filter(|limit| limit.resource == RLIMIT_DATA);
     data.for_each(|limit| {

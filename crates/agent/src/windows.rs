@@ -1,7 +1,7 @@
 //! Windows: the recorder's word for the phase, and the passing map.
 //!
-//! Neighbours: `slow/windows.h` changes between the maps, [`grants`](crate::grants) gives each thread the
-//! passing map.
+//! Neighbours: `slow/windows.h` changes between the maps, [`grants`](crate::grants) gives each
+//! thread the passing map.
 
 use crate::layouts::tt_phase;
 use crate::session;
@@ -32,7 +32,8 @@ pub fn passing_map() -> u64 {
     PASSING.load(Ordering::Relaxed)
 }
 
-/// Maps the passing map from the recording's file, if there are windows. `None` when there is no room.
+/// Maps the passing map from the recording's file, if there are windows. `None` when there is no
+/// room.
 pub fn map(file: u64) -> Option<()> {
     const PROTECTION: u64 = sys::PROT_READ | sys::PROT_WRITE;
     const FLAGS: u64 = sys::MAP_SHARED | sys::MAP_NORESERVE;
@@ -44,8 +45,8 @@ pub fn map(file: u64) -> Option<()> {
     Some(())
 }
 
-/// Tells the slow paths where the phase is. Before any of them runs, and in a child again: there is nothing to
-/// forget.
+/// Tells the slow paths where the phase is. Before any of them runs, and in a child again: there is
+/// nothing to forget.
 pub fn begin() {
     let word = if are_used() { &raw const session::first().phase } else { &raw const ALWAYS };
     // SAFETY: no slow path runs yet.

@@ -43,7 +43,11 @@ impl SharedMemory {
         &self.file
     }
 
-    /// Makes `bytes` from `offset` on zeroes again, which take no memory. Whoever maps them sees that at once.
+    /// Makes `bytes` from `offset` on zeroes again, which take no memory. Whoever maps them sees
+    /// that at once.
+    ///
+    /// # Errors
+    /// Fails when the kernel cannot punch holes into such memory.
     pub fn clear(&self, offset: u64, bytes: u64) -> io::Result<()> {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         // SAFETY: plain numbers.

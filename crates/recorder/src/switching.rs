@@ -1,9 +1,10 @@
 //! Switches windows of exact recording while the program runs.
 //!
-//! The scheduler of `windows` says when the next phase begins and is told what the last ones cost. A phase begins
-//! with a time slice of its own, so that all that is counted is known by phase; a counting part has two, by which
-//! the length of the next window is judged. Neighbours: `watch` asks at each turn and looks at threads,
-//! [`windowed`](crate::windowed) makes estimates of the counts.
+//! The scheduler of `windows` says when the next phase begins and is told what the last ones cost.
+//! A phase begins with a time slice of its own, so that all that is counted is known by phase; a
+//! counting part has two, by which the length of the next window is judged. Neighbours: `watch`
+//! asks at each turn and looks at threads, [`windowed`](crate::windowed) makes estimates of the
+//! counts.
 
 use crate::memory::{Mapping, SharedMemory};
 use std::sync::atomic::Ordering::Release;
@@ -11,8 +12,8 @@ use windows::{Assumed, Chooser, Dial, Observation, Phase, RunQueue, Scheduler, S
 use wire::session::{Header, PASSING_OFFSET};
 use wire::windows::{PASSING_BYTES, phase};
 
-/// How long one thread runs while others wait for its processor, ns: between Linux' shortest slice (3 ms, more with
-/// more processors) and a tick at 250 Hz.
+/// How long one thread runs while others wait for its processor, ns: between Linux' shortest slice
+/// (3 ms, more with more processors) and a tick at 250 Hz.
 const RUN_NS: u64 = 4_000_000;
 /// Time slices while everything is recorded, ns.
 const WHOLE_SLICE_NS: u64 = 10_000_000;
@@ -47,7 +48,8 @@ pub struct Switched {
     pub notes: Vec<String>,
     /// Warm-up of the last window, ns.
     pub warm_up_ns: u64,
-    /// Events in counting parts, and first reads there of blocks that no thread had written in the window.
+    /// Events in counting parts, and first reads there of blocks that no thread had written in the
+    /// window.
     pub events: u64,
     pub unknown_reads: u64,
 }
@@ -130,8 +132,8 @@ impl<'a> Switching<'a> {
         self.switched.parts.last().copied().unwrap_or(Part { period: 0, phase: Phase::Off })
     }
 
-    /// It is time: `done` is what was done up to `now_ns`. The slice that runs is over when this returns, and the
-    /// caller begins the next one before it calls [`show`](Self::show).
+    /// It is time: `done` is what was done up to `now_ns`. The slice that runs is over when this
+    /// returns, and the caller begins the next one before it calls [`show`](Self::show).
     pub fn turn(&mut self, now_ns: u64, done: Done) {
         self.settle(now_ns, done);
         let mut part = self.part();

@@ -73,7 +73,8 @@ impl Timeline {
         new
     }
 
-    /// Begins a slice now, whenever the next one was planned; its number. For slices that are not of one length.
+    /// Begins a slice now, whenever the next one was planned; its number. For slices that are not
+    /// of one length.
     pub fn begin(&mut self, now_ns: u64) -> u32 {
         let last = self.starts_ns.last().copied().unwrap_or(0);
         self.starts_ns.push(now_ns.max(last));

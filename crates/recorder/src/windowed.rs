@@ -1,8 +1,9 @@
 //! From what was counted in windows to estimates for the whole run.
 //!
-//! Periods become the time slices of the profile. The counts of a period's window are scaled by the period's work
-//! (crate `windows`), and each row tells how well it is known. What was recorded whole at the start stays as it was
-//! counted. Neighbours: `switching` says which slice was what, `tables` asks for this.
+//! Periods become the time slices of the profile. The counts of a period's window are scaled by the
+//! period's work (crate `windows`), and each row tells how well it is known. What was recorded
+//! whole at the start stays as it was counted. Neighbours: `switching` says which slice was what,
+//! `tables` asks for this.
 
 use crate::counts::{self, Counts};
 use crate::switching::{Part, Switched};
@@ -20,7 +21,8 @@ pub struct Windowed {
     pub windows: u64,
     /// Whether they are too few for amounts with an interval.
     pub too_short: bool,
-    /// Part of the program's work that was observed: in counting parts, and while everything was recorded.
+    /// Part of the program's work that was observed: in counting parts, and while everything was
+    /// recorded.
     pub observed: f64,
 }
 
@@ -70,8 +72,8 @@ impl Groups {
     }
 }
 
-/// Makes estimates of what was counted in windows, by groups of slices, of which `timeline` and `samples` then
-/// consist, too. `end_ns` is the end of the process.
+/// Makes estimates of what was counted in windows, by groups of slices, of which `timeline` and
+/// `samples` then consist, too. `end_ns` is the end of the process.
 pub fn estimate(
     counts: &mut Counts,
     samples: &mut Vec<Sample>,
@@ -123,7 +125,8 @@ fn works(samples: &[Sample], groups: &Groups, parts: &[Part]) -> Vec<BTreeMap<u3
     work
 }
 
-/// A group as the estimator sees it. One without a whole window is set aside, and so is what was recorded whole.
+/// A group as the estimator sees it. One without a whole window is set aside, and so is what was
+/// recorded whole.
 fn window(
     groups: &Groups,
     group: usize,
@@ -234,7 +237,8 @@ fn sums(rows: &[CommRow]) -> BTreeMap<Cell, u64> {
     sums
 }
 
-/// Scales rows such that each cell has what is estimated for it. What rounding leaves over goes to its next row.
+/// Scales rows such that each cell has what is estimated for it. What rounding leaves over goes to
+/// its next row.
 fn scale_rows(rows: &mut Vec<CommRow>, factors: &Factors, known: &BTreeMap<Cell, Estimate>) {
     let mut rough: BTreeMap<Cell, f64> = BTreeMap::new();
     let mut exact: BTreeMap<Cell, u64> = BTreeMap::new();

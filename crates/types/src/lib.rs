@@ -1,4 +1,5 @@
-//! Ids, CPU sets, communication matrices, thread identities and numbers for people: the vocabulary of all crates.
+//! Ids, CPU sets, communication matrices, thread identities and numbers for people: the vocabulary
+//! of all crates.
 //!
 //! No I/O, `no_std` with `alloc`, and no `std` feature: the injected agent links this crate, and
 //! feature unification would otherwise pull `std` into it. Neighbours: everything builds on this.

@@ -93,8 +93,9 @@ static PROGRAMS: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 /// Whether the program's handler is for one signal only.
 static ONCE: AtomicBool = AtomicBool::new(false);
 
-/// Our handler in front of the program's: everything but the function is as the program wants it. It
-/// stays where the program wants the default, too: a late signal of ours must not end the program.
+/// Our handler in front of the program's: everything but the function is as the program wants it.
+/// It stays where the program wants the default, too: a late signal of ours must not end the
+/// program.
 pub fn install_before(action: &libc::sigaction) {
     PROGRAMS.store(action.sa_sigaction, Release);
     ONCE.store(action.sa_flags & libc::SA_RESETHAND != 0, Release);
@@ -301,8 +302,8 @@ fn foreign(info: &mut Info, context: &mut libc::ucontext_t) {
     let action = signals::programs();
     let handles = action.sa_sigaction > libc::SIG_IGN;
     session::step_back(reason::OWN_HANDLER);
-    // What another thread or process has sent waits while the program blocks it; a breakpoint in the
-    // program does not.
+    // What another thread or process has sent waits while the program blocks it; a breakpoint in
+    // the program does not.
     if blocks && info.code <= 0 {
         install_before(&action);
         // SAFETY: the mask that is in force when this handler returns.

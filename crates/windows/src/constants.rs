@@ -2,56 +2,62 @@
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// Least number of usable windows. With 20, the variance between them is known to a third (Student's quantile
-/// for its 12.7 degrees of freedom is 2.17 instead of 1.96); intervals hold there (`intervals.rs`), and with
-/// fewer the quantile rises steeply.
+/// Least number of usable windows. With 20, the variance between them is known to a third
+/// (Student's quantile for its 12.7 degrees of freedom is 2.17 instead of 1.96); intervals hold
+/// there (`intervals.rs`), and with fewer the quantile rises steeply.
 pub const MIN_WINDOWS: usize = 20;
 
-/// A stratum needs at least this part of the counted work that its period would have at the mean. A factor is then
-/// at most four times the mean one, so no single window weighs more than four (`sleeping.rs`).
+/// A stratum needs at least this part of the counted work that its period would have at the mean. A
+/// factor is then at most four times the mean one, so no single window weighs more than four
+/// (`sleeping.rs`).
 pub const MIN_WORK_SHARE: f64 = 0.25;
 
-/// Shortest warm-up, and the one to begin with. Switching takes up to some milliseconds (0.2 µs for each page of
-/// grants and thread), which must not be most of a window.
+/// Shortest warm-up, and the one to begin with. Switching takes up to some milliseconds (0.2 µs for
+/// each page of grants and thread), which must not be most of a window.
 pub const MIN_WARM_UP: u64 = 10 * MILLISECOND;
 
-/// Longest warm-up: what a person who waits for a page calls a pause. Longer gaps belong to programs that wait,
-/// whose writers are remembered instead.
+/// Longest warm-up: what a person who waits for a page calls a pause. Longer gaps belong to
+/// programs that wait, whose writers are remembered instead.
 pub const MAX_WARM_UP: u64 = 1000 * MILLISECOND;
 
-/// The counting part is as long as the warm-up. Of a given time in windows, a larger part counts more events, a
-/// smaller one makes room for a longer warm-up; the half wins in `lengths.rs` between volume lost and spread.
+/// The counting part is as long as the warm-up. Of a given time in windows, a larger part counts
+/// more events, a smaller one makes room for a longer warm-up; the half wins in `lengths.rs`
+/// between volume lost and spread.
 pub const COUNTING_PER_WARM_UP: u64 = 1;
 
-/// The warm-up spans at least this number of rotations of the run queue: a thread that writes just before it is
-/// preempted is read by one that runs a rotation later at most, and that one may itself wait for another.
+/// The warm-up spans at least this number of rotations of the run queue: a thread that writes just
+/// before it is preempted is read by one that runs a rotation later at most, and that one may
+/// itself wait for another.
 pub const MIN_ROTATIONS: u64 = 2;
 
 /// Windows at one length before it is judged: the spread between 10 is known to 25 %.
 pub const WINDOWS_TO_JUDGE: usize = 10;
 
-/// More events by this part with a longer warm-up, or later in the counting part, are worth lengthening it: a
-/// third of the 15 % that cells may be wrong by.
+/// More events by this part with a longer warm-up, or later in the counting part, are worth
+/// lengthening it: a third of the 15 % that cells may be wrong by.
 pub const WORTH_LENGTHENING: f64 = 0.05;
 
-/// Two lengths can be compared if the standard error of their ratio is at most this. With more, gaps of 80 ms were
-/// taken for short ones (`lengths.rs`); a longer warm-up is then the safer error.
+/// Two lengths can be compared if the standard error of their ratio is at most this. With more,
+/// gaps of 80 ms were taken for short ones (`lengths.rs`); a longer warm-up is then the safer
+/// error.
 pub const MAX_DOUBT: f64 = 0.2;
 
-/// First reads of blocks without a writer, per event, that may be ignored: even if all were events missed, volume
-/// would be right within the 20 % that it may be wrong by.
+/// First reads of blocks without a writer, per event, that may be ignored: even if all were events
+/// missed, volume would be right within the 20 % that it may be wrong by.
 pub const MISSED_IGNORED: f64 = 0.2;
 
-/// Shortest part of the time that is worth windows at all, and so the longest period: at 1 %, 20 s have ten
-/// windows of the shortest length.
+/// Shortest part of the time that is worth windows at all, and so the longest period: at 1 %, 20 s
+/// have ten windows of the shortest length.
 pub const MIN_DUTY: f64 = 0.01;
 
-/// The short run that recording whole at the start is to serve: processor time without recording. Small enough that
-/// a program of a third of it, recorded at any cost, stays within 2.5 times its time.
+/// The short run that recording whole at the start is to serve: processor time without recording.
+/// Small enough that a program of a third of it, recorded at any cost, stays within 2.5 times its
+/// time.
 pub const SHORT_RUN: u64 = 500 * MILLISECOND;
 
 /// Time after which recording whole is asked about again.
 pub const WHOLE_STEP: u64 = 5 * MILLISECOND;
 
-/// Work, by processor time, before its cost is believed: shorter stretches measure caches that warm up.
+/// Work, by processor time, before its cost is believed: shorter stretches measure caches that warm
+/// up.
 pub const MIN_MEASURED: u64 = 20 * MILLISECOND;

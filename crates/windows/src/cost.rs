@@ -1,19 +1,22 @@
 //! What recording has cost so far.
 //!
-//! What the program would have taken alone is not observed. What is: processor and wall-clock time, and work, in
-//! three kinds of time: recorded whole, between windows (*off*), and in windows (*on*). Time for each unit of work
-//! tells how much slower *on* is than *off*; how much slower *off* is than the program alone must be assumed.
+//! What the program would have taken alone is not observed. What is: processor and wall-clock time,
+//! and work, in three kinds of time: recorded whole, between windows (*off*), and in windows
+//! (*on*). Time for each unit of work tells how much slower *on* is than *off*; how much slower
+//! *off* is than the program alone must be assumed.
 //!
-//! *Wall-clock time.* Windows lie at random places, so time for each unit of work compares it too, waits
-//! included. For what was recorded whole, which is not random, the threads that ran at once share the processor
-//! time that was lost; that is also the least for windows.
+//! *Wall-clock time.* Windows lie at random places, so time for each unit of work compares it too,
+//! waits included. For what was recorded whole, which is not random, the threads that ran at once
+//! share the processor time that was lost; that is also the least for windows.
 
 use crate::constants::{MIN_MEASURED, MIN_WINDOWS};
 
 /// Sums over one kind of time. Times are in nanoseconds, processor time over all threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spent {
+    /// Wall-clock time.
     pub wall: u64,
+    /// Processor time.
     pub cpu: u64,
     /// In units that recording does not change, such as instructions; 0 if there is no such clock.
     pub work: u64,
@@ -38,23 +41,28 @@ impl Default for Assumed {
 /// The cost in one sort of time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cost {
-    /// Times longer, between windows and in windows.
+    /// Times longer between windows.
     pub off: f64,
+    /// Times longer in windows.
     pub on: f64,
-    /// Nanoseconds that the program would have taken alone, and those taken besides.
+    /// Nanoseconds that the program would have taken alone.
     pub alone: f64,
+    /// Nanoseconds taken besides.
     pub lost: f64,
 }
 
 /// Costs so far.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Costs {
+    /// In processor time.
     pub cpu: Cost,
+    /// In wall-clock time.
     pub wall: Cost,
 }
 
 impl Costs {
-    /// `windows`: how many windows there were; below [`MIN_WINDOWS`], their wall-clock time for the work is chance.
+    /// `windows`: how many windows there were; below [`MIN_WINDOWS`], their wall-clock time for the
+    /// work is chance.
     pub fn of(whole: &Spent, off: &Spent, on: &Spent, windows: usize, assumed: Assumed) -> Self {
         let cpu = cpu(whole, off, on, assumed);
         Self { cpu, wall: wall(whole, off, on, windows, &cpu) }

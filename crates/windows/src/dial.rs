@@ -1,17 +1,19 @@
 //! When the next window opens, and how long it is: a state machine without a clock of its own.
 //!
-//! The caller asks [`Scheduler::next`] at each step's end, or when it is late. It says what was spent so far, and
-//! learns what to do until when.
+//! The caller asks [`Scheduler::next`] at each step's end, or when it is late. It says what was
+//! spent so far, and learns what to do until when.
 //!
-//! *Budget.* The program may take `budget` times as long as alone. The run begins recorded whole, until what a short
-//! run may lose is spent, less what the rest of that run will lose between windows. Then, for each period, the
-//! work between windows is chosen such that its windows are paid for at its end. Debts count: what was lost too
-//! much is saved by longer periods, and what was saved makes them shorter. Both processor and wall-clock time must
-//! stay within the budget. A program that sleeps costs nothing while it does, so its windows follow each other
-//! closely until they see work.
+//! *Budget.* The program may take `budget` times as long as alone. The run begins recorded whole,
+//! until what a short run may lose is spent, less what the rest of that run will lose between
+//! windows. Then, for each period, the work between windows is chosen such that its windows are
+//! paid for at its end. Debts count: what was lost too much is saved by longer periods, and what
+//! was saved makes them shorter. Both processor and wall-clock time must stay within the budget. A
+//! program that sleeps costs nothing while it does, so its windows follow each other closely until
+//! they see work.
 //!
-//! *Least.* A period is at most [`MIN_DUTY`]'s inverse times its window. A budget that does not even pay for the
-//! time between windows is exceeded; [`Scheduler::promise`] then says by how much at least.
+//! *Least.* A period is at most [`MIN_DUTY`]'s inverse times its window. A budget that does not
+//! even pay for the time between windows is exceeded; [`Scheduler::promise`] then says by how much
+//! at least.
 //!
 //! *Duty.* Windows take a fixed share of wall-clock time, from the start on.
 
@@ -34,8 +36,11 @@ pub enum Dial {
 pub struct Observation {
     /// Nanoseconds of a clock that does not stop when the program sleeps.
     pub now: u64,
+    /// While everything was recorded.
     pub whole: Spent,
+    /// Between windows.
     pub off: Spent,
+    /// In windows.
     pub on: Spent,
     /// Lengths of the next window.
     pub lengths: Lengths,
@@ -46,19 +51,23 @@ pub struct Observation {
 pub enum Phase {
     /// Everything counts, exactly.
     Whole,
+    /// Nothing is observed.
     Off,
+    /// A window has opened: accesses are observed, nothing counts.
     WarmUp,
+    /// What happens in a window counts.
     Counting,
 }
 
 /// What to do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
+    /// The phase that begins.
     pub phase: Phase,
     /// When to ask again.
     pub until: u64,
-    /// A new period begins: the one before is complete. If it had no window, because the caller was late, or only a
-    /// part of one, its window is to be set aside.
+    /// A new period begins: the one before is complete. If it had no window, because the caller was
+    /// late, or only a part of one, its window is to be set aside.
     pub period: bool,
 }
 
@@ -116,6 +125,9 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// `seed` decides where windows lie in their periods.
+    ///
+    /// # Errors
+    /// Fails when the dial is no budget above 1 and no share.
     pub fn new(dial: Dial, assumed: Assumed, seed: u64) -> Result<Self, Trouble> {
         let possible = match dial {
             Dial::Budget(budget) => budget.is_finite() && budget > 1.0,
@@ -147,6 +159,9 @@ impl Scheduler {
     }
 
     /// The next step.
+    ///
+    /// # Errors
+    /// Fails when time went back. The next call begins a period.
     pub fn next(&mut self, seen: &Observation) -> Result<Step, Trouble> {
         let now = seen.now;
         let last = std::mem::replace(&mut self.last, now);
@@ -229,14 +244,15 @@ fn wait(phase: Phase, until: u64) -> Step {
     Step { phase, until, period: false }
 }
 
-/// What may still be lost: what the budget gives for the time alone so far, or for a short run at the least, less
-/// what was lost and what the rest of that short run will lose.
+/// What may still be lost: what the budget gives for the time alone so far, or for a short run at
+/// the least, less what was lost and what the rest of that short run will lose.
 fn saved(cost: &Cost, budget: f64) -> f64 {
     let rest = (SHORT_RUN as f64 - cost.alone).max(0.0);
     (budget - 1.0) * (cost.alone + rest) - cost.lost - (cost.off - 1.0) * rest
 }
 
-/// Time between windows that pays for a window which takes `time`, in the same sort of time; infinite if none does.
+/// Time between windows that pays for a window which takes `time`, in the same sort of time;
+/// infinite if none does.
 fn between(cost: &Cost, budget: f64, time: f64) -> f64 {
     let work = time / cost.on;
     let owed = work * (cost.on - budget) - saved(cost, budget);

@@ -1,18 +1,21 @@
 //! From counts to events with a 95 % interval, for a cell, a line, or any sum of them.
 //!
-//! *Spread.* Periods are independent, because each window lies at a random place of its period. There is one
-//! window in each, so their variance is taken from the differences between neighbours (Wolter, Introduction to
-//! Variance Estimation, chapter 8): what differs from period to period in earnest only makes it larger. What
-//! differs because the window caught more or less work is no spread, since events are scaled by work: it is taken
-//! off first. With few periods the variance itself is uncertain, which Student's distribution allows for.
+//! *Spread.* Periods are independent, because each window lies at a random place of its period.
+//! There is one window in each, so their variance is taken from the differences between neighbours
+//! (Wolter, Introduction to Variance Estimation, chapter 8): what differs from period to period in
+//! earnest only makes it larger. What differs because the window caught more or less work is no
+//! spread, since events are scaled by work: it is taken off first. With few periods the variance
+//! itself is uncertain, which Student's distribution allows for.
 //!
-//! *Few events.* The interval is that of a Poisson number of *clusters*, as large as variance over estimate
-//! (`statistics::Weighted`; Fay and Feuer, 1997). Events that come singly give that of Garwood: one event stands
-//! for 0.03 to 5.6 times what it is scaled to. Events that come a thousand at a time are as few as their
-//! clusters. Many clusters give the usual ±1.96 standard deviations. A cell's variance is never less than that
-//! of single events, because a few that came regularly prove no clockwork.
+//! *Few events.* The interval is that of a Poisson number of *clusters*, as large as variance over
+//! estimate (`statistics::Weighted`; Fay and Feuer, 1997). Events that come singly give that of
+//! Garwood: one event stands for 0.03 to 5.6 times what it is scaled to. Events that come a
+//! thousand at a time are as few as their clusters. Many clusters give the usual ±1.96 standard
+//! deviations. A cell's variance is never less than that of single events, because a few that came
+//! regularly prove no clockwork.
 //!
-//! *Sums* are computed from the counts of all their cells, period by period; intervals of cells do not add up.
+//! *Sums* are computed from the counts of all their cells, period by period; intervals of cells do
+//! not add up.
 
 use crate::Clock;
 use crate::Scale;
@@ -25,8 +28,11 @@ use types::ThreadId;
 pub struct Counted {
     /// Index of the window among those of the scale.
     pub window: usize,
+    /// Who wrote.
     pub from: ThreadId,
+    /// Who caused the event.
     pub to: ThreadId,
+    /// How many.
     pub count: u64,
 }
 
@@ -35,8 +41,9 @@ pub struct Counted {
 pub struct Estimate {
     /// Those of parts that were recorded whole included, as in both ends of the interval.
     pub events: u64,
-    /// The 95 % interval; `low` ≤ `events` ≤ `high`.
+    /// Lower end of the 95 % interval: `low` ≤ `events` ≤ `high`.
     pub low: u64,
+    /// Its upper end.
     pub high: u64,
     /// Events that were really counted.
     pub counted: u64,
@@ -62,9 +69,9 @@ struct Sums {
 }
 
 impl Scale {
-    /// What counts stand for, together with `exact` events of parts that were recorded whole. Counts of windows
-    /// that were set aside are left out. Counts that are nothing give an estimate without an upper end worth the
-    /// name: see [`unseen`].
+    /// What counts stand for, together with `exact` events of parts that were recorded whole.
+    /// Counts of windows that were set aside are left out. Counts that are nothing give an estimate
+    /// without an upper end worth the name: see [`unseen`].
     pub fn estimate(&self, counted: impl IntoIterator<Item = Counted>, exact: u64) -> Estimate {
         let sums = self.sums(counted);
         let all_counted = sums.counted + exact;
@@ -140,16 +147,17 @@ impl Scale {
     }
 }
 
-/// The most events, with 97.5 % confidence, of a cell of which no window saw any, if its events come together as
-/// those of other cells do: `clusters` are [`Estimate::cluster`] of these. Without others, events come singly.
+/// The most events, with 97.5 % confidence, of a cell of which no window saw any, if its events
+/// come together as those of other cells do: `clusters` are [`Estimate::cluster`] of these. Without
+/// others, events come singly.
 pub fn unseen(scale: &Scale, clusters: &mut [f64]) -> u64 {
     let cluster = median(clusters).unwrap_or(0.0).max(scale.largest_factor());
     (poisson(0).1 * cluster).ceil() as u64
 }
 
-/// How much larger than the normal distribution's the square of Student's 97.5 % quantile is, for a variance from
-/// this many strata. Differences of neighbours have two thirds of the degrees of freedom; the quantile's expansion
-/// is 26.7.5 of Abramowitz and Stegun.
+/// How much larger than the normal distribution's the square of Student's 97.5 % quantile is, for a
+/// variance from this many strata. Differences of neighbours have two thirds of the degrees of
+/// freedom; the quantile's expansion is 26.7.5 of Abramowitz and Stegun.
 fn student(strata: usize) -> f64 {
     let free = 2.0 * (strata as f64 - 1.0) / 3.0;
     let z: f64 = 1.959_964;

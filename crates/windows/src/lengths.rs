@@ -1,17 +1,18 @@
 //! How long warm-up and counting part are to be.
 //!
-//! Events whose gap is longer than the warm-up are seen less, or not at all. What is missed is bounded from above by
-//! the *unwritten* reads: first reads in the counting part of blocks that no thread wrote in this window. Every event
-//! that is missed is among them, and reads of data that nobody writes any more are too, so the bound may be
-//! far. Whether something is missed shows when the warm-up becomes longer:
+//! Events whose gap is longer than the warm-up are seen less, or not at all. What is missed is
+//! bounded from above by the *unwritten* reads: first reads in the counting part of blocks that no
+//! thread wrote in this window. Every event that is missed is among them, and reads of data that
+//! nobody writes any more are too, so the bound may be far. Whether something is missed shows when
+//! the warm-up becomes longer:
 //!
-//! * *within a window*: the second half of the counting part has a warm-up longer by the first half. If it has more
-//!   events for its work, gaps are longer than the warm-up;
-//! * *between lengths*: while the bound is large, the warm-up is doubled. Two doublings that bring nothing end
-//!   this, and the shorter warm-up, which gives more windows, comes back.
+//! * *within a window*: the second half of the counting part has a warm-up longer by the first
+//!   half. If it has more events for its work, gaps are longer than the warm-up;
+//! * *between lengths*: while the bound is large, the warm-up is doubled. Two doublings that bring
+//!   nothing end this, and the shorter warm-up, which gives more windows, comes back.
 //!
-//! Lengths begin short and grow. A window is at most a twentieth of the time spent in windows so far, so at every
-//! moment there have been enough of them for an interval.
+//! Lengths begin short and grow. A window is at most a twentieth of the time spent in windows so
+//! far, so at every moment there have been enough of them for an interval.
 
 use crate::constants::{
     COUNTING_PER_WARM_UP, MAX_DOUBT, MAX_WARM_UP, MIN_ROTATIONS, MIN_WARM_UP, MIN_WINDOWS,
@@ -22,15 +23,19 @@ use std::collections::BTreeMap;
 /// Lengths of a window, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lengths {
+    /// Of the warm-up.
     pub warm_up: u64,
+    /// Of the counting part.
     pub counting: u64,
 }
 
 impl Lengths {
+    /// Those that go with a warm-up.
     pub fn of_warm_up(warm_up: u64) -> Self {
         Self { warm_up, counting: warm_up * COUNTING_PER_WARM_UP }
     }
 
+    /// Length of the window.
     pub fn whole(self) -> u64 {
         self.warm_up + self.counting
     }
@@ -41,6 +46,7 @@ impl Lengths {
 pub struct RunQueue {
     /// Threads that want to run.
     pub runnable: u64,
+    /// Processors that they share.
     pub cpus: u64,
     /// How long one of them runs while others wait, in nanoseconds.
     pub slice: u64,
@@ -61,8 +67,9 @@ impl RunQueue {
 /// What one window saw.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Seen {
-    /// Events and work in the first half of the counting part, and in the second.
+    /// Events and work in the first half of the counting part.
     pub early: (u64, u64),
+    /// Events and work in its second half.
     pub late: (u64, u64),
     /// First reads in the counting part of blocks without a writer in the window.
     pub unwritten: u64,
@@ -197,7 +204,8 @@ impl Chooser {
             return doubled;
         }
         let Some(current) = self.tried.get(&now).filter(|tried| tried.misses()) else { return now };
-        // The shortest that saw as much as this, but for chance. If chance is large, nothing is known.
+        // The shortest that saw as much as this, but for chance. If chance is large, nothing is
+        // known.
         let enough = |tried: &Tried| {
             let error = tried.error().hypot(current.error());
             error <= MAX_DOUBT && tried.rate() * (1.0 + WORTH_LENGTHENING + error) >= current.rate()

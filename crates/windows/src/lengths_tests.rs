@@ -3,8 +3,9 @@ use crate::Random;
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// Windows over a program whose events have gaps of up to `longest`: of those with a longer gap than the warm-up
-/// so far, a window sees none. `unwritten`: reads of constant data, per millisecond.
+/// Windows over a program whose events have gaps of up to `longest`: of those with a longer gap
+/// than the warm-up so far, a window sees none. `unwritten`: reads of constant data, per
+/// millisecond.
 fn after(windows: usize, longest: u64, unwritten: u64, queue: RunQueue) -> Chooser {
     let mut chooser = Chooser::default();
     let mut random = Random::new(7);

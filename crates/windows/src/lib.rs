@@ -1,10 +1,11 @@
-//! Random windows of exact recording: when they open, how long they are, and what their counts stand for.
-//! Pure: no clock, no file, no random device; the same input gives the same result.
+//! Random windows of exact recording: when they open, how long they are, and what their counts
+//! stand for. Pure: no clock, no file, no random device; the same input gives the same result.
 //!
-//! The run is divided into *periods*. In each lies one *window* at a random place: a *warm-up*, in which
-//! nothing counts, and a *counting part*. When a window opens, everything known about memory is forgotten. An
-//! event counts if it lies in the counting part and what it rests on lies anywhere in the window ([`rule`]).
-//! So every event whose gap (last write to read) is at most the warm-up is seen with the same probability.
+//! The run is divided into *periods*. In each lies one *window* at a random place: a *warm-up*, in
+//! which nothing counts, and a *counting part*. When a window opens, everything known about memory
+//! is forgotten. An event counts if it lies in the counting part and what it rests on lies anywhere
+//! in the window ([`rule`]). So every event whose gap (last write to read) is at most the warm-up
+//! is seen with the same probability.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -18,8 +19,8 @@
 //! | `dial.rs` | when the next window opens: within a budget or at a fixed duty |
 //! | `random.rs` | the seeded random numbers that place windows |
 //!
-//! Neighbours: `agent` switches and counts, `recorder` feeds this crate and makes tables of its estimates.
-//! `docs/internals/windows.md` explains the estimator.
+//! Neighbours: `agent` switches and counts, `recorder` feeds this crate and makes tables of its
+//! estimates. `docs/internals/windows.md` explains the estimator.
 
 pub mod constants;
 mod cost;

@@ -1,11 +1,12 @@
-//! The seeded random numbers that place windows: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). A sequence has to
-//! be the same everywhere, and a few numbers each second need nothing better.
+//! The seeded random numbers that place windows: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). A
+//! sequence has to be the same everywhere, and a few numbers each second need nothing better.
 
 /// A generator; the same seed gives the same numbers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Random(u64);
 
 impl Random {
+    /// A sequence for each seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -1,24 +1,26 @@
 //! What counts in a window, and what true and false sharing mean there.
 //!
-//! When a window opens, everything known about memory is forgotten. What an event rests on must therefore lie in
-//! the window itself, from its opening on:
+//! When a window opens, everything known about memory is forgotten. What an event rests on must
+//! therefore lie in the window itself, from its opening on:
 //!
 //! * **read after write, write after write**: the write before;
-//! * **invalidation**: the write before and the read. Without that write, the reader may itself have been the
-//!   last writer, and then nothing is invalidated;
+//! * **invalidation**: the write before and the read. Without that write, the reader may itself
+//!   have been the last writer, and then nothing is invalidated;
 //! * **undirected**: the other thread's access.
 //!
-//! The event itself must lie in the counting part. Then everything that takes no longer than the warm-up, from the
-//! first access to the event, is seen with the same probability.
+//! The event itself must lie in the counting part. Then everything that takes no longer than the
+//! warm-up, from the first access to the event, is seen with the same probability.
 //!
-//! *True and false.* The writer's set of bytes is only known from the opening on. A byte of it that the other
-//! thread uses proves true sharing, whenever the writer took the block. No such byte proves false sharing only if
-//! the writer took the block inside the window, for then its set is whole. It did if another thread has accessed
-//! the block in the window before the write; the first write to a block that no other thread has accessed may add
-//! to an older set. All other events are undecided.
+//! *True and false.* The writer's set of bytes is only known from the opening on. A byte of it that
+//! the other thread uses proves true sharing, whenever the writer took the block. No such byte
+//! proves false sharing only if the writer took the block inside the window, for then its set is
+//! whole. It did if another thread has accessed the block in the window before the write; the first
+//! write to a block that no other thread has accessed may add to an older set. All other events are
+//! undecided.
 //!
-//! *Remembered writers*, known from an earlier window only, may have been overwritten since by another thread. They
-//! tell which threads may communicate, and are no events: they have a type of their own, without addition to counts.
+//! *Remembered writers*, known from an earlier window only, may have been overwritten since by
+//! another thread. They tell which threads may communicate, and are no events: they have a type of
+//! their own, without addition to counts.
 
 use types::CommKind;
 
@@ -49,8 +51,9 @@ pub enum Ownership {
 }
 
 impl Ownership {
-    /// Of a write that takes the block or finds it its own. `met`: another thread has accessed the block in this
-    /// window, before the write. An owner stays what it was while nobody takes the block.
+    /// Of a write that takes the block or finds it its own. `met`: another thread has accessed the
+    /// block in this window, before the write. An owner stays what it was while nobody takes the
+    /// block.
     pub fn of_taking(met: bool) -> Self {
         if met { Self::Inside } else { Self::Unknown }
     }
@@ -59,8 +62,11 @@ impl Ownership {
 /// What is known about the sharing of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Judged {
+    /// True sharing.
     True,
+    /// False sharing.
     False,
+    /// One of both.
     Undecided,
 }
 
@@ -80,21 +86,25 @@ pub struct Remembered(pub u64);
 /// Events by what is known about their sharing; amounts are counts or estimates.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Judgements {
-    /// True sharing whose writer took the block inside the window, and whose writer may not have.
+    /// True sharing whose writer took the block inside the window.
     pub true_inside: f64,
+    /// True sharing whose writer may have taken it before.
     pub true_unknown: f64,
+    /// False sharing, whose writers always took the block inside.
     pub false_inside: f64,
+    /// Events that are one of both.
     pub undecided: f64,
 }
 
 /// The part of false sharing in all events.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FalseShare {
-    /// That of the events whose writer took the block inside: both kinds are decided there alike. `None`: there
-    /// are none.
+    /// That of the events whose writer took the block inside: both kinds are decided there alike.
+    /// `None`: there are none.
     pub likely: Option<f64>,
-    /// If no undecided event were false sharing, and if all were.
+    /// If no undecided event were false sharing.
     pub least: f64,
+    /// If all were.
     pub most: f64,
 }
 

@@ -1,15 +1,17 @@
 //! What one counted event of a window stands for: a ratio estimator by strata.
 //!
-//! *Factor of a stratum.* A period is a stratum, and its window the only sample of it. Its events count by the
-//! work of all threads in the period over their work in the counting part. A stratum whose counting part saw too
-//! little of the work would have a factor that is mostly chance, so it is joined with the next one.
+//! *Factor of a stratum.* A period is a stratum, and its window the only sample of it. Its events
+//! count by the work of all threads in the period over their work in the counting part. A stratum
+//! whose counting part saw too little of the work would have a factor that is mostly chance, so it
+//! is joined with the next one.
 //!
-//! *Pace of a thread.* Threads may lose unequal parts of their speed in windows. By the factors alone, the work
-//! of a thread would then add up to more or less than what it did. Its pace is the ratio of both (a calibration;
-//! Deville and Särndal, 1992). An event between two threads counts by the mean of their paces: where both reach
-//! the block at random and equally often, the rate of events is v·u / (v + u) of their speeds, so that this is
-//! exact. Where one of them sets the pace alone, its own is right; in a crowd of threads at one block, the rate
-//! is v·u over all speeds, and the product of both paces is right. The interval holds all of these.
+//! *Pace of a thread.* Threads may lose unequal parts of their speed in windows. By the factors
+//! alone, the work of a thread would then add up to more or less than what it did. Its pace is the
+//! ratio of both (a calibration; Deville and Särndal, 1992). An event between two threads counts by
+//! the mean of their paces: where both reach the block at random and equally often, the rate of
+//! events is v·u / (v + u) of their speeds, so that this is exact. Where one of them sets the pace
+//! alone, its own is right; in a crowd of threads at one block, the rate is v·u over all speeds,
+//! and the product of both paces is right. The interval holds all of these.
 //!
 //! There is no factor for the slowdown as a whole: it would count waiting and sleeping as work.
 
@@ -22,12 +24,16 @@ use types::ThreadId;
 /// What work is counted in.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Clock {
-    /// Instructions of the program, outside of spin loops where they can be told apart. A window does not change
-    /// how many a piece of work takes.
+    /// Instructions of the program, outside of spin loops where they can be told apart. A window
+    /// does not change how many a piece of work takes.
     Instructions,
-    /// Processor time outside of waits. A window stretches it: estimates are then low by up to `slower`, how many
-    /// times longer a thread takes in a window than outside, and so much higher is the upper end of intervals.
-    CpuTime { slower: f64 },
+    /// Processor time outside of waits. A window stretches it: estimates are then low by up to
+    /// `slower`, how many times longer a thread takes in a window than outside, and so much higher
+    /// is the upper end of intervals.
+    CpuTime {
+        /// Times longer, at least 1.
+        slower: f64,
+    },
 }
 
 /// Too few windows to tell amounts.
@@ -86,8 +92,11 @@ pub(crate) struct Thread {
 }
 
 impl Scale {
-    /// The scale of a run's windows, in the order of time. Windows that [`Window::check`] refuses are set aside,
-    /// and so is one that begins before the period before it has ended.
+    /// The scale of a run's windows, in the order of time. Windows that [`Window::check`] refuses
+    /// are set aside, and so is one that begins before the period before it has ended.
+    ///
+    /// # Errors
+    /// Fails with fewer than [`MIN_WINDOWS`] strata.
     pub fn new(windows: &[Window], clock: Clock) -> Result<Self, TooShort> {
         let faults = faults(windows);
         let usable: Vec<bool> = faults.iter().map(Option::is_none).collect();
@@ -110,7 +119,8 @@ impl Scale {
         self.strata.len()
     }
 
-    /// Windows whose counts do not count, and why. Those set aside by [`Window::set_aside`] have bad times.
+    /// Windows whose counts do not count, and why. Those set aside by [`Window::set_aside`] have
+    /// bad times.
     pub fn set_aside(&self) -> impl Iterator<Item = (usize, BadWindow)> {
         self.faults.iter().enumerate().filter_map(|(window, fault)| Some((window, (*fault)?)))
     }
@@ -120,14 +130,14 @@ impl Scale {
         self.counted_share
     }
 
-    /// Work of a thread over what the factors make of its counted work: how much slower than the others it was in
-    /// windows. `None` while too few windows saw it work.
+    /// Work of a thread over what the factors make of its counted work: how much slower than the
+    /// others it was in windows. `None` while too few windows saw it work.
     pub fn pace(&self, thread: ThreadId) -> Option<f64> {
         self.threads.get(&thread).filter(|thread| thread.calibrated).map(|thread| thread.pace)
     }
 
-    /// What one event of a window stands for, before the paces of its threads. `None`: its counts do not
-    /// count.
+    /// What one event of a window stands for, before the paces of its threads. `None`: its counts
+    /// do not count.
     pub fn factor(&self, window: usize) -> Option<f64> {
         self.stratum(window).map(|at| self.strata[at as usize].factor)
     }
@@ -147,8 +157,9 @@ impl Scale {
     }
 }
 
-/// Sets aside windows with a shorter warm-up than those that half of the time in windows was spent in, so that short
-/// ones, with which a recording began, do not miss what later ones see. All are kept if too few would be left.
+/// Sets aside windows with a shorter warm-up than those that half of the time in windows was spent
+/// in, so that short ones, with which a recording began, do not miss what later ones see. All are
+/// kept if too few would be left.
 pub fn long_enough(windows: Vec<Window>) -> Vec<Window> {
     let warm_up = |window: &Window| window.count.saturating_sub(window.open);
     let usable = windows.iter().filter(|window| window.check().is_ok());

@@ -1,7 +1,8 @@
 use super::*;
 use crate::ThreadWork;
 
-/// Periods of 100 units of time with a counting part of 10; work of each thread in the period and in the part.
+/// Periods of 100 units of time with a counting part of 10; work of each thread in the period and
+/// in the part.
 fn windows(work: &[&[(u64, u64)]]) -> Vec<Window> {
     let window = |(at, work): (usize, &&[(u64, u64)])| Window {
         start: at as u64 * 100,

@@ -6,6 +6,7 @@ use types::ThreadId;
 /// Work of one thread, in units of the clock in use ([`crate::Clock`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThreadWork {
+    /// Whose work it is.
     pub thread: ThreadId,
     /// In the whole period, the counting part included.
     pub period: u64,
@@ -13,9 +14,11 @@ pub struct ThreadWork {
     pub counted: u64,
 }
 
-/// A period and the window in it. Times are nanoseconds of a clock that does not stop when the program sleeps.
+/// A period and the window in it. Times are nanoseconds of a clock that does not stop when the
+/// program sleeps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Window {
+    /// When the period began.
     pub start: u64,
     /// When everything was forgotten and the warm-up began.
     pub open: u64,
@@ -23,6 +26,7 @@ pub struct Window {
     pub count: u64,
     /// When it ended.
     pub close: u64,
+    /// When the period ended.
     pub end: u64,
     /// One entry for each thread that did anything in the period.
     pub work: Vec<ThreadWork>,
@@ -61,6 +65,9 @@ impl std::error::Error for BadWindow {}
 
 impl Window {
     /// Whether the window can be used. One that was set aside cannot.
+    ///
+    /// # Errors
+    /// Fails, saying why, when its counts are to be dropped.
     pub fn check(&self) -> Result<(), BadWindow> {
         let times = [self.start, self.open, self.count, self.close, self.end];
         if !times.is_sorted() || self.close == self.count {
@@ -72,8 +79,8 @@ impl Window {
         }
     }
 
-    /// The period without its window: its work is scaled from the neighbouring periods. For windows that cannot be
-    /// used, or were broken off; their counts must be dropped.
+    /// The period without its window: its work is scaled from the neighbouring periods. For windows
+    /// that cannot be used, or were broken off; their counts must be dropped.
     pub fn set_aside(mut self) -> Self {
         for work in &mut self.work {
             work.counted = 0;

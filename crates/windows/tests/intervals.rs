@@ -122,7 +122,8 @@ fn overwriting_and_invalidating_count_by_their_own_rules() {
     }
 }
 
-/// What is missed because gaps are longer than the warm-up is at most what was read without a known writer.
+/// What is missed because gaps are longer than the warm-up is at most what was read without a known
+/// writer.
 #[test]
 fn unwritten_reads_bound_what_is_missed() {
     for (pattern, work) in

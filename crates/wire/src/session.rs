@@ -277,8 +277,8 @@ pub struct Header {
     pub cpu_ns: AtomicU64,
     /// Bytes of [`Header::command`] in use.
     pub command_bytes: AtomicU32,
-    /// Which phase of which window it is, with [`Header::windows`]: see [`windows`](crate::windows). Of the
-    /// first segment, written by the recorder.
+    /// Which phase of which window it is, with [`Header::windows`]: see
+    /// [`windows`](crate::windows). Of the first segment, written by the recorder.
     pub phase: AtomicU32,
     /// Command line, each word followed by a NUL; cut at its end.
     pub command: [u8; COMMAND_BYTES],
@@ -309,7 +309,8 @@ pub struct Header {
     /// Number of the recorder's descriptor for the store of code, plus one; 0 = none. Beside the
     /// path of the recording's own.
     pub code_store: AtomicU32,
-    /// 1: accesses are observed in windows only; 0: always. Of the first segment, written by the recorder.
+    /// 1: accesses are observed in windows only; 0: always. Of the first segment, written by the
+    /// recorder.
     pub windows: AtomicU32,
 
     /// Processes that were killed (first segment only).
@@ -471,7 +472,8 @@ pub struct ThreadPage {
     pub folded: [AtomicU64; 3],
     /// Odd while the tallies are added up; see [`Self::folded`].
     pub folds: AtomicU64,
-    /// First reads, in counting parts of windows, of blocks that no thread had written in the window.
+    /// First reads, in counting parts of windows, of blocks that no thread had written in the
+    /// window.
     pub unknown_reads: AtomicU64,
     /// Events that the thread has counted, of all kinds.
     pub events: AtomicU64,

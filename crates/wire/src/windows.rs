@@ -1,10 +1,11 @@
 //! Windows: accesses are observed in short parts of a run only.
 //!
-//! The recorder tells all processes by one word, [`Header::phase`](crate::session::Header::phase), which
-//! phase it is. Outside of windows every check shall pass, so threads use another map of grants then, the
-//! *passing map*: one for all threads and processes, in the recording's file. A check that fails there fills
-//! the page in question with grants. When a window opens, the recorder empties the passing map. So each
-//! thread's next check fails, and the thread goes over to its own map, which is empty at first.
+//! The recorder tells all processes by one word, [`Header::phase`](crate::session::Header::phase),
+//! which phase it is. Outside of windows every check shall pass, so threads use another map of
+//! grants then, the *passing map*: one for all threads and processes, in the recording's file. A
+//! check that fails there fills the page in question with grants. When a window opens, the recorder
+//! empties the passing map. So each thread's next check fails, and the thread goes over to its own
+//! map, which is empty at first.
 
 /// Phases, in the low bits of the word; the number of the window is above.
 pub mod phase {

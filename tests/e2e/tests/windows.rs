@@ -1,4 +1,5 @@
-//! Recording in windows: programs run on unchanged while windows open and close, and estimates are near the truth.
+//! Recording in windows: programs run on unchanged while windows open and close, and estimates are
+//! near the truth.
 
 use e2e::{assert_unchanged, native, stress};
 use std::path::Path;
@@ -25,8 +26,8 @@ fn all_unchanged(options: &[&str]) {
     }
 }
 
-/// Threads that wait, handle signals, fork, execute, exit, are created, or run generated code while a window
-/// opens or closes.
+/// Threads that wait, handle signals, fork, execute, exit, are created, or run generated code while
+/// a window opens or closes.
 #[test]
 fn programs_run_on_unchanged_while_windows_open_and_close() {
     all_unchanged(&["--duty", "40%"]);
@@ -37,7 +38,8 @@ fn programs_run_on_unchanged_within_a_budget() {
     all_unchanged(&["--budget", "2x", "--matrix"]);
 }
 
-/// Each of 4096 lines of two buffers is handed over twice in a turn, and each time read and then overwritten.
+/// Each of 4096 lines of two buffers is handed over twice in a turn, and each time read and then
+/// overwritten.
 const PAIRS: f64 = 12_000.0 * 2.0 * 2.0 * 4096.0 * 2.0;
 
 fn matrix_of(threadtalk: &Threadtalk, profile: &Path) -> Vec<Vec<f64>> {

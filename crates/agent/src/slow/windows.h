@@ -1,16 +1,19 @@
 // Windows: when the accesses of a thread are observed.
 //
-// The recorder says in `tt_phase` which phase it is; each slow path looks first whether it has changed. Between
-// windows a thread uses the passing map, in which every check passes. Where one fails, the page of the map
-// is filled with grants. The map is the same for all threads and lies in the recording's file: the recorder empties it
-// when a window opens, and so each thread comes to a slow path with its next check. There it goes over to its own map.
+// The recorder says in `tt_phase` which phase it is; each slow path looks first whether it has
+// changed. Between windows a thread uses the passing map, in which every check passes. Where one
+// fails, the page of the map is filled with grants. The map is the same for all threads and lies in
+// the recording's file: the recorder empties it when a window opens, and so each thread comes to a
+// slow path with its next check. There it goes over to its own map.
 //
-// The first thread that comes into a window forgets what was known before: the shadow, and the grants of all
-// threads, also of those that have not seen that the last window has closed. Until that is done other threads'
-// accesses are not observed; nobody waits. A thread in a slow path meanwhile does no harm: it grants itself something
-// before it looks at the shadow, and the shadow is emptied before the maps.
+// The first thread that comes into a window forgets what was known before: the shadow, and the
+// grants of all threads, also of those that have not seen that the last window has closed. Until
+// that is done other threads' accesses are not observed; nobody waits. A thread in a slow path
+// meanwhile does no harm: it grants itself something before it looks at the shadow, and the shadow
+// is emptied before the maps.
 //
-// Neighbours: `windows.rs` maps the passing map, `grants.rs` says where it lies for each thread, `access.h` asks.
+// Neighbours: `windows.rs` maps the passing map, `grants.rs` says where it lies for each thread,
+// `access.h` asks.
 #ifndef TT_WINDOWS_H
 #define TT_WINDOWS_H
 #include "wait.h"
@@ -34,7 +37,9 @@ static u32 opening; // 1: a thread is about to forget everything
 
 enum { CALL_MADVISE = 28, ADVICE_DONTNEED = 4 };
 
-static int empty(u64 start, u64 bytes) { return !start || !call4(CALL_MADVISE, start, bytes, ADVICE_DONTNEED, 0); }
+static int empty(u64 start, u64 bytes) {
+    return !start || !call4(CALL_MADVISE, start, bytes, ADVICE_DONTNEED, 0);
+}
 
 static int empty_shadow(void) {
     int done = 1;
@@ -53,7 +58,8 @@ static int empty_maps(void) {
     return done;
 }
 
-// Whether everything from before this window has been forgotten; if nobody has begun to, the calling thread does it.
+// Whether everything from before this window has been forgotten; if nobody has begun to, the
+// calling thread does it.
 static int open_window(u32 window) {
     if (__atomic_load_n(&tt_opened, __ATOMIC_ACQUIRE) == window)
         return 1;
@@ -101,13 +107,15 @@ static void pass_at(const struct thread *t, u64 address) {
         return;
     __asm__ volatile("rep stosq" : "+D"(at), "+c"(count) : "a"(~0ull) : "memory");
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    // The map may just have been emptied for a window: either that came later, or this sees the window.
+    // The map may just have been emptied for a window: either that came later, or this sees the
+    // window.
     if (__atomic_load_n(tt_phase, __ATOMIC_RELAXED) != t->phase)
         for (u64 k = 0; k < words; k++)
             __atomic_store_n(&page[k], 0, __ATOMIC_RELAXED);
 }
 
-// A check has failed in a thread that does not observe. If it waits for a window to open, its own map fails, too.
+// A check has failed in a thread that does not observe. If it waits for a window to open, its own
+// map fails, too.
 static void pass(const struct thread *t, u64 first, u64 last) {
     if (t->observes || __atomic_load_n(tt_phase, __ATOMIC_RELAXED) != t->phase)
         return;

@@ -68,7 +68,8 @@ fn call_bare(number: u64, a: [u64; 6]) -> i64 {
     result
 }
 
-/// The program's own call, of a program that will be recorded: it needs room before it knows its limits.
+/// The program's own call, of a program that will be recorded: it needs room before it knows its
+/// limits.
 fn call_recorded(number: u64, a: [u64; 6]) -> i64 {
     if windows::are_used() {
         limits::before_mapping(PASSING_BYTES, sys::MAP_SHARED);

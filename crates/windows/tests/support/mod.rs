@@ -1,7 +1,8 @@
 //! A machine, programs and views of them: event streams whose truth is known.
 //!
-//! [`machine`] runs [`program`]s, threads on fewer processors, and records every access. [`view`] counts what is
-//! communicated, in the whole stream and in windows of it, where everything is forgotten when one opens.
+//! [`machine`] runs [`program`]s, threads on fewer processors, and records every access. [`view`]
+//! counts what is communicated, in the whole stream and in windows of it, where everything is
+//! forgotten when one opens.
 
 #![allow(dead_code, reason = "each test uses its part")]
 

@@ -23,7 +23,8 @@ pub enum Pattern {
     AllToAll,
     /// A ring, then all to all, taking turns of this many nanoseconds.
     Phases(u64),
-    /// Everybody accesses lines of a pool at random, without barriers. Those of the first threads are hotter.
+    /// Everybody accesses lines of a pool at random, without barriers. Those of the first threads
+    /// are hotter.
     Pool,
 }
 
@@ -34,10 +35,12 @@ pub struct Program {
     pub pattern: Pattern,
     /// Lines that each thread writes in a step.
     pub own: u32,
-    /// Nanoseconds of work in a step, and after it a sleep. Gaps follow from them and from the time slices.
+    /// Nanoseconds of work in a step, and after it a sleep. Gaps follow from them and from the time
+    /// slices.
     pub work: u64,
     pub sleep: u64,
-    /// One step in this many has an exchange from the first thread to the last but one besides; 0: never.
+    /// One step in this many has an exchange from the first thread to the last but one besides; 0:
+    /// never.
     pub rare: u64,
     /// Part of the reads, of 100, that use a word that the writer has written.
     pub true_reads: u64,

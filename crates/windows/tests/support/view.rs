@@ -1,7 +1,7 @@
 //! What is communicated: in the whole stream, and as windows see it.
 //!
-//! One small machine per line follows the definitions of `crates/reference`. For windows, what it knows is forgotten
-//! whenever one opens, and `windows::rule` says what counts.
+//! One small machine per line follows the definitions of `crates/reference`. For windows, what it
+//! knows is forgotten whenever one opens, and `windows::rule` says what counts.
 
 use super::machine::Trace;
 use types::{CommKind, ThreadId};
