@@ -221,3 +221,7 @@ impl<'a> Switching<'a> {
         self.switched
     }
 }
+
+#[cfg(test)]
+#[path = "switching_tests.rs"]
+mod tests;
