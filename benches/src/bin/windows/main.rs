@@ -227,7 +227,7 @@ impl Measured {
             return missed;
         }
         for (which, (mode, _)) in MODES.iter().enumerate().skip(BUDGET) {
-            let found = Compared::missed(&self.compared[which]);
+            let found = Compared::missed(&self.compared[which], &self.compared[EXACT]);
             missed.extend(found.into_iter().map(|what| format!("{name} {mode}: {what}")));
         }
         missed
