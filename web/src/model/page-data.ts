@@ -187,7 +187,7 @@ export type Metrics = {
   ratio: number | null;
   dynamicity: number | null;
 };
-export type Mode = "exact" | "sampled";
+export type Mode = "exact" | "sampled" | "windows";
 export type PageData = {
   findings: Findings;
   time: Time;
