@@ -22,7 +22,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
 .PHONY: help build test check check-web hooks test-web page-types test-rust test-e2e test-browser stress soak fuzz demo bench \
-	screenshots bench-pairs bench-placement bench-sampling bench-streams install clean packages
+	screenshots bench-pairs bench-placement bench-sampling bench-streams bench-windows install clean packages
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS='	' read -r n t; do \
@@ -119,6 +119,9 @@ bench-sampling: packages-test build ## counted, exact and sampled volumes side b
 
 bench-streams: packages-test ## windows tried on the event streams of real programs (BENCH_ARGS=--help)
 	$(CARGO) run --release --quiet -p threadtalk-benches --bin streams -- $(BENCH_ARGS)
+
+bench-windows: packages-test build ## recording in windows: what it costs, and how near the exact recording it comes (BENCH_ARGS=--help)
+	$(CARGO) run --release --quiet -p threadtalk-benches --bin windows -- $(BENCH_ARGS)
 
 install: build ## install under PREFIX (default /usr/local), DESTDIR honoured
 	install -D -m 755 $(OUT)/threadtalk $(DESTDIR)$(PREFIX)/bin/threadtalk

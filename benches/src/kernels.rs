@@ -26,6 +26,8 @@ pub struct Kernel {
     needs_v3: bool,
     binary: PathBuf,
     pub arguments: Vec<String>,
+    /// A command that it is run by, recorded or not.
+    pub wrapper: Vec<String>,
     /// What it finds in its environment, in all modes.
     pub environment: Vec<(&'static str, &'static str)>,
 }
@@ -79,8 +81,8 @@ impl Kernel {
     /// A kernel whose arguments are the number of threads and the scale.
     pub fn new(target: Target, arguments: [usize; 2]) -> Self {
         let arguments = arguments.map(|n| n.to_string()).to_vec();
-        let (binary, environment) = (PathBuf::new(), Vec::new());
-        Self { target, needs_v3: false, binary, arguments, environment }
+        let (binary, wrapper, environment) = (PathBuf::new(), Vec::new(), Vec::new());
+        Self { target, needs_v3: false, binary, arguments, wrapper, environment }
     }
 
     /// The same, with threads of OpenMP that sleep while they wait: how long others keep a

@@ -18,6 +18,8 @@ pub enum Mode {
     /// Matrices, sharing, lines and code sites: what `threadtalk record` does by default, with code
     /// that earlier runs of the benchmark have translated.
     Detail,
+    /// In windows, with the option that sets the dial and its value.
+    Windows(&'static str, &'static str),
     /// As `Detail`, with all code translated anew.
     NoStore,
     /// As `Detail`, with an empty store of translated code: all code is translated, and kept.
@@ -55,9 +57,7 @@ impl Mode {
         let mut words: Vec<std::ffi::OsString> = wrapper.iter().map(Into::into).collect();
         if self != Mode::Native {
             words.push(paths::release().join("threadtalk").into());
-            let sampled = matches!(self, Mode::Sampled | Mode::Watched);
-            let how = if sampled { "--sample" } else { "--exact" };
-            words.extend(["record", how, "--force", "-o"].map(Into::into));
+            words.extend(["record", "--force", "-o"].map(Into::into));
             words.push(profile.into());
             words.extend(self.options().iter().map(Into::into));
             words.push("--".into());
@@ -76,12 +76,14 @@ impl Mode {
         run
     }
 
-    fn options(self) -> &'static [&'static str] {
+    fn options(self) -> Vec<&'static str> {
         match self {
-            Mode::Matrix => &["--matrix"],
-            Mode::Watched => &["--watch"],
-            Mode::NoStore => &["--no-code-cache"],
-            _ => &[],
+            Mode::Sampled => vec!["--sample"],
+            Mode::Watched => vec!["--sample", "--watch"],
+            Mode::Windows(dial, value) => vec![dial, value],
+            Mode::Matrix => vec!["--exact", "--matrix"],
+            Mode::NoStore => vec!["--exact", "--no-code-cache"],
+            _ => vec!["--exact"],
         }
     }
 

@@ -42,6 +42,8 @@ pub struct Input {
 pub struct Sample {
     /// User plus system time of all processes involved, seconds.
     pub cpu: f64,
+    /// Seconds from start to end.
+    pub wall: f64,
     /// Most memory of the largest process, bytes.
     pub peak_bytes: u64,
     /// Memory of the process that was started alone: of the recorder, where there is one.
@@ -82,6 +84,7 @@ impl Row {
         for _ in 0..self.repeat {
             let sample = self.run(mode, scratch)?;
             total.cpu += sample.cpu;
+            total.wall += sample.wall;
             total.peak_bytes = total.peak_bytes.max(sample.peak_bytes);
             let (own, of_run) = (&mut total.own, sample.own);
             own.bytes = own.bytes.max(of_run.bytes);
@@ -99,6 +102,32 @@ impl Row {
         }
     }
 
+    /// Samples by mode, after so many runs in each, in turns. `look` is told after each run which
+    /// mode it was, and where the profile lies.
+    pub fn turns(
+        &self,
+        modes: &[Mode],
+        pairs: usize,
+        scratch: &Path,
+        mut look: impl FnMut(usize, &Path) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Vec<Vec<Sample>>> {
+        let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); modes.len()];
+        for turn in 0..pairs {
+            // Whoever runs first may find the machine warmer or colder: begin elsewhere each time.
+            for k in 0..modes.len() {
+                let which = (k + turn) % modes.len();
+                samples[which].push(self.measure(modes[which], scratch)?);
+                look(which, &self.profile(scratch))?;
+            }
+        }
+        let first = samples[0][0].output;
+        for (mode, samples) in modes.iter().zip(&samples) {
+            let same = samples.iter().all(|sample| sample.output == first);
+            ensure!(same, "{}: the output in mode {mode:?} differs", self.name);
+        }
+        Ok(samples)
+    }
+
     /// A single run.
     pub fn run(&self, mode: Mode, scratch: &Path) -> anyhow::Result<Sample> {
         let (profile, output) = (self.profile(scratch), scratch.join("output"));
@@ -109,7 +138,8 @@ impl Row {
                 (run.timeout(LIMIT).run(), input.compare)
             }
             Work::Kernel(kernel) => {
-                let mut run = mode.run(&[], kernel.binary(), &kernel.arguments, &profile);
+                let mut run =
+                    mode.run(&kernel.wrapper, kernel.binary(), &kernel.arguments, &profile);
                 for (name, value) in &kernel.environment {
                     run = run.env(name, value);
                 }
@@ -120,6 +150,7 @@ impl Row {
         check(&outcome).with_context(|| format!("{} in mode {mode:?}", self.name))?;
         Ok(Sample {
             cpu: outcome.cpu.as_secs_f64(),
+            wall: outcome.wall.as_secs_f64(),
             peak_bytes: outcome.peak_bytes,
             own: outcome.own,
             output: if compare { hash(&output)? } else { 0 },

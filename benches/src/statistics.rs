@@ -43,6 +43,27 @@ pub fn quartiles(values: impl Iterator<Item = f64>) -> Quartiles {
     Quartiles { lower: at(0.25), median: at(0.5), upper: at(0.75) }
 }
 
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Coefficient of variation: the standard deviation over the mean.
+pub fn variation(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    (squares / values.len() as f64).sqrt() / mean
+}
+
+/// Pearson's correlation; 0 where one side does not vary.
+pub fn correlation(a: &[f64], b: &[f64]) -> f64 {
+    let (mean_a, mean_b) = (mean(a), mean(b));
+    let product = |x: &[f64], mean_x: f64, y: &[f64], mean_y: f64| -> f64 {
+        x.iter().zip(y).map(|(x, y)| (x - mean_x) * (y - mean_y)).sum()
+    };
+    let scale = product(a, mean_a, a, mean_a) * product(b, mean_b, b, mean_b);
+    product(a, mean_a, b, mean_b) / scale.sqrt().max(f64::MIN_POSITIVE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +81,14 @@ mod tests {
         let four = of(&[4.0, 1.0, 2.0, 3.0]);
         assert_eq!(four, Quartiles { lower: 1.75, median: 2.5, upper: 3.25 });
         assert_eq!(of(&[5.0]), Quartiles { lower: 5.0, median: 5.0, upper: 5.0 });
+    }
+
+    #[test]
+    fn what_varies_alike_correlates() {
+        assert_eq!(variation(&[1.0, 3.0]), 0.5);
+        let a = [1.0, 2.0, 3.0];
+        assert!((correlation(&a, &[10.0, 20.0, 30.0]) - 1.0).abs() < 1e-12);
+        assert!((correlation(&a, &[3.0, 2.0, 1.0]) + 1.0).abs() < 1e-12);
+        assert_eq!(correlation(&a, &[5.0, 5.0, 5.0]), 0.0);
     }
 }

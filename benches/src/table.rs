@@ -3,7 +3,6 @@
 use crate::mode::Mode;
 use crate::rows::{Row, Sample};
 use crate::statistics::{Spread, spread};
-use anyhow::ensure;
 use std::path::Path;
 
 /// A mode that is compared with the native run.
@@ -81,26 +80,13 @@ impl Table {
     fn turns(&self, row: &Row, scratch: &Path) -> anyhow::Result<Vec<Vec<Sample>>> {
         let modes: Vec<Mode> =
             [Mode::Native].into_iter().chain(self.columns.iter().map(|c| c.mode)).collect();
-        let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); modes.len()];
         if row.repeat > 1 {
             // What is over at once is nearly all translation, which later runs do not have.
             for mode in &modes {
                 row.run(*mode, scratch)?;
             }
         }
-        for turn in 0..self.pairs {
-            // Whoever runs first may find the machine warmer or colder: begin elsewhere each time.
-            for k in 0..modes.len() {
-                let which = (k + turn) % modes.len();
-                samples[which].push(row.measure(modes[which], scratch)?);
-            }
-        }
-        let native = samples[0][0].output;
-        for (mode, samples) in modes.iter().zip(&samples) {
-            let same = samples.iter().all(|sample| sample.output == native);
-            ensure!(same, "{}: the output in mode {mode:?} is not that of a native run", row.name);
-        }
-        Ok(samples)
+        row.turns(&modes, self.pairs, scratch, |_, _| Ok(()))
     }
 
     fn print_head(&self) {

@@ -51,7 +51,7 @@ pub const TABLE: &[Row] = &[
     ("cli", &["recorder", "report", "latency", "top"]),
     ("test-support", &[]),
     ("e2e", &["test-support"]),
-    ("benches", &["windows", "test-support"]),
+    ("benches", &["windows", "profile", "placement", "test-support"]),
     ("bench-placement", &["placement"]),
     ("xtask", &[]),
 ];

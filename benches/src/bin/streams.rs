@@ -7,6 +7,7 @@
 //! alike, and nothing is switched.
 
 use anyhow::{Context, ensure};
+use benches::statistics::{correlation, variation};
 use clap::Parser;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -173,10 +174,8 @@ impl Stream {
 
     /// Coefficient of variation of the pairs.
     fn variation(&self) -> f64 {
-        let pairs = self.pairs(&self.cells.iter().map(|count| *count as f64).collect::<Vec<_>>());
-        let mean = pairs.iter().sum::<f64>() / pairs.len() as f64;
-        let squares = pairs.iter().map(|pair| (pair - mean).powi(2)).sum::<f64>();
-        (squares / pairs.len() as f64).sqrt() / mean
+        let cells: Vec<f64> = self.cells.iter().map(|count| *count as f64).collect();
+        variation(&self.pairs(&cells))
     }
 
     fn pairs(&self, cells: &[f64]) -> Vec<f64> {
@@ -323,15 +322,4 @@ struct Score {
 fn statistics(values: &mut [f64], at: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(((values.len() as f64 - 1.0) * at) as usize).copied().unwrap_or(0.0)
-}
-
-/// Pearson's.
-fn correlation(a: &[f64], b: &[f64]) -> f64 {
-    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
-    let (mean_a, mean_b) = (mean(a), mean(b));
-    let products = |x: &[f64], mx: f64, y: &[f64], my: f64| -> f64 {
-        x.iter().zip(y).map(|(x, y)| (x - mx) * (y - my)).sum()
-    };
-    let scale = products(a, mean_a, a, mean_a) * products(b, mean_b, b, mean_b);
-    products(a, mean_a, b, mean_b) / scale.sqrt().max(f64::MIN_POSITIVE)
 }

@@ -37,6 +37,7 @@ pub fn header() -> String {
     windows(h);
     calls(h);
     threads(h);
+    frame(h);
     layouts::declare_variables(h);
     h.line("#endif");
     header.into_text()
@@ -255,6 +256,9 @@ fn threads(h: &mut Header) {
             counts,
         }
     );
+}
+
+fn frame(h: &mut Header) {
     structure!(
         h,
         "frame" = Frame {

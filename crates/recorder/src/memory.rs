@@ -47,7 +47,7 @@ impl SharedMemory {
     /// that at once.
     ///
     /// # Errors
-    /// Fails when the kernel cannot free parts of this memory.
+    /// Fails when the kernel cannot punch holes into such memory.
     pub fn clear(&self, offset: u64, bytes: u64) -> io::Result<()> {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         // SAFETY: plain numbers.

@@ -218,3 +218,7 @@ impl<'a> Switching<'a> {
         self.switched
     }
 }
+
+#[cfg(test)]
+#[path = "switching_tests.rs"]
+mod tests;

@@ -317,3 +317,7 @@ fn scale_events(
     }
     rows.retain(|row| row.count > 0);
 }
+
+#[cfg(test)]
+#[path = "windowed_tests.rs"]
+mod tests;

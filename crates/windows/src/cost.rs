@@ -14,7 +14,7 @@ use crate::constants::{MIN_MEASURED, MIN_WINDOWS};
 /// Sums over one kind of time. Times are in nanoseconds, processor time over all threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spent {
-    /// Time that passed.
+    /// Wall-clock time.
     pub wall: u64,
     /// Processor time.
     pub cpu: u64,
@@ -41,20 +41,22 @@ impl Default for Assumed {
 /// The cost in one sort of time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cost {
-    /// Times longer, between windows and in windows.
+    /// Times longer between windows.
     pub off: f64,
+    /// Times longer in windows.
     pub on: f64,
-    /// Nanoseconds that the program would have taken alone, and those taken besides.
+    /// Nanoseconds that the program would have taken alone.
     pub alone: f64,
+    /// Nanoseconds taken besides.
     pub lost: f64,
 }
 
 /// Costs so far.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Costs {
-    /// Cost in processor time.
+    /// In processor time.
     pub cpu: Cost,
-    /// Cost in time that passed.
+    /// In wall-clock time.
     pub wall: Cost,
 }
 

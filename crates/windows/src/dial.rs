@@ -36,11 +36,11 @@ pub enum Dial {
 pub struct Observation {
     /// Nanoseconds of a clock that does not stop when the program sleeps.
     pub now: u64,
-    /// Spent while everything was recorded.
+    /// While everything was recorded.
     pub whole: Spent,
-    /// Spent between windows.
+    /// Between windows.
     pub off: Spent,
-    /// Spent in windows.
+    /// In windows.
     pub on: Spent,
     /// Lengths of the next window.
     pub lengths: Lengths,
@@ -51,18 +51,18 @@ pub struct Observation {
 pub enum Phase {
     /// Everything counts, exactly.
     Whole,
-    /// Nothing counts: the time between windows.
+    /// Nothing is observed.
     Off,
-    /// Accesses are followed, and events do not count yet.
+    /// A window has opened: accesses are observed, nothing counts.
     WarmUp,
-    /// Events count.
+    /// What happens in a window counts.
     Counting,
 }
 
 /// What to do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// What the program is recorded as from now on.
+    /// The phase that begins.
     pub phase: Phase,
     /// When to ask again.
     pub until: u64,
@@ -127,7 +127,7 @@ impl Scheduler {
     /// `seed` decides where windows lie in their periods.
     ///
     /// # Errors
-    /// Fails when the dial is set to what cannot be.
+    /// Fails when the dial is no budget above 1 and no share.
     pub fn new(dial: Dial, assumed: Assumed, seed: u64) -> Result<Self, Trouble> {
         let possible = match dial {
             Dial::Budget(budget) => budget.is_finite() && budget > 1.0,
@@ -161,7 +161,7 @@ impl Scheduler {
     /// The next step.
     ///
     /// # Errors
-    /// Fails when the clock has gone back; the next step is then one between windows.
+    /// Fails when time went back. The next call begins a period.
     pub fn next(&mut self, seen: &Observation) -> Result<Step, Trouble> {
         let now = seen.now;
         let last = std::mem::replace(&mut self.last, now);

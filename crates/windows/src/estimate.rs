@@ -28,11 +28,11 @@ use types::ThreadId;
 pub struct Counted {
     /// Index of the window among those of the scale.
     pub window: usize,
-    /// The thread that gives.
+    /// Who wrote.
     pub from: ThreadId,
-    /// The thread that takes.
+    /// Who caused the event.
     pub to: ThreadId,
-    /// Number of events.
+    /// How many.
     pub count: u64,
 }
 
@@ -41,9 +41,9 @@ pub struct Counted {
 pub struct Estimate {
     /// Those of parts that were recorded whole included, as in both ends of the interval.
     pub events: u64,
-    /// The 95 % interval; `low` ≤ `events` ≤ `high`.
+    /// Lower end of the 95 % interval: `low` ≤ `events` ≤ `high`.
     pub low: u64,
-    /// The upper end of the interval.
+    /// Its upper end.
     pub high: u64,
     /// Events that were really counted.
     pub counted: u64,

@@ -23,19 +23,19 @@ use std::collections::BTreeMap;
 /// Lengths of a window, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lengths {
-    /// The part in which events do not count yet.
+    /// Of the warm-up.
     pub warm_up: u64,
-    /// The part in which events count.
+    /// Of the counting part.
     pub counting: u64,
 }
 
 impl Lengths {
-    /// The lengths of a window with this warm-up, nanoseconds.
+    /// Those that go with a warm-up.
     pub fn of_warm_up(warm_up: u64) -> Self {
         Self { warm_up, counting: warm_up * COUNTING_PER_WARM_UP }
     }
 
-    /// Both parts together.
+    /// Length of the window.
     pub fn whole(self) -> u64 {
         self.warm_up + self.counting
     }
@@ -46,7 +46,7 @@ impl Lengths {
 pub struct RunQueue {
     /// Threads that want to run.
     pub runnable: u64,
-    /// Processors that they may run on.
+    /// Processors that they share.
     pub cpus: u64,
     /// How long one of them runs while others wait, in nanoseconds.
     pub slice: u64,
@@ -67,9 +67,9 @@ impl RunQueue {
 /// What one window saw.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Seen {
-    /// Events and work in the first half of the counting part, and in the second.
+    /// Events and work in the first half of the counting part.
     pub early: (u64, u64),
-    /// The same in the second half.
+    /// Events and work in its second half.
     pub late: (u64, u64),
     /// First reads in the counting part of blocks without a writer in the window.
     pub unwritten: u64,

@@ -6,7 +6,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence that `seed` begins.
+    /// A sequence for each seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -66,7 +66,7 @@ pub enum Judged {
     True,
     /// False sharing.
     False,
-    /// Not known.
+    /// One of both.
     Undecided,
 }
 
@@ -86,13 +86,13 @@ pub struct Remembered(pub u64);
 /// Events by what is known about their sharing; amounts are counts or estimates.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Judgements {
-    /// True sharing whose writer took the block inside the window, and whose writer may not have.
+    /// True sharing whose writer took the block inside the window.
     pub true_inside: f64,
-    /// True sharing whose writer may have taken the block before the window.
+    /// True sharing whose writer may have taken it before.
     pub true_unknown: f64,
-    /// False sharing whose writer took the block inside the window.
+    /// False sharing, whose writers always took the block inside.
     pub false_inside: f64,
-    /// Events whose sharing is not known.
+    /// Events that are one of both.
     pub undecided: f64,
 }
 
@@ -102,9 +102,9 @@ pub struct FalseShare {
     /// That of the events whose writer took the block inside: both kinds are decided there alike.
     /// `None`: there are none.
     pub likely: Option<f64>,
-    /// If no undecided event were false sharing, and if all were.
+    /// If no undecided event were false sharing.
     pub least: f64,
-    /// The part if all undecided events were false sharing.
+    /// If all were.
     pub most: f64,
 }
 

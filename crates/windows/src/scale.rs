@@ -27,10 +27,11 @@ pub enum Clock {
     /// Instructions of the program, outside of spin loops where they can be told apart. A window
     /// does not change how many a piece of work takes.
     Instructions,
-    /// Processor time outside of waits. A window stretches it: estimates are then low by up to the
-    /// factor `slower`, and the upper end of intervals is higher by this factor.
+    /// Processor time outside of waits. A window stretches it: estimates are then low by up to
+    /// `slower`, how many times longer a thread takes in a window than outside, and so much higher
+    /// is the upper end of intervals.
     CpuTime {
-        /// How many times longer a thread takes in a window than outside.
+        /// Times longer, at least 1.
         slower: f64,
     },
 }
@@ -95,7 +96,7 @@ impl Scale {
     /// are set aside, and so is one that begins before the period before it has ended.
     ///
     /// # Errors
-    /// Fails when too few windows can be used.
+    /// Fails with fewer than [`MIN_WINDOWS`] strata.
     pub fn new(windows: &[Window], clock: Clock) -> Result<Self, TooShort> {
         let faults = faults(windows);
         let usable: Vec<bool> = faults.iter().map(Option::is_none).collect();

@@ -6,7 +6,7 @@ use types::ThreadId;
 /// Work of one thread, in units of the clock in use ([`crate::Clock`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThreadWork {
-    /// The thread.
+    /// Whose work it is.
     pub thread: ThreadId,
     /// In the whole period, the counting part included.
     pub period: u64,
@@ -67,7 +67,7 @@ impl Window {
     /// Whether the window can be used. One that was set aside cannot.
     ///
     /// # Errors
-    /// Says why it cannot be used.
+    /// Fails, saying why, when its counts are to be dropped.
     pub fn check(&self) -> Result<(), BadWindow> {
         let times = [self.start, self.open, self.count, self.close, self.end];
         if !times.is_sorted() || self.close == self.count {

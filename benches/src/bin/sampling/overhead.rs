@@ -10,7 +10,6 @@
 
 use crate::Options;
 use crate::told::Told;
-use anyhow::ensure;
 use benches::mode::Mode;
 use benches::rows::{Row, Sample};
 use benches::statistics::{Quartiles, quartiles};
@@ -81,26 +80,20 @@ pub fn measure(
 
 /// Median native seconds, and the costs by mode.
 fn turns(row: &Row, pairs: usize, scratch: &Path) -> anyhow::Result<(f64, Vec<Cost>)> {
-    let mut native: Vec<Sample> = Vec::new();
-    let mut recorded: [Vec<(Sample, Told)>; MODES.len()] = Default::default();
-    for turn in 0..pairs {
-        // Whoever runs first may find the machine warmer or colder: begin elsewhere each time.
-        for k in 0..=MODES.len() {
-            match (k + turn) % (MODES.len() + 1) {
-                0 => native.push(row.measure(Mode::Native, scratch)?),
-                which => {
-                    let sample = row.measure(MODES[which - 1].1, scratch)?;
-                    let told = Told::read(&row.profile(scratch))?;
-                    recorded[which - 1].push((sample, told));
-                }
-            }
+    let modes: Vec<Mode> = [Mode::Native].into_iter().chain(MODES.map(|(_, mode)| mode)).collect();
+    let mut told: [Vec<Told>; MODES.len()] = Default::default();
+    let samples = row.turns(&modes, pairs, scratch, |which, profile| {
+        if let Some(told) = which.checked_sub(1).map(|which| &mut told[which]) {
+            told.push(Told::read(profile)?);
         }
-    }
-    for ((mode, _), runs) in MODES.iter().zip(&recorded) {
-        let same = runs.iter().all(|(sample, _)| sample.output == native[0].output);
-        ensure!(same, "the output of a {mode} run is not that of a native run");
-    }
-    let costs = recorded.iter().map(|runs| cost(&native, runs)).collect();
+        Ok(())
+    })?;
+    let (native, recorded) = samples.split_first().expect("the native runs are first");
+    let together = |(runs, told): (&Vec<Sample>, Vec<Told>)| {
+        let runs: Vec<(Sample, Told)> = runs.iter().cloned().zip(told).collect();
+        cost(native, &runs)
+    };
+    let costs = recorded.iter().zip(told).map(together).collect();
     Ok((quartiles(native.iter().map(|sample| sample.cpu)).median, costs))
 }
 

@@ -50,6 +50,9 @@ pub struct Args {
     /// Print this many updates as plain text, then end
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     batch: Option<u64>,
+    /// Maximum cost, in percent of the program's processor time [default: 2]
+    #[arg(long, value_name = "PERCENT", value_parser = how::budget, conflicts_with = "rate", help_heading = "Sampling", hide_short_help = true)]
+    budget: Option<f64>,
     #[command(flatten)]
     how: How,
     /// The program to start and its arguments, after --
@@ -67,7 +70,8 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs the verb; returns the process's exit code.
-pub fn run(args: Args) -> anyhow::Result<i32> {
+pub fn run(mut args: Args) -> anyhow::Result<i32> {
+    args.how.budget = args.budget;
     let pids = how::each_once(args.pid.clone());
     let target = match pids.is_empty() {
         true => Some(Target::resolve_any(&args.command)).transpose(),

@@ -1,0 +1,241 @@
+//! What recording in windows costs, and how near the truth it comes (`make bench-windows`).
+//!
+//! Each kernel is run natively, recorded exactly and recorded in windows, in turns. An exact
+//! recording is the truth for the window recordings of its turn. Two exact recordings show how far
+//! the program itself differs from run to run: where that is much, nothing can be told of windows.
+//! [`truth`] reads profiles and compares them, [`placed`] compares what placement makes of them.
+
+mod placed;
+mod truth;
+
+use anyhow::ensure;
+use benches::kernels::Kernel;
+use benches::mode::{self, Mode};
+use benches::rows::{Row, Sample, Work};
+use benches::statistics::spread;
+use benches::{kernels, suites};
+use clap::Parser;
+use placed::Machine;
+use std::path::Path;
+use test_support::{Compiler, Scratch, Target, probe};
+use truth::{Compared, Recorded};
+
+/// What recording in windows costs, and how near the truth it comes.
+#[derive(Parser)]
+#[command(name = "windows", max_term_width = 100)]
+struct Options {
+    /// Only these kernels, such as pairs,is,radix
+    #[arg(long, value_delimiter = ',')]
+    kernels: Vec<String>,
+    /// Numbers of threads; the example pairs always has four and its initial one
+    #[arg(long, value_delimiter = ',', default_values_t = [4])]
+    threads: Vec<usize>,
+    /// Turns: a native run, an exact recording and one in each window mode
+    #[arg(long, default_value_t = 3)]
+    pairs: usize,
+    /// Seconds that each kernel is to take natively; its work is scaled to that
+    #[arg(long, default_value_t = 15.0)]
+    seconds: f64,
+    /// Fail when a target is missed
+    #[arg(long)]
+    check: bool,
+}
+
+/// Native runs come first, exact ones second; then windows.
+const MODES: [(&str, Mode); 5] = [
+    ("native", Mode::Native),
+    ("exact", Mode::Detail),
+    ("2x", Mode::Windows("--budget", "2x")),
+    ("5 %", Mode::Windows("--duty", "5%")),
+    ("20 %", Mode::Windows("--duty", "20%")),
+];
+const EXACT: usize = 1;
+const BUDGET: usize = 2;
+/// Of the budget of 2x, in processor and in wall-clock time.
+const MAX_COST: f64 = 2.2;
+/// A program is reproducible whose cells differ by this part between two exact recordings.
+const REPRODUCIBLE: f64 = 0.02;
+/// Turns of the example for a unit of work.
+const PAIRS_TURNS: usize = 12_000;
+
+/// A kernel, and by which of its arguments its work is scaled.
+struct Subject {
+    row: Row,
+    argument: usize,
+}
+
+/// What one kernel gave.
+struct Measured {
+    /// Processor and wall-clock time over the native run's, by mode.
+    costs: Vec<[f64; 2]>,
+    /// Beside an exact recording, by turn: another exact one, and those in windows.
+    compared: [Vec<Compared>; MODES.len()],
+    /// What the last recording in each mode says of its windows.
+    windows: [Option<profile::Windows>; MODES.len()],
+}
+
+fn main() -> anyhow::Result<()> {
+    let options = Options::parse();
+    mode::check_built();
+    let (scratch, machines) = (Scratch::new(), placed::machines()?);
+    println!(
+        "{} CPUs, {} turns, load average {}; medians\ntargets: 2x at most {MAX_COST} cpu and wall; {}, \
+         where two exact recordings differ by at most {} %",
+        probe::cpus(),
+        options.pairs,
+        load(),
+        Compared::targets(),
+        100.0 * REPRODUCIBLE
+    );
+    let (mut missed, mut rows) = (Vec::new(), 0);
+    for &threads in &options.threads {
+        for mut subject in subjects(threads, &options.kernels) {
+            match one(&mut subject, &options, &machines, scratch.path()) {
+                Ok(Ok(found)) => missed.extend(found),
+                Ok(Err(reason)) => println!("\n{}: left out: {reason}", subject.row.name),
+                Err(error) => missed.push(format!("{} fails: {error:#}", subject.row.name)),
+            }
+            rows += 1;
+        }
+    }
+    ensure!(rows > 0, "no kernel of that name");
+    missed.iter().for_each(|target| println!("missed: {target}"));
+    ensure!(!options.check || missed.is_empty(), "{} targets missed", missed.len());
+    Ok(())
+}
+
+/// The kernels that are wanted, each compiled with `-O2` by its first compiler.
+fn subjects(threads: usize, wanted: &[String]) -> Vec<Subject> {
+    let target = Target::new(Compiler::Gcc, "examples/pairs.c").flags(&["-O2", "-pthread"]);
+    let work = Work::Kernel(Kernel::new(target, [PAIRS_TURNS, 256]));
+    let row = Row { name: "pairs-O2".into(), why: "the example", repeat: 1, work };
+    let all = kernels::rows(threads, 1).into_iter().chain(suites::rows(threads, 1));
+    let all = all.map(|row| Subject { row, argument: 1 });
+    let mut all: Vec<Subject> = [Subject { row, argument: 0 }].into_iter().chain(all).collect();
+    all.retain(|subject| {
+        let name = subject.row.name.strip_suffix("-O2");
+        name.is_some_and(|name| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name))
+    });
+    all
+}
+
+/// Measures and prints a kernel; the targets that it misses, or why it cannot be run.
+fn one(
+    subject: &mut Subject,
+    options: &Options,
+    machines: &[Machine],
+    scratch: &Path,
+) -> anyhow::Result<Result<Vec<String>, String>> {
+    if let Err(reason) = subject.row.prepare()? {
+        return Ok(Err(reason));
+    }
+    let native = subject.scale(options.seconds, scratch)?;
+    let row = &subject.row;
+    print!("\n{} {native}", row.name);
+    let mut profiles: [Vec<Recorded>; MODES.len()] = Default::default();
+    let samples = row.turns(&MODES.map(|(_, mode)| mode), options.pairs.max(1), scratch, {
+        |which, profile| {
+            if which > 0 {
+                profiles[which].push(Recorded::read(profile)?);
+            }
+            Ok(())
+        }
+    })?;
+    if profiles[EXACT].len() == 1 {
+        row.measure(MODES[EXACT].1, scratch)?;
+        profiles[EXACT].push(Recorded::read(&row.profile(scratch))?);
+    }
+    let measured = Measured::of(&samples, profiles, machines)?;
+    measured.print(&samples[0]);
+    Ok(Ok(measured.missed(&row.name)))
+}
+
+impl Subject {
+    /// Scales the work to so many seconds, and fixes the addresses, by which lines are compared.
+    /// Returns the command's arguments.
+    fn scale(&mut self, seconds: f64, scratch: &Path) -> anyhow::Result<String> {
+        let once = self.row.run(Mode::Native, scratch)?.wall;
+        let times = (seconds / once.max(1e-3)).round().max(1.0) as usize;
+        let Work::Kernel(kernel) = &mut self.row.work else { unreachable!("all are kernels") };
+        let argument = &mut kernel.arguments[self.argument];
+        *argument = (argument.parse::<usize>()? * times).to_string();
+        if test_support::Run::new("setarch").args(["-R", "true"]).run().exit_code == Some(0) {
+            kernel.wrapper = ["setarch", "-R"].map(String::from).to_vec();
+        }
+        Ok(kernel.arguments.join(" "))
+    }
+}
+
+impl Measured {
+    fn of(
+        samples: &[Vec<Sample>],
+        mut profiles: [Vec<Recorded>; MODES.len()],
+        machines: &[Machine],
+    ) -> anyhow::Result<Self> {
+        let ratio = |mode: &Vec<Sample>, of: fn(&Sample) -> f64| {
+            spread(mode.iter().zip(&samples[0]).map(|(with, alone)| of(with) / of(alone))).median
+        };
+        let costs = samples.iter().map(|mode| [ratio(mode, |s| s.cpu), ratio(mode, |s| s.wall)]);
+        let exact = std::mem::take(&mut profiles[EXACT]);
+        // Each exact recording beside the one before.
+        let again = exact.windows(2).map(|two| Compared::of(&two[0], &two[1], machines));
+        let mut compared: [Vec<Compared>; MODES.len()] = Default::default();
+        compared[EXACT] = again.collect::<anyhow::Result<_>>()?;
+        for (compared, found) in compared.iter_mut().zip(&profiles).skip(BUDGET) {
+            let each = exact.iter().zip(found);
+            let each = each.map(|(exact, found)| Compared::of(exact, found, machines));
+            *compared = each.collect::<anyhow::Result<_>>()?;
+        }
+        let windows = profiles.map(|mut found| found.pop().and_then(|found| found.windows));
+        Ok(Self { costs: costs.collect(), compared, windows })
+    }
+
+    fn print(&self, native: &[Sample]) {
+        let seconds = |of: fn(&Sample) -> f64| spread(native.iter().map(of)).median;
+        println!(
+            ": {:.1} s cpu, {:.1} s natively; {}; load {}",
+            seconds(|s| s.cpu),
+            seconds(|s| s.wall),
+            truth::describe(&self.compared[EXACT]),
+            load()
+        );
+        println!("  {:<7}{:>6}{:>7}{}  windows", "", "cpu", "wall", Compared::heading());
+        for (which, (name, _)) in MODES.iter().enumerate().skip(EXACT) {
+            let [cpu, wall] = self.costs[which];
+            let numbers = Compared::medians(&self.compared[which]);
+            let windows = self.windows[which].as_ref().map_or(String::new(), |windows| {
+                format!(
+                    "  {}{}, warm-up {} ms, {:.1} % observed, missed at most {:.0} %",
+                    windows.windows,
+                    if windows.too_short { " (too short)" } else { "" },
+                    windows.warm_up_ns / 1_000_000,
+                    100.0 * windows.observed,
+                    100.0 * windows.missed
+                )
+            });
+            println!("  {name:<7}{cpu:>6.2}{wall:>7.2}{}{windows}", Compared::line(&numbers));
+        }
+    }
+
+    /// Targets that are missed, as phrases.
+    fn missed(&self, name: &str) -> Vec<String> {
+        let costs = self.costs[BUDGET].iter().zip(["cpu", "wall"]);
+        let too_much = costs.filter(|(cost, _)| **cost > MAX_COST);
+        let mut missed: Vec<String> =
+            too_much.map(|(cost, what)| format!("{name} 2x: {what} {cost:.2}")).collect();
+        if Compared::differs(&self.compared[EXACT]) > REPRODUCIBLE {
+            return missed;
+        }
+        for (which, (mode, _)) in MODES.iter().enumerate().skip(BUDGET) {
+            let found = Compared::missed(&self.compared[which], &self.compared[EXACT]);
+            missed.extend(found.into_iter().map(|what| format!("{name} {mode}: {what}")));
+        }
+        missed
+    }
+}
+
+/// Of the last minute.
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("").into()
+}

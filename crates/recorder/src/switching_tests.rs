@@ -1,0 +1,171 @@
+//! Windows switched by a scripted clock.
+
+use super::*;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::Acquire;
+use wire::session::FILE_BYTES;
+
+const MS: u64 = 1_000_000;
+
+fn memory() -> SharedMemory {
+    SharedMemory::create("test", c"test", FILE_BYTES).unwrap()
+}
+
+fn switching(memory: &SharedMemory, dial: Dial) -> Switching<'_> {
+    Switching::new(memory, memory.map(0, 1).unwrap(), dial).unwrap()
+}
+
+/// One thread that executes an instruction each nanosecond, and in counting parts causes an event
+/// each microsecond and an unknown read each ten.
+fn done(switching: &Switching<'_>, before: (u64, Done), now_ns: u64) -> Done {
+    let (since, mut done) = before;
+    let passed = now_ns.saturating_sub(since);
+    (done.cpu_ns, done.instructions) = (done.cpu_ns + passed, done.instructions + passed);
+    if switching.part().phase == Phase::Counting {
+        done.events += passed / 1000;
+        done.unknown_reads += passed / 10_000;
+    }
+    Done { active: 1, ..done }
+}
+
+/// Turns when it is time, up to a moment; what was done by the last turn.
+fn run(switching: &mut Switching<'_>, until_ns: u64) -> Done {
+    while switching.until_ns() < until_ns {
+        let now_ns = switching.until_ns();
+        let done = done(switching, switching.last, now_ns);
+        switching.turn(now_ns, done);
+        switching.show();
+    }
+    switching.last.1
+}
+
+fn shown(switching: &Switching<'_>) -> u32 {
+    switching.first.records()[0].phase.load(Acquire)
+}
+
+#[test]
+fn each_period_has_one_window_whose_counting_part_has_two_halves() {
+    let memory = memory();
+    let mut switching = switching(&memory, Dial::Duty(0.5));
+    run(&mut switching, 400 * MS);
+    let parts = &switching.switched.parts;
+    assert_eq!(parts[0], Part { period: 0, phase: Phase::Off });
+    let last = parts[parts.len() - 1].period;
+    assert!(last >= 9, "{last} periods of 40 ms");
+    for period in 1..last {
+        let of = parts.iter().filter(|part| part.period == period);
+        let mut phases: Vec<Phase> = of.map(|part| part.phase).collect();
+        phases.retain(|phase| *phase != Phase::Off);
+        assert_eq!(phases, [Phase::WarmUp, Phase::Counting, Phase::Counting], "{period}");
+    }
+    assert!(parts.is_sorted_by_key(|part| part.period));
+}
+
+#[test]
+fn programs_are_told_the_phase_and_the_number_of_the_window() {
+    let memory = memory();
+    let mut switching = switching(&memory, Dial::Duty(0.5));
+    let mut window = FIRST_WINDOW;
+    for _ in 0..40 {
+        let now_ns = switching.until_ns();
+        let done = done(&switching, switching.last, now_ns);
+        switching.turn(now_ns, done);
+        switching.show();
+        let (now, expected) = match switching.part().phase {
+            Phase::Off => (phase::OFF, window),
+            Phase::WarmUp => (phase::WARM_UP, window + 1),
+            Phase::Whole | Phase::Counting => (phase::COUNT, window),
+        };
+        window = expected;
+        if switching.switched.parts.len() > 2 {
+            assert_eq!(shown(&switching), phase::word(window, now));
+        }
+    }
+    assert!(window > 5, "{window}");
+}
+
+#[test]
+fn a_window_that_opens_empties_the_passing_map() {
+    let memory = memory();
+    let mut switching = switching(&memory, Dial::Duty(0.5));
+    let at = |switching: &Switching<'_>| {
+        let mut byte = [0];
+        switching.memory.file().read_exact_at(&mut byte, PASSING_OFFSET + 12_345).unwrap();
+        byte[0]
+    };
+    for _ in 0..20 {
+        memory.file().write_all_at(&[7], PASSING_OFFSET + 12_345).unwrap();
+        let now_ns = switching.until_ns();
+        let done = done(&switching, switching.last, now_ns);
+        switching.turn(now_ns, done);
+        switching.show();
+        let opens = switching.part().phase == Phase::WarmUp;
+        assert_eq!(at(&switching), if opens { 0 } else { 7 });
+    }
+    assert_eq!(switching.switched.notes, Vec::<String>::new());
+}
+
+#[test]
+fn what_counting_parts_saw_is_summed() {
+    let memory = memory();
+    let mut switching = switching(&memory, Dial::Duty(0.25));
+    let mut done = run(&mut switching, 2000 * MS);
+    // Ends between windows, so that each of them has been judged.
+    while switching.part().phase != Phase::Off {
+        let until = switching.until_ns() + 1;
+        done = run(&mut switching, until);
+    }
+    let [whole, off, on] = switching.spent;
+    assert_eq!((whole, off.work + on.work), (Spent::default(), done.instructions));
+    let share = on.wall as f64 / (on.wall + off.wall) as f64;
+    assert!((0.2..0.3).contains(&share), "{share} of the time in windows");
+    let now_ns = switching.last.0;
+    let switched = switching.finish(now_ns, done);
+    assert!(done.events > 0 && done.unknown_reads > 0);
+    assert_eq!((switched.events, switched.unknown_reads), (done.events, done.unknown_reads));
+}
+
+#[test]
+fn a_budget_begins_whole_and_goes_on_in_windows() {
+    let memory = memory();
+    let mut switching = switching(&memory, Dial::Budget(2.0));
+    assert_eq!(first_word(Dial::Budget(2.0)), phase::word(FIRST_WINDOW, phase::COUNT));
+    run(&mut switching, 5000 * MS);
+    let parts = &switching.switched.parts;
+    let first = parts.iter().position(|part| part.phase != Phase::Whole).expect("windows");
+    assert!(first > 1 && parts[first..].iter().all(|part| part.phase != Phase::Whole));
+    assert!(parts[first..].iter().any(|part| part.phase == Phase::Counting));
+}
+
+#[test]
+fn a_turn_that_comes_too_late_leaves_no_second_half() {
+    let memory = memory();
+    let mut switching = switching(&memory, Dial::Duty(0.5));
+    while switching.part().phase != Phase::Counting {
+        let until = switching.until_ns() + 1;
+        run(&mut switching, until);
+    }
+    let second = switching.second_until_ns.expect("a second half");
+    let late = second + MS;
+    let done = done(&switching, switching.last, late);
+    switching.turn(late, done);
+    assert_ne!(switching.part().phase, Phase::Counting);
+    assert_eq!((switching.second_until_ns, switching.switched.events), (None, done.events));
+}
+
+#[test]
+fn a_clock_that_goes_back_ends_the_window() {
+    let memory = memory();
+    let mut switching = switching(&memory, Dial::Duty(0.5));
+    while switching.part().phase != Phase::WarmUp {
+        let until = switching.until_ns() + 1;
+        run(&mut switching, until);
+    }
+    let (last, done) = switching.last;
+    let period = switching.part().period;
+    switching.turn(last - 1, done);
+    assert_eq!(switching.part(), Part { period, phase: Phase::Off });
+    assert_eq!(switching.until_ns(), last - 1);
+    switching.turn(last, done);
+    assert_eq!(switching.part(), Part { period: period + 1, phase: Phase::Off });
+}

@@ -1,0 +1,195 @@
+//! Periods whose truth is known: 100 ns each, with a warm-up from 40 on and a counting part from 50
+//! to 60. Threads execute an instruction each nanosecond.
+
+use super::*;
+use std::time::Duration;
+
+const PERIOD: u64 = 100;
+/// Slices of a period: off, warm-up, two halves of the counting part, off.
+const SLICES: [(u64, Phase); 5] = [
+    (0, Phase::Off),
+    (40, Phase::WarmUp),
+    (50, Phase::Counting),
+    (55, Phase::Counting),
+    (60, Phase::Off),
+];
+
+/// A run of two threads: slices that are recorded whole, as long as periods, then `periods`.
+struct Run {
+    switched: Switched,
+    timeline: Timeline,
+    samples: Vec<Sample>,
+    end_ns: u64,
+}
+
+fn run(whole: u32, periods: u32) -> Run {
+    let mut timeline = Timeline::new(0, Duration::ZERO);
+    let (mut parts, mut starts) = (Vec::new(), Vec::new());
+    for slice in 0..whole {
+        parts.push(Part { period: 0, phase: Phase::Whole });
+        starts.push(u64::from(slice) * PERIOD);
+    }
+    for period in 0..periods {
+        for (offset, phase) in SLICES {
+            parts.push(Part { period: 1 + period, phase });
+            starts.push(u64::from(whole + period) * PERIOD + offset);
+        }
+    }
+    let end_ns = u64::from(whole + periods) * PERIOD;
+    starts[1..].iter().for_each(|start| assert!(timeline.begin(*start) > 0));
+    let ends = starts[1..].iter().copied().chain([end_ns]);
+    let sample = |(slice, (start, end)): (u32, (&u64, u64))| {
+        [0, 1].map(|thread| Sample { slice, thread, executed: [end - start, 1, 1] })
+    };
+    let samples = (0..).zip(starts.iter().zip(ends)).flat_map(sample).collect();
+    Run { switched: Switched { parts, ..Switched::default() }, timeline, samples, end_ns }
+}
+
+fn row(slice: u32, to: u32, count: u64) -> CommRow {
+    let row = CommRow::whole(ThreadId(0), ThreadId(to), CommKind::Raw, count);
+    CommRow { slice, ..row }
+}
+
+fn event(line: u64, to: u32, count: u64) -> EventRow {
+    EventRow {
+        line,
+        from: ThreadId(0),
+        to: ThreadId(to),
+        kind: CommKind::Raw,
+        sharing: Sharing::Any,
+        from_site: 1,
+        to_site: 2,
+        count,
+        from_bytes: 1,
+        to_bytes: 1,
+        hits: 0,
+    }
+}
+
+/// The two counting slices of a period.
+fn counting(whole: u32, period: u32) -> [u32; 2] {
+    [2, 3].map(|slice| whole + period * SLICES.len() as u32 + slice)
+}
+
+fn estimated(run: &mut Run, comm: Vec<CommRow>, events: Vec<EventRow>) -> (Counts, Windowed) {
+    let mut counts = Counts { comm, events, ..Counts::default() };
+    let Run { switched, timeline, samples, end_ns } = run;
+    let windowed = estimate(&mut counts, samples, timeline, switched, *end_ns);
+    (counts, windowed)
+}
+
+#[test]
+fn a_group_is_a_period_or_a_slice_that_was_recorded_whole() {
+    let run = run(2, 2);
+    let groups = Groups::new(&run.switched.parts);
+    assert_eq!(groups.firsts, [0, 1, 2, 7]);
+    assert_eq!(groups.whole, [true, true, false, false]);
+    assert_eq!([0, 1, 2, 6, 7, 11, 99].map(|slice| groups.of(slice)), [0, 1, 2, 2, 3, 3, 3]);
+    assert_eq!([1, 2, 3].map(|group| groups.slices(group)), [1..2, 2..7, 7..12]);
+}
+
+#[test]
+fn a_window_has_the_times_and_the_work_of_its_period() {
+    let run = run(1, 2);
+    let parts = &run.switched.parts;
+    let groups = Groups::new(parts);
+    let work = works(&run.samples, &groups, parts);
+    let of = |group| window(&groups, group, parts, &run.timeline, run.end_ns, &work[group]);
+    let each = |id| ThreadWork { thread: ThreadId(id), period: 100, counted: 10 };
+    let wanted = Window {
+        start: 100,
+        open: 140,
+        count: 150,
+        close: 160,
+        end: 200,
+        work: vec![each(0), each(1)],
+    };
+    assert_eq!((of(1), of(1).check()), (wanted, Ok(())));
+    assert_eq!((of(2).start, of(2).end), (200, 300));
+    // What was recorded whole is no window, and has no work that one might stand for.
+    assert!(of(0).check().is_err() && of(0).work.is_empty());
+}
+
+#[test]
+fn a_window_that_the_end_cuts_off_is_set_aside() {
+    let mut run = run(0, 2);
+    run.switched.parts.truncate(SLICES.len() + 4);
+    let parts = &run.switched.parts;
+    let groups = Groups::new(parts);
+    let work = works(&run.samples, &groups, parts);
+    let cut = window(&groups, 1, parts, &run.timeline, run.end_ns, &work[1]);
+    assert!(cut.check().is_err() && cut.work.iter().all(|work| work.counted == 0));
+}
+
+#[test]
+fn events_of_windows_stand_for_the_work_of_their_periods() {
+    let (whole, periods) = (2, 30);
+    let mut run = run(whole, periods);
+    let mut comm = vec![row(0, 1, 700), row(1, 1, 300)];
+    for period in 0..periods {
+        let slices = counting(whole, period);
+        comm.extend(slices.map(|slice| row(slice, 1, 50 + u64::from(period % 3))));
+    }
+    // Seen in one window only.
+    comm.push(row(counting(whole, 7)[0], 0, 1));
+    let windows: u64 = comm[2..].iter().filter(|row| row.to.0 == 1).map(|row| row.count).sum();
+    let events = vec![event(64, 1, 1000), event(128, 1, windows), event(64, 0, 1)];
+    let (counts, windowed) = estimated(&mut run, comm, events);
+
+    assert_eq!((windowed.windows, windowed.too_short), (u64::from(periods), false));
+    assert!((windowed.observed - (2.0 + 3.0) / 32.0).abs() < 1e-9, "{windowed:?}");
+    let sum = |to: u32| -> u64 {
+        counts.comm.iter().filter(|row| row.to.0 == to).map(|row| row.count).sum()
+    };
+    assert_eq!((sum(1), sum(0)), (1000 + windows * 10, 10));
+    for row in &counts.comm {
+        let Sampled { hits, low, high } = row.sampled.expect("each row tells how well it is known");
+        assert!(hits > 0 && low <= row.count && row.count <= high, "{row:?}");
+        assert_eq!(row.slice < whole, low == high, "{row:?}");
+    }
+    // One event is one cluster of what it stands for: Garwood's interval.
+    let rare = counts.comm.iter().find(|row| row.to.0 == 0).and_then(|row| row.sampled).unwrap();
+    assert!(rare.hits == 1 && rare.low == 0 && (50..60).contains(&rare.high), "{rare:?}");
+
+    let of_events = |to: u32| counts.events.iter().filter(move |event| event.to.0 == to);
+    assert_eq!(of_events(1).map(|event| event.count).sum::<u64>(), sum(1));
+    assert_eq!(of_events(0).map(|event| (event.count, event.hits)).collect::<Vec<_>>(), [(10, 1)]);
+    assert_eq!(run.timeline.len() as u32, whole + periods);
+    assert_eq!(run.samples.len() as u32, 2 * (whole + periods));
+    assert!(run.samples.iter().all(|sample| sample.executed[0] == PERIOD));
+}
+
+#[test]
+fn with_too_few_windows_all_that_was_counted_stands_for_the_rest() {
+    let (whole, periods) = (1, 3);
+    let mut run = run(whole, periods);
+    let comm =
+        vec![row(0, 1, 100), row(counting(whole, 0)[0], 1, 6), row(counting(whole, 2)[1], 1, 4)];
+    let (counts, windowed) = estimated(&mut run, comm, Vec::new());
+    assert_eq!((windowed.windows, windowed.too_short), (3, true));
+    // Work that was not recorded whole is ten times what windows counted.
+    let sum: u64 = counts.comm.iter().map(|row| row.count).sum();
+    assert_eq!(sum, 100 + 10 * 10);
+}
+
+#[test]
+fn a_program_that_was_recorded_whole_has_its_counts() {
+    let mut run = run(3, 0);
+    let comm = vec![row(0, 1, 5), row(2, 1, 7)];
+    let (counts, windowed) = estimated(&mut run, comm, vec![event(64, 1, 12)]);
+    let all: Vec<(u64, Option<Sampled>)> =
+        counts.comm.iter().map(|r| (r.count, r.sampled)).collect();
+    let exact = |count| (count, Some(Sampled { hits: count, low: count, high: count }));
+    assert_eq!(all, [exact(5), exact(7)]);
+    assert_eq!(counts.events[0].count, 12);
+    assert_eq!(windowed, Windowed { windows: 0, too_short: false, observed: 1.0 });
+}
+
+#[test]
+fn what_rounding_leaves_over_is_not_lost() {
+    let groups = Groups::new(&run(0, 40).switched.parts);
+    let mut rows: Vec<CommRow> = (0..40).map(|group| row(group, 1, 1)).collect();
+    let factors = Factors { of_group: vec![0.3; groups.firsts.len()], observed: 0.1 };
+    scale_rows(&mut rows, &factors, &BTreeMap::new());
+    assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 12);
+}
