@@ -63,6 +63,7 @@ fn event(line: u64, to: u32, count: u64) -> EventRow {
         from_bytes: 1,
         to_bytes: 1,
         hits: 0,
+        evidence: types::Evidence::Exact,
     }
 }
 
