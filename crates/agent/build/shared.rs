@@ -217,6 +217,7 @@ fn calls(h: &mut Header) {
         NO_FUTEX = layouts::NO_FUTEX,
         NO_COPY = layouts::NO_COPY,
         NO_ADVICE = layouts::NO_ADVICE,
+        NO_GS = layouts::NO_GS,
         NO_PROBE = layouts::NO_PROBE,
     );
 }

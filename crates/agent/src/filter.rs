@@ -6,7 +6,7 @@
 //! if the kernel lacked it. Filters belong to threads; a new thread has those of its creator.
 //! Neighbours: `syscalls/seccomp.rs` installs, `sys::call` asks.
 
-use crate::layouts::{NO_ADVICE, NO_COPY, NO_FUTEX, NO_PROBE, NO_YIELD, tt_forbidden};
+use crate::layouts::{NO_ADVICE, NO_COPY, NO_FUTEX, NO_GS, NO_PROBE, NO_YIELD, tt_forbidden};
 use crate::sys;
 use crate::thread;
 use alloc::boxed::Box;
@@ -48,7 +48,7 @@ pub struct Filter {
 /// The calls that slow paths make, with first and second argument, and the bit that says that they
 /// are forbidden. A thread that is forbidden to wake others must not be waited for by the kernel
 /// either, so this holds for all.
-const OF_SLOW_PATHS: [(u64, [u64; 2], u8); 12] = [
+const OF_SLOW_PATHS: [(u64, [u64; 2], u8); 13] = [
     (sys::SCHED_YIELD, [0, 0], NO_YIELD),
     (sys::FUTEX, [0, sys::FUTEX_PRIVATE], NO_FUTEX),
     (sys::FUTEX, [0, 6 | sys::FUTEX_PRIVATE], NO_FUTEX),
@@ -61,6 +61,7 @@ const OF_SLOW_PATHS: [(u64, [u64; 2], u8); 12] = [
     (sys::GETPID, [0, 0], NO_COPY),
     (sys::RT_SIGPROCMASK, [!0, 0], NO_PROBE),
     (sys::MADVISE, [0, 0], NO_ADVICE),
+    (sys::ARCH_PRCTL, [0x1001, 0], NO_GS),
 ];
 
 fn forbidden() -> &'static AtomicU8 {

@@ -60,6 +60,8 @@ pub const NO_FUTEX: u8 = 2;
 pub const NO_COPY: u8 = 4;
 pub const NO_PROBE: u8 = 8;
 pub const NO_ADVICE: u8 = 16;
+/// See [`NO_YIELD`].
+pub const NO_GS: u8 = 32;
 
 /// What the slow paths know of a thread.
 #[repr(C)]
@@ -210,6 +212,8 @@ variables! {
     tt_forbidden: u8,
     /// The recording's phase.
     tt_phase: *const AtomicU32,
+    /// Whether threads may write the base of %gs themselves.
+    tt_writes_gs: u32,
     /// Readings of threads that have ended, mapped with the first one, and how many there is room
     /// for.
     tt_departed: *mut Departed,

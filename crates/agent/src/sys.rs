@@ -340,6 +340,11 @@ pub unsafe fn read_capabilities(mut envp: *const *const u8) {
     }
 }
 
+/// Whether threads may write the base of %gs themselves.
+pub fn writes_gs() -> bool {
+    FSGSBASE.load(Ordering::Relaxed)
+}
+
 /// Sets the base of %gs of the calling thread, the end of its page; false if the kernel refuses.
 ///
 /// # Safety

@@ -3,7 +3,7 @@
 //! Neighbours: `slow/windows.h` changes between the maps, [`grants`](crate::grants) gives each
 //! thread the passing map.
 
-use crate::layouts::tt_phase;
+use crate::layouts::{tt_phase, tt_writes_gs};
 use crate::session;
 use crate::sys;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -52,6 +52,7 @@ pub fn begin() {
     // SAFETY: no slow path runs yet.
     unsafe {
         tt_phase = word;
+        tt_writes_gs = sys::writes_gs().into();
         tt_begin_windows();
     }
 }

@@ -19,6 +19,7 @@
 #include "wait.h"
 
 SHARED const u32 *tt_phase; // of the recording, or one that never changes
+SHARED u32 tt_writes_gs;    // whether programs may write %gs themselves
 SHARED u32 tt_opened;       // number of the window for which everything has been forgotten
 
 #define PHASE_OF(word) ((word) & ((1u << PHASE_BITS) - 1))
@@ -78,20 +79,27 @@ void tt_begin_windows(void) {
     tt_opened = WINDOW_OF(__atomic_load_n(tt_phase, __ATOMIC_ACQUIRE));
 }
 
-// %gs points to the map that the thread's checks look at; what lies below is the same for both.
-static void use_map(u64 map) { __asm__ volatile("wrgsbase %0" : : "r"(map) : "memory"); }
+enum { CALL_ARCH_PRCTL = 158, ARCH_SET_GS = 0x1001 };
 
-// The calling thread sees that the phase has changed; whether it observes now.
+// Lets %gs point to the map that the thread's checks shall look at; what lies below is the same for
+// both. Whether that may be done.
+static int use_map(u64 map) {
+    if (!tt_writes_gs)
+        return !is_forbidden(NO_GS) && !call4(CALL_ARCH_PRCTL, ARCH_SET_GS, map, 0, 0);
+    __asm__ volatile("wrgsbase %0" : : "r"(map) : "memory");
+    return 1;
+}
+
+// The calling thread sees that the phase has changed; whether it observes now. One that may not
+// change its map goes on to observe, and counts in windows only.
 COLD int tt_enter_phase(struct thread *t, u32 phase) {
     if (PHASE_OF(phase) == PHASE_OFF) {
-        if (t->observes)
-            use_map(t->passing);
-        t->observes = 0;
+        if (t->observes && use_map(t->passing))
+            t->observes = 0;
+        t->counts = 0;
     } else {
-        if (!open_window(WINDOW_OF(phase)))
+        if (!open_window(WINDOW_OF(phase)) || (!t->observes && !use_map(t->grants)))
             return 0;
-        if (!t->observes)
-            use_map(t->grants);
         t->observes = 1;
         t->counts = PHASE_OF(phase) == PHASE_COUNT;
     }
