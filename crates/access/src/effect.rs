@@ -43,7 +43,7 @@ pub(crate) struct Part {
 pub(crate) enum Effect {
     /// What it writes is not known afterwards.
     Unknown,
-    /// An operation on two numbers of so many bits; `keeps`: flags that it leaves alone.
+    /// An operation on two numbers of `bits` bits; `keeps`: flags that it leaves alone.
     Compute {
         operation: Operation,
         bits: u8,
@@ -72,7 +72,7 @@ pub(crate) enum Effect {
         from: u8,
         condition: Condition,
     },
-    /// The stack pointer moves by so many bytes; what else is written is not known.
+    /// The stack pointer moves by that many bytes; what else is written is not known.
     Stack(i32),
 }
 
@@ -168,7 +168,7 @@ fn part(i: &Iced, k: u32) -> Option<Part> {
     Some(Part { number: number(register)?, bits: (register.size() * 8) as u8 })
 }
 
-/// Operand `k` as a number of so many bits.
+/// Operand `k` as a number of `bits` bits.
 fn source(i: &Iced, k: u32, bits: u8) -> Option<Source> {
     if let Some(part) = part(i, k) {
         return (part.bits == bits).then_some(Source::Register(part.number));

@@ -19,12 +19,12 @@ use iced_x86::{
 pub enum Reach {
     /// That many bytes.
     Bytes(u32),
-    /// A repeated string instruction: rcx elements of so many bytes are left.
+    /// A repeated string instruction: rcx elements of `element` bytes are left.
     Repeated {
         /// Bytes of one element.
         element: u32,
     },
-    /// A repeated comparison: at least one element of so many bytes, if rcx is not 0.
+    /// A repeated comparison: at least one element of `element` bytes, if rcx is not 0.
     Compared {
         /// Bytes of one element.
         element: u32,

@@ -52,11 +52,11 @@ pub trait Code {
 /// Which instruction the access is of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Step {
-    /// So many instructions before the sampled one, at least 1.
+    /// That many instructions before the sampled one, at least 1.
     Before(u8),
     /// Of the sampled instruction itself.
     At,
-    /// So many instructions after the sampled one, at least 1.
+    /// That many instructions after the sampled one, at least 1.
     After(u8),
 }
 

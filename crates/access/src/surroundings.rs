@@ -112,8 +112,9 @@ impl Surroundings<'_> {
         starts
     }
 
-    /// Length of what would begin so many bytes before the address; 0 for no instruction, or one
-    /// that reaches beyond the address. Sweeps meet, so each place is decoded once for all of them.
+    /// For each number of bytes, the length of what would begin that many bytes before the address;
+    /// 0 for no instruction, or one that reaches beyond the address. Sweeps meet, so each place is
+    /// decoded once for all of them.
     fn lengths(&self, farthest: usize) -> [usize; FIRST + 1] {
         let code = &self.before[self.before.len() - farthest..];
         let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);

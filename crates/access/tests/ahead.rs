@@ -107,7 +107,8 @@ impl Random {
 enum Form {
     /// Opcode, then two registers.
     Pair(&'static [u8]),
-    /// Opcode and its extension, one register, and so many bytes of a constant (4: 2 with 16 bits).
+    /// Opcode and its extension, one register, and that many bytes of a constant (4: 2 with 16
+    /// bits).
     Single(&'static [u8], u8, usize),
     /// Opcode, two registers and a constant.
     Triple(&'static [u8], usize),

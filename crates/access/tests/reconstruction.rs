@@ -89,7 +89,7 @@ fn further_back_and_forward_as_long_as_registers_hold() {
     assert_eq!(found(code, 0), Ok((Step::After(2), RDI)));
     // inc rdi; mov [rdi], rax
     assert_eq!(found(b"\x48\xff\xc7\x48\x89\x07", 0), Ok((Step::After(1), RDI + 1)));
-    // bswap rdi; mov [rdi], rax; mov [rsi], rax: the first has an address that nobody computes.
+    // bswap rdi; mov [rdi], rax; mov [rsi], rax: the first has an address that is not computed.
     let code = b"\x48\x0f\xcf\x48\x89\x07\x48\x89\x06";
     assert_eq!(found(code, 0), Ok((Step::After(2), 0x70_0000)));
     // cmp eax, ecx, which differ; jz; mov [rdi], rax

@@ -21,7 +21,7 @@ static STORE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static FINGERPRINT: AtomicU64 = AtomicU64::new(0);
 /// Bytes used from the file and of the recording since their pages were last let go.
 static TOUCHED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-/// After so many bytes pages are let go: they are not the program's memory.
+/// After this many bytes, pages are let go: they are not the program's memory.
 const STEP: u64 = 4 << 20;
 
 /// Maps the store, if the recorder has one for us. Returns whether.
@@ -35,7 +35,8 @@ pub fn open(place: &session::Place<'_>, fingerprint: u64) -> bool {
     let bytes = sys::stat_of(fd).map_or(0, |stat| stat.size());
     let mut mapped = None;
     if bytes >= code::RECORDS_OFFSET {
-        // Shared, although nobody writes: what is private counts as data where that is limited.
+        // Shared, although no process writes to it: private memory counts as data where data is
+        // limited.
         let flags = sys::MAP_SHARED | sys::MAP_NORESERVE;
         mapped = sys::map_away(bytes, sys::PROT_READ, flags, fd as i64, 0);
     }

@@ -76,7 +76,7 @@ pub fn traced_copy(from: u64, to: u64, bytes: u64) -> bool {
     traces
 }
 
-/// A number for the code site at `pc`; 0 when there is none left or nobody asks for sites.
+/// A number for the code site at `pc`; 0 when there is none left or the mode needs no sites.
 pub fn site(pc: u64) -> u32 {
     if !matches!(mode(), mode::DETAIL | mode::TRACE) {
         return 0;
@@ -91,7 +91,7 @@ pub fn site(pc: u64) -> u32 {
         return 0;
     }
     session::site(site as usize).store(pc, Ordering::Relaxed);
-    // Translation holds a lock, so nobody else has taken this number.
+    // Translation holds a lock, so no other thread has taken this number.
     header.sites.store(site, Ordering::Release);
     if let Some(known) = known.as_mut() {
         known.insert(pc, site);
@@ -99,8 +99,7 @@ pub fn site(pc: u64) -> u32 {
     site
 }
 
-/// Whether there are numbers left for code sites. (Where nobody asks for them, they do not run
-/// out.)
+/// Whether there are numbers left for code sites. (Where the mode needs none, they do not run out.)
 pub fn has_sites() -> bool {
     session::header().sites.load(Ordering::Relaxed) as usize + 1 < MAX_SITES
 }

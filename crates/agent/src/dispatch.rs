@@ -89,8 +89,8 @@ impl Host for Modules {
 
     fn discard(&mut self, start: u64, bytes: u64) {
         const MADV_DONTNEED: u64 = 4;
-        // SAFETY: the engine's own memory, in which nobody is. If the kernel may not be asked, it
-        // is used again as it is.
+        // SAFETY: the engine's own memory, in which no thread is. If the kernel may not be asked,
+        // the memory is used again as it is.
         unsafe { sys::call(sys::MADVISE, [start, bytes, MADV_DONTNEED, 0, 0, 0]) };
     }
 

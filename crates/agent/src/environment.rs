@@ -65,7 +65,7 @@ impl Environment {
     /// Finds and removes our variables; `None` when they are not there.
     ///
     /// # Safety
-    /// `envp` must be the process's environment, used by nobody else meanwhile.
+    /// `envp` must be the process's environment, which nothing else uses meanwhile.
     pub unsafe fn take(envp: *mut *const u8) -> Option<Self> {
         // SAFETY: forwarded.
         unsafe {
@@ -187,7 +187,7 @@ impl Variables {
         Some(Variables { strings, session, preload, tunables })
     }
 
-    /// Whether somebody else's recording is set up among them already: a recorder that is recorded.
+    /// Whether another recording is set up among them already: a recorder that is recorded.
     pub fn are_taken(&self) -> bool {
         self.session.is_some()
     }

@@ -89,7 +89,7 @@ pub enum Answer {
     Allowed,
     /// Fails with an error number; no harm in trying.
     Refused,
-    /// The process would be killed, or somebody else asked.
+    /// The kernel would kill the process, or ask another process or a handler.
     Deadly,
 }
 

@@ -34,7 +34,7 @@ static OWNERS: [AtomicU32; MAPS] = [const { AtomicU32::new(0) }; MAPS];
 /// Whether that thread is there.
 static LIVE: [AtomicBool; MAPS] = [const { AtomicBool::new(false) }; MAPS];
 
-/// The maps that anybody uses.
+/// The maps that a thread uses.
 fn live_maps() -> impl Iterator<Item = u64> {
     let live = LIVE.iter().enumerate().filter(|(_, live)| live.load(Ordering::Relaxed));
     live.map(|(index, _)| map_of(index))
@@ -151,7 +151,7 @@ fn place(index: usize, id: usize) -> Option<()> {
     let map = map_of(index);
     let used = OWNERS[index].load(Ordering::Relaxed) != 0;
     let empty = [map, engine::grants::BYTES, MADV_DONTNEED, 0, 0, 0];
-    // SAFETY: nobody uses the map any more.
+    // SAFETY: no thread uses the map any more.
     if used && unsafe { sys::call(sys::MADVISE, empty) } != 0 {
         return None;
     }
@@ -189,7 +189,7 @@ pub fn make_ready(free: impl Iterator<Item = usize>, first: usize) {
     }
 }
 
-/// The program's memory in `start..end` is new: nobody may do anything there without asking.
+/// The program's memory in `start..end` is new: no thread may access it without asking.
 pub fn clear(start: u64, end: u64) {
     if START.load(Ordering::Relaxed) == 0 {
         return;
@@ -200,7 +200,7 @@ pub fn clear(start: u64, end: u64) {
     granted_in(first, blocks).for_each(|map| clear_places(map, first, blocks));
 }
 
-/// The maps that anybody uses and that may grant something of so many blocks from `first` on. A
+/// The maps that a thread uses and that may grant something of `blocks` blocks from `first` on. A
 /// pair that the block behind makes with the last one needs a grant of the last one.
 fn granted_in(first: u64, blocks: u64) -> impl Iterator<Item = u64> {
     let regions = ((first + blocks - 1) >> REGION_SHIFT) - (first >> REGION_SHIFT) + 1;
@@ -218,7 +218,7 @@ fn granted_in(first: u64, blocks: u64) -> impl Iterator<Item = u64> {
     live.filter(move |(index, _)| granted(*index)).map(|(index, _)| map_of(index))
 }
 
-/// Clears the places of so many blocks from `first` on, and then the pair that the block behind
+/// Clears the places of `blocks` blocks from `first` on, and then the pair that the block behind
 /// makes with the last.
 fn clear_places(map: u64, first: u64, blocks: u64) {
     const PLACES: u64 = engine::grants::BYTES;

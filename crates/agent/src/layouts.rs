@@ -2,8 +2,8 @@
 //!
 //! This is their only definition: the build script includes this file, and writes `layouts.h` for
 //! the slow paths (`slow/`) from it and from what `engine` and `wire` define. See
-//! `build/shared.rs`. Who includes it says first what `variables!` makes of the slow paths'
-//! variables.
+//! `build/shared.rs`. A file that includes it first defines what `variables!` makes of the slow
+//! paths' variables.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicU64};

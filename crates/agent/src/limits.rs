@@ -68,12 +68,12 @@ fn concerned(flags: u64) -> impl Iterator<Item = &'static Limit> {
     LIMITS.iter().filter(move |limit| limit.resource == RLIMIT_AS || private)
 }
 
-/// The agent is about to map so many bytes.
+/// The agent is about to map `bytes` bytes.
 pub fn before_mapping(bytes: u64, flags: u64) {
     concerned(flags).for_each(|limit| limit.apply(bytes));
 }
 
-/// So many bytes of private memory that the agent has mapped cannot be written, so they are no
+/// `bytes` bytes of private memory that the agent has mapped cannot be written, so they are no
 /// data.
 pub fn not_data(bytes: u64) {
     let data = LIMITS.iter().filter(|limit| limit.resource == RLIMIT_DATA);
@@ -101,7 +101,7 @@ pub fn unmapped(bytes: u64, flags: u64) {
     }
 }
 
-/// So many bytes of private memory are not copied to children.
+/// `bytes` bytes of private memory are not copied to children.
 pub fn not_forked(bytes: u64) {
     NOT_FORKED.fetch_add(bytes, Ordering::Relaxed);
 }

@@ -35,8 +35,8 @@ pub struct Guard<'a, T> {
 }
 
 const FREE: u32 = 0;
-/// An owner that has no thread id: no thread has this one, and the kernel says so to who asks for
-/// it.
+/// An owner that has no thread id: no thread has this one, and the kernel says so when a thread
+/// asks for it.
 const UNNAMED: u32 = 0x3fff_ffff;
 /// Looks at a lock before its waiter sleeps.
 const SPINS: u32 = 200;
@@ -50,8 +50,8 @@ pub fn name_owners(named: bool) {
     NAMED.store(named, Ordering::Relaxed);
 }
 
-/// The calling thread as the owner of a lock. A child of vfork uses its parent's page: its own id
-/// is another one, which may even mean somebody else in its namespace.
+/// The calling thread as the owner of a lock. A child of vfork uses its parent's page, and the id
+/// there is not its own. In the child's namespace that id may even be another thread's.
 fn own_name() -> u32 {
     if !NAMED.load(Ordering::Relaxed) {
         return UNNAMED;
@@ -104,7 +104,7 @@ impl<T> Lock<T> {
     /// tell it.
     fn sleep_until_taken(&self, owner: u32) -> bool {
         const LOCK_PI: u64 = 6 | sys::FUTEX_PRIVATE;
-        /// A holder that may not wake anybody stores 0: then it is looked at again.
+        /// A holder that may not wake other threads stores 0: then the waiter looks again.
         const PATIENCE_NS: i64 = 1_000_000_000;
         if owner == UNNAMED || filter::forbids_futex() {
             return false;
@@ -112,7 +112,7 @@ impl<T> Lock<T> {
         let end = sys::wall_clock_ns() + PATIENCE_NS;
         let end = [end / 1_000_000_000, end % 1_000_000_000];
         let arguments = [&raw const self.word as u64, LOCK_PI, 0, end.as_ptr() as u64, 0, 0];
-        // SAFETY: a word of our own that lives as long as anybody waits for it.
+        // SAFETY: a word of our own that lives as long as any thread waits for it.
         unsafe { sys::call(sys::FUTEX, arguments) == 0 }
     }
 
@@ -121,8 +121,8 @@ impl<T> Lock<T> {
         if self.word.compare_exchange(owner, FREE, Ordering::Release, Ordering::Relaxed).is_ok() {
             return;
         }
-        // Somebody waits. In the child of a fork nobody does, and the kernel knows nothing of the
-        // lock.
+        // Another thread waits. In the child of a fork no thread does, and the kernel knows nothing
+        // of the lock.
         let arguments = [&raw const self.word as u64, UNLOCK_PI, 0, 0, 0, 0];
         // SAFETY: as above.
         if owner == UNNAMED || unsafe { sys::call(sys::FUTEX, arguments) } != 0 {

@@ -1,4 +1,5 @@
-//! Where threads are in the code cache, so that code which nobody is in any more can be given up.
+//! Where threads are in the code cache, so that code in which no thread is any more can be given
+//! up.
 //!
 //! A thread's page holds the cache address with which it last came from the dispatcher. When the
 //! cache is flushed, all that leads from old code to new goes by the dispatcher
@@ -66,8 +67,8 @@ fn take_back(page: u64, pid: i64) {
 }
 
 /// The calling thread, which will come back to `address`, lends its page to a child. In a
-/// `namespace` of its own a child may have its parent's number: then nobody can tell when the
-/// parent is back.
+/// `namespace` of its own a child may have its parent's number: then there is no way to tell when
+/// the parent is back.
 pub fn lend(page: u64, address: u64, namespace: bool) {
     let pid = own_pid();
     take_back(page, pid);

@@ -281,7 +281,7 @@ pub fn module(index: usize) -> *mut Module {
 pub fn reset() {
     const MADV_REMOVE: u64 = 9;
     let start = BASE.load(Ordering::Relaxed) + session::MODULES_OFFSET;
-    // Code that has been translated may be kept whoever executed it.
+    // Translated code may be kept: it does not matter which program executed it.
     let bytes = session::CODE_OFFSET - session::MODULES_OFFSET;
     // SAFETY: punches a hole into our own file; nothing refers to its contents yet.
     unsafe { sys::call(sys::MADVISE, [start, bytes, MADV_REMOVE, 0, 0, 0]) };
@@ -500,7 +500,7 @@ impl Child {
     ///
     /// # Safety
     pub fn runs_natively(&self, words: u64, reason: u32) {
-        // SAFETY: mapped by `new`, and nobody else's.
+        // SAFETY: mapped by `new`, and nothing else uses it.
         unsafe {
             let new = &*self.header;
             introduce(new, self.segment, segment());

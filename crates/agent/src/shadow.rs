@@ -33,8 +33,8 @@ const FAR_SPACE: u64 = 1 << FAR_ADDRESS_BITS;
 /// Alternatives follow for programs that have something there.
 const ENDS: [u64; 5] = [0x7fe0_0000, 0x7000_0000, 0x6000_0000, 0x5000_0000, 0x4000_0000];
 
-/// As many generations of code there can be at once, and so many threads can at least stay in old
-/// code.
+/// There can be this many generations of code at once, and at least this many threads can stay in
+/// old code.
 const TABLES: usize = 64;
 const TABLES_BYTES: u64 = TABLES as u64 * indirect::BYTES;
 
@@ -307,8 +307,8 @@ fn copy_block(old: u64, new: u64) {
     };
     let mut is_known = false;
     for bank in banks() {
-        // What nobody has touched stays untouched: the shadow of large memory is larger than what
-        // is in use.
+        // What no thread has touched stays untouched: the shadow of large memory is larger than
+        // what is in use.
         let value = word(bank, old).load(Ordering::Relaxed);
         if value != 0 {
             is_known = true;

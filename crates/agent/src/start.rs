@@ -60,7 +60,7 @@ unsafe extern "C" {
 unsafe extern "C" fn tt_start(_argc: i32, argv: *const *const u8, envp: *mut *const u8) -> i32 {
     // SAFETY: as yet the environment is as the kernel laid it out.
     unsafe { sys::read_capabilities(envp.cast()) };
-    // SAFETY: the loader passes the program's environment, which nobody else uses yet.
+    // SAFETY: the loader passes the program's environment, which nothing else uses yet.
     let Some(environment) = (unsafe { Environment::take(envp) }) else { return 0 };
     let Some(place) = environment.place() else { return 0 };
     let Some(header) = session::open(&place) else { return 0 };

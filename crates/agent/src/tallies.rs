@@ -21,7 +21,7 @@ use wire::session::{PAGE, TALLIES_BYTES, ThreadPage};
 static KNOWN: Lock<Option<HashMap<u64, u32, AddressHash>>> = Lock::new(None);
 
 /// The number of the tally with this meaning; `None` when there is none left. Translation holds a
-/// lock, so nobody else asks meanwhile.
+/// lock, so no other thread asks meanwhile.
 pub fn number(meaning: Meaning) -> Option<u32> {
     let mut known = KNOWN.lock();
     let known = known.get_or_insert_default();

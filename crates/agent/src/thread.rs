@@ -67,7 +67,7 @@ enum Slot {
     Left,
 }
 
-/// Who has which slot, and stacks to reuse.
+/// Which thread has which slot, and stacks to reuse.
 pub struct Registry {
     /// Of each bank.
     slots: Vec<[Slot; SLOTS]>,
@@ -206,10 +206,10 @@ pub fn prepare_sharer() -> Option<Box<Thread>> {
     let mut sharers = SHARERS.lock();
     let Some(k) = sharers.iter().position(is_gone) else { return prepare_unprofiled() };
     let (_, record) = sharers.swap_remove(k);
-    // SAFETY: leaked by `share`, and nobody uses it any more.
+    // SAFETY: leaked by `share`, and no thread uses it any more.
     let old = unsafe { Box::from_raw(record as *mut Thread) };
     let thread = Thread::new(u64::MAX, old.state.page, old.stacks);
-    // SAFETY: nobody else's page.
+    // SAFETY: no other thread's page.
     unsafe { set_field(thread.state.page, control::DETACHED, 1) };
     Some(install(thread))
 }
@@ -227,7 +227,7 @@ const fn session_page_bytes() -> u64 {
 fn install(thread: Thread) -> Box<Thread> {
     let thread = Box::new(thread);
     let calls = match thread.state.id {
-        // Looked at by nobody.
+        // Nothing reads it.
         u64::MAX => place_of(thread.state.page, control::ADDRESS) as u64,
         id => session::calls(id as usize),
     };
@@ -363,7 +363,7 @@ fn take_stacks() -> Option<u64> {
 fn clear_tables(stacks: u64) {
     const MADV_DONTNEED: u64 = 4;
     let tables = [stacks + STACKS_BYTES, CELLS_BYTES + EVENTS_BYTES, MADV_DONTNEED, 0, 0, 0];
-    // SAFETY: our own memory, which nobody uses.
+    // SAFETY: our own memory, which no thread uses.
     unsafe { sys::call(sys::MADVISE, tables) };
 }
 

@@ -292,7 +292,7 @@ impl Repeat {
 }
 
 /// Whether a string instruction's operands are where whole registers say: not relative to %fs or
-/// %gs, and not with short addresses, which nobody writes. Such operands count as not seen.
+/// %gs, and not with short addresses, which no program uses. Such operands count as not seen.
 fn has_plain_addresses(i: &Instruction) -> bool {
     use OpKind::{MemoryESDI, MemoryESEDI, MemorySegDI, MemorySegEDI, MemorySegESI, MemorySegSI};
     let is_short = |kind| {

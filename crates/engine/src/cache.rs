@@ -25,7 +25,7 @@ pub(crate) fn region_bytes(max_bytes: u64) -> u64 {
     (max_bytes.min(REGION_BYTES / 2).next_power_of_two().max(2 * MARGIN) * 2).min(REGION_BYTES)
 }
 
-/// How much of a region of so many bytes is for hot parts: cold ones are twice as long.
+/// How much of a region of `region_bytes` bytes is for hot parts: cold ones are twice as long.
 pub fn hot_bytes(region_bytes: u64) -> u64 {
     region_bytes / 8 * 3
 }
@@ -43,7 +43,7 @@ impl Spot {
     /// Bytes at whose multiples the parts begin.
     pub const ALIGNMENT: u64 = 16;
 
-    /// Address of the byte at an offset of a block with so many hot bytes.
+    /// Address of the byte at an offset of a block with `split` hot bytes.
     pub fn at(&self, offset: usize, split: usize) -> u64 {
         match offset.checked_sub(split) {
             Some(behind) => self.cold + behind as u64,
@@ -199,7 +199,7 @@ impl Region {
         self.blocks.push(Placed { hot, cold, split: split as u32, pc, entries });
         let (first, second) = code.split_at(split);
         // SAFETY: `has_room` is checked before translation, and a block is smaller than the margin;
-        // so the bytes are ours and nobody runs them yet.
+        // so the bytes are ours and no thread runs them yet.
         self.next = unsafe {
             Spot { hot: write(first, self.next.hot), cold: write(second, self.next.cold) }
         };
@@ -235,7 +235,7 @@ impl Region {
 /// Copies code to `at`. Returns where the next may lie.
 ///
 /// # Safety
-/// The memory is writable, and nobody runs it.
+/// The memory is writable, and no thread runs it.
 unsafe fn write(code: &[u8], at: u64) -> u64 {
     // SAFETY: forwarded.
     unsafe { core::ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len()) };

@@ -285,7 +285,7 @@ fn merge(earlier: &mut [Check], new: &Check, options: &Options) -> bool {
             return true;
         }
         // A read, then a write in the same segment: one check for both, at the read; unless another
-        // write comes before it, who is then the one to take the block.
+        // write comes before it, which then takes the block.
         let same = c.displacement == new.displacement && c.span == new.span;
         let first = |z: &Check| !(z.exclusive && z.is_near(new, options.block_bytes()));
         if same
@@ -350,9 +350,9 @@ fn group_of(checks: &[Check], dead: &[bool], x: usize, window: i64) -> Positions
 }
 
 /// Of a group's members, those that can move to the first of them without moving over a check that
-/// stays and may touch the same block: who comes first there decides what is counted. (Checks of
-/// other registers may be moved over: where the window lies in one block, the first member has
-/// settled it.)
+/// stays and may touch the same block: the one that comes first there decides what is counted.
+/// (Checks of other registers may be moved over: where the window lies in one block, the first
+/// member has settled it.)
 fn in_order(checks: &[Check], dead: &[bool], mut group: Positions, options: &Options) -> Positions {
     group.sort_unstable();
     let block = options.block_bytes();

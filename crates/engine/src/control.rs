@@ -14,7 +14,7 @@ pub const PAGE: i32 = -4096;
 pub const BYTES: i32 = 1024;
 
 /// Defines places in the control block, each with its bytes, and refuses those that overlap, are
-/// not aligned (at 8 bytes, or 64 where there are so many), or lie beyond its end.
+/// not aligned (at 8 bytes, or at 64 if they have 64 or more), or lie beyond its end.
 macro_rules! places {
     ($($(#[$doc:meta])* $visibility:vis $name:ident: $offset:literal, $bytes:literal;)*) => {
         $($(#[$doc])* $visibility const $name: i32 = PAGE + $offset;)*

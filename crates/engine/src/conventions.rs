@@ -4,13 +4,13 @@
 //! any; but hand-written assembly keeps to no ABI among its own functions (x264's trellis returns
 //! "equal", x265's predictions take a carry, and look at it after a hundred vector instructions),
 //! and Go's compiler knows that the routines that zero and copy memory leave the flags alone: it
-//! compares, calls one of them, and then looks at the comparison. Approach: who uses such a flag
-//! reads it in the straight line after the call, or where the function begins, before anything sets
-//! it; and who sets the carry and nothing else does it for somebody. The first is found when the
-//! calling block is translated, which is before the called function returns to it: flags live into
-//! that call, and from then on across all returns of that module. Other compilers never read flags
-//! there; only behind calls that do not return can it look as if they did, which costs time and
-//! nothing else.
+//! compares, calls one of them, and then looks at the comparison. Approach: code that uses such a
+//! flag reads it in the straight line after the call, or where the function begins, before anything
+//! sets it; and code that sets the carry and nothing else sets it for other code. The first is
+//! found when the calling block is translated, which is before the called function returns to it:
+//! flags live into that call, and from then on across all returns of that module. Other compilers
+//! never read flags there; only behind calls that do not return can it look as if they did, which
+//! costs time and nothing else.
 //!
 //! Neighbours: [`liveness`](crate::liveness) asks, [`engine`](crate::engine) looks at each block.
 
@@ -47,7 +47,7 @@ impl Conventions {
 }
 
 /// Whether what sets flags last in `before`, the instructions before a call or a return, does
-/// nothing else: then they are meant for who comes next, whoever that is.
+/// nothing else: then they are meant for the code that comes next, whichever that is.
 pub(crate) fn hands_on_carry(before: &[Instruction]) -> bool {
     let last = before.iter().rev().find(|i| i.rflags_modified() & ALL_FLAGS != 0);
     last.is_some_and(|i| matches!(i.mnemonic(), Mnemonic::Stc | Mnemonic::Clc | Mnemonic::Cmc))
@@ -99,7 +99,7 @@ pub(crate) unsafe fn reads_flags(
         }
         // SAFETY: forwarded.
         let Step { i, used } = unsafe { steps.at(pc) };
-        // A system call copies the flags to where nobody looks for a comparison.
+        // A system call copies the flags to where no code looks for a comparison.
         if i.is_invalid() || i.mnemonic() == Mnemonic::Syscall {
             return false;
         }

@@ -2,11 +2,11 @@
 //! right what that makes of it.
 //!
 //! The place is where the flags are free last, or parked for a check, so that few exits come behind
-//! it and have something to take back. There, one tally that stands for so many instructions, loads
-//! and stores ([`types::tally`]) is incremented; an exit before it increments that of what was
-//! executed, and one behind it takes the rest back. That is a third of what three additions cost in
-//! code with small blocks, and unlike a word that holds three sums it never overflows. The host
-//! numbers the tallies; what gets none is added to the thread's own counters.
+//! it and have something to take back. There, one tally that stands for a number of instructions,
+//! loads and stores ([`types::tally`]) is incremented; an exit before it increments that of what
+//! was executed, and one behind it takes the rest back. That is a third of what three additions
+//! cost in code with small blocks, and unlike a word that holds three sums it never overflows. The
+//! host numbers the tallies; what gets none is added to the thread's own counters.
 //!
 //! Neighbours: [`control`] says where tallies lie, [`moves`](crate::moves) notes which code uses
 //! which.

@@ -326,7 +326,7 @@ impl Emitter {
         self.pad((self.ip().next_multiple_of(to) - self.ip()) as usize);
     }
 
-    /// No-ops of so many bytes, as few as that takes (the forms that processor manuals recommend).
+    /// No-ops of `bytes` bytes, as few as that takes (the forms that processor manuals recommend).
     fn pad(&mut self, bytes: usize) {
         const NOPS: [&[u8]; 4] = [&[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0], &[0x0f, 0x1f, 0x40, 0]];
         let mut rest = bytes;

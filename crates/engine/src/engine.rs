@@ -23,7 +23,7 @@ pub trait Host {
     /// Fresh memory, readable, writable and executable, `bytes` long, from which code at `near` is
     /// in reach of 32-bit displacements.
     fn map_region(&mut self, near: u64, bytes: u64) -> Option<u64>;
-    /// Nobody uses the code in this memory, which was given by [`Self::map_region`], any more: its
+    /// No thread still uses the code in this memory, which was given by [`Self::map_region`]. Its
     /// contents may go, the memory stays the engine's.
     fn discard(&mut self, start: u64, bytes: u64) {
         let _ = (start, bytes);
@@ -56,7 +56,7 @@ pub trait Host {
     fn tally(&self, meaning: Meaning) -> Option<u32>;
     /// Puts into `block`, which is empty, what [`Self::store`] was given in this or an earlier run
     /// for the same code of the same kind, in the same file, by an engine with the same options and
-    /// processor. Nobody else can change what is there then. False if there is nothing.
+    /// processor. Nothing else can change what is there then. False if there is nothing.
     fn stored(&mut self, pc: u64, kind: Kind, block: &mut Vec<u8>) -> bool {
         let _ = (pc, kind, block);
         false

@@ -81,7 +81,8 @@ impl Body<'_> {
         }
     }
 
-    /// Whether nobody needs what %rax holds before instruction `k`: it is dead, or borrowed.
+    /// Whether no instruction needs what %rax holds before instruction `k`: it is dead, or
+    /// borrowed.
     fn rax_is_free(&self, k: usize) -> bool {
         let live = self.liveness.live[k].regs & regs::bit(RAX) != 0;
         !live || self.spilled.contains(&Some(RAX))

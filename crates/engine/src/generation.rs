@@ -48,10 +48,10 @@ pub(crate) struct Generations {
     /// What the present one's table and numbers of links are.
     slot: usize,
     retired: Vec<Retired>,
-    /// Memory of regions that nobody uses.
+    /// Memory of regions that no thread uses.
     spare: Vec<u64>,
-    /// With so many bytes of new code it is time to see what the retired ones have, or to flush if
-    /// there are too many.
+    /// With this many bytes of new code, it is time to see what the retired ones have, or to flush
+    /// if there are too many.
     next_look: u64,
 }
 
@@ -98,7 +98,7 @@ impl Engine {
 
     /// Retires the present generation. False if there is no room for another one.
     ///
-    /// Threads may run in it meanwhile; the caller, who holds the engine's lock, is not in it any
+    /// Threads may run in it meanwhile; the caller, which holds the engine's lock, is not in it any
     /// more, or the host says so.
     pub fn flush(&mut self, host: &mut dyn Host) -> bool {
         if self.regions.is_empty() {
@@ -190,7 +190,8 @@ impl Engine {
             None if elsewhere.is_some() => return elsewhere,
             None => spare.pop().or_else(|| host.map_region(anchor, bytes))?,
         };
-        // SAFETY: the host gives executable memory of a region's size, and nobody uses it any more.
+        // SAFETY: the host gives executable memory of a region's size, and no thread uses it any
+        // more.
         let region = unsafe { Region::new(base, bytes, &self.stubs) };
         self.regions.push(region);
         Some(self.regions.len() - 1)

@@ -7,9 +7,10 @@
 //! threads' accesses end; translated code only looks.
 //!
 //! Most accesses cannot be proved to stay in one block. For them there are grants for a block and
-//! the one before together, so that one look, at the highest byte, is enough. (Not the one after:
-//! whoever goes through memory has mostly been to the block before, and who writes there for the
-//! first time since others read it would find no grant for two until he is done with the first.)
+//! the one before together, so that one look, at the highest byte, is enough. (Not the one after: a
+//! thread that goes through memory has mostly been to the block before. A thread that writes there
+//! for the first time since others read it would find no grant for two blocks until it is done with
+//! the first.)
 //!
 //! Neighbours: [`probing`](crate::probing) emits the looks; the agent's `slow/grants.h` sets and
 //! clears the bits.

@@ -6,7 +6,7 @@
 //! live across calls, so at calls and returns every register counts as needed. Flags do not survive
 //! calls and returns in any ABI; generated code need not keep to one (`strict`), nor does
 //! hand-written assembly ([`conventions`](crate::conventions)). Flags that the manuals call
-//! undefined after an instruction may be those of before it: nobody computes with them, but
+//! undefined after an instruction may be those of before it: no program computes with them, but
 //! programs that test instruction sets look at them.
 
 use crate::conventions::{self, Conventions};

@@ -84,7 +84,7 @@ pub struct Versioned {
 }
 
 /// Splits the accesses of an unrolled loop whose body has `body` instructions; `None` when
-/// versioning is impossible or does not pay with so many iterations.
+/// versioning is impossible or does not pay with the plan's number of iterations.
 pub fn version(
     plan: &Plan,
     liveness: &BlockLiveness,
@@ -119,8 +119,8 @@ pub fn version(
     }
     let iterations = plan.snapshots.len() / body;
     if iterations == options.unroll {
-        // Where iterations have blocks of their own, testing many ahead saves nothing, and is in
-        // vain when the loop ends before them.
+        // Where iterations have blocks of their own, testing many ahead saves nothing, and is
+        // wasted when the loop ends before them.
         touches.retain(|t| t.position < body * iterations / 2);
         if head.addresses * 4 > cover(&touches, options).addresses * 7 {
             return None;

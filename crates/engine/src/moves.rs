@@ -89,7 +89,7 @@ impl Moves {
         Moves { pc, places: Vec::with_capacity(64), ..Moves::default() }
     }
 
-    /// Nobody asks.
+    /// The moves are not asked for.
     pub fn unnoted() -> Self {
         Moves { fixed: true, ..Moves::default() }
     }

@@ -68,7 +68,7 @@ pub struct Options {
     pub sites: bool,
     /// Place blocks that indirect branches lead to right behind their pads.
     pub beside: bool,
-    /// After so many samples they are sure; see [`sites`](crate::sites).
+    /// After this many samples they are sure; see [`sites`](crate::sites).
     pub site_samples: usize,
     /// Count instructions, loads and stores by tallies.
     pub tallies: bool,
@@ -149,7 +149,7 @@ impl Options {
         }
     }
 
-    /// Lets the cache be full with so many bytes; 0 = as many as by default.
+    /// Lets the cache be full with `bytes` bytes; 0 = as many as by default.
     pub fn set_max_bytes(&mut self, bytes: u64) {
         self.max_bytes = if bytes == 0 { MAX_BYTES } else { bytes };
         self.max_bytes_in_all = in_all(self.max_bytes);

@@ -32,7 +32,7 @@ use crate::regs::{R11, RCX};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 
-/// A sample is taken each time that so many branches have gone by lookups of unsettled sites.
+/// A sample is taken each time that this many branches have gone by lookups of unsettled sites.
 pub const EVERY: u64 = 255;
 /// Numbers that the sites of one generation have to themselves. There are fewer: each is in a block
 /// of its own.

@@ -36,7 +36,7 @@ use alloc::vec::Vec;
 use iced_x86::Instruction;
 use types::tally::Meaning;
 
-/// Code is mapped in steps of so many bytes (log2).
+/// Code is mapped in steps of this many bytes (log2).
 const PAGE_SHIFT: u32 = 12;
 /// Bits of a place's offset, kind and argument.
 const OFFSET_BITS: u32 = 16;
@@ -65,7 +65,7 @@ pub fn fingerprint(options: &Options) -> u64 {
 }
 
 fn of_processor(options: &Options, rotates: bool) -> u64 {
-    // Whoever adds an option decides here whether code depends on it.
+    // A new option must appear here: decide whether code depends on it.
     let Options {
         mode,
         block_shift,

@@ -102,7 +102,7 @@ impl Tracker {
         while changed != 0 {
             let r = changed.trailing_zeros() as usize;
             changed &= changed - 1;
-            // No block has so many instructions that versions run out.
+            // Versions do not run out: no block has enough instructions for that.
             self.versions += 1;
             self.now.version[r] = self.versions;
             self.now.delta[r] = 0;

@@ -1,13 +1,13 @@
 //! How many iterations of a small loop are made into one.
 //!
 //! Loops over a point's coordinates or an atom's neighbours run three or four times and say so:
-//! they count up to a constant. To test more iterations ahead is in vain there, and worse: it asks
-//! about memory behind what the loop goes over, which may be another thread's, so that the head
-//! never finds all it asks for. What such a loop starts from is not known; it is most often zero.
-//! Where it is not, the loop runs into the head once more, or leaves before the last iteration, as
-//! any other does.
+//! they count up to a constant. To test more iterations ahead gains nothing there, and does harm:
+//! it asks about memory behind what the loop goes over. That may be another thread's, so that the
+//! head never finds all it asks for. What such a loop starts from is not known; it is most often
+//! zero. Where it is not, the loop runs into the head once more, or leaves before the last
+//! iteration, as any other does.
 //!
-//! Neighbours: [`translate`](crate::translate) asks, [`loops`](crate::loops) versions so many
+//! Neighbours: [`translate`](crate::translate) asks, [`loops`](crate::loops) versions that many
 //! iterations.
 
 use crate::liveness;

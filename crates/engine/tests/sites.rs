@@ -14,7 +14,8 @@ const TIMES: u8 = 40;
 /// The harness keeps its state in statics.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Calls `functions` functions in turn after so many samples. Returns how many guards were made.
+/// Calls `functions` functions in turn; sites are sure after `samples` samples. Returns how many
+/// guards were made.
 fn guards(mut machine: Machine, samples: usize, functions: u8) -> u64 {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     machine.options.site_samples = samples;

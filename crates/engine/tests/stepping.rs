@@ -5,8 +5,8 @@
 //! through, natively and in the cache. What the engine rebuilds at each machine instruction of the
 //! cache (checks, heads of loops, cold parts, exits, trampolines) must be the program's state
 //! before or after the native instruction that it is at, and states must come in the program's
-//! order. Registers and flags that nobody reads before they are overwritten may hold anything,
-//! unless liveness is switched off.
+//! order. Registers and flags that no instruction reads before they are overwritten may hold
+//! anything, unless liveness is switched off.
 //!
 //! More than in `make test`, from another seed:
 //!

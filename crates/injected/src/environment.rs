@@ -217,8 +217,8 @@ impl Traces {
         }
     }
 
-    /// The same with room for so many variables and bytes of LD_PRELOAD, which is enough. `theirs`:
-    /// index of their own LD_PRELOAD.
+    /// The same with room for `VARIABLES` variables and `BYTES` bytes of LD_PRELOAD, which is
+    /// enough. `theirs`: index of their own LD_PRELOAD.
     ///
     /// # Safety
     /// As for `put_back`.

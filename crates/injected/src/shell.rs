@@ -3,8 +3,8 @@
 //!
 //! Problem: the C library starts that shell by itself, with the environment that the program sees,
 //! in which our traces are not. Approach: the command is put into one that sets them and executes a
-//! shell with what the program wanted. That one takes them out again like any program, so nobody
-//! sees them, and has the process, the name and the status of the first.
+//! shell with what the program wanted. That one takes them out again like any program, so no
+//! program sees them, and has the process, the name and the status of the first.
 
 use crate::environment::{PRELOAD, Traces, current, find};
 use crate::raw::{raw, raw6};
@@ -82,8 +82,8 @@ impl Command {
         self.memory.cast()
     }
 
-    /// Gives the memory back. (By hand: whoever cancels a thread in `system` unwinds past us, where
-    /// nothing may be dropped.)
+    /// Gives the memory back. (By hand: a thread that is cancelled in `system` unwinds past us,
+    /// where nothing may be dropped.)
     pub fn free(self) {
         // SAFETY: exactly what was mapped.
         unsafe { raw(libc::SYS_munmap, self.memory as usize, self.bytes, 0, 0) };

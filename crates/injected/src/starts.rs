@@ -17,8 +17,8 @@ struct Cell<T> {
 /// Starts of threads, each described by a `T`.
 pub struct Pool<T: Copy>([Cell<T>; PENDING]);
 
-// SAFETY: a cell is written by who has taken it, and read by the one thread that is given its
-// address.
+// SAFETY: a cell is written by the thread that has taken it, and read by the one thread that is
+// given its address.
 unsafe impl<T: Copy + Send> Sync for Pool<T> {}
 
 impl<T: Copy> Pool<T> {

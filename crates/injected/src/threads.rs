@@ -74,7 +74,7 @@ unsafe fn create<T: Threads, R>(
     let start = T::pool().put(Start { routine: address, argument, told });
     let result = create(arriving, start);
     if result != 0 {
-        // SAFETY: no thread was created, so nobody else takes it.
+        // SAFETY: no thread was created, so no other thread takes it.
         unsafe { T::pool().take(start) };
     }
     T::created(told, result == 0);

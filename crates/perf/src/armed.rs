@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const STORES: u64 = 40_000;
 /// Turns of each kind. The least counts: others only ever add time.
 const TURNS: usize = 7;
-/// From so many times as long on, it matters to programs.
+/// From this many times as long on, it matters to programs.
 const SLOW: f64 = 1.5;
 /// Traps of a turn.
 const TRAPS: u64 = 20;

@@ -136,7 +136,7 @@ fn calibrate() -> u64 {
     (TRIAL * PIECE_NS / best).max(1)
 }
 
-/// Nanoseconds of CPU time for so many rounds of work.
+/// Nanoseconds of CPU time for `rounds` rounds of work.
 fn timed(rounds: u64) -> u64 {
     let start = sys::thread_cpu_ns();
     let mut x = 88_172_645_463_325_252_u64;

@@ -125,7 +125,7 @@ enum Refusal {
 }
 
 impl Refusal {
-    /// Another user's process comes first, because no level lets anybody but root look into those.
+    /// Another user's process comes first, because no level lets any user but root look into those.
     fn of(level: i32, may_look: bool, privileged: bool) -> Self {
         match may_look {
             false => Self::NotYours,

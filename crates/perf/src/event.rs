@@ -170,9 +170,9 @@ impl Event {
 /// How often to sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rate {
-    /// One sample per so many events, or nanoseconds of a clock: what samples are worth is known.
+    /// One sample per that many events, or nanoseconds of a clock: what samples are worth is known.
     Period(u64),
-    /// So many samples a second and thread, by the kernel's own regulation.
+    /// That many samples a second and thread, by the kernel's own regulation.
     PerSecond(u64),
     /// Count only.
     Never,
@@ -189,7 +189,7 @@ pub(crate) struct Extras {
     pub on_exec: bool,
     /// Deliver what happens to threads, processes and mappings.
     pub notes: bool,
-    /// Wake a sleeping reader when so many bytes wait.
+    /// Wake a sleeping reader when that many bytes wait.
     pub watermark: u32,
 }
 

@@ -198,7 +198,7 @@ mod tests {
         let hitm = processor("GenuineIntel", 6, 0x8f).unwrap().transfers[0].event().unwrap();
         assert_eq!((hitm.config, hitm.precise), (0x04d2, 2));
         assert_eq!(hitm.supplies, Supplies::Address);
-        // Who only samples loads never sees who writes.
+        // Samples of loads alone never show the writer.
         let first = processor("GenuineIntel", 6, 0x8f).unwrap().precise[0].event().unwrap();
         assert_eq!((first.config, first.supplies), (0x83d0, Supplies::Address));
     }

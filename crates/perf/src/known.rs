@@ -2,9 +2,9 @@
 //!
 //! Problem: trying events and measuring what a sample costs takes tens of milliseconds of a
 //! processor, each time. Approach: what has responded once will again, as long as the machine is
-//! the same (which whoever keeps this must see to). What has not may only have been in use, or two
-//! processors too busy: it is believed after some failures in a row. What a sample costs, and an
-//! armed debug register, is the median of the first few measurements.
+//! the same (the caller that keeps this must make sure of that). What has not may only have been in
+//! use, or two processors too busy: it is believed after some failures in a row. What a sample
+//! costs, and an armed debug register, is the median of the first few measurements.
 //!
 //! Neighbour: `probe` tries what is not known here.
 
@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::probe::{Answer, Source};
 use statistics::median;
 
-/// So many failures in a row are believed, and so many measurements are enough.
+/// This many failures in a row are believed, and this many measurements are enough.
 const ENOUGH: usize = 3;
 /// Begins the text; changes with its form.
 const HEAD: &str = "threadtalk probed 3";
@@ -32,7 +32,7 @@ pub struct Known {
 struct Tried {
     key: String,
     answer: Answer,
-    /// So many times in a row it was no other.
+    /// How many times in a row it was this one.
     times: usize,
 }
 
@@ -234,7 +234,7 @@ mod tests {
         let again = known.answer(Source::Cycles, &event, || true, || panic!("tried again"));
         assert_eq!(again, fails("a third time"));
         assert_eq!(known.answer(Source::Memory, &event, || true, works), works());
-        // It is somebody else's now.
+        // Another process uses it now.
         let used = known.answer(Source::Memory, &event, || false, || fails("in use"));
         assert_eq!(used, fails("in use"));
     }

@@ -171,7 +171,7 @@ mod tests {
         // The name of another file.
         let other = Mapping { inode: mine.inode + 1, ..mine };
         assert!(!other.is_at(&path) && other.open(pid).is_none());
-        // A name that another file has taken, or nobody: the process still leads to it.
+        // A name that another file has taken, or no file has: the process still leads to it.
         for path in ["/etc/passwd", "/opt/gone (deleted)"] {
             assert!(Mapping { path: path.as_ref(), ..mine }.open(pid).is_some(), "{path}");
         }

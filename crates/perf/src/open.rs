@@ -286,8 +286,7 @@ impl Events {
     /// Switches all events but the first off, or on again, with those that were inherited from
     /// them.
     pub fn pause(&mut self, pause: bool) {
-        // Of a clock nobody asks what it has counted, and reading thousands of events takes a
-        // while.
+        // What a clock has counted is not asked for, and reading thousands of events takes a while.
         let counts = self.settings.events[1..].iter().any(|(event, _)| !event.is_clock());
         if counts && pause != self.paused {
             let ran = self.summed(0).running_ns;
@@ -397,8 +396,8 @@ impl Events {
         self.poll(most, also);
     }
 
-    /// Waits so long, or until `also` can be read, whatever comes into the rings. Each thread that
-    /// ends wakes up whoever polls the rings, though there is nothing to read yet.
+    /// Waits for `length`, or until `also` can be read, whatever comes into the rings. Each thread
+    /// that ends wakes up the thread that polls the rings, though there is nothing to read yet.
     pub fn sleep(&mut self, length: Duration, also: Option<BorrowedFd<'_>>) {
         let mut polled = also.map(|also| pollfd(also.as_raw_fd()));
         poll(polled.as_mut_slice(), length);

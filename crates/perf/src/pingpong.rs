@@ -40,7 +40,7 @@ pub(crate) fn two_cores(event: &Event) -> Vec<(usize, usize)> {
 }
 
 /// Hands a line over `times`, and counts an event meanwhile; with `apart`, each thread has a line
-/// of its own and waits for nobody.
+/// of its own and waits for no other.
 pub(crate) fn run(
     attributes: &Attributes,
     cores: (usize, usize),

@@ -39,7 +39,7 @@ pub enum Source {
     Cycles,
     /// Time; there wherever perf_event is.
     Clock,
-    /// Whatever somebody has named.
+    /// What the user has named.
     Named,
 }
 
@@ -184,8 +184,8 @@ pub fn probe_unknown(known: &mut Known) -> Probed {
     probed
 }
 
-/// What becomes of an event that somebody has named: of one that is to count transfers, whether it
-/// does, of another one, whether work on memory brings samples.
+/// What becomes of an event that the user has named: of one that is to count transfers, whether it
+/// does; of another one, whether work on memory brings samples.
 pub fn probe_named(event: &Event, source: Source) -> Response {
     let processor = Processor::here();
     let answer = match (can_open(event), source) {

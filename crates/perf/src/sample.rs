@@ -88,7 +88,7 @@ pub struct Sample {
 pub enum Record {
     /// A sample.
     Sample(Sample),
-    /// So many records found no room in the ring.
+    /// Some records found no room in the ring.
     Lost {
         /// How many records were lost.
         count: u64,

@@ -15,7 +15,7 @@ pub(crate) fn open(attributes: &Attributes, pid: i32, cpu: i32) -> io::Result<Ow
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just opened and belongs to nobody else.
+    // SAFETY: the descriptor was just opened, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn enable(event: &OwnedFd) -> io::Result<()> {
     checked(unsafe { ioctls::ENABLE(event.as_raw_fd(), 0) })
 }
 
-/// Enables it for so many samples.
+/// Enables it for `samples` samples.
 pub(crate) fn enable_for(event: &OwnedFd, samples: i32) -> io::Result<()> {
     // SAFETY: the request takes a number.
     checked(unsafe { ioctls::REFRESH(event.as_raw_fd(), samples) })

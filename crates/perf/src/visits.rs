@@ -1,6 +1,6 @@
 //! When a thread comes to one byte of memory, told by a debug register of its own.
 //!
-//! Each visit costs the thread a trap, so it ends by itself after so many.
+//! Each visit costs the thread a trap, so the event ends by itself after a given number.
 
 use crate::ring::Ring;
 use crate::sys::{self, Attributes};

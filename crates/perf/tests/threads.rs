@@ -1,5 +1,5 @@
 //! Running programs with many threads, some of which come and go, observed in each of the ways: all
-//! threads are seen, none twice, and nobody else.
+//! threads are seen, none twice, and no others.
 
 use perf::{Event, Rate, Record, Sampler, Settings, Way};
 use std::collections::{HashMap, HashSet};

@@ -6,9 +6,9 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use wire::launch::{MASK_WORDS, NONE, Slot, life};
 
-/// Puts a claimed thread where the plan says, unless somebody else does. `wished` is the mask that
-/// it would have without us: a plan outside that would go against the program's own wish, so the
-/// wish is kept and reported.
+/// Puts a claimed thread where the plan says, unless the OpenMP runtime does. `wished` is the mask
+/// that it would have without us: a plan outside that would go against the program's own wish, so
+/// the wish is kept and reported.
 pub fn bind(plan: Plan, slot: &Slot, tid: u32, wished: &Mask) {
     sys::store(&slot.wished, wished);
     if plan::watches(plan) {
@@ -92,7 +92,7 @@ pub fn watch_end(slot: u32) {
         match END_KEY.compare_exchange(0, fresh + 1, AcqRel, Acquire) {
             Ok(_) => key = fresh + 1,
             Err(theirs) => {
-                // SAFETY: our own key, which nobody has used.
+                // SAFETY: our own key, which no thread has used.
                 unsafe { libc::pthread_key_delete(fresh) };
                 key = theirs;
             }

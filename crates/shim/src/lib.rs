@@ -12,7 +12,7 @@
 //! | `affinity.rs`, `raw_syscall.rs` | the program's own affinity calls |
 //! | `names.rs`, `exec.rs` | `pthread_setname_np`, `prctl`; `execve` and its kin |
 //!
-//! Rules for all of this, which runs inside programs that nobody here knows:
+//! Rules for all of this, which runs inside programs that are not known here:
 //! * No heap, no locks that the program can see, no formatted output: the program may have its own
 //!   allocator, and may be creating a thread from within it.
 //! * Nothing here may panic or unwind; frames below the program's start routine hold nothing that

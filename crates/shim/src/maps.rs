@@ -43,7 +43,7 @@ static KNOWN: [Known; REMEMBERED] =
 /// Entries claimed; more than there are when all are taken.
 static CLAIMED: AtomicUsize = AtomicUsize::new(0);
 
-/// The place of `address`; `None` when it is not in a mapped file. Nobody waits for anybody: the
+/// The place of `address`; `None` when it is not in a mapped file. No thread waits for another: the
 /// program's threads may have real-time priorities.
 pub fn locate(address: usize) -> Option<Place> {
     let known = KNOWN.iter().find(|known| known.address.load(Acquire) == address);
@@ -73,7 +73,7 @@ fn with_buffer<T>(use_it: impl FnOnce(&mut [u8; BUFFER]) -> T) -> Option<T> {
     }
     // SAFETY: mapped above, zeroed, and ours alone.
     let result = use_it(unsafe { &mut *(start as *mut [u8; BUFFER]) });
-    // SAFETY: nobody uses it any more.
+    // SAFETY: nothing uses it any more.
     unsafe { sys::raw(libc::SYS_munmap, start as usize, BUFFER, 0, 0) };
     Some(result)
 }

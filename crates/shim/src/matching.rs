@@ -99,7 +99,7 @@ fn claim(slot: &Slot) -> bool {
 }
 
 /// First slot of the threads with this creator and routine; else of those with this routine whose
-/// creator nobody knows, because they ran already when recording began.
+/// creator is not known, because they ran already when recording began.
 fn group_of(plan: Plan, creator: u32, place: Option<&Place>) -> Option<usize> {
     let place = place?;
     let parent = plan.slots.get(creator as usize).map(|slot| slot.thread.load(Relaxed));

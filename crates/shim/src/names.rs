@@ -71,7 +71,7 @@ unsafe fn named(name: *const c_char) {
     };
     plan::set_own_slot(index);
     plan.header.recognised.fetch_add(1, Relaxed);
-    // Off the list: a 0 there means nobody.
+    // Off the list: a 0 there means no thread.
     if let Some(stranger) = stranger {
         stranger.tid.store(0, Relaxed);
     }

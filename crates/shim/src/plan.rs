@@ -170,7 +170,7 @@ unsafe extern "C" fn in_forked_child() {
     STATUS.store(INACTIVE, Release);
 }
 
-/// Whether somebody else binds the threads, and we only read back what came of it.
+/// Whether the OpenMP runtime binds the threads, and we only read back what came of it.
 pub fn watches(plan: Plan) -> bool {
     plan.header.watch.load(Relaxed) != 0
 }

@@ -35,7 +35,7 @@ pub(crate) struct Dwarf {
     pub sections: Arc<gimli::Dwarf<Reader>>,
     pub units: Units,
     file: Sections,
-    /// Of the units that were asked last. Nobody asks for addresses in a row of others.
+    /// Of the units that were asked last. Callers do not ask for addresses in a row of others.
     contexts: RefCell<Vec<(Vec<Start>, Context)>>,
 }
 

@@ -3,10 +3,10 @@
 //! Problem: the first question about a file costs its whole debug information, unpacked and looked
 //! through, which takes longer than many programs run. Approach: what was asked once is kept as
 //! text, a line for each answer; of a text that was kept only the beginnings of its lines are
-//! looked at until somebody asks.
+//! looked at until a caller asks.
 //!
-//! Neighbours: `module` asks here first, whoever keeps the text must see to it that it is still
-//! true (the files that a `Keeper` is told of have not changed).
+//! Neighbours: `module` asks here first; the caller that keeps the text must make sure that it is
+//! still true (the files that a `Keeper` is told of have not changed).
 
 use crate::module::Place;
 use rustc_hash::FxHashMap;
@@ -15,9 +15,9 @@ use std::path::PathBuf;
 
 /// Begins the text; changes with its form, and with what names look like.
 const HEAD: &str = "threadtalk names 1\n";
-/// More than so many bytes begin anew with what was asked last.
+/// A text of more than this many bytes begins anew with what was asked last.
 const MAX_BYTES: usize = 4 << 20;
-/// Of more fields, those of large arrays, the rest is asked for again: to read so many answers
+/// Of more fields, those of large arrays, the rest is asked for again: to read that many answers
 /// takes longer.
 const MAX_FIELDS: usize = 1024;
 

@@ -1,8 +1,8 @@
 //! A file as the parser of object files wants it: what it asks for is read once, and kept.
 //!
-//! Not mapped, since a mapped file that someone shortens meanwhile kills its reader. The parser
-//! asks for whole sections, or for the string at a place; the latter costs nothing once the section
-//! with the strings has been read. Neighbour: `elf`.
+//! Not mapped, since a mapped file that is shortened meanwhile kills its reader. The parser asks
+//! for whole sections, or for the string at a place; the latter costs nothing once the section with
+//! the strings has been read. Neighbour: `elf`.
 
 use elsa::FrozenVec;
 use object::read::ReadRef;

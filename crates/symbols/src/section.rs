@@ -1,13 +1,13 @@
 //! A section of a file, of which only those pieces are in memory that were needed lately.
 //!
 //! Problem: the debug information of the C library alone has 8 MB, that of large programs hundreds,
-//! and a few units of it answer all that is asked. Approach: pieces are read from the file when
-//! somebody comes to them. Compressed sections are unpacked piece by piece from their beginning,
-//! because what is asked mostly goes forwards; who goes back begins again, and after doing that a
+//! and a few units of it answer all that is asked. Approach: pieces are read from the file when a
+//! reader comes to them. Compressed sections are unpacked piece by piece from their beginning,
+//! because what is asked mostly goes forwards. A reader that goes back begins again, and after a
 //! few times keeps the whole.
 //!
-//! Not mapped, since a mapped file that someone shortens meanwhile kills its reader. Neighbours:
-//! `elf` finds sections, `reader` reads them for the parser of DWARF.
+//! Not mapped, since a mapped file that is shortened meanwhile kills its reader. Neighbours: `elf`
+//! finds sections, `reader` reads them for the parser of DWARF.
 
 use flate2::read::ZlibDecoder;
 use object::read::{CompressedData, CompressedFileRange, CompressionFormat};

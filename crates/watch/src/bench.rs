@@ -29,7 +29,7 @@ struct Inner {
     describer: Option<Describer>,
 }
 
-// SAFETY: only who has taken a bench touches what is in it.
+// SAFETY: only the thread that has taken a bench touches what is in it.
 unsafe impl Sync for Bench {}
 
 static ALL: [Bench; BENCHES] = [const {
@@ -83,8 +83,8 @@ impl Taken {
 /// Calls `function` with `argument` on another stack.
 ///
 /// # Safety
-/// `top` is the upper end of a stack that is used by nobody else and large enough, and `argument`
-/// what `function` wants.
+/// `top` is the upper end of a stack that nothing else uses and that is large enough, and
+/// `argument` what `function` wants.
 pub unsafe fn on_stack(
     top: usize,
     function: unsafe extern "C" fn(*mut c_void),

@@ -57,7 +57,7 @@ pub fn read(place: &Published) -> Option<Post> {
     (version != 0 && version & 1 == 0 && place.version.load(Relaxed) == version).then_some(post)
 }
 
-/// Publishes, unless somebody else is just doing so there.
+/// Publishes, unless another thread is publishing there.
 pub fn publish(place: &Published, post: &Post) -> bool {
     let version = place.version.load(Relaxed);
     let begun = version & 1 == 0

@@ -7,8 +7,8 @@
 //! is not old yet. One access is enough to know: the watch is over with the first trap.
 //!
 //! Two things differ from the paper. A newer store to the same line is always published: the last
-//! writer is who communicates, and a post that stays would let busy lines count less than others.
-//! And a thread remembers what it has met line by line, for the same reason.
+//! writer is the one that communicates, and a post that stays would let busy lines count less than
+//! others. And a thread remembers what it has met line by line, for the same reason.
 
 use crate::board::{self, Post, line_of, mask};
 use crate::events::{self, Piece};

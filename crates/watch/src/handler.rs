@@ -242,7 +242,7 @@ fn ours(source: Source, info: &Info, context: &libc::ucontext_t) {
 }
 
 unsafe extern "C" fn work_at_bench(argument: *mut c_void) {
-    // SAFETY: what `ours` passes; nobody else knows of it.
+    // SAFETY: what `ours` passes; nothing else refers to it.
     let work = unsafe { &mut *argument.cast::<Work>() };
     let found = work.bench.decoder().reconstruct(work.ip, &work.registers, &mut crate::code::Here);
     match work.source {

@@ -26,7 +26,7 @@ impl Heap {
         match self.base.compare_exchange(0, mapped, AcqRel, Acquire) {
             Ok(_) => mapped,
             Err(theirs) => {
-                // SAFETY: our own mapping, which nobody has seen.
+                // SAFETY: our own mapping, which no other thread has seen.
                 unsafe { injected::raw::raw(libc::SYS_munmap, mapped, BYTES, 0, 0) };
                 theirs
             }

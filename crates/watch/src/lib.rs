@@ -23,7 +23,7 @@
 //! | `heap.rs` | memory for the decoder that is not the program's |
 //! | `hooks/` | the program's calls that concern us: threads, signals, other programs |
 //!
-//! Rules for all of this, which runs inside programs that nobody here knows:
+//! Rules for all of this, which runs inside programs that are not known here:
 //! * Handlers may interrupt the program anywhere, in its allocator above all: no heap but `heap`,
 //!   no locks that are waited for, only system calls and functions that are safe there; `errno`
 //!   stays.

@@ -19,9 +19,9 @@ use core::sync::atomic::Ordering::Relaxed;
 use injected::raw;
 use wire::watch::REGISTERS;
 
-/// Part of a thread's time: one in so many, for the registers and for the timer each.
+/// Part of a thread's time: one in this many, for the registers and for the timer each.
 const BUDGET: u64 = 50;
-/// An armed register costs about so many times less at a switch than the clock's timer (12 µs for
+/// An armed register costs about this many times less at a switch than the clock's timer (12 µs for
 /// four of them against 10 to 14 µs, in a virtual machine on AMD Zen 5).
 const REGISTER: u64 = 4;
 /// Longest period, in those of the header.

@@ -179,15 +179,15 @@ fn has_room() -> bool {
         };
         !known || limit.rlim_cur >= least
     };
-    // Who allocates in vain is aborted; so what handlers need is there before they are.
+    // A failed allocation aborts the process, so what handlers need is there before they are.
     AMPLE.iter().all(ample) && heap::prepare()
 }
 
-/// Gives the program back what the memory takes of its address space. While nobody watches.
+/// Gives the program back what the memory takes of its address space. Only while no thread watches.
 fn unmap() {
     SEGMENT.store(core::ptr::null_mut(), Release);
     let base = HEADER.swap(core::ptr::null_mut(), AcqRel);
-    // SAFETY: the mapping of `attach`, which nobody uses any more.
+    // SAFETY: the mapping of `attach`, which no thread uses any more.
     unsafe { raw::raw(libc::SYS_munmap, base as usize, BYTES as usize, 0, 0) };
 }
 

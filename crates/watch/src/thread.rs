@@ -35,7 +35,7 @@ pub struct Thread {
     pub watching: [Cell<Option<Descriptor>>; REGISTERS],
     /// Debug registers that it may still try to get.
     pub available: Cell<usize>,
-    /// Of those, so many as are worth what they cost.
+    /// Of those, as many as are worth what they cost.
     pub affordable: Cell<usize>,
     pub watched: Cell<Option<Watched>>,
     /// Times of the last samples, the last one first; of those that were stores.
@@ -159,7 +159,7 @@ fn watch_end() {
         key = match END_KEY.compare_exchange(0, fresh + 1, AcqRel, Acquire) {
             Ok(_) => fresh + 1,
             Err(theirs) => {
-                // SAFETY: our own key, which nobody has used.
+                // SAFETY: our own key, which no thread has used.
                 unsafe { libc::pthread_key_delete(fresh) };
                 theirs
             }

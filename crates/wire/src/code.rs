@@ -84,12 +84,12 @@ pub struct RecordHead {
 /// Bytes of a record's head.
 pub const HEAD_BYTES: u64 = size_of::<RecordHead>() as u64;
 
-/// Bytes that a record of so many bytes takes.
+/// Bytes that a record of `bytes` bytes takes.
 pub const fn padded(bytes: u64) -> u64 {
     bytes.next_multiple_of(ALIGNMENT)
 }
 
-/// Records begin at multiples of so many bytes.
+/// Records begin at multiples of this many bytes.
 pub const ALIGNMENT: u64 = 16;
 
 /// What a record is found by; never 0.

@@ -67,7 +67,7 @@ pub struct Header {
     pub version: AtomicU32,
     /// Number of slots.
     pub slots: AtomicU32,
-    /// 1: somebody else binds the threads; the shim binds none and only reads back.
+    /// 1: the OpenMP runtime binds the threads; the shim binds none and only reads back.
     pub watch: AtomicU32,
 
     // Written by the shim.
@@ -99,7 +99,7 @@ pub mod life {
     pub const PROGRAMS_OWN: u32 = 3;
     /// The kernel refused; [`super::Slot::error`] says why.
     pub const FAILED: u32 = 4;
-    /// A thread has matched, and somebody else binds it ([`super::Header::watch`]).
+    /// A thread has matched, and the OpenMP runtime binds it ([`super::Header::watch`]).
     pub const WATCHED: u32 = 5;
 }
 

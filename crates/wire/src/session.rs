@@ -41,7 +41,7 @@ pub const PAGE: u64 = 4096;
 /// Most modules (mapped files with code) that are described.
 pub const MAX_MODULES: usize = 4096;
 /// Most threads over a whole run that have an id of their own. Later threads run unprofiled and are
-/// counted in [`Header::threads_unprofiled`]. Ids are 16 bits in the shadow, 0 meaning nobody.
+/// counted in [`Header::threads_unprofiled`]. Ids are 16 bits in the shadow, 0 meaning no thread.
 pub const MAX_THREADS: usize = 65_534;
 
 /// Where the modules begin, bytes.
@@ -156,7 +156,7 @@ pub mod failure {
     pub const UNREACHABLE: u32 = 20;
     /// The process has forbidden itself system calls that the engine needs to start.
     pub const FORBIDDEN: u32 = 21;
-    /// Somebody else records the program: a recorder that is recorded.
+    /// Another recorder records the program: a recorder that is recorded.
     pub const ANOTHER_RECORDING: u32 = 22;
 }
 

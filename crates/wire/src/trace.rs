@@ -17,7 +17,7 @@ pub mod what {
     pub const READ: u32 = 0;
     /// A write.
     pub const WRITE: u32 = 1;
-    /// The memory is new (unmapped, remapped, discarded): nobody has written it.
+    /// The memory is new (unmapped, remapped, discarded): no thread has written it.
     pub const FORGET: u32 = 2;
     /// Memory has moved: what is known of it holds where it is now. In the record, the page that it
     /// has moved to stands in the site, its upper bits in the thread.

@@ -3,7 +3,7 @@
 //! The kernel begins that stack anew whenever a signal finds the stack pointer elsewhere, as it is
 //! while a handler runs the agent's code on the agent's stack. The frame of that signal, which is
 //! only deferred, would lie over the frame of the running handler. So a handler's frame is moved
-//! down by its length, and what lies above belongs to nobody.
+//! down by its length, and no handler uses what lies above it.
 //!
 //! Neighbour: `signals.rs`, which delivers.
 

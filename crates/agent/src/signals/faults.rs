@@ -4,7 +4,7 @@ const SIGTRAP: u64 = 5;
 const SIGSYS: u64 = 31;
 /// SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV.
 const OF_INSTRUCTIONS: [u64; 5] = [4, SIGTRAP, 7, 8, 11];
-/// A debug register, set by who traces the program, or by the program in an event of its own.
+/// A debug register, set by a tracer of the program, or by the program in an event of its own.
 const TRAP_HWBKPT: i32 = 4;
 const TRAP_PERF: i32 = 6;
 const PERF_TYPE_BREAKPOINT: u32 = 5;
@@ -21,7 +21,7 @@ fn word(info: Info, k: usize) -> u32 {
     unsafe { *info.cast::<u32>().add(k) }
 }
 
-/// Whether an instruction has caused the signal, rather than somebody sent it.
+/// Whether an instruction has caused the signal, not a sender.
 pub fn is_fault(signal: u64, info: Info) -> bool {
     OF_INSTRUCTIONS.contains(&signal) && word(info, CODE) as i32 > 0
 }

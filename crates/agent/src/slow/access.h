@@ -102,7 +102,7 @@ static u64 join_readers(struct thread *t, u64 address) {
     return truth;
 }
 
-// Whether `writer` (+ 1, 0 = nobody) is another thread.
+// Whether `writer` (+ 1, 0 = none) is another thread.
 static inline int is_other(const struct thread *t, u64 writer) { return writer && writer - 1 != t->id; }
 
 // Whether the thread has read the block, so that it only lacks the grant, which it gets.
@@ -114,7 +114,7 @@ static int has_read(struct thread *t, const u64 *own, u64 address) {
 }
 
 // Reads where one word is the whole truth: no lock. What the writer did is looked at first; if
-// somebody takes the block meanwhile, the word is not the same any more.
+// another thread takes the block meanwhile, the word is not the same any more.
 static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 site) {
     u64 *own = word_of(t, start);
     if (has_read(t, own, start))

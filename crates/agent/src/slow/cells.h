@@ -58,7 +58,8 @@ static u32 new_cell(struct thread *t, u32 slice, u64 other, unsigned kind) {
     return cell + 1;
 }
 
-// A first read of a block that nobody has written in this window: who wrote it before is not known.
+// A first read of a block that no thread has written in this window: its writer before that is not
+// known.
 static inline void count_unknown(struct thread *t) {
     if (t->counts)
         ++*(u64 *)(t->page + PAGE_UNKNOWN_READS);

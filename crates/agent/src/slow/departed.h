@@ -4,7 +4,7 @@
 // When slots are taken back (`shadow.rs`), each reading of theirs moves from its shadow word into a
 // table, and the word's bit DEPARTED says so. Like any reader's bit it sends the next writer into
 // the slow path, which takes the block's readings out of the table again. The readings of a block's
-// own last writer are nobody's business.
+// own last writer do not matter.
 //
 // A writer comes here after it has changed the word. Elsewhere than where one word is the whole
 // truth it holds the block's lock from before that, and so does what moves readings. Where it does

@@ -12,16 +12,16 @@
 // One in ADMITTED_OF takes the place of a line with few events, so that lines that get hot later
 // are found, too. The largest table has a filter of lines in front of it, which fits the innermost
 // cache: programs that communicate all over their memory would push their data and shadow out of
-// the caches with vain looks at the table.
+// the caches with looks at the table that find nothing.
 //
 // Of such programs most lines are alike: none of those kept says much, and counting them costs more
-// than all others, since their events lie all over the caches. So a thread with as many vain looks
-// as it has events is *thinned*, once: the hottest lines stay, the others are summed up by code
-// site, and only so many are admitted from then on that what counts them stays near (`thin`). Sums
-// by code site get more room as they need it, up to 66,560 events in all, because a site that is
-// left out is missing altogether: virtual machines and encoders have that many. Pairs of sites
-// beyond are summed up by the thread's own site alone: of those there are as many as there is code,
-// and no more.
+// than all others, since their events lie all over the caches. So a thread is *thinned*, once, when
+// as many of its looks have found nothing as it has events. The hottest lines stay, the others are
+// summed up by code site. From then on, so few are admitted that what counts them stays near
+// (`thin`). Sums by code site get more room as they need it, up to 66,560 events in all, because a
+// site that is left out is missing altogether: virtual machines and encoders have that many. Pairs
+// of sites beyond are summed up by the thread's own site alone: of those there are as many as there
+// is code, and no more.
 #ifndef TT_EVENTS_H
 #define TT_EVENTS_H
 #include "cells.h"
@@ -77,8 +77,8 @@ static inline struct event *event_at(const struct thread *t, u32 name) {
     return (struct event *)(chunk_at(event_chunks(t)[name / EVENT_NAMES]) + 1) + name % EVENT_NAMES;
 }
 
-// Places in the table are in groups of a cache line. A place holds the event's name + 1 and, so
-// that a look at the event is rarely in vain, part of the key's hash; 0 = free, GONE = given up.
+// Places in the table are in groups of a cache line. A place holds the event's name + 1 and part of
+// the key's hash, so that a look at the event rarely finds another key; 0 = free, GONE = given up.
 #define NAME_BITS 17
 #define NAME ((1u << NAME_BITS) - 1)
 #define GONE NAME
@@ -199,8 +199,8 @@ static void make_room(struct thread *t) {
     fill_table(t);
 }
 
-// Room for a new event at the end of the thread's chunks; NONE when there is none, or so many
-// events.
+// Room for a new event at the end of the thread's chunks; NONE when there is none, or when the
+// thread has `most` events.
 static u32 append(struct thread *t, u32 most) {
     if (t->event_count >= most)
         return NONE;
@@ -331,7 +331,7 @@ static void count_without_line(struct thread *t, struct key key) {
 // The count from which on at most half of what a thinned thread may have is as frequent; a power of
 // two.
 static u64 count_of_hot(const struct thread *t) {
-    u32 with[64] = {0}; // so many bits in their counts
+    u32 with[64] = {0}; // events by the number of bits in their counts
     for (u32 chunk = 0; chunk < t->event_chunks; chunk++)
         for (u32 k = 0; k < chunk_at(event_chunks(t)[chunk])->used; k++) {
             const struct event *e = event_at(t, chunk * EVENT_NAMES + k);
@@ -346,8 +346,8 @@ static u64 count_of_hot(const struct thread *t) {
 
 // Takes their lines from all events that are less frequent; those that are the same then become
 // one. Moves the events that remain to the first places of the first chunks, and enters them into
-// the table. Counts are moved in two steps: who reads them in between finds one of them twice. What
-// an event leaves behind has a count of 0.
+// the table. Counts are moved in two steps: a reader in between finds one of them twice. What an
+// event leaves behind has a count of 0.
 static void merge_rare(struct thread *t, u64 least) {
     u32 all = t->event_chunks, next = 0;
     empty_table(t);

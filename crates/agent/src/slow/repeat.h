@@ -10,8 +10,8 @@ struct peeked {
     u64 value, failed;
 };
 
-// The element of so many bytes at an address where nothing need be mapped: `signals.rs` leads a
-// fault in here to tt_peek_failed.
+// The element of `size` bytes at an address that need not be mapped. `signals.rs` leads a fault in
+// here to tt_peek_failed.
 struct peeked tt_peek(u64 address, u64 size);
 
 __asm__(".text\n"

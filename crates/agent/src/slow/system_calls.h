@@ -299,7 +299,7 @@ static void move_ioctl(struct thread *t, const struct frame *f, u32 site) {
         write_range(t, f->rdx, bytes, site);
 }
 
-// A child was killed: nobody but its parent is told by which signal.
+// A child was killed: only its parent is told by which signal.
 static void note_death(u64 pid, u64 signal) {
     struct deaths *all = tt_session.deaths;
     u64 number = __atomic_fetch_add(&all->count, 1, __ATOMIC_RELAXED);

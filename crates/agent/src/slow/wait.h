@@ -1,17 +1,18 @@
 // Locks of blocks, and waiting for other threads without a C library.
 //
-// Whoever waits may keep the holder from running: a real-time thread that spins never gives its
+// A waiter may keep the holder from running: a real-time thread that spins never gives its
 // processor to a thread of lower priority. So waiting goes in three steps. It spins for a moment,
 // then offers the processor to others (sched_yield), and then sleeps, lending its priority to the
 // holder meanwhile (priority inheritance): otherwise a third thread, with a priority between the
 // two, could keep the holder from running for ever.
 //
-// A block's lock is a bit of another word, so the kernel cannot tell who holds it. Instead each
-// thread has a futex, `running`, which names it as the owner, and says in `holds` which lock it
-// has. Who waits looks for the holder and then waits for its futex (FUTEX_LOCK_PI2): the kernel
+// A block's lock is a bit of another word, so the kernel cannot tell which thread holds it. Instead
+// each thread has a futex, `running`, which names it as the owner, and says in `holds` which lock
+// it has. A waiter looks for the holder and then waits for its futex (FUTEX_LOCK_PI2): the kernel
 // runs the holder with the waiter's priority until it releases the futex. The holder does that only
-// if it sees, as it leaves, that somebody waits. It uses no atomic instruction for that, which
-// would wait for all its writes to arrive; who waits has the kernel see to the order (membarrier).
+// if it sees, as it leaves, that a thread waits. It uses no atomic instruction for that, which
+// would wait for all its writes to arrive. Instead the waiter has the kernel see to the order
+// (membarrier).
 //
 // Neighbours: `filter.rs` says which calls are forbidden, `thread.rs` fills `running`; `lock.rs`
 // has the locks of the Rust part, whose word is a futex itself.
@@ -48,7 +49,7 @@ enum { CALL_YIELD = 24, CALL_FUTEX = 202, CALL_CLOCK_GETTIME = 228, CALL_MEMBARR
 enum { FUTEX_WAIT_PRIVATE = 128, FUTEX_UNLOCK_PI_PRIVATE = 135, FUTEX_LOCK_PI2_PRIVATE = 141 };
 #define FUTEX_WAITERS 0x80000000u
 
-// Sleeps for so many ns, less than a second.
+// Sleeps for `ns` nanoseconds, less than a second.
 static inline void sleep_ns(int64_t ns) {
     static const u32 nobody_wakes = 0;
     struct time time = {0, ns};
@@ -78,7 +79,8 @@ static inline int order_others(void) {
             !call4(CALL_MEMBARRIER, PRIVATE_EXPEDITED, 0, 0, 0));
 }
 
-// Tells the holder of the lock that somebody waits; whether it will see that when it leaves.
+// Tells the holder of the lock that a thread waits. Returns whether the holder will see that when
+// it leaves.
 static inline int announce(struct thread *holder, const void *lock) {
     u32 running = __atomic_load_n(&holder->running, __ATOMIC_RELAXED);
     if ((running & ~FUTEX_WAITERS) != holder->tid ||
@@ -129,8 +131,9 @@ COLD static void wait_for(struct thread *t, const void *lock, struct thread *hol
         __atomic_store_n(&t->holds, lock, __ATOMIC_RELAXED);
 }
 
-// Before a lock is taken: who waits must find its holder at any time. After others have waited the
-// futex is nobody's, or for a moment still theirs; that they do not get it back is no harm.
+// Before a lock is taken: a waiter must find its holder at any time. After others have waited, the
+// futex has no owner, or for a moment is still theirs. It does no harm that they do not get it
+// back.
 static inline void enter(struct thread *t, const void *lock) {
     u32 running = __atomic_load_n(&t->running, __ATOMIC_RELAXED);
     if ((running & ~FUTEX_WAITERS) != t->tid)

@@ -8,7 +8,7 @@
 //
 // The first thread that comes into a window forgets what was known before: the shadow, and the
 // grants of all threads, also of those that have not seen that the last window has closed. Until
-// that is done other threads' accesses are not observed; nobody waits. A thread in a slow path
+// that is done, other threads' accesses are not observed; no thread waits. A thread in a slow path
 // meanwhile does no harm: it grants itself something before it looks at the shadow, and the shadow
 // is emptied before the maps.
 //
@@ -59,7 +59,7 @@ static int empty_maps(void) {
     return done;
 }
 
-// Whether everything from before this window has been forgotten; if nobody has begun to, the
+// Whether everything from before this window has been forgotten; if no thread has begun to, the
 // calling thread does it.
 static int open_window(u32 window) {
     if (__atomic_load_n(&tt_opened, __ATOMIC_ACQUIRE) == window)

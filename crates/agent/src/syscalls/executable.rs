@@ -61,7 +61,7 @@ fn judge_file(file: File, depth: usize) -> Verdict {
         return judge_script(line, depth);
     }
     if !head.starts_with(b"\x7fELF") {
-        // Not even the kernel knows it, unless somebody has registered its format (binfmt_misc).
+        // The kernel does not know it either, unless its format is registered (binfmt_misc).
         return Verdict::Native(failure::FOREIGN);
     }
     match why_native(&file, head) {
@@ -165,7 +165,8 @@ impl File {
         name.starts_with(b"ld-linux-x86-64.so") || name.starts_with(b"ld-2.")
     }
 
-    /// Whether the loader will be told to trust nobody (AT_SECURE): then it injects nothing.
+    /// Whether the kernel will tell the loader to trust no variables (AT_SECURE): then the loader
+    /// injects nothing.
     fn is_privileged(&self) -> bool {
         const S_ISUID: u64 = 0o4000;
         const S_ISGID_AND_IXGRP: u64 = 0o2010;

@@ -103,7 +103,7 @@ fn spawn(frame: &Frame, clone3: Option<&Clone3>, page: u64, is_thread: bool) -> 
     note_memory(child, frame, clone3);
     child.signal_mask = mask;
     child.filters = parent.filters;
-    // SAFETY: the child's own page and stack, which nobody uses yet.
+    // SAFETY: the child's own page and stack, which no thread uses yet.
     unsafe {
         thread::set_field(page, control::START_ROUTINE, 0);
         thread::set_field(child.state.page, control::TARGET, target);

@@ -25,7 +25,7 @@ pub fn map_between_guards(bytes: usize) -> u64 {
     const GUARD: usize = 1 << 20;
     let start = map(0, bytes + 2 * GUARD, 0);
     for guard in [start, start + (GUARD + bytes) as u64] {
-        // SAFETY: just mapped, and used by nobody.
+        // SAFETY: just mapped, and no thread uses it.
         unsafe { libc::mprotect(guard as *mut _, GUARD, libc::PROT_NONE) };
     }
     start + GUARD as u64

@@ -226,7 +226,7 @@ fn tally(number: usize) -> String {
     format!("tally {instructions}i {loads}l {stores}s")
 }
 
-/// Bytes that nobody runs, of the part that begins at `part`; return addresses by name.
+/// Bytes that are not run, of the part that begins at `part`; return addresses by name.
 fn data(names: &Names, part: u64, start: u64, end: u64) -> String {
     // Return addresses are aligned.
     let aligned = start.next_multiple_of(8).min(end);

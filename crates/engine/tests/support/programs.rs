@@ -217,7 +217,7 @@ impl Maker {
         Some(step)
     }
 
-    /// Nobody writes rbx, which points to the data, and few write the stack pointer.
+    /// No instruction writes rbx, which points to the data, and few write the stack pointer.
     fn leaves_base_alone(&mut self, step: &Instruction, random: &mut Random) -> bool {
         let info = self.info.info(step);
         let writes = |register: Register| {
