@@ -53,7 +53,7 @@ pub struct Sample {
 }
 
 impl Row {
-    /// The same row, measured by so many runs at a time.
+    /// The same row, measured by that many runs at a time.
     pub fn times(mut self, repeat: u32) -> Self {
         self.repeat = repeat;
         self
@@ -102,7 +102,7 @@ impl Row {
         }
     }
 
-    /// Samples by mode, after so many runs in each, in turns. `look` is told after each run which
+    /// Samples by mode, after `pairs` runs in each, in turns. `look` is told after each run which
     /// mode it was, and where the profile lies.
     pub fn turns(
         &self,
@@ -113,7 +113,8 @@ impl Row {
     ) -> anyhow::Result<Vec<Vec<Sample>>> {
         let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); modes.len()];
         for turn in 0..pairs {
-            // Whoever runs first may find the machine warmer or colder: begin elsewhere each time.
+            // The mode that runs first may find the machine warmer or colder: begin elsewhere each
+            // time.
             for k in 0..modes.len() {
                 let which = (k + turn) % modes.len();
                 samples[which].push(self.measure(modes[which], scratch)?);

@@ -185,11 +185,11 @@ impl Server for Postgresql {
             if probe::command("setpriv").is_none() {
                 return Ok(Err("PostgreSQL refuses to be root, and there is no setpriv".into()));
             }
-            // nobody
+            // The unprivileged user.
             let words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
             self.wrapper = words.map(Into::into).to_vec();
         }
-        // Sockets have short paths, and nobody may not look into everybody's folders.
+        // Sockets have short paths, and that user may not look into every user's folders.
         let name = format!("threadtalk-bench-{}", std::process::id());
         self.base = inputs::fresh_folder(&std::env::temp_dir(), &name)?;
         std::fs::set_permissions(&self.base, std::fs::Permissions::from_mode(0o777))?;

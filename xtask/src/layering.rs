@@ -2,7 +2,7 @@
 //!
 //! [`TABLE`] is the table of ARCHITECTURE.md as data. A crate may use what its row names and
 //! whatever those may use; every arrow must point to an earlier row. Development dependencies are
-//! held to the same table, except that everybody may use `test-support` in tests.
+//! held to the same table, except that every crate may use `test-support` in tests.
 
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
 // PARSEC canneal: elements of a circuit change places if that makes their wires shorter, or
-// sometimes if not. Places are pointers that change atomically; nobody waits for anybody. Usage:
+// sometimes if not. Places are pointers that change atomically; no thread waits for another. Usage:
 // canneal THREADS SCALE
 #include "team.h"
 #include <atomic>

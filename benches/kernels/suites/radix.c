@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
     for (int n = 0; n < 2 * leaves; n++) {
         pthread_mutex_init(&nodes[n].lock, NULL);
         pthread_cond_init(&nodes[n].changed, NULL);
-        if (n >= leaves + threads) nodes[n].round = 1 << 30; // nobody's: nothing is counted there
+        if (n >= leaves + threads) nodes[n].round = 1 << 30; // no thread's: nothing counts there
     }
     for (int n = leaves - 1; n > 0; n--)
         if (nodes[2 * n].round && nodes[2 * n + 1].round) nodes[n].round = 1 << 30;

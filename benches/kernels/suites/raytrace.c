@@ -1,6 +1,6 @@
-// Splash raytrace and volrend: rays through a scene of spheres in a grid of cells, which nobody
-// changes; tiles of the picture come from queues with locks, and from other threads' when the own
-// is empty. Usage: raytrace THREADS SCALE
+// Splash raytrace and volrend: rays through a scene of spheres in a grid of cells, which no thread
+// changes; tiles of the picture come from queues with locks, and from other threads' when a
+// thread's own is empty. Usage: raytrace THREADS SCALE
 #include "team.h"
 
 enum { SPHERES = 600, CELLS = 12, WIDTH = 320, HEIGHT = 240, TILE = 16, MAX_HERE = 64 };

@@ -1,6 +1,6 @@
 // NAS LU: Gauss-Seidel sweeps over a three-dimensional grid of five unknowns, as a wavefront: a
-// thread begins a plane of its share as soon as its neighbour's flag says that he is done with his.
-// Threads spin. Usage: wavefront THREADS SCALE
+// thread begins a plane of its share as soon as its neighbour's flag says that it is done with its
+// own. Threads spin. Usage: wavefront THREADS SCALE
 #include "team.h"
 #include <stdatomic.h>
 

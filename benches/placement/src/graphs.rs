@@ -54,7 +54,7 @@ impl Family {
         }
     }
 
-    /// The matrix for so many threads.
+    /// The matrix for that many threads.
     pub fn matrix(self, threads: usize) -> CommMatrix {
         let mut random = Random::new(threads as u64 * 64 + self as u64);
         let id = random.order(threads);

@@ -4,7 +4,7 @@
 //   PROGRAM THREADS ITERATIONS FRACTION [pin|free] [xchg|mov|add]
 //
 // Participants are threads 1 to THREADS, as the initial thread only waits for them. Output:
-//   region NAME ADDRESS BYTES    memory that several participants access, and nobody else
+//   region NAME ADDRESS BYTES    memory that several participants access, and no other thread
 //   pair A B SHARE               these two meet there; SHARE: of the accesses of a participant, 0 to 1
 //   false F                      the share of accesses to shared memory that can only be false sharing
 //   accesses T N                 participant T has accessed the regions N times
@@ -171,7 +171,7 @@ static long slower_than(const long times[STEPS], int step) {
 // than those of another, so the border lies halfway between what they take and what exchanges at
 // home do, and must hold for the first line.
 static long transfers_by_time(long told) {
-    // At home are at least one of so many, or all others are transfers, too.
+    // At least one in `HOME` is at home, or all others are transfers, too.
     enum { ENOUGH = 1000, HOME = 16, WRONG = 10 };
     long all = slower_than(all_took[0], 0);
     int home = 0, slow = STEPS;

@@ -1,6 +1,6 @@
 // Point-to-point (ComDetective, 4.1.4): participants 1 and 2, 3 and 4 … share a word, which each
 // stores to in FRACTION of its iterations, every second pair in half of that; else to memory of its
-// own. The last one of an odd number has nobody. Nobody communicates across pairs.
+// own. The last one of an odd number has no partner. No participant communicates across pairs.
 #include "micro.h"
 
 static const int words_tell = 1;

@@ -22,7 +22,7 @@ static void participate(int p) {
 static int lines_for(int count) { return (void)count, 1; }
 
 static void truth(void) {
-    // Where nobody but participant 1 stores, the others have nothing to tell each other.
+    // Where only participant 1 stores, the others have nothing to tell each other.
     if (fraction < 1)
         everybody_meets(1);
     else

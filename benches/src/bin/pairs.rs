@@ -47,7 +47,7 @@ fn main() -> anyhow::Result<()> {
     let (mut candidates, own) = assignments(&scratch, &computed)?;
     for round in 0..options.rounds {
         for k in 0..candidates.len() {
-            // Each round starts elsewhere, so that nobody always follows the same neighbour.
+            // Each round starts elsewhere, so that no candidate always follows the same neighbour.
             let candidate = (k + round) % candidates.len();
             let candidate = &mut candidates[candidate];
             let run = threadtalk.verb("run").arg("--quiet").arg("--plan").arg(&candidate.plan);

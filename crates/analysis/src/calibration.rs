@@ -91,7 +91,7 @@ pub struct Calibration {
     pub hits: u64,
     /// Sampled by exact events; `None` without exact ones.
     pub ratio: Option<f64>,
-    /// What chance may do to the sampled amount with so many hits, as a part of it (95 %).
+    /// What chance may do to the sampled amount with that many hits, as a part of it (95 %).
     pub chance: Option<f64>,
     /// Mean squared error between the matrices, each normalised to 100 (thesis, 3.1), and the most
     /// there can be.

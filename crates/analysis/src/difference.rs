@@ -53,7 +53,7 @@ pub enum DifferenceError {
 pub struct Difference {
     /// Mean squared error between the matrices, each normalised to a maximum of 100 (thesis, 3.1).
     pub mse: f64,
-    /// The largest there can be with so many threads.
+    /// The largest there can be with that many threads.
     pub mse_most: f64,
     /// What the matrices count, for people; `events` where neither run says.
     pub counted: String,

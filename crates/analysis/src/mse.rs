@@ -60,7 +60,7 @@ mod tests {
     use crate::golden::{figure_3_3b, matrix, near};
     use types::ThreadId;
 
-    /// One pair communicates, and everybody but that pair.
+    /// One pair communicates, and all pairs but that one.
     fn opposites(threads: u32) -> (CommMatrix, CommMatrix) {
         let (mut pair, mut others) =
             (CommMatrix::new(threads as usize), CommMatrix::new(threads as usize));

@@ -20,7 +20,7 @@ pub fn busiest_node(accesses: &[u64], current: Option<usize>) -> Option<usize> {
 }
 
 /// E_Page (4.1): the share of a page's accesses by the node that has the most, from 1/N to 1.
-/// `None` for a page that nobody accessed.
+/// `None` for a page without accesses.
 pub fn page_exclusivity(accesses: &[u64]) -> Option<f64> {
     let all = sum(accesses);
     let most = *accesses.iter().max()? as f64;

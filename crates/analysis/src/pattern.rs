@@ -5,8 +5,8 @@
 //! up, and thread numbers need not follow the pattern. Approach: each pattern has a file that finds
 //! the best way to lay it over the threads and says how well it fits ([`Net::fit`]): how much more
 //! of the communication lies on the pattern's pairs than on as many pairs by chance, and how
-//! evenly. They try the matrix as it is, without what the initial thread has with everybody alike,
-//! and without the initial thread; what was taken away costs confidence. The best fit is the
+//! evenly. They try the matrix as it is, without what the initial thread has with all threads
+//! alike, and without the initial thread; what was taken away costs confidence. The best fit is the
 //! answer; when none is good, the pattern is irregular. Cost: O(T² log T). Neighbours:
 //! `communication` asks for whole runs and phases.
 
@@ -29,9 +29,9 @@ use types::{CommMatrix, ThreadId};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
-    /// Nobody communicates.
+    /// No thread communicates.
     Silent,
-    /// Two threads, and nobody else.
+    /// Two threads, and no others.
     Pair,
     /// One thread gives to all others.
     Initialisation,
@@ -186,7 +186,7 @@ fn silent(threads: usize) -> Recognised {
     Recognised { pattern: Pattern::Silent, confidence: 1.0, quiet, ..Recognised::unknown() }
 }
 
-/// The best fit among those who take part; `None` when nobody does.
+/// The best fit among the threads that take part; `None` when none does.
 fn attempt(net: &Net, lost: f64) -> Option<Recognised> {
     let net = net.loud();
     if net.len() < 2 || net.total() <= 0.0 {

@@ -68,7 +68,7 @@ fn found(threads: usize, cells: &Cells, drawn: impl Iterator<Item = usize>) -> P
     recognise(&talk, true, Some(ThreadId(0))).pattern
 }
 
-/// What is recognised in each of [`RUNS`] draws of so many hits, each cell as likely as the others.
+/// What is recognised in each of [`RUNS`] draws of `hits` hits, each cell as likely as the others.
 fn draws(threads: usize, cells: &Cells, hits: u64) -> Vec<Pattern> {
     let mut random = fastrand::Rng::with_seed(hits + 1000 * threads as u64);
     let mut draw = || {

@@ -13,7 +13,7 @@ pub enum BindError {
     /// No thread has this id (any more).
     #[error("thread {tid} does not exist (any more)")]
     NoSuchThread { tid: i32 },
-    /// The thread belongs to somebody else.
+    /// The thread belongs to another user.
     #[error(
         "not permitted to bind thread {tid}: it belongs to another user; run as that user or with \
          CAP_SYS_NICE"

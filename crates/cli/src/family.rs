@@ -132,7 +132,7 @@ pub fn load_saying(path: &Path, number: Option<u32>) -> anyhow::Result<Profile> 
 pub fn leader(path: &Path, first: &Meta) -> Option<Leader> {
     let mut most = Weight::of(first);
     let mut leader = None;
-    // One thread alone talks to nobody: where exactly recorded, it is never the one.
+    // A single thread communicates with no other: where exactly recorded, it is never the one.
     let sampled = first.sampled.is_some();
     for row in first.processes.iter().filter(|row| row.threads > 1 || sampled) {
         let Some(folder) = &row.profile else { continue };

@@ -27,7 +27,7 @@ fn refused(a: &str, b: &str, because: &str) {
     assert!(sentence.contains(because), "{sentence}");
 }
 
-/// One pair of eight threads, and everybody but that pair: as different as can be.
+/// One pair of eight threads, and all pairs but that one: as different as can be.
 fn opposites() -> [String; 2] {
     let matrix = |wanted: &dyn Fn(usize, usize) -> bool| -> String {
         let cell = |from, to| if from != to && wanted(from, to) { "9" } else { "0" };

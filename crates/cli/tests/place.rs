@@ -118,7 +118,7 @@ fn small_profile(path: &Path) {
     profile_of(path, 9000);
 }
 
-/// The same with so many loads, and as many stores, by each worker.
+/// The same with `work` loads, and as many stores, by each worker.
 fn profile_of(path: &Path, work: u64) {
     profile(work).save(path, false).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Memory that nobody has used before: a few lines for two threads to pass to and fro.
+//! Memory that no thread has used before: a few lines for two threads to pass to and fro.
 
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -60,7 +60,7 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody can use any more.
+        // SAFETY: our own mapping, which no thread can use any more.
         unsafe { libc::munmap(self.base.cast(), BYTES) };
     }
 }

@@ -1,9 +1,9 @@
 //! Plans for several applications that run at the same time on one machine.
 //!
-//! All their threads are placed as one problem ([`Tasks::side_by_side`]): nobody talks across
-//! applications, but cores and PUs are shared, so loads are evened out over all of them. The plan
-//! keeps each application's threads apart, under the numbers that they have in it, since each is
-//! started on its own. Neighbours: `plan.rs` is the file, `place.rs` computes.
+//! All their threads are placed as one problem ([`Tasks::side_by_side`]): no thread communicates
+//! across applications, but cores and PUs are shared, so loads are evened out over all of them. The
+//! plan keeps each application's threads apart, under the numbers that they have in it, since each
+//! is started on its own. Neighbours: `plan.rs` is the file, `place.rs` computes.
 
 use crate::place::Placement;
 use crate::plan::{Plan, PlanApp, PlanError, slots};

@@ -5,7 +5,7 @@
 //! parts of given sizes, bounds the whole. Each cut takes the best of three bounds:
 //!
 //! - *star*: a thread keeps at most as many neighbours beside it as fit, the heaviest;
-//! - *edges*: parts hold only so many pairs, the heaviest;
+//! - *edges*: parts hold at most a certain number of pairs, the heaviest;
 //! - *spectral*: Donath, Hoffman: Lower bounds for the partitioning of graphs, 1973: half the sum
 //!   of part sizes, largest first, times the smallest eigenvalues of the Laplacian.
 //!
@@ -126,7 +126,7 @@ mod tests {
         assert!(bound <= cost && bound > cost * (1.0 - 1e-6), "{bound} {cost}");
     }
 
-    /// Pairs that talk to nobody else fit into cores: nothing need cross.
+    /// Pairs that communicate with no other thread fit into cores: nothing need cross.
     #[test]
     fn pairs_have_no_gap() {
         let pairs: Vec<_> = (0..8).map(|p| (2 * p, 2 * p + 1, 7.0)).collect();

@@ -52,7 +52,7 @@ pub enum LauncherError {
     InTurns { thread: usize, planned: u32, would: u32 },
 }
 
-/// What somebody else starts programs with.
+/// What starts programs in place of Threadtalk.
 pub(crate) trait Launcher {
     /// The plan as this launcher reads it: a whole file, with comments.
     fn write(&self, plan: &Plan) -> Result<String, LauncherError>;

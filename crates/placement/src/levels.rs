@@ -174,7 +174,7 @@ mod tests {
             found("core:2 pu:1", 5),
             expected(&[("on one PU", 0.4), ("between cores", 0.6)])
         );
-        // 4 cores for 3 threads: nobody shares one, 2 of 6 pairs stay in a package.
+        // 4 cores for 3 threads: no two share one, 2 of 6 pairs stay in a package.
         assert_eq!(
             found("pack:2 core:2 pu:2", 3),
             expected(&[

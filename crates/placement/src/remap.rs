@@ -6,7 +6,7 @@
 //! Beside it stands what a few exchanges make of the current placement, where each thread that
 //! moves pays a price. The fresh one is taken only if it gains enough and pays for its migrations.
 //!
-//! Pure, like [`crate::place`]; whoever moves threads of a running program calls this.
+//! Pure, like [`crate::place`]; the code that moves threads of a running program calls this.
 
 mod relabel;
 

@@ -74,8 +74,8 @@ impl Tasks {
         }
     }
 
-    /// The threads of several applications that run at the same time, one after the other: nobody
-    /// talks to another application's threads. Which threads are idle is judged within each
+    /// The threads of several applications that run at the same time, one after the other: no
+    /// thread communicates with another application's. Which threads are idle is judged within each
     /// application, since they were recorded apart. Work, accesses and times are taken to be in the
     /// same units; accesses count only if all applications know theirs.
     pub fn side_by_side(apps: &[&Tasks]) -> Self {

@@ -37,7 +37,7 @@ fn threads_lie_side_by_side_and_cores_are_shared_out() {
     assert_eq!((plan.apps[0].cost, plan.apps[1].cost), (150.0, 100.0));
     let after: Vec<f64> = plan.apps[1].levels.iter().map(|level| level.after).collect();
     assert_eq!(after, [0.0, 1.0, 0.0]);
-    // Eight threads get a core each, whoever they belong to: nobody meets on one.
+    // Eight threads get a core each, whichever application they belong to: no two meet on one.
     assert_eq!(plan.apps[1].levels[0].before, 0.0);
     assert!((plan.apps[1].levels[1].before - 12.0 / 28.0).abs() < 1e-12);
 }

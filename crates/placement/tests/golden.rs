@@ -142,7 +142,7 @@ fn an_idle_thread_does_not_count_as_load() {
 }
 
 /// COMPLACE, Algorithm 2, worked by hand: 0 first on PU 0; the heaviest edge from it leads to 2,
-/// next to it; then 1, tied to 2; then 3, tied to nobody, on the lowest free PU.
+/// next to it; then 1, tied to 2; then 3, tied to none, on the lowest free PU.
 #[test]
 fn complace_follows_its_algorithm() {
     let machine = Machine::new("pack:2 core:2 pu:1", "180,50");

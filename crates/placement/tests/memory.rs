@@ -7,7 +7,7 @@ use placement::{Effort, Placement, PolicyKind, Request, Tasks, place};
 use support::{Machine, lattice, random_matrix, unit_graph};
 use types::{CommMatrix, ThreadId};
 
-/// Two NUMA nodes with so many cores each.
+/// Two NUMA nodes with that many cores each.
 fn two_nodes(cores: usize, bandwidths: [u64; 2]) -> Machine {
     let mut machine = Machine::new(&format!("numa:2 core:{cores} pu:1"), "100,10");
     for (node, mib) in machine.topology.numa_nodes.iter_mut().zip(bandwidths) {

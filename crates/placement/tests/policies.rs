@@ -45,7 +45,7 @@ fn locality_keeps_together_and_distance_pulls_apart() {
     assert_eq!(far.cost, 210.0 * 100.0, "every pair is apart");
 }
 
-/// With cores to spare, too: nobody who talks is beside whom it talks to.
+/// With cores to spare, too: no thread is beside one that it communicates with.
 #[test]
 fn distance_is_far_where_cores_stay_free() {
     let machine = Machine::new("pack:2 core:20 pu:1", "100,10");

@@ -151,8 +151,8 @@ fn costs_constraints_and_the_order_of_policies_hold_everywhere() {
     }
 }
 
-/// Every policy with what it may not expect: nobody talks, one thread, far more threads than PUs;
-/// on machines that lack PUs, forbid them, or have packages of different sizes.
+/// Every policy with what it may not expect: no thread communicates, one thread, far more threads
+/// than PUs; on machines that lack PUs, forbid them, or have packages of different sizes.
 #[test]
 fn every_policy_places_everybody_on_odd_machines() {
     let machines =

@@ -1,4 +1,5 @@
-//! Placing again: noise moves nobody, a new pattern moves everybody it must, and nothing else does.
+//! Placing again: noise moves no thread, a new pattern moves every thread it must, and nothing else
+//! does.
 
 mod support;
 
@@ -56,7 +57,7 @@ fn five_percent_of_noise_move_few() {
     }
 }
 
-/// Sockets exchanged and cores renumbered: the same placement, so nobody has to move.
+/// Sockets exchanged and cores renumbered: the same placement, so no thread has to move.
 #[test]
 fn symmetries_of_the_machine_are_seen_through() {
     let machine = Machine::new("pack:2 core:4 pu:1", "100,10");

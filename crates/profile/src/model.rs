@@ -212,7 +212,7 @@ pub struct ProcessRow {
     pub command: Vec<String>,
     /// Threads over the whole run; 0 when it was not recorded.
     pub threads: u32,
-    /// What it exited with; null when it ended otherwise, was still running, or nobody knows.
+    /// What it exited with; null when it ended otherwise, was still running, or it is not known.
     pub exit_code: Option<i32>,
     /// The signal that ended it, if its parent was told of one.
     #[serde(default)]

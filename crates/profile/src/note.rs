@@ -228,7 +228,7 @@ pub(crate) fn unrecorded<'de, D: Deserializer<'de>>(
 }
 
 impl Note {
-    /// One of each code, with made-up data, for tests of whoever words or lists them.
+    /// One of each code, with made-up data, for tests of code that words or lists them.
     pub fn examples() -> Vec<Note> {
         let signal = || "SIGINT".to_owned();
         let limits = [3_u64, 1].into_iter().flat_map(|count| {

@@ -58,8 +58,8 @@ pub struct Sampling {
     pub decoded: u64,
     /// Hits among them; an access that reads and writes may be two.
     pub hits: u64,
-    /// Of the hits, those on lines that nobody was sampled writing: by whom was inferred from what
-    /// is written around them.
+    /// Of the hits, those on lines that no thread was sampled writing: the writer was inferred from
+    /// what is written around them.
     #[serde(default)]
     pub inferred: u64,
     /// Events that one hit may stand for: what could have happened for each sample that there is. 0

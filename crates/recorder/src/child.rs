@@ -94,7 +94,7 @@ pub struct Launch<'a> {
     pub gate: Option<&'a Gate>,
 }
 
-/// Holds a new process up before it executes its program, while somebody makes ready for it.
+/// Holds a new process up before it executes its program, while the caller prepares for it.
 #[derive(Debug)]
 pub struct Gate {
     /// Reading and writing ends: the process's number, and the word to go on.
@@ -138,7 +138,7 @@ impl Gate {
 /// A pipe that programs do not inherit.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
-    // SAFETY: room for two descriptors, which are nobody else's after success.
+    // SAFETY: room for two descriptors, which only we own after success.
     unsafe {
         match libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) {
             0 => Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))),
@@ -147,7 +147,7 @@ pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     }
 }
 
-/// A few bytes, which a pipe takes whole. Nobody is there to read them when this fails.
+/// A pipe takes these few bytes whole. When this fails, no process is there to read them.
 fn write_all(pipe: &OwnedFd, bytes: &[u8]) {
     // SAFETY: a live descriptor and buffer.
     unsafe { libc::write(pipe.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };

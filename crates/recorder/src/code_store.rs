@@ -165,12 +165,12 @@ impl CodeStore {
         let end = header.end.saturating_add(new.records.len() as u64);
         let records = header.records.saturating_add(new.slots.len() as u64);
         if end > code::MAX_BYTES || records > code::MAX_RECORDS {
-            // Whoever reads it now keeps it; the next recording begins a new one.
+            // Processes that read it now keep it; the next recording begins a new one.
             fs::remove_file(&self.path)?;
             return Ok(false);
         }
-        // What ends here half done leaves records that nobody finds, or that the next ones
-        // overwrite.
+        // A writer that ends here half done leaves records that no reader finds, or that the next
+        // ones overwrite.
         self.file.write_all_at(&new.records, header.end)?;
         for (slot, words) in new.slots {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -204,7 +204,7 @@ fn many_recorders_at_once_lose_nothing() {
             scope.spawn(move || {
                 let store = folder.open("agent").unwrap();
                 for n in 0..50 {
-                    // Half of them are everybody's.
+                    // Half of them belong to a module that all threads share.
                     let module = if n % 2 == 0 { 100 } else { k };
                     assert!(store.add_records(&record(module, n, &[n as u8; 60])).unwrap());
                 }

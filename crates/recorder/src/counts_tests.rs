@@ -79,7 +79,7 @@ fn cells_are_summed_and_have_their_direction() {
         .cell(0, 2, code::RAW, 1)
         .cell(0, 2, code::RAW_FALSE, 0);
     let third = Filled::new(2, holds::CELLS).cell(3, 1, code::UNDIRECTED, 80);
-    // Chunks that nobody has taken lie between.
+    // Chunks that no thread has taken lie between.
     for (chunk, at) in [(first, 2), (second, 900_000), (third, 5)] {
         chunk.store(&session, at);
     }

@@ -1,4 +1,4 @@
-//! Ends the program when we are killed, so that it does not run on, slow and for nobody.
+//! Ends the program when we are killed, so that it does not run on, slow and to no purpose.
 //!
 //! The kernel can do that (PR_SET_PDEATHSIG), but a program may read and set that signal itself,
 //! and sees it. So a process of ours holds one end of a pipe, whose other end only we have, and
@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 #[derive(Debug)]
 pub struct Guard {
     process: i32,
-    /// Both ends: who writes into a pipe that nobody reads any more is killed.
+    /// Both ends: a process that writes into a pipe that no process reads any more is killed.
     pipe: (OwnedFd, OwnedFd),
 }
 
@@ -69,7 +69,7 @@ fn watch_over(pipe: RawFd) -> ! {
     // SAFETY: descriptors of this process only, and valid arguments.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, c"tt-guard".as_ptr());
-        // Nothing of ours is kept open by it: pipes that somebody reads to their end, locks.
+        // It keeps nothing of ours open: no pipes that are read to their end, no locks.
         libc::dup2(pipe, 0);
         if libc::syscall(libc::SYS_close_range, 1, u32::MAX, 0) < 0 {
             (1..4096).for_each(|descriptor| _ = libc::close(descriptor));

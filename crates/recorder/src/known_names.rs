@@ -58,7 +58,8 @@ impl Folder {
     }
 }
 
-/// A number for the files that answers depend on, as they are now, and for whoever answers.
+/// A number for the files that answers depend on, as they are now, and for the program that
+/// answers.
 fn key(sources: &[PathBuf]) -> u64 {
     let mut all = Vec::new();
     for path in sources.iter().map(PathBuf::as_path).chain([Path::new("/proc/self/exe")]) {

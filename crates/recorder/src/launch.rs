@@ -43,7 +43,7 @@ pub enum Outcome {
     AsPlanned,
     /// The program set an affinity of its own; that was left in force.
     ProgramsOwn,
-    /// Somebody bound it elsewhere after us.
+    /// It was bound elsewhere after us.
     Moved,
     /// The kernel refused; why.
     Refused(String),
@@ -295,8 +295,8 @@ fn binding_of((planned, slot): (&PlanSlot, &Slot)) -> Binding {
     }
 }
 
-/// What became of a thread that somebody else was to bind: its mask when it started, and when it or
-/// the program ended.
+/// What became of a thread that another program was to bind: its mask when it started, and when it
+/// or the program ended.
 fn watched(as_planned: CpuSet, first: CpuSet, last: CpuSet) -> (Outcome, Option<CpuSet>) {
     match last.is_empty() {
         false if last == as_planned => (Outcome::AsPlanned, Some(last)),

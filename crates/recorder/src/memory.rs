@@ -43,8 +43,8 @@ impl SharedMemory {
         &self.file
     }
 
-    /// Makes `bytes` from `offset` on zeroes again, which take no memory. Whoever maps them sees
-    /// that at once.
+    /// Makes `bytes` from `offset` on zeroes again, which take no memory. Processes that map them
+    /// see that at once.
     ///
     /// # Errors
     /// Fails when the kernel cannot punch holes into such memory.
@@ -126,8 +126,8 @@ impl<T> Mapping<'_, T> {
 
     /// Exclusive access before a program is started.
     pub fn records_mut(&mut self) -> &mut [T] {
-        // SAFETY: as for `records`; nobody else has the descriptor before the program starts, and
-        // the caller holds the only borrow.
+        // SAFETY: as for `records`; no other process has the descriptor before the program starts,
+        // and the caller holds the only borrow.
         unsafe { std::slice::from_raw_parts_mut(self.address, self.count) }
     }
 }

@@ -15,7 +15,7 @@ use types::CommKind;
 use wire::detail::CHUNK_BYTES;
 use wire::session::{MAX_SEGMENTS, MAX_THREADS};
 
-/// What a look costs at most: one part in so many of a processor.
+/// What a look costs at most: 1/`SHARE` of a processor.
 const SHARE: u32 = 100;
 
 /// What was seen of a recording, all its processes together.

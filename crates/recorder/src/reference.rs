@@ -4,8 +4,9 @@
 //! reads it with [`follow`] until the program has ended, and hands each access to the crate
 //! `reference`. Every process of a recording has a ring and a replay of its own.
 //!
-//! Whoever wrote into the ring may be killed at any point: a record that was taken but never filled
-//! is waited for while its process may still fill it, and skipped and counted when it cannot.
+//! A thread that writes into the ring may be killed at any point: a record that was taken but never
+//! filled is waited for while its process may still fill it, and skipped and counted when it
+//! cannot.
 
 use crate::error::RecorderError;
 use crate::memory::{Mapping, SharedMemory};
@@ -141,7 +142,7 @@ impl<'a> Ring<'a> {
         self.next != start
     }
 
-    /// Replays what is left when nobody writes any more.
+    /// Replays what is left when no thread writes any more.
     fn finish(mut self) -> Traced {
         // Not looked at again: nothing beyond the ring can be filled, whatever the head says later.
         let end = self.end();
@@ -216,9 +217,10 @@ impl<'a> Ring<'a> {
         self.header().trace_tail.store(self.next, Release);
     }
 
-    /// Whether nobody will fill the next record, because its thread was ended by another thread's
-    /// execve. The count of these goes up shortly before the kernel ends the threads, so what they
-    /// had taken by then is known a little later, and theirs for sure a little later again.
+    /// Whether the next record will never be filled, because its thread was ended by another
+    /// thread's execve. The count of these goes up shortly before the kernel ends the threads, so
+    /// what they had taken by then is known a little later, and theirs for sure a little later
+    /// again.
     fn is_dead(&mut self) -> bool {
         let execs = self.header().execs.load(Relaxed);
         if execs != self.execs {

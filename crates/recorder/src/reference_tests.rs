@@ -171,7 +171,7 @@ fn a_program_that_scribbles_on_the_ring_does_no_harm() {
         writer.write(1, 77, 0);
         let number = writer.reserve();
         let record = &raw const writer.records.records()[number as usize];
-        // SAFETY: nobody reads the record before its turn is set.
+        // SAFETY: no thread reads the record before its turn is set.
         unsafe { (&raw mut (*record.cast_mut()).bytes).write_volatile(u64::MAX) };
         writer.records.records()[number as usize].turn.store(number + 1, Release);
         writer.header.records()[0].trace_head.store(u64::MAX, Relaxed);

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `choice.rs` | which event is sampled how often, and how its samples become volumes |
 //! | `launch.rs` | starts a program and samples it from its first instruction |
-//! | `attach.rs` | samples running processes until they end, the time is over, or somebody interrupts |
+//! | `attach.rs` | samples running processes until they end, the time is over, or the user interrupts |
 //! | `follow.rs` | reads the records and gives each to its process |
 //! | `rest.rs` | how long the reader sleeps between two looks at the rings |
 //! | `breaks.rs` | breaks, or a clock for whole processors, where threads are switched too often |

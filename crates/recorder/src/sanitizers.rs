@@ -81,7 +81,7 @@ impl Signs {
     }
 }
 
-/// `None` for files that cannot be read; whoever starts them says why.
+/// `None` for files that cannot be read; the code that starts them says why.
 fn signs_of(path: &Path) -> Option<Signs> {
     let data = ReadCache::new(File::open(path).ok()?);
     let header = elf::FileHeader64::<Endianness>::parse(&data).ok()?;

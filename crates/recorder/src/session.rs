@@ -225,7 +225,7 @@ impl Session {
         self.memory.map(u64::from(segment) * session::SEGMENT_BYTES, 1)
     }
 
-    /// What all threads that process `segment` may have of it. Reading what nobody has written
+    /// What all threads that process `segment` may have of it. Reading what no thread has written
     /// takes memory.
     ///
     /// # Errors

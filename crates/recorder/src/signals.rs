@@ -7,7 +7,7 @@
 //!
 //! All others that would end us are the program's business: batch systems and users send SIGUSR1,
 //! SIGALRM and so on to the process that they have started, which is us. Where a sender signals a
-//! whole process group, the program gets such a signal twice; nobody can tell.
+//! whole process group, the program gets such a signal twice; that cannot be detected.
 //!
 //! The handlers only store numbers and make calls that are async-signal-safe. There is one watched
 //! program per process at a time.
@@ -225,7 +225,7 @@ pub fn watch(pid: i32) {
     pass_on_early();
 }
 
-/// To be called before the program is reaped: afterwards its process id may be somebody else's.
+/// Call this before the program is reaped: afterwards its process id may be another process's.
 pub fn unwatch() {
     CHILD.store(0, Ordering::SeqCst);
 }
@@ -235,7 +235,7 @@ pub fn interrupted() -> Option<i32> {
     Some(LAST.load(Ordering::SeqCst)).filter(|&signal| signal != 0)
 }
 
-/// The same for whoever has started no program: one that was meant for a program asks, too.
+/// The same for a caller that has started no program: signals meant for a program count, too.
 pub fn ended_by() -> Option<i32> {
     interrupted().or_else(early::any)
 }

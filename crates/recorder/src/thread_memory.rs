@@ -30,7 +30,7 @@ pub struct ThreadMemory {
     stacks: Vec<(u64, u64, u32)>,
     /// (thread pointer, thread), ascending.
     pointers: Vec<(u64, u32)>,
-    /// At most so many bytes of thread-local data lie below a thread pointer.
+    /// At most this many bytes of thread-local data lie below a thread pointer.
     thread_local_bytes: u64,
 }
 

@@ -17,7 +17,7 @@ use wire::code;
 const FILE: &str = "transfer";
 /// Its first words.
 const MAGIC: &str = "threadtalk transfer 1";
-/// After so many measurements the least is not doubted any more.
+/// After that many measurements the least is no longer doubted.
 const ENOUGH: u32 = 5;
 
 /// The least of some measurements.
@@ -87,7 +87,7 @@ mod tests {
         let told = measured.map(|ns| kept(&path, 7, || Some(ns)));
         assert_eq!(told, [90.0, 90.0, 48.25, 48.25, 48.25].map(Some));
         assert_eq!(kept(&path, 7, || panic!("measured again")), Some(48.25));
-        // Another machine, or the file of somebody who wrote something else.
+        // Another machine, or a file into which something else was written.
         assert_eq!(kept(&path, 8, || Some(70.0)), Some(70.0));
         fs::write(&path, fs::read_to_string(&path).unwrap().replace("70", "10")).unwrap();
         assert_eq!(kept(&path, 8, || None), None);

@@ -1,7 +1,7 @@
 //! The user's cache folder: what is kept there saves time, and can be removed at any time.
 //!
-//! Whoever can write there can have code run by whatever is recorded next, so folder and files must
-//! belong to the user, and nobody else may write into them.
+//! Any user who can write there can have code run by whatever is recorded next. So folder and files
+//! must belong to the user, and no other user may write into them.
 //!
 //! Neighbours: `code_store`, `known_names`, `machine`, `probed` and `transfer_time` keep their
 //! files there.
@@ -111,7 +111,7 @@ pub(crate) fn remove_unused(path: &Path, prefix: &str, most: u64) {
     }
 }
 
-/// Neither somebody else's nor for others to write into.
+/// It must not belong to another user, and other users must not be able to write into it.
 fn check_owner(path: &Path, data: &fs::Metadata) -> Result<(), NoCache> {
     // SAFETY: no arguments, cannot fail.
     let is_ours = data.uid() == unsafe { libc::geteuid() };

@@ -31,7 +31,7 @@ const LONG_REST: Duration = Duration::from_millis(10);
 /// First and longest time between two looks at a process's memory.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// What noting may cost: one part in so many of a processor.
+/// What noting may cost: 1/`SHARE` of a processor.
 const SHARE: u32 = 100;
 /// What it may cost beside that.
 const SPARE: Duration = Duration::from_millis(20);
@@ -238,7 +238,7 @@ impl Watch<'_> {
         self.processes.iter().for_each(|process| process.publish(slice));
     }
 
-    /// Whether slices are so many or so short that they should be joined.
+    /// Whether there are too many slices, or too short ones, and they should be joined.
     fn too_much(&mut self) -> bool {
         let samples: usize = self.processes.iter().map(|process| process.seen.samples.len()).sum();
         if samples > MAX_SAMPLES || self.timeline.len() > MAX_SLICES {
@@ -426,7 +426,7 @@ impl<'a> Process<'a> {
             let page = &area.page;
             // As above: what a thread has executed when it has ended.
             let life = page.life.load(Acquire);
-            // Its tallies have been added up then, and nobody needs the memory.
+            // Its tallies have been added up then, and no thread needs the memory.
             let is_folded = is_over(life) && page.folds.load(Relaxed) != 0;
             if !is_folded {
                 let mark = mark(area);

@@ -105,7 +105,7 @@ fn a_thread_that_waits_in_a_system_call_is_left_alone() {
         page.life.store(life::ALIVE, Relaxed);
         begin(session, 0);
         set(3, 100);
-        // As no thread does: it shows that nobody looks.
+        // No thread does that: it shows that nothing looks.
         set(3, 130);
         // In its next call; between two; there for long.
         set(5, 150);

@@ -11,7 +11,7 @@ pub struct Words {
     _strings: Vec<CString>,
 }
 
-// SAFETY: the strings are owned, and nobody changes them.
+// SAFETY: the strings are owned, and no thread changes them.
 unsafe impl Send for Words {}
 // SAFETY: as above.
 unsafe impl Sync for Words {}

@@ -55,7 +55,7 @@ fn unchanged(program: &str, mode: &str) -> Watched {
     watched
 }
 
-/// Says so and returns false where this kernel or sandbox lets nobody watch.
+/// Says so and returns false where this kernel or sandbox lets no process watch.
 fn can_watch(test: &str) -> bool {
     let process = watch(options(), &["/bin/true"]).processes;
     let Some(complaint) = process.first().and_then(WatchedProcess::complaint) else {
@@ -287,7 +287,7 @@ fn watched_bytes_tell_true_from_false_sharing() {
     assert!(!on.is_empty(), "{:?}", watched.processes);
     assert!(on.iter().all(|seen| seen.sharing() == Sharing::False), "{on:?}");
     assert!(on.iter().all(|seen| seen.from.tid != seen.to.tid));
-    // Only the published bytes are watched: nobody comes to those.
+    // Only the published bytes are watched: no thread comes to those.
     let published = WatchOptions { published_only: true, ..options() };
     let watched = micro("false_sharing", 2, "0.5", published);
     let line = of_line(&watched.outcome);

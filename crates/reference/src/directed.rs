@@ -9,13 +9,13 @@
 //! * **Invalidation** w→r: a write by w to a block that r ≠ w has read since the previous write;
 //!   the previous writer itself does not count as a reader.
 //! * **Taking**: a writer takes the block with each write that finds it not exclusively its own,
-//!   that is last written by another or by nobody, or read by another since. From then on its *set*
-//!   grows by the bytes that it writes, until somebody takes the block again.
+//!   that is, last written by another thread or by none, or read by another since. From then on its
+//!   *set* grows by the bytes that it writes, until a thread takes the block again.
 //! * **True sharing**: a RAW event whose read, or a WAW event whose write, accesses a byte of the
 //!   last writer's set. All others are **false sharing**. Invalidations are not told apart.
 //! * **Code sites**: the event's own access, and the last writer's write that started its set or
-//!   was the last to add a byte to it. Nobody keeps the site of a reader, so an invalidation has
-//!   the writer's only.
+//!   was the last to add a byte to it. A reader's site is not kept, so an invalidation has the
+//!   writer's only.
 
 use crate::ByteSet;
 use std::collections::BTreeSet;
@@ -77,7 +77,7 @@ impl Block {
     }
 
     /// What a write communicates: WAW first, then invalidations by reader; then the block is the
-    /// writer's and nobody has read it.
+    /// writer's and no thread has read it.
     pub fn write(&mut self, touch: &Touch) -> Vec<Communication> {
         let mut all: Vec<Communication> = self.waw(touch).into_iter().collect();
         all.extend(self.invalidations(touch));
@@ -124,7 +124,7 @@ impl Block {
         others.map(to_reader).collect()
     }
 
-    /// Whether nobody else has touched the block since the thread's own write.
+    /// Whether no other thread has touched the block since the thread's own write.
     fn is_exclusive_to(&self, thread: ThreadId) -> bool {
         self.writer == Some(thread) && self.readers.iter().all(|reader| *reader == thread)
     }

@@ -276,7 +276,7 @@ fn looking_back(history: &[Line], now: &Line) -> Vec<(CommKind, Sharing, u32, u3
         && block[at].0 != thread
         && (what == Write || !has_read(thread))
     {
-        // Back to the write that took the block: before it comes somebody else's access, or
+        // Back to the write that took the block: before it comes another thread's access, or
         // nothing.
         let writer = block[at].0;
         let others = |line: &&Line| line.0 != writer;

@@ -3,7 +3,7 @@
 //! Problem: a list of lines is no finding. Approach: put lines together that the same code meets on
 //! (the place that gives most, the place that takes most), so that an array over several lines is
 //! one finding; report groups that carry a notable share of all RAW and WAW events. Two kinds:
-//! false sharing, which only costs; and few lines that everybody really shares, which serialise.
+//! false sharing, which only costs; and few lines that all threads really share, which serialise.
 //! Pure. Neighbours: `lines` supplies the evidence, `verdict` shows the sentences.
 
 use crate::code::{Code, Flow};
@@ -73,7 +73,7 @@ struct Group<'a> {
     taker: &'a Access,
 }
 
-/// The suggestions for a run with so many loads and stores, the weightiest first.
+/// The suggestions for a run with that many loads and stores, the weightiest first.
 pub(crate) fn advice(lines: &Lines, code: &Code, talk: &Talk, accesses: u64) -> Vec<Advice> {
     let events = talk.raw.saturating_add(talk.waw);
     if accesses > 0 && (events as f64) * 1e3 / (accesses as f64) < NEGLIGIBLE_PER_THOUSAND {

@@ -11,7 +11,7 @@ const NAMED: usize = 6;
 /// Phases that are told one by one.
 const PHASES: usize = 5;
 
-/// The sentences, most important first; empty when there is nobody to communicate with.
+/// The sentences, most important first; empty when there is no other thread to communicate with.
 pub(crate) fn sentences(found: &Communication, threads: usize) -> Vec<String> {
     if threads < 2 || found.pattern.pattern == Pattern::Silent {
         return vec![];

@@ -52,7 +52,7 @@ pub struct Findings {
     pub talk: Talk,
     /// Metrics, pattern and phases of the talk, and what they suit.
     pub communication: Communication,
-    /// The same in sentences; empty when nobody talks.
+    /// The same in sentences; empty when no thread communicates.
     pub communication_text: Vec<String>,
     /// What to change in the program, weightiest first; the verdict tells it, too.
     pub advice: Vec<Advice>,

@@ -28,7 +28,7 @@ pub struct Placement {
     pub level_costs: Vec<f64>,
     /// The first is what launchers do ("before"), the last the recommendation ("after").
     pub layouts: Vec<Layout>,
-    /// What to expect when nobody places the threads.
+    /// What to expect when the threads are not placed.
     pub chance: Chance,
     /// Policies compared.
     pub policies: Policies,
@@ -94,7 +94,7 @@ impl<'a> Machine<'a> {
         talk.iter().map(|(from, to, n)| n as f64 * price(from, to).unwrap_or(0.0)).sum()
     }
 
-    /// What to expect of the threads of `talk` when nobody places them.
+    /// What to expect of the threads of `talk` when they are not placed.
     pub(crate) fn chance(&self, costs: &Costs, talk: &CommMatrix) -> Chance {
         let total = talk.total();
         let shares = shares_by_chance(&self.hierarchy, talk.threads(), total);

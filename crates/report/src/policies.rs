@@ -58,7 +58,7 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// The policies that are computed for so many threads, and those that are not.
+/// The policies that are computed for that many threads, and those that are not.
 pub(crate) fn computed(threads: usize) -> (Vec<PolicyKind>, Vec<LeftOut>) {
     let most = |kind| match kind {
         PolicyKind::Locality | PolicyKind::Compact | PolicyKind::Scatter | PolicyKind::Os => {

@@ -1,8 +1,8 @@
 //! The verdict: the findings in a few sentences, the most important first.
 //!
-//! Problem: name the shape of the talk (a few pairs, one thread in the middle, everybody with
-//! everybody) only when the numbers say so, and say when there is nothing to gain. Units: events
-//! and shares of events. Neighbour: `findings` supplies the facts.
+//! Problem: name the shape of the talk (a few pairs, one thread in the middle, all threads with
+//! all) only when the numbers say so, and say when there is nothing to gain. Units: events and
+//! shares of events. Neighbour: `findings` supplies the facts.
 
 use crate::advice::Advice;
 use crate::evidence;

@@ -1,4 +1,4 @@
-//! Who writes a block that nobody was sampled writing lately: whoever writes around it.
+//! Who writes a block that no thread was sampled writing lately: the thread that writes around it.
 //!
 //! Problem: an array has more lines than a recording has samples. A line that a thread was sampled
 //! accessing was hardly ever sampled while another thread wrote it, so that programs which exchange
@@ -131,7 +131,7 @@ impl Around {
         Some(zone)
     }
 
-    /// Whether a block that was sampled so often, nobody ever writing it, is written.
+    /// Whether a block is written that was sampled `sampled` times, but never at a write.
     pub(crate) fn may_be_written(&self, block: u64, sampled: u64) -> bool {
         let region = self.regions.get(&(block / REGION));
         let part = region.map_or(0.0, |region| region.writes as f64 / region.samples.max(1) as f64);
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(writer(&mut around, 201, 0, 20), None);
         assert_eq!(writer(&mut around, 51, 1, 10 + AGE), Some(0));
         assert_eq!(writer(&mut around, 51, 1, 11 + AGE), None);
-        // A third one sees what was written last, and nobody his own.
+        // A third thread sees what was written last, and no thread sees its own write.
         written(&mut around, 1, 0..100, 30);
         assert_eq!(writer(&mut around, 51, 2, 40), Some(1));
         assert_eq!(writer(&mut around, 51, 1, 40), None);
@@ -305,7 +305,7 @@ mod tests {
         let found = around.writer(ARRAY + 51, ThreadId(1), 20).unwrap();
         around.wait(&found, hit);
         let mut hits = Vec::new();
-        // Somebody else, and elsewhere.
+        // Another thread, and elsewhere.
         around.note(ARRAY + 60, &side(2), 30, true, &mut hits);
         around.note(ARRAY + 90, &side(0), 30, true, &mut hits);
         around.note(ARRAY + 52, &side(0), 30, false, &mut hits);

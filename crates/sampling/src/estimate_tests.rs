@@ -42,7 +42,7 @@ fn weights_that_hardly_differ_have_the_interval_of_equal_ones() {
     }
 }
 
-/// It happened, and nobody knows how often it did where no sample looked.
+/// It happened; how often it did where no sample looked is not known.
 #[test]
 fn what_happened_once_is_one_event_and_may_be_as_many_as_a_sample_stands_for() {
     let mut estimator = Estimator::new(1e4, 2e4);

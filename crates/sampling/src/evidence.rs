@@ -18,8 +18,8 @@ use types::ThreadId;
 
 /// A thread's own samples for which its write is new, whatever is usual; or sampling intervals.
 const SHORT: u64 = 20;
-/// So many times as many as usually lie between its writes: of what a thread does at random times,
-/// one part in fifty comes later than so many medians.
+/// This many times as many as usually lie between its writes: of what a thread does at random
+/// times, one part in fifty comes later than this many medians.
 const USUAL: f64 = 8.0;
 /// Sampling intervals after which a write is forgotten.
 const LONG: u64 = 1000;
@@ -88,7 +88,7 @@ impl Judge {
                 }
             };
         let evidence = match is_new {
-            // However seldom samples come: the line came from another cache, and nobody else is
+            // However seldom samples come: the line came from another cache, and no other thread is
             // known to have had it.
             _ if certain => Recency::New,
             _ if !is_known => return None,

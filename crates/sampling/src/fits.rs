@@ -31,7 +31,7 @@ use types::ThreadId;
 const BINS: usize = 15;
 /// Gaps with accesses from which on anything is said.
 const ENOUGH: u32 = 8;
-/// So many are expected within the smallest distance that is looked at.
+/// This many are expected within the smallest distance that is looked at.
 const EXPECTED: f64 = 8.0;
 /// Blocks: the smallest distance that can be told must not be larger.
 const RESOLUTION: f64 = 256.0;
@@ -169,8 +169,8 @@ mod tests {
         Zone { spacing, distance, gap, last }
     }
 
-    /// What is told by so many accesses to some of `blocks` blocks and as many writes to others as
-    /// there usually are, anywhere in them, where they may be.
+    /// What `accesses` accesses to some of `blocks` blocks tell, with as many writes to others as
+    /// there usually are. Both lie at random where they may be.
     fn told(
         accesses: u32,
         blocks: u64,

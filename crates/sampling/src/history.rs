@@ -7,7 +7,7 @@
 //! What is usual is the thread's own: one that sleeps every now and then is sampled seldom, and it
 //! cannot be said when in between it ran.
 //!
-//! Neighbours: `evidence` asks how old a write is, `together` who ran when somebody waited.
+//! Neighbours: `evidence` asks how old a write is, `together` who ran when a thread waited.
 
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -15,10 +15,10 @@ use types::ThreadId;
 
 /// Samples of a thread that are remembered.
 const SAMPLES: usize = 256;
-/// Of these, the latest say what is usual; after so many more it is looked anew.
+/// Of these, the latest `USUAL_OF` say what is usual; after `AGAIN` more they are looked at anew.
 const USUAL_OF: usize = 64;
 const AGAIN: u32 = 16;
-/// In a gap of more than so many usual ones the thread did not run, but for half a usual one at
+/// In a gap of more than this many usual ones the thread did not run, but for half a usual one at
 /// each end: that is what samples miss of a turn on average.
 const GAP: f64 = 1.6;
 const END: f64 = 0.5;

@@ -8,7 +8,7 @@
 //! | `evidence.rs` | what another thread's write says about an access |
 //! | `history.rs` | when threads were sampled: who ran when, and for how long |
 //! | `together.rs` | who ran at the same time, so that one may have waited for the other, and in what crowd |
-//! | `around.rs` | who writes a block that nobody was sampled writing, by what is written around it |
+//! | `around.rs` | who writes a block that no sample saw written, by what is written around it |
 //! | `near.rs` | each thread's nearest writes around a block |
 //! | `fits.rs` | whether threads whose samples lie between each other use the same blocks |
 //! | `block.rs` | what is known of a block of memory: its latest threads |

@@ -18,8 +18,8 @@
 //! made; it stands for the likeliest of those that another thread's write makes communication, for
 //! that is what a thread waits for rather than its own memory. The others say who writes what.
 //!
-//! *Arrays and tables.* An access to a block that nobody was sampled writing lately may be a hit,
-//! too, if another thread is sampled writing around it ([`around`](crate::around)).
+//! *Arrays and tables.* An access to a block that no thread was sampled writing lately may be a
+//! hit, too, if another thread is sampled writing around it ([`around`](crate::around)).
 //!
 //! *What does not.* Once its thread has run for long without another one
 //! ([`evidence`](crate::evidence)), or has ended, a write is old: a block that was merely handed

@@ -90,7 +90,7 @@ fn a_write_is_seen_once_by_each_reader() {
     run.waits(1, 0, Store, 0x100);
     assert_eq!(run.waits(2, 1, Load, 0x100).len(), 1);
     assert_eq!(run.waits(3, 2, Load, 0x100).len(), 1);
-    // The value has arrived; nobody is known to write again.
+    // The value has arrived; no thread is known to write again.
     for ms in 4..200 {
         assert_eq!(run.waits(ms, 1 + (ms % 2) as u32, Load, 0x100), []);
     }

@@ -7,15 +7,15 @@ use types::ThreadId;
 
 /// Blocks below and above in which writes are near: 16 MiB.
 pub(crate) const REACH: u64 = 1 << 18;
-/// Most writes on each side that are looked at, of all threads together, and so many after which it
-/// is enough that those threads are known which have come up.
+/// At most this many writes are looked at on each side, of all threads together. After `ENOUGH` of
+/// them it suffices to know the threads that have come up.
 const LOOKED_AT: usize = 128;
 const ENOUGH: usize = 16;
 /// Most of a thread's on each side that say how far apart they are, and least.
 const MOST: usize = 5;
 const LEAST: usize = 4;
-/// A gap is one between the blocks that a thread writes, not beyond their end, up to so many mean
-/// ones: of random gaps 2 % are longer.
+/// A gap lies between the blocks that a thread writes, not beyond their end, if it is at most this
+/// many mean gaps long: of random gaps 2 % are longer.
 const GAP: f64 = 4.0;
 
 /// The last sampled write of a thread to a block.
@@ -121,7 +121,7 @@ impl Near {
         self.below.count < LEAST && self.above.count < LEAST
     }
 
-    /// Whether the block lies among so many that it is one of an array's.
+    /// Whether the block lies among enough others to be one of an array's.
     pub(crate) fn is_array(&self, block: u64) -> bool {
         self.below.is_full() && self.above.is_full() && self.zone(block).is_some()
     }

@@ -66,11 +66,11 @@ pub struct Hit {
     /// event that has certainly happened.
     pub weight: f64,
     /// A read of an array's block: `from` writes all around it. What was waited for it says little,
-    /// since whoever reads one block after the other has the next ones fetched meanwhile.
+    /// since a thread that reads one block after the other has the next ones prefetched meanwhile.
     pub array: bool,
-    /// Inferred: nobody was sampled writing the block lately; `from` writes around it, so that its
-    /// bytes and the sharing are not known. What part of such hits is communication is known the
-    /// better, the more there are ([`Matcher::part`](crate::Matcher::part)).
+    /// Inferred: no thread was sampled writing the block lately; `from` writes around it, so that
+    /// its bytes and the sharing are not known. What part of such hits is communication is known
+    /// the better, the more there are ([`Matcher::part`](crate::Matcher::part)).
     pub evidence: Evidence,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Two generations: new blocks go into the young one; when that is full it becomes the old one and
 //! what was old is forgotten. A block that is looked up moves into the young generation, so only
-//! blocks that nobody has accessed for a whole generation go. No clock and no random choice, so the
-//! same samples leave the same blocks.
+//! blocks that no thread has accessed for a whole generation go. No clock and no random choice, so
+//! the same samples leave the same blocks.
 
 use crate::block::Block;
 use rustc_hash::FxHashMap;

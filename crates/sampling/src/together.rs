@@ -4,8 +4,8 @@
 //! Problem: a clock's sample at a line that another thread has written lately weighs the time until
 //! the next sample, as if the line moved all the while. Where there are more threads than
 //! processors, threads take turns, and the line moves once a turn. Approach: hits wait until the
-//! writer is sampled next. If it did not run, it is asked who else writes the line, and ran; if
-//! nobody does, the hit is one event, and no time.
+//! writer is sampled next. If it did not run, the question is which other thread writes the line,
+//! and ran; if none does, the hit is one event, and no time.
 //!
 //! *A crowd.* A line can only be in one place: where n threads wait for it, it moves no faster than
 //! where one does, so their time counts for an n-th each. How many others are there at once is not
@@ -21,11 +21,11 @@ use crate::evidence::Judge;
 use crate::matching::Matcher;
 use crate::observed::{Hit, Side, sharing};
 
-/// Waiting alone takes so many times what a line takes from one that waits to the next, which is
-/// what is measured, by two that pass a line to and fro: of two that wait by turns, one's request
-/// is under way before the other one has the line, as soon as the latter's has taken it away,
-/// half-way. (Timed on Sapphire Rapids: exchanges of a line that nobody else waits for take 80 to
-/// 90 ns, while it goes to and fro at 62 to 67.)
+/// Waiting alone takes this many times what a line takes from one waiting thread to the next. The
+/// latter is what is measured, by two threads that pass a line to and fro: of two that wait by
+/// turns, one's request is under way before the other one has the line, as soon as the latter's has
+/// taken it away, half-way. (Timed on Sapphire Rapids: exchanges of a line that no other thread
+/// waits for take 80 to 90 ns, while it goes to and fro at 62 to 67.)
 const LONE: f64 = 4.0 / 3.0;
 
 /// Hits that wait. Everything comes about in order of time.

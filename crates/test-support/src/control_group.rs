@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// A control group of the first or second version; removed when dropped, once nobody is in it.
+/// A control group of the first or second version; removed when dropped, once no process is in it.
 #[derive(Debug)]
 pub struct ControlGroup {
     folder: PathBuf,

@@ -206,7 +206,7 @@ impl Run {
         let watcher = std::thread::spawn(move || watch_over(group, &watch, timeout));
         meanwhile(child.id());
         wait_without_reaping(group);
-        // The watcher stops before the pid can be given to somebody else.
+        // The watcher stops before the pid can be given to another process.
         drop(ended);
         let (timed_out, own) = watcher.join().expect("the watcher does not panic");
         let (status, cpu, peak_bytes) = reap(group);
@@ -304,7 +304,7 @@ fn kill_group(group: libc::pid_t) {
     unsafe { libc::kill(-group, libc::SIGKILL) };
 }
 
-/// Whether a process of the group still runs (zombies, whom nobody can kill, do not count).
+/// Whether a process of the group still runs (zombies, which cannot be killed, do not count).
 fn group_exists(group: libc::pid_t) -> bool {
     let Ok(processes) = std::fs::read_dir("/proc") else { return false };
     processes.flatten().any(|entry| {

@@ -128,7 +128,7 @@ impl Drop for Terminal {
 fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (mut other, mut inner) = (-1, -1);
     let size = libc::winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: two descriptors are written, which are nobody else's after success.
+    // SAFETY: two descriptors are written, which only we own after success.
     unsafe {
         let null = std::ptr::null_mut();
         if libc::openpty(&mut other, &mut inner, null, std::ptr::null(), &size) < 0 {

@@ -74,7 +74,7 @@ impl Keys {
 /// What `poll` says of standard input; 0 when the time is over or a signal came.
 fn ready(time: Duration) -> io::Result<i16> {
     let mut poll = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
-    // Rounded up, so that a short rest is not spent in vain looks.
+    // Rounded up, so that a short rest is not spent on useless looks.
     let milliseconds = time.as_micros().div_ceil(1000).try_into().unwrap_or(i32::MAX);
     // SAFETY: one valid pollfd.
     if unsafe { libc::poll(&mut poll, 1, milliseconds) } >= 0 {

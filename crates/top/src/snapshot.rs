@@ -1,5 +1,5 @@
-//! What there is to show at one moment. Whoever samples fills it in; nothing here is computed from
-//! anything else, so that the view can be tested with made-up numbers.
+//! What there is to show at one moment. The code that samples fills it in; nothing here is computed
+//! from anything else, so that the view can be tested with made-up numbers.
 
 use std::time::Duration;
 use types::ThreadId;

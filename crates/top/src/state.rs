@@ -65,7 +65,7 @@ impl Sort {
     }
 }
 
-/// What a key asks of whoever runs the view.
+/// What a key asks of the code that runs the view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
     /// Nothing, but the screen may have changed.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use test_support::{Scratch, Threadtalk};
 
 /// Records the command and compares what it expects with what was counted in its regions; or, with
-/// so many lines that not each is kept, with the matrix, to which starts and ends of threads add.
+/// too many lines to keep each, with the matrix, to which starts and ends of threads add.
 /// `settings` are variables of the recorder's environment.
 ///
 /// # Errors

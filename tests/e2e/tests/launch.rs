@@ -1,6 +1,6 @@
 //! `threadtalk run`: every thread where the plan says, and nothing else changed.
 //!
-//! The target programs print from /proc where they are really bound, which nobody stands in front
+//! The target programs print where they are really bound, from /proc, which nothing stands in front
 //! of, beside what they are shown. CPUs 0 and 1 are used; fewer means skipped.
 
 use e2e::launch::{outcomes, plan, program, run, two_cpus};

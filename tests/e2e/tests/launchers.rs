@@ -224,7 +224,7 @@ fn openmp_runtimes_are_told_by_run_and_what_they_did_is_read_back() {
         };
         let scratch = Scratch::new();
         let (outcome, bindings) = via_omp(&scratch, &binary, &PLANNED);
-        // The program is shown what is true: nobody of ours stands in between.
+        // The program is shown what is true: nothing of ours stands in between.
         assert!(outcome.stdout_text().contains("thread 2: real 0, shown 1\n"), "{outcome}");
         assert_eq!(bound(&outcome), ["1", "0", "0", "1"], "{outcome}");
         assert_eq!(outcomes(&bindings), ["as planned"; 4], "{outcome}");

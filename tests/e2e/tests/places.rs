@@ -66,7 +66,7 @@ fn lines_and_sites_are_named() {
     }
 }
 
-/// A thread keeps events of 16,384 lines and sites at most; after so many more, of 2,048, the
+/// A thread keeps events of at most 16,384 lines and sites; after that many more, of 2,048, the
 /// hottest among them; all others by site alone, but of lines that get hot later.
 #[test]
 fn lines_that_are_hot_before_and_after_a_crowd_are_found() {

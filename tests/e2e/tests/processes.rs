@@ -14,7 +14,7 @@ fn family() -> PathBuf {
     program("family", &["-O2"])
 }
 
-/// What a ring of so many participants must cause.
+/// What a ring of that many participants must cause.
 fn truth(participants: u64) -> Expected {
     let ring = ["pattern", "ring", &participants.to_string(), "4", "256", "64"];
     let alone = Run::new(family()).args(ring).run_natively().expect_code(0);
@@ -25,7 +25,8 @@ fn truth(participants: u64) -> Expected {
 
 #[track_caller]
 fn assert_complete(profile: &Path, participants: u64, recorded: &Outcome) {
-    // Forked processes share a few lines with nobody, but their runtime was started by another.
+    // Forked processes share a few lines with no other process, but their runtime was started by
+    // another.
     let noise = Runtime::Pthreads.noise(9);
     let matrix = Threadtalk::built().matrix(profile, "raw");
     assert_eq!(matrix.threads as u64, participants + 1, "{}\n{recorded}", profile.display());

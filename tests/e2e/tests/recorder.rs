@@ -102,7 +102,7 @@ fn processes_that_live_on_are_noted_and_not_waited_for() {
         format!("sleep 600 >/dev/null 2>&1 </dev/null & echo $! >{}; exit 4", pid.display());
     let outcome = record(&scratch, "", &[], &["sh", "-c", &script]).run();
     let sleeping = std::fs::read_to_string(pid).unwrap();
-    // It is still there, so nobody has waited for it.
+    // It is still there, so no process has waited for it.
     Run::new("kill").arg(sleeping.trim()).run().expect_code(0);
     assert_eq!(outcome.exit_code, Some(4), "{outcome}");
     assert!(outcome.stderr_text().contains("1 process was left running"), "{outcome}");

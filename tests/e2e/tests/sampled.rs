@@ -252,7 +252,7 @@ fn sampled_threads_are_known_by_what_they_run_so_plans_bind_them() {
     let fixed = ["--transfer-ns", "100"];
     sample(&profile, &fixed, &command).expect_code(0);
     threads_are_recognised(&profile, &program, 2);
-    // Of threads that ran before, nobody knows who has created them.
+    // Of threads that ran before, it is not known which thread created them.
     if !probe::is_root() {
         return probe::skip(
             "start routines of running programs",
@@ -408,7 +408,7 @@ fn of_processes_that_were_named_none_is_anothers_child() {
     assert!(report.contains("Other processes"), "{report}");
 }
 
-/// Workers of io_uring belong to the process, but they are none of its threads: nobody could place
+/// Workers of io_uring belong to the process, but they are none of its threads: no plan could place
 /// them.
 #[test]
 fn workers_of_the_kernel_are_not_listed() {

@@ -65,7 +65,8 @@ fn within_a_tenth(found: u64, truth: u64) {
     assert!(found.abs_diff(truth) * 10 <= truth, "{found} instead of {truth}");
 }
 
-/// Of a kind, what went from the first thread to the second, and back; nobody else may talk.
+/// Of a kind, what went from the first thread to the second, and back; no other thread may
+/// communicate.
 #[track_caller]
 fn between_the_first_pair(profile: &Path, kind: &str) -> (u64, u64) {
     let cells = cells(profile);

@@ -125,8 +125,9 @@ fn a_program_that_no_placement_helps_is_left_alone() {
     }
 }
 
-/// All threads write lines of their own and read everybody's, in rounds. The initial thread is one
-/// of them. The lines are so many that what the barriers make, which is not even, hardly counts.
+/// All threads write lines of their own and read every thread's, in rounds. The initial thread is
+/// one of them. There are enough lines that what the barriers add, which is not even, hardly
+/// counts.
 const ALIKE: &str = r#"
 #include <pthread.h>
 #include <stdio.h>

@@ -206,7 +206,8 @@ fn the_auxiliary_vector_follows_the_environment() {
     }
 }
 
-/// What the kernel refuses it refuses in every mode, and nobody reads a pointer before it.
+/// What the kernel refuses it refuses in every mode, and no code of ours reads a pointer before it
+/// does.
 #[test]
 fn bad_pointers_are_the_kernels_to_refuse() {
     let scratch = Scratch::new();

@@ -193,7 +193,7 @@ fn pairs_that_only_store_are_placed_together() {
     let outcome = tune.arg(scratch.join("plan.json")).arg("--").args(command).run().expect_code(0);
     let tuned: serde_json::Value = serde_json::from_slice(&outcome.stdout).unwrap();
     assert!(tuned["transfers"].as_u64().unwrap() >= truth.total(), "{tuned}");
-    // Whether a placement can gain depends on the machine, but not because nobody reads.
+    // Whether a placement can gain depends on the machine, but a lack of reads is never the reason.
     let reason = tuned["reason"].as_str().unwrap_or_default();
     assert!(!reason.contains("reads") && !reason.contains("hardly communicate"), "{tuned}");
 }

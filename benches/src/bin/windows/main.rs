@@ -151,7 +151,7 @@ fn one(
 }
 
 impl Subject {
-    /// Scales the work to so many seconds, and fixes the addresses, by which lines are compared.
+    /// Scales the work to that many seconds, and fixes the addresses, by which lines are compared.
     /// Returns the command's arguments.
     fn scale(&mut self, seconds: f64, scratch: &Path) -> anyhow::Result<String> {
         let once = self.row.run(Mode::Native, scratch)?.wall;

@@ -81,7 +81,7 @@ pub(super) fn fit(net: &Net) -> Option<Fit> {
     best
 }
 
-/// The threads row by row, if the strongest pairs are exactly those of a matrix with so many
+/// The threads row by row, if the strongest pairs are exactly those of a matrix with that many
 /// columns, no fewer than rows.
 fn order_by_distance(
     net: &Net,

@@ -159,8 +159,8 @@ impl Net {
         self.part(&kept)
     }
 
-    /// Without what `thread` gives to, and takes from, everybody alike: the lower median of its row
-    /// and of its column is taken off each of their cells.
+    /// Without what `thread` gives to, and takes from, all threads alike: the lower median of its
+    /// row and of its column is taken off each of their cells.
     pub(super) fn levelled(&self, thread: usize) -> Self {
         let mut net = self.clone();
         let n = self.len();

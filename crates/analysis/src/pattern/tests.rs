@@ -123,7 +123,7 @@ fn without_directions_the_shape_is_left() {
 #[test]
 fn helpers_are_left_out() {
     for pattern in NAMED {
-        // Threads 0 and 5 hardly communicate, with anybody.
+        // Threads 0 and 5 hardly communicate, with any thread.
         let worker = |thread: usize| match thread {
             0 | 5 => None,
             1..5 => Some(thread - 1),
@@ -143,7 +143,7 @@ fn helpers_are_left_out() {
 fn setting_up_does_not_hide_what_follows() {
     let patterns = [Pattern::NearestNeighbour, Pattern::Matrix, Pattern::Groups];
     for pattern in patterns {
-        // The initial thread takes part, and has written everybody's data before.
+        // The initial thread takes part, and has written every thread's data before.
         let talk =
             matrix(16, |from, to| cell(pattern, from, to) + if from == 0 { 700.0 } else { 0.0 });
         let found = directed(&talk);

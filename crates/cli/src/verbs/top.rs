@@ -218,7 +218,7 @@ fn show(watched: &mut Watched<'_, '_>, args: &Args, pictured: bool) -> io::Resul
         }
         let text = top::batch(&snapshot, &State::default(), look(), columns);
         match writeln!(io::stdout(), "{text}") {
-            // Nobody reads any more.
+            // No process reads any more.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
             other => other?,
         }

@@ -52,7 +52,7 @@ pub struct KmafPage {
 }
 
 impl KmafPage {
-    /// A page that nobody has accessed yet, by its number (address divided by page size).
+    /// A page that no thread has accessed yet, by its number (address divided by page size).
     ///
     /// # Panics
     /// Without nodes.

@@ -1,4 +1,5 @@
-//! `balance` and `load-balance`: loads spread evenly over the machine, whoever talks to whom.
+//! `balance` and `load-balance`: loads spread evenly over the machine, whichever threads
+//! communicate.
 //!
 //! Diener's thesis (3.3.1.6): threads in descending order of load, each to the PU with the least.
 //! Many PUs are equally idle, so ties are broken from the top: the package with the least load,

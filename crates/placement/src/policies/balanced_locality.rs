@@ -22,7 +22,7 @@ use crate::slots::{Burden, Crowded};
 use crate::solver;
 use topology::Hierarchy;
 
-/// Where nobody talks, how much it counts to spread memory traffic over the caches, too.
+/// Where no thread communicates, how much it counts to spread memory traffic over the caches, too.
 const CACHES: f64 = 1e-3;
 
 pub struct BalancedLocality;

@@ -11,9 +11,9 @@
 //!    cluster, then least of all. Where one of them has its place already, the other follows if
 //!    there is room.
 //!
-//! The paper leaves open where threads that talk to nobody go (here: where there is most room) and
-//! which core of a node is taken (here: the free slot closest to the partner). Without times, all
-//! communication counts as one cluster.
+//! The paper leaves open where threads that communicate with no other go (here: where there is most
+//! room) and which core of a node is taken (here: the free slot closest to the partner). Without
+//! times, all communication counts as one cluster.
 
 use super::clusters::{self, Point};
 use crate::balance;

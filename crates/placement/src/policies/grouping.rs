@@ -2,8 +2,8 @@
 //!
 //! At each level, from the slots up, groups are put together into groups as large as the nodes of
 //! that level, which are the members of the next. The policies differ in how they choose. Free
-//! slots take part as threads that talk to nobody. On machines whose nodes differ in size, a group
-//! only goes where it fits.
+//! slots take part as threads that communicate with no other. On machines whose nodes differ in
+//! size, a group only goes where it fits.
 
 use crate::slots::SlotTree;
 use crate::solver::shapes;

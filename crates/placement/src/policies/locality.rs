@@ -9,7 +9,8 @@ impl Policy for Locality {
     fn place(&self, input: &Input<'_>) -> Vec<usize> {
         let tasks = input.tasks;
         if tasks.total() == 0.0 && tasks.len() <= input.hierarchy.pus.len() {
-            // Nobody talks: spread out, so that caches and memory controllers are shared least.
+            // No thread communicates: spread out, so that caches and memory controllers are shared
+            // least.
             return PolicyKind::Scatter.policy().place(input);
         }
         let slots = solver::solve(input);

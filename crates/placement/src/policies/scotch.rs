@@ -22,7 +22,7 @@ impl Policy for Scotch {
     fn place(&self, input: &Input<'_>) -> Vec<usize> {
         let tree = input.tree;
         // With more threads than PUs, PUs are the leaves and Scotch balances their loads; else a
-        // leaf takes one task, and free slots are tasks that talk to nobody.
+        // leaf takes one task, and free slots are tasks that communicate with no other.
         let shared = input.tasks.len() > input.hierarchy.pus.len();
         let levels = tree.depth() - usize::from(shared);
         let leaves = tree.ranges(levels);

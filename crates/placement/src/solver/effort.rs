@@ -64,7 +64,7 @@ impl Effort {
         }
     }
 
-    /// What may be spent on so many slots. Small problems get more starts, where they are cheap.
+    /// What may be spent on that many slots. Small problems get more starts, where they are cheap.
     pub(crate) fn budget(self, slots: usize) -> Budget {
         let starts = |most: usize, fewest: usize| (most * 64 / slots.max(1)).clamp(fewest, most);
         match self {

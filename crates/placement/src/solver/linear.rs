@@ -19,7 +19,7 @@ pub fn construct(tasks: &Tasks, tree: &SlotTree) -> Vec<usize> {
     slots
 }
 
-/// All tasks, those that talk to nobody last.
+/// All tasks, those that communicate with no other last.
 fn order(tasks: &Tasks) -> Vec<usize> {
     let mut by_degree: Vec<usize> = (0..tasks.len()).collect();
     by_degree

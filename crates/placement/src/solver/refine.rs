@@ -436,7 +436,7 @@ fn talk(tasks: &Tasks, slots: &[usize], above: &[u32], levels: usize, nodes: usi
     for task in 0..tasks.len() {
         let row = &mut talk[task * nodes..(task + 1) * nodes];
         let known = tasks.neighbours(task);
-        // Whoever talks to many is added up by the lowest nodes, and these to those above them.
+        // A task with many neighbours is added up by the lowest nodes, and these to those above.
         let by_nodes = known.len() * (levels - 1) > nodes;
         for &(other, weight) in known {
             let way = &above[slots[other] * levels..][..levels];

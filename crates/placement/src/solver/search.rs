@@ -84,7 +84,7 @@ impl Search {
     }
 
     /// Takes a task and those it talks to most elsewhere. Where crowds have a price, friends may
-    /// have to leave together: whoever goes alone comes back.
+    /// have to leave together: a task that goes alone comes back.
     fn move_together(&mut self, state: &mut State<'_>, rng: &mut Rng, change: &mut Delta) {
         let slots = state.tree.len();
         let (from, to) = (rng.below(slots), rng.below(slots));

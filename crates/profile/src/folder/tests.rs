@@ -408,7 +408,7 @@ fn profiles_of_child_processes_lie_in_the_same_folder() {
     sample().save_with(&path, false, children().into_iter()).unwrap();
     assert_eq!(names(&path.join("processes")), ["1-sh.tt", "2-cc.tt"]);
     assert_eq!(Profile::load(&path.join("processes/2-cc.tt")).unwrap(), sample());
-    // The whole folder is ours to replace, but for what somebody else has put into it.
+    // The whole folder is ours to replace, except for what the user has put into it.
     sample().save_with(&path, true, children().into_iter().take(1)).unwrap();
     assert_eq!(names(&path.join("processes")), ["1-sh.tt"]);
     fs::write(path.join("processes/1-sh.tt/notes.txt"), "mine").unwrap();

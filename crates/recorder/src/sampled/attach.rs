@@ -1,4 +1,4 @@
-//! Samples running processes, with what they start, until they end, the time is over, or somebody
+//! Samples running processes, with what they start, until they end, the time is over, or the user
 //! interrupts. They notice nothing of it but the time that samples take.
 
 use crate::error::RecorderError;
@@ -54,7 +54,7 @@ pub(super) fn watched(
     Ok(collect::recording(followed, origin))
 }
 
-/// Looks on until the processes are gone, the time is over, or somebody interrupts.
+/// Looks on until the processes are gone, the time is over, or the user interrupts.
 struct Until<'a> {
     onlooker: &'a mut dyn Onlooker,
     deadline: Option<Instant>,

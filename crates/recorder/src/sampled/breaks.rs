@@ -9,10 +9,10 @@
 //! Approach: `/proc` says how often threads have got a processor and how long they had it
 //! (`schedstat`). Where that, times what a switch costs (`perf::cost`), is more than the budget,
 //! the clock runs on whole processors from then on, which is stopped for no thread. It interrupts
-//! other programs as well, so that is done only where it is needed, and not everybody may. Else the
-//! clock runs in bursts with breaks between, so that it costs the budget. A sample of a burst
-//! stands for the break after it as well. Bursts have the full rate, because accesses must be
-//! sampled close in time to be matched.
+//! other programs as well, so that is done only where it is needed, and not every user may do it.
+//! Otherwise the clock runs in bursts with breaks between, so that it costs the budget. A sample of
+//! a burst stands for the break after it as well. Bursts have the full rate, because accesses must
+//! be sampled close in time to be matched.
 //!
 //! What reading takes is known from our own processor time. Where it is more than a part of one
 //! processor ([`READER_SHARE`]), after what any recording takes at its start, there are breaks as

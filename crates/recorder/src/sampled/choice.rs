@@ -24,11 +24,11 @@ const USUAL_TRANSFER_NS: f64 = 100.0;
 /// How often to sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Wish {
-    /// So many samples per second of a busy processor.
+    /// This many samples per second of a busy processor.
     Rate(f64),
     /// As many as cost this part of the program's processor time.
     Budget(f64),
-    /// One in so many events.
+    /// One in this many events.
     Period(u64),
 }
 

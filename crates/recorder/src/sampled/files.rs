@@ -27,8 +27,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// Where the file that process `pid` has mapped can be read; whether that is its path, if
-    /// somebody has looked just now.
+    /// Where the file that process `pid` has mapped can be read; whether that is its path, if the
+    /// caller has just looked.
     pub fn find(&self, pid: u32, mapping: &Mapping<'_>, is_at_path: Option<bool>) -> ModuleFile {
         let name = Path::new(mapping.name());
         // Who does not say which file it is means the path.

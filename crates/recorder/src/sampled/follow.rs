@@ -71,7 +71,7 @@ pub trait Onlooker {
     fn end(&mut self, _: &mut Follower<'_>, _: &Sampler) {}
 }
 
-/// Who only waits for the end.
+/// An onlooker that only waits for the end.
 pub struct Nobody;
 
 impl Onlooker for Nobody {

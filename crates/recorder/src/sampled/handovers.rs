@@ -1,13 +1,13 @@
 //! How much is handed over in arrays: how often one of their lines is, times the lines that they
 //! have.
 //!
-//! Problem: what a thread waits for tells nothing of arrays. Whoever reads one line after the other
-//! has the next ones fetched meanwhile, so that a line takes a few nanoseconds, not the time of a
-//! transfer; and reading may as well take most of its time for computing. Approach: hits on arrays
-//! (as `sampling` marks them) wait here. Now and then one line of them is visited by debug
-//! registers for a moment: of its writer, and of its reader (`visiting.rs`). That counts how often
-//! it is handed over. All lines of an array are, as often as each other; how many there are is seen
-//! from where the hits lie.
+//! Problem: what a thread waits for tells nothing of arrays. A thread that reads one line after the
+//! other has the next ones prefetched meanwhile, so that a line takes a few nanoseconds, not the
+//! time of a transfer; and reading may as well take most of its time for computing. Approach: hits
+//! on arrays (as `sampling` marks them) wait here. Now and then one line of them is visited by
+//! debug registers for a moment: of its writer, and of its reader (`visiting.rs`). That counts how
+//! often it is handed over. All lines of an array are, as often as each other; how many there are
+//! is seen from where the hits lie.
 //!
 //! *Arithmetic.* Samples come to a line in proportion to the time spent there, and so to how often
 //! it is handed over. The mean over such lines of the *time between* two handovers is then the
@@ -26,7 +26,7 @@ use types::ThreadId;
 const IDLE_NS: u64 = 500_000_000;
 /// Hits from which on a line is worth a visit, and its array's size can be told.
 const ENOUGH: usize = 8;
-/// A gap so many times the median one ends an array; at least so many blocks.
+/// A gap of `GAP` times the median one ends an array, if it is at least `MIN_GAP` blocks.
 const GAP: u64 = 12;
 const MIN_GAP: u64 = 64;
 /// Most places that are remembered for each pair, and most hits that wait.

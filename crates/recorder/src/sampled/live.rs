@@ -1,8 +1,8 @@
 //! What the last seconds showed, again and again, while programs run.
 //!
-//! A thread of ours samples and puts a [`Window`] into the [`Feed`] at each interval; whoever shows
-//! them takes the newest. Hits are summed up by interval, so what is older than the window is
-//! simply dropped.
+//! A thread of ours samples and puts a [`Window`] into the [`Feed`] at each interval; the view
+//! takes the newest. Hits are summed up by interval, so what is older than the window is simply
+//! dropped.
 //!
 //! Neighbours: `launch` and `attach` begin, `follow` reads the records, `collect` names and
 //! estimates.
@@ -94,7 +94,7 @@ pub struct Pace {
     pub length: Duration,
 }
 
-/// Between the thread that samples and whoever shows.
+/// Between the thread that samples and the view.
 #[derive(Debug, Default)]
 pub struct Feed {
     newest: Mutex<Option<Window>>,

@@ -21,7 +21,7 @@ use types::ThreadId;
 /// First and longest time between two looks at a process's memory.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// What looking may cost: one part in so many of a processor.
+/// What looking may cost: 1/`SHARE` of a processor.
 const SHARE: u32 = 400;
 
 /// Below, nothing can be mapped (`vm.mmap_min_addr`): an access there is one that fails, or was not

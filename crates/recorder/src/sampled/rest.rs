@@ -16,10 +16,10 @@ const SHORTEST: Duration = Duration::from_millis(15);
 const LONGEST: Duration = Duration::from_millis(150);
 /// Where programs are watched, what they report must be taken.
 const LONGEST_WATCHED: Duration = Duration::from_millis(100);
-/// Each is so many times as long as the one before.
+/// Each rest is this many times as long as the one before.
 const GROWTH: f64 = 1.25;
 /// Short rests that news may bring one after the other, and the time after which another one may:
-/// where threads come and go all the time, most are gone before anybody could look at them.
+/// where threads come and go all the time, most are gone before they can be looked at.
 const SHORT_RESTS: u32 = 20;
 const ANOTHER: Duration = Duration::from_millis(300);
 /// Ends of threads since the last rest from which on we do not listen, and how long then at most in
@@ -64,7 +64,7 @@ impl Default for Rest {
 }
 
 impl Rest {
-    /// With rings that have `room` for so many samples, of which `per_second` come.
+    /// With rings that have room for `room` samples, of which `per_second` come.
     pub fn new(room: u64, per_second: f64, watched: bool) -> Self {
         let seconds = FILLED * room as f64 / per_second.max(1.0);
         let filled = Duration::from_secs_f64(seconds.min(LONGEST.as_secs_f64()));

@@ -53,7 +53,7 @@ impl Scale {
         Self { common, threads: threads.iter().map(of_thread).collect() }
     }
 
-    /// Events that a unit of weight stands for, whoever is communicated to.
+    /// Events that a unit of weight stands for, whichever thread is communicated to.
     pub fn common(&self) -> f64 {
         self.common
     }

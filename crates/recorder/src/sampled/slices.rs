@@ -1,4 +1,4 @@
-//! Time slices of fixed length. Unlike those of exact recordings (`timeline`), nobody has to be
+//! Time slices of fixed length. Unlike those of exact recordings (`timeline`), no thread has to be
 //! told when one begins: samples carry their time.
 
 use profile::SliceRow;

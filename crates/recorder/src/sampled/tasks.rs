@@ -2,7 +2,7 @@
 //!
 //! Some are the kernel's own: io_uring works off requests in threads that belong to the process but
 //! never run its code. They share nothing that could be seen, come and go as the kernel likes, and
-//! nobody places them.
+//! no plan places them.
 
 use std::fs;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 //!
 //! One line at a time, since each time that the program comes there costs it a trap. A line is
 //! handed over when its reader comes there after its writer has written it. Where nothing can be
-//! seen (no debug register is free, or somebody forbids it) nothing is tried again.
+//! seen (no debug register is free, or watching is forbidden) nothing is tried again.
 //!
 //! An armed debug register costs more than its traps: there are processors on which stores across
 //! two lines then take several times as long, wherever they lie, and programs with unaligned
@@ -28,7 +28,7 @@ use types::ThreadId;
 const FIRST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(500);
 const MOST: usize = 40;
-/// The time is so many times as long as all visits: where an armed register slows programs down,
+/// The time is this many times as long as all visits: where an armed register slows programs down,
 /// and elsewhere.
 const SHARE_SLOW: u32 = 100;
 const SHARE: u32 = 10;
@@ -36,7 +36,7 @@ const SHARE: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(200);
 /// Hits so long ago still show that a pair is active.
 const RECENT_NS: u64 = 400_000_000;
-/// Of a visit that a thread has ended by coming too often: so many handovers tell how often there
+/// Of a visit that a thread has ended by coming too often: this many handovers tell how often there
 /// are any. Fewer may be those of a moment, as of a line that is written all the time and read by
 /// and by all at once.
 const ENOUGH: u64 = 8;
@@ -176,15 +176,15 @@ fn untrapped(writes: &[u64], reads: &[u64], (since_ns, until_ns): (u64, u64), tr
     (1.0 - trapped_ns as f64 / length_ns as f64).max(LEAST)
 }
 
-/// The mean time between two handovers from `since` to `until`, in which somebody wrote and read at
-/// these times. `None`: not known. `whole`: the time was not up because of what happened.
+/// The mean time between two handovers from `since` to `until`, in which the line was written and
+/// read at these times. `None`: not known. `whole`: the time was not up because of what happened.
 fn between(
     writes: &[u64],
     reads: &[u64],
     (since_ns, until_ns): (u64, u64),
     whole: bool,
 ) -> Option<f64> {
-    /// So many readings without a write show that nothing is handed over.
+    /// This many reads without a write show that nothing is handed over.
     const READ: usize = 4;
     let length_ns = until_ns.saturating_sub(since_ns) as f64;
     let mut written = writes.iter().peekable();

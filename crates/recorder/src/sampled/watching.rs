@@ -60,8 +60,8 @@ pub fn outside(choice: &Choice) -> (Event, Rate) {
     (choice.event.clone(), rate)
 }
 
-/// Adds what was seen to the processes. Threads and processes that nobody knows (their starts were
-/// lost) are left out; returns how many reports that were.
+/// Adds what was seen to the processes. Unknown threads and processes (their starts were lost) are
+/// left out; returns how many reports that were.
 pub fn add(seen: &[Seen], processes: &mut [Process], slices: &Slices) -> u64 {
     let mut strangers = 0;
     for seen in seen {
@@ -95,7 +95,7 @@ pub fn note(watched: &[WatchedProcess], processes: &mut [Process]) {
     }
 }
 
-/// Part of the samples, one in so many, without all debug registers from which on it is said.
+/// A note is made if at least one sample in this many was taken without all debug registers.
 const SPARED: u64 = 10;
 
 /// What hindered watching a process.

@@ -10,8 +10,8 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Another process is shown by itself only where it talks so many times as much: views that jump to
-/// and fro cannot be read.
+/// Another process is shown by itself only where it communicates this many times as much: views
+/// that jump to and fro cannot be read.
 const CLEARLY: u64 = 2;
 
 /// The windows of all processes.

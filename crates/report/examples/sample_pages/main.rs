@@ -4,7 +4,7 @@
 //! | page | what |
 //! | --- | --- |
 //! | `pairs4.html` | 4 threads in two pairs on 2 packages × 2 cores |
-//! | `hub16.html` | 16 threads, everybody reads from thread 0, on 2 × 2 L3 × 4 cores |
+//! | `hub16.html` | 16 threads, all read from thread 0, on 2 × 2 L3 × 4 cores |
 //! | `grid256.html` | 256 threads, 16 × 16 neighbours in shuffled order, on 2 × 8 L3 × 8 cores × 2 |
 //! | `laptop2.html` | 2 threads on a laptop of 2 cores, 4 PUs |
 //! | `server128.html` | 128 threads in 16 groups, dealt out in turn, on 2 × 64 cores with 8 NUMA nodes |
@@ -79,8 +79,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The same as if a clock had sampled it, with a hit for so many events; with 0 a single hit of
-/// all. What T1 gives is inferred.
+/// The same as if a clock had sampled it, with a hit for each `hit_events` events; with 0, a single
+/// hit of all. What T1 gives is inferred.
 fn sampled(mut profile: Profile, hit_events: u64) -> Profile {
     if hit_events == 0 {
         profile.comm.truncate(1);
@@ -179,7 +179,7 @@ fn grid() -> Cells {
             both(c + 16, 5_000);
         }
     }
-    // A few reads by everybody of what the initial thread set up.
+    // A few reads by all threads of what the initial thread set up.
     cells.extend((1..256).map(|t| (0, t, [100, 0, 0])));
     cells
 }

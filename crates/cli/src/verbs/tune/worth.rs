@@ -1,10 +1,9 @@
 //! Whether a placement promises anything at all: only then a program is timed and bound.
 //!
-//! Two things are asked. Does talk take a part of the run that anybody would notice? And do
-//! placements differ in what it costs: is the best one, or at least the bound below all of them,
-//! well below what is to be expected of the operating system's? A homogeneous matrix and a machine
-//! whose CPUs are all equally far apart answer the latter with no. Neighbours: `plans.rs` computes
-//! the plans.
+//! Two things are asked. Does communication take a noticeable part of the run? And do placements
+//! differ in what it costs: is the best one, or at least the bound below all of them, well below
+//! what is to be expected of the operating system's? A homogeneous matrix and a machine whose CPUs
+//! are all equally far apart answer the latter with no. Neighbours: `plans.rs` computes the plans.
 
 use placement::{Plan, WORTH_A_PLAN};
 use profile::Profile;
