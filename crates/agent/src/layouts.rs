@@ -60,7 +60,6 @@ pub const NO_FUTEX: u8 = 2;
 pub const NO_COPY: u8 = 4;
 pub const NO_PROBE: u8 = 8;
 pub const NO_ADVICE: u8 = 16;
-/// See [`NO_YIELD`].
 pub const NO_GS: u8 = 32;
 
 /// What the slow paths know of a thread.
