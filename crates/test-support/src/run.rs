@@ -195,6 +195,7 @@ impl Run {
         let started = Instant::now();
         let stdout = self.stdout.take().map_or_else(Stdio::piped, Stdio::from);
         self.command.process_group(0).stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
+        heed_interrupts(&mut self.command);
         let mut child =
             self.command.spawn().unwrap_or_else(|error| panic!("starting {}: {error}", self.line));
         let group = child.id() as libc::pid_t;
@@ -227,6 +228,19 @@ impl Run {
             peak_bytes,
             own,
         }
+    }
+}
+
+/// A test that interrupts a command does not depend on how the tests were started: shells have
+/// commands in the background ignore SIGINT and SIGQUIT, and so all that these start.
+pub fn heed_interrupts(command: &mut Command) {
+    // SAFETY: two system calls between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+            Ok(())
+        });
     }
 }
 
