@@ -48,13 +48,15 @@ pub struct Filter {
 /// The calls that slow paths make, with first and second argument, and the bit that says that they
 /// are forbidden. A thread that is forbidden to wake others must not be waited for by the kernel
 /// either, so this holds for all.
-const OF_SLOW_PATHS: [(u64, [u64; 2], u8); 13] = [
+const OF_SLOW_PATHS: [(u64, [u64; 2], u8); 14] = [
     (sys::SCHED_YIELD, [0, 0], NO_YIELD),
     (sys::FUTEX, [0, sys::FUTEX_PRIVATE], NO_FUTEX),
     (sys::FUTEX, [0, 6 | sys::FUTEX_PRIVATE], NO_FUTEX),
     (sys::FUTEX, [0, 7 | sys::FUTEX_PRIVATE], NO_FUTEX),
     (sys::FUTEX, [0, 13 | sys::FUTEX_PRIVATE], NO_FUTEX),
     (sys::CLOCK_GETTIME, [0, 0], NO_FUTEX),
+    // How the kernel goes on with a wait that a signal for another thread has interrupted.
+    (sys::RESTART_SYSCALL, [0, 0], NO_FUTEX),
     (sys::MEMBARRIER, [8, 0], NO_FUTEX),
     (sys::MEMBARRIER, [16, 0], NO_FUTEX),
     (sys::PROCESS_VM_READV, [0, 0], NO_COPY),

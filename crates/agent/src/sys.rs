@@ -24,6 +24,7 @@ pub const SCHED_YIELD: u64 = 24;
 pub const MREMAP: u64 = 25;
 pub const MINCORE: u64 = 27;
 pub const MADVISE: u64 = 28;
+pub const RESTART_SYSCALL: u64 = 219;
 pub const SHMAT: u64 = 30;
 pub const SHMCTL: u64 = 31;
 pub const GETPID: u64 = 39;
@@ -294,6 +295,10 @@ pub fn rest() {
     const WAIT: u64 = FUTEX_PRIVATE;
     const TIMED_OUT: i64 = -110;
     const MOMENT_NS: u64 = 50_000;
+    // A signal for another thread may interrupt the wait, and the kernel then goes on by that call.
+    if filter::answer(RESTART_SYSCALL, &[0; 6]) != Answer::Allowed {
+        return yield_processor();
+    }
     let (nobody_wakes, moment) = (0u32, [0, MOMENT_NS]);
     let arguments = [&raw const nobody_wakes as u64, WAIT, 0, moment.as_ptr() as u64, 0, 0];
     // SAFETY: both live here.
