@@ -50,7 +50,7 @@ impl Surroundings<'_> {
         decode(describer, address, code)
     }
 
-    /// The instructions that the thread has executed last, the latest first, as far as that is
+    /// The last instructions that the thread executed, the latest first. `None` where that is not
     /// known.
     pub fn backward(&self, describer: &mut Describer) -> [Option<Instruction>; BACKWARD] {
         let mut found = [None; BACKWARD];

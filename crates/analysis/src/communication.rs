@@ -211,8 +211,8 @@ fn slices(profile: &Profile, kind: MatrixKind) -> Vec<SliceMetrics> {
         .collect()
 }
 
-/// The averages of neighbouring slices, so that at most `most` are left; each stands for as many
-/// but the last.
+/// Averages over groups of neighbouring slices, at most `most` groups. All groups have the same
+/// number of slices, except that the last may have fewer.
 pub fn averaged(slices: &[SliceMetrics], most: usize) -> Vec<SliceMetrics> {
     let together = slices.len().div_ceil(most.max(1)).max(1);
     let average = |stretch: &[SliceMetrics]| {

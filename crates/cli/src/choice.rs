@@ -7,6 +7,7 @@ use clap::{Arg, Command};
 use placement::{Effort, PolicyKind};
 use std::ffi::OsStr;
 use std::marker::PhantomData;
+use std::str::FromStr;
 
 /// A value of a closed set.
 pub trait Choice: Copy + Send + Sync + 'static {
@@ -21,46 +22,33 @@ pub trait Choice: Copy + Send + Sync + 'static {
     }
 }
 
-impl Choice for PolicyKind {
-    fn all() -> Vec<Self> {
-        Self::ALL.to_vec()
-    }
-    fn name(self) -> &'static str {
-        self.name()
-    }
-    fn summary(self) -> &'static str {
-        self.summary()
-    }
-    fn refusal(text: &str) -> Option<String> {
-        text.parse::<Self>().err().map(|error| error.to_string())
-    }
+/// Sets that have their values, names and meanings under the same names, and maybe a refusal.
+macro_rules! choices {
+    ($($set:ty $(, $refusal:item)?;)*) => {$(
+        impl Choice for $set {
+            fn all() -> Vec<Self> {
+                Self::ALL.to_vec()
+            }
+            fn name(self) -> &'static str {
+                self.name()
+            }
+            fn summary(self) -> &'static str {
+                self.summary()
+            }
+            $($refusal)?
+        }
+    )*};
 }
 
-impl Choice for Effort {
-    fn all() -> Vec<Self> {
-        Self::ALL.to_vec()
-    }
-    fn name(self) -> &'static str {
-        self.name()
-    }
-    fn summary(self) -> &'static str {
-        self.summary()
-    }
-    fn refusal(text: &str) -> Option<String> {
-        text.parse::<Self>().err().map(|error| error.to_string())
-    }
+/// In the words of the set's own parser.
+fn refused<T: FromStr<Err: ToString>>(text: &str) -> Option<String> {
+    text.parse::<T>().err().map(|error| error.to_string())
 }
 
-impl Choice for MatrixKind {
-    fn all() -> Vec<Self> {
-        Self::ALL.to_vec()
-    }
-    fn name(self) -> &'static str {
-        self.name()
-    }
-    fn summary(self) -> &'static str {
-        self.summary()
-    }
+choices! {
+    PolicyKind, fn refusal(text: &str) -> Option<String> { refused::<Self>(text) };
+    Effort, fn refusal(text: &str) -> Option<String> { refused::<Self>(text) };
+    MatrixKind;
 }
 
 /// Parses a value of `T` by its name.

@@ -243,8 +243,8 @@ impl Engine {
         self.options.stores && pc != self.options.thread_start_hook
     }
 
-    /// Which of its kinds the code at `pc` is of, as far as is known by now. The block that makes
-    /// it known is kept as of the other kind only, so that it makes it known in each run.
+    /// The kind of the code at `pc`, by what is known so far. A block that reveals its function's
+    /// kind is stored under the other kind, so that it reveals the kind again in each run.
     pub(crate) fn kind_at(&self, pc: u64) -> Kind {
         match self.scanner.conventions.returns_flags(pc) {
             false => Kind::Usual,

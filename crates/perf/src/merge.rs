@@ -30,8 +30,8 @@ impl Merge {
         self.waiting.push((time_ns, record));
     }
 
-    /// Gives everything up to `horizon` to `each`, in order of time; what has the same time in the
-    /// order in which it came.
+    /// Gives all records up to `horizon` to `each`, in order of time. Records with the same time
+    /// keep the order in which they were added.
     pub fn deliver(&mut self, horizon: u64, mut each: impl FnMut(Record)) {
         let times = self.waiting.iter().zip(0..).filter(|((time, _), _)| *time <= horizon);
         self.order.clear();

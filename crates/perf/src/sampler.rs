@@ -188,8 +188,7 @@ impl Sampler {
         self.deliver(u64::MAX, each);
     }
 
-    /// Whether the target and all that was followed are gone, as far as [`wait`](Self::wait) has
-    /// noticed.
+    /// Whether [`wait`](Self::wait) has seen the target and everything that was followed end.
     pub fn is_over(&self) -> bool {
         self.events.is_over()
     }

@@ -59,7 +59,11 @@ impl SharedMemory {
                 bytes as libc::off_t,
             )
         };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        match io::Error::last_os_error() {
+            _ if result == 0 => Ok(()),
+            error if error.kind() == io::ErrorKind::Interrupted => self.clear(offset, bytes),
+            error => Err(error),
+        }
     }
 
     /// Maps `count` records of type `T` at `offset`, shared with the program.

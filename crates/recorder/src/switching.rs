@@ -7,6 +7,7 @@
 //! counts.
 
 use crate::memory::{Mapping, SharedMemory};
+use std::io;
 use std::sync::atomic::Ordering::Release;
 use windows::{Assumed, Chooser, Dial, Observation, Phase, RunQueue, Scheduler, Seen, Spent};
 use wire::session::{Header, PASSING_OFFSET};
@@ -45,7 +46,6 @@ pub struct Done {
 pub struct Switched {
     /// By slice.
     pub parts: Vec<Part>,
-    pub notes: Vec<String>,
     /// Warm-up of the last window, ns.
     pub warm_up_ns: u64,
     /// Events in counting parts, and first reads there of blocks that no thread had written in the
@@ -197,19 +197,20 @@ impl<'a> Switching<'a> {
     }
 
     /// Tells all processes the phase of the slice that has begun.
-    pub fn show(&mut self) {
+    ///
+    /// # Errors
+    /// When the passing map cannot be emptied: threads would not see that a window opens.
+    pub fn show(&mut self) -> io::Result<()> {
         let parts = &self.switched.parts;
         let now = self.part().phase;
         let before = parts.len().checked_sub(2).map(|index| parts[index].phase);
         if before == Some(now) {
-            return;
+            return Ok(());
         }
         let opens = matches!(now, Phase::WarmUp | Phase::Whole);
         self.window += u32::from(opens);
         self.first.records()[0].phase.store(word(self.window, now), Release);
-        if opens && self.memory.clear(PASSING_OFFSET, PASSING_BYTES).is_err() {
-            self.switched.notes.push("This kernel cannot clear memory that is shared.".into());
-        }
+        if opens { self.memory.clear(PASSING_OFFSET, PASSING_BYTES) } else { Ok(()) }
     }
 
     /// What was switched, when the program has ended.

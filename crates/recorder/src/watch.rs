@@ -86,7 +86,7 @@ pub fn watch(
         switching,
     };
     while !ended.load(Acquire) {
-        watch.tick();
+        watch.tick()?;
         thread::park_timeout(watch.rest());
     }
     Ok(watch.finish())
@@ -172,11 +172,11 @@ impl Watch<'_> {
         self.timeline.since_start(monotonic_ns())
     }
 
-    fn tick(&mut self) {
+    fn tick(&mut self) -> Result<(), RecorderError> {
         self.open_new();
         let before = self.timeline.current();
         if self.switching.is_some() {
-            self.turn();
+            self.turn()?;
         } else if self.timeline.advance(self.now_ns()) {
             let spent = cpu_time();
             self.publish();
@@ -189,13 +189,14 @@ impl Watch<'_> {
             }
         }
         self.processes.iter_mut().for_each(Process::look);
+        Ok(())
     }
 
     /// Goes on to the next phase of a window when it is time.
-    fn turn(&mut self) {
+    fn turn(&mut self) -> Result<(), RecorderError> {
         let now_ns = self.now_ns();
         if self.switching.as_ref().is_none_or(|switching| now_ns < switching.until_ns()) {
-            return;
+            return Ok(());
         }
         let done = self.note_done();
         if let Some(switching) = self.switching.as_mut() {
@@ -203,9 +204,9 @@ impl Watch<'_> {
             self.timeline.begin(now_ns);
             self.publish();
         }
-        if let Some(switching) = self.switching.as_mut() {
-            switching.show();
-        }
+        let Some(switching) = self.switching.as_mut() else { return Ok(()) };
+        let failed = |error| RecorderError::SharedMemory { what: "recording", error, hint: "" };
+        switching.show().map_err(failed)
     }
 
     /// Notes what threads have done in the slice that is over.

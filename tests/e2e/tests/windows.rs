@@ -69,3 +69,24 @@ fn estimates_are_near_the_truth() {
         assert!(partners > 0.99 * all, "{options:?}: {matrix:?}");
     }
 }
+
+#[test]
+fn budgets_that_make_no_sense_are_refused() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("refused.tt");
+    for (options, why) in [
+        (&["--budget", "2x", "--reference"][..], "cannot be used with"),
+        (&["--budget", "2x", "--undirected"], "cannot be used with"),
+        (&["--budget", "2x", "--exact"], "cannot be used with"),
+        (&["--duty", "5%", "--budget", "2x"], "cannot be used with"),
+        (&["--budget", "1x"], "above 1"),
+        (&["--duty", "0%"], "above 0%"),
+        (&["--sample", "--budget", "3x"], "at most 100 %"),
+    ] {
+        let outcome = record(&threadtalk, &profile, options, &["true"]).run().expect_code(125);
+        assert!(outcome.stderr_text().contains(why), "{options:?}: {outcome}");
+        assert!(!profile.exists(), "{options:?}");
+    }
+    let told = record(&threadtalk, &profile, &["--budget", "1.2x"], &["true"]).run();
+    assert!(told.expect_code(0).stderr_text().contains("about 1.6x"));
+}

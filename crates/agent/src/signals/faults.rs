@@ -39,7 +39,7 @@ pub fn is_of_program(signal: u64, info: Info) -> bool {
 
 /// Where the signal is about the instruction itself, as of one that is illegal or divides by zero,
 /// or a system call that a filter has turned into a signal, its address is the program's, too.
-/// Sandboxes end programs in which it is not where the context says.
+/// Sandboxes compare it with the context's, and end the program if they differ.
 pub fn correct_address(signal: u64, info: u64, in_cache: u64, pc: u64) {
     // SAFETY: the kernel's siginfo, on the stack on which the program's handler will run.
     let address = unsafe { (info as *mut u64).add(ADDRESS) };

@@ -4,7 +4,7 @@
 mod dial;
 pub mod sampled;
 
-use self::dial::{Budget, budget, duty};
+use self::dial::{Budget, budget, duty, unkept};
 use crate::family;
 use crate::output::OUTPUT;
 use crate::progress::{self, Later, Waiting};
@@ -178,6 +178,9 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     };
     let path = args.output.unwrap_or_else(|| format!("{}.tt", target.name()).into());
     check_output(&path, args.force)?;
+    if let Some(unkept) = options.windows.and_then(unkept) {
+        say(&format!("note: {unkept}"));
+    }
     let show = |look: &Look| say(&progress::recording(look));
     let progress = args.progress.map(|every| Progress { every, tell: &show });
     let recorded = record_here(&target, args.block, options, Streams::Inherited, progress);

@@ -1,5 +1,5 @@
-//! `balanced`: each node serves about as many accesses, and pages lie where they are used as far as
-//! that allows (Diener, Algorithm 4.1).
+//! `balanced`: all nodes serve about the same number of accesses. Within that, pages lie where they
+//! are used (Diener, Algorithm 4.1).
 //!
 //! Pages come by their accesses, most first. Each goes to the node with the most accesses to it
 //! that does not already serve more than its Nth of all accesses; one such there always is. Of

@@ -63,8 +63,7 @@ impl Relabelling {
         }
     }
 
-    /// What it is worth that node `from` becomes node `to`, and which of its children becomes
-    /// which.
+    /// The gain if node `from` becomes node `to`, and which child then becomes which.
     fn best(&self, level: usize, from: usize, to: usize) -> (i64, Vec<usize>) {
         let (ours, theirs) = (&self.children[level][from], &self.children[level][to]);
         let worth = |(i, j): (usize, usize)| {

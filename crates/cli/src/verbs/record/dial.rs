@@ -1,7 +1,7 @@
 //! `record --budget` and `--duty`: how much recording may cost, and how much it sees.
 
 use super::sampled;
-use windows::Dial;
+use windows::{Assumed, Dial, Promise, Scheduler};
 
 /// How many times as long a recording takes at most, unless told otherwise.
 const DEFAULT_TIMES: f64 = 2.0;
@@ -31,6 +31,19 @@ impl Budget {
             Self::Times(times) => (times - 1.0) * 100.0,
             Self::Percent(percent) => percent,
         }
+    }
+}
+
+/// That the dial asks for less than recording costs at the least, and what that is; `None`: it can
+/// be kept.
+pub fn unkept(dial: Dial) -> Option<String> {
+    let scheduler = Scheduler::new(dial, Assumed::default(), 0).ok()?;
+    match scheduler.promise() {
+        Promise::Kept => None,
+        Promise::Least(times) => Some(format!(
+            "this budget is less than recording costs at the least, about {times:.1}x for most \
+             programs; --sample costs less"
+        )),
     }
 }
 
@@ -68,6 +81,13 @@ mod tests {
         }
         assert_eq!(Budget::dial(Some(Budget::Percent(50.0))), Dial::Budget(1.5));
         assert_eq!(Budget::Times(1.5).percent(), 50.0);
+    }
+
+    #[test]
+    fn budgets_that_cannot_be_kept_are_told() {
+        assert_eq!(unkept(Dial::Budget(2.0)), None);
+        assert_eq!(unkept(Dial::Duty(0.01)), None);
+        assert!(unkept(Dial::Budget(1.2)).is_some_and(|said| said.contains("1.6x")));
     }
 
     #[test]

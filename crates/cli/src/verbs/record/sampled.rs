@@ -103,6 +103,11 @@ fn transfer(text: &str) -> Result<f64, String> {
 pub fn run(mut args: Record) -> anyhow::Result<i32> {
     args.pid = each_once(args.pid);
     args.how.budget = args.budget.map(Budget::percent);
+    if args.how.budget.is_some_and(|percent| percent > 100.0) {
+        anyhow::bail!(
+            "sampling costs at most 100 % of the program's time; choose a smaller --budget"
+        );
+    }
     let target = match args.pid.is_empty() {
         true if args.how.watch => Some(Target::resolve(&args.command)),
         true => Some(Target::resolve_any(&args.command)),
