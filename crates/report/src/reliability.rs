@@ -88,6 +88,7 @@ impl Reliability {
         let enough = !windows.too_short && evidence.enough();
         let observed = match windows.windows {
             0 => "Counted in the part of the run that was recorded whole".into(),
+            1 => "Estimated from one random window of exact recording".into(),
             count => format!("Estimated from {count} random windows of exact recording"),
         };
         let mut text =
@@ -114,7 +115,7 @@ impl Reliability {
 
 fn too_few_windows(windows: &Windows) -> String {
     format!(
-        "Not enough windows: {} say too little about who communicates with whom. Record longer, with a \
+        "Not enough windows ({}) to say who communicates with whom and how much. Record longer, with a \
          larger --budget, or with --exact.",
         windows.windows
     )
