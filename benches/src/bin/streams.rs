@@ -255,7 +255,7 @@ impl Stream {
             for (cell, count) in counts {
                 let [from, to] =
                     [cell / self.threads, cell % self.threads].map(|id| ThreadId(id as u32));
-                cells.entry(cell).or_default().push(Counted { window: at, from, to, count });
+                cells.entry(cell).or_default().push(Counted { window: at, from, to, count, part: Part::Whole });
             }
         }
         // The truth of the time that has windows, and of it what gaps allow.

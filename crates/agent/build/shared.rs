@@ -1,7 +1,7 @@
 //! What the slow paths share with Rust, under the names that they have in C.
 
 use crate::header::{Header, InC, Structure, constants, in_c, structure};
-use crate::layouts::{self, CellPlace, Departed, Frame, Session, ThreadState};
+use crate::layouts::{self, CellPlace, Departed, Frame, Session, ThreadState, TrackedNote};
 use engine::access::Repeat;
 use engine::elements::{self, Kind, Mask};
 use engine::{control, descriptor, grants, options};
@@ -72,7 +72,9 @@ fn shadow(h: &mut Header) {
         MAP_PAGE_SHIFT = layouts::MAP_PAGE_SHIFT,
         MAP_PAGES = layouts::MAP_PAGES,
         MAP_BYTES = grants::BYTES,
+        TRACKED_OF = wire::windows::TRACKED_OF,
     );
+    structure!(h, "tracked_note" = TrackedNote { written, visits });
     structure!(h, "departed" = Departed { block, reader, next });
 }
 
@@ -93,6 +95,7 @@ fn counting(h: &mut Header) {
         WAW_FALSE = kind::WAW_FALSE,
         INVALIDATION = kind::INVALIDATION,
         UNDIRECTED_PAIR = kind::UNDIRECTED,
+        LATE = kind::LATE,
         KINDS = kind::COUNT,
         WIDEST_BITS = layouts::WIDEST_EVENT_BITS,
         FILTER_BITS = layouts::FILTER_BITS,
@@ -192,6 +195,7 @@ fn translated_code(h: &mut Header) {
         THREAD_PAGE_BYTES = -control::PAGE,
         PAGE_UNKNOWN_READS = offset_of!(session::ThreadPage, unknown_reads),
         PAGE_EVENTS = offset_of!(session::ThreadPage, events),
+        PAGE_LATE_BLOCKS = offset_of!(session::ThreadPage, late_blocks),
         CONTROL_SITE = control::SITE - control::PAGE,
         CONTROL_THREAD = control::THREAD - control::PAGE,
         CONTROL_INDICES = control::INDICES - control::PAGE,
@@ -252,9 +256,12 @@ fn threads(h: &mut Header) {
             running,
             tid,
             passing,
+            map,
             phase,
             observes,
             counts,
+            visits,
+            visited,
         }
     );
 }

@@ -9,12 +9,15 @@
 pub mod folding;
 
 use crate::counting;
-use crate::layouts::{MAX_BANKS, REGION_SHIFT, REGIONS, SLOTS, tt_granted, tt_grants};
+use crate::layouts::{
+    MAX_BANKS, REGION_SHIFT, REGIONS, SLOTS, tt_granted, tt_grants, tt_to_passing,
+};
 use crate::limits;
 use crate::presence;
 use crate::session;
 use crate::shadow;
 use crate::sys;
+use crate::tracked;
 use crate::windows;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wire::session::{AREA_BYTES, ThreadPage, mode};
@@ -26,8 +29,7 @@ const RESERVED: u64 = MAPS as u64 * STRIDE;
 
 /// Start of the reservation; 0 = threads have no maps.
 static START: AtomicU64 = AtomicU64::new(0);
-/// Start of another one like it, for the passing map as each thread has it; 0 = there are no
-/// windows.
+/// Start of another one like it, for the threads' passing maps; 0 = there are no windows.
 static PASSING: AtomicU64 = AtomicU64::new(0);
 /// Logical id + 1 of the thread whose page lies below each map; 0 = none yet.
 static OWNERS: [AtomicU32; MAPS] = [const { AtomicU32::new(0) }; MAPS];
@@ -56,11 +58,13 @@ pub fn map() -> Option<()> {
     Some(())
 }
 
-/// Places for the passing map, which is shared: children inherit it.
+/// Places for the passing maps, which are shared: children inherit them.
 fn reserve_places() -> Option<u64> {
     const FLAGS: u64 = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE;
     let start = sys::map_away(RESERVED, sys::PROT_NONE, FLAGS, -1, 0)?;
     limits::not_data(RESERVED);
+    // SAFETY: before any slow path runs.
+    unsafe { tt_to_passing = start.wrapping_sub(START.load(Ordering::Relaxed)) };
     Some(start)
 }
 
@@ -100,7 +104,7 @@ fn map_of(index: usize) -> u64 {
     START.load(Ordering::Relaxed) + index as u64 * STRIDE + AREA_BYTES
 }
 
-/// Where the thread in that slot has the passing map, with its page right below; 0 = there are no
+/// Where the thread in that slot has its passing map, with its page right below; 0 = there are no
 /// windows.
 pub fn passing_map(bank: usize, slot: usize) -> u64 {
     match PASSING.load(Ordering::Relaxed) {
@@ -160,7 +164,7 @@ fn place(index: usize, id: usize) -> Option<()> {
     let passing = passing_map(index / SLOTS, index % SLOTS);
     if passing != 0 {
         map_again(area, passing - AREA_BYTES, AREA_BYTES)?;
-        map_again(windows::passing_map(), passing, engine::grants::BYTES)?;
+        map_again(windows::passing_map(index), passing, engine::grants::BYTES)?;
     }
     OWNERS[index].store(id as u32 + 1, Ordering::Relaxed);
     Some(())
@@ -197,7 +201,10 @@ pub fn clear(start: u64, end: u64) {
     let shift = session::header().block_shift.load(Ordering::Relaxed);
     let (first, last) = (start >> shift, (end - 1) >> shift);
     let blocks = last - first + 1;
-    granted_in(first, blocks).for_each(|map| clear_places(map, first, blocks));
+    granted_in(first, blocks).for_each(|map| {
+        clear_places(map, first, blocks);
+        tracked::clear_grants(map, first, blocks);
+    });
 }
 
 /// The maps that a thread uses and that may grant something of `blocks` blocks from `first` on. A

@@ -111,13 +111,19 @@ pub struct ThreadState {
     /// Its thread id meanwhile: the futex by which others lend it their priority.
     pub running: u32,
     pub tid: u32,
-    /// The passing map as the thread has it, with its page right below; 0 = there are no windows.
+    /// The thread's passing map, with its page right below; 0 = there are no windows.
     pub passing: u64,
+    /// The map that the thread uses now: `grants` or `passing`.
+    pub map: u64,
     /// The phase that it has seen last, whether it observes, and whether it counts what it
     /// observes.
     pub phase: u32,
     pub observes: u32,
     pub counts: u64,
+    /// How often it has come to tracked blocks since then without observing, and to how many as the
+    /// first one.
+    pub visits: u64,
+    pub visited: u64,
 }
 
 /// Place in a thread's index of cells.
@@ -147,6 +153,15 @@ pub struct Session {
     pub trace_tail: *const AtomicU64,
     pub trace: u64,
     pub deaths: *mut Deaths,
+}
+
+/// What is noted about a tracked block.
+#[repr(C)]
+pub struct TrackedNote {
+    /// Number of the last window in which it was written, and whether it has ever had a late event.
+    pub written: u32,
+    /// How often slow paths have come to it after a window, and that window's number.
+    pub visits: u32,
 }
 
 /// A reading of a block by a thread that has ended.
@@ -209,6 +224,12 @@ variables! {
     tt_any_folded: u32,
     /// What a filter of any thread does not allow: [`NO_YIELD`] and the others.
     tt_forbidden: u8,
+    /// From a thread's map to its passing map; 0 = there are no windows.
+    tt_to_passing: u64,
+    /// Addresses of the words of the first tracked block in each bank, and of what is noted about
+    /// it; 0 = no blocks are tracked.
+    tt_tracked: [u64; MAX_BANKS],
+    tt_tracked_notes: u64,
     /// The recording's phase.
     tt_phase: *const AtomicU32,
     /// Whether threads may write the base of %gs themselves.

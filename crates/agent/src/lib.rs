@@ -47,6 +47,7 @@ mod sys;
 mod syscalls;
 mod tallies;
 mod thread;
+mod tracked;
 mod windows;
 
 #[global_allocator]

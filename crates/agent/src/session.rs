@@ -127,7 +127,7 @@ fn map_file(place: &Place<'_>, fd: u64) -> Option<()> {
         }
         let offset = offset_of_segment(place.segment);
         let bytes = session::SESSION_BYTES;
-        let base = windows::map(fd)
+        let base = windows::map(fd, place.segment)
             .and_then(|()| sys::map_away(bytes, READ_WRITE, SHARED, fd as i64, offset));
         if base.is_none() {
             let header = match place.segment {
@@ -332,7 +332,10 @@ pub fn renew(place: &Place<'_>, segment: u32) -> Option<()> {
     for (at, part) in views.iter_mut().zip(parent.parts()) {
         *at = view(part)?;
     }
-    let mapped = map_over(place, segment);
+    let mapped = map_windows_over(place, segment).and_then(|()| {
+        let range = (base, session::SESSION_BYTES);
+        map_over(place, range, offset_of_segment(segment))
+    });
     sys::keep_out_of_dumps(BASE.load(Ordering::Relaxed), session::SESSION_BYTES);
     let unmap = |at, bytes: u64| {
         // SAFETY: a view that was mapped above.
@@ -383,12 +386,22 @@ impl Inherited {
     }
 }
 
-/// Maps `segment` over the present one: by the recording's path, or, when that is out of reach
-/// (another root, another user, no descriptor left), by shifting the mapping in its file.
-fn map_over(place: &Place<'_>, segment: u32) -> Option<()> {
+/// Maps the passing maps of `segment` over those of the present one.
+fn map_windows_over(place: &Place<'_>, segment: u32) -> Option<()> {
+    if !windows::are_used() {
+        return Some(());
+    }
+    let base = windows::passing_map(0);
+    map_over(place, (base, windows::BYTES), windows::offset(segment))?;
+    sys::keep_out_of_dumps(base, windows::BYTES);
+    Some(())
+}
+
+/// Maps what is at `offset` of the recording over another part of it, at an address and of some
+/// size: by the recording's path, or, when that is out of reach (another root, another user, no
+/// descriptor left), by shifting the mapping in its file.
+fn map_over(place: &Place<'_>, (base, bytes): (u64, u64), offset: u64) -> Option<()> {
     const MAP_NONBLOCK: u64 = 0x1_0000;
-    let (base, bytes) = (BASE.load(Ordering::Relaxed), session::SESSION_BYTES);
-    let offset = offset_of_segment(segment);
     let flags = SHARED | sys::MAP_FIXED;
     // SAFETY: replaces our own mapping; nothing in it is in use by the child's only thread.
     unsafe {

@@ -14,6 +14,8 @@ use crate::limits;
 use crate::session;
 use crate::sys;
 use crate::thread;
+use crate::tracked;
+use crate::windows;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use engine::indirect::{self, Tables};
 use engine::options::{ADDRESS_BITS, LINE_SHIFT};
@@ -82,7 +84,7 @@ pub fn map() -> Option<Tables> {
     let (start, count) =
         usual.or_else(|| anywhere(TABLES)).or_else(|| anywhere(FEW_TABLES)).or_else(below)?;
     match sys::anonymous_away(bank_bytes(ADDRESS_SPACE)) {
-        Some(base) => add_bank(base, ADDRESS_SPACE),
+        Some(base) => add_bank(base, ADDRESS_SPACE)?,
         // Small blocks need more than there is.
         None => map_bank().map(|_| ())?,
     }
@@ -159,15 +161,16 @@ pub fn map_bank() -> Option<usize> {
     if bank == MAX_BANKS {
         return None;
     }
-    add_bank(sys::anonymous_away(bank_bytes(FAR_SPACE))?, FAR_SPACE);
+    add_bank(sys::anonymous_away(bank_bytes(FAR_SPACE))?, FAR_SPACE)?;
     if bank <= 1 {
         folding::start();
     }
     Some(bank)
 }
 
-fn add_bank(base: u64, space: u64) {
+fn add_bank(base: u64, space: u64) -> Option<()> {
     let bank = BANKS.load(Ordering::Relaxed) as usize;
+    tracked::add_bank(bank, space)?;
     keep_private(base, bank_bytes(space));
     // SAFETY: slow paths see the bank once it is counted.
     unsafe {
@@ -177,6 +180,7 @@ fn add_bank(base: u64, space: u64) {
         BANKS.store(bank as u64 + 1, Ordering::Relaxed);
         AtomicU64::from_ptr(&raw mut tt_banks).store(bank as u64 + 1, Ordering::Release);
     }
+    Some(())
 }
 
 /// The address space that a bank tells apart.
@@ -194,8 +198,7 @@ pub fn renew() -> bool {
     if map_common().is_none() || !map_at(base, bank_bytes(space)) {
         return false;
     }
-    add_bank(base, space);
-    grants::renew()
+    add_bank(base, space).is_some() && grants::renew()
 }
 
 /// In a fork's child: threads that held locks of blocks are not here.
@@ -221,9 +224,11 @@ pub fn is_own(address: u64) -> bool {
     let common = |start: u64| start != 0 && (start..start + line_bytes).contains(&address);
     session::contains(address)
         || grants::contains(address)
+        || windows::contains(address)
         || banks().any(shadow)
         || common(written())
         || common(last_sites())
+        || tracked::contains(address)
 }
 
 /// Addresses of the words of the whole blocks in `start..end` in a bank: a range, or several where
@@ -248,6 +253,9 @@ pub fn clear(start: u64, end: u64) {
     }
     counting::forget(start, end);
     for (first, last) in banks().flat_map(|bank| words(bank, start, end)) {
+        clear_words(first, last);
+    }
+    for (first, last) in banks().flat_map(|bank| tracked::words(bank, start, end)) {
         clear_words(first, last);
     }
     grants::clear(start, end);
@@ -300,8 +308,15 @@ pub fn copy(from: u64, to: u64, bytes: u64) {
 }
 
 fn copy_block(old: u64, new: u64) {
+    // Of tracked blocks and others, different things are known.
+    let is_tracked = |address| tracked::word(0, address).is_some();
+    if is_tracked(old) != is_tracked(new) {
+        return;
+    }
     let word = |bank: usize, address: u64| {
-        let at = base_of(bank) + ((address & (space_of(bank) - 1)) >> block_shift()) * 8;
+        let at = tracked::word(bank, address).unwrap_or_else(|| {
+            base_of(bank) + ((address & (space_of(bank) - 1)) >> block_shift()) * 8
+        });
         // SAFETY: within the shadow.
         unsafe { AtomicU64::from_ptr(at as *mut u64) }
     };

@@ -177,7 +177,7 @@ fn prepare_on(stacks: Option<u64>, parent: Option<u32>, start_routine: u64) -> O
     let state = &mut thread.state;
     (state.mask, state.own_word, state.bank) = (mask, own_word, bank as u64);
     (state.grants, state.partner) = (grants, grants);
-    state.passing = grants::passing_map(bank, slot);
+    (state.passing, state.map) = (grants::passing_map(bank, slot), grants);
     thread.slot = Some((bank, slot));
     Some(install(thread))
 }
@@ -420,10 +420,13 @@ impl Thread {
                 running: 0,
                 tid: 0,
                 passing: 0,
+                map: 0,
                 // None that there is, so that the thread looks.
                 phase: u32::MAX,
                 observes: 1,
                 counts: 0,
+                visits: 0,
+                visited: 0,
             },
             signal_mask: 0,
             slot: None,

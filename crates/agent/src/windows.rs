@@ -1,16 +1,20 @@
-//! Windows: the recorder's word for the phase, and the passing map.
+//! Windows: the recorder's word for the phase, and the passing maps.
 //!
 //! Neighbours: `slow/windows.h` changes between the maps, [`grants`](crate::grants) gives each
-//! thread the passing map.
+//! thread its passing map.
 
-use crate::layouts::{tt_phase, tt_writes_gs};
+use crate::layouts::{MAX_BANKS, SLOTS, tt_phase, tt_writes_gs};
 use crate::session;
 use crate::sys;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use wire::session::PASSING_OFFSET;
+use wire::session::{PASSING_OFFSET, PASSING_SEGMENT_BYTES};
 use wire::windows::{PASSING_BYTES, phase};
 
 const _: () = assert!(PASSING_BYTES == engine::grants::BYTES);
+
+/// Passing maps of all places that threads have.
+pub const BYTES: u64 = (MAX_BANKS * SLOTS) as u64 * PASSING_BYTES;
+const _: () = assert!(BYTES <= PASSING_SEGMENT_BYTES);
 
 unsafe extern "C" {
     /// In `slow/windows.h`.
@@ -19,7 +23,7 @@ unsafe extern "C" {
 
 /// The phase of a recording without windows.
 static ALWAYS: AtomicU32 = AtomicU32::new(phase::word(0, phase::COUNT));
-/// Address of the passing map; 0 = there are no windows.
+/// Where this process's passing maps lie; 0 = there are no windows.
 static PASSING: AtomicU64 = AtomicU64::new(0);
 
 /// Whether accesses are observed in windows only.
@@ -27,19 +31,30 @@ pub fn are_used() -> bool {
     PASSING.load(Ordering::Relaxed) != 0
 }
 
-/// Address of the passing map.
-pub fn passing_map() -> u64 {
-    PASSING.load(Ordering::Relaxed)
+/// Address of one of the process's passing maps.
+pub fn passing_map(place: usize) -> u64 {
+    PASSING.load(Ordering::Relaxed) + place as u64 * PASSING_BYTES
 }
 
-/// Maps the passing map from the recording's file, if there are windows. `None` when there is no
-/// room.
-pub fn map(file: u64) -> Option<()> {
+/// Whether `address` lies in them.
+pub fn contains(address: u64) -> bool {
+    let start = PASSING.load(Ordering::Relaxed);
+    start != 0 && (start..start + BYTES).contains(&address)
+}
+
+/// Where the passing maps of a process are in the recording's file.
+pub fn offset(segment: u32) -> u64 {
+    PASSING_OFFSET + u64::from(segment) * PASSING_SEGMENT_BYTES
+}
+
+/// Maps the process's passing maps from the recording's file, if there are windows. `None` when
+/// there is no room.
+pub fn map(file: u64, segment: u32) -> Option<()> {
     const PROTECTION: u64 = sys::PROT_READ | sys::PROT_WRITE;
     const FLAGS: u64 = sys::MAP_SHARED | sys::MAP_NORESERVE;
     if session::first().windows.load(Ordering::Relaxed) != 0 {
-        let at = sys::map_away(PASSING_BYTES, PROTECTION, FLAGS, file as i64, PASSING_OFFSET)?;
-        sys::keep_out_of_dumps(at, PASSING_BYTES);
+        let at = sys::map_away(BYTES, PROTECTION, FLAGS, file as i64, offset(segment))?;
+        sys::keep_out_of_dumps(at, BYTES);
         PASSING.store(at, Ordering::Relaxed);
     }
     Some(())

@@ -11,6 +11,7 @@ use crate::session::Session;
 use profile::{CommRow, EventRow};
 use std::mem::offset_of;
 use types::{CommKind, Evidence, Sharing, ThreadId};
+use wire::windows::TRACKED_OF;
 use wire::detail::{
     CELLS, CHUNK_BYTES, Cell, ChunkHead, EVENTS, Event, HEAD_BYTES, holds, kind as code,
 };
@@ -28,6 +29,8 @@ pub struct Counts {
     /// How often slices were joined two by two, so that row and slice `n` stands for the session's
     /// slices from `n << joined`.
     pub joined: u32,
+    /// The same of late events, of a sample of blocks; their slices are never joined.
+    pub late: Vec<CommRow>,
     /// Entries that make no sense: the program has written over them.
     pub damaged: u64,
 }
@@ -36,12 +39,13 @@ impl Counts {
     /// Reads the pool of a session with `threads` threads, with slices joined `joined` times at
     /// least.
     pub fn read(session: &Session, threads: usize, joined: u32) -> Result<Self, RecorderError> {
-        Self::read_rows(session, threads, joined, MAX_ROWS)
+        Self::read_rows(session, threads, joined, MAX_ROWS, false)
     }
 
-    /// The same without joining slices: those of windows.
-    pub fn read_unjoined(session: &Session, threads: usize) -> Result<Self, RecorderError> {
-        Self::read_rows(session, threads, 0, usize::MAX)
+    /// The same for a recording with windows: slices are not joined, and events tell how many were
+    /// counted.
+    pub fn read_windows(session: &Session, threads: usize) -> Result<Self, RecorderError> {
+        Self::read_rows(session, threads, 0, usize::MAX, true)
     }
 
     fn read_rows(
@@ -49,9 +53,10 @@ impl Counts {
         threads: usize,
         joined: u32,
         max_rows: usize,
+        has_hits: bool,
     ) -> Result<Self, RecorderError> {
         let counts = Self { joined, ..Self::default() };
-        let mut reading = Reading { counts, threads, max_rows };
+        let mut reading = Reading { counts, threads, max_rows, has_hits };
         session.for_each_chunk(|chunk| reading.chunk(chunk))?;
         Ok(reading.finish())
     }
@@ -76,6 +81,7 @@ pub fn sum_events(rows: &mut Vec<EventRow>) {
         let same = next.key() == kept.key();
         if same {
             kept.count = kept.count.saturating_add(next.count);
+            kept.hits = kept.hits.saturating_add(next.hits);
             kept.from_bytes |= next.from_bytes;
             kept.to_bytes |= next.to_bytes;
         }
@@ -87,6 +93,8 @@ struct Reading {
     counts: Counts,
     threads: usize,
     max_rows: usize,
+    /// Whether events shall tell how many were counted.
+    has_hits: bool,
 }
 
 impl Reading {
@@ -121,7 +129,8 @@ impl Reading {
         let Pair { from, to, kind, sharing, .. } = pair;
         let (sampled, evidence) = (None, Evidence::Exact);
         let row = CommRow { slice, from, to, kind, sharing, count, sampled, evidence };
-        self.counts.comm.push(row);
+        let rows = if pair.late { &mut self.counts.late } else { &mut self.counts.comm };
+        rows.push(row);
     }
 
     fn event(&mut self, owner: u32, entry: &[u8]) {
@@ -139,6 +148,7 @@ impl Reading {
             u64_at(entry, offset_of!(Event, other_bytes)),
         );
         let (from, to) = if pair.owner_is_from { (own, other) } else { (other, own) };
+        let weight = if pair.late { TRACKED_OF } else { 1 };
         self.counts.events.push(EventRow {
             line: u64_at(entry, offset_of!(Event, line)),
             from: pair.from,
@@ -147,10 +157,10 @@ impl Reading {
             sharing: pair.sharing,
             from_site: from.0,
             to_site: to.0,
-            count,
+            count: count.saturating_mul(weight),
             from_bytes: from.1,
             to_bytes: to.1,
-            hits: 0,
+            hits: if self.has_hits { count } else { 0 },
             evidence: Evidence::Exact,
         });
     }
@@ -184,6 +194,7 @@ impl Reading {
 
     fn finish(mut self) -> Counts {
         self.sum();
+        sum_comm(&mut self.counts.late);
         sum_events(&mut self.counts.events);
         self.counts
     }
@@ -196,12 +207,14 @@ struct Pair {
     from: ThreadId,
     to: ThreadId,
     owner_is_from: bool,
+    late: bool,
 }
 
 impl Pair {
     /// See [`wire::detail::kind`] for who is who; `None` for an unknown kind.
     fn of(owner: u32, other: u32, kind: u8) -> Option<Self> {
-        let (kind, sharing) = match kind {
+        let late = kind & code::LATE != 0;
+        let (kind, sharing) = match kind & !code::LATE {
             code::RAW => (CommKind::Raw, Sharing::Any),
             code::RAW_TRUE => (CommKind::Raw, Sharing::True),
             code::RAW_FALSE => (CommKind::Raw, Sharing::False),
@@ -218,7 +231,7 @@ impl Pair {
             CommKind::Undirected => owner < other,
         };
         let (from, to) = if owner_is_from { (owner, other) } else { (other, owner) };
-        Some(Self { kind, sharing, from: ThreadId(from), to: ThreadId(to), owner_is_from })
+        Some(Self { kind, sharing, from: ThreadId(from), to: ThreadId(to), owner_is_from, late })
     }
 }
 

@@ -121,6 +121,8 @@ pub struct RawThread {
     pub stack: u64,
     /// Thread pointer with which it was created; 0 when unknown.
     pub thread_pointer: u64,
+    /// Tracked blocks for which it has counted the first late event.
+    pub late_blocks: u64,
 }
 
 /// A mapped file with code.
@@ -463,6 +465,7 @@ fn raw_thread(page: &ThreadPage, [instructions, loads, stores]: [u64; 3]) -> Raw
         name: text(&page.name),
         stack: page.stack.load(Relaxed),
         thread_pointer: page.thread_pointer.load(Relaxed),
+        late_blocks: page.late_blocks.load(Relaxed),
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The scheduler of `windows` says when the next phase begins and is told what the last ones cost.
 //! A phase begins with a time slice of its own, so that all that is counted is known by phase; a
-//! counting part has two, by which the length of the next window is judged. Neighbours: `watch`
+//! counting part has two, by which the length of the next window is judged, and the time before a
+//! window has a second one, in which all tracked blocks are watched again. Neighbours: `watch`
 //! asks at each turn and looks at threads, [`windowed`](crate::windowed) makes estimates of the
 //! counts.
 
@@ -10,8 +11,9 @@ use crate::memory::{Mapping, SharedMemory};
 use std::io;
 use std::sync::atomic::Ordering::Release;
 use windows::{Assumed, Chooser, Dial, Observation, Phase, RunQueue, Scheduler, Seen, Spent};
-use wire::session::{Header, PASSING_OFFSET};
-use wire::windows::{FIRST_WINDOW, PASSING_BYTES, phase};
+use windows::TRACKING_PER_WARM_UP;
+use wire::session::{FILE_BYTES, Header, PASSING_OFFSET};
+use wire::windows::{FIRST_WINDOW, phase};
 
 /// How long one thread runs while others wait for its processor, ns: between Linux' shortest slice
 /// (3 ms, more with more processors) and a tick at 250 Hz.
@@ -48,8 +50,8 @@ pub struct Switched {
     pub parts: Vec<Part>,
     /// Warm-up of the last window, ns.
     pub warm_up_ns: u64,
-    /// Events in counting parts, and first reads there of blocks that no thread had written in the
-    /// window.
+    /// Events in counting parts but late ones, and reads there of blocks whose last writer may have
+    /// been forgotten.
     pub events: u64,
     pub unknown_reads: u64,
 }
@@ -153,8 +155,13 @@ impl<'a> Switching<'a> {
         };
         part.period += u32::from(step.period);
         part.phase = step.phase;
+        let tracking = TRACKING_PER_WARM_UP * lengths.warm_up;
         self.until_ns = match step.phase {
             Phase::Whole => step.until.max(now_ns + WHOLE_SLICE_NS),
+            Phase::Off if step.until > now_ns + tracking => {
+                self.second_until_ns = Some(step.until);
+                step.until - tracking
+            }
             Phase::Counting => {
                 self.second_until_ns = Some(step.until);
                 now_ns + (step.until - now_ns) / 2
@@ -199,18 +206,21 @@ impl<'a> Switching<'a> {
     /// Tells all processes the phase of the slice that has begun.
     ///
     /// # Errors
-    /// When the passing map cannot be emptied: threads would not see that a window opens.
+    /// When the passing maps cannot be emptied: threads would not see that a window opens.
     pub fn show(&mut self) -> io::Result<()> {
         let parts = &self.switched.parts;
         let now = self.part().phase;
         let before = parts.len().checked_sub(2).map(|index| parts[index].phase);
-        if before == Some(now) {
+        let again = before == Some(now);
+        if again && now != Phase::Off {
             return Ok(());
         }
-        let opens = matches!(now, Phase::WarmUp | Phase::Whole);
+        // A new number in the midst of the time between windows: blocks that were given up are
+        // tracked anew.
+        let opens = again || matches!(now, Phase::WarmUp | Phase::Whole);
         self.window += u32::from(opens);
         self.first.records()[0].phase.store(word(self.window, now), Release);
-        if opens { self.memory.clear(PASSING_OFFSET, PASSING_BYTES) } else { Ok(()) }
+        if opens { self.memory.clear(PASSING_OFFSET, FILE_BYTES - PASSING_OFFSET) } else { Ok(()) }
     }
 
     /// What was switched, when the program has ended.

@@ -58,7 +58,9 @@ impl Tables {
         let start_ns = threads.first().map_or(0, |thread| thread.started_ns);
         let end_ns = threads.iter().map(|thread| thread.ended_ns).max().unwrap_or(start_ns);
         let windowed = found.watched.switched.as_ref().map(|switched| {
-            windowed::estimate(&mut counts, &mut samples, &mut timeline, switched, end_ns)
+            let late_blocks = raw.iter().map(|thread| thread.late_blocks).sum();
+            let parts = (&switched.parts[..], late_blocks);
+            windowed::estimate(&mut counts, &mut samples, &mut timeline, parts, end_ns)
         });
         let (first, slices) = timeline.between(start_ns, end_ns);
         let last = slices.len() as u32 - 1;
@@ -102,7 +104,7 @@ fn read_counts(
         return Ok(counts);
     }
     if found.watched.switched.is_some() {
-        return Counts::read_unjoined(session, threads);
+        return Counts::read_windows(session, threads);
     }
     Counts::read(session, threads, timeline.joined())
 }

@@ -6,13 +6,14 @@
 //! `tables` asks for this.
 
 use crate::counts::{self, Counts};
-use crate::switching::{Part, Switched};
+use crate::switching::Part;
 use crate::timeline::{Sample, Timeline};
 use profile::{CommRow, EventRow, Sampled};
 use statistics::poisson;
 use std::collections::BTreeMap;
 use types::{CommKind, Evidence, Sharing, ThreadId};
 use windows::{Clock, Counted, Estimate, Phase, Scale, ThreadWork, Window, long_enough};
+use wire::windows::TRACKED_OF;
 
 /// What the windows of a process were good for.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -73,28 +74,31 @@ impl Groups {
 }
 
 /// Makes estimates of what was counted in windows, by groups of slices, of which `timeline` and
-/// `samples` then consist, too. `end_ns` is the end of the process.
+/// `samples` then consist, too. `parts` says what each slice was, and in how many tracked blocks
+/// there were late events; `end_ns` is the end of the process.
 pub fn estimate(
     counts: &mut Counts,
     samples: &mut Vec<Sample>,
     timeline: &mut Timeline,
-    switched: &Switched,
+    (parts, late_blocks): (&[Part], u64),
     end_ns: u64,
 ) -> Windowed {
-    let groups = Groups::new(&switched.parts);
-    let work = works(samples, &groups, &switched.parts);
+    let groups = Groups::new(parts);
+    let work = works(samples, &groups, parts);
     let windows: Vec<Window> = (0..groups.firsts.len())
-        .map(|group| window(&groups, group, &switched.parts, timeline, end_ns, &work[group]))
+        .map(|group| window(&groups, group, parts, timeline, end_ns, &work[group]))
         .collect();
     let windows = long_enough(windows);
     let scale = Scale::new(&windows, Clock::Instructions);
     let factors = Factors::new(&groups, &windows, &work, scale.as_ref().ok());
-    for row in &mut counts.comm {
+    for row in counts.comm.iter_mut().chain(&mut counts.late) {
         (row.slice, row.evidence) = (groups.of(row.slice), Evidence::Window);
     }
     counts.events.iter_mut().for_each(|row| row.evidence = Evidence::Window);
     counts::sum_comm(&mut counts.comm);
-    let known = estimates(&counts.comm, &groups, scale.as_ref().ok());
+    counts::sum_comm(&mut counts.late);
+    let known = estimates(counts, late_blocks, &groups, scale.as_ref().ok());
+    add_late(counts);
     let before = sums(&counts.comm);
     scale_rows(&mut counts.comm, &factors, &known);
     scale_events(&mut counts.events, &before, &sums(&counts.comm));
@@ -215,17 +219,42 @@ impl Factors {
     }
 }
 
+/// Adds late events to the others: each stands for those of its group of blocks.
+fn add_late(counts: &mut Counts) {
+    let late = std::mem::take(&mut counts.late).into_iter();
+    counts.comm.extend(late.map(|mut row| {
+        row.count = row.count.saturating_mul(TRACKED_OF);
+        row
+    }));
+    counts::sum_comm(&mut counts.comm);
+}
+
+/// How late events were counted, which were in so many tracked blocks.
+fn part_of_late(late: &[CommRow], blocks: u64) -> windows::Part {
+    let events = late.iter().filter(|row| row.kind != CommKind::Invalidation);
+    let together = events.map(|row| row.count).sum::<u64>().div_ceil(blocks.max(1));
+    windows::Part::Lines { of: TRACKED_OF, together }
+}
+
 /// What the counts of each cell stand for.
-fn estimates(rows: &[CommRow], groups: &Groups, scale: Option<&Scale>) -> BTreeMap<Cell, Estimate> {
+fn estimates(
+    counts: &Counts,
+    late_blocks: u64,
+    groups: &Groups,
+    scale: Option<&Scale>,
+) -> BTreeMap<Cell, Estimate> {
     let Some(scale) = scale else { return BTreeMap::new() };
+    let late = part_of_late(&counts.late, late_blocks);
+    let rows = counts.comm.iter().map(|row| (row, windows::Part::Whole));
+    let rows = rows.chain(counts.late.iter().map(|row| (row, late)));
     let mut counted: BTreeMap<Cell, (Vec<Counted>, u64)> = BTreeMap::new();
-    for row in rows {
+    for (row, part) in rows {
         let (cells, exact) = counted.entry(cell_of(row)).or_default();
         if groups.whole[row.slice as usize] {
             *exact += row.count;
         } else {
             let window = row.slice as usize;
-            cells.push(Counted { window, from: row.from, to: row.to, count: row.count });
+            cells.push(Counted { window, from: row.from, to: row.to, count: row.count, part });
         }
     }
     let estimate = |(cells, exact): (Vec<Counted>, u64)| scale.estimate(cells, exact);
@@ -312,7 +341,6 @@ fn scale_events(
         let wanted = row.count as f64 * factor + *left;
         let count = wanted.round().max(0.0);
         *left = wanted - count;
-        row.hits = row.count;
         row.count = count as u64;
     }
     rows.retain(|row| row.count > 0);

@@ -25,6 +25,11 @@ pub const MAX_WARM_UP: u64 = 1000 * MILLISECOND;
 /// between volume lost and spread.
 pub const COUNTING_PER_WARM_UP: u64 = 1;
 
+/// Before a window, tracked cache lines that were given up are watched again for so many warm-ups:
+/// gaps up to that are seen. It costs as little as one line of 64 does, but the checks of all
+/// others must be let pass anew.
+pub const TRACKING_PER_WARM_UP: u64 = 16;
+
 /// The warm-up spans at least this number of rotations of the run queue: a thread that writes just
 /// before it is preempted is read by one that runs a rotation later at most, and that one may
 /// itself wait for another.

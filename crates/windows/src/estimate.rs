@@ -14,6 +14,11 @@
 //! deviations. A cell's variance is never less than that of single events, because a few that came
 //! regularly prove no clockwork.
 //!
+//! *A sample of lines.* Events whose last write came before the window are seen on a sample of cache
+//! lines only. Each stands for those of as many lines as one of the sample does. The sample is the
+//! same in all windows, so the differences between periods do not show what its choice adds to the
+//! variance: that is as if a line's events were one.
+//!
 //! *Sums* are computed from the counts of all their cells, period by period; intervals of cells do
 //! not add up.
 
@@ -34,6 +39,34 @@ pub struct Counted {
     pub to: ThreadId,
     /// How many.
     pub count: u64,
+    /// Which part of the window's events these are.
+    pub part: Part,
+}
+
+/// Which part of a window's events was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Part {
+    /// Those of all cache lines.
+    #[default]
+    Whole,
+    /// Those of a random sample of cache lines, which is the same in all windows.
+    Lines {
+        /// One of how many lines.
+        of: u64,
+        /// Events that a line of the sample had in all windows, in the mean of those that had any:
+        /// they were all counted, or none of them would have been.
+        together: u64,
+    },
+}
+
+impl Part {
+    /// How many events of its window one counted event stands for, and its part of their variance.
+    fn weights(self) -> (f64, f64) {
+        match self {
+            Self::Whole => (1.0, 1.0),
+            Self::Lines { of, together } => (of as f64, (of * of * together.max(1)) as f64),
+        }
+    }
 }
 
 /// Events that counts stand for.
@@ -109,7 +142,8 @@ impl Scale {
             let factor = self.strata[at as usize].factor;
             let paces = [cell.from, cell.to].map(|id| self.thread(id).map_or(1.0, |t| t.pace));
             let pace = (paces[0] + paces[1]) / 2.0;
-            let count = cell.count as f64;
+            let (weight, variance) = cell.part.weights();
+            let (single, count) = (cell.count as f64 * variance, cell.count as f64 * weight);
             let scaled = count * factor * pace;
             sums.counted += cell.count;
             sums.scaled[at as usize] += scaled;
@@ -117,7 +151,7 @@ impl Scale {
             let crowd = paces[0] * paces[1];
             sums.least += count * factor * paces[0].min(paces[1]).min(crowd);
             sums.most += count * factor * paces[0].max(paces[1]).max(crowd);
-            sums.single += count * (factor * pace).powi(2);
+            sums.single += single * (factor * pace).powi(2);
             for (id, of_pace) in [cell.from, cell.to].into_iter().zip(paces) {
                 // The part of the estimate that follows this thread's scaled work.
                 let part = count * factor * of_pace / 2.0;

@@ -21,7 +21,7 @@ fn scale(number: u64, share: f64, clock: Clock) -> Scale {
 
 fn cell(counts: &[u64]) -> Vec<Counted> {
     let counted = counts.iter().enumerate();
-    counted.map(|(window, &count)| Counted { window, from: FROM, to: TO, count }).collect()
+    counted.map(|(window, &count)| Counted { window, from: FROM, to: TO, count, part: Part::Whole }).collect()
 }
 
 #[test]
@@ -87,13 +87,13 @@ fn the_interval_of_a_sum_is_not_the_sum_of_intervals() {
 #[test]
 fn a_window_that_was_set_aside_does_not_count() {
     let scale = scale(100, 0.05, Clock::Instructions);
-    let beyond = Counted { window: 100, from: FROM, to: TO, count: 5 };
+    let beyond = Counted { window: 100, from: FROM, to: TO, count: 5, part: Part::Whole };
     assert_eq!(scale.estimate([beyond], 0).counted, 0);
 }
 
 #[test]
 fn threads_without_a_pace_of_their_own_have_that_of_all() {
-    let counted = Counted { window: 0, from: ThreadId(8), to: ThreadId(9), count: 5 };
+    let counted = Counted { window: 0, from: ThreadId(8), to: ThreadId(9), count: 5, part: Part::Whole };
     assert_eq!(scale(100, 0.05, Clock::Instructions).estimate([counted], 0).events, 100);
 }
 

@@ -29,7 +29,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// Changes with every change of this layout. 1: first version;
 /// 2: segments, modes, sites, cells and events by time slice, trace; 3: store of translated code;
 /// 4: tallies; 5: which threads wait in system calls; 6: windows.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -67,10 +67,14 @@ pub const POOL_OFFSET: u64 = TRACE_OFFSET + crate::trace::BYTES;
 pub const SEGMENT_BYTES: u64 = 1 << 42;
 /// Most processes of one recording.
 pub const MAX_SEGMENTS: u32 = 1 << 16;
-/// Where the [passing map](crate::windows) lies in the file, behind all segments.
+/// Where the [passing maps](crate::windows) of the first process lie in the file, behind all
+/// segments; those of the others follow.
 pub const PASSING_OFFSET: u64 = MAX_SEGMENTS as u64 * SEGMENT_BYTES;
 /// Bytes of a file that has room for all of them.
-pub const FILE_BYTES: u64 = PASSING_OFFSET + crate::windows::PASSING_BYTES;
+pub const FILE_BYTES: u64 = PASSING_OFFSET + MAX_SEGMENTS as u64 * PASSING_SEGMENT_BYTES;
+/// Bytes of all passing maps of a process.
+pub const PASSING_SEGMENT_BYTES: u64 =
+    crate::windows::PASSING_MAPS * crate::windows::PASSING_BYTES;
 /// Most bytes of a command line that are kept.
 pub const COMMAND_BYTES: usize = 2048;
 /// Size of the whole (sparse) session, bytes.
@@ -472,11 +476,12 @@ pub struct ThreadPage {
     pub folded: [AtomicU64; 3],
     /// Odd while the tallies are added up; see [`Self::folded`].
     pub folds: AtomicU64,
-    /// First reads, in counting parts of windows, of blocks that no thread had written in the
-    /// window.
+    /// Reads, in counting parts of windows, of blocks whose last writer may have been forgotten.
     pub unknown_reads: AtomicU64,
-    /// Events that the thread has counted, of all kinds.
+    /// Events that the thread has counted, of all kinds but late ones.
     pub events: AtomicU64,
+    /// Tracked blocks for which the thread has counted the first late event.
+    pub late_blocks: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Header>() as u64 == PAGE);

@@ -1,11 +1,13 @@
 //! Windows: accesses are observed in short parts of a run only.
 //!
 //! The recorder tells all processes by one word, [`Header::phase`](crate::session::Header::phase),
-//! which phase it is. Outside of windows every check shall pass, so threads use another map of
-//! grants then, the *passing map*: one for all threads and processes, in the recording's file. A
-//! check that fails there fills the page in question with grants. When a window opens, the recorder
-//! empties the passing map. So each thread's next check fails, and the thread goes over to its own
-//! map, which is empty at first.
+//! which phase it is. Outside of windows nearly every check shall pass, so each thread uses another
+//! map of grants then, its *passing map*, in the recording's file. A check that fails there fills
+//! the page in question with grants. When a window opens, the recorder empties all passing maps. So
+//! each thread's next check fails, and the thread goes over to its own map, which is empty at first.
+//!
+//! A few blocks are *tracked*: they are observed between windows, too, though no events are counted
+//! there. So the last writer of a tracked block is known however long ago it wrote.
 
 /// Phases, in the low bits of the word; the number of the window is above.
 pub mod phase {
@@ -28,5 +30,11 @@ pub mod phase {
 /// written. The first one in the midst of a run has the next number.
 pub const FIRST_WINDOW: u32 = 1;
 
-/// Bytes of the passing map: as many as there are places in a map of grants.
+/// Bytes of a passing map: as many as there are places in a map of grants.
 pub const PASSING_BYTES: u64 = 1 << 32;
+
+/// Passing maps of a process, at most.
+pub const PASSING_MAPS: u64 = 1 << 11;
+
+/// One of so many neighbouring blocks is tracked; a power of two.
+pub const TRACKED_OF: u64 = 64;

@@ -7,6 +7,7 @@ use crate::layouts::{Departed, tt_departed, tt_departed_most};
 use crate::modules::program_mappings;
 use crate::sys;
 use crate::thread;
+use crate::tracked;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Most readings of ended threads that are kept: 64 MiB of them, as they come.
@@ -41,10 +42,30 @@ pub fn readers(bank: usize, slots: u64) -> Option<u64> {
         for (first, last) in words(bank, start, end) {
             let page = first & !4095;
             let at = address.wrapping_sub(((first - page) / 8) << shift);
-            let range = Range { bank, page, end: last.next_multiple_of(4096), address: at };
+            let blocks = Blocks::All(at);
+            let range = Range { bank, page, end: last.next_multiple_of(4096), blocks };
             lost += range.depart(slots, &pages)?;
             address += ((last - first) / 8) << shift;
         }
+        lost += tracked_readers(bank, (start, end), slots, &pages)?;
+    }
+    Some(lost)
+}
+
+/// The same for the tracked blocks of a mapping.
+fn tracked_readers(
+    bank: usize,
+    (start, end): (u64, u64),
+    slots: u64,
+    pages: &Pages,
+) -> Option<u64> {
+    let mut lost = 0;
+    for (first, last, group) in tracked::spans(bank, start, end) {
+        let page = first & !4095;
+        let group = group.wrapping_sub((first - page) / 8);
+        let blocks = Blocks::Tracked(group);
+        let range = Range { bank, page, end: last.next_multiple_of(4096), blocks };
+        lost += range.depart(slots, pages)?;
     }
     Some(lost)
 }
@@ -83,8 +104,25 @@ struct Range {
     bank: usize,
     page: u64,
     end: u64,
-    /// The program's address of the block whose word comes first.
-    address: u64,
+    blocks: Blocks,
+}
+
+/// Whose words lie there.
+enum Blocks {
+    /// Those of all blocks, from the program's address of the first one on.
+    All(u64),
+    /// Those of tracked blocks, one of each group from this one on.
+    Tracked(u64),
+}
+
+impl Blocks {
+    /// The program's address of the block with the `index`th word.
+    fn address(&self, index: u64) -> u64 {
+        match self {
+            Self::All(first) => first.wrapping_add(index << block_shift()),
+            Self::Tracked(first) => tracked::address_in(first.wrapping_add(index)),
+        }
+    }
 }
 
 impl Range {
@@ -116,8 +154,7 @@ impl Range {
             if value & slots == 0 {
                 return 0;
             }
-            let block = ((word - self.page) / 8) << block_shift();
-            let address = self.address.wrapping_add(block);
+            let address = self.blocks.address((word - self.page) / 8);
             // SAFETY: the calling thread's record, and the address of a block whose word lies here.
             unsafe { tt_depart(thread, self.bank as u64, address, slots) }
         };

@@ -34,32 +34,38 @@ static inline struct meeting meet(u64 word, u64 start, u64 end) {
 // An event with the last writer of the block, about bytes `start` to `end` of it. `kind` is RAW or
 // WAW; with sharing told apart, true and false follow it.
 static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer, u64 start, u64 end,
-                                     u32 site, const struct meeting *m) {
+                                     u32 site, const struct meeting *m, int late) {
     if (!t->counts)
         return;
+    if (late)
+        note_late(t, start);
     if (tt_mode != DETAIL) {
-        count_cell(t, kind, writer);
+        count_cell(t, kind + (late ? LATE : 0), writer);
         return;
     }
     if (m->overlap || !m->unseen)
         kind += m->overlap ? 1 : 2;
+    kind += late ? LATE : 0;
     count_cell(t, kind, writer);
     struct key key = {start & ~(LINE - 1), (u64)m->site << OTHER_SITE_SHIFT | site,
                       (u64)kind << KIND_SHIFT | writer};
-    count_event(t, key, bytes_in_line(start, end), m->bytes);
+    if (late)
+        count_without_line(t, key);
+    else
+        count_event(t, key, bytes_in_line(start, end), m->bytes);
 }
 
 // The thread has taken a block with this word: its readers have to ask again.
-static void invalidate(struct thread *t, u64 bank, u64 word, u64 writer, u64 address) {
+static void invalidate(struct thread *t, u64 bank, u64 word, u64 writer, u64 address, int late) {
     if (word & DEPARTED)
-        tt_count_departed(t, bank, address, writer);
+        tt_count_departed(t, bank, address, writer, late);
     u64 others = word & READERS & ~(bank == t->bank ? t->mask : 0);
     for (; others; others &= others - 1) {
         unsigned slot = (unsigned)__builtin_ctzll(others);
         take_from(t, tt_grants[bank][slot], address, NOTHING);
         u64 reader = tt_slot_owner[bank][slot];
         if (reader != writer - 1)
-            count_cell(t, INVALIDATION, reader);
+            count_cell(t, INVALIDATION + (late ? LATE : 0), reader);
     }
 }
 
@@ -77,9 +83,12 @@ static inline void share_late(u64 bank, u64 word, u64 address) {
     u64 readers = word & READERS, writer = word >> WRITER_SHIFT;
     if (!writer || !(readers & (readers - 1)))
         return;
-    u8 *at = grant_in(tt_grants[bank][tt_slot_of[writer - 1]], address);
+    u64 map = tt_grants[bank][tt_slot_of[writer - 1]];
+    u8 *at = grant_in(map, address);
     if (look(at) & (WRITE | OWN))
         take_back(at, READING);
+    if (__builtin_expect(is_tracked(address), 0))
+        take_back(grant_in(map + tt_to_passing, address), READING);
 }
 
 // Whether one word is the whole truth and changes in one step.
@@ -138,9 +147,9 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
             share(t, t->bank, word, start);
             share_late(t->bank, word, start);
             if (event)
-                count_with_writer(t, RAW, writer - 1, start, end, site, &m);
+                count_with_writer(t, RAW, writer - 1, start, end, site, &m, is_late(t, start));
             else if (!writer)
-                count_unknown(t);
+                count_unknown(t, word);
             return;
         }
     }
@@ -148,7 +157,7 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
 
 // Reads bytes `start` to `end` of one block.
 static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
-    if (*grant_of(t, start) & READ)
+    if (passes(t, start) || *grant_of(t, start) & READ)
         return;
     if (tt_banks == 1) {
         read_in_one_step(t, start, end, site);
@@ -162,9 +171,9 @@ static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
             struct meeting m = {0};
             if (tt_mode == DETAIL)
                 m = meet(truth, start, end);
-            count_with_writer(t, RAW, writer - 1, start, end, site, &m);
+            count_with_writer(t, RAW, writer - 1, start, end, site, &m, is_late(t, start));
         } else if (!writer) {
-            count_unknown(t);
+            count_unknown(t, truth);
         }
     }
     unlock_block(t, lock);
@@ -216,17 +225,18 @@ static inline int note_written(u64 start, u64 end, enum coming coming, u32 site)
 // The thread has taken a block with this word. If no thread is known to have had it, this one may
 // have written to it before the window, in bytes that are not known.
 static inline void note_beginning(struct thread *t, u64 word, u64 address) {
-    int known = word >> WRITER_SHIFT || (word & (READERS | DEPARTED | FOREIGN) & ~t->mask);
+    int known = word >> WRITER_SHIFT || (word & (READERS | DEPARTED | FOREIGN) & ~t->mask) ||
+                (is_tracked(address) && !(word & BEGAN_UNSEEN));
     if (tt_mode == DETAIL && !known && WINDOW_OF(t->phase) > FIRST_WINDOW)
         for (u64 bank = 0; bank < tt_banks; bank++)
             __atomic_fetch_or(word_in(bank, address), BEGAN_UNSEEN, __ATOMIC_RELAXED);
 }
 
 // The thread takes the block; the word before, which is not its own.
-static inline u64 take_block(struct thread *t, u64 address) {
+static inline u64 take_block(struct thread *t, u64 address, int late) {
     if (tt_banks == 1) {
         u64 old = __atomic_exchange_n(word_of(t, address), t->own_word, __ATOMIC_SEQ_CST);
-        invalidate(t, t->bank, old, old >> WRITER_SHIFT, address);
+        invalidate(t, t->bank, old, old >> WRITER_SHIFT, address, late);
         note_beginning(t, old, address);
         return old;
     }
@@ -236,7 +246,7 @@ static inline u64 take_block(struct thread *t, u64 address) {
         u64 before = *word;
         u64 mine = bank == t->bank ? t->own_word : t->own_word & ~(FOREIGN | READERS);
         __atomic_store_n(word, mine, __ATOMIC_SEQ_CST);
-        invalidate(t, bank, before, old >> WRITER_SHIFT, address);
+        invalidate(t, bank, before, old >> WRITER_SHIFT, address, late);
     }
     note_beginning(t, old, address);
     return old;
@@ -270,20 +280,20 @@ struct reading {
 
 // Writes where one word is the whole truth; after a reading, or 0.
 static inline void write_in_one_step(struct thread *t, u64 start, u64 end, u32 site,
-                                     const struct reading *read) {
+                                     const struct reading *read, int late) {
     if (is_own(t, start)) {
         grant(t, start, READ | WRITE | OWN);
         if (is_own(t, start))
             return;
     }
     u8 *offered = offer(t, start, READ | WRITE | OWN);
-    u64 word = take_block(t, start), writer = word >> WRITER_SHIFT;
+    u64 word = take_block(t, start, late), writer = word >> WRITER_SHIFT;
     settle(start, offered);
     if (!is_other(t, writer))
         return;
     if (read && !(word & t->mask))
-        count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, 0);
-    count_with_writer(t, WAW, writer - 1, start, end, site, 0);
+        count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, 0, late);
+    count_with_writer(t, WAW, writer - 1, start, end, site, 0, late);
 }
 
 // Grants what the thread may do to a block that it has taken before. Readers take no lock: one may
@@ -322,10 +332,11 @@ static inline int add_bytes(struct thread *t, u64 start, u64 end, u32 site) {
 // or 0, which is counted, too, if another thread has written the block: to take it once is all that
 // both need. That is for a single bank, whose word says whether the thread has read the block.
 static void write_part(struct thread *t, u64 start, u64 end, u32 site, const struct reading *read) {
-    if (is_granted(t, start, end))
+    if (passes(t, start) || is_granted(t, start, end))
         return;
+    int late = note_write(t, start);
     if (lock_free()) {
-        write_in_one_step(t, start, end, site, read);
+        write_in_one_step(t, start, end, site, read, late);
         return;
     }
     if (tt_mode == DETAIL && (grant_whole(t, start) || add_bytes(t, start, end, site)))
@@ -336,7 +347,7 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
     int taken = !is_own(t, start), whole = tt_mode != DETAIL;
     if (taken) {
         u8 *offered = offer(t, start, READ | OWN);
-        word = take_block(t, start);
+        word = take_block(t, start, late);
         writer = word >> WRITER_SHIFT;
         settle(start, offered);
     }
@@ -352,9 +363,9 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
         grant_own(t, start, whole);
     unlock_block(t, lock);
     if (reads)
-        count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, &seen);
+        count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, &seen, late);
     if (from_other)
-        count_with_writer(t, WAW, writer - 1, start, end, site, &m);
+        count_with_writer(t, WAW, writer - 1, start, end, site, &m, late);
 }
 
 // Thesis, Algorithm 3.1: an access pairs with each of the two most recent accessors that is another
@@ -383,13 +394,44 @@ static void touch_part(struct thread *t, u64 start) {
     unlock_block(t, lock);
 }
 
+// One block of an access.
+static inline void access_part(struct thread *t, u64 start, u64 end, int writes, u32 site) {
+    if (tt_mode == UNDIRECTED)
+        touch_part(t, start);
+    else if (writes)
+        write_part(t, start, end, site, 0);
+    else
+        read_part(t, start, end, site);
+}
+
+// An access between windows: of its tracked blocks, and where it is short, the same shall pass from
+// now on.
+static void access_between(struct thread *t, u64 start, u64 last, int writes, u32 site) {
+    if (last - start < 1ull << tt_block_shift) {
+        passes(t, start);
+        passes(t, last);
+    }
+    for (u64 group = group_at(start); group <= group_at(last); group++) {
+        u64 first = (group << GROUP_SHIFT | tracked_in(group)) << tt_block_shift;
+        u64 end = first + (1ull << tt_block_shift), from = first > start ? first : start;
+        end = end <= last ? end : last + 1;
+        if (from < end)
+            access_part(t, from, end, writes, site);
+    }
+}
+
 // An access of the thread, block by block.
 static void access_range(struct thread *t, u64 start, u64 bytes, int writes, u32 site) {
     // Beyond the addresses that programs have, there is no shadow: the access itself will fault.
     if (!bytes || (start | (start + bytes - 1)) >> ADDRESS_BITS)
         return;
-    if (tt_mode == TRANSLATE || !observes(t)) // system calls and strings come here all the same
+    if (tt_mode == TRANSLATE) // system calls and strings come here all the same
         return;
+    if (!observes(t)) {
+        if (is_between(t))
+            access_between(t, start, start + bytes - 1, writes, site);
+        return;
+    }
 #ifndef MODE
     if (tt_mode == TRACE) {
         trace(t->id, writes ? TRACE_WRITE : TRACE_READ, start, bytes, site);
@@ -400,12 +442,7 @@ static void access_range(struct thread *t, u64 start, u64 bytes, int writes, u32
     for (u64 a = start;;) {
         u64 block_last = a | ((1ull << tt_block_shift) - 1);
         u64 end = (block_last < last ? block_last : last) + 1;
-        if (tt_mode == UNDIRECTED)
-            touch_part(t, a);
-        else if (writes)
-            write_part(t, a, end, site, 0);
-        else
-            read_part(t, a, end, site);
+        access_part(t, a, end, writes, site);
         if (block_last >= last)
             break;
         a = end;

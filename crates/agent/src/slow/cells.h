@@ -58,17 +58,17 @@ static u32 new_cell(struct thread *t, u32 slice, u64 other, unsigned kind) {
     return cell + 1;
 }
 
-// A first read of a block that no thread has written in this window: its writer before that is not
-// known.
-static inline void count_unknown(struct thread *t) {
-    if (t->counts)
-        ++*(u64 *)(t->page + PAGE_UNKNOWN_READS);
+// A first read of a block with this word, which has no writer. If it is a tracked one that was given
+// up, it may have had one, and so it may be with the other blocks of its group.
+static inline void count_unknown(struct thread *t, u64 word) {
+    if (t->counts && word & BEGAN_UNSEEN)
+        *(u64 *)(t->page + PAGE_UNKNOWN_READS) += TRACKED_OF;
 }
 
 static void count_cell(struct thread *t, unsigned kind, u64 other) {
     if (!t->counts)
         return;
-    ++*(u64 *)(t->page + PAGE_EVENTS);
+    *(u64 *)(t->page + PAGE_EVENTS) += kind < LATE;
     u32 slice = __atomic_load_n(tt_session.slice, __ATOMIC_RELAXED);
     struct slot *slot = &t->cells[other * KINDS + kind];
     if (__builtin_expect(slot->stamp == slice + 1, 1)) {

@@ -73,7 +73,7 @@ static inline void access_members(struct thread *t, u64 address, const struct de
     for (u32 k = 0; k < d->count; k++) {
         const struct member *m = &d->members[k];
         u64 at = address + (int64_t)m->delta;
-        if (k == 0 && by_readers)
+        if (k == 0 && by_readers && t->observes)
             fetch_block(t, at, m->writes || writer_behind(address, d, k, at));
         if (by_readers && is_in_block(at, m, at) && at >> ADDRESS_BITS == 0) {
             k += access_block(t, address, d, k) - 1;

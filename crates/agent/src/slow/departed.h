@@ -16,7 +16,7 @@
 #include "wait.h"
 
 // The thread has taken a block whose word said that there are such readings.
-void tt_count_departed(struct thread *t, u64 bank, u64 address, u64 writer);
+void tt_count_departed(struct thread *t, u64 bank, u64 address, u64 writer, int late);
 
 #ifndef MODE
 
@@ -68,7 +68,7 @@ static int add_departed(u64 key, u32 reader) {
 
 // Takes up to `most` readings of a block out of the table, the latest first; with a thread, counts
 // them as invalidations by it.
-static void take_departed(u64 key, u64 most, struct thread *t, u64 writer) {
+static void take_departed(u64 key, u64 most, struct thread *t, u64 writer, int late) {
     for (u32 *link = departed_head(key); *link && most;) {
         u32 place = *link;
         struct departed *e = &tt_departed[place - 1];
@@ -77,7 +77,7 @@ static void take_departed(u64 key, u64 most, struct thread *t, u64 writer) {
             continue;
         }
         if (t && e->reader != writer - 1)
-            count_cell(t, INVALIDATION, e->reader);
+            count_cell(t, INVALIDATION + (late ? LATE : 0), e->reader);
         *link = e->next;
         e->next = departed_free;
         departed_free = place;
@@ -85,9 +85,9 @@ static void take_departed(u64 key, u64 most, struct thread *t, u64 writer) {
     }
 }
 
-void tt_count_departed(struct thread *t, u64 bank, u64 address, u64 writer) {
+void tt_count_departed(struct thread *t, u64 bank, u64 address, u64 writer, int late) {
     lock_departed(t);
-    take_departed(departed_key(bank, address), ~0ull, t, writer);
+    take_departed(departed_key(bank, address), ~0ull, t, writer, late);
     unlock_departed(t);
 }
 
@@ -101,7 +101,7 @@ u64 tt_depart(struct thread *t, u64 bank, u64 address, u64 slots) {
     u64 was = __atomic_load_n(word, __ATOMIC_ACQUIRE), left = was & slots;
     u64 writer = *word_in(0, address) >> WRITER_SHIFT, added = 0, lost = 0;
     if (left && !(was & DEPARTED))
-        take_departed(key, ~0ull, 0, 0); // of other memory that was there
+        take_departed(key, ~0ull, 0, 0, 0); // of other memory that was there
     for (u64 rest = left; rest; rest &= rest - 1) {
         u32 reader = tt_slot_owner[bank][__builtin_ctzll(rest)];
         if (reader == writer - 1)
@@ -117,7 +117,7 @@ u64 tt_depart(struct thread *t, u64 bank, u64 address, u64 slots) {
         if (was & left)
             continue;
         // A writer has taken the block and counts its readers itself.
-        take_departed(key, added, 0, 0);
+        take_departed(key, added, 0, 0, 0);
         lost = 0;
         break;
     }
@@ -131,7 +131,7 @@ u64 tt_depart(struct thread *t, u64 bank, u64 address, u64 slots) {
 void tt_move_departed(struct thread *t, u64 bank, u64 from, u64 to) {
     u64 old = departed_key(bank, from), new = departed_key(bank, to);
     lock_departed(t);
-    take_departed(new, ~0ull, 0, 0); // of other memory that was there
+    take_departed(new, ~0ull, 0, 0, 0); // of other memory that was there
     for (u32 *link = departed_head(old); *link;) {
         u32 place = *link, *head = departed_head(new);
         struct departed *e = &tt_departed[place - 1];

@@ -13,7 +13,7 @@
 // Neighbours: `grants.rs` maps the maps and watches over blocks that share a place in them.
 #ifndef TT_GRANTS_H
 #define TT_GRANTS_H
-#include "shadow.h"
+#include "tracked.h"
 
 SHARED u64 tt_grants[MAX_BANKS][SLOT_PLACES]; // the map of the thread in each slot
 SHARED u8 tt_slot_of[IDS];                    // slot of each logical id
@@ -26,7 +26,7 @@ SHARED u64 tt_granted[REGIONS][MAX_BANKS];
 
 static inline u8 *grant_in(u64 map, u64 address) { return (u8 *)(map + (u32)(address >> tt_block_shift)); }
 
-static inline u8 *grant_of(const struct thread *t, u64 address) { return grant_in(t->grants, address); }
+static inline u8 *grant_of(const struct thread *t, u64 address) { return grant_in(t->map, address); }
 
 static inline int is_folded(u64 address) {
     u32 page = (u32)(address >> tt_block_shift) >> MAP_PAGE_SHIFT;
@@ -72,6 +72,8 @@ static inline void take_from(struct thread *t, u64 map, u64 address, unsigned ke
     t->partner = map == t->taken_from ? map : t->grants;
     t->taken_from = map;
     take_back(grant_in(map, address), kept);
+    if (__builtin_expect(is_tracked(address), 0))
+        take_back(grant_in(map + tt_to_passing, address), kept);
 }
 
 // Sets what the calling thread may do to the block; returns where. Until it has made this known to

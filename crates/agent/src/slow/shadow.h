@@ -3,7 +3,8 @@
 // A shadow word, one per block:
 //   bits 48..63  logical id of the last writer + 1; 0 = not written yet
 //   bit  47      threads of other banks have read (only in the last writer's bank)
-//   bit  46      the writer may have begun to write before this window: which bytes is not known
+//   bit  46      the writer may have begun to write before this window: which bytes is not known;
+//                without a writer, in a tracked block: there may be one (tracked.h)
 //   bit  45      threads that have ended have read (departed.h)
 //   bits 0..44   reader slots; a writer's own slot is set by its write
 //
@@ -61,12 +62,6 @@ SHARED u32 tt_slot_owner[MAX_BANKS][SLOT_PLACES]; // logical id of the thread in
 SHARED u8 tt_bank_of[IDS];                        // bank of each logical id
 SHARED u8 tt_forbidden;           // calls that a filter of the program's does not allow: see wait.h
 static u32 tt_block_locks[LOCKS]; // where there are no sites
-
-static inline u64 *word_in(u64 bank, u64 address) {
-    return (u64 *)(tt_shadow[bank] + (((address & tt_reach[bank]) >> tt_block_shift) << 3));
-}
-
-static inline u64 *word_of(const struct thread *t, u64 address) { return word_in(t->bank, address); }
 
 static inline u64 *written_in_line(u64 address) {
     return (u64 *)(tt_written + ((address >> LINE_SHIFT) << 3));

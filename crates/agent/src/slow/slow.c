@@ -20,25 +20,16 @@
 void tt_usual_access(struct thread *t, u64 address, const struct descriptor *d);
 void tt_matrix_access(struct thread *t, u64 address, const struct descriptor *d);
 
-// The same checks shall pass from now on.
-static void pass_descriptor(const struct thread *t, u64 address, const struct descriptor *d) {
-    if (d->count == ELEMENTS)
-        pass(t, address, address);
-    for (u32 k = 0; d->count != ELEMENTS && k < d->count; k++) {
-        u64 at = address + (int64_t)d->members[k].delta;
-        pass(t, at, at + d->members[k].bytes - 1);
-    }
-}
-
 // A check has failed: all accesses behind it are looked at.
 void tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
-    if (!observes(t))
-        pass_descriptor(t, address, d);
-    else if (d->count == ELEMENTS)
+    int observed = observes(t);
+    if (!observed && !is_between(t))
+        return;
+    if (d->count == ELEMENTS)
         access_elements(t, address, (const struct elements *)d);
-    else if (tt_mode == DETAIL && tt_block_shift == LINE_SHIFT)
+    else if (observed && tt_mode == DETAIL && tt_block_shift == LINE_SHIFT)
         tt_usual_access(t, address, d);
-    else if (tt_mode == MATRIX && tt_block_shift == LINE_SHIFT)
+    else if (observed && tt_mode == MATRIX && tt_block_shift == LINE_SHIFT)
         tt_matrix_access(t, address, d);
     else
         access_members(t, address, d);

@@ -1,10 +1,10 @@
 // Windows: when the accesses of a thread are observed.
 //
 // The recorder says in `tt_phase` which phase it is; each slow path looks first whether it has
-// changed. Between windows a thread uses the passing map, in which every check passes. Where one
-// fails, the page of the map is filled with grants. The map is the same for all threads and lies in
-// the recording's file: the recorder empties it when a window opens, and so each thread comes to a
-// slow path with its next check. There it goes over to its own map.
+// changed. Between windows a thread uses its passing map, in which every check passes but those of
+// tracked blocks. Where one fails, the page of the map is filled with grants. The map lies in the
+// recording's file: the recorder empties it when a window opens, and so each thread comes to a slow
+// path with its next check. There it goes over to its own map.
 //
 // The first thread that comes into a window forgets what was known before: the shadow, and the
 // grants of all threads, also of those that have not seen that the last window has closed. Until
@@ -12,8 +12,8 @@
 // meanwhile does no harm: it grants itself something before it looks at the shadow, and the shadow
 // is emptied before the maps.
 //
-// Neighbours: `windows.rs` maps the passing map, `grants.rs` says where it lies for each thread,
-// `access.h` asks.
+// Neighbours: `windows.rs` maps the passing maps, `grants.rs` says where they lie, `tracked.h` has
+// the tracked blocks, `access.h` asks.
 #ifndef TT_WINDOWS_H
 #define TT_WINDOWS_H
 #include "wait.h"
@@ -22,15 +22,30 @@ SHARED const u32 *tt_phase; // of the recording, or one that never changes
 SHARED u32 tt_writes_gs;    // whether programs may write %gs themselves
 SHARED u32 tt_opened;       // number of the window for which everything has been forgotten
 
-#define PHASE_OF(word) ((word) & ((1u << PHASE_BITS) - 1))
-#define WINDOW_OF(word) ((word) >> PHASE_BITS)
-
 int tt_enter_phase(struct thread *t, u32 phase);
 
 // Whether the calling thread's accesses are observed now.
 static inline int observes(struct thread *t) {
     u32 phase = __atomic_load_n(tt_phase, __ATOMIC_ACQUIRE);
     return __builtin_expect(phase == t->phase, 1) ? (int)t->observes : tt_enter_phase(t, phase);
+}
+
+// Whether the thread, which does not observe, is between two windows. Else it waits for one to open.
+static inline int is_between(const struct thread *t) {
+    return !t->observes && __atomic_load_n(tt_phase, __ATOMIC_RELAXED) == t->phase;
+}
+
+void tt_pass_at(const struct thread *t, u64 address);
+int tt_visit(struct thread *t, u64 address);
+
+// Whether an access of the block means nothing at the moment: all checks like it shall pass.
+static inline int passes(struct thread *t, u64 address) {
+    if (!tt_tracked_notes)
+        return 0;
+    if (is_tracked(address) ? tt_visit(t, address) : (int)t->observes)
+        return 0;
+    tt_pass_at(t, address);
+    return 1;
 }
 
 #ifndef MODE
@@ -42,13 +57,12 @@ static int empty(u64 start, u64 bytes) {
     return !start || !call4(CALL_MADVISE, start, bytes, ADVICE_DONTNEED, 0);
 }
 
+// What was written of a block and from where need not be emptied: it means nothing without a writer.
 static int empty_shadow(void) {
     int done = 1;
     for (u64 bank = 0; bank < tt_banks; bank++)
         done &= empty(tt_shadow[bank], ((tt_reach[bank] + 1) >> tt_block_shift) << 3);
-    u64 site_shift = tt_block_shift > LINE_SHIFT ? tt_block_shift : LINE_SHIFT;
-    return done & empty(tt_written, 1ull << (ADDRESS_BITS - LINE_SHIFT + 3)) &
-           empty(tt_last_sites, 1ull << (ADDRESS_BITS - site_shift + 2));
+    return done;
 }
 
 static int empty_maps(void) {
@@ -83,10 +97,12 @@ enum { CALL_ARCH_PRCTL = 158, ARCH_SET_GS = 0x1001 };
 
 // Lets %gs point to the map that the thread's checks shall look at; what lies below is the same for
 // both. Whether that may be done.
-static int use_map(u64 map) {
-    if (!tt_writes_gs)
-        return !is_forbidden(NO_GS) && !call4(CALL_ARCH_PRCTL, ARCH_SET_GS, map, 0, 0);
-    __asm__ volatile("wrgsbase %0" : : "r"(map) : "memory");
+static int use_map(struct thread *t, u64 map) {
+    if (tt_writes_gs)
+        __asm__ volatile("wrgsbase %0" : : "r"(map) : "memory");
+    else if (is_forbidden(NO_GS) || call4(CALL_ARCH_PRCTL, ARCH_SET_GS, map, 0, 0))
+        return 0;
+    t->map = map;
     return 1;
 }
 
@@ -94,42 +110,93 @@ static int use_map(u64 map) {
 // change its map goes on to observe, and counts in windows only.
 COLD int tt_enter_phase(struct thread *t, u32 phase) {
     if (PHASE_OF(phase) == PHASE_OFF) {
-        if (t->observes && use_map(t->passing))
+        if (t->observes && use_map(t, t->passing))
             t->observes = 0;
         t->counts = 0;
     } else {
-        if (!open_window(WINDOW_OF(phase)) || (!t->observes && !use_map(t->grants)))
+        if (!open_window(WINDOW_OF(phase)) || (!t->observes && !use_map(t, t->grants)))
             return 0;
         t->observes = 1;
         t->counts = PHASE_OF(phase) == PHASE_COUNT;
     }
     t->phase = phase;
+    t->visits = t->visited = 0;
     return (int)t->observes;
 }
 
-// Lets all checks pass that look at the place of this address, or one near it.
-static void pass_at(const struct thread *t, u64 address) {
-    u64 *page = (u64 *)((u64)grant_in(t->passing, address) & ~((1ull << MAP_PAGE_SHIFT) - 1)), *at = page;
-    u64 words = 1ull << (MAP_PAGE_SHIFT - 3), count = words;
-    if (look(grant_in(t->passing, address)) == 0xff)
-        return;
+// Fills a page of the passing map, which has the place of this address, with grants of all blocks
+// but tracked ones.
+static void fill_page(u64 *page, u64 address) {
+    u64 words = 1ull << (MAP_PAGE_SHIFT - 3), count = words, *at = page;
+    u64 group = group_at(address) & ~((1ull << MAP_PAGE_SHIFT >> GROUP_SHIFT) - 1);
     __asm__ volatile("rep stosq" : "+D"(at), "+c"(count) : "a"(~0ull) : "memory");
+    for (u64 k = 0; k < 1u << MAP_PAGE_SHIFT >> GROUP_SHIFT; k++)
+        __atomic_store_n((u8 *)page + (k << GROUP_SHIFT) + tracked_in(group + k), NOTHING, __ATOMIC_RELAXED);
+}
+
+// Lets all checks pass that look at the place of this address, or one near it. A pair with a tracked
+// block passes if that is the lower one: accesses of two blocks are rare.
+COLD void tt_pass_at(const struct thread *t, u64 address) {
+    u8 *at = grant_in(t->passing, address);
+    u64 *page = (u64 *)((u64)at & ~((1ull << MAP_PAGE_SHIFT) - 1));
+    u8 granted = look(at);
+    if (granted == 0xff)
+        return;
+    if (granted || is_tracked(address))
+        __atomic_store_n(at, 0xff, __ATOMIC_RELAXED);
+    else
+        fill_page(page, address);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     // The map may just have been emptied for a window: either that came later, or this sees the
     // window.
     if (__atomic_load_n(tt_phase, __ATOMIC_RELAXED) != t->phase)
-        for (u64 k = 0; k < words; k++)
+        for (u64 k = 0; k < 1u << (MAP_PAGE_SHIFT - 3); k++)
             __atomic_store_n(&page[k], 0, __ATOMIC_RELAXED);
 }
 
-// A check has failed in a thread that does not observe. If it waits for a window to open, its own
-// map fails, too.
-static void pass(const struct thread *t, u64 first, u64 last) {
-    if (t->observes || __atomic_load_n(tt_phase, __ATOMIC_RELAXED) != t->phase)
-        return;
-    pass_at(t, first);
-    pass_at(t, last);
+// What is noted about visits: the number of the window before them, and how many they were, or that
+// the block has been given up. That happens to the hottest: blocks with more than USUAL_VISITS, and
+// HOT times as many as the thread makes to each of its tracked blocks, of which FEW do not tell.
+enum { VISIT_BITS = 12, GIVEN_UP = (1 << VISIT_BITS) - 1, USUAL_VISITS = 64, HOT = 16, FEW = 64 };
+
+static inline int is_hot(const struct thread *t, u64 visits) {
+    u64 blocks = t->visited > FEW ? t->visited : FEW;
+    return visits > USUAL_VISITS && visits * blocks > HOT * t->visits;
 }
+
+// Nothing is known about a tracked block that was given up before the present window.
+COLD static void track_anew(struct thread *t, u64 address, u32 given_up, u32 window) {
+    u32 *visits = &note_at(address)->visits, *lock = lock_block(t, address);
+    if (__atomic_load_n(visits, __ATOMIC_RELAXED) == given_up) {
+        for (u64 bank = 0; bank < tt_banks; bank++)
+            __atomic_store_n(word_in(bank, address), BEGAN_UNSEEN, __ATOMIC_SEQ_CST);
+        __atomic_store_n(visits, window, __ATOMIC_RELEASE);
+    }
+    unlock_block(t, lock);
+}
+
+// The thread comes to a tracked block; whether it is tracked now.
+int tt_visit(struct thread *t, u64 address) {
+    u32 *visits = &note_at(address)->visits, was = __atomic_load_n(visits, __ATOMIC_ACQUIRE);
+    u32 window = WINDOW_OF(t->phase) << VISIT_BITS, first = was & ~(u32)GIVEN_UP;
+    if ((was & GIVEN_UP) == GIVEN_UP) {
+        if (first == window)
+            return (int)t->observes;
+        track_anew(t, address, was, window);
+    }
+    if (t->observes)
+        return 1;
+    u32 now = first == window ? was & GIVEN_UP : 0;
+    t->visited += !now;
+    t->visits++;
+    if (is_hot(t, now))
+        now = GIVEN_UP;
+    else if (now + 1 < GIVEN_UP)
+        now++;
+    __atomic_store_n(visits, window | now, __ATOMIC_RELAXED);
+    return 1;
+}
+
 #endif
 
 #endif

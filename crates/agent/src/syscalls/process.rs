@@ -13,7 +13,6 @@ use crate::windows;
 use core::sync::atomic::Ordering;
 use engine::control;
 use wire::session::{EXITED, failure, state};
-use wire::windows::PASSING_BYTES;
 
 /// Whether this process is the recorded one, rather than a child that shares its memory (vfork).
 pub fn is_recorded() -> bool {
@@ -72,7 +71,7 @@ fn call_bare(number: u64, a: [u64; 6]) -> i64 {
 /// limits.
 fn call_recorded(number: u64, a: [u64; 6]) -> i64 {
     if windows::are_used() {
-        limits::before_mapping(PASSING_BYTES, sys::MAP_SHARED);
+        limits::before_mapping(windows::BYTES, sys::MAP_SHARED);
     }
     let result = call(number, a);
     limits::after_mapping();

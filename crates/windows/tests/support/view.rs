@@ -198,7 +198,7 @@ impl View {
             }
             if counting && line.writer.is_none() && line.readers >> access.thread & 1 == 0 {
                 let reader = ThreadId(access.thread.into());
-                view.unwritten.push(Counted { window: at, from: reader, to: reader, count: 1 });
+                view.unwritten.push(Counted { window: at, from: reader, to: reader, count: 1, part: Part::Whole });
             }
             if let Some(event) = line.read(access.thread, access.word) {
                 view.count(at, counting, &event);
