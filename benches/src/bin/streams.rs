@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use test_support::{Scratch, probe};
 use types::ThreadId;
-use windows::{Clock, Counted, Lengths, Random, Scale, ThreadWork, Window};
+use windows::{Clock, Counted, Lengths, Part, Random, Scale, ThreadWork, Window};
 
 /// Try windows on the event streams of kernels.
 #[derive(Parser)]
@@ -255,7 +255,13 @@ impl Stream {
             for (cell, count) in counts {
                 let [from, to] =
                     [cell / self.threads, cell % self.threads].map(|id| ThreadId(id as u32));
-                cells.entry(cell).or_default().push(Counted { window: at, from, to, count, part: Part::Whole });
+                cells.entry(cell).or_default().push(Counted {
+                    window: at,
+                    from,
+                    to,
+                    count,
+                    part: Part::Whole,
+                });
             }
         }
         // The truth of the time that has windows, and of it what gaps allow.

@@ -1,7 +1,7 @@
 //! Tracked blocks: a sample that is observed between windows, too (`slow/tracked.h`).
 //!
-//! Of each group of neighbouring blocks one is tracked. Its shadow words lie in arrays of their own,
-//! a word for each group, because windows empty the shadow.
+//! Of each group of neighbouring blocks one is tracked. Its shadow words lie in arrays of their
+//! own, a word for each group, because windows empty the shadow.
 
 use crate::layouts::{
     MAX_BANKS, TrackedNote, tt_reach, tt_to_passing, tt_tracked, tt_tracked_notes,
@@ -77,8 +77,7 @@ pub fn contains(address: u64) -> bool {
     };
     // SAFETY: as above.
     let notes = unsafe { tt_tracked_notes };
-    are_used()
-        && ((notes..notes + notes_bytes()).contains(&address) || (0..MAX_BANKS).any(words))
+    are_used() && ((notes..notes + notes_bytes()).contains(&address) || (0..MAX_BANKS).any(words))
 }
 
 /// Address of the word of a tracked block; `None` for others.
@@ -96,8 +95,8 @@ fn groups(first: u64, blocks: u64) -> Range<u64> {
     first >> GROUP_SHIFT..((first + blocks - 1) >> GROUP_SHIFT) + 1
 }
 
-/// Addresses of the words of all groups with a block in `start..end`, in a bank, and the first group:
-/// a span, or several where the bank folds the address space.
+/// Addresses of the words of all groups with a block in `start..end`, in a bank, and the first
+/// group: a span, or several where the bank folds the address space.
 pub fn spans(in_bank: usize, start: u64, end: u64) -> impl Iterator<Item = (u64, u64, u64)> {
     let shift = block_shift();
     let empty = !are_used() || start >= end;
@@ -113,8 +112,8 @@ pub fn spans(in_bank: usize, start: u64, end: u64) -> impl Iterator<Item = (u64,
     })
 }
 
-/// The same for groups of which all blocks lie in `start..end`, without their numbers, and the words
-/// of the tracked blocks in `start..end` of the groups at both ends.
+/// The same for groups of which all blocks lie in `start..end`, without their numbers, and the
+/// words of the tracked blocks in `start..end` of the groups at both ends.
 pub fn words(in_bank: usize, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
     let group_shift = block_shift() + GROUP_SHIFT;
     let inner = start.next_multiple_of(1 << group_shift)..end >> group_shift << group_shift;
@@ -144,9 +143,9 @@ pub fn clear_grants(map: u64, first: u64, blocks: u64) {
     let (from, until) = (first & !(PAGE - 1), (first + blocks).next_multiple_of(PAGE));
     let places = engine::grants::BYTES;
     let pages = |start: u64, end: u64| {
-        // SAFETY: within a passing map, of which nothing but grants is lost.
         let range = [passing + start, end - start, MADV_REMOVE, 0, 0, 0];
-        start >= end || unsafe { sys::call(sys::MADVISE, range) } == 0
+        // SAFETY: within a passing map, of which nothing but grants is lost.
+        start == end || unsafe { sys::call(sys::MADVISE, range) } == 0
     };
     let emptied = match (from % places, until - from) {
         _ if blocks <= PAGE => false,

@@ -189,8 +189,8 @@ pub struct Windows {
     pub observed: f64,
     /// Warm-up of the last window, ns.
     pub warm_up_ns: u64,
-    /// Most events that may be missing, as a part of those told: first reads in counting parts of
-    /// blocks that no thread had written in the window, beside the events counted there.
+    /// Most events that may be missing, as a part of those told: reads in counting parts of blocks
+    /// whose last writer may have been forgotten, beside the events counted there.
     pub missed: f64,
 }
 

@@ -125,12 +125,12 @@ pub fn profile(
 /// What the windows of the recording were good for in this process.
 fn windows(tables: &Tables, run: &Circumstances<'_>) -> Option<Windows> {
     let switched = run.found.watched.switched.as_ref()?;
-    let Windowed { windows, too_short, observed } = tables.windowed.clone()?;
+    let Windowed { windows, too_short, observed, late } = tables.windowed.clone()?;
     let asked = match run.options.windows? {
         Dial::Budget(times) => format!("{times}x"),
         Dial::Duty(share) => format!("{}%", share * 100.0),
     };
-    let missed = switched.unknown_reads as f64 / switched.events.max(1) as f64;
+    let missed = switched.unknown_reads as f64 / (switched.events + late).max(1) as f64;
     let warm_up_ns = switched.warm_up_ns;
     Some(Windows { asked, windows, too_short, observed, warm_up_ns, missed })
 }

@@ -11,10 +11,10 @@ use crate::session::Session;
 use profile::{CommRow, EventRow};
 use std::mem::offset_of;
 use types::{CommKind, Evidence, Sharing, ThreadId};
-use wire::windows::TRACKED_OF;
 use wire::detail::{
     CELLS, CHUNK_BYTES, Cell, ChunkHead, EVENTS, Event, HEAD_BYTES, holds, kind as code,
 };
+use wire::windows::TRACKED_OF;
 
 /// Most rows of the matrices that are kept; beyond, time slices are joined two by two.
 const MAX_ROWS: usize = 4 << 20;

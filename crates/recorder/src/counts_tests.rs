@@ -160,7 +160,8 @@ fn nonsense_is_left_out_and_counted() {
 
 #[test]
 fn slices_are_joined_when_there_are_too_many_rows() {
-    let mut reading = Reading { counts: Counts::default(), threads: 3, max_rows: 10 };
+    let mut reading =
+        Reading { counts: Counts::default(), threads: 3, max_rows: 10, has_hits: false };
     for slice in 0..100 {
         let chunk = Filled::new(0, holds::CELLS).cell(slice, 1, code::RAW, 1).cell(
             slice,

@@ -10,8 +10,10 @@
 use crate::memory::{Mapping, SharedMemory};
 use std::io;
 use std::sync::atomic::Ordering::Release;
-use windows::{Assumed, Chooser, Dial, Observation, Phase, RunQueue, Scheduler, Seen, Spent};
-use windows::TRACKING_PER_WARM_UP;
+use windows::{
+    Assumed, Chooser, Dial, Observation, Phase, RunQueue, Scheduler, Seen, Spent,
+    TRACKING_PER_WARM_UP,
+};
 use wire::session::{FILE_BYTES, Header, PASSING_OFFSET};
 use wire::windows::{FIRST_WINDOW, phase};
 

@@ -71,7 +71,9 @@ fn programs_are_told_the_phase_and_the_number_of_the_window() {
         let done = done(&switching, switching.last, now_ns);
         switching.turn(now_ns, done);
         switching.show().unwrap();
+        let again = switching.switched.parts.iter().rev().nth(1).map(|part| part.phase);
         let (now, expected) = match switching.part().phase {
+            Phase::Off if again == Some(Phase::Off) => (phase::OFF, window + 1),
             Phase::Off => (phase::OFF, window),
             Phase::WarmUp => (phase::WARM_UP, window + 1),
             Phase::Whole | Phase::Counting => (phase::COUNT, window),
@@ -85,7 +87,7 @@ fn programs_are_told_the_phase_and_the_number_of_the_window() {
 }
 
 #[test]
-fn a_window_that_opens_empties_the_passing_map() {
+fn a_window_that_opens_empties_the_passing_maps_and_so_does_what_comes_before() {
     let memory = memory();
     let mut switching = switching(&memory, Dial::Duty(0.5));
     let at = |switching: &Switching<'_>| {
@@ -99,7 +101,9 @@ fn a_window_that_opens_empties_the_passing_map() {
         let done = done(&switching, switching.last, now_ns);
         switching.turn(now_ns, done);
         switching.show().unwrap();
-        let opens = switching.part().phase == Phase::WarmUp;
+        let phases = switching.switched.parts.iter().rev().map(|part| part.phase);
+        let tracks_anew = phases.take(2).all(|phase| phase == Phase::Off);
+        let opens = tracks_anew || switching.part().phase == Phase::WarmUp;
         assert_eq!(at(&switching), if opens { 0 } else { 7 });
     }
 }

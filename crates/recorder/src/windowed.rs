@@ -22,6 +22,8 @@ pub struct Windowed {
     pub windows: u64,
     /// Whether they are too few for amounts with an interval.
     pub too_short: bool,
+    /// Late events, and those that they stand for in their windows.
+    pub late: u64,
     /// Part of the program's work that was observed: in counting parts, and while everything was
     /// recorded.
     pub observed: f64,
@@ -98,7 +100,7 @@ pub fn estimate(
     counts::sum_comm(&mut counts.comm);
     counts::sum_comm(&mut counts.late);
     let known = estimates(counts, late_blocks, &groups, scale.as_ref().ok());
-    add_late(counts);
+    let late = add_late(counts);
     let before = sums(&counts.comm);
     scale_rows(&mut counts.comm, &factors, &known);
     scale_events(&mut counts.events, &before, &sums(&counts.comm));
@@ -112,6 +114,7 @@ pub fn estimate(
             .zip(&groups.whole)
             .filter(|(f, w)| !**w && **f > 0.0)
             .count() as u64,
+        late,
         too_short: scale.is_err() && groups.whole.iter().any(|whole| !whole),
         observed: factors.observed,
     }
@@ -219,14 +222,15 @@ impl Factors {
     }
 }
 
-/// Adds late events to the others: each stands for those of its group of blocks.
-fn add_late(counts: &mut Counts) {
-    let late = std::mem::take(&mut counts.late).into_iter();
-    counts.comm.extend(late.map(|mut row| {
-        row.count = row.count.saturating_mul(TRACKED_OF);
-        row
-    }));
+/// Adds late events to the others: each stands for those of its group of blocks. Returns how many
+/// that makes.
+fn add_late(counts: &mut Counts) -> u64 {
+    let mut late = std::mem::take(&mut counts.late);
+    late.iter_mut().for_each(|row| row.count = row.count.saturating_mul(TRACKED_OF));
+    let all = late.iter().map(|row| row.count).sum();
+    counts.comm.append(&mut late);
     counts::sum_comm(&mut counts.comm);
+    all
 }
 
 /// How late events were counted, which were in so many tracked blocks.

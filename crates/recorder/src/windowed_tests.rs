@@ -16,7 +16,7 @@ const SLICES: [(u64, Phase); 5] = [
 
 /// A run of two threads: slices that are recorded whole, as long as periods, then `periods`.
 struct Run {
-    switched: Switched,
+    parts: Vec<Part>,
     timeline: Timeline,
     samples: Vec<Sample>,
     end_ns: u64,
@@ -42,7 +42,7 @@ fn run(whole: u32, periods: u32) -> Run {
         [0, 1].map(|thread| Sample { slice, thread, executed: [end - start, 1, 1] })
     };
     let samples = (0..).zip(starts.iter().zip(ends)).flat_map(sample).collect();
-    Run { switched: Switched { parts, ..Switched::default() }, timeline, samples, end_ns }
+    Run { parts, timeline, samples, end_ns }
 }
 
 fn row(slice: u32, to: u32, count: u64) -> CommRow {
@@ -62,7 +62,7 @@ fn event(line: u64, to: u32, count: u64) -> EventRow {
         count,
         from_bytes: 1,
         to_bytes: 1,
-        hits: 0,
+        hits: count,
         evidence: types::Evidence::Exact,
     }
 }
@@ -74,15 +74,35 @@ fn counting(whole: u32, period: u32) -> [u32; 2] {
 
 fn estimated(run: &mut Run, comm: Vec<CommRow>, events: Vec<EventRow>) -> (Counts, Windowed) {
     let mut counts = Counts { comm, events, ..Counts::default() };
-    let Run { switched, timeline, samples, end_ns } = run;
-    let windowed = estimate(&mut counts, samples, timeline, switched, *end_ns);
+    let windowed = estimate_counts(run, &mut counts, 0);
     (counts, windowed)
+}
+
+fn estimate_counts(run: &mut Run, counts: &mut Counts, late_blocks: u64) -> Windowed {
+    let Run { parts, timeline, samples, end_ns } = run;
+    estimate(counts, samples, timeline, (parts, late_blocks), *end_ns)
+}
+
+/// Each period counts twenty late events, each of a block of its own, or of the same few blocks.
+#[test]
+fn late_events_stand_for_all_blocks_and_are_less_sure_in_few_blocks() {
+    let of = |blocks: u64| {
+        let late = (0..40).map(|period| row(counting(0, period)[0], 1, 20)).collect();
+        let mut counts = Counts { late, ..Counts::default() };
+        let windowed = estimate_counts(&mut run(0, 40), &mut counts, blocks);
+        assert!(counts.late.is_empty());
+        assert_eq!(windowed.late, 800 * TRACKED_OF);
+        let total: u64 = counts.comm.iter().map(|row| row.count).sum();
+        assert_eq!(total, 800 * TRACKED_OF * 10, "a tenth of the time, one block of 64");
+        counts.comm.iter().filter_map(|row| row.sampled).map(|sampled| sampled.hits).sum::<u64>()
+    };
+    assert!(of(800) >= 4 * of(8), "{} {}", of(800), of(8));
 }
 
 #[test]
 fn a_group_is_a_period_or_a_slice_that_was_recorded_whole() {
     let run = run(2, 2);
-    let groups = Groups::new(&run.switched.parts);
+    let groups = Groups::new(&run.parts);
     assert_eq!(groups.firsts, [0, 1, 2, 7]);
     assert_eq!(groups.whole, [true, true, false, false]);
     assert_eq!([0, 1, 2, 6, 7, 11, 99].map(|slice| groups.of(slice)), [0, 1, 2, 2, 3, 3, 3]);
@@ -92,7 +112,7 @@ fn a_group_is_a_period_or_a_slice_that_was_recorded_whole() {
 #[test]
 fn a_window_has_the_times_and_the_work_of_its_period() {
     let run = run(1, 2);
-    let parts = &run.switched.parts;
+    let parts = &run.parts;
     let groups = Groups::new(parts);
     let work = works(&run.samples, &groups, parts);
     let of = |group| window(&groups, group, parts, &run.timeline, run.end_ns, &work[group]);
@@ -114,8 +134,8 @@ fn a_window_has_the_times_and_the_work_of_its_period() {
 #[test]
 fn a_window_that_the_end_cuts_off_is_set_aside() {
     let mut run = run(0, 2);
-    run.switched.parts.truncate(SLICES.len() + 4);
-    let parts = &run.switched.parts;
+    run.parts.truncate(SLICES.len() + 4);
+    let parts = &run.parts;
     let groups = Groups::new(parts);
     let work = works(&run.samples, &groups, parts);
     let cut = window(&groups, 1, parts, &run.timeline, run.end_ns, &work[1]);
@@ -183,12 +203,12 @@ fn a_program_that_was_recorded_whole_has_its_counts() {
     let exact = |count| (count, Some(Sampled { hits: count, low: count, high: count }));
     assert_eq!(all, [exact(5), exact(7)]);
     assert_eq!(counts.events[0].count, 12);
-    assert_eq!(windowed, Windowed { windows: 0, too_short: false, observed: 1.0 });
+    assert_eq!(windowed, Windowed { windows: 0, too_short: false, late: 0, observed: 1.0 });
 }
 
 #[test]
 fn what_rounding_leaves_over_is_not_lost() {
-    let groups = Groups::new(&run(0, 40).switched.parts);
+    let groups = Groups::new(&run(0, 40).parts);
     let mut rows: Vec<CommRow> = (0..40).map(|group| row(group, 1, 1)).collect();
     let factors = Factors { of_group: vec![0.3; groups.firsts.len()], observed: 0.1 };
     scale_rows(&mut rows, &factors, &BTreeMap::new());

@@ -9,7 +9,7 @@ use profile::{Basis, Profile, Sampling, Windows};
 use serde::Serialize;
 use statistics::poisson;
 use ts_rs::TS;
-use types::numbers::{duration, percent};
+use types::numbers::percent;
 
 /// How far amounts that rest on waiting were from exact ones at most, above them; below,
 /// communication was missed altogether. Measured on 14 parallel programs of others with 8 threads
@@ -95,9 +95,8 @@ impl Reliability {
             vec![format!("{observed}: {} of the instructions.", percent(windows.observed))];
         if windows.missed >= WORTH_TELLING {
             text.push(format!(
-                "Transfers that take longer than a window's warm-up ({}) are not seen: at most {} of all are \
-                 missing. A larger --budget or a longer run sees more.",
-                duration(windows.warm_up_ns as f64 / 1e9),
+                "Of lines that change hands very often and then rest, the last writer is forgotten: at most {} of \
+                 all transfers are missing. A larger --budget sees more.",
                 percent(windows.missed / (1.0 + windows.missed))
             ));
         }

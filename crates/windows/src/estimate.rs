@@ -14,10 +14,10 @@
 //! deviations. A cell's variance is never less than that of single events, because a few that came
 //! regularly prove no clockwork.
 //!
-//! *A sample of lines.* Events whose last write came before the window are seen on a sample of cache
-//! lines only. Each stands for those of as many lines as one of the sample does. The sample is the
-//! same in all windows, so the differences between periods do not show what its choice adds to the
-//! variance: that is as if a line's events were one.
+//! *A sample of lines.* Events whose last write came before the window are seen on a sample of
+//! cache lines only. Each stands for those of as many lines as one of the sample does. The sample
+//! is the same in all windows, so the differences between periods do not show what its choice adds
+//! to the variance: that is as if a line's events were one.
 //!
 //! *Sums* are computed from the counts of all their cells, period by period; intervals of cells do
 //! not add up.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{ThreadWork, Window};
+use crate::{Random, ThreadWork, Window};
 
 const FROM: ThreadId = ThreadId(0);
 const TO: ThreadId = ThreadId(1);
@@ -21,7 +21,9 @@ fn scale(number: u64, share: f64, clock: Clock) -> Scale {
 
 fn cell(counts: &[u64]) -> Vec<Counted> {
     let counted = counts.iter().enumerate();
-    counted.map(|(window, &count)| Counted { window, from: FROM, to: TO, count, part: Part::Whole }).collect()
+    counted
+        .map(|(window, &count)| Counted { window, from: FROM, to: TO, count, part: Part::Whole })
+        .collect()
 }
 
 #[test]
@@ -93,7 +95,8 @@ fn a_window_that_was_set_aside_does_not_count() {
 
 #[test]
 fn threads_without_a_pace_of_their_own_have_that_of_all() {
-    let counted = Counted { window: 0, from: ThreadId(8), to: ThreadId(9), count: 5, part: Part::Whole };
+    let counted =
+        Counted { window: 0, from: ThreadId(8), to: ThreadId(9), count: 5, part: Part::Whole };
     assert_eq!(scale(100, 0.05, Clock::Instructions).estimate([counted], 0).events, 100);
 }
 
@@ -102,4 +105,39 @@ fn students_quantiles_are_those_of_the_tables() {
     // 2.228 at 10 degrees of freedom, 1.984 at 100.
     assert!((student(16).sqrt() * 1.959_964 - 2.228).abs() < 4e-3);
     assert!((student(151).sqrt() * 1.959_964 - 1.984).abs() < 1e-3);
+}
+
+/// Lines have events at known rates; one of 64 is looked at. Intervals hold in as many runs as they
+/// say, also if a line's events come in many windows.
+#[test]
+fn intervals_hold_for_a_sample_of_lines() {
+    const OF: u64 = 64;
+    let scale = scale(100, 0.2, Clock::Instructions);
+    for (lines, events) in [(6400, 3), (1280, 50)] {
+        let (mut held, mut mean, runs) = (0, 0.0, 400);
+        let mut random = Random::new(7);
+        for _ in 0..runs {
+            let sample = (0..lines).filter(|_| random.up_to(OF - 1) == 0).count() as u64;
+            let mut counts = vec![0; 100];
+            let mut with = 0;
+            for _ in 0..sample {
+                let windows: Vec<usize> = (0..events).map(|_| random.up_to(499) as usize).collect();
+                let seen: Vec<usize> = windows.into_iter().filter(|at| *at < 100).collect();
+                with += u64::from(!seen.is_empty());
+                seen.into_iter().for_each(|at| counts[at] += 1);
+            }
+            let together = counts.iter().sum::<u64>().div_ceil(with.max(1));
+            let part = Part::Lines { of: OF, together };
+            let counted = counts.iter().enumerate();
+            let counted =
+                counted.map(|(window, &count)| Counted { window, from: FROM, to: TO, count, part });
+            let estimate = scale.estimate(counted, 0);
+            let truth = lines * events;
+            held += u32::from((estimate.low..=estimate.high).contains(&truth));
+            mean += estimate.events as f64 / truth as f64 / f64::from(runs);
+        }
+        let share = f64::from(held) / f64::from(runs);
+        assert!(share >= 0.92, "{lines} lines with {events} events: {share} of the intervals hold");
+        assert!((0.95..1.05).contains(&mean), "{lines} lines: {mean} of the truth");
+    }
 }

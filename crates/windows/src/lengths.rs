@@ -1,10 +1,10 @@
 //! How long warm-up and counting part are to be.
 //!
-//! Events whose gap is longer than the warm-up are seen less, or not at all. What is missed is
-//! bounded from above by the *unwritten* reads: first reads in the counting part of blocks that no
-//! thread wrote in this window. Every event that is missed is among them, and reads of data that
-//! nobody writes any more are too, so the bound may be far. Whether something is missed shows when
-//! the warm-up becomes longer:
+//! Events whose gap is longer than the warm-up are seen on a sample of cache lines only, or not at
+//! all. What is missed is bounded from above by the *unwritten* reads: reads in the counting part
+//! of lines whose last writer is not known. Every event that is missed is among them, and reads of
+//! data that nobody writes any more may be too, so the bound may be far. Whether something is
+//! missed shows when the warm-up becomes longer:
 //!
 //! * *within a window*: the second half of the counting part has a warm-up longer by the first
 //!   half. If it has more events for its work, gaps are longer than the warm-up;
@@ -67,11 +67,11 @@ impl RunQueue {
 /// What one window saw.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Seen {
-    /// Events and work in the first half of the counting part.
+    /// Events that are seen on all lines, and work, in the first half of the counting part.
     pub early: (u64, u64),
     /// Events and work in its second half.
     pub late: (u64, u64),
-    /// First reads in the counting part of blocks without a writer in the window.
+    /// Reads in the counting part of lines whose last writer is not known.
     pub unwritten: u64,
 }
 

@@ -47,8 +47,8 @@ pub mod kind {
     pub const INVALIDATION: u8 = 6;
     /// Undirected pairs of [`mode::UNDIRECTED`](crate::session::mode::UNDIRECTED).
     pub const UNDIRECTED: u8 = 7;
-    /// Added to the kind of an event of a [tracked](crate::windows::TRACKED_OF) block whose last write
-    /// came before the window.
+    /// Added to the kind of an event of a [tracked](crate::windows::TRACKED_OF) block whose last
+    /// write came before the window.
     pub const LATE: u8 = 8;
     /// How many there are.
     pub const COUNT: usize = 16;

@@ -73,8 +73,7 @@ pub const PASSING_OFFSET: u64 = MAX_SEGMENTS as u64 * SEGMENT_BYTES;
 /// Bytes of a file that has room for all of them.
 pub const FILE_BYTES: u64 = PASSING_OFFSET + MAX_SEGMENTS as u64 * PASSING_SEGMENT_BYTES;
 /// Bytes of all passing maps of a process.
-pub const PASSING_SEGMENT_BYTES: u64 =
-    crate::windows::PASSING_MAPS * crate::windows::PASSING_BYTES;
+pub const PASSING_SEGMENT_BYTES: u64 = crate::windows::PASSING_MAPS * crate::windows::PASSING_BYTES;
 /// Most bytes of a command line that are kept.
 pub const COMMAND_BYTES: usize = 2048;
 /// Size of the whole (sparse) session, bytes.

@@ -4,7 +4,8 @@
 //! which phase it is. Outside of windows nearly every check shall pass, so each thread uses another
 //! map of grants then, its *passing map*, in the recording's file. A check that fails there fills
 //! the page in question with grants. When a window opens, the recorder empties all passing maps. So
-//! each thread's next check fails, and the thread goes over to its own map, which is empty at first.
+//! each thread's next check fails, and the thread goes over to its own map, which is empty at
+//! first.
 //!
 //! A few blocks are *tracked*: they are observed between windows, too, though no events are counted
 //! there. So the last writer of a tracked block is known however long ago it wrote.

@@ -70,6 +70,23 @@ fn estimates_are_near_the_truth() {
     }
 }
 
+/// Lines are read tens of milliseconds after they were written, which is longer than a window.
+#[test]
+fn lines_that_are_read_long_after_they_were_written_are_seen() {
+    const STEPS: f64 = 3e6;
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let source = "tests/programs/known/late_reads.c";
+    let program = Target::new(Compiler::Gcc, source).flags(&["-O2", "-pthread"]).build().unwrap();
+    let profile = scratch.join("late.tt");
+    for options in [&["--duty", "20%"][..], &["--duty", "20%", "--matrix"]] {
+        let words = [program.to_str().unwrap(), "3000000"];
+        record(&threadtalk, &profile, options, &words).run().expect_code(0);
+        let matrix = matrix_of(&threadtalk, &profile);
+        assert!((0.7..1.4).contains(&(matrix[1][2] / STEPS)), "{options:?}: {matrix:?}");
+        assert!(matrix[2][1] < 0.1 * STEPS, "{options:?}: {matrix:?}");
+    }
+}
+
 #[test]
 fn budgets_that_make_no_sense_are_refused() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());

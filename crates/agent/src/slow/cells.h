@@ -58,8 +58,8 @@ static u32 new_cell(struct thread *t, u32 slice, u64 other, unsigned kind) {
     return cell + 1;
 }
 
-// A first read of a block with this word, which has no writer. If it is a tracked one that was given
-// up, it may have had one, and so it may be with the other blocks of its group.
+// A first read of a block with this word, which has no writer. If it is a tracked one that was
+// given up, it may have had one, and so it may be with the other blocks of its group.
 static inline void count_unknown(struct thread *t, u64 word) {
     if (t->counts && word & BEGAN_UNSEEN)
         *(u64 *)(t->page + PAGE_UNKNOWN_READS) += TRACKED_OF;

@@ -1,5 +1,6 @@
 // Tracked blocks: a sample that is observed between windows, too, so that their last writers are
-// known however long ago they wrote. Of each group of TRACKED_OF neighbouring blocks one is tracked.
+// known however long ago they wrote. Of each group of TRACKED_OF neighbouring blocks one is
+// tracked.
 //
 // An event of a tracked block is *late* if the last write came before the window. Other blocks'
 // events of that kind are not seen, so each late one stands for those of its whole group.
@@ -7,8 +8,8 @@
 // What takes most time is no news: hot lines, whose gaps are short. A block that slow paths come to
 // too often between two windows is given up until the next one, and then nothing is known about it.
 //
-// Windows empty the shadow, so tracked blocks have their words in other arrays (`tracked.rs`). Grants
-// of them are taken back in both maps of a thread.
+// Windows empty the shadow, so tracked blocks have their words in other arrays (`tracked.rs`).
+// Grants of them are taken back in both maps of a thread.
 //
 // Neighbours: `windows.h` changes between the maps, `access.h` asks.
 #ifndef TT_TRACKED_H

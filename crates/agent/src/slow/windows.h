@@ -30,7 +30,8 @@ static inline int observes(struct thread *t) {
     return __builtin_expect(phase == t->phase, 1) ? (int)t->observes : tt_enter_phase(t, phase);
 }
 
-// Whether the thread, which does not observe, is between two windows. Else it waits for one to open.
+// Whether the thread, which does not observe, is between two windows. Else it waits for one to
+// open.
 static inline int is_between(const struct thread *t) {
     return !t->observes && __atomic_load_n(tt_phase, __ATOMIC_RELAXED) == t->phase;
 }
@@ -57,7 +58,8 @@ static int empty(u64 start, u64 bytes) {
     return !start || !call4(CALL_MADVISE, start, bytes, ADVICE_DONTNEED, 0);
 }
 
-// What was written of a block and from where need not be emptied: it means nothing without a writer.
+// What was written of a block and from where need not be emptied: it means nothing without a
+// writer.
 static int empty_shadow(void) {
     int done = 1;
     for (u64 bank = 0; bank < tt_banks; bank++)
@@ -134,8 +136,8 @@ static void fill_page(u64 *page, u64 address) {
         __atomic_store_n((u8 *)page + (k << GROUP_SHIFT) + tracked_in(group + k), NOTHING, __ATOMIC_RELAXED);
 }
 
-// Lets all checks pass that look at the place of this address, or one near it. A pair with a tracked
-// block passes if that is the lower one: accesses of two blocks are rare.
+// Lets all checks pass that look at the place of this address, or one near it. A pair with a
+// tracked block passes if that is the lower one: accesses of two blocks are rare.
 COLD void tt_pass_at(const struct thread *t, u64 address) {
     u8 *at = grant_in(t->passing, address);
     u64 *page = (u64 *)((u64)at & ~((1ull << MAP_PAGE_SHIFT) - 1));

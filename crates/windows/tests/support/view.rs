@@ -6,7 +6,7 @@
 use super::machine::Trace;
 use types::{CommKind, ThreadId};
 use windows::rule::{self, Inside, Judged, Judgements, Ownership};
-use windows::{Clock, Counted, Lengths, Random, Scale, ThreadWork, TooShort, Window};
+use windows::{Clock, Counted, Lengths, Part, Random, Scale, ThreadWork, TooShort, Window};
 
 /// What is known of a line.
 #[derive(Clone, Copy, Default)]
@@ -198,7 +198,13 @@ impl View {
             }
             if counting && line.writer.is_none() && line.readers >> access.thread & 1 == 0 {
                 let reader = ThreadId(access.thread.into());
-                view.unwritten.push(Counted { window: at, from: reader, to: reader, count: 1, part: Part::Whole });
+                view.unwritten.push(Counted {
+                    window: at,
+                    from: reader,
+                    to: reader,
+                    count: 1,
+                    part: Part::Whole,
+                });
             }
             if let Some(event) = line.read(access.thread, access.word) {
                 view.count(at, counting, &event);
@@ -256,6 +262,7 @@ impl View {
             from: ThreadId(from as u32),
             to: ThreadId(to as u32),
             count: counts.counts[counts.at(kind, from, to)],
+            part: Part::Whole,
         });
         counted.filter(|counted| counted.count > 0).collect()
     }
