@@ -45,7 +45,7 @@ fn a_profile_comes_back_equal() {
     let (folder, path) = saved();
     assert_eq!(Profile::load(&path).unwrap(), sample());
     let files = "activity.parquet comm.parquet events.parquet lines.parquet profile.json \
-                 sites.parquet slices.parquet threads.parquet";
+                 running.parquet sites.parquet slices.parquet threads.parquet";
     assert_eq!(names(&path).join(" "), files);
     assert_eq!(names(folder.path()), ["app.tt"]);
 }
