@@ -54,7 +54,11 @@ pub struct Overlap {
 impl Overlap {
     /// Of the threads in `talk`, and of each pair in `pairs`; `None` where it is not known where
     /// threads ran.
-    pub fn of(profile: &Profile, talk: &CommMatrix, pairs: &[(ThreadId, ThreadId)]) -> Option<Self> {
+    pub fn of(
+        profile: &Profile,
+        talk: &CommMatrix,
+        pairs: &[(ThreadId, ThreadId)],
+    ) -> Option<Self> {
         if profile.running.is_empty() {
             return None;
         }
@@ -62,8 +66,11 @@ impl Overlap {
         for (from, to, _) in talk.iter() {
             (talks[from.index()], talks[to.index()]) = (true, true);
         }
-        let mut found =
-            Self { all: Together::default(), seconds: 0.0, pairs: vec![Together::default(); pairs.len()] };
+        let mut found = Self {
+            all: Together::default(),
+            seconds: 0.0,
+            pairs: vec![Together::default(); pairs.len()],
+        };
         for stretch in stretches(profile, &talks) {
             stretch.add_to(&mut found, pairs);
         }

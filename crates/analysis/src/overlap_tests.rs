@@ -26,26 +26,32 @@ fn seen(threads: u32, length_ms: u64, does: impl Fn(u32, u64) -> Does) -> (Profi
         .map(|n| SliceRow { start_ns: n * SLICE_MS * MS, end_ns: (n + 1) * SLICE_MS * MS })
         .collect();
     let mut rows: BTreeMap<(u32, ThreadId, u32), (u64, u64)> = BTreeMap::new();
-    let mut truth = [0.0; 2];
+    let mut truth = [0_u32; 2];
     for ms in 0..length_ms {
         let all: Vec<Does> = (0..threads).map(|thread| does(thread, ms)).collect();
         for (thread, now) in all.iter().enumerate() {
-            let mut on = |pu: u32| {
-                rows.entry(((ms / SLICE_MS) as u32, ThreadId(thread as u32), pu)).or_default()
+            let (pu, ran, waited) = match *now {
+                Runs(pu) => (pu, MS, 0),
+                Waits(pu) => (pu, 0, MS),
+                Sleeps => continue,
             };
-            match *now {
-                Runs(pu) => on(pu).0 += MS,
-                Waits(pu) => on(pu).1 += MS,
-                Sleeps => {}
-            }
+            let key = ((ms / SLICE_MS) as u32, ThreadId(thread as u32), pu);
+            let sum = rows.entry(key).or_default();
+            (sum.0, sum.1) = (sum.0 + ran, sum.1 + waited);
         }
         let count = |is: fn(&Does) -> bool| all.iter().filter(|now| is(now)).count();
-        truth[0] += f64::from(u8::from(count(|now| *now != Sleeps) > 1)) / 1e3;
-        truth[1] += f64::from(u8::from(count(|now| matches!(now, Runs(_))) > 1)) / 1e3;
+        truth[0] += u32::from(count(|now| *now != Sleeps) > 1);
+        truth[1] += u32::from(count(|now| matches!(now, Runs(_))) > 1);
     }
-    let row = |((slice, thread, pu), (cpu_ns, waited_ns))| RunningRow { slice, thread, pu, cpu_ns, waited_ns };
+    let row = |((slice, thread, pu), (cpu_ns, waited_ns))| RunningRow {
+        slice,
+        thread,
+        pu,
+        cpu_ns,
+        waited_ns,
+    };
     profile.running = rows.into_iter().map(row).collect();
-    (profile, truth)
+    (profile, truth.map(|ms| f64::from(ms) / 1e3))
 }
 
 fn of(profile: &Profile) -> Overlap {

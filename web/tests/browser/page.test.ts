@@ -102,7 +102,7 @@ describe.skipIf(!browser)('report page', () => {
   test('4 threads: verdict, cells, graph, machine', async () => {
     const page = await open('pairs4')
     expect(await page.innerText('#verdict')).toBe(
-      '4 threads make 1.7 M cache-line transfers per second while recorded, >99 % of them within T0↔T2 ' + 'and T1↔T3.',
+      '4 threads make 1.7 M cache-line transfers per second of the recorded run, >99 % of them within T0↔T2 ' + 'and T1↔T3.',
     )
     expect(await page.locator('.reliability').count()).toBe(0)
     expect((await plot(page)).cells).toBe(4)
