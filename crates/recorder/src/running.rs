@@ -22,6 +22,8 @@ const GROWTH: u32 = 16;
 const SHARE: u32 = 200;
 /// First length of a span, as a power of two ns: a millisecond.
 const FIRST_SPAN: u32 = 20;
+/// Longest one: more than any recording.
+const LONGEST_SPAN: u32 = 62;
 /// Most looks that are kept of a process.
 const MAX_SEEN: usize = 1 << 20;
 /// Place of the processor in `stat`, counted from the state, which follows the name (proc(5)).
@@ -120,23 +122,30 @@ impl Running {
 
     fn add(&mut self, at_ns: u64, thread: u32, pu: u32, times: Times) {
         self.looks.push(Look { span: at_ns >> self.span, thread, pu, times });
-        while self.looks.len() > self.most {
+        if self.looks.len() <= self.most {
+            return;
+        }
+        self.join();
+        while self.looks.len() > self.most / 2 && self.span < LONGEST_SPAN {
             self.span += 1;
             self.looks.iter_mut().for_each(|look| look.span >>= 1);
-            self.looks.sort_unstable_by_key(|look| (look.span, look.thread, look.pu));
-            self.looks.dedup_by(|next, kept| {
-                let same = (next.span, next.thread, next.pu) == (kept.span, kept.thread, kept.pu);
-                if same {
-                    kept.times.cpu_ns += next.times.cpu_ns;
-                    kept.times.waited_ns += next.times.waited_ns;
-                }
-                same
-            });
-            // More threads than room: every look is of a thread and PU of its own.
-            if self.span >= u64::BITS - 1 {
-                self.looks.truncate(self.most);
-            }
+            self.join();
         }
+        // More threads than room.
+        self.looks.truncate(self.most);
+    }
+
+    /// Adds looks at a thread on a PU in a span together.
+    fn join(&mut self) {
+        self.looks.sort_unstable_by_key(|look| (look.span, look.thread, look.pu));
+        self.looks.dedup_by(|next, kept| {
+            let same = (next.span, next.thread, next.pu) == (kept.span, kept.thread, kept.pu);
+            if same {
+                kept.times.cpu_ns += next.times.cpu_ns;
+                kept.times.waited_ns += next.times.waited_ns;
+            }
+            same
+        });
     }
 
     /// Rows of the profile's table for `threads` threads; `slice_at` gives the slice of a moment.

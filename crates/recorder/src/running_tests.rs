@@ -47,12 +47,13 @@ fn too_many_looks_are_joined_and_none_is_lost() {
     for at in 0..10_000 {
         running.add(at * MS, (at % 2) as u32, 0, times_of(10, 1));
     }
-    assert!(running.looks.len() <= 64, "{}", running.looks.len());
+    // At most a second in a span.
+    assert!(running.looks.len() <= 64 && running.span <= 30, "{}", running.span);
     let all = rows(&running, |_| 0);
     assert_eq!(all, [(0, 0, 0, 50_000, 5_000), (0, 1, 0, 50_000, 5_000)]);
-    // Half of it in either half, but for one span.
+    // Half of it in either half, but for one span of them.
     let halves = rows(&running, |ns| u32::from(ns > 5_000 * MS));
-    assert!((halves[0].3 as f64 / 25_000.0 - 1.0).abs() < 0.1, "{halves:?}");
+    assert!((halves[0].3 as f64 / 25_000.0 - 1.0).abs() < 0.25, "{halves:?}");
 }
 
 #[test]
