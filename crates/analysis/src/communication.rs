@@ -3,7 +3,8 @@
 //!
 //! Communication is what the profile counts as talk: cache-line transfers (`kinds.rs`), or, in a
 //! profile recorded so, undirected pairs. Stretches of the run are parts of the program's progress,
-//! and rates are for its own seconds where these are known (`progress`). Neighbours: the files of the metrics, `suitability`; `report` shows this.
+//! and rates are for its own seconds where these are known (`progress`). Neighbours: the files of
+//! the metrics, `suitability`; `report` shows this.
 
 use crate::evidence::{Evidence, recognise_by};
 use crate::kinds::{Choice, MatrixKind};
@@ -47,8 +48,8 @@ pub struct Metrics {
     pub unevenness: Option<f64>,
     /// C_B (3.6) in percent.
     pub balance: f64,
-    /// C_A (3.7) in events per pair of threads and second: the program's own, or that of the recorded
-    /// run where the program's own time is not known.
+    /// C_A (3.7) in events per pair of threads and second: the program's own, or that of the
+    /// recorded run where the program's own time is not known.
     pub amount: Option<f64>,
     /// C_R (3.8), events per load or store.
     pub ratio: Option<f64>,
@@ -93,8 +94,8 @@ pub struct SliceMetrics {
     pub heterogeneity: f64,
     /// Balance of its matrix.
     pub balance: f64,
-    /// For seconds as those of the whole run, spread over the program's progress; `None` for a slice
-    /// without any.
+    /// For seconds as those of the whole run, spread over the program's progress; `None` for a
+    /// slice without any.
     pub amount: Option<f64>,
     /// Events for each access; `None` without accesses.
     pub ratio: Option<f64>,
@@ -149,8 +150,8 @@ fn starts(
     sampled_phases(&hits, evidence.needed)
 }
 
-/// The same where heterogeneity is counted: in equal steps of progress, so that what recording slows
-/// most does not count most.
+/// The same where heterogeneity is counted: in equal steps of progress, so that what recording
+/// slows most does not count most.
 fn phases_of(heterogeneity: &[f64], progress: &Progress) -> Vec<usize> {
     let steps = heterogeneity.len();
     let step_ns = progress.seconds() * 1e9 / steps as f64;

@@ -1,12 +1,12 @@
 //! How much threads ran at the same time.
 //!
 //! Where threads that communicate share too few processors, how often they do so depends on how the
-//! system switches between them, and not on the program alone: one that polls a line while the other
-//! does not run sees no change. Known is how long each thread ran and waited for a processor in a
-//! stretch of time, and on which PUs, but not exactly when. Two threads *wanted* to run at the same
-//! time at least for as long as their times together (running and waiting) exceed the stretch. They
-//! *did* for as long as their running times exceed it; beyond that, if they were on different PUs,
-//! for the part of the time wanted in which both had their turn, were turns independent.
+//! system switches between them, and not on the program alone: one that polls a line while the
+//! other does not run sees no change. Known is how long each thread ran and waited for a processor
+//! in a stretch of time, and on which PUs, but not exactly when. Two threads *wanted* to run at the
+//! same time at least for as long as their times together (running and waiting) exceed the stretch.
+//! They *did* for as long as their running times exceed it; beyond that, if they were on different
+//! PUs, for the part of the time wanted in which both had their turn, were turns independent.
 //!
 //! A thread that blocks until the other one is done wants nothing, so that programs that take turns
 //! by themselves are not mistaken for such that lack processors. Neighbours: `profile::RunningRow`

@@ -3,11 +3,11 @@
 //!
 //! Recording slows programs unevenly, so its seconds say little about theirs. What it does not
 //! change is how much *work* there is: instructions, or loads and stores. A slice's part of the
-//! progress is the work of its busiest thread, or that of all threads over the PUs that they ran on,
-//! whichever is more: what the slice would take if every thread worked at one pace. Where sleeping
-//! is all that happens, no progress is made. Sampling hardly slows programs, and does not know their
-//! work: there, progress is time. Neighbours: `communication` has phases and amounts in it, the
-//! report's page its axis.
+//! progress is the work of its busiest thread, or that of all threads over the PUs that they ran
+//! on, whichever is more: what the slice would take if every thread worked at one pace. Where
+//! sleeping is all that happens, no progress is made. Sampling hardly slows programs, and does not
+//! know their work: there, progress is time. Neighbours: `communication` has phases and amounts in
+//! it, the report's page its axis.
 
 use profile::{Mode, OwnTime, Profile};
 use serde::Serialize;

@@ -100,7 +100,8 @@ pub fn load(path: &Path, number: Option<u32>) -> anyhow::Result<Shown> {
     Ok(Shown { profile, number, why })
 }
 
-/// All processes of the profile at `path`, with number, name and, where they were recorded, profile.
+/// All processes of the profile at `path`, with number, name and, where they were recorded,
+/// profile.
 ///
 /// # Errors
 /// When a profile cannot be read.

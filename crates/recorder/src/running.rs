@@ -1,10 +1,10 @@
 //! Where threads run: looks at them now and then, while the program runs.
 //!
 //! A look reads of each thread how long it has run and waited for a processor
-//! (`/proc/PID/task/TID/schedstat`), and of those that have run since the last look on which PU they
-//! are (`stat`). What looking costs is bounded by measuring it: the next look comes 200 times as
-//! long after. Looks are kept in spans of time, which double when there are too many; `rows` gives
-//! them to the profile's time slices. Neighbours: `watch` looks at recorded programs,
+//! (`/proc/PID/task/TID/schedstat`), and of those that have run since the last look on which PU
+//! they are (`stat`). What looking costs is bounded by measuring it: the next look comes 200 times
+//! as long after. Looks are kept in spans of time, which double when there are too many; `rows`
+//! gives them to the profile's time slices. Neighbours: `watch` looks at recorded programs,
 //! `sampled::follow` at sampled ones.
 
 use crate::watch::cpu_time;

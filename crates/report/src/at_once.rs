@@ -29,8 +29,8 @@ pub struct AtOnce {
 }
 
 impl AtOnce {
-    /// For all threads of `talk`, and in each of `pairs`; `None` where it is not known where threads
-    /// ran.
+    /// For all threads of `talk`, and in each of `pairs`; `None` where it is not known where
+    /// threads ran.
     pub(crate) fn of(profile: &Profile, talk: &CommMatrix, pairs: &mut [Pair]) -> Option<Self> {
         let count = PAIRS.min(pairs.len());
         let strongest = &mut pairs[..count];

@@ -29,9 +29,9 @@ use types::CommMatrix;
 /// made of it: `talk.kind` is `transfers`, `talk.events_per_thousand_accesses` stands for
 /// `…_loads`; patterns may be `unknown`, and the verdict's shape `too_few_samples`. 4: `warnings`,
 /// and `unrecorded` of `processes`, are codes with data and `text` instead of sentences;
-/// `evidence`; the sharing of inferred events is not known instead of true. 5: rates for each second
-/// are for the program's own time, and `talk.events_per_second` is `null` where that is not known;
-/// phases are parts of the program's progress.
+/// `evidence`; the sharing of inferred events is not known instead of true. 5: rates for each
+/// second are for the program's own time, and `talk.events_per_second` is `null` where that is not
+/// known; phases are parts of the program's progress.
 pub const FINDINGS_VERSION: u32 = 5;
 
 /// Lines that conclusions are drawn from, however few are listed.

@@ -3,8 +3,8 @@
 //!
 //! A thread's place in a time slice is where it was seen then, or when it was last seen before (a
 //! thread that waits stays where it was). Of one that was seen on several PUs in a slice, each
-//! counts by the processor time there. Neighbours: `compare` shows the levels beside predicted ones,
-//! `export` writes the matrices.
+//! counts by the processor time there. Neighbours: `compare` shows the levels beside predicted
+//! ones, `export` writes the matrices.
 
 use crate::export::{Grouped, GroupedBy};
 use crate::layouts::Machine;
@@ -107,8 +107,8 @@ fn indexes(hierarchy: &Hierarchy) -> BTreeMap<u32, usize> {
 }
 
 impl Ran {
-    /// Where the talk went on `machine`, which the profile was recorded on; `None` where that is not
-    /// known.
+    /// Where the talk went on `machine`, which the profile was recorded on; `None` where that is
+    /// not known.
     pub(crate) fn of(profile: &Profile, machine: &Machine<'_>, costs: &Costs) -> Option<Self> {
         let (hierarchy, index) = (&machine.hierarchy, indexes(&machine.hierarchy));
         let mut events = vec![0.0; hierarchy.levels.len() + 1];

@@ -167,8 +167,8 @@ fn seconds_of(outcome: &Outcome) -> f64 {
     outcome.stdout_text().trim().parse().unwrap()
 }
 
-/// Hand-overs, and steps of work between them: some microseconds, so that neither handing over nor what
-/// recording costs there is what takes the time.
+/// Hand-overs, and steps of work between them: some microseconds, so that neither handing over nor
+/// what recording costs there is what takes the time.
 const COUNT: f64 = 200_000.0;
 const TURNS: [&str; 5] = ["turns", "0", "1", "200000", "10000"];
 /// How far two runs of it alone may be apart where nothing else keeps the machine busy, times.
@@ -185,7 +185,8 @@ fn rates_in_windows_are_those_of_the_program_alone() {
     let _alone = alone();
     let program = known::program("clocked", &["-O2"]);
     let native = || seconds_of(&Run::new(&program).args(TURNS).favoured().run_natively());
-    // The program's time is that of the machine as it is, which others must leave alone for so long.
+    // The program's time is that of the machine as it is, which others must leave alone for so
+    // long.
     let quiet = (0..4).find_map(|_| {
         let before = native();
         let report = recorded(&["--duty", "20%"], &TURNS).report();

@@ -86,7 +86,9 @@ function words(data: Data, state: State): string {
   }
   if (state.line !== null) parts.push('events on a line are not told apart by time')
   const rows = time.activity.threadsPerRow
-  parts.push(`below: ${time.activity.what} per ${time.unit === 's' ? 'second' : 'part of the width'}${rows > 1 ? `, ${rows} threads a row` : ' of each thread'}`)
+  parts.push(
+    `below: ${time.activity.what} per ${time.unit === 's' ? 'second' : 'part of the width'}${rows > 1 ? `, ${rows} threads a row` : ' of each thread'}`,
+  )
   return `${parts.join('; ')}.`
 }
 

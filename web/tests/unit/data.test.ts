@@ -96,7 +96,7 @@ test('matrices by sharing and time', () => {
   })
 })
 
-test('progress is in seconds where the program\'s own time is known', () => {
+test("progress is in seconds where the program's own time is known", () => {
   const parts = parseData(page('raw'))
   expect(parts.time.bounds).toEqual([0, 25, 50, 75, 100])
   expect([moment(25, parts.time), axisWords(parts)]).toEqual(['25.0 %', "the program's work"])

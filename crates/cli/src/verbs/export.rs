@@ -50,8 +50,8 @@ pub struct Args {
     /// Events that the matrix counts [default: transfers; undirected if recorded so]
     #[arg(long, value_parser = one_of::<MatrixKind>())]
     kind: Option<MatrixKind>,
-    /// What the rows and columns of the matrix are; places are those where the threads ran while they
-    /// were recorded
+    /// What the rows and columns of the matrix are; places are those where the threads ran while
+    /// they were recorded
     #[arg(long, default_value = "thread", value_parser = one_of::<GroupedBy>())]
     by: GroupedBy,
     /// Time slice that the matrix counts: its number, or all
@@ -139,7 +139,7 @@ fn slice(text: &str) -> Result<Slice, String> {
 /// What is written in which form, checked before anything is.
 enum Export {
     Matrix(Grouped, MatrixKind, MatrixFormat),
-    Table(Profile, ProfileTable, TableFormat),
+    Table(Box<Profile>, ProfileTable, TableFormat),
     Plan(String),
 }
 
@@ -192,8 +192,8 @@ impl Export {
             bail!("--kind, --by and --slice choose what a matrix counts; export the table whole");
         }
         match args.format.unwrap_or(Format::Csv) {
-            Format::Csv => Ok(Export::Table(profile, table, TableFormat::Csv)),
-            Format::Json => Ok(Export::Table(profile, table, TableFormat::Json)),
+            Format::Csv => Ok(Export::Table(profile.into(), table, TableFormat::Csv)),
+            Format::Json => Ok(Export::Table(profile.into(), table, TableFormat::Json)),
             _ => bail!("that format is for matrices; tables are written as csv or json"),
         }
     }
