@@ -349,6 +349,14 @@ pub(crate) mod tests {
         }
     }
 
+    fn running() -> Vec<RunningRow> {
+        let row = |slice, thread, pu, cpu_ns| {
+            let (thread, waited_ns) = (ThreadId(thread), 7);
+            RunningRow { slice, thread, pu, cpu_ns, waited_ns }
+        };
+        vec![row(0, 0, 3, 900), row(0, 1, 0, 5), row(1, 0, 2, 6), row(1, 0, 3, 8)]
+    }
+
     /// Three threads, two slices, every kind of event, counts beyond 2^63.
     pub(crate) fn sample() -> Profile {
         let threads = vec![thread(0, None, 100), thread(1, Some(0), 200), thread(2, Some(1), 300)];
@@ -382,15 +390,7 @@ pub(crate) mod tests {
         profile.activity[1].instructions -= 90;
         profile.activity[1].stores -= 2;
         profile.activity.push(late);
-        let ran = |slice, thread, pu, cpu_ns| RunningRow {
-            slice,
-            thread: ThreadId(thread),
-            pu,
-            cpu_ns,
-            waited_ns: 7,
-        };
-        profile.running =
-            vec![ran(0, 0, 3, 900), ran(0, 1, 0, 5), ran(1, 0, 2, 6), ran(1, 0, 3, 8)];
+        profile.running = running();
         profile.sites = vec![SiteRow::default(), site(0x1000), site(0x1008)];
         let line = |line, object: &str| LineRow {
             line,
