@@ -73,8 +73,8 @@ export function samePick(a: Pick | null, b: Pick | null): boolean {
   return JSON.stringify(a) === JSON.stringify(b)
 }
 
-/** Seconds that a range of bins of the matrices covers. */
-export function seconds(data: Data, [first, end]: Range): [number, number] {
+/** The stretch of the program's progress that a range of bins of the matrices covers. */
+export function stretch(data: Data, [first, end]: Range): [number, number] {
   const { bounds, binsPerCell } = data.time
   const last = bounds.length - 1
   return [bounds[Math.min(last, first * binsPerCell)]!, bounds[Math.min(last, end * binsPerCell)]!]

@@ -2,12 +2,14 @@
 //! and in each time slice, the phases, the pattern, and what they mean for placing the threads.
 //!
 //! Communication is what the profile counts as talk: cache-line transfers (`kinds.rs`), or, in a
-//! profile recorded so, undirected pairs. Times are those of the recorded run, which is slower than
-//! the program alone. Neighbours: the files of the metrics, `suitability`; `report` shows this.
+//! profile recorded so, undirected pairs. Stretches of the run are parts of the program's progress,
+//! and rates are for its own seconds where these are known (`progress`). Neighbours: the files of
+//! the metrics, `suitability`; `report` shows this.
 
 use crate::evidence::{Evidence, recognise_by};
 use crate::kinds::{Choice, MatrixKind};
 use crate::pattern::{Pattern, Recognised};
+use crate::progress::Progress;
 use crate::sampled_phases::{Hits, sampled_phases};
 use crate::suitability::{Suitability, suitability};
 use crate::{
@@ -46,11 +48,12 @@ pub struct Metrics {
     pub unevenness: Option<f64>,
     /// C_B (3.6) in percent.
     pub balance: f64,
-    /// C_A (3.7) in events per pair of threads and second of the recorded run.
+    /// C_A (3.7) in events per pair of threads and second: the program's own, or that of the
+    /// recorded run where the program's own time is not known.
     pub amount: Option<f64>,
     /// C_R (3.8), events per load or store.
     pub ratio: Option<f64>,
-    /// C_D (3.10), changes per second of the recorded run; `None` for a run of one slice.
+    /// C_D (3.10), changes per second, as above; `None` for a run of one slice.
     pub dynamicity: Option<f64>,
 }
 
@@ -70,9 +73,9 @@ pub struct Working {
 /// A stretch of the run with a steady heterogeneity.
 #[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Phase {
-    /// Seconds after the start of the recording.
+    /// Part of the program's progress before it, 0 to 1.
     pub start: f64,
-    /// Its end, seconds after the start of the recording.
+    /// The same at its end.
     pub end: f64,
     /// Events in it.
     pub events: u64,
@@ -91,7 +94,8 @@ pub struct SliceMetrics {
     pub heterogeneity: f64,
     /// Balance of its matrix.
     pub balance: f64,
-    /// `None` for a slice without duration, or without accesses.
+    /// For seconds as those of the whole run, spread over the program's progress; `None` for a
+    /// slice without any.
     pub amount: Option<f64>,
     /// Events for each access; `None` without accesses.
     pub ratio: Option<f64>,
@@ -108,14 +112,15 @@ impl Communication {
         let kind = MatrixKind::of_talk(profile);
         let directed = kind.directed();
         let talk = profile.matrix_where(|row| kind.counts(row));
-        let slices = slices(profile, kind);
+        let progress = Progress::of(profile);
+        let slices = slices(profile, kind, &progress);
         let evidence = Evidence::of(profile, Choice::of_talk(profile));
-        let starts = starts(profile, kind, &slices, evidence.as_ref());
+        let starts = starts(profile, kind, &slices, &progress, evidence.as_ref());
         let pattern = recognise_by(&talk, directed, evidence.as_ref());
-        let metrics = metrics(profile, &talk, starts.as_ref().map(Vec::len));
+        let metrics = metrics(profile, &talk, &progress, starts.as_ref().map(Vec::len));
         let working = working(profile, &talk, &pattern);
         let suitability = suitability(&metrics, &working, &pattern);
-        let phases = list_phases(profile, kind, &starts.unwrap_or_default());
+        let phases = list_phases(profile, kind, &progress, &starts.unwrap_or_default());
         let slices = if slices.len() > 1 { slices } else { vec![] };
         Self { metrics, working, pattern, phases, slices, suitability, evidence }
     }
@@ -126,6 +131,7 @@ fn starts(
     profile: &Profile,
     kind: MatrixKind,
     slices: &[SliceMetrics],
+    progress: &Progress,
     evidence: Option<&Evidence>,
 ) -> Option<Vec<usize>> {
     if slices.len() < 2 {
@@ -133,7 +139,7 @@ fn starts(
     }
     let Some(evidence) = evidence else {
         let values: Vec<f64> = slices.iter().map(|slice| slice.heterogeneity).collect();
-        return Some(phases(&values, PhaseRule::for_slices_of(profile.meta.parameters.slice_ns)));
+        return Some(phases_of(&values, progress));
     };
     let mut hits = vec![Hits::new(); slices.len()];
     for row in profile.comm.iter().filter(|row| kind.counts(row)) {
@@ -144,9 +150,27 @@ fn starts(
     sampled_phases(&hits, evidence.needed)
 }
 
+/// The same where heterogeneity is counted: in equal steps of progress, so that what recording
+/// slows most does not count most.
+fn phases_of(heterogeneity: &[f64], progress: &Progress) -> Vec<usize> {
+    let steps = heterogeneity.len();
+    let step_ns = progress.seconds() * 1e9 / steps as f64;
+    let found =
+        phases(&progress.even(heterogeneity), PhaseRule::for_slices_of(step_ns.round() as u64));
+    let slices = found.into_iter().map(|step| progress.slice_near(step, steps));
+    let mut starts: Vec<usize> = slices.filter(|slice| (1..steps).contains(slice)).collect();
+    starts.dedup();
+    starts
+}
+
 /// `changes`: of phase, if these are known.
-fn metrics(profile: &Profile, talk: &CommMatrix, changes: Option<usize>) -> Metrics {
-    let (amounts, seconds) = (Amounts::from(talk), profile.meta.wall_seconds);
+fn metrics(
+    profile: &Profile,
+    talk: &CommMatrix,
+    progress: &Progress,
+    changes: Option<usize>,
+) -> Metrics {
+    let (amounts, seconds) = (Amounts::from(talk), progress.seconds());
     let accesses = profile.threads.iter().map(|t| t.loads as f64 + t.stores as f64).sum();
     Metrics {
         heterogeneity: heterogeneity(&amounts),
@@ -184,15 +208,14 @@ fn working(profile: &Profile, talk: &CommMatrix, pattern: &Recognised) -> Workin
 }
 
 /// Metrics of every slice; silent ones have zeros.
-fn slices(profile: &Profile, kind: MatrixKind) -> Vec<SliceMetrics> {
+fn slices(profile: &Profile, kind: MatrixKind, progress: &Progress) -> Vec<SliceMetrics> {
     let threads = profile.threads.len();
     let mut rows = profile.comm.iter().filter(|row| kind.counts(row)).peekable();
     let mut active = profile.activity.iter().peekable();
-    let bounds = profile.slices.iter().enumerate();
-    bounds
-        .map(|(number, slice)| {
+    (0..profile.slices.len())
+        .map(|slice| {
             // Both tables are ordered by slice.
-            let number = number as u32;
+            let number = slice as u32;
             let of_slice = std::iter::from_fn(|| rows.next_if(|row| row.slice <= number));
             let cell = |row: &CommRow| (row.from.index(), row.to.index(), row.count as f64);
             let amounts = Amounts::new(threads, of_slice.map(cell));
@@ -200,7 +223,7 @@ fn slices(profile: &Profile, kind: MatrixKind) -> Vec<SliceMetrics> {
             while let Some(row) = active.next_if(|row: &&ActivityRow| row.slice <= number) {
                 accesses += row.loads as f64 + row.stores as f64;
             }
-            let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
+            let seconds = progress.within(slice) * progress.seconds();
             SliceMetrics {
                 heterogeneity: heterogeneity(&amounts),
                 balance: balance(&amounts),
@@ -230,16 +253,17 @@ pub fn averaged(slices: &[SliceMetrics], most: usize) -> Vec<SliceMetrics> {
     slices.chunks(together).map(average).collect()
 }
 
-fn list_phases(profile: &Profile, kind: MatrixKind, starts: &[usize]) -> Vec<Phase> {
+fn list_phases(
+    profile: &Profile,
+    kind: MatrixKind,
+    progress: &Progress,
+    starts: &[usize],
+) -> Vec<Phase> {
     let slices = profile.slices.len().max(1);
     let bounds: Vec<usize> =
         [0].into_iter().chain(starts.iter().copied()).chain([slices]).collect();
     let threads = profile.threads.len();
     let look = (bounds.len() - 1).saturating_mul(threads).saturating_mul(threads) <= MAX_CELLS;
-    let time = |slice: usize| match profile.slices.get(slice) {
-        Some(slice) => slice.start_ns as f64 / 1e9,
-        None => profile.slices.last().map_or(0.0, |slice| slice.end_ns as f64 / 1e9),
-    };
     let sampled = profile.meta.mode != Mode::Exact;
     let phase = |range: &[usize]| {
         let within = range[0]..range[1];
@@ -249,8 +273,8 @@ fn list_phases(profile: &Profile, kind: MatrixKind, starts: &[usize]) -> Vec<Pha
         let evidence = sampled.then(|| Evidence::of_rows(rows));
         let found = look.then(|| recognise_by(&talk, kind.directed(), evidence.as_ref()));
         Phase {
-            start: time(range[0]),
-            end: time(range[1]),
+            start: progress.at(range[0]),
+            end: progress.at(range[1]),
             events: talk.total(),
             heterogeneity: heterogeneity(&Amounts::from(&talk)),
             pattern: found.as_ref().map(|found| found.pattern),
@@ -318,7 +342,7 @@ mod tests {
         let found = Communication::of(&run(200, |s| if s < 80 { line() } else { groups() }));
         let phases: Vec<_> = found.phases.iter().map(|p| (p.start, p.end, p.pattern)).collect();
         let expected =
-            [(0.0, 0.8, Some(Pattern::NearestNeighbour)), (0.8, 2.0, Some(Pattern::Groups))];
+            [(0.0, 0.4, Some(Pattern::NearestNeighbour)), (0.4, 1.0, Some(Pattern::Groups))];
         assert_eq!(phases, expected);
         assert_eq!(found.phases[0].events, 80 * 56);
         assert_eq!(found.metrics.dynamicity, Some(0.5));

@@ -215,10 +215,9 @@ impl Choice {
 
 /// The matrix with every cell in both directions.
 pub fn both_ways(matrix: &CommMatrix) -> CommMatrix {
-    let mut both = CommMatrix::new(matrix.threads());
+    let mut both = matrix.clone();
     let cells: Vec<(ThreadId, ThreadId, u64)> = matrix.iter().collect();
-    for (from, to, count) in cells {
-        both.add(from, to, count);
+    for (from, to, count) in cells.into_iter().filter(|(from, to, _)| from != to) {
         both.add(to, from, count);
     }
     both

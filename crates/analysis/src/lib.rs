@@ -10,6 +10,8 @@
 //! | `amounts.rs` | [`Amounts`]: the symmetric matrix that the metrics are defined on |
 //! | `heterogeneity.rs`, `balance.rs`, `volume.rs` | C_H, C_B, C_A and C_R |
 //! | `phases.rs`, `sampled_phases.rs` | when the communication changes; C_D |
+//! | `progress.rs` | the program's own time: how far it was, and how long it takes alone |
+//! | `overlap.rs` | how much threads ran at the same time |
 //! | `mse.rs` | how far two matrices are apart |
 //! | `pattern.rs`, `pattern/` | which of the common patterns a matrix shows |
 //! | `evidence.rs` | how many samples it takes to say so |
@@ -31,9 +33,11 @@ mod golden;
 mod heterogeneity;
 mod kinds;
 mod mse;
+mod overlap;
 pub mod pages;
 mod pattern;
 mod phases;
+mod progress;
 mod sampled_phases;
 mod suitability;
 mod volume;
@@ -49,7 +53,9 @@ pub use evidence::{Evidence, HITS_PER_PAIR, HITS_PER_THREAD};
 pub use heterogeneity::{heterogeneity, unevenness};
 pub use kinds::{Choice, ChoiceError, MatrixKind, both_ways};
 pub use mse::{MAXIMUM, MseError, most, mse};
+pub use overlap::{Overlap, Together};
 pub use pattern::{Pattern, Recognised, recognise};
 pub use phases::{PhaseRule, dynamicity, phases};
+pub use progress::{Axis, Progress};
 pub use suitability::{Judgement, Suitability, Suited};
 pub use volume::{amount, ratio};

@@ -5,6 +5,7 @@ use analysis::MatrixKind;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Command};
 use placement::{Effort, PolicyKind};
+use report::GroupedBy;
 use std::ffi::OsStr;
 use std::marker::PhantomData;
 use std::str::FromStr;
@@ -49,6 +50,7 @@ choices! {
     PolicyKind, fn refusal(text: &str) -> Option<String> { refused::<Self>(text) };
     Effort, fn refusal(text: &str) -> Option<String> { refused::<Self>(text) };
     MatrixKind;
+    GroupedBy;
 }
 
 /// Parses a value of `T` by its name.

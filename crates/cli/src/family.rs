@@ -100,6 +100,26 @@ pub fn load(path: &Path, number: Option<u32>) -> anyhow::Result<Shown> {
     Ok(Shown { profile, number, why })
 }
 
+/// All processes of the profile at `path`, with number, name and, where they were recorded,
+/// profile.
+///
+/// # Errors
+/// When a profile cannot be read.
+pub fn all(path: &Path) -> anyhow::Result<Vec<(u32, String, Option<Profile>)>> {
+    let first = read(path)?;
+    let name = |command: &[String]| {
+        let program = command.first().map_or("", String::as_str);
+        program.rsplit('/').next().unwrap_or_default().to_owned()
+    };
+    let rows = first.meta.processes.clone();
+    let mut all = vec![(0, name(&first.meta.command), Some(first))];
+    for row in rows {
+        let profile = row.profile.as_ref().map(|folder| read(&path.join(folder))).transpose()?;
+        all.push((row.number, name(&row.command), profile));
+    }
+    Ok(all)
+}
+
 /// Reads a profile; a large one shows progress.
 fn read(path: &Path) -> Result<Profile, profile::ProfileError> {
     let _waiting = Waiting::new(format!("reading {}", path.display()));

@@ -58,7 +58,7 @@ fn the_text_starts_with_the_verdict_and_names_what_was_not_seen() {
     assert_eq!(
         lines[2..4],
         [
-            "4 threads make 1.0 M cache-line transfers per second while recorded, >99 % of",
+            "4 threads make 1.0 M cache-line transfers per second of the recorded run, >99 %",
             "them within T0↔T1."
         ]
     );

@@ -33,24 +33,27 @@ pub fn level_shares(
     talk: impl IntoIterator<Item = (usize, usize, u64)>,
     pus: &[Option<usize>],
 ) -> Vec<LevelShare> {
-    let mut events = vec![0_u64; hierarchy.levels.len() + 1];
+    let mut events = vec![0.0; hierarchy.levels.len() + 1];
     for (from, to, count) in talk {
         let pu_of = |index: usize| pus.get(index).copied().flatten();
         if let (Some(a), Some(b)) = (pu_of(from), pu_of(to)) {
-            events[hierarchy.common(a, b)] += count;
+            events[hierarchy.common(a, b)] += count as f64;
         }
     }
-    let total = events.iter().sum::<u64>().max(1) as f64;
     let mut placed: Vec<usize> = pus.iter().flatten().copied().collect();
     placed.sort_unstable();
     let shared_pu = placed.windows(2).any(|pair| pair[0] == pair[1]);
+    shares_of(hierarchy, &events, shared_pu)
+}
+
+/// The same for events by level, from [`Hierarchy::common`]; `shared_pu` lists the PU, too.
+pub fn shares_of(hierarchy: &Hierarchy, events: &[f64], shared_pu: bool) -> Vec<LevelShare> {
+    let total = events.iter().sum::<f64>().max(1.0);
     let mut shares: Vec<LevelShare> = names(hierarchy)
         .zip(events)
-        .map(|((level, within), events)| LevelShare {
-            level,
-            within,
-            events,
-            share: events as f64 / total,
+        .map(|((level, within), &events)| {
+            let share = events / total;
+            LevelShare { level, within, events: events.round() as u64, share }
         })
         .filter(|share| share.level != SAME_PU || shared_pu)
         .collect();

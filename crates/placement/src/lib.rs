@@ -42,7 +42,7 @@ pub use apps::App;
 pub use bound::lower_bound;
 pub use csv::{CsvError, matrix_from_csv};
 pub use launchers::{LauncherError, LauncherKind, OPENMP_RIVALS, openmp_environment};
-pub use levels::{LevelShare, level_name, level_shares, shares_by_chance};
+pub use levels::{LevelShare, level_name, level_shares, shares_by_chance, shares_of};
 pub use pages::{
     KmafAction, KmafLimits, KmafPage, KmafPolicy, MIN_EXCLUSIVITY, Page, PagePolicyKind, PageUse,
     PageUseError, UnknownPagePolicy, map_pages,

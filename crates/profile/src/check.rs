@@ -6,7 +6,9 @@
 
 mod detail;
 
-use crate::{ActivityRow, CommRow, Mode, Profile, SliceRow, ThreadRow, Totals};
+use crate::{
+    ActivityRow, CommRow, Mode, OwnTime, Profile, RunningRow, SliceRow, ThreadRow, Totals,
+};
 use types::{CommKind, Evidence, Sharing, ThreadId};
 
 /// Checks all invariants: dense ordered ids, parents before children, events only between known
@@ -16,6 +18,7 @@ pub(crate) fn check(profile: &Profile) -> Result<(), String> {
     check_threads(&profile.threads)?;
     check_slices(&profile.slices)?;
     check_activity(profile)?;
+    check_running(profile)?;
     check_comm(&profile.comm, profile.threads.len(), profile.slices.len())?;
     check_estimates(profile)?;
     detail::check(profile)?;
@@ -35,7 +38,14 @@ fn check_meta(profile: &Profile) -> Result<(), String> {
             return Err(format!("the {what} time {seconds} is not a duration"));
         }
     }
-    Ok(())
+    match meta.own_time {
+        Some(OwnTime { seconds, low, high })
+            if !(0.0 <= low && low <= seconds && seconds <= high && high.is_finite()) =>
+        {
+            Err(format!("the program's own time {seconds} is not between {low} and {high}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_threads(threads: &[ThreadRow]) -> Result<(), String> {
@@ -90,6 +100,22 @@ fn check_activity(profile: &Profile) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn check_running(profile: &Profile) -> Result<(), String> {
+    for row in &profile.running {
+        check_slice(row.slice, profile.slices.len())?;
+        if row.thread.index() >= profile.threads.len() {
+            let threads = profile.threads.len();
+            return Err(format!("{} ran but there are {threads} threads", row.thread));
+        }
+    }
+    match profile.running.windows(2).find(|pair| pair[0].key() >= pair[1].key()) {
+        Some([_, RunningRow { slice, thread, .. }]) => {
+            Err(format!("where {thread} ran in slice {slice} is out of order"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_slice(slice: u32, slices: usize) -> Result<(), String> {
@@ -278,7 +304,7 @@ mod tests {
 
     #[test]
     fn every_invariant_is_checked() {
-        let cases: [(String, &str); 18] = [
+        let cases: [(String, &str); 21] = [
             (reason(|p| p.threads[1].id = ThreadId(2)), "T2 stands where T1 should"),
             (
                 reason(|p| p.threads[1].identity.parent = Some(ThreadId(1))),
@@ -300,6 +326,12 @@ mod tests {
             ),
             (reason(|p| p.activity[0].slice = 9), "slice 9 is used but there are 2 slices"),
             (reason(|p| p.activity[0].thread = ThreadId(3)), "activity of T3 but 3 threads"),
+            (reason(|p| p.running.swap(2, 3)), "where T0 ran in slice 1 is out of order"),
+            (reason(|p| p.running[3].thread = ThreadId(3)), "T3 ran but there are 3 threads"),
+            (
+                reason(|p| p.meta.own_time = Some(OwnTime { seconds: 2.0, low: 3.0, high: 4.0 })),
+                "the program's own time 2 is not between 3 and 4",
+            ),
             (reason(|p| p.activity.swap(0, 1)), "the activity of T0 in slice 0 is out of order"),
             (
                 reason(|p| p.activity[3].stores += 1),

@@ -12,8 +12,8 @@ use crate::parquet_file::{Data, decode, encode};
 use crate::rows::{self, detail};
 use crate::schema::{
     ACTIVITY, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2, EVENTS_V3, LINES, LINES_V2, LINES_V3,
-    META_FILE, PROCESSES_FOLDER, SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1, THREADS_V2,
-    Table,
+    META_FILE, PROCESSES_FOLDER, RUNNING, SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1,
+    THREADS_V2, Table,
 };
 use crate::{Meta, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -96,6 +96,7 @@ impl Profile {
         write(&THREADS, rows::thread_columns(&self.threads))?;
         write(&SLICES, rows::slice_columns(&self.slices))?;
         write(&ACTIVITY, rows::activity_columns(&self.activity))?;
+        write(&RUNNING, rows::running_columns(&self.running))?;
         write(&COMM, rows::comm_columns(&self.comm))?;
         write(&SITES, detail::site_columns(&self.sites))?;
         write(&LINES, detail::line_columns(&self.lines))?;
@@ -108,7 +109,8 @@ impl Profile {
     }
 
     /// Reads the profile folder `path` and checks it. What an older schema did not have is filled
-    /// in: one time slice, no sites, evidence that is exact or sampled.
+    /// in: one time slice, no sites, evidence that is exact or sampled, nothing about where threads
+    /// ran.
     ///
     /// # Errors
     /// Says which file is missing, damaged or newer than this version understands.
@@ -133,6 +135,10 @@ impl Profile {
                 comm,
                 slices: folder.read(&SLICES, rows::slices_from)?,
                 activity: folder.read(&ACTIVITY, rows::activity_from)?,
+                running: match written_in {
+                    0..=4 => Vec::new(),
+                    _ => folder.read(&RUNNING, rows::running_from)?,
+                },
                 sites: folder.read(&SITES, detail::sites_from)?,
                 lines: folder.read(lines, detail::lines_from)?,
                 events: folder.read(events, detail::events_from)?,

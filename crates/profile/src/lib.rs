@@ -20,8 +20,10 @@ mod tables;
 
 pub use error::ProfileError;
 pub use folder::check_destination;
-pub use model::{Counted, Meta, Mode, Parameters, ProcessRow, Profile, Totals, Windows};
+pub use model::{Counted, Meta, Mode, OwnTime, Parameters, ProcessRow, Profile, Totals, Windows};
 pub use note::{Expensive, NotWatched, Note, Unrecorded};
 pub use sampling::{Basis, Detector, Sampling};
 pub use schema::SCHEMA_VERSION;
-pub use tables::{ActivityRow, CommRow, EventRow, LineRow, Sampled, SiteRow, SliceRow, ThreadRow};
+pub use tables::{
+    ActivityRow, CommRow, EventRow, LineRow, RunningRow, Sampled, SiteRow, SliceRow, ThreadRow,
+};

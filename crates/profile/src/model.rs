@@ -2,7 +2,9 @@
 
 use crate::note::{self, Note, Unrecorded};
 use crate::sampling::Sampling;
-use crate::tables::{ActivityRow, CommRow, EventRow, LineRow, SiteRow, SliceRow, ThreadRow};
+use crate::tables::{
+    ActivityRow, CommRow, EventRow, LineRow, RunningRow, SiteRow, SliceRow, ThreadRow,
+};
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 use types::{CommKind, CommMatrix, Sharing};
@@ -173,6 +175,20 @@ pub struct Meta {
     /// The windows in which it was recorded; null in other modes.
     #[serde(default)]
     pub windows: Option<Windows>,
+    /// What the run would have taken without recording; null where that is not known.
+    #[serde(default)]
+    pub own_time: Option<OwnTime>,
+}
+
+/// What a run would have taken without recording, on the machine as it was: an estimate.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, TS)]
+pub struct OwnTime {
+    /// Wall-clock time, seconds.
+    pub seconds: f64,
+    /// The least that it may be.
+    pub low: f64,
+    /// The most.
+    pub high: f64,
 }
 
 /// Windows of exact recording, and what they were good for.
@@ -235,6 +251,8 @@ pub struct Profile {
     pub slices: Vec<SliceRow>,
     /// Ordered by (slice, thread); the sums of each thread are those in `threads`.
     pub activity: Vec<ActivityRow>,
+    /// Ordered by [`RunningRow::key`]; empty where it is not known where threads ran.
+    pub running: Vec<RunningRow>,
     /// Ordered by [`CommRow::key`], no zero counts.
     pub comm: Vec<CommRow>,
     /// By number; the first is the unknown site.
@@ -250,8 +268,8 @@ impl Profile {
     pub fn new(meta: Meta, threads: Vec<ThreadRow>, comm: Vec<CommRow>) -> Self {
         let (slices, activity) = one_slice(&threads);
         let sites = vec![SiteRow::default()];
-        let (lines, events) = Default::default();
-        Self { meta, threads, slices, activity, comm, sites, lines, events }
+        let (running, lines, events) = Default::default();
+        Self { meta, threads, slices, activity, running, comm, sites, lines, events }
     }
 
     /// The matrix of one kind of event over the whole run.
@@ -331,6 +349,14 @@ pub(crate) mod tests {
         }
     }
 
+    fn running() -> Vec<RunningRow> {
+        let row = |slice, thread, pu, cpu_ns| {
+            let (thread, waited_ns) = (ThreadId(thread), 7);
+            RunningRow { slice, thread, pu, cpu_ns, waited_ns }
+        };
+        vec![row(0, 0, 3, 900), row(0, 1, 0, 5), row(1, 0, 2, 6), row(1, 0, 3, 8)]
+    }
+
     /// Three threads, two slices, every kind of event, counts beyond 2^63.
     pub(crate) fn sample() -> Profile {
         let threads = vec![thread(0, None, 100), thread(1, Some(0), 200), thread(2, Some(1), 300)];
@@ -364,6 +390,7 @@ pub(crate) mod tests {
         profile.activity[1].instructions -= 90;
         profile.activity[1].stores -= 2;
         profile.activity.push(late);
+        profile.running = running();
         profile.sites = vec![SiteRow::default(), site(0x1000), site(0x1008)];
         let line = |line, object: &str| LineRow {
             line,

@@ -49,6 +49,10 @@ pub enum Note {
     ProcessesLeft { count: u64 },
     /// The engine translated only.
     NothingCounted,
+    /// At least two of the threads that communicate wanted to run at once for a part of their time
+    /// (0 to 1), and did so for so small a part of that that counts depend on how the system
+    /// switches between them; profiles do not hold it.
+    RanApart { wanted: f64, ran: f64 },
     /// There was one thread.
     OneThread,
     /// No thread read or overwrote what another one wrote.
@@ -259,6 +263,7 @@ impl Note {
             Note::NotEnded,
             Note::NothingCounted,
             Note::OneThread,
+            Note::RanApart { wanted: 0.93, ran: 0.02 },
             Note::NoCommunication,
             Note::SlicesLonger { slice_ns: 20_000_000, wanted_ns: 10_000_000 },
             Note::ChildrenUnrecorded {

@@ -6,7 +6,7 @@
 pub(crate) mod detail;
 
 use crate::parquet_file::{Data, Text, name};
-use crate::{ActivityRow, CommRow, Sampled, SliceRow, ThreadRow};
+use crate::{ActivityRow, CommRow, RunningRow, Sampled, SliceRow, ThreadRow};
 use types::{CommKind, Evidence, Sharing, ThreadId, ThreadIdentity};
 
 /// One value of each row.
@@ -124,6 +124,32 @@ pub(crate) fn activity_from(columns: Vec<Data>) -> Result<Vec<ActivityRow>, Stri
             stores: stores[i],
         })
         .collect())
+}
+
+/// Columns of `schema::RUNNING`.
+pub(crate) fn running_columns(running: &[RunningRow]) -> Vec<Data> {
+    vec![
+        ints(running, |row| row.slice),
+        ints(running, |row| row.thread.0),
+        ints(running, |row| row.pu),
+        longs(running, |row| row.cpu_ns),
+        longs(running, |row| row.waited_ns),
+    ]
+}
+
+/// The inverse of [`running_columns`]; errors are phrases.
+pub(crate) fn running_from(columns: Vec<Data>) -> Result<Vec<RunningRow>, String> {
+    let mut columns = Columns::new(columns);
+    let (slices, threads, pus) = (columns.ints()?, columns.ints()?, columns.ints()?);
+    let (cpu, waited) = (columns.longs()?, columns.longs()?);
+    let row = |i: usize| RunningRow {
+        slice: slices[i],
+        thread: ThreadId(threads[i]),
+        pu: pus[i],
+        cpu_ns: cpu[i],
+        waited_ns: waited[i],
+    };
+    Ok((0..columns.rows).map(row).collect())
 }
 
 /// Columns of `schema::COMM`.
@@ -256,7 +282,7 @@ impl Columns {
 mod tests {
     use super::*;
     use crate::model::tests::{sample, sampled};
-    use crate::schema::{ACTIVITY, COMM, SLICES, THREADS};
+    use crate::schema::{ACTIVITY, COMM, RUNNING, SLICES, THREADS};
 
     #[test]
     fn rows_come_back_as_they_were() {
@@ -270,6 +296,9 @@ mod tests {
         let columns = activity_columns(&profile.activity);
         assert_eq!(columns.len(), ACTIVITY.columns.len());
         assert_eq!(activity_from(columns).unwrap(), profile.activity);
+        let columns = running_columns(&profile.running);
+        assert_eq!(columns.len(), RUNNING.columns.len());
+        assert_eq!(running_from(columns).unwrap(), profile.running);
         let columns = comm_columns(&profile.comm);
         assert_eq!(columns.len(), COMM.columns.len());
         assert_eq!(comm_from(columns).unwrap(), profile.comm);

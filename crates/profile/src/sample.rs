@@ -68,6 +68,7 @@ pub fn profile(threads: Vec<ThreadRow>, comm: Vec<CommRow>) -> Profile {
         processes: Vec::new(),
         sampled: None,
         windows: None,
+        own_time: None,
     };
     Profile::new(meta, threads, comm)
 }

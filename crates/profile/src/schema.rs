@@ -10,6 +10,7 @@
 //! | 2 | `comm` by time slice and sharing, and with undirected pairs; instructions of threads; the tables `slices`, `activity`, `sites`, `lines`, `events` |
 //! | 3 | profiles by sampling: `profile.json` with `mode` sampled and an object `sampled`, their estimates with `hits` and an interval; processor time of threads |
 //! | 4 | `evidence` in `comm`, `lines`, `events`; in `profile.json`, `warnings` and `unrecorded` are codes with data instead of sentences |
+//! | 5 | the table `running`; in `profile.json`, `own_time` |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
@@ -28,7 +29,7 @@
 //! - Thread ids are dense from 0 (the initial thread), and a parent's id is below its children's.
 
 /// The version this build writes, and the newest it reads.
-pub const SCHEMA_VERSION: u32 = 4;
+pub const SCHEMA_VERSION: u32 = 5;
 
 /// The file that makes a folder a profile.
 pub const META_FILE: &str = "profile.json";
@@ -139,6 +140,20 @@ pub const ACTIVITY: Table = Table {
         column("instructions", ColumnType::U64, "Instructions executed; 0 if not counted."),
         column("loads", ColumnType::U64, "Load operands executed."),
         column("stores", ColumnType::U64, "Store operands executed."),
+    ],
+};
+
+/// One row per slice, thread and PU on which it was seen.
+pub const RUNNING: Table = Table {
+    name: "running",
+    doc: "Where threads ran in each time slice, from looks at them; sparse, and empty where the \
+          system does not tell.",
+    columns: &[
+        column("slice", ColumnType::U32, "Time slice."),
+        column("thread", ColumnType::U32, "Thread."),
+        column("pu", ColumnType::U32, "The PU on which it was seen, by the kernel's number."),
+        column("cpu_ns", ColumnType::U64, "Processor time up to where it was seen, ns."),
+        column("waited_ns", ColumnType::U64, "Time in which it waited for a processor, ns."),
     ],
 };
 
@@ -267,7 +282,7 @@ pub const EVENTS_V3: Table = Table { columns: EVENTS.columns.split_at(11).0, ..E
 pub const EVENTS_V2: Table = Table { columns: EVENTS.columns.split_at(10).0, ..EVENTS };
 
 /// The tables of this version.
-pub const TABLES: [Table; 7] = [THREADS, SLICES, ACTIVITY, COMM, SITES, LINES, EVENTS];
+pub const TABLES: [Table; 8] = [THREADS, SLICES, ACTIVITY, RUNNING, COMM, SITES, LINES, EVENTS];
 
 #[cfg(test)]
 mod tests {

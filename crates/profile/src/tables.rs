@@ -54,6 +54,28 @@ pub struct ActivityRow {
     pub stores: u64,
 }
 
+/// Where a thread was seen in a time slice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunningRow {
+    /// Number of the time slice.
+    pub slice: u32,
+    /// The thread.
+    pub thread: ThreadId,
+    /// The PU, by the kernel's number.
+    pub pu: u32,
+    /// Processor time up to where it was seen there, nanoseconds.
+    pub cpu_ns: u64,
+    /// Time in which it waited for a processor, nanoseconds.
+    pub waited_ns: u64,
+}
+
+impl RunningRow {
+    /// What rows are ordered by, and no two rows share.
+    pub fn key(&self) -> (u32, ThreadId, u32) {
+        (self.slice, self.thread, self.pu)
+    }
+}
+
 /// Events of one kind between two threads in a time slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommRow {

@@ -13,7 +13,8 @@ use crate::timeline::Timeline;
 use crate::watch::{Watched, monotonic_ns};
 use crate::windowed::Windowed;
 use profile::{
-    CommRow, Counted, Meta, Mode, Note, Profile, SCHEMA_VERSION, ThreadRow, Totals, Windows,
+    CommRow, Counted, Meta, Mode, Note, OwnTime, Profile, SCHEMA_VERSION, ThreadRow, Totals,
+    Windows,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -92,7 +93,7 @@ pub fn profile(
         Ending::Exited(code) => (Some(code), None),
         Ending::Killed(signal) => (None, Some(signal)),
     };
-    let windows = windows(&tables, &run);
+    let (windows, own_time) = (windows(&tables, &run), own_time(&run));
     let meta = Meta {
         schema_version: SCHEMA_VERSION,
         tool: concat!("threadtalk ", env!("CARGO_PKG_VERSION")).into(),
@@ -117,9 +118,10 @@ pub fn profile(
         processes: Vec::new(),
         sampled: None,
         windows,
+        own_time,
     };
-    let Tables { slices, activity, comm, sites, lines, events, .. } = tables;
-    Ok(Profile { meta, threads, slices, activity, comm, sites, lines, events })
+    let Tables { slices, activity, running, comm, sites, lines, events, .. } = tables;
+    Ok(Profile { meta, threads, slices, activity, running, comm, sites, lines, events })
 }
 
 /// What the windows of the recording were good for in this process.
@@ -133,6 +135,13 @@ fn windows(tables: &Tables, run: &Circumstances<'_>) -> Option<Windows> {
     let missed = switched.unknown_reads as f64 / (switched.events + late).max(1) as f64;
     let warm_up_ns = switched.warm_up_ns;
     Some(Windows { asked, windows, too_short, observed, warm_up_ns, missed })
+}
+
+/// What the run would have taken alone, where windows tell.
+fn own_time(run: &Circumstances<'_>) -> Option<OwnTime> {
+    let [low, part, high] = run.found.watched.switched.as_ref()?.alone?;
+    let wall = run.ended.wall.as_secs_f64();
+    Some(OwnTime { seconds: wall * part, low: wall * low, high: wall * high })
 }
 
 /// Threads with the identities by which another run of the program knows them.

@@ -12,11 +12,12 @@
 //! before it is there), [`memory`] is the memory shared with it, [`session`] reads a recording,
 //! `code_store` keeps what was translated, [`machine`] what hwloc said (`user_cache`: where),
 //! [`reference`] replays a traced one. `watch` looks at a program while it runs (`timeline`: its
-//! time slices, `regions`: its memory; `switching`: windows, of whose counts `windowed` makes
-//! estimates). At the end `counts` sums what was counted, `places` says
-//! what lies at addresses of code and data (`thread_memory`: whose stack), `tables` joins these,
-//! `collect` makes a profile of it all, and [`processes`] those of the children. Neighbours: `wire`
-//! has the layouts, `agent`, `shim` and `watch` are the injected libraries, `cli` holds the verbs.
+//! time slices, `running`: where its threads run, `regions`: its memory; `switching`: windows, of
+//! whose counts `windowed` makes estimates). At the end `counts` sums what was counted, `places`
+//! says what lies at addresses of code and data (`thread_memory`: whose stack), `tables` joins
+//! these, `collect` makes a profile of it all, and [`processes`] those of the children. Neighbours:
+//! `wire` has the layouts, `agent`, `shim` and `watch` are the injected libraries, `cli` holds the
+//! verbs.
 
 pub mod child;
 mod closed;
@@ -38,6 +39,7 @@ pub mod progress;
 pub mod record;
 pub mod reference;
 mod regions;
+mod running;
 pub mod sampled;
 mod sanitizers;
 pub mod session;

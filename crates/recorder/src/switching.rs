@@ -10,8 +10,9 @@
 use crate::memory::{Mapping, SharedMemory};
 use std::io;
 use std::sync::atomic::Ordering::Release;
+use windows::constants::MIN_MEASURED;
 use windows::{
-    Assumed, Chooser, Dial, Observation, Phase, RunQueue, Scheduler, Seen, Spent,
+    Assumed, Chooser, Costs, Dial, Observation, Phase, RunQueue, Scheduler, Seen, Spent,
     TRACKING_PER_WARM_UP,
 };
 use wire::session::{FILE_BYTES, Header, PASSING_OFFSET};
@@ -22,6 +23,9 @@ use wire::windows::{FIRST_WINDOW, phase};
 const RUN_NS: u64 = 4_000_000;
 /// Time slices while everything is recorded, ns.
 const WHOLE_SLICE_NS: u64 = 10_000_000;
+/// How many times longer than alone programs may take between windows: about twice the benchmark's
+/// median.
+const SLOWEST_OFF: f64 = 3.0;
 /// Where windows lie in their periods, which no program can have adapted to.
 const SEED: u64 = 0x7468_7265_6164;
 
@@ -56,6 +60,9 @@ pub struct Switched {
     /// been forgotten.
     pub events: u64,
     pub unknown_reads: u64,
+    /// What the program would have taken alone, as parts of the time that it took: the least, what
+    /// is likely, and the most; `None` where the time between windows is not enough to tell.
+    pub alone: Option<[f64; 3]>,
 }
 
 fn first_phase(dial: Dial) -> Phase {
@@ -225,9 +232,26 @@ impl<'a> Switching<'a> {
         if opens { self.memory.clear(PASSING_OFFSET, FILE_BYTES - PASSING_OFFSET) } else { Ok(()) }
     }
 
+    /// See [`Switched::alone`]. How much slower than alone the program is between windows is
+    /// assumed, so what may be assumed bounds it.
+    fn alone(&self) -> Option<[f64; 3]> {
+        let [whole, off, on] = &self.spent;
+        if off.work == 0 || off.cpu < MIN_MEASURED {
+            return None;
+        }
+        let windows = (self.window - FIRST_WINDOW) as usize;
+        let all = (whole.wall + off.wall + on.wall) as f64;
+        let part = |slower: f64| {
+            let assumed = Assumed { off: slower, ..Assumed::default() };
+            Costs::of(whole, off, on, windows, assumed).wall.alone / all
+        };
+        Some([SLOWEST_OFF, Assumed::default().off, 1.0].map(part))
+    }
+
     /// What was switched, when the program has ended.
     pub fn finish(mut self, now_ns: u64, done: Done) -> Switched {
         self.settle(now_ns, done);
+        self.switched.alone = self.alone();
         self.switched
     }
 }

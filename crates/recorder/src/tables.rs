@@ -12,7 +12,8 @@ use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    ActivityRow, CommRow, Counted, EventRow, LineRow, Parameters, SiteRow, SliceRow, ThreadRow,
+    ActivityRow, CommRow, Counted, EventRow, LineRow, Parameters, RunningRow, SiteRow, SliceRow,
+    ThreadRow,
 };
 use reference::Tally;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,6 +25,7 @@ pub struct Tables {
     pub parameters: Parameters,
     pub slices: Vec<SliceRow>,
     pub activity: Vec<ActivityRow>,
+    pub running: Vec<RunningRow>,
     pub comm: Vec<CommRow>,
     pub sites: Vec<SiteRow>,
     pub lines: Vec<LineRow>,
@@ -66,6 +68,9 @@ impl Tables {
         let last = slices.len() as u32 - 1;
         let slice_of = |slice: u32| slice.saturating_sub(first).min(last);
         let activity = activity_rows(&samples, threads, |ns| slice_of(timeline.at(ns)), slice_of);
+        let running = seen.map_or_else(Vec::new, |seen| {
+            seen.running.rows(threads.len(), |ns| slice_of(timeline.at(ns)))
+        });
         counts.comm.iter_mut().for_each(|row| row.slice = slice_of(row.slice));
         counts::sum_comm(&mut counts.comm);
 
@@ -85,7 +90,18 @@ impl Tables {
         };
         let parameters = Parameters { block_bytes: options.block_bytes, slice_ns, counted };
         let Counts { comm, events, damaged, .. } = counts;
-        Ok(Self { parameters, slices, activity, comm, sites, lines, events, damaged, windowed })
+        Ok(Self {
+            parameters,
+            slices,
+            activity,
+            running,
+            comm,
+            sites,
+            lines,
+            events,
+            damaged,
+            windowed,
+        })
     }
 }
 

@@ -1,18 +1,20 @@
 //! Watches a recording while it runs: advances the time slices, notes what each thread has executed
-//! in them, and what kinds of memory the processes have.
+//! in them, where they run, and what kinds of memory the processes have.
 //!
 //! One thread of ours, asleep most of the time. What it costs is bounded by measuring it: where
 //! noting the threads takes more than a hundredth of a processor, slices are joined and so become
 //! longer; `/proc/PID/maps` is read again after a hundred times as long as reading it took.
-//! Neighbours: `record` starts it, [`timeline`] and [`regions`] hold what it finds, `collect` uses
-//! that.
+//! Neighbours: `record` starts it, [`timeline`], [`running`] and [`regions`] hold what it finds,
+//! `collect` uses that.
 //!
+//! [`running`]: crate::running
 //! [`timeline`]: crate::timeline
 //! [`regions`]: crate::regions
 
 use crate::error::RecorderError;
 use crate::memory::Mapping;
 use crate::regions::Regions;
+use crate::running::{Looks, Running};
 use crate::session::{Session, SessionOptions};
 use crate::switching::{Done, Switched, Switching};
 use crate::timeline::{Executed, Sample, Timeline, join_samples};
@@ -60,6 +62,7 @@ pub struct Watched {
 pub struct Seen {
     /// Ordered by slice and thread.
     pub samples: Vec<Sample>,
+    pub running: Running,
     pub regions: Regions,
 }
 
@@ -82,6 +85,7 @@ pub fn watch(
         timeline: Timeline::new(origin_ns, slice),
         processes: Vec::new(),
         costs: Costs::new(),
+        looks: Looks::new(),
         done: Done::default(),
         switching,
     };
@@ -127,6 +131,7 @@ struct Watch<'a> {
     timeline: Timeline,
     processes: Vec<Process<'a>>,
     costs: Costs,
+    looks: Looks,
     /// What all processes have done so far; only with windows.
     done: Done,
     switching: Option<Switching<'a>>,
@@ -188,6 +193,10 @@ impl Watch<'_> {
                 self.join();
             }
         }
+        let now_ns = self.now_ns();
+        let processes = &mut self.processes;
+        self.looks
+            .turn(now_ns, |at_ns| processes.iter_mut().for_each(|p| p.look_at_threads(at_ns)));
         self.processes.iter_mut().for_each(Process::look);
         Ok(())
     }
@@ -263,7 +272,9 @@ impl Watch<'_> {
         let until_slice = next.map(|next| next.saturating_sub(self.now_ns()));
         let until_look = self.processes.iter().filter_map(Process::until_look).min();
         let until_slice = until_slice.map_or(LONGEST_LOOK, Duration::from_nanos);
-        until_slice.min(until_look.unwrap_or(LONGEST_LOOK)).min(LONGEST_LOOK)
+        let until_threads = self.looks.due().saturating_duration_since(Instant::now());
+        let until_looks = until_look.map_or(LONGEST_LOOK, |until| until.min(until_threads));
+        until_slice.min(until_looks).min(LONGEST_LOOK)
     }
 
     fn finish(mut self) -> Watched {
@@ -287,6 +298,10 @@ struct Process<'a> {
     /// What each thread was like when it was looked at last.
     last: Vec<Look>,
     seen: Seen,
+    /// Calls of each thread when it was looked at where it runs.
+    calls: Vec<u32>,
+    /// Whether the process number is known to be that of the process.
+    found: bool,
     /// Processor time that it had used when it was looked at last, ns.
     cpu_ns: u64,
     /// Events and unknown reads since [`Process::add_done`].
@@ -388,6 +403,8 @@ impl<'a> Process<'a> {
             known: 0,
             last: Vec::new(),
             seen: Seen::default(),
+            calls: Vec::new(),
+            found: false,
             cpu_ns: 0,
             counted: Done::default(),
             look_at: Instant::now(),
@@ -453,6 +470,25 @@ impl<'a> Process<'a> {
         });
     }
 
+    /// Looks where threads run, for the moment `at_ns`; those that have waited in one system call
+    /// since the last look do not.
+    fn look_at_threads(&mut self, at_ns: u64) {
+        let Some(shared) = self.shared.as_ref().filter(|_| self.found) else { return };
+        let header = shared.header();
+        let threads = (header.threads.load(Acquire) as usize).min(MAX_THREADS);
+        let pid = header.pid.load(Relaxed);
+        self.calls.resize(threads.max(self.calls.len()), 0);
+        let (words, areas) = (shared.calls.records(), shared.areas.records());
+        for (thread, last) in self.calls.iter_mut().enumerate().take(threads) {
+            let page = &areas[thread].page;
+            let before = std::mem::replace(last, words[thread].word.load(Acquire));
+            let waits = before == *last && before % 2 == 1;
+            if !waits && !is_over(page.life.load(Relaxed)) {
+                self.seen.running.look(pid, page.tid.load(Relaxed), thread as u32, at_ns);
+            }
+        }
+    }
+
     /// Adds what has been done in slice `slice`, which has been noted.
     fn add_done(&mut self, done: &mut Done, slice: u32) {
         let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
@@ -479,6 +515,7 @@ impl<'a> Process<'a> {
             self.execs = execs;
             self.live.clear();
             self.last.clear();
+            self.calls.clear();
             self.known = 0;
             self.seen = Seen::default();
             self.look_at = Instant::now();
@@ -496,6 +533,7 @@ impl<'a> Process<'a> {
             (state::RUNNING, Some(maps)) => {
                 self.start_anew_after_exec();
                 self.seen.regions.note(&maps);
+                self.found = true;
             }
             // Gone, or never recorded.
             _ => self.close(),
@@ -508,7 +546,7 @@ impl<'a> Process<'a> {
     /// Lets go of everything that a process needs only while it runs.
     fn close(&mut self) {
         self.shared = None;
-        (self.live, self.last) = (Vec::new(), Vec::new());
+        (self.live, self.last, self.calls) = (Vec::new(), Vec::new(), Vec::new());
     }
 
     /// How long until its memory is to be looked at; `None`: never again.

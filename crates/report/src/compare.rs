@@ -10,6 +10,7 @@
 use crate::findings::talk_matrix;
 use crate::layouts::{Layout, Machine, Placement, machine_tree};
 use crate::policies::{self, Policies};
+use crate::ran::Ran;
 use crate::tasks::tasks;
 use analysis::Choice;
 use placement::{Plan, PolicyKind, Request, lower_bound, place};
@@ -107,6 +108,10 @@ pub fn compare(
         level_costs: costs.per_level.clone(),
         layouts,
         chance: machine.chance(&costs, &talk),
+        ran: match setting.machine {
+            Some(_) => None,
+            None => Ran::of(profile, &machine, &costs),
+        },
         policies,
         cost_unit: costs.unit.into(),
     }))

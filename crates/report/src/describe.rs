@@ -3,7 +3,9 @@
 //! Text, JSON and the page show the same ones. Neighbours: `analysis` supplies the facts.
 
 use crate::verdict::list;
-use analysis::{Communication, Evidence, Judgement, Metrics, Pattern, Phase, Recognised, Suited};
+use analysis::{
+    Axis, Communication, Evidence, Judgement, Metrics, Pattern, Phase, Progress, Recognised, Suited,
+};
 use types::numbers::{duration, grouped, percent, short};
 
 /// Threads that are named one by one.
@@ -12,7 +14,7 @@ const NAMED: usize = 6;
 const PHASES: usize = 5;
 
 /// The sentences, most important first; empty when there is no other thread to communicate with.
-pub(crate) fn sentences(found: &Communication, threads: usize) -> Vec<String> {
+pub(crate) fn sentences(found: &Communication, threads: usize, progress: &Progress) -> Vec<String> {
     if threads < 2 || found.pattern.pattern == Pattern::Silent {
         return vec![];
     }
@@ -23,8 +25,8 @@ pub(crate) fn sentences(found: &Communication, threads: usize) -> Vec<String> {
     said.extend(left_out(&found.pattern));
     said.push(judgement("Placing for locality", &found.suitability.locality));
     said.push(judgement("Placing for balance", &found.suitability.balance));
-    said.extend(phases(&found.phases));
-    said.push(metrics(&found.metrics));
+    said.extend(phases(&found.phases, progress));
+    said.push(metrics(&found.metrics, progress.own.is_some()));
     said
 }
 
@@ -133,28 +135,37 @@ fn judgement(what: &str, judgement: &Judgement) -> String {
     format!("{what} {verdict}: {}.", judgement.why)
 }
 
-/// Times as the process knows them: one that another started late was not silent before.
-fn phases(phases: &[Phase]) -> Option<String> {
+/// In seconds of the program's own time, or where that is not known, in parts of its work.
+fn phases(phases: &[Phase], progress: &Progress) -> Option<String> {
     if phases.len() < 2 {
         return None;
     }
-    let start = phases[0].start;
+    let when = |part: f64| match progress.own {
+        Some(own) => duration(part * own.seconds),
+        None => percent(part),
+    };
     let told: Vec<String> = phases
         .iter()
         .take(PHASES)
         .map(|phase| {
             let name = phase.pattern.map_or("not looked at", Pattern::name);
-            format!("{name} until {}", duration(phase.end - start))
+            format!("{name} until {}", when(phase.end))
         })
         .collect();
     let more = match phases.len().saturating_sub(PHASES) {
         0 => String::new(),
         rest => format!(", and {} more", grouped(rest as u64)),
     };
-    Some(format!("It has {} phases: {}{more}.", phases.len(), list(&told)))
+    let of = match (progress.own, progress.axis) {
+        (Some(_), _) => " of the program's own time",
+        (None, Axis::Work) => " of the program's work",
+        (None, Axis::Time) => " of the recorded run",
+    };
+    Some(format!("It has {} phases: {}{more}{of}.", phases.len(), list(&told)))
 }
 
-fn metrics(metrics: &Metrics) -> String {
+fn metrics(metrics: &Metrics, own_time: bool) -> String {
+    let second = if own_time { "second" } else { "recorded second" };
     let mut parts = vec![
         format!("heterogeneity C_H {:.0}", metrics.heterogeneity),
         format!("balance C_B {:.0} %", metrics.balance),
@@ -163,15 +174,15 @@ fn metrics(metrics: &Metrics) -> String {
         parts.insert(1, format!("unevenness of the pairs {unevenness:.2}"));
     }
     if let Some(amount) = metrics.amount {
-        parts.push(format!("amount C_A {} events per pair and second", short(amount)));
+        parts.push(format!("amount C_A {} events per pair and {second}", short(amount)));
     }
     if let Some(ratio) = metrics.ratio {
         parts.push(format!("ratio C_R {} events per thousand accesses", short(ratio * 1e3)));
     }
     if let Some(changes) = metrics.dynamicity {
-        parts.push(format!("dynamicity C_D {changes:.1} changes per second"));
+        parts.push(format!("dynamicity C_D {changes:.1} changes per {second}"));
     }
-    format!("Metrics of the recorded run: {}.", parts.join(", "))
+    format!("Metrics: {}.", parts.join(", "))
 }
 
 #[cfg(test)]
@@ -180,7 +191,8 @@ mod tests {
     use crate::samples::sample;
 
     fn said(threads: u32, talk: &[(u32, u32, u64)]) -> Vec<String> {
-        sentences(&Communication::of(&sample(threads, talk).profile()), threads as usize)
+        let profile = sample(threads, talk).profile();
+        sentences(&Communication::of(&profile), threads as usize, &Progress::of(&profile))
     }
 
     #[test]
@@ -202,15 +214,15 @@ mod tests {
         // 7 pairs of 270: C_A 1890 / (81 · 2 s), C_R 1890 / (9 · 1500).
         assert_eq!(
             said[4],
-            "Metrics of the recorded run: heterogeneity C_H 768, unevenness of the pairs 0.81, \
-             balance C_B 29 %, amount C_A 12 events per pair and second, ratio C_R 140 events per \
+            "Metrics: heterogeneity C_H 768, unevenness of the pairs 0.81, balance C_B 29 %, amount \
+             C_A 12 events per pair and recorded second, ratio C_R 140 events per \
              thousand accesses."
         );
         assert_eq!(said.len(), 5);
     }
 
     #[test]
-    fn phases_begin_with_the_process() {
+    fn phases_are_told_in_the_programs_own_terms() {
         let phase = |start, end, pattern| Phase {
             start,
             end,
@@ -219,9 +231,19 @@ mod tests {
             pattern: Some(pattern),
             confidence: None,
         };
-        let late = [phase(40.0, 44.0, Pattern::Silent), phase(44.0, 45.5, Pattern::AllToAll)];
-        let said = phases(&late).unwrap();
-        assert_eq!(said, "It has 2 phases: silent until 4.00 s and all-to-all until 5.50 s.");
+        let found = [phase(0.0, 0.8, Pattern::Silent), phase(0.8, 1.0, Pattern::AllToAll)];
+        let mut progress = Progress::of(&sample(2, &[]).profile());
+        let said = |progress: &Progress| phases(&found, progress).unwrap();
+        assert_eq!(
+            said(&progress),
+            "It has 2 phases: silent until 80 % and all-to-all until 100 % of the program's work."
+        );
+        let (seconds, low, high) = (5.0, 4.0, 6.0);
+        progress.own = Some(profile::OwnTime { seconds, low, high });
+        assert_eq!(
+            said(&progress),
+            "It has 2 phases: silent until 4.00 s and all-to-all until 5.00 s of the program's own time."
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod csv;
 mod dot;
 mod graphml;
+mod json;
 mod npy;
 mod numalize;
 mod tables;
@@ -17,7 +18,7 @@ pub use tables::{ProfileTable, TableFormat, write_table};
 use analysis::{Choice, MatrixKind, both_ways};
 use profile::Profile;
 use std::io::{self, Write};
-use types::CommMatrix;
+use types::{CommMatrix, ThreadId};
 
 /// A file format for a matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,39 +27,136 @@ pub enum MatrixFormat {
     Csv,
     /// NumPy array file, two-dimensional, little-endian unsigned 64-bit, C order.
     Npy,
-    /// Directed graph, a node per thread, an edge per non-zero cell.
+    /// Directed graph, a node per thread or group, an edge per non-zero cell.
     GraphMl,
     /// The same for Graphviz.
     Dot,
     /// As numalize writes it: symmetric, the last thread's line first.
     Numalize,
+    /// An object with names of the rows and columns.
+    Json,
 }
 
-/// Writes the matrix of the events chosen.
+/// What the rows and columns of a matrix are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GroupedBy {
+    /// Threads.
+    Thread,
+    /// Processes of the recording.
+    Process,
+    /// PUs on which threads ran.
+    Pu,
+    /// Cores on which threads ran.
+    Core,
+    /// Memory nodes of the PUs on which threads ran.
+    Node,
+}
+
+impl GroupedBy {
+    /// All of them.
+    pub const ALL: [GroupedBy; 5] =
+        [GroupedBy::Thread, GroupedBy::Process, GroupedBy::Pu, GroupedBy::Core, GroupedBy::Node];
+
+    /// The name on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            GroupedBy::Thread => "thread",
+            GroupedBy::Process => "process",
+            GroupedBy::Pu => "pu",
+            GroupedBy::Core => "core",
+            GroupedBy::Node => "node",
+        }
+    }
+
+    /// What it is, as a phrase.
+    pub fn summary(self) -> &'static str {
+        match self {
+            GroupedBy::Thread => "threads of a process",
+            GroupedBy::Process => "processes of the recording, by number",
+            GroupedBy::Pu => "PUs where the threads ran, by the kernel's number",
+            GroupedBy::Core => "cores where the threads ran",
+            GroupedBy::Node => "NUMA nodes where the threads ran",
+        }
+    }
+}
+
+/// A matrix of groups of threads.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Grouped {
+    /// What the groups are.
+    pub by: GroupedBy,
+    /// Of the groups, in order.
+    pub names: Vec<String>,
+    /// Events between the groups, and within each on the diagonal.
+    pub matrix: CommMatrix,
+    /// Part of the events whose groups are known, 0 to 1; the matrix has these.
+    pub known: f64,
+}
+
+impl Grouped {
+    /// The matrix of a profile's threads.
+    pub fn threads(profile: &Profile, choice: Choice) -> Self {
+        let names = profile.threads.iter().map(|thread| thread.identity.name.clone()).collect();
+        Self { by: GroupedBy::Thread, names, matrix: choice.matrix(profile), known: 1.0 }
+    }
+
+    /// The matrix of processes: what each one's threads do among themselves. `processes` has the
+    /// name of each and what `choice` counts of it, or nothing where it was not recorded.
+    pub fn processes(processes: Vec<(String, u64)>) -> Self {
+        let mut matrix = CommMatrix::of_groups(processes.len());
+        for ((_, events), id) in processes.iter().zip(0..) {
+            matrix.add(ThreadId(id), ThreadId(id), *events);
+        }
+        let names = processes.into_iter().map(|(name, _)| name).collect();
+        Self { by: GroupedBy::Process, names, matrix, known: 1.0 }
+    }
+}
+
+/// Writes a matrix of events of this kind.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write_matrix(
-    profile: &Profile,
-    choice: Choice,
+    Grouped { by, names, matrix, .. }: &Grouped,
+    kind: MatrixKind,
     format: MatrixFormat,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let matrix = choice.matrix(profile);
-    let kind = choice.kind();
     let square = || match kind {
-        MatrixKind::Undirected => both_ways(&matrix),
+        MatrixKind::Undirected => both_ways(matrix),
         _ => matrix.clone(),
     };
-    let names: Vec<&str> = profile.threads.iter().map(|t| t.identity.name.as_str()).collect();
+    let nodes = Nodes { by: *by, names };
     match format {
         MatrixFormat::Csv => csv::write(&square(), out),
         MatrixFormat::Npy => npy::write(&square(), out),
-        MatrixFormat::GraphMl => graphml::write(&matrix, &names, kind, out),
-        MatrixFormat::Dot => dot::write(&matrix, &names, kind, out),
-        MatrixFormat::Numalize => numalize::write(&matrix, out),
+        MatrixFormat::GraphMl => graphml::write(matrix, &nodes, kind, out),
+        MatrixFormat::Dot => dot::write(matrix, &nodes, kind, out),
+        MatrixFormat::Numalize => numalize::write(matrix, out),
+        MatrixFormat::Json => json::write(&square(), (*by, names), kind, out),
     }?;
     out.flush()
+}
+
+/// Nodes of a graph.
+struct Nodes<'a> {
+    by: GroupedBy,
+    names: &'a [String],
+}
+
+impl Nodes<'_> {
+    /// What a node is called in the file: threads as everywhere, groups by their kind.
+    fn id(&self, node: ThreadId) -> String {
+        match self.by {
+            GroupedBy::Thread => node.to_string(),
+            by => format!("{}{}", by.name(), node.0),
+        }
+    }
+
+    /// All nodes with their names.
+    fn all(&self) -> impl Iterator<Item = (String, &str)> {
+        self.names.iter().zip(0..).map(|(name, id)| (self.id(ThreadId(id)), name.as_str()))
+    }
 }
 
 /// Calls `row` with each dense row of the matrix in turn; only one is in memory at a time, so that
@@ -85,7 +183,7 @@ mod tests {
     use crate::samples::{sample, shared};
     use analysis::ChoiceError;
     use profile::{CommRow, Counted};
-    use types::{CommKind, ThreadId};
+    use types::CommKind;
 
     fn written(
         profile: &Profile,
@@ -95,7 +193,7 @@ mod tests {
     ) -> Vec<u8> {
         let mut out = Vec::new();
         let choice = Choice::new(profile, kind, slice).unwrap();
-        write_matrix(profile, choice, format, &mut out).unwrap();
+        write_matrix(&Grouped::threads(profile, choice), kind, format, &mut out).unwrap();
         out
     }
 
@@ -222,6 +320,30 @@ mod tests {
     }
 
     #[test]
+    fn groups_have_names_and_a_diagonal() {
+        let of_process = |name: &str, events| (name.to_owned(), events);
+        let grouped = Grouped::processes(vec![of_process("0 sh", 0), of_process("1 a\"b", 7)]);
+        let text = |format, kind| {
+            let mut out = Vec::new();
+            write_matrix(&grouped, kind, format, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        for kind in [MatrixKind::Raw, MatrixKind::Undirected] {
+            assert_eq!(text(MatrixFormat::Csv, kind), "0,0\n0,7\n");
+            assert_eq!(text(MatrixFormat::Numalize, kind), "0,7\n0,0\n\n");
+            assert!(text(MatrixFormat::GraphMl, kind).contains("source=\"process1\""));
+            let dot = text(MatrixFormat::Dot, kind);
+            assert!(dot.contains("process1 [label=\"1 a\\\"b\"];"), "{dot}");
+        }
+        let json: serde_json::Value =
+            serde_json::from_str(&text(MatrixFormat::Json, MatrixKind::Raw)).unwrap();
+        let expected = serde_json::json!({
+            "kind": "raw", "by": "process", "names": ["0 sh", "1 a\"b"], "matrix": [[0, 0], [0, 7]]
+        });
+        assert_eq!(json, expected);
+    }
+
+    #[test]
     fn names_cannot_break_the_formats() {
         let mut profile = sample(2, &[(0, 1, 1)]).profile();
         profile.threads[0].identity.name = "a\"<&>\\b\u{1}".into();
@@ -236,7 +358,9 @@ mod tests {
         let profile = sample(40, &[(0, 1, 9)]).profile();
         let mut full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let choice = Choice::new(&profile, MatrixKind::Raw, None).unwrap();
-        let error = write_matrix(&profile, choice, MatrixFormat::Csv, &mut full).unwrap_err();
+        let threads = Grouped::threads(&profile, choice);
+        let error =
+            write_matrix(&threads, choice.kind(), MatrixFormat::Csv, &mut full).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 }

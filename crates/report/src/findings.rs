@@ -6,6 +6,7 @@
 //! `layouts` adds placements, `text` and `page` show it.
 
 use crate::advice::{self, Advice};
+use crate::at_once::AtOnce;
 use crate::code::{self, Code};
 use crate::describe;
 use crate::evidence::{self, EvidenceShare};
@@ -14,8 +15,8 @@ use crate::lines::{self, Lines};
 use crate::notes::{Process, Warning};
 use crate::reliability::Reliability;
 use crate::verdict::{self, Verdict};
-use analysis::{Choice, Communication, MatrixKind};
-use profile::{CommRow, Counted, Meta, Mode, Profile, Sampled, Sampling};
+use analysis::{Axis, Choice, Communication, MatrixKind, Progress};
+use profile::{CommRow, Counted, Meta, Mode, OwnTime, Profile, Sampled, Sampling};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use ts_rs::TS;
@@ -28,8 +29,10 @@ use types::CommMatrix;
 /// made of it: `talk.kind` is `transfers`, `talk.events_per_thousand_accesses` stands for
 /// `…_loads`; patterns may be `unknown`, and the verdict's shape `too_few_samples`. 4: `warnings`,
 /// and `unrecorded` of `processes`, are codes with data and `text` instead of sentences;
-/// `evidence`; the sharing of inferred events is not known instead of true.
-pub const FINDINGS_VERSION: u32 = 4;
+/// `evidence`; the sharing of inferred events is not known instead of true. 5: rates for each
+/// second are for the program's own time, and `talk.events_per_second` is `null` where that is not
+/// known; phases are parts of the program's progress.
+pub const FINDINGS_VERSION: u32 = 5;
 
 /// Lines that conclusions are drawn from, however few are listed.
 const LINES_FOR_ADVICE: usize = 256;
@@ -62,6 +65,8 @@ pub struct Findings {
     pub code: Option<Code>,
     /// Pairs of threads that talk, most first.
     pub pairs: Vec<Pair>,
+    /// How much threads that talk ran at the same time; `None` where that is not known.
+    pub at_once: Option<AtOnce>,
     /// Ordered by id.
     pub threads: Vec<Thread>,
     /// The machine and the placements compared on it; `None` when the machine is not known or there
@@ -102,8 +107,10 @@ pub struct Talk {
     pub what: String,
     /// Events of that kind.
     pub events: u64,
-    /// Of these, per second of the recorded (slowed down) run; `None` for a run without duration.
+    /// Of these, per second of the program's own time; `None` where that is not known.
     pub events_per_second: Option<f64>,
+    /// The same for the recorded run, which is slower; `None` for a run without duration.
+    pub events_per_recorded_second: Option<f64>,
     /// Of these, per thousand loads and stores; `None` without any. Does not depend on the
     /// slowdown.
     pub events_per_thousand_accesses: Option<f64>,
@@ -162,6 +169,9 @@ pub struct Pair {
     pub estimate: Option<Estimate>,
     /// What shows them.
     pub evidence: Vec<EvidenceShare>,
+    /// Of the time in which both wanted to run, the part in which they ran at once, 0 to 1; an
+    /// estimate. `None` where they never wanted to, where that is not known, or for weak pairs.
+    pub at_once: Option<f64>,
 }
 
 impl Pair {
@@ -213,6 +223,10 @@ pub struct Measured {
     pub slice_ns: u64,
     /// Of the recorded run, which is slower than the program alone.
     pub wall_seconds: f64,
+    /// What the run would have taken alone; `None` where that is not known.
+    pub own_time: Option<OwnTime>,
+    /// What stretches of the run, such as phases, are measured by.
+    pub axis: Axis,
     /// CPU time of the run, all threads.
     pub cpu_seconds: f64,
     /// Loads executed.
@@ -236,7 +250,10 @@ impl Findings {
         let meta = &profile.meta;
         let talk = talk(profile);
         let reliability = Reliability::of(profile, Choice::of_talk(profile));
-        let pairs = pairs(profile);
+        let mut pairs = pairs(profile);
+        let at_once = AtOnce::of(profile, &talk_matrix(profile), &mut pairs);
+        let progress = Progress::of(profile);
+        let notes = meta.warnings.iter().cloned().chain(at_once.and_then(|found| found.note()));
         let threads = threads(profile);
         let communication = Communication::of(profile);
         let mut lines = lines::lines(profile, max_lines.max(LINES_FOR_ADVICE));
@@ -266,17 +283,18 @@ impl Findings {
             reliability,
             program: Program::of(meta),
             talk,
-            communication_text: describe::sentences(&communication, threads.len()),
+            communication_text: describe::sentences(&communication, threads.len(), &progress),
             communication,
             advice,
             lines,
             code,
             pairs,
+            at_once,
             threads,
             placement,
             processes: meta.processes.iter().map(Process::from).collect(),
-            warnings: meta.warnings.iter().cloned().map(Warning::from).collect(),
-            measured: Measured::of(meta),
+            warnings: notes.map(Warning::from).collect(),
+            measured: Measured::of(meta, &progress),
         }
     }
 }
@@ -295,13 +313,15 @@ impl Program {
 }
 
 impl Measured {
-    fn of(meta: &Meta) -> Self {
+    fn of(meta: &Meta, progress: &Progress) -> Self {
         Self {
             mode: meta.mode,
             counted: meta.parameters.counted,
             block_bytes: meta.parameters.block_bytes,
             slice_ns: meta.parameters.slice_ns,
             wall_seconds: meta.wall_seconds,
+            own_time: progress.own,
+            axis: progress.axis,
             cpu_seconds: meta.cpu_seconds,
             loads: meta.totals.loads,
             stores: meta.totals.stores,
@@ -320,7 +340,9 @@ pub(crate) fn talk_matrix(profile: &Profile) -> CommMatrix {
 }
 
 fn talk(profile: &Profile) -> Talk {
-    let (totals, seconds) = (&profile.meta.totals, profile.meta.wall_seconds);
+    let totals = &profile.meta.totals;
+    let Progress { own, recorded, .. } = Progress::of(profile);
+    let rate = |events: u64, seconds: f64| (seconds > 0.0).then(|| events as f64 / seconds);
     let kind = MatrixKind::of_talk(profile);
     let events = match kind.directed() {
         true => totals.raw.saturating_add(totals.waw),
@@ -331,7 +353,8 @@ fn talk(profile: &Profile) -> Talk {
         kind: kind.name(),
         what: kind.words(profile.meta.parameters.block_bytes),
         events,
-        events_per_second: (seconds > 0.0).then(|| events as f64 / seconds),
+        events_per_second: own.and_then(|own| rate(events, own.seconds)),
+        events_per_recorded_second: rate(events, recorded),
         events_per_thousand_accesses: (accesses > 0.0).then(|| events as f64 * 1e3 / accesses),
         raw: totals.raw,
         waw: totals.waw,
@@ -368,7 +391,7 @@ fn pairs(profile: &Profile) -> Vec<Pair> {
             let share = (a_to_b as f64 + b_to_a as f64) / total;
             let rows = || rows.get(&(a, b)).into_iter().flatten().copied();
             let (estimate, evidence) = (Estimate::of(rows()), evidence::of_cells(rows()));
-            Pair { a, b, a_to_b, b_to_a, share, estimate, evidence }
+            Pair { a, b, a_to_b, b_to_a, share, estimate, evidence, at_once: None }
         })
         .collect();
     // Stable: pairs with equal amounts stay in the order of their ids.

@@ -5,6 +5,7 @@
 //! draws [`MachineNode`] as nested boxes (COMPROF, figure 5).
 
 use crate::policies::Policies;
+use crate::ran::Ran;
 use placement::{LevelShare, level_name, level_shares, shares_by_chance};
 use serde::Serialize;
 use topology::{Costs, Hierarchy, Object, ObjectId, ObjectKind, Topology};
@@ -30,6 +31,8 @@ pub struct Placement {
     pub layouts: Vec<Layout>,
     /// What to expect when the threads are not placed.
     pub chance: Chance,
+    /// What was seen while the program was recorded; `None` where that is not known, or elsewhere.
+    pub ran: Option<Ran>,
     /// Policies compared.
     pub policies: Policies,
     /// Unit of one event's cost, `ns`, or empty.

@@ -11,6 +11,7 @@
 //! | `evidence.rs` | how many events each kind of evidence shows |
 //! | `describe.rs` | how the threads communicate, in sentences |
 //! | `compare.rs`, `policies.rs` | computes the placements that are compared; what every policy's costs |
+//! | `ran.rs`, `at_once.rs` | where threads ran; how much they ran at once |
 //! | `layouts.rs` | the machine, placements on it, where the talk meets |
 //! | `export.rs`, `export/` | matrices as CSV, NumPy, GraphML, DOT, and as numalize writes them; tables as CSV, JSON |
 //! | `text.rs`, `text/`, `table.rs` | the report in the terminal |
@@ -20,6 +21,7 @@
 //! shown.
 
 mod advice;
+mod at_once;
 mod code;
 mod compare;
 mod describe;
@@ -31,6 +33,7 @@ mod lines;
 mod notes;
 mod page;
 mod policies;
+mod ran;
 mod reliability;
 mod table;
 mod tasks;
@@ -41,10 +44,13 @@ mod verdict;
 mod samples;
 
 pub use advice::{Advice, AdviceKind};
+pub use at_once::AtOnce;
 pub use code::{Code, Flow};
 pub use compare::{CompareError, Setting, compare};
 pub use evidence::EvidenceShare;
-pub use export::{MatrixFormat, ProfileTable, TableFormat, write_matrix, write_table};
+pub use export::{
+    Grouped, GroupedBy, MatrixFormat, ProfileTable, TableFormat, write_matrix, write_table,
+};
 pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread};
 pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
@@ -52,6 +58,7 @@ pub use notes::{Process, Warning, sentence, unrecorded};
 pub use page::page;
 pub use placement::LevelShare;
 pub use policies::{LeftOut, Policies, PolicyCost};
+pub use ran::{PlaceError, Ran, by_place};
 pub use reliability::{Reliability, RestOn};
 pub use tasks::tasks;
 pub use text::{TextStyle, difference_json, difference_text, text};

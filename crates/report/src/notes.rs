@@ -85,6 +85,13 @@ pub fn sentence(note: &Note) -> String {
         Note::NothingCounted => {
             "Nothing was counted: the engine was told to translate only.".into()
         }
+        Note::RanApart { wanted, ran } => format!(
+            "Threads that communicate could run at once for {} of their time, but did for only {} of that, for lack of \
+             processors: how often they communicate then depends on how the system switches between them, and may \
+             differ from run to run. Record where more processors are free, longer, or several times.",
+            percent(*wanted),
+            percent(*ran)
+        ),
         Note::OneThread => "The program had one thread: there is nothing to place.".into(),
         Note::NoCommunication => {
             "No thread read or overwrote what another one wrote: placement cannot matter.".into()

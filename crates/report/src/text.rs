@@ -14,7 +14,7 @@ use crate::evidence;
 use crate::findings::{Estimate, Findings, Pair, Talk, Thread, talk_matrix};
 use crate::table::{Align, Table, cut};
 use crate::verdict::blocks;
-use profile::Profile;
+use profile::{OwnTime, Profile};
 use std::fmt::{self, Write};
 use style::printable;
 use types::numbers::{duration, grouped, percent, short};
@@ -107,12 +107,14 @@ fn write_pairs(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::
         (false, true) => ("→", "←"),
         (false, false) => ("", ""),
     };
+    let seen = findings.pairs.iter().take(PAIRS_SHOWN).any(|pair| pair.at_once.is_some());
     let mut table = Table::new(&[
         ("pair", Align::Left),
         ("share", Align::Right),
         ("events", Align::Right),
         (third, Align::Right),
         (fourth, Align::Right),
+        (if seen { "at once" } else { "" }, Align::Right),
         (if estimated { "evidence" } else { "" }, Align::Left),
     ])
     .within(style.width);
@@ -129,7 +131,13 @@ fn write_pairs(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::
             false => grouped(pair.events()),
         };
         let shown_by = if estimated { evidence::words(&pair.evidence) } else { String::new() };
-        table.row(vec![pair_name(pair), percent(pair.share), events, third, fourth, shown_by]);
+        let at_once = match pair.at_once {
+            Some(part) => percent(part),
+            None if seen => "–".into(),
+            None => String::new(),
+        };
+        let share = percent(pair.share);
+        table.row(vec![pair_name(pair), share, events, third, fourth, at_once, shown_by]);
     }
     write!(out, "{table}")?;
     more(out, findings.pairs.len(), PAIRS_SHOWN, "pairs", "--json")?;
@@ -145,7 +153,12 @@ fn write_pairs(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::
             findings.talk.what
         ),
     };
-    writeln!(out, "{}", style.wrap(&note, "  "))
+    writeln!(out, "{}", style.wrap(&note, "  "))?;
+    if seen {
+        let note = "  At once: of the time in which both threads could run, the part in which both did (estimated).";
+        writeln!(out, "{}", style.wrap(note, "  "))?;
+    }
+    Ok(())
 }
 
 fn pair_name(pair: &Pair) -> String {
@@ -288,6 +301,12 @@ fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fm
         }
         Some(_) => format!("The recorded run took {took} ({cpu} of CPU time)."),
     })?;
+    if let (None, Some(own)) = (&measured.sampled, measured.own_time) {
+        line(own_time(&own))?;
+    }
+    if let Some(sentence) = findings.at_once.and_then(|found| found.sentence()) {
+        line(sentence)?;
+    }
     if measured.cache_flushes > 0 {
         line(format!(
             "The engine's code cache was full {}: so often all code was translated anew.",
@@ -307,6 +326,16 @@ fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fm
         printable(&program.started),
         ended
     ))
+}
+
+/// What the run would have taken alone.
+fn own_time(OwnTime { seconds, low, high }: &OwnTime) -> String {
+    format!(
+        "Alone it would have taken about {} ({} to {}), as far as the time between windows tells.",
+        duration(*seconds),
+        duration(*low),
+        duration(*high)
+    )
 }
 
 /// The events of each kind.
@@ -421,8 +450,8 @@ mod tests {
         profile.comm.iter_mut().for_each(|row| row.kind = types::CommKind::Undirected);
         profile.meta.totals = profile::Totals::of(&profile.threads, &profile.comm);
         let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
-        let start = "3 threads meet on cache lines 980 times per second while recorded, 97 % of them\n\
-                     within T0↔T1.\n";
+        let start = "3 threads meet on cache lines 980 times per second of the recorded run, 97 % of\n\
+                     them within T0↔T1.\n";
         assert!(text.contains(start), "{text}");
         assert!(text.contains("  pair     share  events\n  T0 ↔ T1   97 %   1,900\n"), "{text}");
         assert!(text.contains("         T0     T1  T2\n  T0         1.9 k  60\n"), "{text}");

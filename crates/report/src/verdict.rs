@@ -8,7 +8,7 @@ use crate::advice::Advice;
 use crate::evidence;
 use crate::findings::{Pair, Talk, Thread};
 use crate::layouts::Placement;
-use crate::reliability::Reliability;
+use crate::reliability::{Reliability, RestOn};
 use analysis::MatrixKind;
 use serde::Serialize;
 use ts_rs::TS;
@@ -164,23 +164,31 @@ fn headline(facts: &Facts<'_>) -> (Shape, String) {
     (Shape::Spread, text)
 }
 
-/// `make 2.3 M cache-line transfers per second while recorded`.
+/// `make 2.3 M cache-line transfers per second of the recorded run`.
+///
+/// The recorded run is slower than the program alone, so its seconds are named; where the program's
+/// own time is known, rates are for that.
 fn amount(facts: &Facts<'_>) -> String {
     let count = facts.talk.events;
     if facts.talk.kind == MatrixKind::Undirected.name() {
         let meet = format!("meet on {}", blocks(facts.block_bytes));
-        return match facts.talk.events_per_second {
-            Some(rate) => format!("{meet} {} times per second while recorded", short(rate)),
+        return match facts.talk.events_per_recorded_second {
+            Some(rate) => format!("{meet} {} times per second of the recorded run", short(rate)),
             None => format!("{meet} {} times", grouped(count)),
         };
     }
     let what = events(facts, count);
-    match facts.talk.events_per_second {
-        Some(rate) if facts.reliability.is_some() => {
+    let (own, recorded) = (facts.talk.events_per_second, facts.talk.events_per_recorded_second);
+    let sampled = facts.reliability.is_some_and(|found| found.rest_on != RestOn::Windows);
+    match (own, recorded) {
+        (Some(rate), _) if sampled => {
             format!("make some {} {what} per second, by samples", short(rate))
         }
-        Some(rate) => format!("make {} {what} per second while recorded", short(rate)),
-        None => format!("make {} {what}", grouped(count)),
+        (Some(rate), _) => {
+            format!("make about {} {what} per second of their own time", short(rate))
+        }
+        (None, Some(rate)) => format!("make {} {what} per second of the recorded run", short(rate)),
+        (None, None) => format!("make {} {what}", grouped(count)),
     }
 }
 
@@ -326,14 +334,14 @@ mod tests {
         assert_eq!(shape, Shape::Pairs);
         assert_eq!(
             text,
-            "4 threads make 750 cache-line transfers per second while recorded, 98 % of them within \
+            "4 threads make 750 cache-line transfers per second of the recorded run, 98 % of them within \
              T0↔T2 and T1↔T3."
         );
         let (shape, text, _) = verdict(&sample(2, &[(1, 0, 10)]));
         assert_eq!(shape, Shape::Pairs);
         assert_eq!(
             text,
-            "2 threads make 7.5 cache-line transfers per second while recorded, 100 % of them within T0↔T1."
+            "2 threads make 7.5 cache-line transfers per second of the recorded run, 100 % of them within T0↔T1."
         );
     }
 
@@ -344,7 +352,7 @@ mod tests {
         assert_eq!(shape, Shape::Hub);
         assert_eq!(
             text,
-            "6 threads make 412 cache-line transfers per second while recorded, and T0 takes part in \
+            "6 threads make 412 cache-line transfers per second of the recorded run, and T0 takes part in \
              91 % of them."
         );
         assert_eq!(details, ["The others take lines that T0 wrote."]);
@@ -360,14 +368,14 @@ mod tests {
         assert_eq!(shape, Shape::Spread);
         assert_eq!(
             text,
-            "4 threads make 90 cache-line transfers per second while recorded, spread over all: the \
+            "4 threads make 90 cache-line transfers per second of the recorded run, spread over all: the \
              strongest pair, T0↔T1, carries 17 %."
         );
         let chain: Vec<_> = (0..15).map(|t| (t, t + 1, 10)).collect();
         let wide = Sample { block_bytes: 4096, ..sample(16, &chain) };
         assert_eq!(
             verdict(&wide).1,
-            "16 threads make 112 transfers of blocks of 4096 bytes per second while recorded, 80 % of them in \
+            "16 threads make 112 transfers of blocks of 4096 bytes per second of the recorded run, 80 % of them in \
              12 of 120 possible pairs."
         );
     }

@@ -71,17 +71,24 @@ impl Sharing {
     }
 }
 
-/// Directed event counts between threads, sparse, diagonal always 0.
+/// Directed event counts between threads, sparse; the diagonal is 0, unless the matrix is one of
+/// groups of threads.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CommMatrix {
     threads: usize,
+    diagonal: bool,
     cells: BTreeMap<(u32, u32), u64>,
 }
 
 impl CommMatrix {
     /// An empty matrix of `threads` × `threads`.
     pub fn new(threads: usize) -> Self {
-        Self { threads, cells: BTreeMap::new() }
+        Self { threads, diagonal: false, cells: BTreeMap::new() }
+    }
+
+    /// An empty matrix of `groups` groups of threads, which communicate among themselves, too.
+    pub fn of_groups(groups: usize) -> Self {
+        Self { diagonal: true, ..Self::new(groups) }
     }
 
     /// Number of threads (rows and columns).
@@ -89,10 +96,11 @@ impl CommMatrix {
         self.threads
     }
 
-    /// Adds `count` events; grows the matrix when an id lies beyond it, ignores the diagonal.
+    /// Adds `count` events; grows the matrix when an id lies beyond it, ignores the diagonal of
+    /// threads.
     pub fn add(&mut self, from: ThreadId, to: ThreadId, count: u64) {
         self.threads = self.threads.max(from.index().max(to.index()) + 1);
-        if from != to && count > 0 {
+        if (from != to || self.diagonal) && count > 0 {
             *self.cells.entry((from.0, to.0)).or_insert(0) += count;
         }
     }
@@ -148,6 +156,14 @@ mod tests {
         assert_eq!(m.to_dense(), [0, 5, 0, 0, 0, 0, 0, 1, 0]);
         assert_eq!(m.to_symmetric_dense(), [0, 5, 0, 5, 0, 1, 0, 1, 0]);
         assert_eq!(m.total(), 6);
+    }
+
+    #[test]
+    fn groups_communicate_among_themselves() {
+        let mut m = CommMatrix::of_groups(2);
+        m.add(ThreadId(1), ThreadId(1), 7);
+        m.add(ThreadId(0), ThreadId(1), 2);
+        assert_eq!((m.to_dense(), m.total()), (alloc::vec![0, 2, 0, 7], 9));
     }
 
     #[test]

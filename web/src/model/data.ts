@@ -19,8 +19,10 @@ export function isOf(kind: Kind, event: { kind: string }): boolean {
 export interface Time {
   slices: number
   slicesPerBin: number
-  /** Start of each bin and end of the last, seconds. */
+  /** The program's progress at the start of each bin and at the end of the last, in `unit`. */
   bounds: number[]
+  /** Seconds of the program's own time; where that is not known, percent of the axis. */
+  unit: 's' | '%'
   /** How many of these bins a bin of the matrices sums up. */
   binsPerCell: number
   layers: Layer[]
@@ -43,6 +45,7 @@ export function parseData(text: string): Data {
   const layers = time.layers.map((layer) => decodeLayer(layer, threads))
   const values = new Varints(time.activity.values).rest()
   const { kind } = findings.talk
+  const own = findings.measured.own_time
   const talk = matrixOf(
     layers.filter((layer) => isOf(kind, layer)),
     threads,
@@ -53,7 +56,8 @@ export function parseData(text: string): Data {
     time: {
       slices: time.slices,
       slicesPerBin: time.slices_per_bin,
-      bounds: time.bounds,
+      bounds: time.bounds.map((part) => part * (own?.seconds ?? 100)),
+      unit: own ? 's' : '%',
       binsPerCell: time.bins_per_cell,
       layers,
       activity: {
@@ -66,6 +70,17 @@ export function parseData(text: string): Data {
     lines: decodeLines(raw.hot),
     talk: kind === 'undirected' ? bothWays(talk) : talk,
   }
+}
+
+/** A moment of the program's progress. */
+export function moment(at: number, { unit }: Time): string {
+  return unit === 's' ? `${at.toFixed(3)} s` : `${at.toFixed(1)} %`
+}
+
+/** What the axis of progress shows, for people. */
+export function axisWords({ findings, time }: Data): string {
+  if (time.unit === 's') return "the program's own time"
+  return findings.measured.axis === 'work' ? "the program's work" : 'the recorded run'
 }
 
 /** Bins of time, and bins of the matrices. */

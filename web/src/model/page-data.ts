@@ -26,6 +26,11 @@ export type Advice = {
   text: string;
 };
 export type AdviceKind = "false_sharing" | "contended";
+export type AtOnce = {
+  wanted: number;
+  ran: number | null;
+};
+export type Axis = "work" | "time";
 export type Basis = { "by": "counters", event: string, } | { "by": "latency", transfer_ns: number, source: string, } | { "by": "period" };
 export type ByteUse = {
   thread: number;
@@ -88,6 +93,7 @@ export type Findings = {
   lines: Lines | null;
   code: Code | null;
   pairs: Array<Pair>;
+  at_once: AtOnce | null;
   threads: Array<Thread>;
   placement: Placement | null;
   processes: Array<Process>;
@@ -179,6 +185,8 @@ export type Measured = {
   block_bytes: number;
   slice_ns: number;
   wall_seconds: number;
+  own_time: OwnTime | null;
+  axis: Axis;
   cpu_seconds: number;
   loads: number;
   stores: number;
@@ -197,6 +205,11 @@ export type Metrics = {
 };
 export type Mode = "exact" | "sampled" | "windows";
 export type NotWatched = { "code": "not-loaded" } | { "code": "other-version" } | { "code": "no-signals" } | { "code": "forbidden", error: number, } | { "code": "failed", error: number, } | { "code": "own-handler" } | { "code": "go" } | { "code": "seccomp" } | { "code": "no-room" } | { "code": "unknown" };
+export type OwnTime = {
+  seconds: number;
+  low: number;
+  high: number;
+};
 export type PageData = {
   findings: Findings;
   time: Time;
@@ -210,6 +223,7 @@ export type Pair = {
   share: number;
   estimate: Estimate | null;
   evidence: Array<EvidenceShare>;
+  at_once: number | null;
 };
 export type Pattern = "silent" | "pair" | "initialisation" | "reduction" | "hub" | "all_to_all" | "nearest_neighbour" | "matrix" | "pipeline" | "groups" | "irregular" | "unknown";
 export type Phase = {
@@ -237,6 +251,7 @@ export type Placement = {
   level_costs: Array<number>;
   layouts: Array<Layout>;
   chance: Chance;
+  ran: Ran | null;
   policies: Policies;
   cost_unit: string;
 };
@@ -275,6 +290,12 @@ export type Program = {
   started: string;
   exit_code: number | null;
   exit_signal: number | null;
+};
+export type Ran = {
+  cost: number;
+  shares: Array<LevelShare>;
+  known: number;
+  text: string;
 };
 export type Recognised = {
   pattern: Pattern;
@@ -336,6 +357,7 @@ export type Talk = {
   what: string;
   events: number;
   events_per_second: number | null;
+  events_per_recorded_second: number | null;
   events_per_thousand_accesses: number | null;
   raw: number;
   waw: number;
@@ -376,7 +398,7 @@ export type Verdict = {
   headline: string;
   details: Array<string>;
 };
-export type Warning = { text: string, } & ({ "code": "children-unprofiled", count: number, } | { "code": "threads-unprofiled", count: number, } | { "code": "threads-detached", count: number, } | { "code": "reads-forgotten", count: number, } | { "code": "mappings-folded", count: number, } | { "code": "instructions-not-followed", count: number, } | { "code": "libraries-not-described", count: number, } | { "code": "events-without-line", count: number, } | { "code": "events-without-site", count: number, } | { "code": "events-late", count: number, } | { "code": "events-lost", count: number, } | { "code": "program-replaced", count: number, } | { "code": "left-unrecorded", program: string, reason: Unrecorded, } | { "code": "interrupted", signal: string, seconds: number, } | { "code": "killed", signal: string, seconds: number, } | { "code": "not-ended" } | { "code": "processes-left", count: number, } | { "code": "nothing-counted" } | { "code": "one-thread" } | { "code": "no-communication" } | { "code": "slices-longer", slice_ns: number, wanted_ns: number, } | { "code": "trace-incomplete", count: number, } | { "code": "counts-damaged", count: number, } | { "code": "children-unrecorded", count: number, reason: Unrecorded, programs: Array<string>, more: number, } | { "code": "children-beyond", count: number, limit: number | null, } | { "code": "never-sampled" } | { "code": "no-hits", accesses: number, } | { "code": "few-hits", hits: number, } | { "code": "low-yield", samples: number, decoded: number, } | { "code": "arrays-unmeasured", hits: number, } | { "code": "hits-without-line", hits: number, } | { "code": "duration-over", duration_ns: number, } | { "code": "sampling-interrupted", signal: string, } | { "code": "event-not-counted", event: string, } | { "code": "event-not-sampled", event: string, count: number, period: number, } | { "code": "event-doubted", event: string, tried: string, } | { "code": "clock-on-processors" } | { "code": "sampled-in-bursts", because: Expensive, cost: number, paused: number, } | { "code": "records-lost", count: number, share: number, counted: boolean, named: boolean, } | { "code": "throttled", count: number, } | { "code": "slow-stores", times: number, } | { "code": "not-watched", reason: NotWatched, } | { "code": "threads-not-watched", count: number, threads: number, } | { "code": "registers-out-of-files" } | { "code": "no-registers" } | { "code": "few-registers", free: number, } | { "code": "registers-spared", spared: number, samples: number, } | { "code": "reports-lost", count: number, } | { "code": "code-without-names", file: string, more: number, needs_root: boolean, } | { "code": "code-not-kept", folder: string, foreign: boolean, } | { "code": "no-placement", why: string, } | { "code": "other", sentence: string, } | { "code": "unknown" });
+export type Warning = { text: string, } & ({ "code": "children-unprofiled", count: number, } | { "code": "threads-unprofiled", count: number, } | { "code": "threads-detached", count: number, } | { "code": "reads-forgotten", count: number, } | { "code": "mappings-folded", count: number, } | { "code": "instructions-not-followed", count: number, } | { "code": "libraries-not-described", count: number, } | { "code": "events-without-line", count: number, } | { "code": "events-without-site", count: number, } | { "code": "events-late", count: number, } | { "code": "events-lost", count: number, } | { "code": "program-replaced", count: number, } | { "code": "left-unrecorded", program: string, reason: Unrecorded, } | { "code": "interrupted", signal: string, seconds: number, } | { "code": "killed", signal: string, seconds: number, } | { "code": "not-ended" } | { "code": "processes-left", count: number, } | { "code": "nothing-counted" } | { "code": "ran-apart", wanted: number, ran: number, } | { "code": "one-thread" } | { "code": "no-communication" } | { "code": "slices-longer", slice_ns: number, wanted_ns: number, } | { "code": "trace-incomplete", count: number, } | { "code": "counts-damaged", count: number, } | { "code": "children-unrecorded", count: number, reason: Unrecorded, programs: Array<string>, more: number, } | { "code": "children-beyond", count: number, limit: number | null, } | { "code": "never-sampled" } | { "code": "no-hits", accesses: number, } | { "code": "few-hits", hits: number, } | { "code": "low-yield", samples: number, decoded: number, } | { "code": "arrays-unmeasured", hits: number, } | { "code": "hits-without-line", hits: number, } | { "code": "duration-over", duration_ns: number, } | { "code": "sampling-interrupted", signal: string, } | { "code": "event-not-counted", event: string, } | { "code": "event-not-sampled", event: string, count: number, period: number, } | { "code": "event-doubted", event: string, tried: string, } | { "code": "clock-on-processors" } | { "code": "sampled-in-bursts", because: Expensive, cost: number, paused: number, } | { "code": "records-lost", count: number, share: number, counted: boolean, named: boolean, } | { "code": "throttled", count: number, } | { "code": "slow-stores", times: number, } | { "code": "not-watched", reason: NotWatched, } | { "code": "threads-not-watched", count: number, threads: number, } | { "code": "registers-out-of-files" } | { "code": "no-registers" } | { "code": "few-registers", free: number, } | { "code": "registers-spared", spared: number, samples: number, } | { "code": "reports-lost", count: number, } | { "code": "code-without-names", file: string, more: number, needs_root: boolean, } | { "code": "code-not-kept", folder: string, foreign: boolean, } | { "code": "no-placement", why: string, } | { "code": "other", sentence: string, } | { "code": "unknown" });
 export type Working = {
   threads: number;
   heterogeneity: number;

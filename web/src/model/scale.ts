@@ -60,12 +60,12 @@ export function ticks(min: number, max: number, kind: ScaleKind): Tick[] {
   return [...ends, ...inner, { value: max, position: 1 }]
 }
 
-/** Round times of an axis from `first` to `last` seconds, about `most` of them. */
-export function timeTicks(first: number, last: number, most: number): { seconds: number; text: string }[] {
-  const [length, unit] = last >= 1 ? [1, 's'] : last >= 1e-3 ? [1e-3, 'ms'] : [1e-6, 'µs']
+/** Round places of an axis of seconds or percent from `first` to `last`, about `most` of them. */
+export function timeTicks(first: number, last: number, most: number, of: 's' | '%'): { at: number; text: string }[] {
+  const [length, unit] = of === '%' ? [1, '%'] : last >= 1 ? [1, 's'] : last >= 1e-3 ? [1e-3, 'ms'] : [1e-6, 'µs']
   const scale = scaleLinear().domain([first / length, last / length])
   const text = scale.tickFormat(most)
-  return scale.ticks(most).map((value) => ({ seconds: value * length, text: `${text(value)} ${unit}` }))
+  return scale.ticks(most).map((value) => ({ at: value * length, text: `${text(value)} ${unit}` }))
 }
 
 /** Every how many cells of this width there is room for a label of this many characters. */

@@ -1,7 +1,6 @@
 // How the threads communicate: the pattern and what it suits in sentences, and how the structure changes
 // over time.
-import type { Data } from '../model/data'
-import { duration } from '../model/numbers'
+import { axisWords, type Data } from '../model/data'
 import type { SliceMetrics } from '../model/page-data'
 import { polyline, steps } from '../model/series'
 import { card, el, svg } from './dom'
@@ -28,17 +27,18 @@ const CHARTS: { label: string; value: (slice: SliceMetrics) => number; unit: str
 ]
 
 /** Structure over time, with lines where phases start; nothing for a run of one slice. */
-function charts({ findings, time }: Data): HTMLElement[] {
+function charts(data: Data): HTMLElement[] {
+  const { findings, time } = data
   const { slices, phases } = findings.communication
   if (slices.length < 2 || slices.length !== time.bounds.length - 1) return []
   const { bounds } = time
   const [first, last] = [bounds[0]!, bounds[bounds.length - 1]!]
   if (last <= first) return []
-  const starts = phases.slice(1).map(({ start }) => ((start - first) / (last - first)) * WIDTH)
+  const starts = phases.slice(1).map(({ start }) => start * WIDTH)
   return CHARTS.map(({ label, value, unit }) => {
     const values = slices.map(value)
     const most = values.reduce((a, b) => Math.max(a, b), 0)
-    const text = `${label} over ${duration(last - first)}, at most ${most.toFixed(0)}${unit}`
+    const text = `${label} over ${axisWords(data)}, at most ${most.toFixed(0)}${unit}`
     const drawing = svg(
       'svg',
       { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': text, preserveAspectRatio: 'none' },

@@ -1,7 +1,7 @@
 // What the page is filtered by, and buttons to lift each filter.
-import type { Data } from '../model/data'
+import { type Data, moment } from '../model/data'
 import { threadList } from '../model/lines'
-import { seconds } from '../selection'
+import { stretch } from '../selection'
 import type { State, Store } from '../state'
 import { el } from './dom'
 
@@ -34,8 +34,8 @@ export function describe(data: Data, state: State): ['pick' | 'line' | 'range', 
     list.push(['line', line.object || line.address])
   }
   if (state.range) {
-    const [start, end] = seconds(data, state.range)
-    list.push(['range', `${start.toFixed(3)} s to ${end.toFixed(3)} s`])
+    const [start, end] = stretch(data, state.range)
+    list.push(['range', `${moment(start, data.time)} to ${moment(end, data.time)}`])
   }
   return list
 }

@@ -10,7 +10,8 @@ export type LevelKey = Map<string, string>
 
 /** Colours of the levels that any layout uses, nearest first. */
 export function levelKey(placement: Placement): LevelKey {
-  const all = [placement.chance, ...placement.layouts].map(({ shares }) => shares)
+  const ran = placement.ran ? [placement.ran] : []
+  const all = [placement.chance, ...ran, ...placement.layouts].map(({ shares }) => shares)
   const longest = all.reduce((a, b) => (b.length > a.length ? b : a))
   const names = longest.map((share) => share.level)
   const colours = levelColours(names.length)
@@ -42,9 +43,10 @@ function stack(shares: LevelShare[], key: LevelKey): HTMLElement {
 
 /** Stacked bars: of each layout's communication, what goes where. */
 export function shares(placement: Placement, key: LevelKey): HTMLElement {
-  const { chance } = placement
+  const { chance, ran } = placement
   const bars = placement.layouts.map((layout, i) => ({ ...layout, name: caption(placement, i) }))
-  const rows = [{ ...chance, name: 'by chance' }, ...bars].map(({ name, shares, cost }) => {
+  const before = [{ ...chance, name: 'by chance' }, ...(ran ? [{ ...ran, name: 'as it ran' }] : [])]
+  const rows = [...before, ...bars].map(({ name, shares, cost }) => {
     const relative = chance.cost > 0 ? relativeCost(cost / chance.cost) : ''
     return el(
       'tr',
@@ -71,6 +73,7 @@ export function shares(placement: Placement, key: LevelKey): HTMLElement {
       { class: 'note' },
       'Of the whole run. By chance: the average of all placements, what an unplaced run can look like.',
     ),
+    ...(ran ? [el('p', { class: 'note' }, ran.text)] : []),
   )
 }
 

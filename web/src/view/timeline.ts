@@ -2,10 +2,10 @@
 // matrix then shows. Drag over the picture, or use the two sliders.
 import { scaleLinear } from 'd3-scale'
 import { type Range, seriesOf } from '../model/cells'
-import { binsOf, type Data, KIND_WORDS } from '../model/data'
+import { axisWords, binsOf, type Data, KIND_WORDS, moment } from '../model/data'
 import { duration, grouped, short } from '../model/numbers'
 import { colour, timeTicks } from '../model/scale'
-import { layersOf, pickedPairs, seconds } from '../selection'
+import { layersOf, pickedPairs, stretch } from '../selection'
 import type { State, Store } from '../state'
 import { card, cssVariable, el, hideTip, prepare, showTip } from './dom'
 
@@ -56,8 +56,8 @@ function sliders(data: Data, store: Store, coarse: number): HTMLElement {
     const [start, end] = range ?? [0, coarse]
     first.value = `${start}`
     last.value = `${end}`
-    const [from, to] = seconds(data, [start, end])
-    text.textContent = range ? `${from.toFixed(3)} s to ${to.toFixed(3)} s` : 'the whole run'
+    const [from, to] = stretch(data, [start, end])
+    text.textContent = range ? `${moment(from, data.time)} to ${moment(to, data.time)}` : 'the whole run'
   }
   store.on(['range'], show)
   show(store.state)
@@ -74,8 +74,9 @@ function words(data: Data, state: State): string {
   const { fine, coarse } = binsOf(time)
   const slice = data.findings.measured.slice_ns / 1e9
   const parts = [
+    `From left to right: ${axisWords(data)}`,
     `${grouped(time.slices)} time slices` +
-      (slice > 0 ? ` of ${duration(slice)}` : '') +
+      (slice > 0 ? ` of ${duration(slice)} of the recorded run` : '') +
       (time.slicesPerBin > 1 ? `, ${time.slicesPerBin} in each of ${fine} bars` : ''),
   ]
   if (coarse === 1) {
@@ -85,7 +86,9 @@ function words(data: Data, state: State): string {
   }
   if (state.line !== null) parts.push('events on a line are not told apart by time')
   const rows = time.activity.threadsPerRow
-  parts.push(`below: ${time.activity.what} per second${rows > 1 ? `, ${rows} threads a row` : ' of each thread'}`)
+  parts.push(
+    `below: ${time.activity.what} per ${time.unit === 's' ? 'second' : 'part of the width'}${rows > 1 ? `, ${rows} threads a row` : ' of each thread'}`,
+  )
   return `${parts.join('; ')}.`
 }
 
@@ -97,7 +100,7 @@ interface Bars {
 
 class TimelineView {
   private readonly bins: { fine: number; coarse: number }
-  /** From seconds to CSS pixels. */
+  /** From the program's progress to CSS pixels. */
   private readonly time = scaleLinear()
   private start: number | null = null
 
@@ -225,8 +228,9 @@ class TimelineView {
     g.fillStyle = cssVariable('--muted')
     g.font = `11px ${cssVariable('--sans')}`
     g.textBaseline = 'top'
-    for (const { seconds, text } of timeTicks(first, last, Math.min(6, (right - left) / ROOM_FOR_TIME))) {
-      const x = this.time(seconds)
+    const most = Math.min(6, (right - left) / ROOM_FOR_TIME)
+    for (const { at, text } of timeTicks(first, last, most, this.data.time.unit)) {
+      const x = this.time(at)
       const half = g.measureText(text).width / 2
       g.textAlign = x - half < left ? 'left' : x + half > right + RIGHT ? 'right' : 'center'
       g.fillRect(x - 0.5, top, 1, 3)
@@ -286,7 +290,7 @@ class TimelineView {
     showTip(
       event.clientX,
       event.clientY,
-      `${from.toFixed(3)} s to ${to.toFixed(3)} s`,
+      `${moment(from, this.data.time)} to ${moment(to, this.data.time)}`,
       ...bars.stacks.map(({ values, label }) =>
         el('strong', {}, `${grouped(values[bin]!)} ${words}${label ? ` (${label} sharing)` : ''}`),
       ),

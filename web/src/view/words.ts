@@ -49,10 +49,17 @@ function figures(findings: Findings): HTMLElement {
   // Of too few samples no number of communication is worth a large font.
   const enough = findings.reliability?.enough ?? true
   if (!enough) list.push([`${talk.estimate?.hits ?? 0}`, 'samples showed communication'])
-  if (enough && talk.events_per_second !== null) {
-    const how = measured.sampled ? 'estimated from samples' : 'exact'
+  const rate = talk.events_per_second ?? talk.events_per_recorded_second
+  if (enough && rate !== null) {
+    // The recorded run is slower than the program alone, so it is named where only its seconds are known.
+    const how =
+      talk.events_per_second === null
+        ? 'of the recorded run'
+        : measured.sampled
+          ? 'estimated from samples'
+          : "of the program's own time, estimated"
     const what = talk.kind === 'undirected' ? `pairs of accesses to ${unit(measured.block_bytes)}` : talk.what
-    list.push([`${short(talk.events_per_second)}/s`, `${what}, ${how}`])
+    list.push([`${short(rate)}/s`, `${what}, ${how}`])
   }
   const falsely = talk.raw_false + talk.waw_false
   const known = falsely + talk.raw_true + talk.waw_true
@@ -156,6 +163,21 @@ function sampled(sampling: Sampling, talk: Talk): [string, string][] {
   return rows
 }
 
+/** What the run would have taken alone, and how much its threads ran at the same time. */
+function alone({ measured, at_once }: Findings): [string, string][] {
+  const rows: [string, string][] = []
+  const own = measured.own_time
+  if (own && !measured.sampled) {
+    const text = `about ${duration(own.seconds)} (${duration(own.low)} to ${duration(own.high)}), as far as the time between windows tells`
+    rows.push(['Alone', text])
+  }
+  if (at_once && at_once.ran !== null) {
+    const text = `two of the threads that communicate could for ${percent(at_once.wanted)} of their time, and did for ${percent(at_once.ran)} of that`
+    rows.push(['Ran at once', text])
+  }
+  return rows
+}
+
 export function measured(data: Data): HTMLElement {
   const { measured, program, talk } = data.findings
   const ended =
@@ -175,6 +197,7 @@ export function measured(data: Data): HTMLElement {
       'Recorded run',
       `${duration(measured.wall_seconds)}, ${duration(measured.cpu_seconds)} of CPU time${measured.sampled ? '' : '; longer than the program alone'}`,
     ],
+    ...alone(data.findings),
     ['Program ended with', ended],
     ['Run in', program.directory],
     ['On', `${program.host}, ${program.started}`],

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { seriesOf } from '../../src/model/cells'
-import { binsOf, kindsOf, parseData, startOf, threadName, unit } from '../../src/model/data'
+import { axisWords, binsOf, kindsOf, moment, parseData, startOf, threadName, unit } from '../../src/model/data'
 import type { SparseMatrix } from '../../src/model/matrix'
 import type { Thread } from '../../src/model/page-data'
 import { Varints } from '../../src/model/varints'
@@ -34,13 +34,13 @@ function varints(...numbers: (number | bigint)[]): string {
 const talk = { kind: 'raw', raw_true: 1, raw_false: 0, waw_true: 0, waw_false: 0 }
 
 /** Three threads in four bins, two in each bin of the matrices. */
-function page(kind: string): string {
+function page(kind: string, own: { seconds: number } | null = null): string {
   return JSON.stringify({
-    findings: { threads: [thread, thread, thread], talk: { ...talk, kind } },
+    findings: { threads: [thread, thread, thread], talk: { ...talk, kind }, measured: { own_time: own, axis: 'work' } },
     time: {
       slices: 8,
       slices_per_bin: 2,
-      bounds: [0, 1, 2, 3, 4],
+      bounds: [0, 0.25, 0.5, 0.75, 1],
       bins_per_cell: 2,
       layers: [
         // T0 → T2 in both bins, T2 → T1 in the second.
@@ -94,6 +94,15 @@ test('matrices by sharing and time', () => {
     rows: 2,
     values: [1, 2, 3, 4, 5, 6, 7, 8],
   })
+})
+
+test("progress is in seconds where the program's own time is known", () => {
+  const parts = parseData(page('raw'))
+  expect(parts.time.bounds).toEqual([0, 25, 50, 75, 100])
+  expect([moment(25, parts.time), axisWords(parts)]).toEqual(['25.0 %', "the program's work"])
+  const own = parseData(page('raw', { seconds: 2 }))
+  expect(own.time.bounds).toEqual([0, 0.5, 1, 1.5, 2])
+  expect([moment(0.5, own.time), axisWords(own)]).toEqual(['0.500 s', "the program's own time"])
 })
 
 test('undirected pairs are shown in both directions', () => {

@@ -46,14 +46,15 @@ test('ticks are round and do not sit on the ends', () => {
 })
 
 test('times of an axis are round and have one unit', () => {
-  expect(timeTicks(0, 0.437, 5).map((t) => t.text)).toEqual(['0 ms', '100 ms', '200 ms', '300 ms', '400 ms'])
-  expect(timeTicks(0, 2.1, 4)).toEqual([
-    { seconds: 0, text: '0.0 s' },
-    { seconds: 0.5, text: '0.5 s' },
-    { seconds: 1, text: '1.0 s' },
-    { seconds: 1.5, text: '1.5 s' },
-    { seconds: 2, text: '2.0 s' },
+  expect(timeTicks(0, 0.437, 5, 's').map((t) => t.text)).toEqual(['0 ms', '100 ms', '200 ms', '300 ms', '400 ms'])
+  expect(timeTicks(0, 2.1, 4, 's')).toEqual([
+    { at: 0, text: '0.0 s' },
+    { at: 0.5, text: '0.5 s' },
+    { at: 1, text: '1.0 s' },
+    { at: 1.5, text: '1.5 s' },
+    { at: 2, text: '2.0 s' },
   ])
+  expect(timeTicks(0, 100, 4, '%').map((t) => t.text)).toEqual(['0 %', '20 %', '40 %', '60 %', '80 %', '100 %'])
 })
 
 test('the farthest level has the alarming colour', () => {

@@ -4,21 +4,28 @@ use crate::choice::{self, one_of};
 use crate::family;
 use crate::kind;
 use crate::output::{OUTPUT, Output};
-use analysis::{Choice, MatrixKind};
+use crate::said::say;
+use analysis::MatrixKind;
 use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use placement::{LauncherKind, Plan};
 use profile::Profile;
-use report::{MatrixFormat, ProfileTable, TableFormat, write_matrix, write_table};
+use report::{
+    Grouped, GroupedBy, MatrixFormat, ProfileTable, TableFormat, by_place, write_matrix,
+    write_table,
+};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
+use types::numbers::percent;
 
 /// Write a matrix, a table or a plan for other programs
 ///
 /// A matrix in CSV is a plain square of integers without a header: line i holds what thread i is
 /// the source of, column j what thread j receives; `threadtalk place` reads it back. The format
 /// numalize is what numalize writes: the same form, but symmetric (both directions added up), the
-/// last thread's line first (bottom-up), and an empty line at the end.
+/// last thread's line first (bottom-up), and an empty line at the end. With --by, rows and columns
+/// are processes, PUs, cores or NUMA nodes; what happens within one lies on the diagonal. JSON has
+/// their names.
 ///
 /// Tables have the columns of the profile's Parquet files. Addresses are hexadecimal. Sets of bytes
 /// are ranges of offsets (0-7 16) and a mask. CSV starts with a line of names (RFC 4180), JSON is
@@ -43,10 +50,14 @@ pub struct Args {
     /// Events that the matrix counts [default: transfers; undirected if recorded so]
     #[arg(long, value_parser = one_of::<MatrixKind>())]
     kind: Option<MatrixKind>,
+    /// What the rows and columns of the matrix are; places are those where the threads ran while
+    /// they were recorded
+    #[arg(long, default_value = "thread", value_parser = one_of::<GroupedBy>())]
+    by: GroupedBy,
     /// Time slice that the matrix counts: its number, or all
     #[arg(long, default_value = "all", value_parser = slice)]
     slice: Slice,
-    /// Format of a matrix (any but json) or of a table (csv or json) [default: csv]
+    /// Format of a matrix, or of a table (csv or json) [default: csv]
     #[arg(long, help_heading = OUTPUT)]
     format: Option<Format>,
     /// Of a plan for several applications, the one that is exported: its name or number
@@ -96,7 +107,7 @@ impl choice::Choice for Subject {
 enum Format {
     /// Comma-separated values
     Csv,
-    /// An array of objects
+    /// Tables: an array of objects; matrices: an object with names and cells
     Json,
     /// For numpy.load: u64, little-endian
     Npy,
@@ -107,6 +118,9 @@ enum Format {
     /// CSV for numalize's scripts
     Numalize,
 }
+
+/// From which part on all events have a known place, for people.
+const NEARLY_ALL: f64 = 0.995;
 
 /// A time slice, or none in particular.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -124,8 +138,8 @@ fn slice(text: &str) -> Result<Slice, String> {
 
 /// What is written in which form, checked before anything is.
 enum Export {
-    Matrix(Profile, Choice, MatrixFormat),
-    Table(Profile, ProfileTable, TableFormat),
+    Matrix(Grouped, MatrixKind, MatrixFormat),
+    Table(Box<Profile>, ProfileTable, TableFormat),
     Plan(String),
 }
 
@@ -139,6 +153,7 @@ impl Export {
                 args.input.display(),
                 LauncherKind::ALL.map(LauncherKind::name).join(", ")
             ),
+            Subject::Matrix if args.by == GroupedBy::Process => Self::processes(args),
             Subject::Matrix => Self::matrix(args, family::load_saying(&args.input, args.process)?),
             Subject::Table(table) => {
                 Self::table(args, family::load_saying(&args.input, args.process)?, table)
@@ -151,9 +166,10 @@ impl Export {
             || args.slice.0.is_some()
             || args.format.is_some()
             || args.process.is_some()
+            || args.by != GroupedBy::Thread
         {
             bail!(
-                "--kind, --slice, --format and --process are for profiles; leave them out for a plan"
+                "--kind, --by, --slice, --format and --process are for profiles; leave them out for a plan"
             );
         }
         if args.input.is_dir() {
@@ -172,38 +188,73 @@ impl Export {
     }
 
     fn table(args: &Args, profile: Profile, table: ProfileTable) -> anyhow::Result<Self> {
-        if args.kind.is_some() || args.slice.0.is_some() {
-            bail!("--kind and --slice choose what a matrix counts; export the table whole");
+        if args.kind.is_some() || args.slice.0.is_some() || args.by != GroupedBy::Thread {
+            bail!("--kind, --by and --slice choose what a matrix counts; export the table whole");
         }
         match args.format.unwrap_or(Format::Csv) {
-            Format::Csv => Ok(Export::Table(profile, table, TableFormat::Csv)),
-            Format::Json => Ok(Export::Table(profile, table, TableFormat::Json)),
+            Format::Csv => Ok(Export::Table(profile.into(), table, TableFormat::Csv)),
+            Format::Json => Ok(Export::Table(profile.into(), table, TableFormat::Json)),
             _ => bail!("that format is for matrices; tables are written as csv or json"),
         }
     }
 
     fn matrix(args: &Args, profile: Profile) -> anyhow::Result<Self> {
-        let format = match args.format.unwrap_or(Format::Csv) {
-            Format::Csv => MatrixFormat::Csv,
-            Format::Npy => MatrixFormat::Npy,
-            Format::Graphml => MatrixFormat::GraphMl,
-            Format::Dot => MatrixFormat::Dot,
-            Format::Numalize => MatrixFormat::Numalize,
-            Format::Json => bail!(
-                "a matrix is not written as json; choose csv, npy, graphml, dot or numalize, or \
-                 export the table comm"
-            ),
-        };
         let choice = kind::choice(&profile, args.kind, args.slice.0)?;
-        Ok(Export::Matrix(profile, choice, format))
+        let grouped = match args.by {
+            GroupedBy::Thread | GroupedBy::Process => Grouped::threads(&profile, choice),
+            by => by_place(&profile, choice, by)?,
+        };
+        if grouped.known < NEARLY_ALL {
+            say(&format!(
+                "it is known for {} of the events where their threads ran; the matrix has these",
+                percent(grouped.known)
+            ));
+        }
+        Ok(Export::Matrix(grouped, choice.kind(), matrix_format(args)))
+    }
+
+    /// A matrix of all processes; those that were not recorded have no events.
+    fn processes(args: &Args) -> anyhow::Result<Self> {
+        if args.process.is_some() {
+            bail!("--by process is about all processes; leave out --process");
+        }
+        if args.slice.0.is_some() {
+            bail!("each process has time slices of its own; leave out --slice with --by process");
+        }
+        let mut kind = None;
+        let mut rows = Vec::new();
+        for (number, name, profile) in family::all(&args.input)? {
+            let events = match &profile {
+                Some(profile) => {
+                    let choice = kind::choice(profile, args.kind, None)?;
+                    kind.get_or_insert(choice.kind());
+                    choice.matrix(profile).total()
+                }
+                None => 0,
+            };
+            rows.push((format!("{number} {name}"), events));
+        }
+        let kind = kind.unwrap_or(MatrixKind::Transfers);
+        Ok(Export::Matrix(Grouped::processes(rows), kind, matrix_format(args)))
     }
 
     fn write(&self, out: &mut Output) -> io::Result<()> {
         match self {
-            Export::Matrix(profile, choice, format) => write_matrix(profile, *choice, *format, out),
+            Export::Matrix(grouped, kind, format) => write_matrix(grouped, *kind, *format, out),
             Export::Table(profile, table, format) => write_table(profile, *table, *format, out),
             Export::Plan(text) => out.write_all(text.as_bytes()),
         }
+    }
+}
+
+fn matrix_format(args: &Args) -> MatrixFormat {
+    match args.format.unwrap_or(Format::Csv) {
+        Format::Csv => MatrixFormat::Csv,
+        Format::Npy => MatrixFormat::Npy,
+        Format::Graphml => MatrixFormat::GraphMl,
+        Format::Dot => MatrixFormat::Dot,
+        Format::Numalize => MatrixFormat::Numalize,
+        Format::Json => MatrixFormat::Json,
     }
 }
 

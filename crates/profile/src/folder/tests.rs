@@ -45,7 +45,7 @@ fn a_profile_comes_back_equal() {
     let (folder, path) = saved();
     assert_eq!(Profile::load(&path).unwrap(), sample());
     let files = "activity.parquet comm.parquet events.parquet lines.parquet profile.json \
-                 sites.parquet slices.parquet threads.parquet";
+                 running.parquet sites.parquet slices.parquet threads.parquet";
     assert_eq!(names(&path).join(" "), files);
     assert_eq!(names(folder.path()), ["app.tt"]);
 }
@@ -161,6 +161,7 @@ fn a_folder_of_version_2_reads_as_counted() {
     let profile = Profile::load(&path).unwrap();
     let mut expected = sample();
     expected.meta.warnings = sentence();
+    expected.running.clear();
     assert_eq!(profile, expected);
     profile.save(&path, true).unwrap();
     assert_eq!(Profile::load(&path).unwrap(), profile);
@@ -178,12 +179,30 @@ fn a_folder_of_version_3_reads_as_sampled_with_its_sentences() {
     expected.meta.warnings = sentence();
     expected.meta.processes[0].unrecorded =
         Some(Unrecorded::Other { phrase: "it is statically linked".into() });
+    expected.running.clear();
     expected.comm.iter_mut().for_each(|row| row.evidence = Evidence::Sampled);
     expected.events.iter_mut().for_each(|row| row.evidence = Evidence::Sampled);
     expected.lines.iter_mut().for_each(|row| row.evidence = EvidenceSet::of(Evidence::Sampled));
     assert_eq!(profile, expected);
     profile.save(&path, true).unwrap();
     assert_eq!(Profile::load(&path).unwrap(), profile);
+}
+
+/// Version 4 did not say where threads ran, nor what the run would have taken alone.
+#[test]
+fn a_folder_of_version_4_reads_without_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.tt");
+    let mut expected = sample();
+    expected.running.clear();
+    expected.save(&path, false).unwrap();
+    fs::remove_file(path.join("running.parquet")).unwrap();
+    edit_meta(&path, |meta| {
+        meta["schema_version"] = 4.into();
+        meta["tables"].as_object_mut().unwrap().remove("running");
+        meta.as_object_mut().unwrap().remove("own_time");
+    });
+    assert_eq!(Profile::load(&path).unwrap(), expected);
 }
 
 fn static_child() -> crate::ProcessRow {
@@ -289,7 +308,7 @@ fn a_newer_schema_is_refused_politely() {
     assert_eq!(
         load_error(&path),
         "app.tt was written by threadtalk 3.0.0 in schema 7, and this version of threadtalk \
-         reads up to schema 4; update threadtalk to read it"
+         reads up to schema 5; update threadtalk to read it"
     );
 }
 

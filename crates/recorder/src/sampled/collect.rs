@@ -125,6 +125,12 @@ impl Maker<'_> {
         let comm = self.comm(process, first, slice_rows.len() as u32 - 1);
         let (events, addresses) = self.events(process);
         let mut profile = Profile::new(self.meta(number, &threads, &comm), threads, comm);
+        let last = slice_rows.len() as u32 - 1;
+        let slice_at = |ns| {
+            let (slice, _) = slices.rows(ns, ns);
+            slice.saturating_sub(first).min(last)
+        };
+        profile.running = process.ran.rows(profile.threads.len(), slice_at);
         profile.slices = slice_rows;
         self.name(&mut profile, process, events, &addresses);
         profile
@@ -272,6 +278,7 @@ impl Maker<'_> {
             processes: Vec::new(),
             sampled: Some(self.sampling(process)),
             windows: None,
+            own_time: None,
         }
     }
 

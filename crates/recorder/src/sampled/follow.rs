@@ -3,6 +3,7 @@
 //! Neighbours: `launch` and `attach` have a sampler, `process` keeps what is found, `collect` makes
 //! profiles of it.
 
+use crate::running::Looks;
 use crate::sampled::breaks::Breaks;
 use crate::sampled::elapsed::Elapsed;
 use crate::sampled::files::Files;
@@ -47,6 +48,7 @@ pub struct Follower<'a> {
     breaks: Breaks,
     rest: Rest,
     visiting: Visiting,
+    looks: Looks,
     per_second: f64,
     /// Where samples stand for time, but do not say how much.
     elapsed: Option<Elapsed>,
@@ -127,6 +129,7 @@ impl<'a> Follower<'a> {
                 watches_nothing && options.choice.stream == Stream::Waiting,
                 options.choice.armed,
             ),
+            looks: Looks::new(),
             per_second: options.choice.per_second,
             elapsed: (options.choice.stream == Stream::Waiting && !options.choice.event.is_clock())
                 .then(|| Elapsed::new(options.choice.per_second)),
@@ -152,7 +155,7 @@ impl<'a> Follower<'a> {
         while !onlooker.look(&mut self, &sampler) && !sampler.is_over() {
             let begun = cpu_time();
             let due = onlooker.due().into_iter().chain(self.breaks.due());
-            let due = due.chain(self.visiting.due()).min();
+            let due = due.chain(self.visiting.due()).chain([self.looks.due()]).min();
             match self.rest.way(Instant::now(), due) {
                 Way::Listen(most) => sampler.wait_for(most, onlooker.over()),
                 Way::Sleep(length) => sampler.sleep(length, onlooker.over()),
@@ -164,6 +167,7 @@ impl<'a> Follower<'a> {
             self.take_turn(&mut sampler);
             // What the onlooker does is not reading.
             self.spent += cpu_time().saturating_sub(begun);
+            self.look_at_threads();
         }
         let begun = cpu_time();
         sampler.stop();
@@ -238,6 +242,14 @@ impl<'a> Follower<'a> {
             }
             self.processes[index].look_if_due(now);
         }
+    }
+
+    /// Looks where threads run when it is time, which has a bound of its own.
+    fn look_at_threads(&mut self) {
+        let Self { looks, running, processes, slices, .. } = self;
+        let look =
+            |at_ns| running.values().for_each(|&index| processes[index].look_at_threads(at_ns));
+        looks.turn(slices.since(perf::now_ns()), look);
     }
 
     fn process(&mut self, pid: u32) -> Option<&mut Process> {

@@ -3,6 +3,7 @@
 //! Neighbours: `follow` gives each process its records, `collect` makes the profile.
 
 use crate::regions::Regions;
+use crate::running::Running;
 use crate::sampled::files::Files;
 use crate::sampled::handovers::Handovers;
 use crate::sampled::slices::Slices;
@@ -77,6 +78,8 @@ pub struct Process {
     running: FxHashMap<u32, ThreadId>,
     pub modules: Vec<RawModule>,
     pub regions: Regions,
+    /// Where its threads were seen.
+    pub ran: Running,
     pub tally: Tally,
     /// Samples, and those whose access was found, with their periods.
     pub samples: u64,
@@ -115,6 +118,7 @@ impl Process {
             running: FxHashMap::default(),
             modules: Vec::new(),
             regions: Regions::default(),
+            ran: Running::default(),
             tally: Tally::default(),
             samples: 0,
             decoded: 0,
@@ -163,6 +167,13 @@ impl Process {
         let (parent, execs) = (self.parent, self.execs + 1);
         *self = Self { execs, ..Self::new(self.pid, parent, self.shared.clone()) };
         self.start(self.pid, None, name, time_ns);
+    }
+
+    /// Looks where its threads run, for the moment `at_ns` after the start of the recording.
+    pub fn look_at_threads(&mut self, at_ns: u64) {
+        for (&tid, id) in &self.running {
+            self.ran.look(self.pid, tid, id.0, at_ns);
+        }
     }
 
     /// A new thread.

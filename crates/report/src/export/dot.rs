@@ -1,5 +1,6 @@
 //! Graphviz: `dot -Tsvg`, or `neato` for many threads. Width and weight grow with the events.
 
+use super::{GroupedBy, Nodes};
 use analysis::MatrixKind;
 use std::io::{self, Write};
 use types::CommMatrix;
@@ -9,7 +10,7 @@ const WIDTHS: (f64, f64) = (6.0, 0.5);
 
 pub(super) fn write(
     matrix: &CommMatrix,
-    names: &[&str],
+    nodes: &Nodes<'_>,
     kind: MatrixKind,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -21,10 +22,13 @@ pub(super) fn write(
         _ => ("digraph", "->", "from the first thread to the second"),
     };
     writeln!(out, "{graph} {name} {{\n  // Edges: events {meaning}.")?;
-    for (id, name) in names.iter().enumerate() {
-        writeln!(out, "  T{id} [label=\"T{id} {}\"];", escape(name))?;
+    for (id, name) in nodes.all() {
+        // Names of threads need not differ.
+        let number = if nodes.by == GroupedBy::Thread { format!("{id} ") } else { String::new() };
+        writeln!(out, "  {id} [label=\"{number}{}\"];", escape(name))?;
     }
     for (from, to, count) in matrix.iter() {
+        let (from, to) = (nodes.id(from), nodes.id(to));
         let relative = count as f64 / most;
         let width = WIDTHS.1 + (WIDTHS.0 - WIDTHS.1) * relative;
         // Graphviz wants whole weights of at least 1.

@@ -1,12 +1,13 @@
 //! GraphML, as networkx, igraph, Gephi and yEd read it.
 
+use super::Nodes;
 use analysis::MatrixKind;
 use std::io::{self, Write};
 use types::CommMatrix;
 
 pub(super) fn write(
     matrix: &CommMatrix,
-    names: &[&str],
+    nodes: &Nodes<'_>,
     kind: MatrixKind,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -20,11 +21,12 @@ pub(super) fn write(
         kind.name(),
         if kind == MatrixKind::Undirected { "undirected" } else { "directed" }
     )?;
-    for (id, name) in names.iter().enumerate() {
+    for (id, name) in nodes.all() {
         let name = escape(name);
-        writeln!(out, "    <node id=\"T{id}\"><data key=\"name\">{name}</data></node>")?;
+        writeln!(out, "    <node id=\"{id}\"><data key=\"name\">{name}</data></node>")?;
     }
     for (from, to, count) in matrix.iter() {
+        let (from, to) = (nodes.id(from), nodes.id(to));
         writeln!(
             out,
             "    <edge source=\"{from}\" target=\"{to}\"><data key=\"events\">{count}</data></edge>"

@@ -14,7 +14,9 @@ pub(super) fn write(matrix: &CommMatrix, out: &mut dyn Write) -> io::Result<()> 
     let mut rows: Vec<Vec<(usize, u64)>> = vec![vec![]; threads];
     for (from, to, count) in matrix.iter() {
         rows[from.index()].push((to.index(), count));
-        rows[to.index()].push((from.index(), count));
+        if from != to {
+            rows[to.index()].push((from.index(), count));
+        }
     }
     let mut dense = vec![0_u64; threads];
     let mut line = String::new();

@@ -21,6 +21,8 @@ pub enum ProfileTable {
     Slices,
     /// What each thread executed in each time slice.
     Activity,
+    /// Where each thread ran in each time slice.
+    Running,
     /// Events by time slice, threads, kind and sharing.
     Comm,
     /// Code sites.
@@ -33,13 +35,14 @@ pub enum ProfileTable {
 
 impl ProfileTable {
     /// All tables.
-    pub const ALL: [ProfileTable; 7] = [
+    pub const ALL: [ProfileTable; 8] = [
         ProfileTable::Lines,
         ProfileTable::Sites,
         ProfileTable::Events,
         ProfileTable::Comm,
         ProfileTable::Slices,
         ProfileTable::Activity,
+        ProfileTable::Running,
         ProfileTable::Threads,
     ];
 
@@ -49,6 +52,7 @@ impl ProfileTable {
             ProfileTable::Threads => "threads",
             ProfileTable::Slices => "slices",
             ProfileTable::Activity => "activity",
+            ProfileTable::Running => "running",
             ProfileTable::Comm => "comm",
             ProfileTable::Sites => "sites",
             ProfileTable::Lines => "lines",
@@ -63,6 +67,9 @@ impl ProfileTable {
             ProfileTable::Slices => "bounds of the time slices",
             ProfileTable::Activity => {
                 "instructions, loads and stores of each thread in each time slice"
+            }
+            ProfileTable::Running => {
+                "PUs on which each thread ran in each time slice, and how long"
             }
             ProfileTable::Comm => "the matrices as a list, by time slice, kind and sharing",
             ProfileTable::Sites => "instructions in events, with function, file and line",
@@ -134,6 +141,7 @@ pub fn write_table(
         ProfileTable::Threads => threads(profile, &mut rows),
         ProfileTable::Slices => slices(profile, &mut rows),
         ProfileTable::Activity => activity(profile, &mut rows),
+        ProfileTable::Running => running(profile, &mut rows),
         ProfileTable::Comm => comm(profile, &mut rows),
         ProfileTable::Sites => sites(profile, &mut rows),
         ProfileTable::Lines => lines(profile, &mut rows),
@@ -163,6 +171,7 @@ impl ProfileTable {
             ],
             ProfileTable::Slices => &["slice", "start_ns", "end_ns"],
             ProfileTable::Activity => &["slice", "thread", "instructions", "loads", "stores"],
+            ProfileTable::Running => &["slice", "thread", "pu", "cpu_ns", "waited_ns"],
             ProfileTable::Comm => &[
                 "slice", "from", "to", "kind", "sharing", "count", "hits", "low", "high",
                 "evidence",
@@ -241,6 +250,19 @@ fn activity(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             row.instructions.into(),
             row.loads.into(),
             row.stores.into(),
+        ])?;
+    }
+    Ok(())
+}
+
+fn running(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    for row in &profile.running {
+        rows.row(&[
+            row.slice.into(),
+            row.thread.0.into(),
+            row.pu.into(),
+            row.cpu_ns.into(),
+            row.waited_ns.into(),
         ])?;
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! The page's view of time: matrices and activity in bins of time slices.
+//! The page's view of time: matrices and activity in bins of time slices, on an axis of the
+//! program's progress.
 //!
 //! Problem: a run has any number of slices and up to a million pairs of threads, and the page must
 //! stay moderate. Approach: at most [`MAX_BINS`] bins of equally many slices, halved for the
@@ -7,6 +8,7 @@
 //! `web/src/model/cells.ts` decodes this.
 
 use super::varints::Varints;
+use analysis::Progress;
 use profile::{CommRow, Profile};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -26,7 +28,7 @@ pub(super) struct Time {
     /// Number of time slices, and how many of them make a bin; the last bin may have fewer.
     slices: usize,
     slices_per_bin: usize,
-    /// Start of each bin and end of the last, seconds.
+    /// The program's progress at the start of each bin and at the end of the last, 0 to 1.
     bounds: Vec<f64>,
     /// Bins of the matrices: each sums up this many bins.
     bins_per_cell: usize,
@@ -66,15 +68,8 @@ impl Time {
         let slices_per_bin = slices.div_ceil(MAX_BINS);
         let bins = slices.div_ceil(slices_per_bin);
         let (cells, bins_per_cell) = cells(&profile.comm, slices_per_bin, bins);
-        let mut bounds: Vec<f64> = (0..bins)
-            .map(|bin| profile.slices.get(bin * slices_per_bin).map_or(0, |slice| slice.start_ns))
-            .chain([profile.slices.last().map_or(0, |slice| slice.end_ns)])
-            .map(|ns| ns as f64 / 1e9)
-            .collect();
-        // A slice that the machine was too late for ends where it starts, maybe before others.
-        for i in 1..bounds.len() {
-            bounds[i] = bounds[i].max(bounds[i - 1]);
-        }
+        let progress = Progress::of(profile);
+        let bounds = (0..bins).map(|bin| progress.at(bin * slices_per_bin)).chain([1.0]).collect();
         Self {
             slices,
             slices_per_bin,
@@ -188,7 +183,7 @@ mod tests {
     fn slices_become_bins_of_the_same_length() {
         let time = Time::new(&shared());
         assert_eq!((time.slices, time.slices_per_bin, time.bins_per_cell), (2, 1, 1));
-        assert_eq!(time.bounds, [0.0, 1.0, 2.0]);
+        assert_eq!(time.bounds, [0.0, 0.5, 1.0]);
         let names: Vec<_> = time.layers.iter().map(|layer| (layer.kind, layer.sharing)).collect();
         assert_eq!(names, [("raw", "any"), ("raw", "true"), ("raw", "false"), ("waw", "false")]);
         // T0 to T1 of five threads: 210 events in the first slice, 490 in the second.

@@ -28,7 +28,8 @@ pub(super) fn write_placement(
     let mut table = Table::new(&columns).within(style.width);
     let chance = ("by chance", placement.chance.cost, &placement.chance.shares);
     let layouts = placement.layouts.iter().map(|l| (l.policy.as_str(), l.cost, &l.shares));
-    for (policy, cost, shares) in [chance].into_iter().chain(layouts) {
+    let ran = placement.ran.as_ref().map(|ran| ("as it ran", ran.cost, &ran.shares));
+    for (policy, cost, shares) in [chance].into_iter().chain(ran).chain(layouts) {
         let share = |level: &&str| match shares.iter().find(|s| s.level == **level) {
             Some(share) => percent(share.share),
             None => String::new(),
@@ -40,6 +41,9 @@ pub(super) fn write_placement(
     write!(out, "{table}")?;
     let note = "  By chance: the average of all placements, what an unplaced run can look like.";
     writeln!(out, "{}", style.wrap(note, "  "))?;
+    if let Some(ran) = &placement.ran {
+        writeln!(out, "{}", style.wrap(&format!("  {}", ran.text), "  "))?;
+    }
     write_policies(out, style, placement)?;
     write_places(out, style, placement)
 }
@@ -124,7 +128,9 @@ fn times(ratio: Option<f64>) -> String {
 /// Levels of all layouts, nearest first.
 fn level_names(placement: &Placement) -> Vec<&str> {
     let layouts = placement.layouts.iter().map(|layout| &layout.shares);
-    let longest = layouts.chain([&placement.chance.shares]).max_by_key(|shares| shares.len());
+    let ran = placement.ran.iter().map(|ran| &ran.shares);
+    let longest =
+        layouts.chain(ran).chain([&placement.chance.shares]).max_by_key(|shares| shares.len());
     longest.map_or_else(Vec::new, |shares| shares.iter().map(|s| s.level.as_str()).collect())
 }
 
