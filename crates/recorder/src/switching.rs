@@ -178,6 +178,7 @@ impl<'a> Switching<'a> {
         spent.wall += now_ns.saturating_sub(since);
         spent.cpu += done.cpu_ns.saturating_sub(before.cpu_ns);
         spent.work += work;
+        spent.events += done.events.saturating_sub(before.events);
         if part.phase == Phase::Counting {
             self.halves.push((done.events.saturating_sub(before.events), work));
             self.unknown_reads += done.unknown_reads.saturating_sub(before.unknown_reads);
