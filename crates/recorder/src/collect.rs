@@ -7,6 +7,7 @@ use crate::processes;
 use crate::reference::Traced;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::signals::signal_name;
+use crate::switching::Switched;
 use crate::tables::Tables;
 use crate::target::Target;
 use crate::timeline::Timeline;
@@ -125,14 +126,22 @@ pub fn profile(
 /// What the windows of the recording were good for in this process.
 fn windows(tables: &Tables, run: &Circumstances<'_>) -> Option<Windows> {
     let switched = run.found.watched.switched.as_ref()?;
-    let Windowed { windows, too_short, observed } = tables.windowed.clone()?;
+    let Windowed { windows, too_short, observed, whole, estimated } = tables.windowed.clone()?;
     let asked = match run.options.windows? {
         Dial::Budget(times) => format!("{times}x"),
         Dial::Duty(share) => format!("{}%", share * 100.0),
     };
-    let missed = switched.unknown_reads as f64 / switched.events.max(1) as f64;
+    let missed = missed(switched, estimated);
     let warm_up_ns = switched.warm_up_ns;
-    Some(Windows { asked, windows, too_short, observed, warm_up_ns, missed })
+    Some(Windows { asked, windows, too_short, observed, whole, warm_up_ns, missed })
+}
+
+/// Most events that may be missing, as a part of those told, of which `estimated` is the part that
+/// windows stand for.
+fn missed(switched: &Switched, estimated: f64) -> f64 {
+    let for_each = switched.unknown_reads as f64 / switched.events.max(1) as f64;
+    // Where windows counted nothing, the reads themselves are all that is known of them.
+    if switched.events == 0 { for_each } else { for_each * estimated }
 }
 
 /// Threads with the identities by which another run of the program knows them.

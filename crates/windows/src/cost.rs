@@ -186,8 +186,7 @@ mod tests {
 
     #[test]
     fn events_tell_the_least_that_counting_costs_before_windows_do() {
-        let whole =
-            Spent { wall: SECOND / 10, cpu: SECOND / 10, work: 1, events: 2_000_000 };
+        let whole = Spent { wall: SECOND / 10, cpu: SECOND / 10, work: 1, events: 2_000_000 };
         let nothing = Spent::default();
         let before = Costs::of(&whole, &nothing, &nothing, 0, ASSUMED);
         assert!(before.cpu.on > 5.0 && before.cpu.lost > 0.08e9, "{before:?}");

@@ -19,9 +19,7 @@
 //!
 //! *Duty.* Windows take a fixed share of wall-clock time, from the start on.
 
-use crate::constants::{
-    KEPT_FOR_WINDOWS, MIN_DUTY, MIN_WINDOWS, OVERDRAFT, SHORT_RUN, WHOLE_STEP,
-};
+use crate::constants::{KEPT_FOR_WINDOWS, MIN_DUTY, MIN_WINDOWS, OVERDRAFT, SHORT_RUN, WHOLE_STEP};
 use crate::cost::Cost;
 use crate::{Assumed, Costs, Lengths, Random, Spent};
 use std::fmt;
@@ -206,9 +204,9 @@ impl Scheduler {
     fn may_record_whole(&self, seen: &Observation) -> bool {
         let Dial::Budget(budget) = self.dial else { return false };
         let costs = self.costs(seen);
-        [costs.cpu, costs.wall].iter().all(|cost| {
-            saved(cost, budget) > KEPT_FOR_WINDOWS * (budget - cost.off) * rest(cost)
-        })
+        [costs.cpu, costs.wall]
+            .iter()
+            .all(|cost| saved(cost, budget) > KEPT_FOR_WINDOWS * (budget - cost.off) * rest(cost))
     }
 
     fn costs(&self, seen: &Observation) -> Costs {

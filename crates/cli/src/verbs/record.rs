@@ -315,9 +315,13 @@ fn in_windows(windows: &Windows) -> String {
         0 if windows.observed >= 1.0 => ", all observed".into(),
         0 => format!(", {} of it observed", percent(windows.observed)),
         count => format!(
-            ", estimated from {} and {} of the instructions",
+            ", estimated from {} and {} of the instructions{}",
             several(count as usize, "window"),
-            percent(windows.observed)
+            percent(windows.observed),
+            match windows.whole {
+                whole if whole >= 0.1 => format!(" ({} recorded whole)", percent(whole)),
+                _ => String::new(),
+            }
         ),
     }
 }
