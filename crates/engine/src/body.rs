@@ -27,6 +27,8 @@ pub(crate) struct Counts {
     pub loads: u32,
     pub stores: u32,
     pub instructions: u32,
+    /// Checks; of a whole block only.
+    pub checks: u32,
 }
 
 impl Counts {
@@ -244,7 +246,7 @@ impl<'a> Body<'a> {
         let counted_at = count.then(|| self.counting_place(checks)).flatten();
         self.counted_at = counted_at.unwrap_or(0);
         if count && counted_at.is_none() {
-            self.count_without_flags()?;
+            self.count_without_flags(checks)?;
         }
         let mut rest = checks;
         for k in 0..self.source.instructions.len() {
@@ -252,7 +254,7 @@ impl<'a> Body<'a> {
             self.emitter.mark(i.ip(), self.parked());
             if counted_at == Some(k) {
                 self.park_flags(k);
-                self.count_with_flags(self.counts_of_all(), false);
+                self.count_with_flags(self.counts_of_all(checks), false);
             }
             let count = rest.iter().take_while(|c| c.position == k).count();
             let (here, later) = rest.split_at(count);

@@ -93,7 +93,9 @@ impl Reliability {
 impl Reliability {
     fn of_windows(windows: &Windows, evidence: Evidence) -> Self {
         let told = !windows.too_short || windows.whole >= MOSTLY_WHOLE;
-        let enough = told && evidence.enough();
+        // That there was nothing, or that all was counted, takes no number of events.
+        let surely = evidence.hits == 0 || windows.whole >= 1.0;
+        let enough = told && (surely || evidence.enough());
         let mut text = vec![observed(windows)];
         if windows.missed >= WORTH_TELLING {
             text.push(format!(
@@ -109,7 +111,7 @@ impl Reliability {
             inferred: 0.0,
             unseen: None,
             enough,
-            too_few: (!enough).then(|| too_few_windows(windows)),
+            too_few: (!enough).then(|| too_few_windows(windows, told, &evidence)),
             text,
         }
     }
@@ -143,11 +145,14 @@ fn observed(windows: &Windows) -> String {
     )
 }
 
-fn too_few_windows(windows: &Windows) -> String {
+fn too_few_windows(windows: &Windows, told: bool, evidence: &Evidence) -> String {
+    let what = match told {
+        true => format!("events counted ({})", evidence.hits),
+        false => format!("windows ({})", windows.windows),
+    };
     format!(
-        "Not enough windows ({}) to say who communicates with whom and how much. Record longer, with a \
-         larger --budget, or with --exact.",
-        windows.windows
+        "Not enough {what} to say who communicates with whom and how much. Record longer, with a larger \
+         --budget, or with --exact."
     )
 }
 
@@ -276,6 +281,10 @@ mod tests {
         assert!(!of(windows(0.87, 2, true), 50).enough, "few events");
         assert!(!of(windows(0.2, 2, true), 1000).enough);
         assert!(of(windows(0.02, 25, false), 1000).enough);
+        assert!(of(windows(0.02, 25, false), 0).enough && !of(windows(0.02, 2, true), 0).enough);
+        let few = of(windows(0.02, 25, false), 3).too_few.unwrap();
+        assert!(few.starts_with("Not enough events counted (3) to say"), "{few}");
+        assert!(of(windows(1.0, 0, false), 3).enough);
         let text = |windows| of(windows, 1000).text;
         assert_eq!(
             text(windows(0.0, 25, false)),

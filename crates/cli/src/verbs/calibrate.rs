@@ -1,11 +1,12 @@
-//! `threadtalk calibrate`: records a program exactly and by sampling, and says how far the two are
-//! apart.
+//! `threadtalk calibrate`: records a program exactly, in windows and by sampling, and says how far
+//! these are apart.
 //!
 //! `analysis::calibration` compares, `calibrate/text.rs` prints.
 
 mod text;
 
 use super::record;
+use super::record::dial::Budget;
 use super::record::sampled::{Args as How, budget, options, rate};
 use crate::family;
 use crate::output::{Destination, print};
@@ -23,11 +24,13 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
+use windows::Dial;
 
-/// Show how far samples of a program can be trusted
+/// Show how far estimates for a program can be trusted
 ///
-/// Runs the command twice with the same input: first exactly, then sampled. Threads that race take
-/// turns differently in each run. Sampling is not the cause of differences that come from that.
+/// Runs the command three times with the same input: recorded exactly, in windows as 'record' does
+/// by default, and sampled. Threads that race take turns differently in each run. Differences that
+/// come from that are no fault of the estimates.
 ///
 /// Of a command with several processes, the one that communicates most is compared.
 #[derive(clap::Args)]
@@ -62,6 +65,17 @@ struct Printed<'a> {
     wall_seconds: [f64; 2],
     #[serde(flatten)]
     calibration: &'a Calibration,
+    /// The same for the recording in windows.
+    windows: InWindows<'a>,
+}
+
+/// How a recording in windows compares.
+#[derive(Serialize)]
+struct InWindows<'a> {
+    recording: &'a profile::Windows,
+    wall_seconds: f64,
+    #[serde(flatten)]
+    calibration: &'a Calibration,
 }
 
 /// Runs the verb; returns the process's exit code.
@@ -81,15 +95,23 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     };
     let again = Streams::Discarded { input_from: stdin_offset().unwrap_or(0) };
     let first = if args.to.json { again } else { Streams::Inherited };
-    say("recording exactly (the program's output follows; that of the second run is discarded)");
-    let exact = match exactly(&target, first) {
+    say("recording exactly (the program's output follows; that of the further runs is discarded)");
+    let exact = match recorded(&target, None, first) {
         Ok(found) => found,
         Err(error) => return Ok(refuse(&error)),
     };
     if let Some(code) = stopped(&exact.1) {
         return Ok(code);
     }
-    say("sampling a second run");
+    say("recording a second run in windows");
+    let windows = match recorded(&target, Some(Budget::dial(None)), again) {
+        Ok(found) => found,
+        Err(error) => return Ok(refuse(&error)),
+    };
+    if let Some(code) = stopped(&windows.1) {
+        return Ok(code);
+    }
+    say("sampling a third run");
     let waiting = stderr().is_terminal().then(|| Waiting::new("sampling".into()));
     let xml = Machine::here(true).xml;
     let recording = sampled::launch(&target, &options, xml, again, &|| ());
@@ -102,9 +124,13 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         return Ok(code);
     }
     let sampled = talks_most(recording);
-    let Some(sampling) = &sampled.meta.sampled else { bail!("the second run was not sampled") };
-    let found = calibration(&exact.0, &sampled)
-        .context("the two recordings have no thread in common, so nothing can be compared")?;
+    let Some(sampling) = &sampled.meta.sampled else { bail!("the third run was not sampled") };
+    let Some(recording) = &windows.0.meta.windows else { bail!("there were no windows") };
+    let compare = |profile: &Profile| {
+        calibration(&exact.0, profile)
+            .context("two recordings have no thread in common, so nothing can be compared")
+    };
+    let (found, of_windows) = (compare(&sampled)?, compare(&windows.0)?);
     let words = args.command.iter().map(|word| word.to_string_lossy().into_owned());
     let printed = Printed {
         version: VERSION,
@@ -112,6 +138,11 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         sampling,
         wall_seconds: [exact.0.meta.wall_seconds, sampled.meta.wall_seconds],
         calibration: &found,
+        windows: InWindows {
+            recording,
+            wall_seconds: windows.0.meta.wall_seconds,
+            calibration: &of_windows,
+        },
     };
     let text = match args.to.json {
         true => serde_json::to_string_pretty(&printed)? + "\n",
@@ -121,10 +152,15 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     Ok(0)
 }
 
-/// The exact profile of the process that communicates most.
-fn exactly(target: &Target, streams: Streams) -> Result<(Profile, Ended), RecorderError> {
+/// The profile of the process that communicates most, exact without a dial.
+fn recorded(
+    target: &Target,
+    windows: Option<Dial>,
+    streams: Streams,
+) -> Result<(Profile, Ended), RecorderError> {
     let options = SessionOptions {
         counted: Counted::Detail,
+        windows,
         slice: Duration::ZERO,
         ..SessionOptions::default()
     };

@@ -1,7 +1,7 @@
 //! `threadtalk record`: run a program under the exact engine, or sample it or a running one, and
 //! keep its profile. Neighbour: `record/sampled.rs` samples.
 
-mod dial;
+pub mod dial;
 pub mod sampled;
 
 use self::dial::{Budget, budget, duty, unkept};

@@ -11,17 +11,20 @@ mod statistics;
 mod summary;
 pub mod worth;
 
+use super::record::dial::Budget;
 use super::{record, topo};
 use crate::choice::{CostNames, one_of};
 use crate::output::OUTPUT;
 use crate::progress::Steps;
 use crate::said::{refuse, say};
+use analysis::Choice;
 use measure::{Runner, Stop};
 use placement::{Plan, PolicyKind};
 use profile::Counted;
 use recorder::child::stdin_offset;
 use recorder::session::SessionOptions;
 use recorder::{Ending, Streams, Target};
+use report::Reliability;
 use statistics::Verdict;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -30,7 +33,7 @@ use summary::Summary;
 
 /// Measure whether placement makes a program faster
 ///
-/// Records the program, places its threads, and compares placed with unplaced runs.
+/// Records the program as 'record' does, places its threads, and compares placed with unplaced runs.
 ///
 /// Placement does not matter where threads hardly communicate, where all pairs communicate alike,
 /// or where all CPUs are equally near. Then tune says so and times nothing, unless --policy is
@@ -101,6 +104,10 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let profile = &recording.profile;
     let mut summary = Summary::new(&args.command, profile, &profile_path);
     let elsewhere = elsewhere::who_talks(profile, &profile_path);
+    let reliability = Reliability::of(profile, Choice::of_talk(profile));
+    if let Some(too_few) = reliability.and_then(|found| found.too_few) {
+        say(&format!("note: {too_few}"));
+    }
     if let Some(reason) = plans::why_not(profile, &machine) {
         match elsewhere.filter(|_| machine.allowed_pus() > 1) {
             Some(who) => summary.elsewhere(&who),
@@ -181,7 +188,8 @@ fn keep<'p>(
 fn options(policy: Option<PolicyKind>) -> SessionOptions {
     let usual = SessionOptions::default();
     let slice = if policy == Some(PolicyKind::Detloc) { usual.slice } else { Duration::ZERO };
-    SessionOptions { counted: Counted::Matrix, slice, ..usual }
+    let windows = Some(Budget::dial(None));
+    SessionOptions { counted: Counted::Matrix, windows, slice, ..usual }
 }
 
 /// Chooses the fastest candidate, then compares it with unplaced runs on fresh measurements.
