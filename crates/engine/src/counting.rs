@@ -39,11 +39,11 @@ impl Body<'_> {
         }
     }
 
-    /// What the whole block counts.
-    pub fn counts_of_all(&self, checks: &[Check]) -> Counts {
+    /// What the whole block counts, in which there are so many checks.
+    pub fn counts_of_all(&self, checks: usize) -> Counts {
         let counts = self.counts_of(0..self.source.instructions.len());
         match self.options.counts() {
-            true => Counts { checks: checks.len() as u32, ..counts },
+            true => Counts { checks: checks as u32, ..counts },
             false => counts,
         }
     }
@@ -103,7 +103,7 @@ impl Body<'_> {
     }
 
     /// Adds what the block counts at its entry, where flags are live.
-    pub fn count_without_flags(&mut self, checks: &[Check]) -> Result<()> {
+    pub fn count_without_flags(&mut self, checks: usize) -> Result<()> {
         let pc = self.source.pc;
         let free = !self.liveness.live[0].regs & !regs::bit(RSP);
         let register = if free != 0 { free.trailing_zeros() as usize } else { RAX };

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 use symbols::Resolver;
 use types::{ThreadId, ThreadIdentity};
-use windows::Dial;
+use windows::{Dial, Exceeded};
 use wire::session::{Header, life};
 
 /// What is known about a run besides the session.
@@ -89,6 +89,9 @@ pub fn profile(
     header.events_without_line.store(without_line, Relaxed);
     let mut warnings = warnings(header, &threads, &tables.comm, &run);
     warnings.extend(left_out(session.segment(), &tables, &run));
+    if session.segment() == 0 {
+        warnings.extend(exceeded(&run));
+    }
     let (exit_code, exit_signal) = match run.ended.ending {
         Ending::Exited(code) => (Some(code), None),
         Ending::Killed(signal) => (None, Some(signal)),
@@ -134,6 +137,12 @@ fn windows(tables: &Tables, run: &Circumstances<'_>) -> Option<Windows> {
     let missed = missed(switched, estimated);
     let warm_up_ns = switched.warm_up_ns;
     Some(Windows { asked, windows, too_short, observed, whole, warm_up_ns, missed })
+}
+
+/// That the recording, of all processes, took more than its budget.
+fn exceeded(run: &Circumstances<'_>) -> Option<Note> {
+    let Exceeded { budget, times, least } = run.found.watched.switched.as_ref()?.exceeded?;
+    Some(Note::BudgetExceeded { budget, times, least })
 }
 
 /// Most events that may be missing, as a part of those told, of which `estimated` is the part that

@@ -7,15 +7,23 @@
 //! counts.
 
 use crate::memory::{Mapping, SharedMemory};
+use crate::watch::cpu_time;
+use std::arch::asm;
 use std::io;
 use std::sync::atomic::Ordering::Release;
-use windows::{Assumed, Chooser, Dial, Observation, Phase, RunQueue, Scheduler, Seen, Spent};
+use windows::{
+    Assumed, Chooser, Dial, Exceeded, Observation, Phase, RunQueue, Scheduler, Seen, Spent,
+};
 use wire::session::{Header, PASSING_OFFSET};
 use wire::windows::{FIRST_WINDOW, PASSING_BYTES, phase};
 
 /// How long one thread runs while others wait for its processor, ns: between Linux' shortest slice
 /// (3 ms, more with more processors) and a tick at 250 Hz.
 const RUN_NS: u64 = 4_000_000;
+/// Cycles that a check that passes takes, and an addition to a tally, in the median of the benchmark's
+/// kernels: processors execute most of it beside the program's own instructions.
+const CHECK_CYCLES: f64 = 1.5;
+const TALLY_CYCLES: f64 = 0.8;
 /// Time slices while everything is recorded, ns.
 const WHOLE_SLICE_NS: u64 = 10_000_000;
 /// Where windows lie in their periods, which no program can have adapted to.
@@ -39,6 +47,8 @@ pub struct Done {
     pub active: u64,
     pub events: u64,
     pub unknown_reads: u64,
+    /// Checks, and additions to tallies.
+    pub steps: [u64; 2],
 }
 
 /// The windows of a recording.
@@ -52,6 +62,8 @@ pub struct Switched {
     /// window.
     pub events: u64,
     pub unknown_reads: u64,
+    /// What the recording took beyond its budget.
+    pub exceeded: Option<Exceeded>,
 }
 
 fn first_phase(dial: Dial) -> Phase {
@@ -81,6 +93,8 @@ pub struct Switching<'a> {
     scheduler: Scheduler,
     chooser: Chooser,
     cpus: u64,
+    /// Of the processor's clock.
+    cycle_ns: f64,
     window: u32,
     /// When to turn next, and when the step's second half ends, ns.
     until_ns: u64,
@@ -109,6 +123,7 @@ impl<'a> Switching<'a> {
             scheduler,
             chooser: Chooser::default(),
             cpus,
+            cycle_ns: cycle_ns(),
             window: FIRST_WINDOW,
             until_ns: 0,
             second_until_ns: None,
@@ -178,6 +193,9 @@ impl<'a> Switching<'a> {
         spent.wall += now_ns.saturating_sub(since);
         spent.cpu += done.cpu_ns.saturating_sub(before.cpu_ns);
         spent.work += work;
+        let steps = [0, 1].map(|k| done.steps[k].saturating_sub(before.steps[k]) as f64);
+        let checking = steps[0] * CHECK_CYCLES + steps[1] * TALLY_CYCLES;
+        spent.checking += (checking * self.cycle_ns) as u64;
         spent.events += done.events.saturating_sub(before.events);
         if part.phase == Phase::Counting {
             self.halves.push((done.events.saturating_sub(before.events), work));
@@ -217,8 +235,39 @@ impl<'a> Switching<'a> {
     /// What was switched, when the program has ended.
     pub fn finish(mut self, now_ns: u64, done: Done) -> Switched {
         self.settle(now_ns, done);
+        if std::env::var("DBG").is_ok() {
+            eprintln!(
+                "DBG {} steps {:?} cycle {} spent {:?} win {}",
+                now_ns,
+                done.steps,
+                self.cycle_ns,
+                self.spent,
+                self.scheduler.windows()
+            );
+        }
+        let [whole, off, on] = self.spent;
+        let lengths = self.chooser.lengths();
+        let seen = Observation { now: now_ns, whole, off, on, lengths };
+        self.switched.exceeded = self.scheduler.exceeded(&seen);
         self.switched
     }
+}
+
+/// Length of a cycle, by additions of which each needs the one before; the least of some tries, as
+/// others may run meanwhile.
+fn cycle_ns() -> f64 {
+    const TRIES: u32 = 5;
+    const ADDITIONS: u32 = 20_000;
+    let once = |_| {
+        let (start, mut sum) = (cpu_time(), 0_u64);
+        for _ in 0..ADDITIONS {
+            // SAFETY: adds to a register.
+            unsafe { asm!("add {0}, 1", inout(reg) sum, options(nomem, nostack)) };
+        }
+        std::hint::black_box(sum);
+        (cpu_time() - start).as_nanos() as f64 / f64::from(ADDITIONS)
+    };
+    (0..TRIES).map(once).fold(f64::INFINITY, f64::min)
 }
 
 #[cfg(test)]

@@ -95,7 +95,9 @@ impl Reliability {
         let told = !windows.too_short || windows.whole >= MOSTLY_WHOLE;
         // That there was nothing, or that all was counted, takes no number of events.
         let surely = evidence.hits == 0 || windows.whole >= 1.0;
-        let enough = told && (surely || evidence.enough());
+        // Of most of the run, events are no matter of chance.
+        let counted = windows.whole >= MOSTLY_WHOLE && evidence.hits >= evidence.needed;
+        let enough = told && (surely || counted || evidence.enough());
         let mut text = vec![observed(windows)];
         if windows.missed >= WORTH_TELLING {
             text.push(format!(

@@ -8,7 +8,7 @@ use crate::advice::Advice;
 use crate::evidence;
 use crate::findings::{Pair, Talk, Thread};
 use crate::layouts::Placement;
-use crate::reliability::Reliability;
+use crate::reliability::{Reliability, RestOn};
 use analysis::MatrixKind;
 use serde::Serialize;
 use ts_rs::TS;
@@ -176,6 +176,9 @@ fn amount(facts: &Facts<'_>) -> String {
     }
     let what = events(facts, count);
     match facts.talk.events_per_second {
+        Some(rate) if facts.reliability.is_some_and(|found| found.rest_on == RestOn::Windows) => {
+            format!("make about {} {what} per second while recorded", short(rate))
+        }
         Some(rate) if facts.reliability.is_some() => {
             format!("make some {} {what} per second, by samples", short(rate))
         }

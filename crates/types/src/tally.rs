@@ -67,9 +67,12 @@ pub fn sum(tallies: impl Iterator<Item = (Meaning, u64)>) -> [u64; 3] {
 
 /// Checks of tallies, and how often one was added to. What was left early counts as a whole.
 pub fn steps(tallies: impl Iterator<Item = (Meaning, u64)>) -> [u64; 2] {
-    tallies.filter(|(_, times)| (*times as i64) > 0).fold([0; 2], |[checks, runs], (meaning, times)| {
-        [checks.wrapping_add(meaning.checks().wrapping_mul(times)), runs.wrapping_add(times)]
-    })
+    tallies.filter(|(_, times)| (*times as i64) > 0).fold(
+        [0; 2],
+        |[checks, runs], (meaning, times)| {
+            [checks.wrapping_add(meaning.checks().wrapping_mul(times)), runs.wrapping_add(times)]
+        },
+    )
 }
 
 #[cfg(test)]

@@ -60,12 +60,20 @@ pub const MIN_DUTY: f64 = 0.01;
 /// time.
 pub const SHORT_RUN: u64 = 600 * MILLISECOND;
 
-/// The part of what a short run may lose that is kept for windows. The more of it, the less is known
-/// for certain of runs below a fifth of a second; with less, those of half a second to two do not get
-/// [`MIN_WINDOWS`] windows.
-pub const KEPT_FOR_WINDOWS: f64 = 0.5;
+/// The part of what a short run may lose that is for recording it whole, if that costs no more than
+/// [`USUAL_COST`]; where it costs more, less of the run would be seen, and more is kept for windows.
+/// The less, the less is known for certain of runs below a fifth of a second; with more, those of
+/// half a second to two do not get enough windows.
+pub const FOR_WHOLE: f64 = 0.5;
 
-/// What a short run may lose besides, until it has [`MIN_WINDOWS`] windows, as a part of
+/// Times longer that exact recording usually takes at most.
+pub const USUAL_COST: f64 = 4.0;
+
+/// Windows that a short run is to get: [`MIN_WINDOWS`] and some more, because some are joined with
+/// others.
+pub const WANTED_WINDOWS: usize = MIN_WINDOWS + MIN_WINDOWS / 2;
+
+/// What a short run may lose besides, until it has [`WANTED_WINDOWS`], as a part of
 /// [`SHORT_RUN`]. Later windows pay it back.
 pub const OVERDRAFT: f64 = 0.15;
 
@@ -79,3 +87,6 @@ pub const MIN_MEASURED: u64 = 20 * MILLISECOND;
 /// Nanoseconds that counting an event takes at the least: half of what it takes on processors of the
 /// last years.
 pub const MIN_EVENT_TIME: f64 = 40.0;
+
+/// Times longer that translated code takes without its checks, in the median.
+pub const TRANSLATION: f64 = 1.05;

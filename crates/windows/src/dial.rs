@@ -19,7 +19,9 @@
 //!
 //! *Duty.* Windows take a fixed share of wall-clock time, from the start on.
 
-use crate::constants::{KEPT_FOR_WINDOWS, MIN_DUTY, MIN_WINDOWS, OVERDRAFT, SHORT_RUN, WHOLE_STEP};
+use crate::constants::{
+    FOR_WHOLE, MIN_DUTY, OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
+};
 use crate::cost::Cost;
 use crate::{Assumed, Costs, Lengths, Random, Spent};
 use std::fmt;
@@ -104,6 +106,20 @@ pub enum Promise {
     Least(f64),
 }
 
+/// What a recording took that its budget did not hold.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Exceeded {
+    /// What was asked for.
+    pub budget: f64,
+    /// Times as long as without recording, in processor or wall-clock time, whichever is more.
+    pub times: f64,
+    /// What it would be with the fewest windows.
+    pub least: f64,
+}
+
+/// Times a budget from which on it is told that it was exceeded.
+const TOLERANCE: f64 = 1.1;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Start,
@@ -155,6 +171,18 @@ impl Scheduler {
         }
     }
 
+    /// By how much a budget was exceeded, if it was by more than a tenth and the run was not short.
+    pub fn exceeded(&self, seen: &Observation) -> Option<Exceeded> {
+        let Dial::Budget(budget) = self.dial else { return None };
+        let costs = self.costs(seen);
+        let times = |cost: &Cost| (cost.alone + cost.lost) / cost.alone.max(1.0);
+        let worst = if times(&costs.cpu) > times(&costs.wall) { costs.cpu } else { costs.wall };
+        let least = worst.off / (1.0 - MIN_DUTY);
+        let exceeded = Exceeded { budget, times: times(&worst), least };
+        let short = worst.alone < SHORT_RUN as f64;
+        (!short && exceeded.times > TOLERANCE * budget).then_some(exceeded)
+    }
+
     /// Windows that were opened.
     pub fn windows(&self) -> usize {
         self.windows
@@ -204,9 +232,10 @@ impl Scheduler {
     fn may_record_whole(&self, seen: &Observation) -> bool {
         let Dial::Budget(budget) = self.dial else { return false };
         let costs = self.costs(seen);
-        [costs.cpu, costs.wall]
-            .iter()
-            .all(|cost| saved(cost, budget) > KEPT_FOR_WINDOWS * (budget - cost.off) * rest(cost))
+        [costs.cpu, costs.wall].iter().all(|cost| {
+            let kept = 1.0 - FOR_WHOLE * (USUAL_COST / cost.on).min(1.0);
+            saved(cost, budget) > kept * (budget - cost.off) * rest(cost)
+        })
     }
 
     fn costs(&self, seen: &Observation) -> Costs {
@@ -236,7 +265,7 @@ impl Scheduler {
             |spent: &Spent| (spent.wall > 0).then(|| spent.cpu as f64 / spent.wall as f64);
         let all = at_once(&seen.off).or(at_once(&seen.whole)).unwrap_or(1.0);
         let in_window = at_once(&seen.on).unwrap_or(all);
-        let missing = MIN_WINDOWS.saturating_sub(self.windows);
+        let missing = WANTED_WINDOWS.saturating_sub(self.windows);
         let cpu = between(&costs.cpu, budget, window * in_window, missing) / all.max(1e-9);
         let wall = between(&costs.wall, budget, window, missing);
         // A window that is expected to see no work costs nothing; whatever comes then is debt.
@@ -262,7 +291,7 @@ fn saved(cost: &Cost, budget: f64) -> f64 {
 }
 
 /// Time between windows that pays for a window which takes `time`, in the same sort of time;
-/// infinite if none does. `missing`: windows that estimates need, and that were not yet.
+/// infinite if none does. `missing`: windows that a short run is to get still.
 fn between(cost: &Cost, budget: f64, time: f64, missing: usize) -> f64 {
     let work = time / cost.on;
     let (saved, rest) = (saved(cost, budget), rest(cost));

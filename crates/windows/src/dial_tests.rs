@@ -131,6 +131,26 @@ fn a_budget_that_is_too_small_gets_the_least_and_says_so() {
 }
 
 #[test]
+fn a_budget_that_was_exceeded_is_told_with_the_least() {
+    let cpu = 26 * SECOND;
+    let off = Spent { wall: cpu / 2, cpu, work: cpu, events: 0, checking: cpu * 6 / 10 };
+    let nothing = Spent::default();
+    let lengths = Chooser::default().lengths();
+    let of = |budget, off| {
+        let scheduler = Scheduler::new(Dial::Budget(budget), Assumed::default(), 0).unwrap();
+        scheduler.exceeded(&Observation { now: 0, whole: nothing, off, on: nothing, lengths })
+    };
+    let Some(Exceeded { times, least, .. }) = of(2.0, off) else { panic!("not told") };
+    assert!((times - 2.625).abs() < 0.01 && (least - 2.65).abs() < 0.01, "{times} {least}");
+    assert_eq!(of(2.5, off), None, "within a tenth");
+    assert_eq!(
+        of(2.0, Spent { cpu: SECOND, wall: SECOND, checking: SECOND, ..off }),
+        None,
+        "short"
+    );
+}
+
+#[test]
 fn a_duty_is_a_share_of_time() {
     for duty in [0.05, 0.2, 1.0] {
         let went = Run::default().under(Dial::Duty(duty));

@@ -33,7 +33,7 @@ mod scale;
 mod window;
 
 pub use cost::{Assumed, Costs, Spent};
-pub use dial::{Dial, Observation, Phase, Promise, Scheduler, Step, Trouble};
+pub use dial::{Dial, Exceeded, Observation, Phase, Promise, Scheduler, Step, Trouble};
 pub use estimate::{Counted, Estimate, unseen};
 pub use lengths::{Chooser, Lengths, RunQueue, Seen};
 pub use random::Random;
