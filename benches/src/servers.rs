@@ -1,7 +1,7 @@
 //! Servers: recorded while a client that is not recorded asks a fixed amount of them.
 //!
-//! Only the server's CPU time counts, and beside it how long clients wait for answers. Both listen on sockets in a folder of their own, so that
-//! nothing on the machine is in the way.
+//! Only the server's CPU time counts, and beside it how long clients wait for answers. Both listen
+//! on sockets in a folder of their own, so that nothing on the machine is in the way.
 
 use crate::inputs;
 use crate::mode::Mode;
@@ -22,8 +22,8 @@ pub trait Server {
         scratch.join(PROFILE)
     }
 
-    /// Starts the server in a mode, has the client ask, ends the server. The time in which 99 of 100
-    /// requests were answered comes with it, milliseconds.
+    /// Starts the server in a mode, has the client ask, ends the server. The time in which 99 of
+    /// 100 requests were answered comes with it, milliseconds.
     fn run(&self, mode: Mode, scratch: &Path) -> anyhow::Result<(Outcome, f64)>;
 }
 
@@ -46,11 +46,7 @@ pub fn long_rows(threads: usize, times: usize) -> Vec<Row> {
             "I/O threads, hash tables",
             Box::new(Redis { threads, requests: 60_000 * times }),
         ),
-        row(
-            "postgresql",
-            "processes, shared memory",
-            Box::new(Postgresql { transactions: 1000 * times, ..Postgresql::default() }),
-        ),
+        row("postgresql", "processes, shared memory", Box::new(Postgresql::new(1000 * times))),
     ]
 }
 
@@ -161,7 +157,6 @@ fn slowest_of_logs(folder: &Path) -> Option<f64> {
 }
 
 /// PostgreSQL under pgbench: one process for each connection.
-#[derive(Default)]
 struct Postgresql {
     /// Folder of the newest version's programs.
     programs: PathBuf,
@@ -174,6 +169,11 @@ struct Postgresql {
 }
 
 impl Postgresql {
+    fn new(transactions: usize) -> Self {
+        let (programs, base) = (PathBuf::new(), PathBuf::new());
+        Self { programs, wrapper: Vec::new(), base, transactions }
+    }
+
     fn command(&self, name: &str) -> Run {
         let program = self.programs.join(name);
         match self.wrapper.split_first() {

@@ -88,9 +88,9 @@ pub struct Sampled {
 
 impl Sampled {
     /// How well the sum of estimated counts is known: the interval of a sum of weights, each hit
-    /// weighing what its row's interval says that one may. Rows that were counted add no doubt; where
-    /// there is more above one of them, that was not observed, and no window saw any of it. `None` if
-    /// a row is exact, or there is none.
+    /// weighing what its row's interval says that one may. Rows that were counted add no doubt;
+    /// where there is more above one of them, that was not observed, and no window saw any of it.
+    /// `None` if a row is exact, or there is none.
     pub fn of_sum<'a>(rows: impl Iterator<Item = &'a CommRow>) -> Option<Self> {
         let (mut below, mut above) = (Weighted::default(), Weighted::default());
         let (mut hits, mut count, mut surely, mut counted) = (0, 0_u64, 0_u64, 0_u64);

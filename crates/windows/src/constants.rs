@@ -12,9 +12,9 @@ pub const MIN_WINDOWS: usize = 20;
 /// (`sleeping.rs`).
 pub const MIN_WORK_SHARE: f64 = 0.25;
 
-/// Shortest warm-up that is judged. Switching takes up to some milliseconds (0.2 µs for each page of
-/// grants and thread), which must not be most of a window. A search that began at 2 ms took gaps of
-/// ocean's sweeps for short ones, and its cells were 7 % off instead of 1 to 2.
+/// Shortest warm-up that is judged. Switching takes up to some milliseconds (0.2 µs for each page
+/// of grants and thread), which must not be most of a window. A search that began at 2 ms took gaps
+/// of ocean's sweeps for short ones, and its cells were 7 % off instead of 1 to 2.
 pub const MIN_WARM_UP: u64 = 10 * MILLISECOND;
 
 /// The warm-up to begin with, as long as there have not been enough windows for a longer one: two
@@ -61,9 +61,9 @@ pub const MIN_DUTY: f64 = 0.01;
 pub const SHORT_RUN: u64 = 600 * MILLISECOND;
 
 /// The part of what a short run may lose that is for recording it whole, if that costs no more than
-/// [`USUAL_COST`]; where it costs more, less of the run would be seen, and more is kept for windows.
-/// The less, the less is known for certain of runs below a fifth of a second; with more, those of
-/// half a second to two do not get enough windows.
+/// [`USUAL_COST`]; where it costs more, less of the run would be seen, and more is kept for
+/// windows. The less, the less is known for certain of runs below a fifth of a second; with more,
+/// those of half a second to two do not get enough windows.
 pub const FOR_WHOLE: f64 = 0.5;
 
 /// Times longer that exact recording usually takes at most.
@@ -84,8 +84,8 @@ pub const WHOLE_STEP: u64 = 5 * MILLISECOND;
 /// up.
 pub const MIN_MEASURED: u64 = 20 * MILLISECOND;
 
-/// Nanoseconds that counting an event takes at the least: half of what it takes on processors of the
-/// last years.
+/// Nanoseconds that counting an event takes at the least: half of what it takes on processors of
+/// the last years.
 pub const MIN_EVENT_TIME: f64 = 40.0;
 
 /// Times longer that translated code takes without its checks, in the median.

@@ -3,8 +3,8 @@
 //! What the program would have taken alone is not observed. What is: processor and wall-clock time,
 //! and work, in three kinds of time: recorded whole, between windows (*off*), and in windows
 //! (*on*). Time for each unit of work tells how much slower *on* is than *off*; how much slower
-//! *off* is than the program alone is told by the checks executed there and the time that one takes;
-//! until there is some of it, it is assumed. Until there is time off to compare with, events
+//! *off* is than the program alone is told by the checks executed there and the time that one
+//! takes; until there is some of it, it is assumed. Until there is time off to compare with, events
 //! that were counted tell the least that counting has cost.
 //!
 //! *Wall-clock time.* Windows lie at random places, so time for each unit of work compares it too,
@@ -24,8 +24,8 @@ pub struct Spent {
     pub work: u64,
     /// Events that were counted.
     pub events: u64,
-    /// Processor time, in nanoseconds, that checks that pass and the counting of instructions take, by
-    /// how often they were executed; 0 if that is not known.
+    /// Processor time, in nanoseconds, that checks that pass and the counting of instructions take,
+    /// by how often they were executed; 0 if that is not known.
     pub checking: u64,
 }
 

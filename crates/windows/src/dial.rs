@@ -9,9 +9,10 @@
 //! and there are as many as estimates need, if they cost little more than that.
 //!
 //! Then, for each period, the work between windows is chosen such that its windows are paid for at
-//! its end. Debts count: what was lost too much is saved by longer periods, and what was saved makes
-//! them shorter. Both processor and wall-clock time must stay within the budget. A program that
-//! sleeps costs nothing while it does, so its windows follow each other closely until they see work.
+//! its end. Debts count: what was lost too much is saved by longer periods, and what was saved
+//! makes them shorter. Both processor and wall-clock time must stay within the budget. A program
+//! that sleeps costs nothing while it does, so its windows follow each other closely until they see
+//! work.
 //!
 //! *Least.* A period is at most [`MIN_DUTY`]'s inverse times its window. A budget that does not
 //! even pay for the time between windows is exceeded; [`Scheduler::promise`] then says by how much

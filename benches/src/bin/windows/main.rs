@@ -159,8 +159,8 @@ fn one(
 }
 
 impl Subject {
-    /// Scales a kernel's work to that many seconds, and fixes the addresses, by which lines are compared.
-    /// Returns the command's arguments.
+    /// Scales a kernel's work to that many seconds, and fixes the addresses, by which lines are
+    /// compared. Returns the command's arguments.
     fn scale(&mut self, seconds: f64, scratch: &Path) -> anyhow::Result<String> {
         let once = self.row.run(Mode::Native, scratch)?.wall;
         let times = (seconds / once.max(1e-3)).round().max(1.0) as usize;

@@ -33,7 +33,8 @@ use summary::Summary;
 
 /// Measure whether placement makes a program faster
 ///
-/// Records the program as 'record' does, places its threads, and compares placed with unplaced runs.
+/// Records the program as 'record' does, places its threads, and compares placed with unplaced
+/// runs.
 ///
 /// Placement does not matter where threads hardly communicate, where all pairs communicate alike,
 /// or where all CPUs are equally near. Then tune says so and times nothing, unless --policy is
