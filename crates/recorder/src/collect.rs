@@ -89,9 +89,6 @@ pub fn profile(
     header.events_without_line.store(without_line, Relaxed);
     let mut warnings = warnings(header, &threads, &tables.comm, &run);
     warnings.extend(left_out(session.segment(), &tables, &run));
-    if session.segment() == 0 {
-        warnings.extend(exceeded(&run));
-    }
     let (exit_code, exit_signal) = match run.ended.ending {
         Ending::Exited(code) => (Some(code), None),
         Ending::Killed(signal) => (None, Some(signal)),
@@ -139,8 +136,11 @@ fn windows(tables: &Tables, run: &Circumstances<'_>) -> Option<Windows> {
     Some(Windows { asked, windows, too_short, observed, whole, warm_up_ns, missed })
 }
 
-/// That the recording, of all processes, took more than its budget.
-fn exceeded(run: &Circumstances<'_>) -> Option<Note> {
+/// That the recording, of all processes, took more than its budget; told with the first one.
+fn exceeded(header: &Header, run: &Circumstances<'_>) -> Option<Note> {
+    if header.parent_segment.load(Relaxed) != u32::MAX {
+        return None;
+    }
     let Exceeded { budget, times, least } = run.found.watched.switched.as_ref()?.exceeded?;
     Some(Note::BudgetExceeded { budget, times, least })
 }
@@ -208,6 +208,7 @@ fn warnings(
     let mut list = limits(header);
     list.extend(processes::left(header));
     list.extend(how_it_ended(&run.ended));
+    list.extend(exceeded(header, run));
     if run.options.counted == Counted::Translate {
         list.push(Note::NothingCounted);
     } else if threads.len() <= 1 {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::Chooser;
+use crate::constants::MIN_WINDOWS;
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MILLISECOND;

@@ -20,7 +20,7 @@ use crate::said::{refuse, say};
 use analysis::Choice;
 use measure::{Runner, Stop};
 use placement::{Plan, PolicyKind};
-use profile::Counted;
+use profile::{Counted, Profile};
 use recorder::child::stdin_offset;
 use recorder::session::SessionOptions;
 use recorder::{Ending, Streams, Target};
@@ -85,7 +85,6 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         Err(error) => return Ok(refuse(&error)),
     };
     let (plan_path, profile_path) = destinations(&args, &target)?;
-
     let input_from = stdin_offset();
     let timed = Streams::Discarded { input_from: input_from.unwrap_or(0) };
     let streams = if args.json { timed } else { Streams::Inherited };
@@ -105,10 +104,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let profile = &recording.profile;
     let mut summary = Summary::new(&args.command, profile, &profile_path);
     let elsewhere = elsewhere::who_talks(profile, &profile_path);
-    let reliability = Reliability::of(profile, Choice::of_talk(profile));
-    if let Some(too_few) = reliability.and_then(|found| found.too_few) {
-        say(&format!("note: {too_few}"));
-    }
+    doubts(profile);
     if let Some(reason) = plans::why_not(profile, &machine) {
         match elsewhere.filter(|_| machine.allowed_pus() > 1) {
             Some(who) => summary.elsewhere(&who),
@@ -144,6 +140,14 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let kept = keep(plan, &verdict, &plan_path, args.force)?;
     summary.compared(plan, verdict, kept);
     summary.print(args.json)
+}
+
+/// Says so if too little was observed to tell who communicates with whom.
+fn doubts(profile: &Profile) {
+    let reliability = Reliability::of(profile, Choice::of_talk(profile));
+    if let Some(too_few) = reliability.and_then(|found| found.too_few) {
+        say(&format!("note: {too_few}"));
+    }
 }
 
 /// Refuses arguments that leave nothing to compare.
