@@ -58,7 +58,7 @@ const REPRODUCIBLE: f64 = 0.02;
 /// Turns of the example for a unit of work.
 const PAIRS_TURNS: usize = 12_000;
 /// How many times as much as in `make bench` servers are asked.
-const SERVER_TIMES: usize = 8;
+const SERVER_TIMES: usize = 4;
 
 /// A program. A kernel's work is scaled by one of its arguments.
 struct Subject {

@@ -101,10 +101,9 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         return Ok(code_after(ended.interrupted, ended.ending));
     }
 
-    let profile = &recording.profile;
+    let profile = told(&recording.profile);
     let mut summary = Summary::new(&args.command, profile, &profile_path);
     let elsewhere = elsewhere::who_talks(profile, &profile_path);
-    doubts(profile);
     if let Some(reason) = plans::why_not(profile, &machine) {
         match elsewhere.filter(|_| machine.allowed_pus() > 1) {
             Some(who) => summary.elsewhere(&who),
@@ -142,12 +141,13 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     summary.print(args.json)
 }
 
-/// Says so if too little was observed to tell who communicates with whom.
-fn doubts(profile: &Profile) {
+/// The profile; says so if too little was observed to tell who communicates with whom.
+fn told(profile: &Profile) -> &Profile {
     let reliability = Reliability::of(profile, Choice::of_talk(profile));
     if let Some(too_few) = reliability.and_then(|found| found.too_few) {
         say(&format!("note: {too_few}"));
     }
+    profile
 }
 
 /// Refuses arguments that leave nothing to compare.
