@@ -49,6 +49,36 @@ fn once(name: &str, make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
     Ok(path)
 }
 
+/// A page whose script computes for about two seconds, in several workers.
+pub fn page() -> io::Result<PathBuf> {
+    once("page.html", |file| {
+        file.write_all(
+            br#"<!doctype html><body><p id="sum">0</p><script>
+const code = `onmessage = e => {
+  let words = new Map(), sum = 0;
+  for (let k = 0; k < 600000; k++) {
+    const word = "w" + (k * 7919 + e.data) % 5003;
+    words.set(word, (words.get(word) || 0) + 1);
+    sum = (sum + word.length * k) % 1000003;
+  }
+  postMessage(sum + words.size);
+}`;
+const url = URL.createObjectURL(new Blob([code]));
+let left = 4, sum = 0;
+for (let k = 0; k < 4; k++) {
+  const worker = new Worker(url);
+  worker.onmessage = e => {
+    sum += e.data;
+    if (--left == 0) document.getElementById("sum").textContent = sum;
+  };
+  worker.postMessage(k);
+}
+</script></body>
+"#,
+        )
+    })
+}
+
 /// About 24 MB of text that compresses like text: words of few letters, some often, most seldom.
 pub fn text() -> io::Result<PathBuf> {
     once("text", |file| {

@@ -70,6 +70,29 @@ pub fn rows(threads: usize) -> io::Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// Programs with more threads or processes than others: a thousand threads that come and go, and a
+/// browser.
+pub fn crowds() -> io::Result<Vec<Row>> {
+    let mut threads = stress_ng("pthread", "", 1, 400_000);
+    if let Work::Plain(input) = &mut threads.work {
+        input.arguments.extend(["--pthread-max".to_string(), "1024".to_string()]);
+    }
+    threads.name = "stress-ng 1024".into();
+    let profile = path(inputs::folder().join("browser"));
+    let page = format!("file://{}", path(inputs::page()?));
+    let browser = plain(
+        "chromium",
+        "processes, generated code",
+        "sh",
+        &["-c", BROWSE, "browse", &profile, &page],
+    );
+    Ok(vec![threads, browser])
+}
+
+/// A browser with a fresh profile, in a folder of its own.
+const BROWSE: &str = "rm -rf \"$1\"; exec chromium --headless --no-sandbox --disable-gpu \
+    --user-data-dir=\"$1\" --virtual-time-budget=20000 --dump-dom \"$2\" 2>/dev/null";
+
 /// Processes that are over at once: a compiler driver, and the least that a process can do.
 pub fn short_lived() -> Vec<Row> {
     vec![
@@ -88,7 +111,7 @@ fn plain(name: &str, why: &'static str, command: &'static str, arguments: &[&str
     let arguments = arguments.iter().map(ToString::to_string).collect();
     // minimap2 writes its command line into its output; what threads of a server print has no
     // order.
-    let compare = !matches!(name, "minimap2" | "stress-ng");
+    let compare = !matches!(name, "minimap2" | "stress-ng" | "chromium");
     let input = Input { command: command.into(), arguments, compare };
     Row { name: name.into(), why, repeat: 1, work: Work::Plain(input) }
 }

@@ -50,6 +50,8 @@ pub struct Sample {
     pub own: OwnPeak,
     /// Hash of standard output, where that must be the same.
     pub output: u64,
+    /// Time in which 99 of 100 requests to a server were answered, milliseconds; 0 for others.
+    pub answered: f64,
 }
 
 impl Row {
@@ -90,6 +92,7 @@ impl Row {
             own.bytes = own.bytes.max(of_run.bytes);
             own.with_children_bytes = own.with_children_bytes.max(of_run.with_children_bytes);
             total.output = sample.output;
+            total.answered = total.answered.max(sample.answered);
         }
         Ok(total)
     }
@@ -132,6 +135,7 @@ impl Row {
     /// A single run.
     pub fn run(&self, mode: Mode, scratch: &Path) -> anyhow::Result<Sample> {
         let (profile, output) = (self.profile(scratch), scratch.join("output"));
+        let mut answered = 0.0;
         let (outcome, compare) = match &self.work {
             Work::Plain(input) => {
                 let run = mode.run(&[], &input.command, &input.arguments, &profile);
@@ -146,7 +150,11 @@ impl Row {
                 }
                 (run.stdout_to(&output).timeout(LIMIT).run(), true)
             }
-            Work::Server(server) => (server.run(mode, scratch)?, false),
+            Work::Server(server) => {
+                let (outcome, time) = server.run(mode, scratch)?;
+                answered = time;
+                (outcome, false)
+            }
         };
         check(&outcome).with_context(|| format!("{} in mode {mode:?}", self.name))?;
         Ok(Sample {
@@ -155,6 +163,7 @@ impl Row {
             peak_bytes: outcome.peak_bytes,
             own: outcome.own,
             output: if compare { hash(&output)? } else { 0 },
+            answered,
         })
     }
 }

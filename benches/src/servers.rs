@@ -1,12 +1,12 @@
 //! Servers: recorded while a client that is not recorded asks a fixed amount of them.
 //!
-//! Only the server's CPU time counts. Both listen on sockets in a folder of their own, so that
-//! nothing on the machine is in the way.
+//! Only the server's CPU time counts, and beside it how long clients wait for answers. Both listen
+//! on sockets in a folder of their own, so that nothing on the machine is in the way.
 
 use crate::inputs;
 use crate::mode::Mode;
 use crate::rows::{LIMIT, PROFILE, Row, Work};
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,12 +22,18 @@ pub trait Server {
         scratch.join(PROFILE)
     }
 
-    /// Starts the server in a mode, has the client ask, ends the server.
-    fn run(&self, mode: Mode, scratch: &Path) -> anyhow::Result<Outcome>;
+    /// Starts the server in a mode, has the client ask, ends the server. The time in which 99 of
+    /// 100 requests were answered comes with it, milliseconds.
+    fn run(&self, mode: Mode, scratch: &Path) -> anyhow::Result<(Outcome, f64)>;
 }
 
-/// The servers.
+/// The servers, each asked for about a second natively.
 pub fn rows(threads: usize) -> Vec<Row> {
+    long_rows(threads, 1)
+}
+
+/// The same, asked `times` as much.
+pub fn long_rows(threads: usize, times: usize) -> Vec<Row> {
     let row = |name: &str, why, server| Row {
         name: name.into(),
         why,
@@ -35,8 +41,12 @@ pub fn rows(threads: usize) -> Vec<Row> {
         work: Work::Server(server),
     };
     vec![
-        row("redis-server", "I/O threads, hash tables", Box::new(Redis { threads })),
-        row("postgresql", "processes, shared memory", Box::<Postgresql>::default()),
+        row(
+            "redis-server",
+            "I/O threads, hash tables",
+            Box::new(Redis { threads, requests: 60_000 * times }),
+        ),
+        row("postgresql", "processes, shared memory", Box::new(Postgresql::new(1000 * times))),
     ]
 }
 
@@ -59,6 +69,8 @@ fn succeeds(run: Run) -> bool {
 /// redis-server with I/O threads under redis-benchmark.
 struct Redis {
     threads: usize,
+    /// Of each kind.
+    requests: usize,
 }
 
 impl Server for Redis {
@@ -69,7 +81,7 @@ impl Server for Redis {
         Ok(missing.map_or(Ok(()), |command| Err(format!("no {command} here"))))
     }
 
-    fn run(&self, mode: Mode, scratch: &Path) -> anyhow::Result<Outcome> {
+    fn run(&self, mode: Mode, scratch: &Path) -> anyhow::Result<(Outcome, f64)> {
         let folder = inputs::fresh_folder(scratch, "redis")?;
         let socket = folder.join("socket").to_string_lossy().into_owned();
         let threads = self.threads.max(2).to_string();
@@ -91,12 +103,13 @@ impl Server for Redis {
         let program = probe::command("redis-server").expect("prepared");
         let server = mode.run(&[], &program, &words, &self.profile(scratch));
         let ask = |arguments: &[&str]| Run::new("redis-cli").args(["-s", &socket]).args(arguments);
-        let mut served = false;
+        let (mut served, mut waited) = (false, None);
+        let requests = self.requests.to_string();
         let outcome = server.directory(&folder).timeout(LIMIT).run_meanwhile(|_| {
             let load = [
-                "-q",
+                "--csv",
                 "-n",
-                "60000",
+                &requests,
                 "-c",
                 "20",
                 "-P",
@@ -106,17 +119,44 @@ impl Server for Redis {
                 "-t",
                 "set,get,lpush,zadd",
             ];
-            served = wait_until(|| succeeds(ask(&["ping"])))
-                && succeeds(Run::new("redis-benchmark").args(["-s", &socket]).args(load));
+            if wait_until(|| succeeds(ask(&["ping"]))) {
+                let load = Run::new("redis-benchmark").args(["-s", &socket]).args(load);
+                let asked = load.timeout(LIMIT).run();
+                served = asked.exit_code == Some(0);
+                waited = slowest_of_table(&asked.stdout_text());
+            }
             ask(&["shutdown", "nosave"]).run();
         });
         ensure!(served, "redis-server does not serve\n{outcome}");
-        Ok(outcome)
+        Ok((outcome, waited.context("redis-benchmark says no latencies")?))
     }
 }
 
+/// The largest 99th percentile in redis-benchmark's table.
+fn slowest_of_table(csv: &str) -> Option<f64> {
+    let field = |text: &str| text.trim_matches('"').to_string();
+    let mut lines = csv.lines().map(|line| line.split(',').map(field).collect::<Vec<_>>());
+    let column = lines.next()?.iter().position(|name| name == "p99_latency_ms")?;
+    let times = lines.filter_map(|line| line.get(column)?.parse::<f64>().ok());
+    times.max_by(f64::total_cmp)
+}
+
+/// The 99th percentile of pgbench's logs in a folder, which it removes: the third word of a line is
+/// the time of a transaction, microseconds.
+fn slowest_of_logs(folder: &Path) -> Option<f64> {
+    let mut times: Vec<f64> = Vec::new();
+    for entry in std::fs::read_dir(folder).ok()?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with("pgbench_log.") {
+            let text = std::fs::read_to_string(entry.path()).ok()?;
+            times.extend(text.lines().filter_map(|l| l.split(' ').nth(2)?.parse::<f64>().ok()));
+            std::fs::remove_file(entry.path()).ok()?;
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() * 99 / 100).map(|time| time / 1000.0)
+}
+
 /// PostgreSQL under pgbench: one process for each connection.
-#[derive(Default)]
 struct Postgresql {
     /// Folder of the newest version's programs.
     programs: PathBuf,
@@ -124,9 +164,16 @@ struct Postgresql {
     wrapper: Vec<String>,
     /// Folder of ours for the database, its socket and profiles.
     base: PathBuf,
+    /// Of each of four clients.
+    transactions: usize,
 }
 
 impl Postgresql {
+    fn new(transactions: usize) -> Self {
+        let (programs, base) = (PathBuf::new(), PathBuf::new());
+        Self { programs, wrapper: Vec::new(), base, transactions }
+    }
+
     fn command(&self, name: &str) -> Run {
         let program = self.programs.join(name);
         match self.wrapper.split_first() {
@@ -159,7 +206,8 @@ impl Postgresql {
     }
 
     fn load(&self) -> bool {
-        succeeds(self.client(&["-n", "-c", "4", "-j", "2", "-t", "1000"]))
+        let each = self.transactions.to_string();
+        succeeds(self.client(&["-n", "-l", "-c", "4", "-j", "2", "-t", &each]))
     }
 
     fn client(&self, arguments: &[&str]) -> Run {
@@ -212,8 +260,10 @@ impl Server for Postgresql {
         self.base.join(PROFILE)
     }
 
-    fn run(&self, mode: Mode, _scratch: &Path) -> anyhow::Result<Outcome> {
-        self.serve(mode, || self.load())
+    fn run(&self, mode: Mode, _scratch: &Path) -> anyhow::Result<(Outcome, f64)> {
+        slowest_of_logs(&self.base); // Of runs that were not measured.
+        let outcome = self.serve(mode, || self.load())?;
+        Ok((outcome, slowest_of_logs(&self.base).context("pgbench has no logs")?))
     }
 }
 
@@ -222,5 +272,23 @@ impl Drop for Postgresql {
         if !self.base.as_os_str().is_empty() {
             let _ = std::fs::remove_dir_all(&self.base);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_percent_is_found() {
+        let csv = "\"test\",\"rps\",\"p99_latency_ms\"\n\"SET\",\"9.5\",\"0.5\"\n\"GET\",\"8\",\"0.75\"\n";
+        assert_eq!(slowest_of_table(csv), Some(0.75));
+        assert_eq!(slowest_of_table("nothing"), None);
+        let scratch = test_support::Scratch::new();
+        let line = |k: u32| format!("0 {k} {} 0 1600000000 1\n", 1000 * k);
+        let lines: String = (0..200).map(line).collect();
+        std::fs::write(scratch.join("pgbench_log.5.1"), lines).unwrap();
+        assert_eq!(slowest_of_logs(scratch.path()), Some(198.0));
+        assert_eq!(slowest_of_logs(scratch.path()), None);
     }
 }

@@ -1,4 +1,5 @@
-//! How far sampling is from exact recording of the same program, and what of it can be trusted.
+//! How far sampling, or recording in windows, is from exact recording of the same program, and what
+//! of it can be trusted.
 //!
 //! Both are runs of their own: threads that race alternate differently, and exact recording slows
 //! the program down while they do. So amounts may differ for two reasons, and the shape of the
@@ -6,7 +7,7 @@
 
 use crate::difference::matched;
 use crate::mse::{self, MseError};
-use profile::Profile;
+use profile::{CommRow, Mode, Profile, Sampled};
 use serde::Serialize;
 use types::{CommKind, CommMatrix, Sharing, ThreadId};
 
@@ -85,13 +86,13 @@ pub struct Calibration {
     pub threads: usize,
     /// The exact recording's amount.
     pub exact: Amount,
-    /// The sampled recording's amount.
+    /// The sampled recording's amount, or that of one in windows.
     pub sampled: Amount,
-    /// Samples that showed communication.
+    /// Samples that showed communication, or the clusters that windows saw.
     pub hits: u64,
     /// Sampled by exact events; `None` without exact ones.
     pub ratio: Option<f64>,
-    /// What chance may do to the sampled amount with that many hits, as a part of it (95 %).
+    /// What chance may do to the sampled amount, as a part of it (95 %).
     pub chance: Option<f64>,
     /// Mean squared error between the matrices, each normalised to 100 (thesis, 3.1), and the most
     /// there can be.
@@ -112,7 +113,7 @@ pub struct Calibration {
     pub sharing: Verdict,
 }
 
-/// Compares an exact and a sampled recording of the same command.
+/// Compares an exact recording of a command with a sampled one, or one in windows.
 ///
 /// # Errors
 /// When they have no thread in common.
@@ -120,6 +121,7 @@ pub fn calibration(exact: &Profile, sampled: &Profile) -> Result<Calibration, Ms
     let pairs = threads_in_both(exact, sampled);
     let (a, b) = (matrix(exact, &pairs, |p| p.0), matrix(sampled, &pairs, |p| p.1));
     let hits = sampled.comm.iter().filter_map(|row| row.sampled).map(|s| s.hits).sum();
+    let in_windows = sampled.meta.mode == Mode::Windows;
     let amounts = [(exact, &a), (sampled, &b)].map(|(profile, matrix)| Amount {
         events: matrix.total(),
         false_share: false_share(profile),
@@ -134,6 +136,8 @@ pub fn calibration(exact: &Profile, sampled: &Profile) -> Result<Calibration, Ms
     let swapped: Vec<(f64, f64)> = upper.iter().map(|&(exact, sampled)| (sampled, exact)).collect();
     let found = Found {
         hits,
+        chance: if in_windows { of_windows(sampled) } else { of_hits(hits) },
+        in_windows,
         amounts,
         ratio: (a.total() > 0).then(|| b.total() as f64 / a.total() as f64),
         error: if mse_most > 0.0 { mse / mse_most } else { 0.0 },
@@ -146,7 +150,7 @@ pub fn calibration(exact: &Profile, sampled: &Profile) -> Result<Calibration, Ms
         sampled: found.amounts[1],
         hits,
         ratio: found.ratio,
-        chance: found.chance(),
+        chance: found.chance,
         mse,
         mse_most,
         correlation: found.correlation,
@@ -219,9 +223,23 @@ fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     (xx > 0.0 && yy > 0.0).then(|| xy / (xx * yy).sqrt())
 }
 
+/// Hits are rare and independent: their number is Poisson.
+fn of_hits(hits: u64) -> Option<f64> {
+    (hits > 0).then(|| 1.96 / (hits as f64).sqrt())
+}
+
+/// Half of the interval of what windows make of RAW and WAW together.
+fn of_windows(profile: &Profile) -> Option<f64> {
+    let rows = || profile.comm.iter().filter(|r| matches!(r.kind, CommKind::Raw | CommKind::Waw));
+    let all = rows().map(|row: &CommRow| row.count).sum::<u64>() as f64;
+    Sampled::of_sum(rows()).map(|sum| (sum.high - sum.low) as f64 / 2.0 / all.max(1.0))
+}
+
 /// What verdicts are made of.
 struct Found {
     hits: u64,
+    chance: Option<f64>,
+    in_windows: bool,
     amounts: [Amount; 2],
     ratio: Option<f64>,
     /// Part of the most there can be.
@@ -231,16 +249,14 @@ struct Found {
 }
 
 impl Found {
-    /// Hits are rare and independent: their number is Poisson.
-    fn chance(&self) -> Option<f64> {
-        (self.hits > 0).then(|| 1.96 / (self.hits as f64).sqrt())
-    }
-
-    /// Nothing found in either: sampling is right about that, and about nothing else.
+    /// Nothing found in either: that is right, and nothing else is known.
     fn nothing(&self) -> Option<Verdict> {
         let verdict = |trust, reason: &str| Some(Verdict { trust, reason: reason.into() });
         match (self.amounts[0].events, self.hits) {
-            (0, 0) => verdict(Trust::Yes, "there is no communication, and none was sampled"),
+            (0, 0) => verdict(Trust::Yes, "there is no communication, and none was found"),
+            (_, 0) if self.in_windows => {
+                verdict(Trust::No, "no window saw communication; record longer")
+            }
             (_, 0) => {
                 verdict(Trust::No, "no sample showed communication; sample longer or more often")
             }
@@ -263,10 +279,11 @@ impl Found {
             None => String::new(),
         };
         let reason = format!(
-            "the error is {:.1} % of the most there can be{correlated}, {:.1} % of the sampled events \
+            "the error is {:.1} % of the most there can be{correlated}, {:.1} % of the {} events \
              are between pairs that exact recording does not know; {} hits{}",
             100.0 * self.error,
             100.0 * self.strangers.share,
+            if self.in_windows { "estimated" } else { "sampled" },
             self.hits,
             if self.hits < SOME_HITS { format!(", fewer than {SOME_HITS}") } else { String::new() }
         );
@@ -277,9 +294,9 @@ impl Found {
         if let Some(verdict) = self.nothing() {
             return verdict;
         }
-        let chance = 100.0 * self.chance().unwrap_or(1.0);
+        let chance = 100.0 * self.chance.unwrap_or(1.0);
         let Some(ratio) = self.ratio else {
-            let reason = "sampling found communication that exact recording did not".into();
+            let reason = "it found communication that exact recording did not".into();
             return Verdict { trust: Trust::No, reason };
         };
         let trust = match ratio.max(1.0 / ratio.max(f64::MIN_POSITIVE)) {
@@ -289,7 +306,8 @@ impl Found {
         };
         let reason = format!(
             "{ratio:.2} times the exact amount, of which chance makes ±{chance:.0} %; exact recording slows \
-             threads down, so they may alternate more or less often than when sampled"
+             threads down, so they may alternate more or less often than {}",
+            if self.in_windows { "in windows" } else { "when sampled" }
         );
         Verdict { trust, reason }
     }

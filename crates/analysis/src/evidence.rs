@@ -34,7 +34,7 @@ pub struct Evidence {
     /// Samples that showed one of its events.
     pub hits: u64,
     /// As many hits of equal weight would tell as much (Kish): fewer than `hits` where some weigh
-    /// more.
+    /// more. Events that were counted while everything was recorded are no matter of chance.
     pub effective: u64,
     /// Threads that take part in any.
     pub threads: u64,
@@ -55,12 +55,18 @@ impl Evidence {
         for row in rows {
             let of_row = row.sampled.map_or(0, |sampled| sampled.hits);
             hits += of_row;
-            weights.add(of_row, row.count as f64 / of_row.max(1) as f64);
+            match row.sampled {
+                Some(sampled) if sampled.is_counted(row) => weights.sum += row.count as f64,
+                _ => weights.add(of_row, row.count as f64 / of_row.max(1) as f64),
+            }
             threads.extend([row.from, row.to]);
         }
         let threads = threads.len() as u64;
         // Rounded: it is exact but for the last digits where all hits weigh the same.
-        let effective = weights.effective().round() as u64;
+        let effective = match weights.squares > 0.0 {
+            true => (weights.effective().round() as u64).min(hits),
+            false => hits,
+        };
         Self { hits, effective, threads, needed: HITS_PER_THREAD * threads.max(2) }
     }
 
@@ -119,6 +125,18 @@ mod tests {
         assert_eq!(recognise_by(&talk, true, None).pattern, Pattern::Pair);
         assert!(!of(&[row(0, 1, 39, 39)]).enough() && of(&[row(0, 1, 40, 40)]).enough());
         assert!(!of(&[]).enough());
+    }
+
+    #[test]
+    fn counted_events_leave_chance_to_the_others() {
+        let counted = |count| {
+            let sampled = Some(Sampled { hits: count, low: count, high: count });
+            CommRow { sampled, evidence: types::Evidence::Window, ..row(0, 1, count, count) }
+        };
+        assert_eq!(of(&[counted(1000)]).effective, 1000);
+        // A tenth of the amount rests on one hit.
+        assert_eq!(of(&[counted(9000), row(1, 0, 1, 1000)]).effective, 100);
+        assert_eq!(of(&[row(0, 1, 9000, 9000), row(1, 0, 1, 1000)]).effective, 99);
     }
 
     #[test]

@@ -69,6 +69,12 @@ fn both_recordings_are_compared_in_numbers() {
             assert!(["no", "roughly", "yes"].contains(&trust), "{found}");
             assert!(found[verdict]["reason"].as_str().unwrap().len() > 10, "{found}");
         }
+        // The same of a recording in windows.
+        let windows = &found["windows"];
+        assert!(number(&windows["recording"]["observed"]) > 0.0, "{found}");
+        assert!(number(&windows["sampled"]["events"]) > 0.0, "{found}");
+        assert!(number(&windows["mse"]) < 0.05 * number(&windows["mse_most"]), "{found}");
+        assert!(number(&windows["wall_seconds"]) > 0.0, "{found}");
     }
 }
 
@@ -80,12 +86,25 @@ fn people_read_what_to_trust() {
         return;
     }
     let text = outcome.expect_code(0).stdout_text();
-    for line in ["trust the shape: ", "trust the volume: ", "trust the true/false: "] {
-        assert!(text.contains(line), "{text}");
+    for of in ["shape", "volume", "true/false"] {
+        for by in ["windows", "samples"] {
+            assert!(text.contains(&format!("trust the {of} by {by}: ")), "{text}");
+        }
     }
     let table = text.lines().filter(|line| line.starts_with("false sharing"));
     assert_eq!(table.count(), 1, "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn of_a_single_thread_there_is_no_error() {
+    let outcome = threadtalk(&["calibrate", "--", "/bin/true"]);
+    if skipped("calibrate", &outcome) {
+        return;
+    }
+    let text = outcome.expect_code(0).stdout_text();
+    assert!(!text.contains("error") && !text.contains("-0"), "{text}");
+    assert!(text.contains("trust the shape by windows: yes"), "{text}");
 }
 
 #[test]

@@ -21,12 +21,17 @@ use iced_x86::{FlowControl, IcedError, Instruction, Mnemonic};
 
 pub(crate) type Result<T> = core::result::Result<T, IcedError>;
 
+/// Checks that take as long as a test at a loop's head.
+const HEAD_TEST: usize = 3;
+
 /// What a stretch of code counts when it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Counts {
     pub loads: u32,
     pub stores: u32,
     pub instructions: u32,
+    /// Checks, those at a loop's head counted as [`HEAD_TEST`]; of a whole block only.
+    pub checks: u32,
 }
 
 impl Counts {
@@ -241,10 +246,11 @@ impl<'a> Body<'a> {
         if !tests.questions.is_empty() {
             self.emit_head(tests)?;
         }
+        let steps = checks.len() + HEAD_TEST * tests.quick().count();
         let counted_at = count.then(|| self.counting_place(checks)).flatten();
         self.counted_at = counted_at.unwrap_or(0);
         if count && counted_at.is_none() {
-            self.count_without_flags()?;
+            self.count_without_flags(steps)?;
         }
         let mut rest = checks;
         for k in 0..self.source.instructions.len() {
@@ -252,7 +258,7 @@ impl<'a> Body<'a> {
             self.emitter.mark(i.ip(), self.parked());
             if counted_at == Some(k) {
                 self.park_flags(k);
-                self.count_with_flags(self.counts_of_all(), false);
+                self.count_with_flags(self.counts_of_all(steps), false);
             }
             let count = rest.iter().take_while(|c| c.position == k).count();
             let (here, later) = rest.split_at(count);

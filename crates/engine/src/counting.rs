@@ -19,7 +19,8 @@ use types::tally::Meaning;
 
 impl Counts {
     fn meaning(self) -> Option<Meaning> {
-        Meaning::new(self.instructions, self.loads, self.stores)
+        let meaning = Meaning::new(self.instructions, self.loads, self.stores)?;
+        Some(meaning.with_checks(self.checks))
     }
 }
 
@@ -34,12 +35,17 @@ impl Body<'_> {
             loads: operands.iter().map(|o| o.0).sum(),
             stores: operands.iter().map(|o| o.1).sum(),
             instructions: operands.len() as u32,
+            checks: 0,
         }
     }
 
-    /// What the whole block counts.
-    pub fn counts_of_all(&self) -> Counts {
-        self.counts_of(0..self.source.instructions.len())
+    /// What the whole block counts, in which there are so many checks.
+    pub fn counts_of_all(&self, checks: usize) -> Counts {
+        let counts = self.counts_of(0..self.source.instructions.len());
+        match self.options.counts() {
+            true => Counts { checks: checks as u32, ..counts },
+            false => counts,
+        }
     }
 
     /// What has to be put right when the block is left by instruction `k`.
@@ -97,14 +103,14 @@ impl Body<'_> {
     }
 
     /// Adds what the block counts at its entry, where flags are live.
-    pub fn count_without_flags(&mut self) -> Result<()> {
+    pub fn count_without_flags(&mut self, checks: usize) -> Result<()> {
         let pc = self.source.pc;
         let free = !self.liveness.live[0].regs & !regs::bit(RSP);
         let register = if free != 0 { free.trailing_zeros() as usize } else { RAX };
         if free == 0 {
             self.spill(register, pc);
         }
-        self.count_through(register, self.counts_of_all(), false)?;
+        self.count_through(register, self.counts_of_all(checks), false)?;
         self.release(pc);
         Ok(())
     }

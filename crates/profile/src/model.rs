@@ -203,10 +203,14 @@ pub struct Windows {
     pub too_short: bool,
     /// Part of the instructions in counting parts of windows, and while everything was recorded.
     pub observed: f64,
+    /// Of that, the part while everything was recorded.
+    #[serde(default)]
+    pub whole: f64,
     /// Warm-up of the last window, ns.
     pub warm_up_ns: u64,
     /// Most events that may be missing, as a part of those told: reads in counting parts of blocks
-    /// whose last writer may have been forgotten, beside the events counted there.
+    /// whose last writer may have been forgotten, beside the events counted there. None is missing
+    /// among those that were counted while everything was recorded.
     pub missed: f64,
 }
 

@@ -59,6 +59,9 @@ pub enum Note {
     NoCommunication,
     /// Time slices are longer than asked for.
     SlicesLonger { slice_ns: u64, wanted_ns: u64 },
+    /// Recording in windows took more times as long as without than `budget`; `least` is what it
+    /// would take with the fewest windows.
+    BudgetExceeded { budget: f64, times: f64, least: f64 },
     /// Accesses are missing from the trace.
     TraceIncomplete { count: u64 },
     /// Counts made no sense and were left out.
@@ -266,6 +269,7 @@ impl Note {
             Note::RanApart { wanted: 0.93, ran: 0.02 },
             Note::NoCommunication,
             Note::SlicesLonger { slice_ns: 20_000_000, wanted_ns: 10_000_000 },
+            Note::BudgetExceeded { budget: 2.0, times: 2.54, least: 2.41 },
             Note::ChildrenUnrecorded {
                 count: 5,
                 reason: Unrecorded::StaticallyLinked,

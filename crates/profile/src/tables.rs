@@ -110,24 +110,37 @@ pub struct Sampled {
 
 impl Sampled {
     /// How well the sum of estimated counts is known: the interval of a sum of weights, each hit
-    /// weighing what its row's interval says that one may. `None` if a row was counted, or there is
-    /// none.
+    /// weighing what its row's interval says that one may. Rows that were counted add no doubt;
+    /// where there is more above one of them, that was not observed, and no window saw any of it.
+    /// `None` if a row is exact, or there is none.
     pub fn of_sum<'a>(rows: impl Iterator<Item = &'a CommRow>) -> Option<Self> {
         let (mut below, mut above) = (Weighted::default(), Weighted::default());
-        let (mut hits, mut count, mut surely) = (0, 0_u64, 0_u64);
+        let (mut hits, mut count, mut surely, mut counted) = (0, 0_u64, 0_u64, 0_u64);
+        let none = poisson(0).1;
         let mut known: BTreeMap<u64, f64> = BTreeMap::new();
         for row in rows {
             let sampled = row.sampled?;
-            let most = *known.entry(sampled.hits).or_insert_with(|| poisson(sampled.hits).1);
-            below.add(sampled.hits, row.count as f64 / sampled.hits.max(1) as f64);
-            above.add(sampled.hits, sampled.high as f64 / most);
             hits += sampled.hits;
             count = count.saturating_add(row.count);
             surely = surely.saturating_add(sampled.low);
+            if sampled.is_counted(row) {
+                counted = counted.saturating_add(row.count);
+                let unseen = (sampled.high - row.count) as f64 / none;
+                above.largest = above.largest.max(unseen);
+                continue;
+            }
+            let most = *known.entry(sampled.hits).or_insert_with(|| poisson(sampled.hits).1);
+            below.add(sampled.hits, row.count as f64 / sampled.hits.max(1) as f64);
+            above.add(sampled.hits, sampled.high as f64 / most);
         }
-        let low = (below.low().floor() as u64).max(surely).min(count);
-        let high = (above.high().ceil() as u64).max(count);
+        let low = counted.saturating_add(below.low().floor() as u64).max(surely).min(count);
+        let high = counted.saturating_add(above.high().ceil() as u64).max(count);
         (hits > 0).then_some(Self { hits, low, high })
+    }
+
+    /// Whether the events of this row were counted, while everything was recorded.
+    pub fn is_counted(&self, row: &CommRow) -> bool {
+        row.evidence == Evidence::Window && self.low == row.count
     }
 }
 
@@ -302,6 +315,21 @@ mod tests {
         // 10.24 × 1000.
         assert!((sum.high as f64 / 10_241.0 - 1.0).abs() < 1e-3, "{sum:?}");
         assert_eq!(Sampled::of_sum([].iter()), None);
+    }
+
+    #[test]
+    fn what_was_counted_adds_no_doubt() {
+        let counted = |count: u64, unseen: u64| {
+            let sampled = Some(Sampled { hits: count, low: count, high: count + unseen });
+            CommRow { sampled, evidence: Evidence::Window, count, ..cell(1, 1) }
+        };
+        let sum = |rows: &[CommRow]| Sampled::of_sum(rows.iter()).unwrap();
+        let ends = |rows: &[CommRow]| (sum(rows).low, sum(rows).high);
+        assert_eq!(ends(&[counted(100, 0), counted(1, 0)]), (101, 101));
+        // Nothing was seen of any of them: together they had no more than one of them may have.
+        assert_eq!(ends(&[counted(100, 3689), counted(50, 3689)]), (150, 3839));
+        let (low, high) = ends(&[counted(1_000_000, 0), cell(4, 1000)]);
+        assert_eq!((low, high), (1_000_000 + 1089, 1_000_000 + 10_242));
     }
 
     /// Of sums of cells whose hits are drawn, the interval holds the truth in 95 % of the cases or

@@ -7,6 +7,7 @@ use crate::processes;
 use crate::reference::Traced;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::signals::signal_name;
+use crate::switching::Switched;
 use crate::tables::Tables;
 use crate::target::Target;
 use crate::timeline::Timeline;
@@ -23,7 +24,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 use symbols::Resolver;
 use types::{ThreadId, ThreadIdentity};
-use windows::Dial;
+use windows::{Dial, Exceeded};
 use wire::session::{Header, life};
 
 /// What is known about a run besides the session.
@@ -127,14 +128,33 @@ pub fn profile(
 /// What the windows of the recording were good for in this process.
 fn windows(tables: &Tables, run: &Circumstances<'_>) -> Option<Windows> {
     let switched = run.found.watched.switched.as_ref()?;
-    let Windowed { windows, too_short, observed, late } = tables.windowed.clone()?;
+    let windowed = tables.windowed.clone()?;
+    let Windowed { windows, too_short, observed, whole, .. } = windowed;
     let asked = match run.options.windows? {
         Dial::Budget(times) => format!("{times}x"),
         Dial::Duty(share) => format!("{}%", share * 100.0),
     };
-    let missed = switched.unknown_reads as f64 / (switched.events + late).max(1) as f64;
+    let missed = missed(switched, &windowed);
     let warm_up_ns = switched.warm_up_ns;
-    Some(Windows { asked, windows, too_short, observed, warm_up_ns, missed })
+    Some(Windows { asked, windows, too_short, observed, whole, warm_up_ns, missed })
+}
+
+/// That the recording, of all processes, took more than its budget; told with the first one.
+fn exceeded(header: &Header, run: &Circumstances<'_>) -> Option<Note> {
+    if header.parent_segment.load(Relaxed) != u32::MAX {
+        return None;
+    }
+    let Exceeded { budget, times, least } = run.found.watched.switched.as_ref()?.exceeded?;
+    Some(Note::BudgetExceeded { budget, times, least })
+}
+
+/// Most events that may be missing, as a part of those told, of which `estimated` is the part that
+/// windows stand for.
+fn missed(switched: &Switched, windowed: &Windowed) -> f64 {
+    let events = switched.events + windowed.late;
+    let for_each = switched.unknown_reads as f64 / events.max(1) as f64;
+    // Where windows counted nothing, the reads themselves are all that is known of them.
+    if events == 0 { for_each } else { for_each * windowed.estimated }
 }
 
 /// What the run would have taken alone, where windows tell.
@@ -199,6 +219,7 @@ fn warnings(
     let mut list = limits(header);
     list.extend(processes::left(header));
     list.extend(how_it_ended(&run.ended));
+    list.extend(exceeded(header, run));
     if run.options.counted == Counted::Translate {
         list.push(Note::NothingCounted);
     } else if threads.len() <= 1 {

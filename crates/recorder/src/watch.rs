@@ -321,6 +321,8 @@ struct Look {
     /// Events that it has counted, and its reads of blocks without a writer.
     events: u64,
     unknown_reads: u64,
+    /// Checks, and additions to tallies.
+    steps: [u64; 2],
 }
 
 impl Look {
@@ -360,15 +362,17 @@ impl Shared<'_> {
         &self.header.records()[0]
     }
 
-    /// Sums up a thread's tallies, as many as there are now.
-    fn tallied(&self) -> impl Fn(&ThreadArea) -> [u64; 3] {
+    /// Sums up a thread's tallies, as many as there are now: what they mean, and the steps that it
+    /// took to check and to count.
+    fn tallied(&self) -> impl Fn(&ThreadArea) -> ([u64; 3], [u64; 2]) {
         let used = (self.header().tallies.load(Acquire) as usize).min(tally::MOST);
         let meanings = &self.meanings.records()[..used];
         let meanings: Vec<_> =
             meanings.iter().map(|bits| Meaning::from_bits(bits.load(Relaxed))).collect();
         move |area: &ThreadArea| {
-            let times = area.tallies.iter().map(|times| times.load(Relaxed));
-            tally::sum(meanings.iter().copied().zip(times))
+            let times = || area.tallies.iter().map(|times| times.load(Relaxed));
+            let steps = tally::steps(meanings.iter().copied().zip(times()));
+            (tally::sum(meanings.iter().copied().zip(times())), steps)
         }
     }
 
@@ -454,7 +458,12 @@ impl<'a> Process<'a> {
                 last.mark = mark;
             }
             // A reading may be a little too high or low; time does not run backwards.
-            let read = page.executed(|| if is_folded { [0; 3] } else { tallied(area) });
+            let (sum, steps) = if is_folded { ([0; 3], last.steps) } else { tallied(area) };
+            let read = page.executed(|| sum);
+            for (step, counted) in counted.steps.iter_mut().enumerate() {
+                *counted += steps[step].saturating_sub(last.steps[step]);
+                last.steps[step] = last.steps[step].max(steps[step]);
+            }
             let now: Executed = std::array::from_fn(|i| read[i].max(last.executed[i]));
             if now != last.executed {
                 let executed = std::array::from_fn(|i| now[i].wrapping_sub(last.executed[i]));
@@ -499,6 +508,7 @@ impl<'a> Process<'a> {
         let counted = std::mem::take(&mut self.counted);
         done.events += counted.events;
         done.unknown_reads += counted.unknown_reads;
+        done.steps.iter_mut().zip(counted.steps).for_each(|(all, more)| *all += more);
         let Some(shared) = &self.shared else { return };
         if let Some(cpu) = process_time(shared.header().pid.load(Relaxed)) {
             let cpu_ns = cpu.as_nanos() as u64;

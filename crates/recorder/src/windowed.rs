@@ -12,7 +12,7 @@ use profile::{CommRow, EventRow, Sampled};
 use statistics::poisson;
 use std::collections::BTreeMap;
 use types::{CommKind, Evidence, Sharing, ThreadId};
-use windows::{Clock, Counted, Estimate, Phase, Scale, ThreadWork, Window, long_enough};
+use windows::{Clock, Counted, Estimate, Phase, Scale, ThreadWork, Window, long_enough, unseen};
 use wire::windows::TRACKED_OF;
 
 /// What the windows of a process were good for.
@@ -27,6 +27,10 @@ pub struct Windowed {
     /// Part of the program's work that was observed: in counting parts, and while everything was
     /// recorded.
     pub observed: f64,
+    /// Of that, the part while everything was recorded.
+    pub whole: f64,
+    /// Part of the events told that are estimates.
+    pub estimated: f64,
 }
 
 /// Events of one kind between two threads.
@@ -102,7 +106,9 @@ pub fn estimate(
     let known = estimates(counts, late_blocks, &groups, scale.as_ref().ok());
     let late = add_late(counts);
     let before = sums(&counts.comm);
+    let unseen = factors.unseen(scale.as_ref().ok(), &known, &counts.comm);
     scale_rows(&mut counts.comm, &factors, &known);
+    bound_unseen(&mut counts.comm, &groups, unseen);
     scale_events(&mut counts.events, &before, &sums(&counts.comm));
     timeline.group(&groups.firsts);
     samples.iter_mut().for_each(|sample| sample.slice = groups.of(sample.slice));
@@ -117,7 +123,16 @@ pub fn estimate(
         late,
         too_short: scale.is_err() && groups.whole.iter().any(|whole| !whole),
         observed: factors.observed,
+        whole: factors.whole,
+        estimated: estimated(&counts.comm, &groups),
     }
+}
+
+/// Part of the events that were not counted while everything was recorded.
+fn estimated(rows: &[CommRow], groups: &Groups) -> f64 {
+    let sum = |rows: &mut dyn Iterator<Item = &CommRow>| rows.map(|row| row.count).sum::<u64>();
+    let of_windows = sum(&mut rows.iter().filter(|row| !groups.whole[row.slice as usize]));
+    of_windows as f64 / sum(&mut rows.iter()).max(1) as f64
 }
 
 /// What each thread executed in each group: in all, and where it was counted.
@@ -185,6 +200,18 @@ fn last(timeline: &Timeline) -> u64 {
 struct Factors {
     of_group: Vec<f64>,
     observed: f64,
+    whole: f64,
+    /// Work that was not counted, for each unit that windows counted; without windows, for each
+    /// that was recorded whole.
+    rest: f64,
+}
+
+/// Events that a cell may have beside those counted while everything was recorded, if windows saw
+/// none of it.
+enum Unseen {
+    Events(u64),
+    /// Without any window: for each event that was counted.
+    Each(f64),
 }
 
 impl Factors {
@@ -217,8 +244,40 @@ impl Factors {
             None => 0.0,
         };
         let of_group = (0..all.len()).map(factor).collect();
-        let observed = if total > 0.0 { (exact + sampled) / total } else { 1.0 };
-        Self { of_group, observed }
+        let share = |part: f64| if total > 0.0 { part / total } else { 1.0 };
+        let rest = match sampled > 0.0 {
+            true => rough,
+            false => (total - exact) / exact.max(1.0),
+        };
+        Self { of_group, observed: share(exact + sampled), whole: share(exact), rest }
+    }
+
+    /// With a scale, clusters are known. With fewer windows, what a cell had in them is one, and
+    /// without any, so is what it had before.
+    fn unseen(
+        &self,
+        scale: Option<&Scale>,
+        known: &BTreeMap<Cell, Estimate>,
+        rows: &[CommRow],
+    ) -> Unseen {
+        if self.whole >= 1.0 {
+            return Unseen::Events(0);
+        }
+        if let Some(scale) = scale {
+            let clusters = known.values().map(|known| known.cluster);
+            let mut clusters: Vec<f64> = clusters.filter(|cluster| *cluster > 0.0).collect();
+            return Unseen::Events(unseen(scale, &mut clusters));
+        }
+        if self.observed <= self.whole {
+            return Unseen::Each(poisson(1).1 * self.rest);
+        }
+        let mut clusters: BTreeMap<Cell, f64> = BTreeMap::new();
+        for row in rows.iter().filter(|row| self.of_group[row.slice as usize] != 1.0) {
+            *clusters.entry(cell_of(row)).or_default() += row.count as f64 * self.rest;
+        }
+        let mut clusters: Vec<f64> = clusters.into_values().collect();
+        let cluster = statistics::median(&mut clusters).unwrap_or(0.0).max(self.rest);
+        Unseen::Events((poisson(0).1 * cluster).ceil() as u64)
     }
 }
 
@@ -312,6 +371,25 @@ fn scale_rows(rows: &mut Vec<CommRow>, factors: &Factors, known: &BTreeMap<Cell,
         row.sampled = Some(interval(row.count, cluster));
     }
     rows.retain(|row| row.count > 0);
+}
+
+/// Tells of cells that windows saw nothing of how much that may be: in the last of their rows.
+fn bound_unseen(rows: &mut [CommRow], groups: &Groups, unseen: Unseen) {
+    let is_whole = |row: &CommRow| groups.whole[row.slice as usize];
+    let mut cells: BTreeMap<Cell, (Option<usize>, u64)> = BTreeMap::new();
+    for (index, row) in rows.iter().enumerate() {
+        let (last, sum) = cells.entry(cell_of(row)).or_insert((Some(index), 0));
+        *last = last.filter(|_| is_whole(row)).map(|last| last.max(index));
+        *sum += row.count;
+    }
+    for (last, sum) in cells.into_values() {
+        let more = match unseen {
+            Unseen::Events(events) => events,
+            Unseen::Each(each) => (sum as f64 * each).ceil() as u64,
+        };
+        let known = last.and_then(|last| rows[last].sampled.as_mut());
+        known.into_iter().for_each(|known| known.high += more);
+    }
 }
 
 /// How well a count is known whose events come in clusters of that size.

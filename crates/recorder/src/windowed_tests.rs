@@ -203,14 +203,66 @@ fn a_program_that_was_recorded_whole_has_its_counts() {
     let exact = |count| (count, Some(Sampled { hits: count, low: count, high: count }));
     assert_eq!(all, [exact(5), exact(7)]);
     assert_eq!(counts.events[0].count, 12);
-    assert_eq!(windowed, Windowed { windows: 0, too_short: false, late: 0, observed: 1.0 });
+    let whole = Windowed { observed: 1.0, whole: 1.0, ..Windowed::default() };
+    assert_eq!(windowed, whole);
 }
 
 #[test]
 fn what_rounding_leaves_over_is_not_lost() {
     let groups = Groups::new(&run(0, 40).parts);
     let mut rows: Vec<CommRow> = (0..40).map(|group| row(group, 1, 1)).collect();
-    let factors = Factors { of_group: vec![0.3; groups.firsts.len()], observed: 0.1 };
+    let of_group = vec![0.3; groups.firsts.len()];
+    let factors = Factors { of_group, observed: 0.1, whole: 0.0, rest: 10.0 };
     scale_rows(&mut rows, &factors, &BTreeMap::new());
     assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 12);
+}
+
+/// Cells whose events come in fives at random moments of the run, of which few lie in windows.
+#[test]
+fn cells_known_from_the_whole_start_only_may_have_had_more_since() {
+    let (whole, cells) = (10, 400);
+    for periods in [40, 6] {
+        let mut run = run(whole, periods);
+        let mut random = windows::Random::new(3);
+        let (mut comm, mut truth) = (Vec::new(), vec![0; cells as usize + 2]);
+        for to in 2..cells + 2 {
+            for _ in 0..1 + to % 8 {
+                let at = random.up_to(run.end_ns - 1);
+                truth[to as usize] += 5;
+                let (period, offset) = ((at / PERIOD) as u32, at % PERIOD);
+                if period < whole {
+                    comm.push(row(period, to, 5));
+                } else if (50..60).contains(&offset) {
+                    let half = usize::from(offset >= 55);
+                    comm.push(row(counting(whole, period - whole)[half], to, 5));
+                }
+            }
+        }
+        comm.sort_by_key(CommRow::key);
+        let (counts, windowed) = estimated(&mut run, comm, Vec::new());
+        assert_eq!(windowed.too_short, periods < 20);
+        let mut of_cell: BTreeMap<u32, Vec<CommRow>> = BTreeMap::new();
+        counts.comm.iter().for_each(|row| of_cell.entry(row.to.0).or_default().push(*row));
+        let only_whole = |rows: &Vec<CommRow>| rows.iter().all(|row| row.slice < whole);
+        let known: Vec<_> = of_cell.iter().filter(|(_, rows)| only_whole(rows)).collect();
+        let held = known.iter().filter(|(to, rows)| {
+            let sum = Sampled::of_sum(rows.iter()).unwrap();
+            (sum.low..=sum.high).contains(&truth[**to as usize])
+        });
+        let (held, all) = (held.count(), known.len());
+        println!("{periods} periods: {held} of {all} hold, {:.2} estimated", windowed.estimated);
+        assert!(all >= 80 && held * 100 >= all * 95, "{periods}: {held} of {all}");
+    }
+}
+
+#[test]
+fn without_any_window_the_rest_may_be_far_more() {
+    let mut run = run(2, 1);
+    // The program ends before the window opens.
+    run.parts.truncate(3);
+    let (counts, windowed) = estimated(&mut run, vec![row(0, 1, 100)], Vec::new());
+    assert_eq!((windowed.windows, windowed.too_short, windowed.estimated), (0, true, 0.0));
+    let Sampled { low, high, .. } = Sampled::of_sum(counts.comm.iter()).unwrap();
+    // As much work again, half as much: 5.6 times what it would be.
+    assert!(low == 100 && (300..=500).contains(&high), "{low} to {high}");
 }

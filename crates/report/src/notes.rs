@@ -101,6 +101,10 @@ pub fn sentence(note: &Note) -> String {
             length(*slice_ns),
             length(*wanted_ns)
         ),
+        Note::BudgetExceeded { budget, times, least } => format!(
+            "The program took about {times:.1} times as long as without recording, by what was executed; the \
+             budget was {budget}x. With fewer windows it would take {least:.1} times as long; --sample costs less."
+        ),
         Note::ChildrenUnrecorded { count, reason, programs, more } => {
             children_unrecorded(*count, reason, programs, *more)
         }

@@ -17,6 +17,13 @@ use types::numbers::percent;
 /// matrices by 0.2 in the median.
 const FAR_OFF: u32 = 25;
 
+/// Part of a run recorded whole from which on it is named.
+const WORTH_NAMING: f64 = 0.1;
+
+/// Part of a run recorded whole from which on it says who communicates with whom, however few
+/// windows saw the rest.
+const MOSTLY_WHOLE: f64 = 0.5;
+
 /// Events that may be missing beside those seen, from which on that is said.
 const WORTH_TELLING: f64 = 0.1;
 
@@ -85,14 +92,13 @@ impl Reliability {
 
 impl Reliability {
     fn of_windows(windows: &Windows, evidence: Evidence) -> Self {
-        let enough = !windows.too_short && evidence.enough();
-        let observed = match windows.windows {
-            0 => "Counted in the part of the run that was recorded whole".into(),
-            1 => "Estimated from one random window of exact recording".into(),
-            count => format!("Estimated from {count} random windows of exact recording"),
-        };
-        let mut text =
-            vec![format!("{observed}: {} of the instructions.", percent(windows.observed))];
+        let told = !windows.too_short || windows.whole >= MOSTLY_WHOLE;
+        // That there was nothing, or that all was counted, takes no number of events.
+        let surely = evidence.hits == 0 || windows.whole >= 1.0;
+        // Of most of the run, events are no matter of chance.
+        let counted = windows.whole >= MOSTLY_WHOLE && evidence.hits >= evidence.needed;
+        let enough = told && (surely || counted || evidence.enough());
+        let mut text = vec![observed(windows)];
         if windows.missed >= WORTH_TELLING {
             text.push(format!(
                 "Of lines that change hands very often and then rest, the last writer is forgotten: at most {} of \
@@ -106,17 +112,48 @@ impl Reliability {
             inferred: 0.0,
             unseen: None,
             enough,
-            too_few: (!enough).then(|| too_few_windows(windows)),
+            too_few: (!enough).then(|| too_few_windows(windows, told, &evidence)),
             text,
         }
     }
 }
 
-fn too_few_windows(windows: &Windows) -> String {
+/// What of the run was observed, and how.
+fn observed(windows: &Windows) -> String {
+    let (whole, all) = (percent(windows.whole), percent(windows.observed));
+    let number = match windows.windows {
+        0 if windows.observed >= 1.0 => {
+            return "Counted, not estimated: the whole run was recorded.".into();
+        }
+        0 => {
+            return format!(
+                "{whole} of the instructions were recorded whole. What the others did is not known."
+            );
+        }
+        1 => "one random window".into(),
+        count => format!("{count} random windows"),
+    };
+    if windows.whole < WORTH_NAMING {
+        return format!("Estimated from {number} of exact recording: {all} of the instructions.");
+    }
+    let few = match windows.too_short {
+        true => " These are few: intervals are wide where they matter.",
+        false => "",
+    };
     format!(
-        "Not enough windows ({}) to say who communicates with whom and how much. Record longer, with a \
-         larger --budget, or with --exact.",
-        windows.windows
+        "{whole} of the instructions were recorded whole. What the others did is estimated from {number} of exact \
+         recording.{few}"
+    )
+}
+
+fn too_few_windows(windows: &Windows, told: bool, evidence: &Evidence) -> String {
+    let what = match told {
+        true => format!("events counted ({})", evidence.hits),
+        false => format!("windows ({})", windows.windows),
+    };
+    format!(
+        "Not enough {what} to say who communicates with whom and how much. Record longer, with a larger \
+         --budget, or with --exact."
     )
 }
 
@@ -218,6 +255,46 @@ mod tests {
             reader_seconds: 0.0,
         };
         too_few(&sampling, &Evidence { hits, effective, threads: 4, needed: 80 }, unseen, 4, 2.0)
+    }
+
+    #[test]
+    fn what_was_recorded_whole_weighs() {
+        let windows = |whole, windows, too_short| Windows {
+            asked: "2x".into(),
+            windows,
+            too_short,
+            observed: whole + 0.02 * windows as f64,
+            whole,
+            warm_up_ns: 2_000_000,
+            missed: 0.0,
+        };
+        let evidence = |hits| Evidence { hits, effective: hits, threads: 4, needed: 80 };
+        let of = |windows, hits| Reliability::of_windows(&windows, evidence(hits));
+        let most = of(windows(0.87, 2, true), 1000);
+        assert!(most.enough && most.too_few.is_none());
+        assert_eq!(
+            most.text,
+            [
+                "87 % of the instructions were recorded whole. What the others did is estimated from 2 random windows of \
+              exact recording. These are few: intervals are wide where they matter."
+            ]
+        );
+        assert!(!of(windows(0.87, 2, true), 50).enough, "few events");
+        assert!(!of(windows(0.2, 2, true), 1000).enough);
+        assert!(of(windows(0.02, 25, false), 1000).enough);
+        assert!(of(windows(0.02, 25, false), 0).enough && !of(windows(0.02, 2, true), 0).enough);
+        let few = of(windows(0.02, 25, false), 3).too_few.unwrap();
+        assert!(few.starts_with("Not enough events counted (3) to say"), "{few}");
+        assert!(of(windows(1.0, 0, false), 3).enough);
+        let text = |windows| of(windows, 1000).text;
+        assert_eq!(
+            text(windows(0.0, 25, false)),
+            ["Estimated from 25 random windows of exact recording: 50 % of the instructions."]
+        );
+        assert_eq!(
+            text(windows(1.0, 0, false)),
+            ["Counted, not estimated: the whole run was recorded."]
+        );
     }
 
     #[test]

@@ -9,23 +9,32 @@
 /// Most tallies of a process. What has no tally is counted by itself.
 pub const MOST: usize = 1 << 14;
 
-const LOAD_BITS: u32 = 10;
-const STORE_BITS: u32 = 10;
+const BITS: u32 = 8;
+const MOST_OF_A_KIND: u32 = (1 << BITS) - 1;
 
-/// What code executes in one run: bits 0 to 9 stores, 10 to 19 loads, from 20 on instructions.
+/// What code executes in one run, in bytes from the lowest on: stores, loads, instructions, and the
+/// checks that the engine put before them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Meaning(u32);
 
 impl Meaning {
     /// `None` if it is too much for one tally.
     pub const fn new(instructions: u32, loads: u32, stores: u32) -> Option<Self> {
-        let fits = loads >> LOAD_BITS == 0
-            && stores >> STORE_BITS == 0
-            && instructions >> (32 - LOAD_BITS - STORE_BITS) == 0;
-        if !fits {
+        if loads | stores | instructions > MOST_OF_A_KIND {
             return None;
         }
-        Some(Meaning(instructions << (LOAD_BITS + STORE_BITS) | loads << STORE_BITS | stores))
+        Some(Meaning(instructions << (2 * BITS) | loads << BITS | stores))
+    }
+
+    /// The same with so many checks, or as many as there is room for.
+    pub const fn with_checks(self, checks: u32) -> Self {
+        let checks = if checks > MOST_OF_A_KIND { MOST_OF_A_KIND } else { checks };
+        Meaning(self.0 | checks << (3 * BITS))
+    }
+
+    /// Checks in one run.
+    pub const fn checks(self) -> u64 {
+        (self.0 >> (3 * BITS)) as u64
     }
 
     /// As it is kept.
@@ -40,9 +49,9 @@ impl Meaning {
 
     /// Instructions, loads and stores.
     pub const fn parts(self) -> [u64; 3] {
-        let instructions = self.0 >> (LOAD_BITS + STORE_BITS);
-        let loads = self.0 >> STORE_BITS & ((1 << LOAD_BITS) - 1);
-        let stores = self.0 & ((1 << STORE_BITS) - 1);
+        let instructions = self.0 >> (2 * BITS) & MOST_OF_A_KIND;
+        let loads = self.0 >> BITS & MOST_OF_A_KIND;
+        let stores = self.0 & MOST_OF_A_KIND;
         [instructions as u64, loads as u64, stores as u64]
     }
 }
@@ -56,20 +65,40 @@ pub fn sum(tallies: impl Iterator<Item = (Meaning, u64)>) -> [u64; 3] {
     })
 }
 
+/// Checks of tallies, and how often one was added to. What was left early counts as a whole.
+pub fn steps(tallies: impl Iterator<Item = (Meaning, u64)>) -> [u64; 2] {
+    tallies.filter(|(_, times)| (*times as i64) > 0).fold(
+        [0; 2],
+        |[checks, runs], (meaning, times)| {
+            [checks.wrapping_add(meaning.checks().wrapping_mul(times)), runs.wrapping_add(times)]
+        },
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn meanings_come_back() {
-        for parts in [[0, 0, 0], [96, 40, 7], [4095, 1023, 1023], [1, 0, 2]] {
+        for parts in [[0, 0, 0], [96, 40, 7], [255, 255, 255], [1, 0, 2]] {
             let [instructions, loads, stores] = parts.map(|part| part as u32);
             let meaning = Meaning::new(instructions, loads, stores).unwrap();
             assert_eq!(meaning.parts(), parts);
+            let checked = meaning.with_checks(9);
+            assert_eq!((checked.parts(), checked.checks(), meaning.checks()), (parts, 9, 0));
             assert_eq!(Meaning::from_bits(meaning.bits()), meaning);
         }
-        assert_eq!(Meaning::new(4096, 0, 0), None);
-        assert_eq!(Meaning::new(1, 1024, 0).or(Meaning::new(1, 0, 1024)), None);
+        assert_eq!(Meaning::new(256, 0, 0), None);
+        assert_eq!(Meaning::new(1, 256, 0).or(Meaning::new(1, 0, 256)), None);
+        assert_eq!(Meaning::new(1, 0, 0).unwrap().with_checks(900).checks(), 255);
+    }
+
+    #[test]
+    fn checks_and_runs_are_summed() {
+        let of = |checks| Meaning::new(1, 0, 0).unwrap().with_checks(checks);
+        let tallies = [(of(3), 5), (of(0), 2), (of(7), 1u64.wrapping_neg())];
+        assert_eq!(steps(tallies.into_iter()), [15, 7]);
     }
 
     #[test]

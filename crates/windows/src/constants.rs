@@ -12,9 +12,14 @@ pub const MIN_WINDOWS: usize = 20;
 /// (`sleeping.rs`).
 pub const MIN_WORK_SHARE: f64 = 0.25;
 
-/// Shortest warm-up, and the one to begin with. Switching takes up to some milliseconds (0.2 µs for
-/// each page of grants and thread), which must not be most of a window.
+/// Shortest warm-up that is judged. Switching takes up to some milliseconds (0.2 µs for each page
+/// of grants and thread), which must not be most of a window. A search that began at 2 ms took gaps
+/// of ocean's sweeps for short ones, and its cells were 7 % off instead of 1 to 2.
 pub const MIN_WARM_UP: u64 = 10 * MILLISECOND;
+
+/// The warm-up to begin with, as long as there have not been enough windows for a longer one: two
+/// processors spend a third of what a [`SHORT_RUN`] may lose in [`MIN_WINDOWS`] of these.
+pub const FIRST_WARM_UP: u64 = 2 * MILLISECOND;
 
 /// Longest warm-up: what a person who waits for a page calls a pause. Longer gaps belong to
 /// programs that wait, whose writers are remembered instead.
@@ -56,9 +61,26 @@ pub const MISSED_IGNORED: f64 = 0.2;
 pub const MIN_DUTY: f64 = 0.01;
 
 /// The short run that recording whole at the start is to serve: processor time without recording.
-/// Small enough that a program of a third of it, recorded at any cost, stays within 2.5 times its
+/// Small enough that a program of half of it, recorded at any cost, stays within 2.5 times its
 /// time.
-pub const SHORT_RUN: u64 = 500 * MILLISECOND;
+pub const SHORT_RUN: u64 = 600 * MILLISECOND;
+
+/// The part of what a short run may lose that is for recording it whole, if that costs no more than
+/// [`USUAL_COST`]; where it costs more, less of the run would be seen, and more is kept for
+/// windows. The less, the less is known for certain of runs below a fifth of a second; with more,
+/// those of half a second to two do not get enough windows.
+pub const FOR_WHOLE: f64 = 0.5;
+
+/// Times longer that exact recording usually takes at most.
+pub const USUAL_COST: f64 = 4.0;
+
+/// Windows that a short run is to get: [`MIN_WINDOWS`] and some more, because some are joined with
+/// others.
+pub const WANTED_WINDOWS: usize = MIN_WINDOWS + MIN_WINDOWS / 2;
+
+/// What a short run may lose besides, until it has [`WANTED_WINDOWS`], as a part of
+/// [`SHORT_RUN`]. Later windows pay it back.
+pub const OVERDRAFT: f64 = 0.15;
 
 /// Time after which recording whole is asked about again.
 pub const WHOLE_STEP: u64 = 5 * MILLISECOND;
@@ -66,3 +88,10 @@ pub const WHOLE_STEP: u64 = 5 * MILLISECOND;
 /// Work, by processor time, before its cost is believed: shorter stretches measure caches that warm
 /// up.
 pub const MIN_MEASURED: u64 = 20 * MILLISECOND;
+
+/// Nanoseconds that counting an event takes at the least: half of what it takes on processors of
+/// the last years.
+pub const MIN_EVENT_TIME: f64 = 40.0;
+
+/// Times longer that translated code takes without its checks, in the median.
+pub const TRANSLATION: f64 = 1.05;

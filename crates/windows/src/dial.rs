@@ -4,12 +4,15 @@
 //! spent so far, and learns what to do until when.
 //!
 //! *Budget.* The program may take `budget` times as long as alone. The run begins recorded whole,
-//! until what a short run may lose is spent, less what the rest of that run will lose between
-//! windows. Then, for each period, the work between windows is chosen such that its windows are
-//! paid for at its end. Debts count: what was lost too much is saved by longer periods, and what
-//! was saved makes them shorter. Both processor and wall-clock time must stay within the budget. A
-//! program that sleeps costs nothing while it does, so its windows follow each other closely until
-//! they see work.
+//! until a part of what a short run may lose is spent, less what the rest of that run will lose
+//! between windows. The other part is for windows: they are spread over the rest of that short run,
+//! and there are as many as estimates need, if they cost little more than that.
+//!
+//! Then, for each period, the work between windows is chosen such that its windows are paid for at
+//! its end. Debts count: what was lost too much is saved by longer periods, and what was saved
+//! makes them shorter. Both processor and wall-clock time must stay within the budget. A program
+//! that sleeps costs nothing while it does, so its windows follow each other closely until they see
+//! work.
 //!
 //! *Least.* A period is at most [`MIN_DUTY`]'s inverse times its window. A budget that does not
 //! even pay for the time between windows is exceeded; [`Scheduler::promise`] then says by how much
@@ -17,7 +20,9 @@
 //!
 //! *Duty.* Windows take a fixed share of wall-clock time, from the start on.
 
-use crate::constants::{MIN_DUTY, SHORT_RUN, WHOLE_STEP};
+use crate::constants::{
+    FOR_WHOLE, MIN_DUTY, OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
+};
 use crate::cost::Cost;
 use crate::{Assumed, Costs, Lengths, Random, Spent};
 use std::fmt;
@@ -102,6 +107,20 @@ pub enum Promise {
     Least(f64),
 }
 
+/// What a recording took that its budget did not hold.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Exceeded {
+    /// What was asked for.
+    pub budget: f64,
+    /// Times as long as without recording, in processor or wall-clock time, whichever is more.
+    pub times: f64,
+    /// What it would be with the fewest windows.
+    pub least: f64,
+}
+
+/// Times a budget from which on it is told that it was exceeded.
+const TOLERANCE: f64 = 1.1;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Start,
@@ -153,6 +172,18 @@ impl Scheduler {
         }
     }
 
+    /// By how much a budget was exceeded, if it was by more than a tenth and the run was not short.
+    pub fn exceeded(&self, seen: &Observation) -> Option<Exceeded> {
+        let Dial::Budget(budget) = self.dial else { return None };
+        let costs = self.costs(seen);
+        let times = |cost: &Cost| (cost.alone + cost.lost) / cost.alone.max(1.0);
+        let worst = if times(&costs.cpu) > times(&costs.wall) { costs.cpu } else { costs.wall };
+        let least = worst.off / (1.0 - MIN_DUTY);
+        let exceeded = Exceeded { budget, times: times(&worst), least };
+        let short = worst.alone < SHORT_RUN as f64;
+        (!short && exceeded.times > TOLERANCE * budget).then_some(exceeded)
+    }
+
     /// Windows that were opened.
     pub fn windows(&self) -> usize {
         self.windows
@@ -198,11 +229,14 @@ impl Scheduler {
         })
     }
 
-    /// Whether what a short run may lose is not spent yet.
+    /// Whether more of what a short run may lose is left than is kept for windows.
     fn may_record_whole(&self, seen: &Observation) -> bool {
         let Dial::Budget(budget) = self.dial else { return false };
         let costs = self.costs(seen);
-        [costs.cpu, costs.wall].iter().all(|cost| saved(cost, budget) > 0.0)
+        [costs.cpu, costs.wall].iter().all(|cost| {
+            let kept = 1.0 - FOR_WHOLE * (USUAL_COST / cost.on).min(1.0);
+            saved(cost, budget) > kept * (budget - cost.off) * rest(cost)
+        })
     }
 
     fn costs(&self, seen: &Observation) -> Costs {
@@ -232,8 +266,9 @@ impl Scheduler {
             |spent: &Spent| (spent.wall > 0).then(|| spent.cpu as f64 / spent.wall as f64);
         let all = at_once(&seen.off).or(at_once(&seen.whole)).unwrap_or(1.0);
         let in_window = at_once(&seen.on).unwrap_or(all);
-        let cpu = between(&costs.cpu, budget, window * in_window) / all.max(1e-9);
-        let wall = between(&costs.wall, budget, window);
+        let missing = WANTED_WINDOWS.saturating_sub(self.windows);
+        let cpu = between(&costs.cpu, budget, window * in_window, missing) / all.max(1e-9);
+        let wall = between(&costs.wall, budget, window, missing);
         // A window that is expected to see no work costs nothing; whatever comes then is debt.
         let most = window / MIN_DUTY;
         (window + cpu.max(wall).max(0.0)).min(most) as u64
@@ -244,18 +279,33 @@ fn wait(phase: Phase, until: u64) -> Step {
     Step { phase, until, period: false }
 }
 
+/// What the program does alone until a run is no longer short.
+fn rest(cost: &Cost) -> f64 {
+    (SHORT_RUN as f64 - cost.alone).max(0.0)
+}
+
 /// What may still be lost: what the budget gives for the time alone so far, or for a short run at
 /// the least, less what was lost and what the rest of that short run will lose.
 fn saved(cost: &Cost, budget: f64) -> f64 {
-    let rest = (SHORT_RUN as f64 - cost.alone).max(0.0);
+    let rest = rest(cost);
     (budget - 1.0) * (cost.alone + rest) - cost.lost - (cost.off - 1.0) * rest
 }
 
 /// Time between windows that pays for a window which takes `time`, in the same sort of time;
-/// infinite if none does.
-fn between(cost: &Cost, budget: f64, time: f64) -> f64 {
+/// infinite if none does. `missing`: windows that a short run is to get still.
+fn between(cost: &Cost, budget: f64, time: f64, missing: usize) -> f64 {
     let work = time / cost.on;
-    let owed = work * (cost.on - budget) - saved(cost, budget);
+    let (saved, rest) = (saved(cost, budget), rest(cost));
+    if rest > 0.0 {
+        let each = time - cost.off * work;
+        let overdraft = if missing > 0 { OVERDRAFT * SHORT_RUN as f64 } else { 0.0 };
+        // Those that are missing, or as many as can be paid for.
+        let number = ((saved + overdraft) / each).min((missing as f64).max(saved / each));
+        if number >= 1.0 {
+            return (rest / number - work).max(0.0) * cost.off;
+        }
+    }
+    let owed = work * (cost.on - budget) - saved;
     if owed <= 0.0 {
         return 0.0;
     }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::Chooser;
+use crate::constants::MIN_WINDOWS;
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MILLISECOND;
@@ -56,6 +57,11 @@ impl Run {
                     let work = piece as f64 / slow;
                     spent.cpu += piece * self.threads;
                     spent.work += (work * self.threads as f64) as u64;
+                    if step.phase != Phase::Off {
+                        // What exact recording costs more than usual is due to events.
+                        let counting = (1.0 - 2.5 / self.on).max(0.0) * piece as f64;
+                        spent.events += (counting * self.threads as f64 / 50.0) as u64;
+                    }
                     (done, alone) = (done + work, alone + work);
                 } else {
                     alone += piece as f64;
@@ -96,6 +102,19 @@ fn short_runs_are_recorded_whole_and_stay_near_the_budget() {
 }
 
 #[test]
+fn runs_of_half_a_second_get_the_windows_that_estimates_need() {
+    // One or two threads at a time, whatever windows cost.
+    for (alone, threads, off, on) in
+        [(350, 2, 1.2, 2.5), (350, 2, 1.5, 55.0), (600, 1, 1.6, 4.0), (1000, 2, 1.6, 10.0)]
+    {
+        let run = Run { alone: alone * MILLISECOND, threads, off, on, ..Run::default() };
+        let went = run.under(Dial::Budget(2.0));
+        assert!(went.windows >= MIN_WINDOWS, "{alone} {threads} {on}: {}", went.windows);
+        assert!(went.cpu <= 2.5 && went.wall <= 2.5, "{alone} {on}: {} {}", went.cpu, went.wall);
+    }
+}
+
+#[test]
 fn more_than_all_costs_is_all() {
     let went = Run::default().under(Dial::Budget(3.0));
     assert!(went.windows == 0 && (went.cpu - 2.5).abs() < 0.01, "{}", went.cpu);
@@ -110,6 +129,26 @@ fn a_budget_that_is_too_small_gets_the_least_and_says_so() {
     assert!(went.cpu <= least + 0.01 && went.windows >= 10, "{} {}", went.cpu, went.windows);
     let scheduler = Scheduler::new(Dial::Budget(2.0), Assumed::default(), 0).unwrap();
     assert_eq!(scheduler.promise(), Promise::Kept);
+}
+
+#[test]
+fn a_budget_that_was_exceeded_is_told_with_the_least() {
+    let cpu = 26 * SECOND;
+    let off = Spent { wall: cpu / 2, cpu, work: cpu, events: 0, checking: cpu * 6 / 10 };
+    let nothing = Spent::default();
+    let lengths = Chooser::default().lengths();
+    let of = |budget, off| {
+        let scheduler = Scheduler::new(Dial::Budget(budget), Assumed::default(), 0).unwrap();
+        scheduler.exceeded(&Observation { now: 0, whole: nothing, off, on: nothing, lengths })
+    };
+    let Some(Exceeded { times, least, .. }) = of(2.0, off) else { panic!("not told") };
+    assert!((times - 2.625).abs() < 0.01 && (least - 2.65).abs() < 0.01, "{times} {least}");
+    assert_eq!(of(2.5, off), None, "within a tenth");
+    assert_eq!(
+        of(2.0, Spent { cpu: SECOND, wall: SECOND, checking: SECOND, ..off }),
+        None,
+        "short"
+    );
 }
 
 #[test]

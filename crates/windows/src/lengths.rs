@@ -12,11 +12,12 @@
 //!   nothing end this, and the shorter warm-up, which gives more windows, comes back.
 //!
 //! Lengths begin short and grow. A window is at most a twentieth of the time spent in windows so
-//! far, so at every moment there have been enough of them for an interval.
+//! far, so at every moment there have been enough of them for an interval. The first ones, shorter
+//! than [`MIN_WARM_UP`], serve short runs only: nothing is concluded from them.
 
 use crate::constants::{
-    COUNTING_PER_WARM_UP, MAX_DOUBT, MAX_WARM_UP, MIN_ROTATIONS, MIN_WARM_UP, MIN_WINDOWS,
-    MISSED_IGNORED, WINDOWS_TO_JUDGE, WORTH_LENGTHENING,
+    COUNTING_PER_WARM_UP, FIRST_WARM_UP, MAX_DOUBT, MAX_WARM_UP, MIN_ROTATIONS, MIN_WARM_UP,
+    MIN_WINDOWS, MISSED_IGNORED, WINDOWS_TO_JUDGE, WORTH_LENGTHENING,
 };
 use std::collections::BTreeMap;
 
@@ -151,7 +152,7 @@ pub struct Chooser {
 impl Default for Chooser {
     fn default() -> Self {
         Self {
-            warm_up: MIN_WARM_UP,
+            warm_up: FIRST_WARM_UP,
             wanted: MIN_WARM_UP,
             tried: BTreeMap::new(),
             fresh: Tried::default(),
@@ -174,8 +175,10 @@ impl Chooser {
     /// A window of the current lengths is over.
     pub fn add(&mut self, seen: &Seen, queue: RunQueue) {
         self.in_windows += self.lengths().whole();
-        self.tried.entry(self.warm_up).or_default().add(seen);
-        self.fresh.add(seen);
+        if self.warm_up >= MIN_WARM_UP {
+            self.tried.entry(self.warm_up).or_default().add(seen);
+            self.fresh.add(seen);
+        }
         if self.fresh.windows >= WINDOWS_TO_JUDGE {
             if self.warm_up >= self.wanted {
                 self.wanted = self.judge();
@@ -184,13 +187,21 @@ impl Chooser {
         }
         let least = (MIN_ROTATIONS * queue.rotation()).clamp(MIN_WARM_UP, MAX_WARM_UP);
         self.wanted = self.wanted.max(least);
-        // As long as leaves enough windows.
+        // As long as leaves enough windows; those that are judged are counted anew.
         let room = self.in_windows / (MIN_WINDOWS as u64 * (1 + COUNTING_PER_WARM_UP));
-        let next = self.wanted.min(room).max(MIN_WARM_UP);
+        let is_judged = self.warm_up >= MIN_WARM_UP;
+        let next = match is_judged {
+            true => self.wanted.min(room).max(MIN_WARM_UP),
+            false => room.clamp(FIRST_WARM_UP, MIN_WARM_UP),
+        };
         // In steps, so that a length is kept long enough to be judged.
-        if next < self.warm_up || next >= self.wanted || next >= 2 * self.warm_up {
+        let enough = if is_judged { self.wanted } else { MIN_WARM_UP };
+        if next < self.warm_up || next >= enough || next >= 2 * self.warm_up {
             if next != self.warm_up {
                 self.fresh = Tried::default();
+            }
+            if !is_judged && next == MIN_WARM_UP {
+                self.in_windows = 0;
             }
             self.warm_up = next;
         }

@@ -70,12 +70,18 @@ impl Recorded {
 
 #[test]
 fn windows_lengthen_until_gaps_fit() {
-    for (work, least, most) in [(1, 10, 20), (5, 20, 80), (20, 80, 320)] {
+    for (work, least, most) in [(1, 10, 40), (5, 20, 80), (20, 80, 320)] {
         let program = Program { work: work * MILLISECOND, ..Program::default() };
+        // Chance may double a length.
+        let mut wanted = [8, 9, 10, 11, 12].map(|seed| {
+            let trace = TWO.run(&program, 60 * SECOND, seed);
+            record(&trace, 0.2, RunQueue::default()).chooser.wanted() / MILLISECOND
+        });
+        wanted.sort_unstable();
+        let wanted = wanted[wanted.len() / 2];
         let trace = TWO.run(&program, 60 * SECOND, 8);
         let truth = Truth::of(&trace);
         let recorded = record(&trace, 0.2, RunQueue::default());
-        let wanted = recorded.chooser.wanted() / MILLISECOND;
         let of = |windows: &[Window]| {
             let scale = Scale::new(windows, Clock::Instructions).unwrap();
             let volume = scale.estimate(recorded.volume.clone(), 0);

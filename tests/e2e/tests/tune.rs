@@ -51,8 +51,9 @@ fn the_verdict_follows_from_the_interval_and_decides_about_the_plan() {
     assert_eq!(plan.exists(), verdict == "placed is faster", "{json}");
     assert_eq!(json["plan"].is_string(), plan.exists(), "{json}");
     assert_eq!((&json["pairs"], &json["threads"]), (&4.into(), &5.into()), "{json}");
-    // The profile stays either way.
-    assert!(scratch.join("t.tt").join("profile.json").exists());
+    // The profile stays either way. It was recorded within the usual budget.
+    let profile = test_support::threadtalk::profile_json(&scratch.join("t.tt"));
+    assert_eq!((&profile["mode"], &profile["windows"]["asked"]), (&"windows".into(), &"2x".into()));
 }
 
 #[test]

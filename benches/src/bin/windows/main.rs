@@ -1,6 +1,6 @@
 //! What recording in windows costs, and how near the truth it comes (`make bench-windows`).
 //!
-//! Each kernel is run natively, recorded exactly and recorded in windows, in turns. An exact
+//! Each program is run natively, recorded exactly and recorded in windows, in turns. An exact
 //! recording is the truth for the window recordings of its turn. Two exact recordings show how far
 //! the program itself differs from run to run: where that is much, nothing can be told of windows.
 //! [`truth`] reads profiles and compares them, [`placed`] compares what placement makes of them.
@@ -13,7 +13,7 @@ use benches::kernels::Kernel;
 use benches::mode::{self, Mode};
 use benches::rows::{Row, Sample, Work};
 use benches::statistics::spread;
-use benches::{kernels, suites};
+use benches::{kernels, programs, servers, suites};
 use clap::Parser;
 use placed::Machine;
 use std::path::Path;
@@ -24,7 +24,7 @@ use truth::{Compared, Recorded};
 #[derive(Parser)]
 #[command(name = "windows", max_term_width = 100)]
 struct Options {
-    /// Only these kernels, such as pairs,is,radix
+    /// Only these, such as pairs,is,radix,redis-server
     #[arg(long, value_delimiter = ',')]
     kernels: Vec<String>,
     /// Numbers of threads; the example pairs always has four and its initial one
@@ -57,17 +57,21 @@ const MAX_COST: f64 = 2.2;
 const REPRODUCIBLE: f64 = 0.02;
 /// Turns of the example for a unit of work.
 const PAIRS_TURNS: usize = 12_000;
+/// How many times as much as in `make bench` servers are asked.
+const SERVER_TIMES: usize = 4;
 
-/// A kernel, and by which of its arguments its work is scaled.
+/// A program. A kernel's work is scaled by one of its arguments.
 struct Subject {
     row: Row,
-    argument: usize,
+    argument: Option<usize>,
 }
 
 /// What one kernel gave.
 struct Measured {
     /// Processor and wall-clock time over the native run's, by mode.
     costs: Vec<[f64; 2]>,
+    /// Time in which 99 of 100 requests were answered, milliseconds; 0 if there were none.
+    answered: Vec<f64>,
     /// Beside an exact recording, by turn: another exact one, and those in windows.
     compared: [Vec<Compared>; MODES.len()],
     /// What the last recording in each mode says of its windows.
@@ -89,7 +93,7 @@ fn main() -> anyhow::Result<()> {
     );
     let (mut missed, mut rows) = (Vec::new(), 0);
     for &threads in &options.threads {
-        for mut subject in subjects(threads, &options.kernels) {
+        for mut subject in subjects(threads, &options.kernels)? {
             match one(&mut subject, &options, &machines, scratch.path()) {
                 Ok(Ok(found)) => missed.extend(found),
                 Ok(Err(reason)) => println!("\n{}: left out: {reason}", subject.row.name),
@@ -104,19 +108,23 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The kernels that are wanted, each compiled with `-O2` by its first compiler.
-fn subjects(threads: usize, wanted: &[String]) -> Vec<Subject> {
+/// Those that are wanted: kernels, each compiled with `-O2` by its first compiler, servers, others.
+fn subjects(threads: usize, wanted: &[String]) -> anyhow::Result<Vec<Subject>> {
     let target = Target::new(Compiler::Gcc, "examples/pairs.c").flags(&["-O2", "-pthread"]);
     let work = Work::Kernel(Kernel::new(target, [PAIRS_TURNS, 256]));
     let row = Row { name: "pairs-O2".into(), why: "the example", repeat: 1, work };
     let all = kernels::rows(threads, 1).into_iter().chain(suites::rows(threads, 1));
-    let all = all.map(|row| Subject { row, argument: 1 });
-    let mut all: Vec<Subject> = [Subject { row, argument: 0 }].into_iter().chain(all).collect();
+    let all = all.map(|row| Subject { row, argument: Some(1) });
+    let mut all: Vec<Subject> =
+        [Subject { row, argument: Some(0) }].into_iter().chain(all).collect();
+    all.retain(|subject| subject.row.name.ends_with("-O2"));
+    let others = servers::long_rows(threads, SERVER_TIMES).into_iter().chain(programs::crowds()?);
+    all.extend(others.map(|row| Subject { row, argument: None }));
     all.retain(|subject| {
-        let name = subject.row.name.strip_suffix("-O2");
-        name.is_some_and(|name| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name))
+        let name = subject.row.name.trim_end_matches("-O2");
+        wanted.is_empty() || wanted.iter().any(|wanted| wanted == name)
     });
-    all
+    Ok(all)
 }
 
 /// Measures and prints a kernel; the targets that it misses, or why it cannot be run.
@@ -151,13 +159,15 @@ fn one(
 }
 
 impl Subject {
-    /// Scales the work to that many seconds, and fixes the addresses, by which lines are compared.
-    /// Returns the command's arguments.
+    /// Scales a kernel's work to that many seconds, and fixes the addresses, by which lines are
+    /// compared. Returns the command's arguments.
     fn scale(&mut self, seconds: f64, scratch: &Path) -> anyhow::Result<String> {
         let once = self.row.run(Mode::Native, scratch)?.wall;
         let times = (seconds / once.max(1e-3)).round().max(1.0) as usize;
-        let Work::Kernel(kernel) = &mut self.row.work else { unreachable!("all are kernels") };
-        let argument = &mut kernel.arguments[self.argument];
+        let (Work::Kernel(kernel), Some(argument)) = (&mut self.row.work, self.argument) else {
+            return Ok(String::new());
+        };
+        let argument = &mut kernel.arguments[argument];
         *argument = (argument.parse::<usize>()? * times).to_string();
         if test_support::Run::new("setarch").args(["-R", "true"]).run().exit_code == Some(0) {
             kernel.wrapper = ["setarch", "-R"].map(String::from).to_vec();
@@ -176,6 +186,7 @@ impl Measured {
             spread(mode.iter().zip(&samples[0]).map(|(with, alone)| of(with) / of(alone))).median
         };
         let costs = samples.iter().map(|mode| [ratio(mode, |s| s.cpu), ratio(mode, |s| s.wall)]);
+        let answered = samples.iter().map(|mode| spread(mode.iter().map(|s| s.answered)).median);
         let exact = std::mem::take(&mut profiles[EXACT]);
         // Each exact recording beside the one before.
         let again = exact.windows(2).map(|two| Compared::of(&two[0], &two[1], machines));
@@ -187,7 +198,7 @@ impl Measured {
             *compared = each.collect::<anyhow::Result<_>>()?;
         }
         let windows = profiles.map(|mut found| found.pop().and_then(|found| found.windows));
-        Ok(Self { costs: costs.collect(), compared, windows })
+        Ok(Self { costs: costs.collect(), answered: answered.collect(), compared, windows })
     }
 
     fn print(&self, native: &[Sample]) {
@@ -214,6 +225,11 @@ impl Measured {
                 )
             });
             println!("  {name:<7}{cpu:>6.2}{wall:>7.2}{}{windows}", Compared::line(&numbers));
+        }
+        if self.answered[0] > 0.0 {
+            let each = MODES.iter().zip(&self.answered);
+            let each: Vec<_> = each.map(|((name, _), time)| format!("{name} {time:.2}")).collect();
+            println!("  99 of 100 requests are answered within ms: {}", each.join(", "));
         }
     }
 

@@ -233,6 +233,7 @@ mod tests {
             windows: 30,
             too_short: false,
             observed: 0.05,
+            whole: 0.0,
             warm_up_ns: 1,
             missed: 0.0,
         };

@@ -1,11 +1,12 @@
-//! `threadtalk calibrate`: records a program exactly and by sampling, and says how far the two are
-//! apart.
+//! `threadtalk calibrate`: records a program exactly, in windows and by sampling, and says how far
+//! these are apart.
 //!
 //! `analysis::calibration` compares, `calibrate/text.rs` prints.
 
 mod text;
 
 use super::record;
+use super::record::dial::Budget;
 use super::record::sampled::{Args as How, budget, options, rate};
 use crate::family;
 use crate::output::{Destination, print};
@@ -16,18 +17,20 @@ use anyhow::{Context, bail};
 use profile::{Counted, Profile};
 use recorder::child::stdin_offset;
 use recorder::machine::Machine;
-use recorder::sampled::{self, SampledRecording};
+use recorder::sampled::{self, SampleOptions};
 use recorder::session::SessionOptions;
-use recorder::{Ended, Ending, RecorderError, Streams, Target};
+use recorder::{Ended, Ending, Streams, Target};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
+use windows::Dial;
 
-/// Show how far samples of a program can be trusted
+/// Show how far estimates for a program can be trusted
 ///
-/// Runs the command twice with the same input: first exactly, then sampled. Threads that race take
-/// turns differently in each run. Sampling is not the cause of differences that come from that.
+/// Runs the command three times with the same input: recorded exactly, in windows as 'record' does
+/// by default, and sampled. Threads that race take turns differently in each run. Differences that
+/// come from that are no fault of the estimates.
 ///
 /// Of a command with several processes, the one that communicates most is compared.
 #[derive(clap::Args)]
@@ -62,6 +65,17 @@ struct Printed<'a> {
     wall_seconds: [f64; 2],
     #[serde(flatten)]
     calibration: &'a Calibration,
+    /// The same for the recording in windows.
+    windows: InWindows<'a>,
+}
+
+/// How a recording in windows compares.
+#[derive(Serialize)]
+struct InWindows<'a> {
+    recording: &'a profile::Windows,
+    wall_seconds: f64,
+    #[serde(flatten)]
+    calibration: &'a Calibration,
 }
 
 /// Runs the verb; returns the process's exit code.
@@ -81,37 +95,40 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     };
     let again = Streams::Discarded { input_from: stdin_offset().unwrap_or(0) };
     let first = if args.to.json { again } else { Streams::Inherited };
-    say("recording exactly (the program's output follows; that of the second run is discarded)");
-    let exact = match exactly(&target, first) {
-        Ok(found) => found,
-        Err(error) => return Ok(refuse(&error)),
+    say("recording exactly (the program's output follows; that of the further runs is discarded)");
+    let exact = match recorded(&target, None, first) {
+        Ok(exact) => exact,
+        Err(code) => return Ok(code),
     };
-    if let Some(code) = stopped(&exact.1) {
-        return Ok(code);
-    }
-    say("sampling a second run");
-    let waiting = stderr().is_terminal().then(|| Waiting::new("sampling".into()));
-    let xml = Machine::here(true).xml;
-    let recording = sampled::launch(&target, &options, xml, again, &|| ());
-    drop(waiting);
-    let recording = match recording {
-        Ok(recording) => recording,
-        Err(error) => return Ok(refuse(&error)),
+    say("recording a second run in windows");
+    let windows = match recorded(&target, Some(Budget::dial(None)), again) {
+        Ok(windows) => windows,
+        Err(code) => return Ok(code),
     };
-    if let Some(code) = recording.ended.as_ref().and_then(stopped) {
-        return Ok(code);
-    }
-    let sampled = talks_most(recording);
-    let Some(sampling) = &sampled.meta.sampled else { bail!("the second run was not sampled") };
-    let found = calibration(&exact.0, &sampled)
-        .context("the two recordings have no thread in common, so nothing can be compared")?;
+    say("sampling a third run");
+    let sampled = match sample(&target, &options, again) {
+        Ok(sampled) => sampled,
+        Err(code) => return Ok(code),
+    };
+    let Some(sampling) = &sampled.meta.sampled else { bail!("the third run was not sampled") };
+    let Some(recording) = &windows.meta.windows else { bail!("there were no windows") };
+    let compare = |profile: &Profile| {
+        calibration(&exact, profile)
+            .context("two recordings have no thread in common, so nothing can be compared")
+    };
+    let (found, of_windows) = (compare(&sampled)?, compare(&windows)?);
     let words = args.command.iter().map(|word| word.to_string_lossy().into_owned());
     let printed = Printed {
         version: VERSION,
         command: words.collect(),
         sampling,
-        wall_seconds: [exact.0.meta.wall_seconds, sampled.meta.wall_seconds],
+        wall_seconds: [exact.meta.wall_seconds, sampled.meta.wall_seconds],
         calibration: &found,
+        windows: InWindows {
+            recording,
+            wall_seconds: windows.meta.wall_seconds,
+            calibration: &of_windows,
+        },
     };
     let text = match args.to.json {
         true => serde_json::to_string_pretty(&printed)? + "\n",
@@ -121,32 +138,43 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     Ok(0)
 }
 
-/// The exact profile of the process that communicates most.
-fn exactly(target: &Target, streams: Streams) -> Result<(Profile, Ended), RecorderError> {
+/// The profile of the process that communicates most, exact without a dial; an exit code when there
+/// is nothing to compare.
+fn recorded(target: &Target, windows: Option<Dial>, streams: Streams) -> Result<Profile, i32> {
     let options = SessionOptions {
         counted: Counted::Detail,
+        windows,
         slice: Duration::ZERO,
         ..SessionOptions::default()
     };
-    let recording = record::record_here(target, None, options, streams, None)?;
-    let mut best = recording.profile;
-    for (_, child) in recording.processes.profiles().flatten() {
-        if family::talk(&child.meta) > family::talk(&best.meta) {
-            best = child;
-        }
+    let recording = record::record_here(target, None, options, streams, None);
+    let recording = recording.map_err(|error| refuse(&error))?;
+    if let Some(code) = stopped(&recording.ended) {
+        return Err(code);
     }
-    Ok((best, recording.ended))
+    let children = recording.processes.profiles().flatten().map(|(_, child)| child);
+    Ok(talks_most(recording.profile, children))
 }
 
-/// The sampled profile of the process that communicates most.
-fn talks_most(recording: SampledRecording) -> Profile {
-    let mut best = recording.profile;
-    for (_, child) in recording.children {
-        if family::talk(&child.meta) > family::talk(&best.meta) {
-            best = child;
-        }
+/// The same of a sampled run.
+fn sample(target: &Target, options: &SampleOptions, streams: Streams) -> Result<Profile, i32> {
+    let waiting = stderr().is_terminal().then(|| Waiting::new("sampling".into()));
+    let xml = Machine::here(true).xml;
+    let recording = sampled::launch(target, options, xml, streams, &|| ());
+    drop(waiting);
+    let recording = recording.map_err(|error| refuse(&error))?;
+    if let Some(code) = recording.ended.as_ref().and_then(stopped) {
+        return Err(code);
     }
-    best
+    let children = recording.children.into_iter().map(|(_, child)| child);
+    Ok(talks_most(recording.profile, children))
+}
+
+/// The profile of the process that communicates most.
+fn talks_most(first: Profile, children: impl Iterator<Item = Profile>) -> Profile {
+    children.fold(first, |best, child| {
+        if family::talk(&child.meta) > family::talk(&best.meta) { child } else { best }
+    })
 }
 
 /// The exit code when a run did not end well: then there is nothing to compare.

@@ -1,7 +1,7 @@
 //! `threadtalk record`: run a program under the exact engine, or sample it or a running one, and
 //! keep its profile. Neighbour: `record/sampled.rs` samples.
 
-mod dial;
+pub mod dial;
 pub mod sampled;
 
 use self::dial::{Budget, budget, duty, unkept};
@@ -315,9 +315,13 @@ fn in_windows(windows: &Windows) -> String {
         0 if windows.observed >= 1.0 => ", all observed".into(),
         0 => format!(", {} of it observed", percent(windows.observed)),
         count => format!(
-            ", estimated from {} and {} of the instructions",
+            ", estimated from {} and {} of the instructions{}",
             several(count as usize, "window"),
-            percent(windows.observed)
+            percent(windows.observed),
+            match windows.whole {
+                whole if whole >= 0.1 => format!(" ({} recorded whole)", percent(whole)),
+                _ => String::new(),
+            }
         ),
     }
 }

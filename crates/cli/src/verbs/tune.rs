@@ -11,17 +11,20 @@ mod statistics;
 mod summary;
 pub mod worth;
 
+use super::record::dial::Budget;
 use super::{record, topo};
 use crate::choice::{CostNames, one_of};
 use crate::output::OUTPUT;
 use crate::progress::Steps;
 use crate::said::{refuse, say};
+use analysis::Choice;
 use measure::{Runner, Stop};
 use placement::{Plan, PolicyKind};
-use profile::Counted;
+use profile::{Counted, Profile};
 use recorder::child::stdin_offset;
 use recorder::session::SessionOptions;
 use recorder::{Ending, Streams, Target};
+use report::Reliability;
 use statistics::Verdict;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -30,7 +33,8 @@ use summary::Summary;
 
 /// Measure whether placement makes a program faster
 ///
-/// Records the program, places its threads, and compares placed with unplaced runs.
+/// Records the program as 'record' does, places its threads, and compares placed with unplaced
+/// runs.
 ///
 /// Placement does not matter where threads hardly communicate, where all pairs communicate alike,
 /// or where all CPUs are equally near. Then tune says so and times nothing, unless --policy is
@@ -81,7 +85,6 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         Err(error) => return Ok(refuse(&error)),
     };
     let (plan_path, profile_path) = destinations(&args, &target)?;
-
     let input_from = stdin_offset();
     let timed = Streams::Discarded { input_from: input_from.unwrap_or(0) };
     let streams = if args.json { timed } else { Streams::Inherited };
@@ -98,7 +101,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         return Ok(code_after(ended.interrupted, ended.ending));
     }
 
-    let profile = &recording.profile;
+    let profile = told(&recording.profile);
     let mut summary = Summary::new(&args.command, profile, &profile_path);
     let elsewhere = elsewhere::who_talks(profile, &profile_path);
     if let Some(reason) = plans::why_not(profile, &machine) {
@@ -136,6 +139,15 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let kept = keep(plan, &verdict, &plan_path, args.force)?;
     summary.compared(plan, verdict, kept);
     summary.print(args.json)
+}
+
+/// The profile; says so if too little was observed to tell who communicates with whom.
+fn told(profile: &Profile) -> &Profile {
+    let reliability = Reliability::of(profile, Choice::of_talk(profile));
+    if let Some(too_few) = reliability.and_then(|found| found.too_few) {
+        say(&format!("note: {too_few}"));
+    }
+    profile
 }
 
 /// Refuses arguments that leave nothing to compare.
@@ -181,7 +193,8 @@ fn keep<'p>(
 fn options(policy: Option<PolicyKind>) -> SessionOptions {
     let usual = SessionOptions::default();
     let slice = if policy == Some(PolicyKind::Detloc) { usual.slice } else { Duration::ZERO };
-    SessionOptions { counted: Counted::Matrix, slice, ..usual }
+    let windows = Some(Budget::dial(None));
+    SessionOptions { counted: Counted::Matrix, windows, slice, ..usual }
 }
 
 /// Chooses the fastest candidate, then compares it with unplaced runs on fresh measurements.

@@ -1,4 +1,4 @@
-//! How far sampling is from exact recording, for people.
+//! How far windows and samples are from exact recording, for people.
 
 use super::Printed;
 use crate::said::several;
@@ -11,50 +11,64 @@ const WIDTH: usize = 80;
 
 /// The whole text.
 pub fn text(printed: &Printed<'_>) -> String {
-    let Printed { calibration: found, sampling, wall_seconds, .. } = printed;
+    let Printed { calibration: sampled, sampling, wall_seconds, windows, .. } = printed;
+    let both = [windows.calibration, sampled];
     let mut out = String::new();
-    let mut line = |name: &str, values: [String; 2]| {
-        let [exact, sampled] = values;
-        let _ = writeln!(out, "{name:<24} {exact:>14} {sampled:>14}");
+    let mut line = |name: &str, values: [String; 3]| {
+        let [exact, windows, sampled] = values;
+        let _ = writeln!(out, "{name:<22} {exact:>17} {windows:>17} {sampled:>17}");
     };
-    line("", ["exact".into(), "sampled".into()]);
-    line("seconds", wall_seconds.map(|seconds| format!("{seconds:.2}")));
-    let both = [found.exact, found.sampled];
-    line("events (RAW and WAW)", both.map(|amount| grouped(amount.events)));
-    line("false sharing", both.map(share));
-    line("pairs only there", [one_sided(found.missed), one_sided(found.strangers)]);
-    summary(&mut out, found);
+    line("", ["exact", "windows", "sampled"].map(Into::into));
+    let seconds = [wall_seconds[0], windows.wall_seconds, wall_seconds[1]];
+    line("seconds", seconds.map(|seconds| format!("{seconds:.2}")));
+    let of = |value: fn(&Calibration) -> String| [String::new(), value(both[0]), value(both[1])];
+    let amounts = [both[0].exact, both[0].sampled, both[1].sampled];
+    line("events (RAW and WAW)", amounts.map(|amount| grouped(amount.events)));
+    line("false sharing", amounts.map(share));
+    line("of the exact amount", of(ratio));
+    line("pairs only there", of(|found| one_sided(found.strangers)));
+    line("pairs missing", of(|found| one_sided(found.missed)));
+    if sampled.threads > 1 {
+        line("mean squared error", of(|found| format!("{:.1}", found.mse)));
+    }
+    if both.iter().any(|found| found.correlation.is_some()) {
+        line("correlation of pairs", of(|found| found.correlation.map_or("-".into(), three)));
+    }
+    if sampled.threads > 1 {
+        let threads = several(sampled.threads, "thread");
+        let most = format!("mean squared errors are at most {:.0}, of {threads}", sampled.mse_most);
+        wrap(&mut out, "", &most);
+    }
+    let observed = 100.0 * windows.recording.observed;
+    let count = several(windows.recording.windows as usize, "window");
+    wrap(&mut out, "", &format!("windows: {count}, {observed:.0} % of the instructions observed"));
     let decoded =
         sampling.decode_yield().map_or(String::new(), |y| format!(", {:.0} % decoded", 100.0 * y));
     let samples = several(sampling.samples as usize, "sample");
     wrap(
         &mut out,
         "",
-        &format!("sampled '{}': {samples}{decoded}, {} hits", sampling.source, found.hits),
+        &format!("sampled '{}': {samples}{decoded}, {} hits", sampling.source, sampled.hits),
     );
-    out.push('\n');
-    for (name, verdict) in
-        [("shape", &found.shape), ("volume", &found.volume), ("true/false", &found.sharing)]
-    {
-        trust(&mut out, name, verdict);
+    for (which, found) in ["windows", "samples"].into_iter().zip(both) {
+        out.push('\n');
+        for (name, verdict) in
+            [("shape", &found.shape), ("volume", &found.volume), ("true/false", &found.sharing)]
+        {
+            trust(&mut out, which, name, verdict);
+        }
     }
     out
 }
 
-fn summary(out: &mut String, found: &Calibration) {
+fn ratio(found: &Calibration) -> String {
     let ratio = found.ratio.map_or("-".into(), |ratio| format!("{ratio:.2}"));
-    let chance = found.chance.map_or(String::new(), |c| format!(" (chance: ±{:.0} %)", 100.0 * c));
-    let _ = writeln!(out, "sampled / exact          {ratio}{chance}");
-    let _ = writeln!(
-        out,
-        "mean squared error       {:.1} of at most {:.0}, over {}",
-        found.mse,
-        found.mse_most,
-        several(found.threads, "thread")
-    );
-    if let Some(r) = found.correlation {
-        let _ = writeln!(out, "correlation of pairs     {r:.3}");
-    }
+    let chance = found.chance.map_or(String::new(), |c| format!(" (±{:.0} %)", 100.0 * c));
+    ratio + &chance
+}
+
+fn three(number: f64) -> String {
+    format!("{number:.3}")
 }
 
 fn share(amount: Amount) -> String {
@@ -68,8 +82,8 @@ fn one_sided(found: OneSided) -> String {
     }
 }
 
-fn trust(out: &mut String, name: &str, verdict: &Verdict) {
-    let head = format!("trust the {name}: {}: ", verdict.trust.word());
+fn trust(out: &mut String, which: &str, name: &str, verdict: &Verdict) {
+    let head = format!("trust the {name} by {which}: {}: ", verdict.trust.word());
     wrap(out, &head, &verdict.reason);
 }
 
