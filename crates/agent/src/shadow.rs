@@ -12,6 +12,7 @@ use crate::layouts::{
 };
 use crate::limits;
 use crate::session;
+use crate::shared;
 use crate::sys;
 use crate::thread;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -224,6 +225,7 @@ pub fn is_own(address: u64) -> bool {
         || banks().any(shadow)
         || common(written())
         || common(last_sites())
+        || shared::contains(address)
 }
 
 /// Addresses of the words of the whole blocks in `start..end` in a bank: a range, or several where

@@ -72,13 +72,19 @@ impl Leader {
     }
 }
 
-/// The process to look at in the profile at `path`: the one with this number, or the one that
-/// communicates most. It carries the list of all processes, and what was not seen in any of them.
+/// The process to look at in the profile at `path`: the one with this number; without one, all
+/// processes together if some communicate with others, or the process that communicates most. It carries the list of all processes, and what was not seen in any of them.
 ///
 /// # Errors
 /// When a profile cannot be read, or the process was not recorded.
 pub fn load(path: &Path, number: Option<u32>) -> anyhow::Result<Shown> {
     let first = read(path)?;
+    if let (None, Some(folder)) = (number, &first.meta.together) {
+        let mut profile = read(&path.join(folder))?;
+        profile.meta.processes = first.meta.processes;
+        profile.meta.warnings = first.meta.warnings;
+        return Ok(Shown { profile, number: 0, why: "are all" });
+    }
     let (number, why) = match number {
         Some(number) => (number, "was named"),
         None => leader(path, &first.meta).map_or((0, "is the first"), |l| (l.number, l.why())),
@@ -130,6 +136,9 @@ pub fn load_saying(path: &Path, number: Option<u32>) -> anyhow::Result<Profile> 
 /// one, whose own profile says `first`; where none communicates, the one that has more samples.
 /// `None`: the first one does, or the others' profiles are not there any more.
 pub fn leader(path: &Path, first: &Meta) -> Option<Leader> {
+    if first.together.is_some() {
+        return None;
+    }
     let mut most = Weight::of(first);
     let mut leader = None;
     // A single thread communicates with no other: where exactly recorded, it is never the one.

@@ -48,6 +48,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// When the program had ended, by CLOCK_MONOTONIC, ns.
+    pub fn ended_ns(&self) -> i64 {
+        self.ended_ns
+    }
+
     /// To be called right after the program's end.
     pub fn new(watched: Watched, traced: Vec<Traced>, resolver: Resolver) -> Self {
         Self { watched, traced, ended_ns: monotonic_ns(), resolver: RefCell::new(resolver) }
@@ -115,6 +120,7 @@ pub fn profile(
         blocks: header.blocks.load(Relaxed),
         blocks_stored: header.blocks_stored.load(Relaxed),
         processes: Vec::new(),
+        together: None,
         sampled: None,
         windows,
     };
@@ -136,7 +142,7 @@ fn windows(tables: &Tables, run: &Circumstances<'_>) -> Option<Windows> {
 }
 
 /// Threads with the identities by which another run of the program knows them.
-fn thread_rows(
+pub fn thread_rows(
     raw: &[RawThread],
     modules: &[RawModule],
     since: impl Fn(i64) -> u64,

@@ -47,6 +47,7 @@ mod tables;
 pub mod target;
 mod thread_memory;
 mod timeline;
+mod together;
 pub mod transfer_time;
 mod user_cache;
 mod watch;

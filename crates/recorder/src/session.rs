@@ -17,6 +17,7 @@ use types::ThreadId;
 use types::tally::{self, Meaning};
 use wire::detail::CHUNK_BYTES;
 use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode};
+use wire::shared::{self, Shared, Sharer};
 
 /// Settings of a recording.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -329,6 +330,30 @@ impl Session {
         })
         .map_err(RecorderError::ReadBack)?;
         Ok(sites)
+    }
+
+    /// Segment, number of its program and thread of all threads of the recording that have accessed
+    /// shared memory, by their numbers as sharers.
+    ///
+    /// # Errors
+    /// Fails when the session cannot be read.
+    pub fn sharers(&self) -> Result<Vec<[u32; 3]>, RecorderError> {
+        // SAFETY: plain numbers.
+        let shared = unsafe { self.first().read::<Shared>(shared::OFFSET) }?;
+        let count = (shared.sharers.load(Relaxed) as usize).min(shared::MAX_SHARERS);
+        let start = shared::OFFSET + shared::SHARERS_OFFSET;
+        let sharer = |number: usize| {
+            let at = start + (number * size_of::<Sharer>()) as u64;
+            // SAFETY: as above.
+            let sharer = unsafe { self.first().read::<Sharer>(at) }?;
+            Ok([sharer.segment, sharer.execs, sharer.thread].map(AtomicU32::into_inner))
+        };
+        (0..count).map(sharer).collect()
+    }
+
+    /// The process that was started.
+    fn first(&self) -> Self {
+        self.of_segment(0)
     }
 
     /// Calls `found` with each chunk of the pool that was ever written, in order.

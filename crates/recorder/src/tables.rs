@@ -88,7 +88,7 @@ impl Tables {
 }
 
 /// What was counted, by the agent or by the replay of its trace.
-fn read_counts(
+pub fn read_counts(
     session: &Session,
     options: SessionOptions,
     found: &Found,

@@ -49,6 +49,9 @@ pub mod kind {
     pub const UNDIRECTED: u8 = 7;
     /// How many there are.
     pub const COUNT: usize = 8;
+    /// Added to one of the above: the other thread is one of another process, and `other` is its
+    /// number as a [sharer](crate::shared).
+    pub const OTHER_PROCESS: u8 = 8;
 }
 
 /// Start of each chunk.
@@ -69,7 +72,7 @@ pub struct ChunkHead {
 pub struct Cell {
     /// Number of the time slice.
     pub slice: AtomicU32,
-    /// Logical id of the other thread.
+    /// Logical id of the other thread, or its number as a sharer.
     pub other: u16,
     /// One of [`kind`].
     pub kind: u8,

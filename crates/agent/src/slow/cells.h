@@ -65,12 +65,18 @@ static inline void count_unknown(struct thread *t) {
         ++*(u64 *)(t->page + PAGE_UNKNOWN_READS);
 }
 
+// Where the name of a cell is kept: those with threads of other processes behind all others.
+static inline struct slot *slot_of(const struct thread *t, unsigned kind, u64 other) {
+    u64 group = kind & OTHER_PROCESS ? IDS + other : other;
+    return &t->cells[group * KINDS + (kind & (KINDS - 1))];
+}
+
 static void count_cell(struct thread *t, unsigned kind, u64 other) {
     if (!t->counts)
         return;
     ++*(u64 *)(t->page + PAGE_EVENTS);
     u32 slice = __atomic_load_n(tt_session.slice, __ATOMIC_RELAXED);
-    struct slot *slot = &t->cells[other * KINDS + kind];
+    struct slot *slot = slot_of(t, kind, other);
     if (__builtin_expect(slot->stamp == slice + 1, 1)) {
         cell_at(slot->cell)->count++;
         return;

@@ -1,0 +1,69 @@
+//! Memory that several processes share: where its shadow is, and which pages of this process it is.
+//!
+//! The shadow lies in the recording's file and is one for all processes (`wire::shared`). A map of
+//! this process's pages leads to it. The map is filled when memory is mapped, so that slow paths
+//! need only look; a fork's child inherits it, as it does the memory. Files that are mapped shared
+//! are known by device, inode and birth, segments of System V by their number, and what has no name
+//! gets a number.
+//!
+//! Neighbours: `slow/shared.h` looks; `syscalls/memory.rs` and `syscalls/segments.rs` tell what
+//! comes and goes; [`mappings`] keeps what is mapped, [`objects`] knows what it is.
+
+pub mod mappings;
+pub mod objects;
+
+use crate::counting;
+use crate::layouts::{tt_image, tt_shared};
+use crate::session;
+use crate::sys;
+use core::sync::atomic::{AtomicU64, Ordering};
+use wire::session::mode;
+use wire::shared::{BYTES, OFFSET, Shared};
+
+/// Address of the shadow; 0 = the mode has none.
+static BASE: AtomicU64 = AtomicU64::new(0);
+
+/// Maps the shadow from the recording's file, in modes that count. `None` when there is no room.
+pub fn map(file: u64) -> Option<()> {
+    const PROTECTION: u64 = sys::PROT_READ | sys::PROT_WRITE;
+    const FLAGS: u64 = sys::MAP_SHARED | sys::MAP_NORESERVE;
+    if session::first().mode.load(Ordering::Relaxed) != mode::TRANSLATE {
+        let at = sys::map_away(BYTES, PROTECTION, FLAGS, file as i64, OFFSET)?;
+        sys::keep_out_of_dumps(at, BYTES);
+        BASE.store(at, Ordering::Relaxed);
+    }
+    Some(())
+}
+
+/// Tells the slow paths where it is and which process this is. Before any of them runs, and in a
+/// child again.
+pub fn begin() {
+    let execs = session::header().execs.load(Ordering::Relaxed);
+    // SAFETY: no slow path runs yet.
+    unsafe {
+        tt_shared = BASE.load(Ordering::Relaxed);
+        tt_image = u64::from(session::segment()) << 32 | u64::from(execs);
+    }
+}
+
+/// Whether there is a shadow.
+fn is_used() -> bool {
+    BASE.load(Ordering::Relaxed) != 0 && counting::mode() != mode::TRANSLATE
+}
+
+/// Whether `address` lies in the shadow or in the map of pages.
+pub fn contains(address: u64) -> bool {
+    let base = BASE.load(Ordering::Relaxed);
+    base != 0 && (base..base + BYTES).contains(&address) || mappings::contains(address)
+}
+
+/// What is counted for all processes.
+fn counters() -> &'static Shared {
+    // SAFETY: mapped for good if `is_used`, which callers have asked; all fields are atomic.
+    unsafe { &*(BASE.load(Ordering::Relaxed) as *const Shared) }
+}
+
+/// Address of something in the shadow.
+fn at(offset: u64) -> u64 {
+    BASE.load(Ordering::Relaxed) + offset
+}
