@@ -228,6 +228,7 @@ fn shared_memory(h: &mut Header) {
         WRITTEN_OFFSET = shared::WRITTEN_OFFSET,
         SHARED_TRACE_OFFSET = shared::TRACE_OFFSET,
         SHARED_TRACE_BASE = shared::TRACE_BASE,
+        SHARED_BYTES_BITS = trace::SHARED_BYTES_BITS,
         SHARED_BEGAN_UNSEEN = shared::BEGAN_UNSEEN,
     );
     structure!(

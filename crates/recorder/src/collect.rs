@@ -41,6 +41,8 @@ pub struct Found {
     pub watched: Watched,
     /// By segment, in the mode of the reference.
     pub traced: Vec<Traced>,
+    /// What happened in shared memory, with sharers for threads.
+    pub traced_shared: Traced,
     /// CLOCK_MONOTONIC when the program had ended, ns.
     ended_ns: i64,
     /// Names of code and data, read once for all processes.
@@ -54,8 +56,13 @@ impl Found {
     }
 
     /// To be called right after the program's end.
-    pub fn new(watched: Watched, traced: Vec<Traced>, resolver: Resolver) -> Self {
-        Self { watched, traced, ended_ns: monotonic_ns(), resolver: RefCell::new(resolver) }
+    pub fn new(
+        watched: Watched,
+        (traced, traced_shared): (Vec<Traced>, Traced),
+        resolver: Resolver,
+    ) -> Self {
+        let (ended_ns, resolver) = (monotonic_ns(), RefCell::new(resolver));
+        Self { watched, traced, traced_shared, ended_ns, resolver }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::inject::{self, AGENT, PRELOAD, TUNABLES};
 use crate::known_names;
 use crate::processes::Processes;
 use crate::progress::{self, Progress};
-use crate::reference;
+use crate::reference::{self, Traced};
 use crate::sanitizers;
 use crate::session::{Session, SessionOptions};
 use crate::signals::signal_name;
@@ -121,6 +121,9 @@ fn follow(
         let replaying = (options.counted == Counted::Reference).then(|| {
             scope.spawn(|| reference::follow(session.memory(), options.block_bytes, &over))
         });
+        let replaying_shared = (options.counted == Counted::Reference).then(|| {
+            scope.spawn(|| reference::follow_shared(session.memory(), options.block_bytes, &over))
+        });
         let telling =
             progress.map(|progress| scope.spawn(|| progress::follow(session, progress, &over)));
         let ended = running.wait(|| ());
@@ -131,7 +134,9 @@ fn follow(
         }
         let watched = join(watching);
         let traced = replaying.map_or_else(|| Ok(Vec::new()), join);
-        Ok((ended?, Found::new(watched?, traced?, known_names::resolver(options.code_cache))))
+        let traced_shared = replaying_shared.map_or_else(|| Ok(Traced::default()), join)?;
+        let names = known_names::resolver(options.code_cache);
+        Ok((ended?, Found::new(watched?, (traced?, traced_shared), names)))
     })
 }
 

@@ -33,11 +33,13 @@ static void trace(u64 thread, u32 what, u64 address, u64 bytes, u32 site) {
     add_record(own, thread, what, address, bytes, site);
 }
 
-static void trace_shared(struct thread *t, u32 what, u64 place, u64 bytes, u32 site) {
+// Within a page. The recorder is told the page's address in this process, too.
+static void trace_shared(struct thread *t, u32 what, u64 place, u64 start, u64 bytes, u32 site) {
     struct shared *all = shared_counters();
     struct record *records = (struct record *)(tt_shared + SHARED_TRACE_OFFSET);
     struct ring ring = {&all->trace_head, &all->trace_tail, records};
     u32 sharer = sharer_of(t);
+    bytes |= start >> SHARED_PAGE_SHIFT << SHARED_BYTES_BITS;
     if (sharer != NO_SHARER)
         add_record(ring, sharer - 1, what, SHARED_TRACE_BASE + place, bytes, site);
 }
@@ -51,7 +53,7 @@ static void trace_access(struct thread *t, u64 start, u64 bytes, u32 what, u32 s
             next += PAGE;
         u64 part = (next < end ? next : end) - start;
         if (place != NOT_SHARED)
-            trace_shared(t, what, place, part, site);
+            trace_shared(t, what, place, start, part, site);
         else
             trace(t->id, what, start, part, site);
         start += part;
