@@ -8,7 +8,7 @@ use engine::{control, descriptor, grants, options};
 use std::mem::offset_of;
 use wire::detail::{self, Cell, ChunkHead, Event, holds, kind};
 use wire::session::{self, Deaths, mode};
-use wire::shared::{self, Block, FarReaders, Shared, Sharer};
+use wire::shared::{self, Block, FarReaders, Peer, Shared, Sharer};
 use wire::trace::{self, what};
 use wire::windows::{FIRST_WINDOW, phase};
 
@@ -220,6 +220,8 @@ fn shared_memory(h: &mut Header) {
         MIXED = layouts::MIXED,
         SHARERS_OFFSET = shared::SHARERS_OFFSET,
         MAX_SHARERS = shared::MAX_SHARERS,
+        PEERS_OFFSET = shared::PEERS_OFFSET,
+        MAX_PEERS = session::MAX_SEGMENTS,
         NEAR_SHARERS = shared::NEAR_SHARERS,
         FAR_OFFSET = shared::FAR_OFFSET,
         FAR_PLACES = shared::FAR_PLACES,
@@ -235,13 +237,17 @@ fn shared_memory(h: &mut Header) {
         h,
         "shared" = Shared {
             sharers,
-            _pad,
+            peers,
             anonymous,
             extents_refused,
             reads_forgotten,
             trace_head,
             trace_tail,
         }
+    );
+    structure!(
+        h,
+        "peer" = Peer { image, pid, _pad, shadow, written, sites, chunks, pages, opened }
     );
     structure!(h, "sharer" = Sharer { segment, execs, thread, known });
     structure!(h, "shared_block" = Block { lock, window, readers, writer, far, site, written });

@@ -126,6 +126,7 @@ pub struct ThreadState {
 }
 
 /// In [`ThreadState::sharer`]: there was no number left.
+#[allow(dead_code, reason = "slow paths only")]
 pub const NO_SHARER: u32 = u32::MAX;
 /// log2 of the bytes whose pages have an entry of their own in [`tt_shared_chunks`].
 pub const CHUNK_SHIFT: u32 = 21;
@@ -235,6 +236,8 @@ variables! {
     tt_shared_pages: *mut u32,
     /// Segment of this process from bit 32 on, and `Header::execs`.
     tt_image: u64,
+    /// Number of the window for which everything has been forgotten.
+    tt_opened: u32,
     /// Readings of threads that have ended, mapped with the first one, and how many there is room
     /// for.
     tt_departed: *mut Departed,

@@ -13,12 +13,13 @@ pub mod mappings;
 pub mod objects;
 
 use crate::counting;
-use crate::layouts::{tt_image, tt_shared};
+use crate::layouts::{tt_image, tt_opened, tt_shared};
 use crate::session;
+use crate::shadow;
 use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use wire::session::mode;
-use wire::shared::{BYTES, OFFSET, Shared};
+use wire::shared::{BYTES, OFFSET, PEERS_OFFSET, Peer, Shared};
 
 /// Address of the shadow; 0 = the mode has none.
 static BASE: AtomicU64 = AtomicU64::new(0);
@@ -44,6 +45,33 @@ pub fn begin() {
         tt_shared = BASE.load(Ordering::Relaxed);
         tt_image = u64::from(session::segment()) << 32 | u64::from(execs);
     }
+}
+
+/// Tells other processes where this one keeps what is known of its memory. Once that is mapped, and
+/// in a child again.
+pub fn introduce() {
+    if !is_used() {
+        return;
+    }
+    let segment = session::segment();
+    counters().peers.fetch_max(segment + 1, Ordering::AcqRel);
+    let place = at(PEERS_OFFSET) + u64::from(segment) * size_of::<Peer>() as u64;
+    // SAFETY: within the shadow; all fields are atomic.
+    let peer = unsafe { &*(place as *const Peer) };
+    let [chunks, pages] = mappings::places();
+    for (field, value) in [
+        // SAFETY: written by `begin` only.
+        (&peer.image, unsafe { tt_image }),
+        (&peer.shadow, shadow::base_of(0)),
+        (&peer.written, shadow::written()),
+        (&peer.sites, shadow::last_sites()),
+        (&peer.chunks, chunks),
+        (&peer.pages, pages),
+        (&peer.opened, &raw const tt_opened as u64),
+    ] {
+        field.store(value, Ordering::Relaxed);
+    }
+    peer.pid.store(sys::pid(), Ordering::Release);
 }
 
 /// Whether there is a shadow.

@@ -162,8 +162,9 @@ struct All {
     /// Numbers of code sites, by process and address, and the other way round; the first is unknown.
     site_numbers: HashMap<(usize, u64), u32>,
     sites: Vec<(usize, u64)>,
-    /// The process that knows what a line of memory is.
-    lines: HashMap<u64, usize>,
+    /// The processes that may know what a line of memory is: the one that has counted an event on
+    /// it, and the other one.
+    lines: HashMap<u64, [usize; 2]>,
 }
 
 impl All {
@@ -290,7 +291,8 @@ impl All {
                 std::mem::swap(&mut row.from, &mut row.to);
                 std::mem::swap(&mut row.from_site, &mut row.to_site);
             }
-            self.lines.entry(row.line).or_insert(place);
+            let other = if from.0 == place { to.0 } else { from.0 };
+            self.lines.entry(row.line).or_insert([place, other]);
             all.push(row);
         }
     }
@@ -341,7 +343,14 @@ impl All {
         counts::sum_events(events);
         let groups: Vec<&[EventRow]> = events.chunk_by(|a, b| a.line == b.line).collect();
         let lines = groups.iter().map(|group| {
-            let place = self.lines.get(&group[0].line).copied().unwrap_or(0);
+            let line = group[0].line;
+            let candidates = self.lines.get(&line).copied().unwrap_or_default();
+            // What was read by process_vm_readv lies in the other process.
+            let has_line = |place: &usize| {
+                let seen = found.watched.processes.get(self.processes[*place].segment as usize);
+                seen.is_some_and(|seen| seen.regions.find(line).is_some())
+            };
+            let place = candidates.into_iter().find(has_line).unwrap_or(candidates[0]);
             places[place].line(group, groups.len() <= MAX_FIELDS)
         });
         (rows, lines.collect())

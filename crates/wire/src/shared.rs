@@ -13,6 +13,7 @@
 //! | --- | --- |
 //! | 0 | [`Shared`], one page |
 //! | [`SHARERS_OFFSET`] | [`MAX_SHARERS`] × [`Sharer`] |
+//! | [`PEERS_OFFSET`] | [`MAX_SEGMENTS`] × [`Peer`] |
 //! | [`KEYS_OFFSET`] | [`MAX_EXTENTS`] × u64: hash of what each extent is of, 0 = free |
 //! | [`FAR_OFFSET`] | [`FAR_PLACES`] × [`FarReaders`] |
 //! | [`BLOCKS_OFFSET`] | [`Block`] for each block of memory |
@@ -24,7 +25,7 @@
 //!
 //! Neighbours: `agent` writes (`slow/shared.h`, `shared.rs`), `recorder` reads sharers.
 
-use crate::session::{MAX_THREADS, PAGE, PASSING_OFFSET};
+use crate::session::{MAX_SEGMENTS, MAX_THREADS, PAGE, PASSING_OFFSET};
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 /// Where it lies in the file.
@@ -47,9 +48,11 @@ pub const FAR_PLACES: usize = 1 << 24;
 
 /// Where the sharers begin, bytes.
 pub const SHARERS_OFFSET: u64 = PAGE;
-/// Where the table of extents begins, bytes.
-pub const KEYS_OFFSET: u64 =
+/// Where the peers begin, bytes.
+pub const PEERS_OFFSET: u64 =
     SHARERS_OFFSET + (MAX_SHARERS as u64 * size_of::<Sharer>() as u64).next_multiple_of(PAGE);
+/// Where the table of extents begins, bytes.
+pub const KEYS_OFFSET: u64 = PEERS_OFFSET + MAX_SEGMENTS as u64 * size_of::<Peer>() as u64;
 /// Where the readers beyond begin, bytes.
 pub const FAR_OFFSET: u64 = KEYS_OFFSET + MAX_EXTENTS as u64 * 8;
 /// Where the blocks begin, bytes.
@@ -76,8 +79,8 @@ pub const fn extents(block_shift: u32) -> usize {
 pub struct Shared {
     /// Numbers of sharers given out; may exceed [`MAX_SHARERS`].
     pub sharers: AtomicU32,
-    /// Unused.
-    pub _pad: AtomicU32,
+    /// Peers that there have been.
+    pub peers: AtomicU32,
     /// Numbers given to memory that has no other name.
     pub anonymous: AtomicU64,
     /// Extents for which there was no place: they are treated as each process's own.
@@ -88,6 +91,31 @@ pub struct Shared {
     pub trace_head: AtomicU64,
     /// Next record of the ring to be read by the recorder.
     pub trace_tail: AtomicU64,
+}
+
+/// Where a process keeps what is known of its own memory: others may access it by process_vm_readv
+/// and process_vm_writev. All but the first two are addresses in that process.
+#[repr(C)]
+pub struct Peer {
+    /// Its segment from bit 32 on, and `Header::execs`.
+    pub image: AtomicU64,
+    /// Its id.
+    pub pid: AtomicU32,
+    /// Unused.
+    pub _pad: AtomicU32,
+    /// The shadow word of block 0, and, with sharing told apart, the bytes written in line 0 and
+    /// the site of line or block 0.
+    pub shadow: AtomicU64,
+    /// See above.
+    pub written: AtomicU64,
+    /// See above.
+    pub sites: AtomicU64,
+    /// Which memory is shared: by chunks, and by pages; 0 = none is.
+    pub chunks: AtomicU64,
+    /// See above.
+    pub pages: AtomicU64,
+    /// The number of the window for which everything has been forgotten.
+    pub opened: AtomicU64,
 }
 
 /// A thread that has accessed shared memory.

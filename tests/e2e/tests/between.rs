@@ -160,6 +160,21 @@ fn processes_that_are_killed_while_they_write_stop_nobody() {
     together(&profile, &recorded);
 }
 
+/// What the kernel reads and writes in another process's memory, private or shared.
+#[test]
+fn memory_of_another_process_is_read_and_written() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let (peek, profile) = (program("peek", &["-O2"]), scratch.join("peek.tt"));
+    for way in ["read", "write", "shared-read", "shared-write"] {
+        for options in [&["--block", "64", "--force"][..], &["--matrix", "--block", "64", "--force"]] {
+            let command = words(&peek, &[way, "20"]);
+            let recorded = threadtalk.record(&profile, options, &command).run().expect_code(0);
+            let all = together(&profile, &recorded);
+            assert_exact(&all, &recorded, &["raw", "waw", "invalidation"], 0);
+        }
+    }
+}
+
 #[test]
 fn windows_see_hand_overs_between_processes() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());

@@ -144,7 +144,13 @@ fn map() -> Option<Map> {
         AtomicPtr::from_ptr(&raw mut tt_shared_pages).store(pages as *mut u32, Ordering::Release);
         AtomicPtr::from_ptr(&raw mut tt_shared_chunks).store(chunks as *mut u32, Ordering::Release);
     }
+    super::introduce();
     known()
+}
+
+/// Addresses of both levels of the map; 0 = there is none yet.
+pub fn places() -> [u64; 2] {
+    known().map_or([0; 2], |map| [map.chunks as u64, map.pages as u64])
 }
 
 /// Whether `address` lies in the map.

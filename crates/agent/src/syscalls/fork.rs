@@ -15,6 +15,7 @@ use crate::lock;
 use crate::presence;
 use crate::session;
 use crate::shadow;
+use crate::shared;
 use crate::stubs::Frame;
 use crate::sys;
 use crate::thread::{self, Thread};
@@ -183,6 +184,7 @@ fn renew(before: &Before, segment: u32, registry: thread::Held, old: &Thread) ->
         header.state.store(state::FAILED, Ordering::Release);
         return None;
     }
+    shared::introduce();
     let thread = Box::leak(thread::renew(registry, old)?);
     // SAFETY: the new page; signals are blocked.
     unsafe {
