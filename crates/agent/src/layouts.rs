@@ -229,8 +229,8 @@ variables! {
     /// Address of the shadow of shared memory (`wire::shared`); 0 = the mode has none.
     tt_shared: u64,
     /// What is shared of this process's memory, from address 0 on: by chunks of 2 MiB the number
-    /// of the first page plus one if all pages of the chunk are shared and follow on each other, 0 =
-    /// none is shared, or `MIXED`; and then by pages their number plus one, or 0. Without shared
+    /// of the first page plus one if all pages of the chunk are shared and follow on each other, 0
+    /// = none is shared, or `MIXED`; and then by pages their number plus one, or 0. Without shared
     /// memory, neither is mapped.
     tt_shared_chunks: *mut u32,
     tt_shared_pages: *mut u32,

@@ -3,7 +3,7 @@
 use crate::error::RecorderError;
 use crate::memory::{Mapping, SharedMemory};
 use crate::switching;
-use profile::Counted;
+use profile::{Counted, Note};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -349,6 +349,22 @@ impl Session {
             Ok([sharer.segment, sharer.execs, sharer.thread].map(AtomicU32::into_inner))
         };
         (0..count).map(sharer).collect()
+    }
+
+    /// What had no room in the shadow of shared memory.
+    ///
+    /// # Errors
+    /// Fails when the session cannot be read.
+    pub fn shared_notes(&self) -> Result<Vec<Note>, RecorderError> {
+        // SAFETY: plain numbers.
+        let shared = unsafe { self.first().read::<Shared>(shared::OFFSET) }?;
+        let (parts, reads) = (&shared.extents_refused, &shared.reads_forgotten);
+        let notes = [
+            (parts.load(Relaxed), (|count| Note::SharedMemoryBeyond { count }) as fn(u64) -> Note),
+            (reads.load(Relaxed), |count| Note::ReadsForgotten { count }),
+        ];
+        let notes = notes.into_iter().filter(|(count, _)| *count > 0);
+        Ok(notes.map(|(count, note)| note(count)).collect())
     }
 
     /// The process that was started.

@@ -83,6 +83,7 @@ pub fn profile(
     meta.parameters.slice_ns = timeline.length_ns();
     meta.totals = Totals::of(&threads, &counts.comm);
     meta.warnings.retain(|note| !matches!(note, Note::OneThread | Note::NoCommunication));
+    meta.warnings.extend(session.shared_notes()?);
     if let (Some(windows), Some(windowed)) = (&mut meta.windows, windowed) {
         let Windowed { windows: used, too_short, observed } = windowed;
         (windows.windows, windows.too_short, windows.observed) = (used, too_short, observed);
@@ -159,7 +160,8 @@ struct All {
     sharers: Vec<[u32; 3]>,
     /// Place of each segment in `processes`.
     places: HashMap<u32, usize>,
-    /// Numbers of code sites, by process and address, and the other way round; the first is unknown.
+    /// Numbers of code sites, by process and address, and the other way round; the first is
+    /// unknown.
     site_numbers: HashMap<(usize, u64), u32>,
     sites: Vec<(usize, u64)>,
     /// The processes that may know what a line of memory is: the one that has counted an event on

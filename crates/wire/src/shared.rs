@@ -160,7 +160,8 @@ pub const BEGAN_UNSEEN: u32 = 1 << 31;
 /// Readers of a block beyond the first [`NEAR_SHARERS`], 64 of them.
 #[repr(C)]
 pub struct FarReaders {
-    /// Number of the block plus one from [`FAR_BANK_BITS`] on, and the bank (sharer / 64); 0 = free.
+    /// Number of the block plus one from [`FAR_BANK_BITS`] on, and the bank (sharer / 64); 0 =
+    /// free.
     pub key: AtomicU64,
     /// Those of the bank that have read.
     pub readers: AtomicU64,

@@ -166,7 +166,9 @@ fn memory_of_another_process_is_read_and_written() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
     let (peek, profile) = (program("peek", &["-O2"]), scratch.join("peek.tt"));
     for way in ["read", "write", "shared-read", "shared-write"] {
-        for options in [&["--block", "64", "--force"][..], &["--matrix", "--block", "64", "--force"]] {
+        for options in
+            [&["--block", "64", "--force"][..], &["--matrix", "--block", "64", "--force"]]
+        {
             let command = words(&peek, &[way, "20"]);
             let recorded = threadtalk.record(&profile, options, &command).run().expect_code(0);
             let all = together(&profile, &recorded);
@@ -273,8 +275,8 @@ impl Drop for Session {
     }
 }
 
-/// Two backends that add to one row in turn: each finds the row, its page, the newest transaction and
-/// the log as the other one has left them, in ten lines at least.
+/// Two backends that add to one row in turn: each finds the row, its page, the newest transaction
+/// and the log as the other one has left them, in ten lines at least.
 #[test]
 fn backends_of_postgresql_hand_a_row_over() {
     const TURNS: u64 = 150;

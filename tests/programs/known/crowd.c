@@ -2,8 +2,8 @@
 //
 // `crowd read N TURNS`: process 0 writes a counter, and N children read it, one after the other, so
 //   often. Prints what happens.
-// `crowd kill N`: N times, two children write to the same lines as fast as they can, and one of them
-//   is killed; then process 0 must still get through.
+// `crowd kill N`: N times, two children write to the same lines as fast as they can, and one of
+// them is killed; then process 0 must still get through.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
