@@ -19,7 +19,7 @@ use crate::shadow;
 use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use wire::session::mode;
-use wire::shared::{BYTES, OFFSET, PEERS_OFFSET, Peer, Shared};
+use wire::shared::{BLOCKS_OFFSET, BYTES, Block, OFFSET, PEERS_OFFSET, Peer, Shared};
 
 /// Address of the shadow; 0 = the mode has none.
 static BASE: AtomicU64 = AtomicU64::new(0);
@@ -72,6 +72,26 @@ pub fn introduce() {
         field.store(value, Ordering::Relaxed);
     }
     peer.pid.store(sys::pid(), Ordering::Release);
+}
+
+/// Forgets what is known of the blocks of some pages.
+fn forget(place: u64, bytes: u64) {
+    const MADV_REMOVE: u64 = 9;
+    const PAGE: u64 = 4096;
+    let shift = session::header().block_shift.load(Ordering::Relaxed);
+    let of = |place: u64| at(BLOCKS_OFFSET) + (place >> shift) * size_of::<Block>() as u64;
+    let (first, last) = (of(place), of(place + bytes));
+    let (whole, rest) = (first.next_multiple_of(PAGE).min(last), last & !(PAGE - 1));
+    let clear = |from: u64, to: u64| {
+        // SAFETY: blocks of the shadow; others may change them meanwhile, as they may the memory.
+        unsafe { core::ptr::write_bytes(from as *mut u8, 0, to.saturating_sub(from) as usize) };
+    };
+    clear(first, whole);
+    if whole < rest {
+        // SAFETY: punches a hole into the recording's file.
+        unsafe { sys::call(sys::MADVISE, [whole, rest - whole, MADV_REMOVE, 0, 0, 0]) };
+    }
+    clear(rest.max(whole), last);
 }
 
 /// Whether there is a shadow.

@@ -41,6 +41,7 @@ mod regions;
 pub mod sampled;
 mod sanitizers;
 pub mod session;
+mod sharers;
 pub mod signals;
 mod switching;
 mod tables;

@@ -3,7 +3,7 @@
 use crate::error::RecorderError;
 use crate::memory::{Mapping, SharedMemory};
 use crate::switching;
-use profile::{Counted, Note};
+use profile::Counted;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -17,7 +17,6 @@ use types::ThreadId;
 use types::tally::{self, Meaning};
 use wire::detail::CHUNK_BYTES;
 use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode};
-use wire::shared::{self, Shared, Sharer};
 
 /// Settings of a recording.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -332,46 +331,6 @@ impl Session {
         Ok(sites)
     }
 
-    /// Segment, number of its program and thread of all threads of the recording that have accessed
-    /// shared memory, by their numbers as sharers.
-    ///
-    /// # Errors
-    /// Fails when the session cannot be read.
-    pub fn sharers(&self) -> Result<Vec<[u32; 3]>, RecorderError> {
-        // SAFETY: plain numbers.
-        let shared = unsafe { self.first().read::<Shared>(shared::OFFSET) }?;
-        let count = (shared.sharers.load(Relaxed) as usize).min(shared::MAX_SHARERS);
-        let start = shared::OFFSET + shared::SHARERS_OFFSET;
-        let sharer = |number: usize| {
-            let at = start + (number * size_of::<Sharer>()) as u64;
-            // SAFETY: as above.
-            let sharer = unsafe { self.first().read::<Sharer>(at) }?;
-            Ok([sharer.segment, sharer.execs, sharer.thread].map(AtomicU32::into_inner))
-        };
-        (0..count).map(sharer).collect()
-    }
-
-    /// What had no room in the shadow of shared memory.
-    ///
-    /// # Errors
-    /// Fails when the session cannot be read.
-    pub fn shared_notes(&self) -> Result<Vec<Note>, RecorderError> {
-        // SAFETY: plain numbers.
-        let shared = unsafe { self.first().read::<Shared>(shared::OFFSET) }?;
-        let (parts, reads) = (&shared.extents_refused, &shared.reads_forgotten);
-        let notes = [
-            (parts.load(Relaxed), (|count| Note::SharedMemoryBeyond { count }) as fn(u64) -> Note),
-            (reads.load(Relaxed), |count| Note::ReadsForgotten { count }),
-        ];
-        let notes = notes.into_iter().filter(|(count, _)| *count > 0);
-        Ok(notes.map(|(count, note)| note(count)).collect())
-    }
-
-    /// The process that was started.
-    fn first(&self) -> Self {
-        self.of_segment(0)
-    }
-
     /// Calls `found` with each chunk of the pool that was ever written, in order.
     ///
     /// # Errors
@@ -416,7 +375,7 @@ impl Session {
     ///
     /// # Safety
     /// Every bit pattern must be a valid `T`.
-    unsafe fn read<T>(&self, offset: u64) -> Result<T, RecorderError> {
+    pub(crate) unsafe fn read<T>(&self, offset: u64) -> Result<T, RecorderError> {
         let mut record = mem::MaybeUninit::<T>::zeroed();
         // SAFETY: zeroed, so initialised as bytes; exactly the record's bytes.
         let bytes = unsafe {

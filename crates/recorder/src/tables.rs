@@ -144,18 +144,18 @@ fn add_shared(
     };
     for cell in &traced.tally.cells {
         let mut row = comm_row(cell, counts.joined);
-        let Some(side) = side_of(row.kind, &own, row.from, row.to) else { continue };
-        match ends(&own, &mut row.from, &mut row.to, side) {
+        let Some(side) = side_of(row.kind, own, row.from, row.to) else { continue };
+        match ends(own, &mut row.from, &mut row.to, side) {
             true => counts.comm.push(row),
             false => counts.between.comm.push((row, side)),
         }
     }
     for event in &traced.tally.events {
         let mut row = event_row(event);
-        let Some(side) = side_of(row.kind, &own, row.from, row.to) else { continue };
+        let Some(side) = side_of(row.kind, own, row.from, row.to) else { continue };
         let counting = if side == Side::From { row.from } else { row.to };
         row.line = traced.lines.get(&(counting, row.line)).copied().unwrap_or(row.line);
-        match ends(&own, &mut row.from, &mut row.to, side) {
+        match ends(own, &mut row.from, &mut row.to, side) {
             true => counts.events.push(row),
             false => counts.between.events.push((row, side)),
         }

@@ -30,9 +30,42 @@ pub struct Piece {
     pub end: u64,
     pub object: Object,
     pub offset: u64,
+    /// Forks of this process before it was mapped.
+    pub forks: u32,
+}
+
+/// Forks of this process, and of those that it is a copy of.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// The process is about to fork: a child will share its memory.
+pub fn forks() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
 impl Piece {
+    pub fn new((start, bytes): (u64, u64), object: Object, offset: u64) -> Self {
+        let forks = FORKS.load(Ordering::Relaxed);
+        Piece { start, end: start + bytes, object, offset, forks }
+    }
+
+    /// Numbers of its pages, from and to, by parts that follow on each other.
+    fn places(&self) -> impl Iterator<Item = (u64, Option<u32>, u64)> {
+        let piece = *self;
+        let mut at = piece.start;
+        core::iter::from_fn(move || {
+            let offset = piece.offset + (at - piece.start);
+            let bytes = (EXTENT_BYTES - offset % EXTENT_BYTES).min(piece.end.checked_sub(at)?);
+            let first = at;
+            at += bytes;
+            (bytes != 0).then(|| {
+                let extent = piece.object.extent(offset);
+                let page = (offset % EXTENT_BYTES / PAGE) as u32;
+                let number = extent.map(|extent| extent * EXTENT_PAGES as u32 + page);
+                (first / PAGE, number, bytes / PAGE)
+            })
+        })
+    }
+
     /// The part in `start..end`, where the two meet.
     fn within(self, start: u64, end: u64) -> Option<Piece> {
         let (first, last) = (self.start.max(start), self.end.min(end));
@@ -84,6 +117,22 @@ impl Mappings {
         removed
     }
 
+    /// These pieces have been unmapped. What no other process, and nothing else, can map again is
+    /// forgotten, so that its shadow takes no memory.
+    pub fn unmapped(&self, pieces: &[Piece]) {
+        let forks = FORKS.load(Ordering::Relaxed);
+        let is_gone = |piece: &&Piece| {
+            let is_alone = piece.object.is_anonymous() && piece.forks == forks;
+            is_alone && self.0.iter().all(|other| other.object != piece.object)
+        };
+        pieces.iter().filter(is_gone).for_each(discard);
+    }
+
+    /// The kernel has emptied the memory in `start..end`.
+    pub fn emptied(&self, start: u64, end: u64) {
+        self.pieces(start, end).iter().for_each(discard);
+    }
+
     /// These pieces have been moved by mremap, and may have grown.
     pub fn moved(&mut self, pieces: &[Piece], old: (u64, u64), new: (u64, u64)) {
         let (end, grows) = (new.0 + new.1, new.1 > old.1);
@@ -100,19 +149,18 @@ impl Mappings {
     }
 }
 
-/// Enters a piece into the map of pages, extent by extent.
-fn fill(piece: &Piece) {
-    let mut at = piece.start;
-    while at < piece.end {
-        let offset = piece.offset + (at - piece.start);
-        let bytes = (EXTENT_BYTES - offset % EXTENT_BYTES).min(piece.end - at);
-        let first = piece
-            .object
-            .extent(offset)
-            .map(|extent| (u64::from(extent) * EXTENT_PAGES + offset % EXTENT_BYTES / PAGE) as u32);
-        set(at / PAGE, bytes / PAGE, first);
-        at += bytes;
+/// Forgets what is known of the memory.
+fn discard(piece: &Piece) {
+    for (_, number, count) in piece.places() {
+        if let Some(number) = number {
+            super::forget(u64::from(number) * PAGE, count * PAGE);
+        }
     }
+}
+
+/// Enters a piece into the map of pages.
+fn fill(piece: &Piece) {
+    piece.places().for_each(|(page, number, count)| set(page, count, number));
 }
 
 /// Both levels of the map.

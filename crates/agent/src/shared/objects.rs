@@ -53,6 +53,11 @@ impl Object {
         stat.is_regular().then(|| Object { device, number, born: sys::birth_of(fd) })
     }
 
+    /// Whether only mappings of it, and no name, lead to it.
+    pub fn is_anonymous(self) -> bool {
+        self.device == ANONYMOUS
+    }
+
     /// Number of the extent that holds this offset; `None` when there are too many.
     pub fn extent(self, offset: u64) -> Option<u32> {
         let words = [self.device, self.number, self.born, offset >> EXTENT_SHIFT];

@@ -12,12 +12,12 @@
 #include "access.h"
 #include "program.h"
 
-enum { AT_ONCE = 64 }; // blocks
+enum { BLOCKS_AT_ONCE = 64 }; // blocks
 
 // What is known of some blocks of the other process.
 struct remote_blocks {
-    u64 words[AT_ONCE], written[AT_ONCE];
-    u32 sites[AT_ONCE];
+    u64 words[BLOCKS_AT_ONCE], written[BLOCKS_AT_ONCE];
+    u32 sites[BLOCKS_AT_ONCE];
 };
 
 static inline struct peer *peer_at(u32 segment) {
@@ -110,8 +110,9 @@ static void access_private_of(struct thread *t, const struct peer *peer, u64 sta
     struct remote_blocks blocks;
     u64 block = 1ull << tt_block_shift;
     int has_bytes = tt_mode == DETAIL && tt_block_shift == LINE_SHIFT;
-    for (u64 first = start & ~(block - 1); first < end; first += AT_ONCE * block) {
-        u64 left = (end - first + block - 1) >> tt_block_shift, count = left < AT_ONCE ? left : AT_ONCE;
+    for (u64 first = start & ~(block - 1); first < end; first += BLOCKS_AT_ONCE * block) {
+        u64 left = (end - first + block - 1) >> tt_block_shift,
+            count = left < BLOCKS_AT_ONCE ? left : BLOCKS_AT_ONCE;
         if (!look_at_peer(peer, first, count, &blocks))
             return;
         for (u64 k = 0; k < count; k++) {

@@ -148,8 +148,8 @@ static struct far_readers *find_far(u64 block, u64 bank, int add) {
         u64 found = __atomic_load_n(&place->key, __ATOMIC_RELAXED);
         if (!found && !add)
             return 0;
-        if (!found && __atomic_compare_exchange_n(&place->key, &found, key, 0, __ATOMIC_RELAXED,
-                                                  __ATOMIC_RELAXED))
+        if (!found &&
+            __atomic_compare_exchange_n(&place->key, &found, key, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             return place;
         if (found == key)
             return place;

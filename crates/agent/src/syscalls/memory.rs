@@ -54,14 +54,10 @@ fn note_shared(start: u64, bytes: u64, flags: u64, fd: u64, offset: u64) {
         _ => None,
     };
     let mut runtime = runtime();
+    // An offset says nothing where there is no file.
+    let offset = if flags & sys::MAP_ANONYMOUS != 0 { 0 } else { offset };
     match object {
-        // An offset says nothing where there is no file.
-        Some(object) if flags & sys::MAP_ANONYMOUS != 0 => {
-            runtime.shared.add(Piece { start, end: start + bytes, object, offset: 0 });
-        }
-        Some(object) => {
-            runtime.shared.add(Piece { start, end: start + bytes, object, offset });
-        }
+        Some(object) => runtime.shared.add(Piece::new((start, bytes), object, offset)),
         // A child may not have got all mappings of its parent.
         None => {
             runtime.shared.remove(start, start + bytes);
@@ -80,6 +76,7 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
     };
     let result = call(sys::MMAP, a);
     if result > 0 {
+        runtime().shared.unmapped(&replaced);
         note_shared(result as u64, bytes, flags, fd & 0xffff_ffff, offset);
     } else {
         keep_shared(replaced);
@@ -107,8 +104,9 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
 pub fn munmap(a: [u64; 6]) -> Outcome {
     let shared = forget(a[0], a[0].saturating_add(a[1].next_multiple_of(PAGE)));
     let result = call(sys::MUNMAP, a);
-    if result != 0 {
-        keep_shared(shared);
+    match result {
+        0 => runtime().shared.unmapped(&shared),
+        _ => keep_shared(shared),
     }
     Outcome::Done(result)
 }
@@ -176,6 +174,10 @@ pub fn madvise(a: [u64; 6]) -> Outcome {
         let (start, end) = (a[0], a[0].saturating_add(a[1].next_multiple_of(PAGE)));
         shadow::clear(start, end);
         let mut runtime = runtime();
+        // Otherwise what is shared stays as it is.
+        if a[2] == MADV_REMOVE {
+            runtime.shared.emptied(start, end);
+        }
         if runtime.modules.overlaps(start, end) {
             runtime.invalidate(start, end);
         }

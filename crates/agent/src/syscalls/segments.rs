@@ -51,7 +51,7 @@ pub fn attach(a: [u64; 6]) -> Outcome {
         let mut runtime = runtime();
         runtime.segments.push((start, bytes));
         if let Some(object) = Object::segment(id) {
-            runtime.shared.add(Piece { start, end: start + bytes, object, offset: 0 });
+            runtime.shared.add(Piece::new((start, bytes), object, 0));
         }
     } else {
         keep_shared(replaced);
