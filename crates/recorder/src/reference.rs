@@ -28,7 +28,7 @@ pub struct Traced {
     /// Accesses that a thread was about to do when it was killed, or that make no sense (a program
     /// that writes over the ring).
     pub missing: u64,
-    /// Where sharers have the lines of shared memory: by sharer and line.
+    /// Where sharers had the lines of shared memory at first: by sharer and line.
     pub lines: HashMap<(ThreadId, u64), u64>,
 }
 
@@ -290,7 +290,7 @@ impl<'a> Ring<'a> {
         let within = (1 << PAGE_SHIFT) - 1;
         let last = address.saturating_add(bytes.saturating_sub(1));
         for line in (address & !(LINE_BYTES - 1)..=last).step_by(LINE_BYTES as usize) {
-            self.lines.insert((thread, line), page | line & within);
+            self.lines.entry((thread, line)).or_insert(page | line & within);
         }
     }
 

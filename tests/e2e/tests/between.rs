@@ -328,7 +328,7 @@ fn backends_of_postgresql_hand_a_row_over() {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        let mut open = || Session::open(wrapper, &programs, &folder);
+        let open = || Session::open(wrapper, &programs, &folder);
         let (mut a, mut b) = (open(), open());
         a.ask("CREATE TABLE t (n int); INSERT INTO t VALUES (0); SELECT 'made';");
         for _ in 0..TURNS {

@@ -304,14 +304,14 @@ pub fn tell(profile: &Profile, path: &Path) {
     if let Some(others) = others(&profile.meta.processes) {
         say(&format!("{others}; profiles in {}", path.join(PROCESSES_FOLDER).display()));
     }
-    if let Some(folder) = &profile.meta.together {
-        if let Ok(all) = Meta::load(&path.join(folder)) {
-            let threads = several(all.totals.threads as usize, "thread");
-            let events = several(family::talk(&all) as usize, "event");
-            say(&format!(
-                "processes communicate with each other: {threads}, {events} in all; see {folder}"
-            ));
-        }
+    if let Some(folder) = &profile.meta.together
+        && let Ok(all) = Meta::load(&path.join(folder))
+    {
+        let threads = several(all.totals.threads as usize, "thread");
+        let events = several(family::talk(&all) as usize, "event");
+        say(&format!(
+            "processes communicate with each other: {threads}, {events} in all; see {folder}"
+        ));
     }
     if let Some(leader) = family::leader(path, &profile.meta) {
         let threads = several(leader.threads as usize, "thread");
