@@ -275,14 +275,31 @@ impl Drop for Session {
     }
 }
 
+/// Where the newest server is.
+fn newest_postgresql() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let newest = versions.map(|entry| entry.path().join("bin")).max();
+    newest.filter(|bin| bin.join("postgres").exists())
+}
+
+/// Two sessions add to a number in turn; what it is in the end.
+fn add_in_turns(open: impl Fn() -> Session, turns: u64) -> String {
+    let (mut a, mut b) = (open(), open());
+    a.ask("CREATE TABLE t (n int); INSERT INTO t VALUES (0); SELECT 'made';");
+    let mut last = String::new();
+    for _ in 0..turns {
+        a.ask("UPDATE t SET n = n + 1 RETURNING n;");
+        last = b.ask("UPDATE t SET n = n + 1 RETURNING n;");
+    }
+    last
+}
+
 /// Two backends that add to one row in turn: each finds the row, its page, the newest transaction
 /// and the log as the other one has left them, in ten lines at least.
 #[test]
 fn backends_of_postgresql_hand_a_row_over() {
     const TURNS: u64 = 150;
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let newest = versions.map(|entry| entry.path().join("bin")).max();
-    let Some(programs) = newest.filter(|bin| bin.join("postgres").exists()) else {
+    let Some(programs) = newest_postgresql() else {
         return probe::skip("backends of PostgreSQL", "no PostgreSQL server here");
     };
     // It refuses to be root.
@@ -328,14 +345,7 @@ fn backends_of_postgresql_hand_a_row_over() {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        let open = || Session::open(wrapper, &programs, &folder);
-        let (mut a, mut b) = (open(), open());
-        a.ask("CREATE TABLE t (n int); INSERT INTO t VALUES (0); SELECT 'made';");
-        for _ in 0..TURNS {
-            a.ask("UPDATE t SET n = n + 1 RETURNING n;");
-            last = b.ask("UPDATE t SET n = n + 1 RETURNING n;");
-        }
-        drop((a, b));
+        last = add_in_turns(|| Session::open(wrapper, &programs, &folder), TURNS);
         run(&[&path("pg_ctl"), "stop", "-s", "-m", "fast", "-D", data]).run();
     });
     let recorded = recorded.expect_code(0);
