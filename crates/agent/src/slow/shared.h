@@ -26,6 +26,9 @@ SHARED u32 *tt_shared_chunks; // what is shared, by chunks and by pages; 0 = not
 SHARED u32 *tt_shared_pages;
 SHARED u64 tt_image; // the process and its program, as in a sharer
 
+// Not part of its caller, which other memory leaves with few registers to save.
+#define APART __attribute__((noinline))
+
 #define NOT_SHARED (~0ull)
 #define SHARED_PAGE_SHIFT 12
 #define NEAR_BITS (~0u >> (32 - 6))
@@ -263,7 +266,7 @@ static inline struct meeting meet_shared(struct shared_block *b, u64 place, u64 
     return m;
 }
 
-static void read_shared(struct thread *t, u64 place, u64 start, u64 end, u32 site) {
+APART static void read_shared(struct thread *t, u64 place, u64 start, u64 end, u32 site) {
     struct shared_block *b = shared_block_at(place);
     u32 own = sharer_of(t), window = WINDOW_OF(t->phase);
     u64 block = number_of_block(place);
@@ -328,7 +331,7 @@ static inline u64 take_shared(struct thread *t, struct shared_block *b, u64 plac
     return writer ? others & ~near_bit(writer) : others;
 }
 
-static void write_shared(struct thread *t, u64 place, u64 start, u64 end, u32 site) {
+APART static void write_shared(struct thread *t, u64 place, u64 start, u64 end, u32 site) {
     struct shared_block *b = shared_block_at(place);
     u32 own = sharer_of(t), window = WINDOW_OF(t->phase);
     if (own == NO_SHARER || (is_of_window(b, window) && is_written(b, place, start, end, own)))
@@ -358,7 +361,7 @@ static void write_shared(struct thread *t, u64 place, u64 start, u64 end, u32 si
 }
 
 // Undirected: the last two accessors.
-static void touch_shared(struct thread *t, u64 place) {
+APART static void touch_shared(struct thread *t, u64 place) {
     struct shared_block *b = shared_block_at(place);
     u32 own = sharer_of(t), window = WINDOW_OF(t->phase), first = 0, second = 0;
     if (own == NO_SHARER)
