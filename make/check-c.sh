@@ -15,7 +15,7 @@ warnings="-fsyntax-only -O2 -Wall -Wextra -Werror"
 clang-format-14 --dry-run --Werror $slow/*.c $slow/*.h
 gcc $warnings -Wshadow -ffreestanding -mgeneral-regs-only -I "$layouts" $slow/*.c
 
-# What follows the first fields of `{.type = 1}` is 0 on purpose.
+# What needs MPI is compiled by mpicc. What follows the first fields of `{.type = 1}` is 0 on purpose.
 warnings="$warnings -Wno-missing-field-initializers -fopenmp"
-gcc $warnings -Wshadow -I $slow -I "$layouts" $(find tests/programs benches examples -name '*.c')
+gcc $warnings -Wshadow -I $slow -I "$layouts" $(find tests/programs benches examples -name '*.c' ! -name 'mpi_*')
 g++ $warnings $(find tests/programs benches examples -name '*.cpp')

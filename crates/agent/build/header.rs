@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::fmt::Write;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 /// A type that C has, too.
 pub trait InC {
@@ -24,7 +24,7 @@ pub(crate) use in_c;
 
 in_c! {
     u8: "uint8_t", u16: "uint16_t", u32: "uint32_t", u64: "uint64_t", i32: "int32_t",
-    AtomicU32: "uint32_t", AtomicU64: "uint64_t", c_void: "void",
+    AtomicU16: "uint16_t", AtomicU32: "uint32_t", AtomicU64: "uint64_t", c_void: "void",
 }
 
 impl<T: InC, const N: usize> InC for [T; N] {

@@ -8,6 +8,7 @@ use engine::{control, descriptor, grants, options};
 use std::mem::offset_of;
 use wire::detail::{self, Cell, ChunkHead, Event, holds, kind};
 use wire::session::{self, Deaths, mode};
+use wire::shared::{self, Block, FarReaders, Peer, Shared, Sharer};
 use wire::trace::{self, what};
 use wire::windows::{FIRST_WINDOW, phase};
 
@@ -35,6 +36,7 @@ pub fn header() -> String {
     counting(h);
     translated_code(h);
     windows(h);
+    shared_memory(h);
     calls(h);
     threads(h);
     frame(h);
@@ -97,6 +99,7 @@ fn counting(h: &mut Header) {
         UNDIRECTED_PAIR = kind::UNDIRECTED,
         LATE = kind::LATE,
         KINDS = kind::COUNT,
+        OTHER_PROCESS = kind::OTHER_PROCESS,
         WIDEST_BITS = layouts::WIDEST_EVENT_BITS,
         FILTER_BITS = layouts::FILTER_BITS,
         LATELY_BITS = layouts::LATELY_BITS,
@@ -213,6 +216,48 @@ fn windows(h: &mut Header) {
     );
 }
 
+fn shared_memory(h: &mut Header) {
+    constants!(
+        h,
+        NO_SHARER = layouts::NO_SHARER,
+        CHUNK_SHIFT = layouts::CHUNK_SHIFT,
+        MIXED = layouts::MIXED,
+        SHARERS_OFFSET = shared::SHARERS_OFFSET,
+        MAX_SHARERS = shared::MAX_SHARERS,
+        PEERS_OFFSET = shared::PEERS_OFFSET,
+        MAX_PEERS = session::MAX_SEGMENTS,
+        NEAR_SHARERS = shared::NEAR_SHARERS,
+        FAR_OFFSET = shared::FAR_OFFSET,
+        FAR_PLACES = shared::FAR_PLACES,
+        FAR_BANK_BITS = shared::FAR_BANK_BITS,
+        BLOCKS_OFFSET = shared::BLOCKS_OFFSET,
+        WRITTEN_OFFSET = shared::WRITTEN_OFFSET,
+        SHARED_TRACE_OFFSET = shared::TRACE_OFFSET,
+        SHARED_TRACE_BASE = shared::TRACE_BASE,
+        SHARED_BYTES_BITS = trace::SHARED_BYTES_BITS,
+        SHARED_BEGAN_UNSEEN = shared::BEGAN_UNSEEN,
+    );
+    structure!(
+        h,
+        "shared" = Shared {
+            sharers,
+            peers,
+            anonymous,
+            extents_refused,
+            reads_forgotten,
+            trace_head,
+            trace_tail,
+        }
+    );
+    structure!(
+        h,
+        "peer" = Peer { image, pid, _pad, shadow, written, sites, chunks, pages, opened }
+    );
+    structure!(h, "sharer" = Sharer { segment, execs, thread, known });
+    structure!(h, "shared_block" = Block { lock, window, readers, writer, far, site, written });
+    structure!(h, "far_readers" = FarReaders { key, readers });
+}
+
 fn calls(h: &mut Header) {
     constants!(
         h,
@@ -262,6 +307,8 @@ fn threads(h: &mut Header) {
             counts,
             visits,
             visited,
+            sharer,
+            shared_locks,
         }
     );
 }

@@ -3,6 +3,7 @@
 use crate::layouts::{Session, tt_mode, tt_session};
 use crate::lock::Lock;
 use crate::session;
+use crate::shared;
 use crate::windows;
 use core::sync::atomic::Ordering;
 use engine::links::AddressHash;
@@ -49,6 +50,7 @@ pub fn prepare() {
         tt_mode = h.mode.load(Ordering::Relaxed).into();
     }
     windows::begin();
+    shared::begin();
 }
 
 /// One of [`mode`].

@@ -7,6 +7,7 @@ use crate::lock::{Guard, Lock};
 use crate::modules::{self, Found, Modules};
 use crate::presence;
 use crate::session;
+use crate::shared::mappings::Mappings;
 use crate::sys;
 use crate::tallies;
 use crate::thread;
@@ -27,10 +28,16 @@ pub struct Runtime {
     pub modules: Modules,
     /// Segments of System V shared memory: start and bytes.
     pub segments: Vec<(u64, u64)>,
+    /// Memory that is shared.
+    pub shared: Mappings,
 }
 
-static RUNTIME: Lock<Runtime> =
-    Lock::new(Runtime { engine: None, modules: Modules::new(), segments: Vec::new() });
+static RUNTIME: Lock<Runtime> = Lock::new(Runtime {
+    engine: None,
+    modules: Modules::new(),
+    segments: Vec::new(),
+    shared: Mappings::new(),
+});
 
 // SAFETY: the engine's pointers are to the code cache, which every thread may use under the lock.
 unsafe impl Send for Runtime {}

@@ -124,7 +124,20 @@ pub struct ThreadState {
     /// first one.
     pub visits: u64,
     pub visited: u64,
+    /// Its number among the threads that access shared memory, plus one; 0 = it has not done so,
+    /// [`NO_SHARER`] = there was none left.
+    pub sharer: u32,
+    /// How often it has locked a block of shared memory.
+    pub shared_locks: u32,
 }
+
+/// In [`ThreadState::sharer`]: there was no number left.
+#[allow(dead_code, reason = "slow paths only")]
+pub const NO_SHARER: u32 = u32::MAX;
+/// log2 of the bytes whose pages have an entry of their own in [`tt_shared_chunks`].
+pub const CHUNK_SHIFT: u32 = 21;
+/// In [`tt_shared_chunks`]: the pages are not in a row.
+pub const MIXED: u32 = u32::MAX;
 
 /// Place in a thread's index of cells.
 #[repr(C)]
@@ -234,6 +247,18 @@ variables! {
     tt_phase: *const AtomicU32,
     /// Whether threads may write the base of %gs themselves.
     tt_writes_gs: u32,
+    /// Address of the shadow of shared memory (`wire::shared`); 0 = the mode has none.
+    tt_shared: u64,
+    /// What is shared of this process's memory, from address 0 on: by chunks of 2 MiB the number
+    /// of the first page plus one if all pages of the chunk are shared and follow on each other, 0
+    /// = none is shared, or `MIXED`; and then by pages their number plus one, or 0. Without shared
+    /// memory, neither is mapped.
+    tt_shared_chunks: *mut u32,
+    tt_shared_pages: *mut u32,
+    /// Segment of this process from bit 32 on, and `Header::execs`.
+    tt_image: u64,
+    /// Number of the window for which everything has been forgotten.
+    tt_opened: u32,
     /// Readings of threads that have ended, mapped with the first one, and how many there is room
     /// for.
     tt_departed: *mut Departed,

@@ -40,6 +40,7 @@ mod presence;
 mod program;
 mod session;
 mod shadow;
+mod shared;
 mod signals;
 mod start;
 mod stubs;

@@ -5,6 +5,7 @@
 //! header of the first segment stays mapped: it hands out segment numbers and holds the settings.
 
 use crate::program;
+use crate::shared;
 use crate::sys;
 use crate::windows;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -128,6 +129,7 @@ fn map_file(place: &Place<'_>, fd: u64) -> Option<()> {
         let offset = offset_of_segment(place.segment);
         let bytes = session::SESSION_BYTES;
         let base = windows::map(fd, place.segment)
+            .and_then(|()| shared::map(fd))
             .and_then(|()| sys::map_away(bytes, READ_WRITE, SHARED, fd as i64, offset));
         if base.is_none() {
             let header = match place.segment {

@@ -12,6 +12,7 @@ use crate::layouts::{
 };
 use crate::limits;
 use crate::session;
+use crate::shared;
 use crate::sys;
 use crate::thread;
 use crate::tracked;
@@ -229,6 +230,7 @@ pub fn is_own(address: u64) -> bool {
         || common(written())
         || common(last_sites())
         || tracked::contains(address)
+        || shared::contains(address)
 }
 
 /// Addresses of the words of the whole blocks in `start..end` in a bank: a range, or several where

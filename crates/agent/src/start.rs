@@ -12,6 +12,7 @@ use crate::grants;
 use crate::limits;
 use crate::session::{self, Place};
 use crate::shadow;
+use crate::shared;
 use crate::stubs;
 use crate::sys;
 use crate::syscalls;
@@ -107,6 +108,7 @@ fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
     syscalls::mark_moves();
     let tables = shadow::map().ok_or(failure::NO_SHADOW)?;
     grants::map().ok_or(failure::NO_SHADOW)?;
+    shared::introduce();
     let shift = header.block_shift.load(Ordering::Relaxed);
     let disabled = header.disable.load(Ordering::Relaxed);
     let full = u64::from(header.cache_kib.load(Ordering::Relaxed)) << 10;

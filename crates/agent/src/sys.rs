@@ -61,6 +61,7 @@ pub const EXECVEAT: u64 = 322;
 pub const PKEY_MPROTECT: u64 = 329;
 pub const SECCOMP: u64 = 317;
 pub const MEMBARRIER: u64 = 324;
+pub const STATX: u64 = 332;
 pub const RSEQ: u64 = 334;
 pub const CLONE3: u64 = 435;
 
@@ -171,6 +172,14 @@ impl Stat {
         [self.0[11], self.0[12], self.0[13], self.0[14]]
     }
 
+    /// Whether it is `/dev/zero`, which is new memory each time it is mapped shared.
+    pub fn is_zero_device(&self) -> bool {
+        const S_IFMT: u64 = 0o170000;
+        const S_IFCHR: u64 = 0o020000;
+        const ZERO: u64 = 1 << 8 | 5;
+        self.0[3] & S_IFMT == S_IFCHR && self.0[5] == ZERO
+    }
+
     /// Whether it is a file in the narrow sense.
     pub fn is_regular(&self) -> bool {
         const S_IFMT: u64 = 0o170000;
@@ -185,6 +194,26 @@ pub fn stat_of(fd: u64) -> Option<Stat> {
     // SAFETY: struct stat has 144 bytes.
     let result = unsafe { call(FSTAT, [fd, stat.0.as_mut_ptr() as u64, 0, 0, 0, 0]) };
     (result == 0).then_some(stat)
+}
+
+/// When an open file came to be, if the kernel and its file system say; else 0.
+pub fn birth_of(fd: u64) -> u64 {
+    const AT_EMPTY_PATH: u64 = 0x1000;
+    const STATX_BTIME: u64 = 0x800;
+    /// Words of `struct statx`, and those that hold the birth.
+    const WORDS: usize = 32;
+    const BIRTH: usize = 10;
+    let (mut statx, path) = ([0u64; WORDS], 0u8);
+    let to = statx.as_mut_ptr() as u64;
+    let arguments = [fd, &raw const path as u64, AT_EMPTY_PATH, STATX_BTIME, to, 0];
+    // SAFETY: an empty path, and room for what the kernel writes.
+    let result = unsafe { call(STATX, arguments) };
+    let is_known = result == 0 && statx[0] & STATX_BTIME != 0;
+    if is_known {
+        statx[BIRTH].wrapping_mul(1_000_000_000) + (statx[BIRTH + 1] & 0xffff_ffff)
+    } else {
+        0
+    }
 }
 
 /// About the file with this NUL-terminated path.

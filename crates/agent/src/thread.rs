@@ -4,7 +4,7 @@ use crate::counting;
 use crate::filter::Filter;
 use crate::grants;
 use crate::layouts::{
-    CellPlace, EVENTS_BYTES, FIRST_EVENT_BITS, LATELY_BITS, SLOTS, ThreadState, WRITER_SHIFT,
+    CellPlace, EVENTS_BYTES, FIRST_EVENT_BITS, IDS, LATELY_BITS, SLOTS, ThreadState, WRITER_SHIFT,
     tt_bank_of, tt_slot_of, tt_slot_owner,
 };
 use crate::lock::{self, Guard, Lock};
@@ -27,8 +27,8 @@ const SIGNAL_STACK_BYTES: u64 = 64 << 10;
 const XSAVE_BYTES: u64 = 4096;
 /// All that a thread needs on its own.
 const STACKS_BYTES: u64 = XSAVE_BYTES + SIGNAL_STACK_BYTES + STACK_BYTES;
-/// Index of cells: a place for each other thread and kind of event.
-const CELLS_BYTES: u64 = ((MAX_THREADS + 2) * kind::COUNT * size_of::<CellPlace>()) as u64;
+/// Index of cells: a place for each other thread, of this process and of others, and kind of event.
+const CELLS_BYTES: u64 = (3 * IDS * kind::COUNT * size_of::<CellPlace>()) as u64;
 
 /// The page as the engine addresses it is the one that the recorder reads.
 const _: () = {
@@ -427,6 +427,8 @@ impl Thread {
                 counts: 0,
                 visits: 0,
                 visited: 0,
+                sharer: 0,
+                shared_locks: 0,
             },
             signal_mask: 0,
             slot: None,

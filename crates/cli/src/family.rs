@@ -18,6 +18,8 @@ pub struct Shown {
     pub number: u32,
     /// What makes it the one, where the user has not named it; to follow "which".
     pub why: &'static str,
+    /// These are all processes that communicate with each other.
+    pub together: bool,
 }
 
 /// The process that communicates most.
@@ -72,19 +74,26 @@ impl Leader {
     }
 }
 
-/// The process to look at in the profile at `path`: the one with this number, or the one that
-/// communicates most. It carries the list of all processes, and what was not seen in any of them.
+/// The process to look at in the profile at `path`: the one with this number; without one, all
+/// processes together if some communicate with others, or the process that communicates most. It
+/// carries the list of all processes, and what was not seen in any of them.
 ///
 /// # Errors
 /// When a profile cannot be read, or the process was not recorded.
 pub fn load(path: &Path, number: Option<u32>) -> anyhow::Result<Shown> {
     let first = read(path)?;
+    if let (None, Some(folder)) = (number, &first.meta.together) {
+        let mut profile = read(&path.join(folder))?;
+        profile.meta.processes = first.meta.processes;
+        profile.meta.warnings = first.meta.warnings;
+        return Ok(Shown { profile, number: 0, why: "communicate", together: true });
+    }
     let (number, why) = match number {
         Some(number) => (number, "was named"),
         None => leader(path, &first.meta).map_or((0, "is the first"), |l| (l.number, l.why())),
     };
     if number == 0 {
-        return Ok(Shown { profile: first, number, why });
+        return Ok(Shown { profile: first, number, why, together: false });
     }
     let Some(row) = first.meta.processes.iter().find(|row| row.number == number) else {
         bail!("{} has no process {number}; its report lists the processes", path.display());
@@ -97,7 +106,7 @@ pub fn load(path: &Path, number: Option<u32>) -> anyhow::Result<Shown> {
     let mut profile = read(&path.join(folder))?;
     profile.meta.processes = first.meta.processes;
     profile.meta.warnings.extend(first.meta.warnings);
-    Ok(Shown { profile, number, why })
+    Ok(Shown { profile, number, why, together: false })
 }
 
 /// All processes of the profile at `path`, with number, name and, where they were recorded,
@@ -135,7 +144,13 @@ const ANOTHER: &str = "to take another one, name its profile in the folder proce
 /// # Errors
 /// As [`load`].
 pub fn load_saying(path: &Path, number: Option<u32>) -> anyhow::Result<Profile> {
-    let Shown { profile, number: shown, why } = load(path, number)?;
+    let Shown { profile, number: shown, why, together } = load(path, number)?;
+    if together {
+        say(&format!(
+            "all processes of '{}' that communicate are taken together; {ANOTHER}",
+            path.display()
+        ));
+    }
     if number.is_none() && shown != 0 {
         let all = 1 + profile.meta.processes.len();
         say(&format!(
@@ -150,6 +165,9 @@ pub fn load_saying(path: &Path, number: Option<u32>) -> anyhow::Result<Profile> 
 /// one, whose own profile says `first`; where none communicates, the one that has more samples.
 /// `None`: the first one does, or the others' profiles are not there any more.
 pub fn leader(path: &Path, first: &Meta) -> Option<Leader> {
+    if first.together.is_some() {
+        return None;
+    }
     let mut most = Weight::of(first);
     let mut leader = None;
     // A single thread communicates with no other: where exactly recorded, it is never the one.

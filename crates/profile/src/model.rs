@@ -169,6 +169,10 @@ pub struct Meta {
     /// profile of the program that was started first.
     #[serde(default)]
     pub processes: Vec<ProcessRow>,
+    /// The profile of all processes that communicate, if any does with another: a folder relative
+    /// to this one; only in the profile of the program that was started first.
+    #[serde(default)]
+    pub together: Option<String>,
     /// How it was sampled; null in other modes.
     #[serde(default)]
     pub sampled: Option<Sampling>,

@@ -23,6 +23,9 @@ pub enum Note {
     ReadsForgotten { count: u64 },
     /// Mappings share their shadow with others.
     MappingsFolded { count: u64 },
+    /// Parts of shared memory for which there was no room: their communication between processes is
+    /// missing.
+    SharedMemoryBeyond { count: u64 },
     /// Instructions access memory in a way that the engine cannot follow.
     InstructionsNotFollowed { count: u64 },
     /// Loaded libraries were not described.
@@ -245,6 +248,7 @@ impl Note {
                 Note::ThreadsDetached { count },
                 Note::ReadsForgotten { count },
                 Note::MappingsFolded { count },
+                Note::SharedMemoryBeyond { count },
                 Note::InstructionsNotFollowed { count },
                 Note::LibrariesNotDescribed { count },
                 Note::EventsWithoutLine { count },

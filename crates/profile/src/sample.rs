@@ -66,6 +66,7 @@ pub fn profile(threads: Vec<ThreadRow>, comm: Vec<CommRow>) -> Profile {
         blocks: 0,
         blocks_stored: 0,
         processes: Vec::new(),
+        together: None,
         sampled: None,
         windows: None,
         own_time: None,

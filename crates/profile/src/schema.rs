@@ -38,6 +38,10 @@ pub const META_FILE: &str = "profile.json";
 /// `profile.json` lists them under `processes`.
 pub const PROCESSES_FOLDER: &str = "processes";
 
+/// The profile of all processes together that communicate, where any does with another: it has all
+/// their threads, and every event among them.
+pub const TOGETHER: &str = "processes/all.tt";
+
 /// What a column holds. All are required unless said otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ColumnType {

@@ -43,6 +43,8 @@ pub struct Found {
     pub watched: Watched,
     /// By segment, in the mode of the reference.
     pub traced: Vec<Traced>,
+    /// What happened in shared memory, with sharers for threads.
+    pub traced_shared: Traced,
     /// CLOCK_MONOTONIC when the program had ended, ns.
     ended_ns: i64,
     /// Names of code and data, read once for all processes.
@@ -50,9 +52,19 @@ pub struct Found {
 }
 
 impl Found {
+    /// When the program had ended, by CLOCK_MONOTONIC, ns.
+    pub fn ended_ns(&self) -> i64 {
+        self.ended_ns
+    }
+
     /// To be called right after the program's end.
-    pub fn new(watched: Watched, traced: Vec<Traced>, resolver: Resolver) -> Self {
-        Self { watched, traced, ended_ns: monotonic_ns(), resolver: RefCell::new(resolver) }
+    pub fn new(
+        watched: Watched,
+        (traced, traced_shared): (Vec<Traced>, Traced),
+        resolver: Resolver,
+    ) -> Self {
+        let (ended_ns, resolver) = (monotonic_ns(), RefCell::new(resolver));
+        Self { watched, traced, traced_shared, ended_ns, resolver }
     }
 }
 
@@ -117,6 +129,7 @@ pub fn profile(
         blocks: header.blocks.load(Relaxed),
         blocks_stored: header.blocks_stored.load(Relaxed),
         processes: Vec::new(),
+        together: None,
         sampled: None,
         windows,
         own_time,
@@ -165,7 +178,7 @@ fn own_time(run: &Circumstances<'_>) -> Option<OwnTime> {
 }
 
 /// Threads with the identities by which another run of the program knows them.
-fn thread_rows(
+pub fn thread_rows(
     raw: &[RawThread],
     modules: &[RawModule],
     since: impl Fn(i64) -> u64,

@@ -33,6 +33,23 @@ pub struct Counts {
     pub late: Vec<CommRow>,
     /// Entries that make no sense: the program has written over them.
     pub damaged: u64,
+    /// Events with threads of other processes, in any order.
+    pub between: Between,
+}
+
+/// Events of a process's threads with threads of other processes, which stand in the rows by their
+/// numbers as sharers.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Between {
+    pub comm: Vec<(CommRow, Side)>,
+    pub events: Vec<(EventRow, Side)>,
+}
+
+/// Which end of a row is the process's own thread, which has counted it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    From,
+    To,
 }
 
 impl Counts {
@@ -129,8 +146,11 @@ impl Reading {
         let Pair { from, to, kind, sharing, .. } = pair;
         let (sampled, evidence) = (None, Evidence::Exact);
         let row = CommRow { slice, from, to, kind, sharing, count, sampled, evidence };
-        let rows = if pair.late { &mut self.counts.late } else { &mut self.counts.comm };
-        rows.push(row);
+        match pair.is_between {
+            true => self.counts.between.comm.push((row, pair.side())),
+            false if pair.late => self.counts.late.push(row),
+            false => self.counts.comm.push(row),
+        }
     }
 
     fn event(&mut self, owner: u32, entry: &[u8]) {
@@ -149,7 +169,7 @@ impl Reading {
         );
         let (from, to) = if pair.owner_is_from { (own, other) } else { (other, own) };
         let weight = if pair.late { TRACKED_OF } else { 1 };
-        self.counts.events.push(EventRow {
+        let row = EventRow {
             line: u64_at(entry, offset_of!(Event, line)),
             from: pair.from,
             to: pair.to,
@@ -162,7 +182,11 @@ impl Reading {
             to_bytes: to.1,
             hits: if self.has_hits { count } else { 0 },
             evidence: Evidence::Exact,
-        });
+        };
+        match pair.is_between {
+            true => self.counts.between.events.push((row, pair.side())),
+            false => self.counts.events.push(row),
+        }
     }
 
     /// Who did what to whom; `None` for what was not counted yet and for nonsense.
@@ -170,9 +194,13 @@ impl Reading {
         if count == 0 {
             return None;
         }
-        let other = u32::from(other);
-        let known = owner.max(other) < self.threads as u32 && owner != other;
-        let pair = if known { Pair::of(owner, other, kind) } else { None };
+        let (other, threads) = (u32::from(other), self.threads as u32);
+        let is_between = kind & code::OTHER_PROCESS != 0;
+        let known = owner < threads && (is_between || other < threads && owner != other);
+        let pair = match Pair::of(owner, other, kind & !code::OTHER_PROCESS) {
+            Some(pair) if known => Some(Pair { is_between, ..pair }),
+            _ => None,
+        };
         if pair.is_none() {
             self.counts.damaged += 1;
         }
@@ -208,6 +236,8 @@ struct Pair {
     to: ThreadId,
     owner_is_from: bool,
     late: bool,
+    /// Whether the other thread is one of another process.
+    is_between: bool,
 }
 
 impl Pair {
@@ -231,7 +261,12 @@ impl Pair {
             CommKind::Undirected => owner < other,
         };
         let (from, to) = if owner_is_from { (owner, other) } else { (other, owner) };
-        Some(Self { kind, sharing, from: ThreadId(from), to: ThreadId(to), owner_is_from, late })
+        let (from, to) = (ThreadId(from), ThreadId(to));
+        Some(Self { kind, sharing, from, to, owner_is_from, late, is_between: false })
+    }
+
+    fn side(&self) -> Side {
+        if self.owner_is_from { Side::From } else { Side::To }
     }
 }
 

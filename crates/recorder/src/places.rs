@@ -63,7 +63,8 @@ impl<'a> Places<'a> {
         known.into_iter().map(|address| self.site(address)).collect()
     }
 
-    fn site(&self, address: u64) -> SiteRow {
+    /// What lies at the address of a code site.
+    pub fn site(&self, address: u64) -> SiteRow {
         let Some((module, offset)) = find(self.modules, address) else {
             return SiteRow { address, ..SiteRow::default() };
         };
@@ -90,7 +91,8 @@ impl<'a> Places<'a> {
         groups.into_iter().map(|events| self.line(events, count(events) > least)).collect()
     }
 
-    fn line(&mut self, events: &[EventRow], with_fields: bool) -> LineRow {
+    /// The line that all these events name; of static data with its fields.
+    pub fn line(&mut self, events: &[EventRow], with_fields: bool) -> LineRow {
         let mut row = LineRow::of(events);
         let touched = events.iter().fold(0, |bytes, e| bytes | e.from_bytes | e.to_bytes);
         (row.region, row.object) = self.region(row.line, touched, with_fields);

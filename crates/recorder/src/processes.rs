@@ -209,7 +209,7 @@ pub(crate) fn short_name(command: &[String]) -> String {
 }
 
 /// The command line; its last word may be cut.
-fn command(header: &Header) -> Vec<OsString> {
+pub(crate) fn command(header: &Header) -> Vec<OsString> {
     let used = (header.command_bytes.load(Relaxed) as usize).min(COMMAND_BYTES);
     let bytes = header.command[..used].strip_suffix(b"\0").unwrap_or(&header.command[..used]);
     bytes.split(|&b| b == 0).map(|word| OsString::from_vec(word.to_vec())).collect()

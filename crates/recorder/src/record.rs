@@ -8,13 +8,15 @@ use crate::inject::{self, AGENT, PRELOAD, TUNABLES};
 use crate::known_names;
 use crate::processes::Processes;
 use crate::progress::{self, Progress};
-use crate::reference;
+use crate::reference::{self, Traced};
 use crate::sanitizers;
 use crate::session::{Session, SessionOptions};
 use crate::signals::signal_name;
 use crate::target::Target;
+use crate::together;
 use crate::user_cache::NoCache;
 use crate::watch;
+use profile::schema::TOGETHER;
 use profile::{Counted, Note, Profile};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -28,6 +30,9 @@ pub struct Recording {
     pub profile: Profile,
     /// The processes that the program started.
     pub processes: Processes,
+    /// The profile of all processes that communicate, if any does with another; it belongs at
+    /// [`TOGETHER`].
+    pub together: Option<Profile>,
     /// How the program ended; its status is for the caller to pass on.
     pub ended: Ended,
     /// Something that does not concern the profile.
@@ -92,7 +97,15 @@ pub fn record(
         profile.meta.warnings.retain(|note| *note != Note::OneThread);
     }
     profile.meta.warnings.extend_from_slice(processes.warnings());
-    Ok(Recording { profile, processes, ended, note })
+    let together = together::profile(&session, options, found, &profile, processes.rows())?;
+    if together.is_some() {
+        profile.meta.together = Some(TOGETHER.into());
+        profile
+            .meta
+            .warnings
+            .retain(|note| !matches!(note, Note::OneThread | Note::NoCommunication));
+    }
+    Ok(Recording { profile, processes, together, ended, note })
 }
 
 /// Waits for the program, watches it meanwhile, and replays its trace in that mode.
@@ -108,6 +121,9 @@ fn follow(
         let replaying = (options.counted == Counted::Reference).then(|| {
             scope.spawn(|| reference::follow(session.memory(), options.block_bytes, &over))
         });
+        let replaying_shared = (options.counted == Counted::Reference).then(|| {
+            scope.spawn(|| reference::follow_shared(session.memory(), options.block_bytes, &over))
+        });
         let telling =
             progress.map(|progress| scope.spawn(|| progress::follow(session, progress, &over)));
         let ended = running.wait(|| ());
@@ -118,7 +134,9 @@ fn follow(
         }
         let watched = join(watching);
         let traced = replaying.map_or_else(|| Ok(Vec::new()), join);
-        Ok((ended?, Found::new(watched?, traced?, known_names::resolver(options.code_cache))))
+        let traced_shared = replaying_shared.map_or_else(|| Ok(Traced::default()), join)?;
+        let names = known_names::resolver(options.code_cache);
+        Ok((ended?, Found::new(watched?, (traced?, traced_shared), names)))
     })
 }
 

@@ -11,12 +11,14 @@
 use crate::error::RecorderError;
 use crate::memory::{Mapping, SharedMemory};
 use reference::{Reference, Tally, What};
-use std::sync::atomic::AtomicBool;
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 use types::ThreadId;
 use wire::session::{Header, MAX_SEGMENTS, SEGMENT_BYTES, TRACE_OFFSET};
-use wire::trace::{Access, PAGE_SHIFT, RECORDS, THREAD_BITS, what};
+use wire::shared::{self, Shared};
+use wire::trace::{Access, PAGE_SHIFT, RECORDS, SHARED_BYTES_BITS, THREAD_BITS, what};
 
 /// What one process has done.
 #[derive(Debug, Default)]
@@ -26,6 +28,8 @@ pub struct Traced {
     /// Accesses that a thread was about to do when it was killed, or that make no sense (a program
     /// that writes over the ring).
     pub missing: u64,
+    /// Where sharers had the lines of shared memory at first: by sharer and line.
+    pub lines: HashMap<(ThreadId, u64), u64>,
 }
 
 /// How long to rest when no ring has anything new: longer each time, up to the last.
@@ -35,8 +39,14 @@ const LONGEST_REST: Duration = Duration::from_millis(4);
 /// Longer than any live thread needs to fill its record, and the kernel to end threads at execve.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// How long a record for shared memory is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// Most accesses taken from one ring before the next one has its turn.
 const TURN: u64 = 1 << 16;
+
+/// Bytes of the lines in events.
+const LINE_BYTES: u64 = 64;
 
 /// No access is larger: the user's half of the address space.
 const MAX_BYTES: u64 = 1 << 47;
@@ -76,6 +86,31 @@ pub fn follow(
     }
 }
 
+/// Reads the ring of accesses to shared memory until `ended` is set and what it holds has been
+/// replayed. Threads in the result are numbered as sharers.
+///
+/// # Errors
+/// Fails when the shared memory cannot be mapped.
+pub fn follow_shared(
+    memory: &SharedMemory,
+    block_bytes: u64,
+    ended: &AtomicBool,
+) -> Result<Traced, RecorderError> {
+    let mut ring = Ring::open_shared(memory, block_bytes)?;
+    let mut rest = SHORTEST_REST;
+    loop {
+        let last = ended.load(Acquire);
+        if ring.drain(u64::MAX) {
+            rest = SHORTEST_REST;
+        } else if last {
+            return Ok(ring.finish());
+        } else {
+            std::thread::sleep(rest);
+            rest = (rest * 2).min(LONGEST_REST);
+        }
+    }
+}
+
 /// What a record says.
 #[derive(Clone, Copy)]
 struct Record {
@@ -85,14 +120,19 @@ struct Record {
     thread_and_what: u32,
 }
 
-/// The ring of one process.
+/// The ring of one process, or of all for shared memory.
 struct Ring<'a> {
+    /// Of the process; of the first one, where it is for all.
     header: Mapping<'a, Header>,
+    shared: Option<Mapping<'a, Shared>>,
+    /// The record that has been waited for, and since when.
+    awaited: (u64, Instant),
     records: Mapping<'a, Access>,
     /// Number of the next record.
     next: u64,
     replay: Reference,
     missing: u64,
+    lines: HashMap<(ThreadId, u64), u64>,
     /// Programs executed by the process, and how far the last of these has come.
     execs: u32,
     executing: Executing,
@@ -117,15 +157,48 @@ impl<'a> Ring<'a> {
         block_bytes: u64,
     ) -> Result<Self, RecorderError> {
         let start = segment * SEGMENT_BYTES;
-        Ok(Self {
-            header: memory.map(start, 1)?,
-            records: memory.map(start + TRACE_OFFSET, RECORDS)?,
+        let records = memory.map(start + TRACE_OFFSET, RECORDS)?;
+        Ok(Self::new(memory.map(start, 1)?, None, records, block_bytes))
+    }
+
+    fn open_shared(memory: &'a SharedMemory, block_bytes: u64) -> Result<Self, RecorderError> {
+        let shared = memory.map(shared::OFFSET, 1)?;
+        let records = memory.map(shared::OFFSET + shared::TRACE_OFFSET, RECORDS)?;
+        Ok(Self::new(memory.map(0, 1)?, Some(shared), records, block_bytes))
+    }
+
+    fn new(
+        header: Mapping<'a, Header>,
+        shared: Option<Mapping<'a, Shared>>,
+        records: Mapping<'a, Access>,
+        block_bytes: u64,
+    ) -> Self {
+        Self {
+            header,
+            shared,
+            awaited: (u64::MAX, Instant::now()),
+            records,
             next: 0,
             replay: Reference::new(block_bytes),
             missing: 0,
+            lines: HashMap::new(),
             execs: 0,
             executing: Executing::Nothing,
-        })
+        }
+    }
+
+    fn head(&self) -> &AtomicU64 {
+        match &self.shared {
+            Some(shared) => &shared.records()[0].trace_head,
+            None => &self.header().trace_head,
+        }
+    }
+
+    fn tail(&self) -> &AtomicU64 {
+        match &self.shared {
+            Some(shared) => &shared.records()[0].trace_tail,
+            None => &self.header().trace_tail,
+        }
     }
 
     /// Replays what is there, at most `most` accesses; whether there was anything.
@@ -152,7 +225,7 @@ impl<'a> Ring<'a> {
                 None => self.skip(),
             }
         }
-        Traced { tally: self.replay.finish(), missing: self.missing }
+        Traced { tally: self.replay.finish(), missing: self.missing, lines: self.lines }
     }
 
     fn header(&self) -> &Header {
@@ -161,7 +234,7 @@ impl<'a> Ring<'a> {
 
     /// One past the last record that may have been filled, whatever the program says.
     fn end(&self) -> u64 {
-        self.header().trace_head.load(Acquire).min(self.next + RECORDS as u64)
+        self.head().load(Acquire).min(self.next + RECORDS as u64)
     }
 
     /// A record, once it is filled.
@@ -184,8 +257,13 @@ impl<'a> Ring<'a> {
     }
 
     fn take(&mut self, record: Record) {
-        let Record { address, bytes, site, thread_and_what } = record;
+        let Record { address, mut bytes, site, thread_and_what } = record;
         let thread = thread_and_what & ((1 << THREAD_BITS) - 1);
+        if self.shared.is_some() {
+            let page = bytes >> SHARED_BYTES_BITS << PAGE_SHIFT;
+            bytes &= (1 << SHARED_BYTES_BITS) - 1;
+            self.note_lines(ThreadId(thread), page, address, bytes);
+        }
         let what = match thread_and_what >> THREAD_BITS {
             what::READ => Some(What::Read),
             what::WRITE => Some(What::Write),
@@ -207,6 +285,15 @@ impl<'a> Ring<'a> {
         self.advance();
     }
 
+    /// Notes where a thread has the lines of an access within one page.
+    fn note_lines(&mut self, thread: ThreadId, page: u64, address: u64, bytes: u64) {
+        let within = (1 << PAGE_SHIFT) - 1;
+        let last = address.saturating_add(bytes.saturating_sub(1));
+        for line in (address & !(LINE_BYTES - 1)..=last).step_by(LINE_BYTES as usize) {
+            self.lines.entry((thread, line)).or_insert(page | line & within);
+        }
+    }
+
     fn skip(&mut self) {
         self.missing += 1;
         self.advance();
@@ -214,7 +301,7 @@ impl<'a> Ring<'a> {
 
     fn advance(&mut self) {
         self.next += 1;
-        self.header().trace_tail.store(self.next, Release);
+        self.tail().store(self.next, Release);
     }
 
     /// Whether the next record will never be filled, because its thread was ended by another
@@ -222,6 +309,13 @@ impl<'a> Ring<'a> {
     /// what they had taken by then is known a little later, and theirs for sure a little later
     /// again.
     fn is_dead(&mut self) -> bool {
+        if self.shared.is_some() {
+            // Any process may have been killed.
+            if self.awaited.0 != self.next {
+                self.awaited = (self.next, Instant::now());
+            }
+            return self.awaited.1.elapsed() >= PATIENCE;
+        }
         let execs = self.header().execs.load(Relaxed);
         if execs != self.execs {
             self.execs = execs;

@@ -377,7 +377,7 @@ impl Session {
     ///
     /// # Safety
     /// Every bit pattern must be a valid `T`.
-    unsafe fn read<T>(&self, offset: u64) -> Result<T, RecorderError> {
+    pub(crate) unsafe fn read<T>(&self, offset: u64) -> Result<T, RecorderError> {
         let mut record = mem::MaybeUninit::<T>::zeroed();
         // SAFETY: zeroed, so initialised as bytes; exactly the record's bytes.
         let bytes = unsafe {

@@ -17,7 +17,7 @@ use windows::{
     Assumed, Chooser, Costs, Dial, Exceeded, Observation, Phase, RunQueue, Scheduler, Seen, Spent,
     TRACKING_PER_WARM_UP,
 };
-use wire::session::{FILE_BYTES, Header, PASSING_OFFSET};
+use wire::session::{ALL_PASSING_BYTES, Header, PASSING_OFFSET};
 use wire::windows::{FIRST_WINDOW, phase};
 
 /// How long one thread runs while others wait for its processor, ns: between Linux' shortest slice
@@ -247,7 +247,7 @@ impl<'a> Switching<'a> {
         let opens = again || matches!(now, Phase::WarmUp | Phase::Whole);
         self.window += u32::from(opens);
         self.first.records()[0].phase.store(word(self.window, now), Release);
-        if opens { self.memory.clear(PASSING_OFFSET, FILE_BYTES - PASSING_OFFSET) } else { Ok(()) }
+        if opens { self.memory.clear(PASSING_OFFSET, ALL_PASSING_BYTES) } else { Ok(()) }
     }
 
     /// See [`Switched::alone`]. How much slower than alone the program is between windows is

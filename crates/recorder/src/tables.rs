@@ -5,9 +5,10 @@
 //! when; `places` says what lies at addresses; `collect` puts the tables into a profile.
 
 use crate::collect::Found;
-use crate::counts::{self, Counts};
+use crate::counts::{self, Counts, Side};
 use crate::error::RecorderError;
 use crate::places::Places;
+use crate::reference::Traced;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
@@ -17,7 +18,7 @@ use profile::{
 };
 use reference::Tally;
 use std::sync::atomic::Ordering::Relaxed;
-use types::Evidence;
+use types::{CommKind, Evidence, ThreadId};
 use wire::session::{Header, mode};
 
 /// The tables, and what the counts in them depend on.
@@ -106,7 +107,7 @@ impl Tables {
 }
 
 /// What was counted, by the agent or by the replay of its trace.
-fn read_counts(
+pub fn read_counts(
     session: &Session,
     options: SessionOptions,
     found: &Found,
@@ -114,10 +115,10 @@ fn read_counts(
     threads: usize,
 ) -> Result<Counts, RecorderError> {
     if options.counted == Counted::Reference {
-        let tally = found.traced.get(session.segment() as usize).map(|traced| &traced.tally);
         let none = Tally::default();
-        let counts = counts_of_tally(tally.unwrap_or(&none), timeline.joined(), threads);
-        return Ok(counts);
+        let own = found.traced.get(session.segment() as usize).map_or(&none, |own| &own.tally);
+        let own = counts_of_tally(own, timeline.joined(), threads);
+        return add_shared(own, &found.traced_shared, &session.sharers()?, session, threads);
     }
     if found.watched.switched.is_some() {
         return Counts::read_windows(session, threads);
@@ -129,38 +130,117 @@ fn read_counts(
 fn counts_of_tally(tally: &Tally, joined: u32, threads: usize) -> Counts {
     let known = |id: types::ThreadId| id.index() < threads;
     let mut counts = Counts { joined, ..Counts::default() };
-    for (cell, &count) in &tally.cells {
-        let reference::Cell { slice, kind, sharing, from, to } = *cell;
-        if known(from) && known(to) {
-            let slice = slice >> joined;
-            let (sampled, evidence) = (None, Evidence::Exact);
-            let row = CommRow { slice, from, to, kind, sharing, count, sampled, evidence };
+    for cell in &tally.cells {
+        let row = comm_row(cell, joined);
+        if known(row.from) && known(row.to) {
             counts.comm.push(row);
         } else {
             counts.damaged += 1;
         }
     }
-    for (event, sum) in &tally.events {
-        let reference::Event { line, kind, sharing, from, to, from_site, to_site } = *event;
-        let reference::EventSum { count, from_bytes, to_bytes } = *sum;
-        if known(from) && known(to) {
-            counts.events.push(EventRow {
-                line,
-                from,
-                to,
-                kind,
-                sharing,
-                from_site,
-                to_site,
-                count,
-                from_bytes,
-                to_bytes,
-                hits: 0,
-                evidence: Evidence::Exact,
-            });
+    let events = tally.events.iter().map(event_row);
+    counts.events.extend(events.filter(|row| known(row.from) && known(row.to)));
+    counts
+}
+
+/// Adds what the process of `session` has counted in shared memory: events of the thread that
+/// reads, or overwrites, or invalidates.
+fn add_shared(
+    mut counts: Counts,
+    traced: &Traced,
+    sharers: &[[u32; 3]],
+    session: &Session,
+    threads: usize,
+) -> Result<Counts, RecorderError> {
+    let execs = session.header()?.records()[0].execs.load(Relaxed);
+    let own = |id: ThreadId| match sharers.get(id.index()) {
+        Some([segment, program, thread]) => {
+            let own = *segment == session.segment() && *program == execs;
+            (own && (*thread as usize) < threads).then_some(ThreadId(*thread))
+        }
+        None => None,
+    };
+    for cell in &traced.tally.cells {
+        let mut row = comm_row(cell, counts.joined);
+        let Some(side) = side_of(row.kind, own, row.from, row.to) else { continue };
+        match ends(own, &mut row.from, &mut row.to, side) {
+            true => counts.comm.push(row),
+            false => counts.between.comm.push((row, side)),
         }
     }
-    counts
+    for event in &traced.tally.events {
+        let mut row = event_row(event);
+        let Some(side) = side_of(row.kind, own, row.from, row.to) else { continue };
+        let counting = if side == Side::From { row.from } else { row.to };
+        row.line = traced.lines.get(&(counting, row.line)).copied().unwrap_or(row.line);
+        match ends(own, &mut row.from, &mut row.to, side) {
+            true => counts.events.push(row),
+            false => counts.between.events.push((row, side)),
+        }
+    }
+    counts::sum_comm(&mut counts.comm);
+    counts::sum_events(&mut counts.events);
+    Ok(counts)
+}
+
+/// The end of an event that counts it, if that is a thread of the process.
+fn side_of(
+    kind: CommKind,
+    own: impl Fn(ThreadId) -> Option<ThreadId>,
+    from: ThreadId,
+    to: ThreadId,
+) -> Option<Side> {
+    match kind {
+        CommKind::Invalidation => own(from).map(|_| Side::From),
+        _ => own(to).map(|_| Side::To),
+    }
+}
+
+/// Names the process's own threads in an event as it does; whether both are.
+fn ends(
+    own: impl Fn(ThreadId) -> Option<ThreadId>,
+    from: &mut ThreadId,
+    to: &mut ThreadId,
+    side: Side,
+) -> bool {
+    match (own(*from), own(*to)) {
+        (Some(first), Some(second)) => {
+            (*from, *to) = (first, second);
+            true
+        }
+        (first, second) => {
+            match side {
+                Side::From => *from = first.unwrap_or(*from),
+                Side::To => *to = second.unwrap_or(*to),
+            }
+            false
+        }
+    }
+}
+
+fn comm_row((cell, &count): (&reference::Cell, &u64), joined: u32) -> CommRow {
+    let reference::Cell { slice, kind, sharing, from, to } = *cell;
+    let (sampled, evidence) = (None, Evidence::Exact);
+    CommRow { slice: slice >> joined, from, to, kind, sharing, count, sampled, evidence }
+}
+
+fn event_row((event, sum): (&reference::Event, &reference::EventSum)) -> EventRow {
+    let reference::Event { line, kind, sharing, from, to, from_site, to_site } = *event;
+    let reference::EventSum { count, from_bytes, to_bytes } = *sum;
+    EventRow {
+        line,
+        from,
+        to,
+        kind,
+        sharing,
+        from_site,
+        to_site,
+        count,
+        from_bytes,
+        to_bytes,
+        hits: 0,
+        evidence: Evidence::Exact,
+    }
 }
 
 #[cfg(test)]

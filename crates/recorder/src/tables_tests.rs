@@ -23,7 +23,7 @@ fn found(samples: Vec<Sample>) -> Found {
     let processes = vec![Seen { samples, ..Seen::default() }];
     Found::new(
         Watched { timeline: Some(timeline), processes, ..Watched::default() },
-        Vec::new(),
+        (Vec::new(), Traced::default()),
         Default::default(),
     )
 }

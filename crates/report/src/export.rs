@@ -100,12 +100,15 @@ impl Grouped {
         Self { by: GroupedBy::Thread, names, matrix: choice.matrix(profile), known: 1.0 }
     }
 
-    /// The matrix of processes: what each one's threads do among themselves. `processes` has the
-    /// name of each and what `choice` counts of it, or nothing where it was not recorded.
-    pub fn processes(processes: Vec<(String, u64)>) -> Self {
+    /// The matrix of processes. `processes` has the name of each and the events of its threads among
+    /// themselves, none where it was not recorded; `between` has events from one to another.
+    pub fn processes(processes: Vec<(String, u64)>, between: &[(u32, u32, u64)]) -> Self {
         let mut matrix = CommMatrix::of_groups(processes.len());
         for ((_, events), id) in processes.iter().zip(0..) {
             matrix.add(ThreadId(id), ThreadId(id), *events);
+        }
+        for &(from, to, events) in between {
+            matrix.add(ThreadId(from), ThreadId(to), events);
         }
         let names = processes.into_iter().map(|(name, _)| name).collect();
         Self { by: GroupedBy::Process, names, matrix, known: 1.0 }
@@ -322,7 +325,7 @@ mod tests {
     #[test]
     fn groups_have_names_and_a_diagonal() {
         let of_process = |name: &str, events| (name.to_owned(), events);
-        let grouped = Grouped::processes(vec![of_process("0 sh", 0), of_process("1 a\"b", 7)]);
+        let grouped = Grouped::processes(vec![of_process("0 sh", 0), of_process("1 a\"b", 7)], &[]);
         let text = |format, kind| {
             let mut out = Vec::new();
             write_matrix(&grouped, kind, format, &mut out).unwrap();

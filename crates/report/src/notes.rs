@@ -52,6 +52,7 @@ pub fn sentence(note: &Note) -> String {
         Note::ThreadsDetached { count } => counted(*count, &THREADS_DETACHED),
         Note::ReadsForgotten { count } => counted(*count, &READS_FORGOTTEN),
         Note::MappingsFolded { count } => counted(*count, &MAPPINGS_FOLDED),
+        Note::SharedMemoryBeyond { count } => counted(*count, &SHARED_MEMORY_BEYOND),
         Note::InstructionsNotFollowed { count } => counted(*count, &INSTRUCTIONS_NOT_FOLLOWED),
         Note::LibrariesNotDescribed { count } => counted(*count, &LIBRARIES_NOT_DESCRIBED),
         Note::EventsWithoutLine { count } => counted(*count, &EVENTS_WITHOUT_LINE),
@@ -214,6 +215,11 @@ const MAPPINGS_FOLDED: Counted = (
     "mapping lies a multiple of 16 TiB away from another, and there were more than 45 threads at once",
     "mappings lie a multiple of 16 TiB away from others, and there were more than 45 threads at once",
     "events of some threads in them may be missing or counted against each other",
+);
+const SHARED_MEMORY_BEYOND: Counted = (
+    "part of shared memory had no room in the recording",
+    "parts of shared memory had no room in the recording",
+    "communication between processes in them is missing",
 );
 const INSTRUCTIONS_NOT_FOLLOWED: Counted = (
     "instruction accesses memory in a way the engine cannot follow",

@@ -101,8 +101,8 @@ impl Reliability {
         let mut text = vec![observed(windows)];
         if windows.missed >= WORTH_TELLING {
             text.push(format!(
-                "Of lines that change hands very often and then rest, the last writer is forgotten: at most {} of \
-                 all transfers are missing. A larger --budget sees more.",
+                "The last writers of some lines were forgotten between windows: at most {} of all transfers are \
+                 missing. A larger --budget sees more.",
                 percent(windows.missed / (1.0 + windows.missed))
             ));
         }

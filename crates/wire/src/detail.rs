@@ -47,11 +47,14 @@ pub mod kind {
     pub const INVALIDATION: u8 = 6;
     /// Undirected pairs of [`mode::UNDIRECTED`](crate::session::mode::UNDIRECTED).
     pub const UNDIRECTED: u8 = 7;
+    /// How many there are.
+    pub const COUNT: usize = 8;
+    /// Added to one of the above: the other thread is one of another process, and `other` is its
+    /// number as a [sharer](crate::shared).
+    pub const OTHER_PROCESS: u8 = 8;
     /// Added to the kind of an event of a [tracked](crate::windows::TRACKED_OF) block whose last
     /// write came before the window.
-    pub const LATE: u8 = 8;
-    /// How many there are.
-    pub const COUNT: usize = 16;
+    pub const LATE: u8 = 16;
 }
 
 /// Start of each chunk.
@@ -72,7 +75,7 @@ pub struct ChunkHead {
 pub struct Cell {
     /// Number of the time slice.
     pub slice: AtomicU32,
-    /// Logical id of the other thread.
+    /// Logical id of the other thread, or its number as a sharer.
     pub other: u16,
     /// One of [`kind`].
     pub kind: u8,

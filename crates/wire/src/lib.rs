@@ -7,6 +7,7 @@
 //! * [`detail`]: the part of it that threads fill with what they count.
 //! * [`code`]: the store of translated code, and the part that carries what comes into it.
 //! * [`trace`]: the part of it that carries single accesses, for the reference recorder.
+//! * [`shared`]: the shadow of memory that several processes share.
 //! * [`launch`]: a plan handed to the launch shim, and the bindings it read back.
 //! * [`watch`]: communication that the watching library has seen.
 //! * [`windows`]: when accesses are observed.
@@ -18,6 +19,7 @@ pub mod code;
 pub mod detail;
 pub mod launch;
 pub mod session;
+pub mod shared;
 pub mod trace;
 pub mod watch;
 pub mod windows;

@@ -28,7 +28,8 @@ use types::tally;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// Changes with every change of this layout. 1: first version;
 /// 2: segments, modes, sites, cells and events by time slice, trace; 3: store of translated code;
-/// 4: tallies; 5: which threads wait in system calls; 6: windows; 7: checks in tallies, tracked blocks.
+/// 4: tallies; 5: which threads wait in system calls; 6: windows;
+/// 7: checks in tallies, tracked blocks, memory shared by processes.
 pub const VERSION: u32 = 7;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
@@ -70,10 +71,12 @@ pub const MAX_SEGMENTS: u32 = 1 << 16;
 /// Where the [passing maps](crate::windows) of the first process lie in the file, behind all
 /// segments; those of the others follow.
 pub const PASSING_OFFSET: u64 = MAX_SEGMENTS as u64 * SEGMENT_BYTES;
-/// Bytes of a file that has room for all of them.
-pub const FILE_BYTES: u64 = PASSING_OFFSET + MAX_SEGMENTS as u64 * PASSING_SEGMENT_BYTES;
 /// Bytes of all passing maps of a process.
 pub const PASSING_SEGMENT_BYTES: u64 = crate::windows::PASSING_MAPS * crate::windows::PASSING_BYTES;
+/// Bytes of the passing maps of all processes.
+pub const ALL_PASSING_BYTES: u64 = MAX_SEGMENTS as u64 * PASSING_SEGMENT_BYTES;
+/// Bytes of a file that has room for all of them.
+pub const FILE_BYTES: u64 = crate::shared::OFFSET + crate::shared::BYTES;
 /// Most bytes of a command line that are kept.
 pub const COMMAND_BYTES: usize = 2048;
 /// Size of the whole (sparse) session, bytes.

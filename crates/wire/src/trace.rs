@@ -29,6 +29,10 @@ pub const THREAD_BITS: u32 = 16;
 /// log2 of the pages that [`what::COPY`] numbers.
 pub const PAGE_SHIFT: u32 = 12;
 
+/// Bits of the length in [`Access::bytes`] where an access to shared memory is in one page, whose
+/// number in the process stands above.
+pub const SHARED_BYTES_BITS: u32 = 16;
+
 /// One access.
 #[repr(C)]
 pub struct Access {

@@ -2,8 +2,7 @@
 #ifndef TT_ACCESS_H
 #define TT_ACCESS_H
 #include "departed.h"
-#include "events.h"
-#include "windows.h"
+#include "shared.h"
 #ifndef MODE
 #include "trace.h"
 #endif
@@ -14,14 +13,6 @@
 // block of which it has a part, fills its part.
 enum { FIGHT = 4, CALM = 1, FILLING = 2 };
 
-// What the last writer of a block has done to it since it took the block, as an access meets it.
-struct meeting {
-    u64 bytes; // written by it in the access's first line
-    u32 site;
-    int overlap; // whether the access touches any byte that it has written
-    int unseen;  // whether it may have written others before this window
-};
-
 static inline struct meeting meet(u64 word, u64 start, u64 end) {
     struct meeting m = {.bytes = ~*written_in_line(start), .site = *last_site(start) & SITE};
     m.unseen = (word & BEGAN_UNSEEN) != 0;
@@ -29,30 +20,6 @@ static inline struct meeting meet(u64 word, u64 start, u64 end) {
     for (u64 a = (start | (LINE - 1)) + 1; a < end; a += LINE)
         m.overlap |= (~*written_in_line(a) & bytes_in_line(a, end)) != 0;
     return m;
-}
-
-// An event with the last writer of the block, about bytes `start` to `end` of it. `kind` is RAW or
-// WAW; with sharing told apart, true and false follow it.
-static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer, u64 start, u64 end,
-                                     u32 site, const struct meeting *m, int late) {
-    if (!t->counts)
-        return;
-    if (late)
-        note_late(t, start);
-    if (tt_mode != DETAIL) {
-        count_cell(t, kind + (late ? LATE : 0), writer);
-        return;
-    }
-    if (m->overlap || !m->unseen)
-        kind += m->overlap ? 1 : 2;
-    kind += late ? LATE : 0;
-    count_cell(t, kind, writer);
-    struct key key = {start & ~(LINE - 1), (u64)m->site << OTHER_SITE_SHIFT | site,
-                      (u64)kind << KIND_SHIFT | writer};
-    if (late)
-        count_without_line(t, key);
-    else
-        count_event(t, key, bytes_in_line(start, end), m->bytes);
 }
 
 // The thread has taken a block with this word: its readers have to ask again.
@@ -149,7 +116,7 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
             if (event)
                 count_with_writer(t, RAW, writer - 1, start, end, site, &m, is_late(t, start));
             else if (!writer)
-                count_unknown(t, word);
+                count_unknown(t, unknown_by(word));
             return;
         }
     }
@@ -157,8 +124,13 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
 
 // Reads bytes `start` to `end` of one block.
 static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
-    if (passes(t, start) || *grant_of(t, start) & READ)
+    u64 place = place_of(start);
+    if (passes_at(t, place, start) || *grant_of(t, start) & READ)
         return;
+    if (place != NOT_SHARED) {
+        read_shared(t, place, start, end, site);
+        return;
+    }
     if (tt_banks == 1) {
         read_in_one_step(t, start, end, site);
         return;
@@ -173,7 +145,7 @@ static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
                 m = meet(truth, start, end);
             count_with_writer(t, RAW, writer - 1, start, end, site, &m, is_late(t, start));
         } else if (!writer) {
-            count_unknown(t, truth);
+            count_unknown(t, unknown_by(truth));
         }
     }
     unlock_block(t, lock);
@@ -332,8 +304,15 @@ static inline int add_bytes(struct thread *t, u64 start, u64 end, u32 site) {
 // or 0, which is counted, too, if another thread has written the block: to take it once is all that
 // both need. That is for a single bank, whose word says whether the thread has read the block.
 static void write_part(struct thread *t, u64 start, u64 end, u32 site, const struct reading *read) {
-    if (passes(t, start) || is_granted(t, start, end))
+    u64 place = place_of(start);
+    if (passes_at(t, place, start) || is_granted(t, start, end))
         return;
+    if (place != NOT_SHARED) {
+        if (read)
+            read_shared(t, place + read->start - start, read->start, read->end, read->site);
+        write_shared(t, place, start, end, site);
+        return;
+    }
     int late = note_write(t, start);
     if (lock_free()) {
         write_in_one_step(t, start, end, site, read, late);
@@ -375,6 +354,11 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
 #define PAIRED (1ull << 63)
 
 static void touch_part(struct thread *t, u64 start) {
+    u64 place = place_of(start);
+    if (place != NOT_SHARED) {
+        touch_shared(t, place);
+        return;
+    }
     u32 *lock = lock_block(t, start);
     u64 *recent = word_in(0, start);
     u64 *before = (u64 *)(tt_written + ((start >> tt_block_shift) << 3));
@@ -434,7 +418,7 @@ static void access_range(struct thread *t, u64 start, u64 bytes, int writes, u32
     }
 #ifndef MODE
     if (tt_mode == TRACE) {
-        trace(t->id, writes ? TRACE_WRITE : TRACE_READ, start, bytes, site);
+        trace_access(t, start, bytes, writes ? TRACE_WRITE : TRACE_READ, site);
         return;
     }
 #endif

@@ -58,19 +58,29 @@ static u32 new_cell(struct thread *t, u32 slice, u64 other, unsigned kind) {
     return cell + 1;
 }
 
-// A first read of a block with this word, which has no writer. If it is a tracked one that was
-// given up, it may have had one, and so it may be with the other blocks of its group.
-static inline void count_unknown(struct thread *t, u64 word) {
-    if (t->counts && word & BEGAN_UNSEEN)
-        *(u64 *)(t->page + PAGE_UNKNOWN_READS) += TRACKED_OF;
+// First reads of so many blocks whose last writer may have been forgotten.
+static inline void count_unknown(struct thread *t, u64 blocks) {
+    if (t->counts)
+        *(u64 *)(t->page + PAGE_UNKNOWN_READS) += blocks;
+}
+
+// For how many blocks a first read of one with this word stands, which has no writer: if it is a
+// tracked one that was given up, it may have had one, and so it may be with those of its group.
+static inline u64 unknown_by(u64 word) { return word & BEGAN_UNSEEN ? TRACKED_OF : 0; }
+
+// Where the name of a cell is kept: those with threads of other processes behind the others, and
+// those of late events at the end.
+static inline struct slot *slot_of(const struct thread *t, unsigned kind, u64 other) {
+    u64 group = other + (kind & OTHER_PROCESS ? IDS : 0) + (kind & LATE ? 2 * IDS : 0);
+    return &t->cells[group * KINDS + (kind & (KINDS - 1))];
 }
 
 static void count_cell(struct thread *t, unsigned kind, u64 other) {
     if (!t->counts)
         return;
-    *(u64 *)(t->page + PAGE_EVENTS) += kind < LATE;
+    *(u64 *)(t->page + PAGE_EVENTS) += !(kind & LATE);
     u32 slice = __atomic_load_n(tt_session.slice, __ATOMIC_RELAXED);
-    struct slot *slot = &t->cells[other * KINDS + kind];
+    struct slot *slot = slot_of(t, kind, other);
     if (__builtin_expect(slot->stamp == slice + 1, 1)) {
         cell_at(slot->cell)->count++;
         return;

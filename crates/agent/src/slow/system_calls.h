@@ -11,6 +11,7 @@
 #include "access.h"
 #include "program.h"
 #include "registers.h"
+#include "remote.h"
 
 #define MOVES 4
 #define MAX_PATH 4096
@@ -174,6 +175,8 @@ static const struct move moves[SYSTEM_CALLS][MOVES] = {
 #define IOCTL 16
 #define WAIT4 61
 #define WAITID 247
+#define PROCESS_VM_READV 310
+#define PROCESS_VM_WRITEV 311
 
 // Whether the call moves data in a way that is known here.
 int tt_moves_data(u64 number) {
@@ -323,6 +326,19 @@ static void note_wait(u64 number, const struct frame *f) {
     }
 }
 
+// The memory of the other process, as far as the result goes. The kernel has read the vector.
+static void move_remote(struct thread *t, const struct frame *f, int writes, u32 site) {
+    u64 moved = f->rax;
+    for (u64 k = 0; k < f->r8 && moved; k++) {
+        struct piece piece;
+        read_range(t, f->r10 + k * sizeof piece, sizeof piece, site);
+        take_read(&piece, f->r10 + k * sizeof piece, sizeof piece);
+        u64 part = piece.bytes < moved ? piece.bytes : moved;
+        access_remote(t, (u32)f->rdi, piece.base, part, writes, site);
+        moved -= part;
+    }
+}
+
 // The call has returned: rax = result, arguments as they were.
 void tt_after_syscall(struct thread *t, u64 number, const struct frame *f) {
     const int64_t NO_ENTRY = -2;
@@ -334,6 +350,8 @@ void tt_after_syscall(struct thread *t, u64 number, const struct frame *f) {
     if (number == IOCTL)
         move_ioctl(t, f, site);
     note_wait(number, f);
+    if ((number == PROCESS_VM_READV || number == PROCESS_VM_WRITEV) && result > 0)
+        move_remote(t, f, number == PROCESS_VM_WRITEV, site);
     for (int out = 0; out < 2; out++)
         for (const struct move *m = moves[number]; m < moves[number] + MOVES && m->way; m++) {
             // A path that is not there has been read all the same.

@@ -15,6 +15,7 @@ use crate::lock;
 use crate::presence;
 use crate::session;
 use crate::shadow;
+use crate::shared::{self, mappings};
 use crate::stubs::Frame;
 use crate::sys;
 use crate::thread::{self, Thread};
@@ -145,6 +146,7 @@ fn followed(call: &Call, before: &Before, segment: u32) -> Result<Outcome, i64> 
     let registry = thread::hold_registry();
     let heap = crate::HEAP.hold();
     session::expect_birth(true);
+    mappings::forks();
     let result = call.make();
     if result == 0 {
         lock::name_owners(false);
@@ -183,6 +185,7 @@ fn renew(before: &Before, segment: u32, registry: thread::Held, old: &Thread) ->
         header.state.store(state::FAILED, Ordering::Release);
         return None;
     }
+    shared::introduce();
     let thread = Box::leak(thread::renew(registry, old)?);
     // SAFETY: the new page; signals are blocked.
     unsafe {

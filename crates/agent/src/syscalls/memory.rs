@@ -5,7 +5,10 @@ use crate::dispatch::runtime;
 use crate::grants;
 use crate::modules;
 use crate::shadow;
+use crate::shared::mappings::Piece;
+use crate::shared::objects::Object;
 use crate::sys;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE: u64 = 4096;
@@ -21,24 +24,63 @@ pub(super) fn usable(start: u64, end: u64) {
     grants::folding::note(start, end);
 }
 
-/// The memory in `start..end` goes away or is replaced.
-pub(super) fn forget(start: u64, end: u64) {
+/// The memory in `start..end` goes away or is replaced. Returns what of it was shared.
+pub(super) fn forget(start: u64, end: u64) -> Vec<Piece> {
     shadow::clear(start, end);
     let mut runtime = runtime();
+    let shared = runtime.shared.remove(start, end);
     runtime.segments.retain(|segment| !(start..end).contains(&segment.0));
     if runtime.modules.overlaps(start, end) {
         runtime.invalidate(start, end);
         runtime.modules.remove(start, end);
+    }
+    shared
+}
+
+/// The memory did not go away after all.
+pub(super) fn keep_shared(shared: Vec<Piece>) {
+    if !shared.is_empty() {
+        let mut runtime = runtime();
+        shared.into_iter().for_each(|piece| runtime.shared.add(piece));
+    }
+}
+
+/// Notes whether memory that has just been mapped is shared.
+fn note_shared(start: u64, bytes: u64, flags: u64, fd: u64, offset: u64) {
+    const MAP_TYPE: u64 = 0xf;
+    const MAP_SHARED_VALIDATE: u64 = 3;
+    let object = match flags & MAP_TYPE {
+        sys::MAP_SHARED | MAP_SHARED_VALIDATE => Object::mapped(flags, fd),
+        _ => None,
+    };
+    let mut runtime = runtime();
+    // An offset says nothing where there is no file.
+    let offset = if flags & sys::MAP_ANONYMOUS != 0 { 0 } else { offset };
+    match object {
+        Some(object) => runtime.shared.add(Piece::new((start, bytes), object, offset)),
+        // A child may not have got all mappings of its parent.
+        None => {
+            runtime.shared.remove(start, start + bytes);
+        }
     }
 }
 
 pub fn mmap(a: [u64; 6]) -> Outcome {
     let [address, bytes, protection, flags, fd, offset] = a;
     let bytes = bytes.next_multiple_of(PAGE);
-    if flags & sys::MAP_FIXED != 0 && flags & sys::MAP_FIXED_NOREPLACE != sys::MAP_FIXED_NOREPLACE {
-        forget(address, address.saturating_add(bytes));
-    }
+    let replaces =
+        flags & sys::MAP_FIXED != 0 && flags & sys::MAP_FIXED_NOREPLACE != sys::MAP_FIXED_NOREPLACE;
+    let replaced = match replaces {
+        true => forget(address, address.saturating_add(bytes)),
+        false => Vec::new(),
+    };
     let result = call(sys::MMAP, a);
+    if result > 0 {
+        runtime().shared.unmapped(&replaced);
+        note_shared(result as u64, bytes, flags, fd & 0xffff_ffff, offset);
+    } else {
+        keep_shared(replaced);
+    }
     if result > 0 && protection != 0 {
         usable(result as u64, result as u64 + bytes);
     }
@@ -60,8 +102,13 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
 }
 
 pub fn munmap(a: [u64; 6]) -> Outcome {
-    forget(a[0], a[0].saturating_add(a[1].next_multiple_of(PAGE)));
-    Outcome::Done(call(sys::MUNMAP, a))
+    let shared = forget(a[0], a[0].saturating_add(a[1].next_multiple_of(PAGE)));
+    let result = call(sys::MUNMAP, a);
+    match result {
+        0 => runtime().shared.unmapped(&shared),
+        _ => keep_shared(shared),
+    }
+    Outcome::Done(result)
 }
 
 pub fn mremap(a: [u64; 6]) -> Outcome {
@@ -72,11 +119,14 @@ pub fn mremap(a: [u64; 6]) -> Outcome {
         let new = result as u64;
         let [old_bytes, new_bytes] = [old_bytes, new_bytes].map(|b| b.next_multiple_of(PAGE));
         usable(new, new + new_bytes);
+        // A length of 0 maps shared memory a second time.
+        let shared = runtime().shared.pieces(old, old + old_bytes.max(PAGE));
         if new != old {
             moved((old, old_bytes), (new, new_bytes), flags & MREMAP_DONTUNMAP != 0);
         } else if new_bytes < old_bytes {
             forget(old + new_bytes, old + old_bytes);
         }
+        runtime().shared.moved(&shared, (old, old_bytes), (new, new_bytes));
     }
     Outcome::Done(result)
 }
@@ -124,6 +174,10 @@ pub fn madvise(a: [u64; 6]) -> Outcome {
         let (start, end) = (a[0], a[0].saturating_add(a[1].next_multiple_of(PAGE)));
         shadow::clear(start, end);
         let mut runtime = runtime();
+        // Otherwise what is shared stays as it is.
+        if a[2] == MADV_REMOVE {
+            runtime.shared.emptied(start, end);
+        }
         if runtime.modules.overlaps(start, end) {
             runtime.invalidate(start, end);
         }

@@ -4,10 +4,13 @@
 //! attached.
 
 use super::Outcome;
-use super::memory::{forget, usable};
+use super::memory::{forget, keep_shared, usable};
 use crate::dispatch::runtime;
 use crate::modules::program_mappings;
+use crate::shared::mappings::Piece;
+use crate::shared::objects::Object;
 use crate::sys;
+use alloc::vec::Vec;
 
 const PAGE: u64 = 4096;
 const SHM_REMAP: u64 = 0o40000;
@@ -35,16 +38,23 @@ fn bytes_at(start: u64) -> u64 {
 pub fn attach(a: [u64; 6]) -> Outcome {
     let [id, address, flags, ..] = a;
     let bytes = bytes_of(id);
-    if flags & SHM_REMAP != 0 {
-        forget(address, address.saturating_add(bytes));
-    }
+    let replaced = match flags & SHM_REMAP {
+        0 => Vec::new(),
+        _ => forget(address, address.saturating_add(bytes)),
+    };
     // SAFETY: the program's own call.
     let result = unsafe { sys::program_call(sys::SHMAT, a) };
     if result > 0 {
         let start = result as u64;
         let bytes = if bytes == 0 { bytes_at(start) } else { bytes };
         usable(start, start + bytes);
-        runtime().segments.push((start, bytes));
+        let mut runtime = runtime();
+        runtime.segments.push((start, bytes));
+        if let Some(object) = Object::segment(id) {
+            runtime.shared.add(Piece::new((start, bytes), object, 0));
+        }
+    } else {
+        keep_shared(replaced);
     }
     Outcome::Done(result)
 }
@@ -53,11 +63,15 @@ pub fn detach(a: [u64; 6]) -> Outcome {
     let known = runtime().segments.iter().find(|s| s.0 == a[0]).copied();
     // One that has been moved is not known.
     let bytes = known.map_or_else(|| bytes_at(a[0]), |s| s.1);
-    if known.is_some() {
-        forget(a[0], a[0] + bytes);
-    }
+    let shared = match known {
+        Some(_) => forget(a[0], a[0] + bytes),
+        None => Vec::new(),
+    };
     // SAFETY: the program's own call.
     let result = unsafe { sys::program_call(sys::SHMDT, a) };
+    if result != 0 {
+        keep_shared(shared);
+    }
     if known.is_none() && result == 0 {
         forget(a[0], a[0] + bytes);
     }

@@ -213,7 +213,7 @@ impl Export {
         Ok(Export::Matrix(grouped, choice.kind(), matrix_format(args)))
     }
 
-    /// A matrix of all processes; those that were not recorded have no events.
+    /// A matrix of all processes; what was not recorded has no events.
     fn processes(args: &Args) -> anyhow::Result<Self> {
         if args.process.is_some() {
             bail!("--by process is about all processes; leave out --process");
@@ -223,8 +223,9 @@ impl Export {
         }
         let mut kind = None;
         let mut rows = Vec::new();
-        for (number, name, profile) in family::all(&args.input)? {
-            let events = match &profile {
+        let family = family::all(&args.input)?;
+        for (number, name, profile) in &family {
+            let events = match profile {
                 Some(profile) => {
                     let choice = kind::choice(profile, args.kind, None)?;
                     kind.get_or_insert(choice.kind());
@@ -235,7 +236,9 @@ impl Export {
             rows.push((format!("{number} {name}"), events));
         }
         let kind = kind.unwrap_or(MatrixKind::Transfers);
-        Ok(Export::Matrix(Grouped::processes(rows), kind, matrix_format(args)))
+        let numbers: Vec<u32> = family.iter().map(|(number, ..)| *number).collect();
+        let between = between(args, &numbers)?;
+        Ok(Export::Matrix(Grouped::processes(rows, &between), kind, matrix_format(args)))
     }
 
     fn write(&self, out: &mut Output) -> io::Result<()> {
@@ -245,6 +248,25 @@ impl Export {
             Export::Plan(text) => out.write_all(text.as_bytes()),
         }
     }
+}
+
+/// Events from one process to another, which stand at these places of `numbers`.
+fn between(args: &Args, numbers: &[u32]) -> anyhow::Result<Vec<(u32, u32, u64)>> {
+    let family::Shown { profile, together: true, .. } = family::load(&args.input, None)? else {
+        return Ok(Vec::new());
+    };
+    // The threads of each process stand together, and its initial thread, which names it, is first.
+    let mut place = 0;
+    let mut places = Vec::new();
+    for thread in &profile.threads {
+        let number = thread.start_symbol.strip_prefix("process ").and_then(|n| n.parse().ok());
+        place = number.and_then(|n: u32| numbers.iter().position(|&k| k == n)).unwrap_or(place);
+        places.push(place as u32);
+    }
+    let matrix = kind::choice(&profile, args.kind, None)?.matrix(&profile);
+    let ends =
+        matrix.iter().map(|(from, to, count)| (places[from.index()], places[to.index()], count));
+    Ok(ends.filter(|(from, to, _)| from != to).collect())
 }
 
 fn matrix_format(args: &Args) -> MatrixFormat {

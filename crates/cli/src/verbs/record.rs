@@ -11,8 +11,8 @@ use crate::progress::{self, Later, Waiting};
 use crate::said::{refuse, say, several};
 use anyhow::Context;
 use clap::ArgGroup;
-use profile::schema::PROCESSES_FOLDER;
-use profile::{Counted, ProcessRow, Profile, Windows};
+use profile::schema::{PROCESSES_FOLDER, TOGETHER};
+use profile::{Counted, Meta, ProcessRow, Profile, Windows};
 use recorder::machine::Machine;
 use recorder::progress::{Look, Progress};
 use recorder::record::{Recording, record};
@@ -251,7 +251,11 @@ pub fn save(recording: &Recording, path: &Path, force: bool) -> anyhow::Result<(
         .processes
         .profiles()
         .map_while(|child| child.map_err(|error| unreadable = Some(error)).ok());
-    recording.profile.save_with(path, force, children).with_context(lost)?;
+    let together = recording.together.clone().map(|all| (TOGETHER.to_owned(), all));
+    recording
+        .profile
+        .save_with(path, force, together.into_iter().chain(children))
+        .with_context(lost)?;
     match unreadable {
         Some(error) => Err(error).with_context(lost),
         None => Ok(()),
@@ -299,6 +303,15 @@ pub fn tell(profile: &Profile, path: &Path) {
     ));
     if let Some(others) = others(&profile.meta.processes) {
         say(&format!("{others}; profiles in {}", path.join(PROCESSES_FOLDER).display()));
+    }
+    if let Some(folder) = &profile.meta.together
+        && let Ok(all) = Meta::load(&path.join(folder))
+    {
+        let threads = several(all.totals.threads as usize, "thread");
+        let events = several(family::talk(&all) as usize, "event");
+        say(&format!(
+            "processes communicate with each other: {threads}, {events} in all; see {folder}"
+        ));
     }
     if let Some(leader) = family::leader(path, &profile.meta) {
         let threads = several(leader.threads as usize, "thread");

@@ -68,7 +68,8 @@ const PLACEMENT: &str = "Placement";
 
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
-    let family::Shown { profile, number, why } = family::load(&args.profile, args.process)?;
+    let family::Shown { profile, number, why, together } =
+        family::load(&args.profile, args.process)?;
     let plan = match &args.plan {
         Some(path) => Some(Plan::read(path)?.of_app(args.app.as_deref())?),
         None => None,
@@ -82,7 +83,11 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         _ => 10,
     });
     let mut findings = findings(&profile, &setting, lines)?;
-    if args.process.is_none() && number != 0 {
+    if together {
+        let all =
+            "These are all processes that communicate with each other; --process NUMBER shows one.";
+        findings.verdict.details.insert(0, all.into());
+    } else if args.process.is_none() && number != 0 {
         findings.verdict.details.insert(0, which_process(&profile, number, why));
     }
     let out = match args.html.as_ref().or(args.output.as_ref()) {

@@ -276,6 +276,7 @@ impl Maker<'_> {
             blocks: 0,
             blocks_stored: 0,
             processes: Vec::new(),
+            together: None,
             sampled: Some(self.sampling(process)),
             windows: None,
             own_time: None,

@@ -1,0 +1,42 @@
+// Events with the last writer of a block, whoever keeps what is known of the block.
+//
+// Neighbours: `access.h` keeps it for memory of the process's own, `shared.h` for memory that
+// several processes share.
+#ifndef TT_MEETING_H
+#define TT_MEETING_H
+#include "events.h"
+
+// What the last writer of a block has done to it since it took the block, as an access meets it.
+struct meeting {
+    u64 bytes; // written by it in the access's first line
+    u32 site;
+    int overlap; // whether the access touches any byte that it has written
+    int unseen;  // whether it may have written others before this window
+};
+
+// An event with the last writer of the block, about bytes `start` to `end` of it. `kind` is RAW or
+// WAW; with sharing told apart, true and false follow it. A late one stands for blocks of other
+// addresses, too, so it has no line.
+static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer, u64 start, u64 end,
+                                     u32 site, const struct meeting *m, int late) {
+    if (!t->counts)
+        return;
+    if (late)
+        note_late(t, start);
+    kind += late ? LATE : 0;
+    if (tt_mode != DETAIL) {
+        count_cell(t, kind, writer);
+        return;
+    }
+    if (m->overlap || !m->unseen)
+        kind += m->overlap ? 1 : 2;
+    count_cell(t, kind, writer);
+    struct key key = {start & ~(LINE - 1), (u64)m->site << OTHER_SITE_SHIFT | site,
+                      (u64)kind << KIND_SHIFT | writer};
+    if (late)
+        count_without_line(t, key);
+    else
+        count_event(t, key, bytes_in_line(start, end), m->bytes);
+}
+
+#endif
