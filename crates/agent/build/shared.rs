@@ -1,17 +1,24 @@
 //! What the slow paths share with Rust, under the names that they have in C.
 
 use crate::header::{Header, InC, Structure, constants, in_c, structure};
-use crate::layouts::{self, CellPlace, Departed, Frame, Session, ThreadState};
+use crate::layouts::{
+    self, AllocatedBlock, Blocks, Call, CellPlace, Cover, Departed, Frame, Session, ThreadState,
+    how,
+};
 use engine::access::Repeat;
 use engine::elements::{self, Kind, Mask};
 use engine::{control, descriptor, grants, options};
 use std::mem::offset_of;
 use wire::detail::{self, Cell, ChunkHead, Event, holds, kind};
+use wire::objects;
 use wire::session::{self, Deaths, mode};
 use wire::trace::{self, what};
 use wire::windows::{FIRST_WINDOW, phase};
 
 in_c! {
+    AllocatedBlock: "struct block",
+    Blocks: "struct blocks",
+    Call: "struct call",
     CellPlace: "struct slot",
     Deaths: "struct deaths",
     Departed: "struct departed",
@@ -36,6 +43,7 @@ pub fn header() -> String {
     translated_code(h);
     windows(h);
     calls(h);
+    blocks(h);
     threads(h);
     frame(h);
     layouts::declare_variables(h);
@@ -105,8 +113,18 @@ fn counting(h: &mut Header) {
     structure!(h, "slot" = CellPlace { stamp, cell });
     structure!(
         h,
-        "event_fields" =
-            Event { line, own_site, other_site, other, kind, _pad, count, own_bytes, other_bytes }
+        "event_fields" = Event {
+            line,
+            own_site,
+            other_site,
+            other,
+            kind,
+            _pad,
+            object,
+            count,
+            own_bytes,
+            other_bytes
+        }
     );
     structure!(h, "deaths" = Deaths { count, each });
     structure!(
@@ -127,6 +145,12 @@ fn counting(h: &mut Header) {
             trace_tail,
             trace,
             deaths,
+            groups,
+            groups_used,
+            blocks,
+            blocks_described,
+            max_blocks,
+            blocks_unknown,
         }
     );
     constants!(
@@ -192,6 +216,7 @@ fn translated_code(h: &mut Header) {
         THREAD_PAGE_BYTES = -control::PAGE,
         PAGE_UNKNOWN_READS = offset_of!(session::ThreadPage, unknown_reads),
         PAGE_EVENTS = offset_of!(session::ThreadPage, events),
+        CONTROL_APP_RSP = control::APP_RSP - control::PAGE,
         CONTROL_SITE = control::SITE - control::PAGE,
         CONTROL_THREAD = control::THREAD - control::PAGE,
         CONTROL_INDICES = control::INDICES - control::PAGE,
@@ -219,6 +244,44 @@ fn calls(h: &mut Header) {
         NO_ADVICE = layouts::NO_ADVICE,
         NO_GS = layouts::NO_GS,
         NO_PROBE = layouts::NO_PROBE,
+    );
+}
+
+fn blocks(h: &mut Header) {
+    constants!(
+        h,
+        FOLDED_BITS = layouts::FOLDED_BITS,
+        LARGE_SHIFT = objects::LARGE_SHIFT,
+        INDEX_BITS = layouts::INDEX_BITS,
+        RETURN_BITS = layouts::RETURN_BITS,
+        RECORDS_AT_ONCE = layouts::RECORDS_AT_ONCE,
+        MAX_CALLS = layouts::MAX_CALLS,
+        FRAMES = objects::FRAMES,
+        MAX_GROUPS = objects::MAX_GROUPS as u32,
+        OTHERS = objects::OTHERS,
+        TAKES_BYTES = how::BYTES_FIRST,
+        TAKES_PRODUCT = how::PRODUCT,
+        TAKES_BYTES_SECOND = how::BYTES_SECOND,
+        TAKES_BYTES_THIRD = how::BYTES_THIRD,
+        REALLOCATES = how::MOVES,
+        REALLOCATES_PRODUCT = how::MOVES_PRODUCT,
+        FREES = how::FREES,
+        RETURNED = how::RETURNED,
+    );
+    structure!(h, "group" = objects::Group { frames, blocks, bytes, by, digits, _reserved });
+    structure!(h, "described" = objects::Block { start, bytes, ordinal, group, thread });
+    structure!(
+        h,
+        "block" = AllocatedBlock { start, bytes, ordinal, group, next, version, thread, described }
+    );
+    structure!(h, "place" = Cover { covering, starting });
+    structure!(
+        h,
+        "blocks" = Blocks { lines, pages, stretches, records, index, returns, used, most, epoch }
+    );
+    structure!(
+        h,
+        "call" = Call { stack, frames, bytes, old, record, ordinal, version, group, how, by }
     );
 }
 
@@ -255,6 +318,10 @@ fn threads(h: &mut Header) {
             phase,
             observes,
             counts,
+            next_record,
+            end_record,
+            calls_under_way,
+            calls,
         }
     );
 }

@@ -24,4 +24,6 @@ pub use model::{Counted, Meta, Mode, Parameters, ProcessRow, Profile, Totals, Wi
 pub use note::{Expensive, NotWatched, Note, Unrecorded};
 pub use sampling::{Basis, Detector, Sampling};
 pub use schema::SCHEMA_VERSION;
-pub use tables::{ActivityRow, CommRow, EventRow, LineRow, Sampled, SiteRow, SliceRow, ThreadRow};
+pub use tables::{
+    ActivityRow, CommRow, EventRow, LineRow, ObjectRow, Sampled, SiteRow, SliceRow, ThreadRow,
+};

@@ -2,7 +2,9 @@
 
 use crate::note::{self, Note, Unrecorded};
 use crate::sampling::Sampling;
-use crate::tables::{ActivityRow, CommRow, EventRow, LineRow, SiteRow, SliceRow, ThreadRow};
+use crate::tables::{
+    ActivityRow, CommRow, EventRow, LineRow, ObjectRow, SiteRow, SliceRow, ThreadRow,
+};
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 use types::{CommKind, CommMatrix, Sharing};
@@ -239,6 +241,8 @@ pub struct Profile {
     pub comm: Vec<CommRow>,
     /// By number; the first is the unknown site.
     pub sites: Vec<SiteRow>,
+    /// By number; the first is what is not known.
+    pub objects: Vec<ObjectRow>,
     /// Ordered by address: the lines that `events` names.
     pub lines: Vec<LineRow>,
     /// Ordered by [`EventRow::key`], no zero counts.
@@ -250,8 +254,9 @@ impl Profile {
     pub fn new(meta: Meta, threads: Vec<ThreadRow>, comm: Vec<CommRow>) -> Self {
         let (slices, activity) = one_slice(&threads);
         let sites = vec![SiteRow::default()];
+        let objects = vec![ObjectRow::default()];
         let (lines, events) = Default::default();
-        Self { meta, threads, slices, activity, comm, sites, lines, events }
+        Self { meta, threads, slices, activity, comm, sites, objects, lines, events }
     }
 
     /// The matrix of one kind of event over the whole run.
@@ -365,6 +370,14 @@ pub(crate) mod tests {
         profile.activity[1].stores -= 2;
         profile.activity.push(late);
         profile.sites = vec![SiteRow::default(), site(0x1000), site(0x1008)];
+        profile.objects.push(ObjectRow {
+            region: "heap".into(),
+            name: "work(int) at app.c:31".into(),
+            site: 1,
+            callers: "main at app.c:50".into(),
+            blocks: 3,
+            bytes: u64::MAX - 5,
+        });
         let line = |line, object: &str| LineRow {
             line,
             region: "static".into(),
@@ -447,6 +460,7 @@ pub(crate) mod tests {
             to_bytes: 1 << 63,
             hits: 0,
             evidence: Evidence::Exact,
+            object: u32::from(line != 0),
         };
         vec![
             event(0, CommKind::Raw, (2, 0), Sharing::Any, 2),

@@ -118,8 +118,8 @@ pub fn profile(
         sampled: None,
         windows,
     };
-    let Tables { slices, activity, comm, sites, lines, events, .. } = tables;
-    Ok(Profile { meta, threads, slices, activity, comm, sites, lines, events })
+    let Tables { slices, activity, comm, sites, objects, lines, events, .. } = tables;
+    Ok(Profile { meta, threads, slices, activity, comm, sites, objects, lines, events })
 }
 
 /// What the windows of the recording were good for in this process.

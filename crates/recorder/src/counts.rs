@@ -138,6 +138,7 @@ impl Reading {
             u32_at(entry, offset_of!(Event, other_site)),
             u64_at(entry, offset_of!(Event, other_bytes)),
         );
+        let object = u32_at(entry, offset_of!(Event, object));
         let (from, to) = if pair.owner_is_from { (own, other) } else { (other, own) };
         self.counts.events.push(EventRow {
             line: u64_at(entry, offset_of!(Event, line)),
@@ -152,6 +153,7 @@ impl Reading {
             to_bytes: to.1,
             hits: 0,
             evidence: Evidence::Exact,
+            object,
         });
     }
 

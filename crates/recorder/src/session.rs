@@ -2,6 +2,7 @@
 
 use crate::error::RecorderError;
 use crate::memory::{Mapping, SharedMemory};
+use crate::objects::{RawBlock, RawGroup};
 use crate::switching;
 use profile::Counted;
 use std::fs::File;
@@ -16,6 +17,7 @@ use std::{io, mem};
 use types::ThreadId;
 use types::tally::{self, Meaning};
 use wire::detail::CHUNK_BYTES;
+use wire::objects::{Block, Group, MAX_BLOCKS, MAX_GROUPS};
 use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode};
 
 /// Settings of a recording.
@@ -42,6 +44,8 @@ pub struct SessionOptions {
     pub cell_bytes: u64,
     /// Use translated code of earlier recordings, and keep what is translated now.
     pub code_cache: bool,
+    /// Follow what the program allocates, so that events on the heap have an object.
+    pub objects: bool,
     /// Observe accesses in windows only, as this dial says; `None`: always.
     pub windows: Option<windows::Dial>,
 }
@@ -59,6 +63,7 @@ impl Default for SessionOptions {
             event_bytes: 64 << 20,
             cell_bytes: 512 << 20,
             code_cache: true,
+            objects: true,
             windows: None,
         }
     }
@@ -181,6 +186,7 @@ impl Session {
             let chunks = |bytes: u64| (bytes / CHUNK_BYTES).min(session::MAX_CHUNKS as u64) as u32;
             header.event_chunks.store(chunks(options.event_bytes), Relaxed);
             header.cell_chunks.store(chunks(options.cell_bytes), Relaxed);
+            header.objects.store(u32::from(options.objects), Relaxed);
             header.follow.store(u32::from(options.follow), Relaxed);
             header.segments.store(1, Relaxed);
             header.max_segments.store(options.children.saturating_add(1), Relaxed);
@@ -329,6 +335,46 @@ impl Session {
         })
         .map_err(RecorderError::ReadBack)?;
         Ok(sites)
+    }
+
+    /// What the process has allocated: groups by number, and single blocks.
+    ///
+    /// # Errors
+    /// Fails when the session cannot be read.
+    pub fn allocated(
+        &self,
+        header: &Header,
+    ) -> Result<(Vec<RawGroup>, Vec<RawBlock>), RecorderError> {
+        let groups = header.groups.load(Acquire).min(MAX_GROUPS as u32);
+        let blocks = header.blocks_described.load(Acquire).min(MAX_BLOCKS as u32);
+        let groups = self.words(session::GROUPS_OFFSET, groups, size_of::<Group>())?;
+        let blocks = self.words(session::BLOCKS_OFFSET, blocks, size_of::<Block>())?;
+        let group = |words: &[u64]| RawGroup {
+            frames: std::array::from_fn(|k| words[k]),
+            blocks: words[mem::offset_of!(Group, blocks) / 8],
+            bytes: words[mem::offset_of!(Group, bytes) / 8],
+        };
+        let block = |words: &[u64]| {
+            let last = words[mem::offset_of!(Block, group) / 8];
+            RawBlock {
+                start: words[mem::offset_of!(Block, start) / 8],
+                bytes: words[mem::offset_of!(Block, bytes) / 8],
+                ordinal: words[mem::offset_of!(Block, ordinal) / 8],
+                group: last as u32,
+                thread: (last >> 32) as u32,
+            }
+        };
+        let groups = groups.chunks_exact(size_of::<Group>() / 8).map(group).collect();
+        Ok((groups, blocks.chunks_exact(size_of::<Block>() / 8).map(block).collect()))
+    }
+
+    /// `count` records of `bytes` bytes, as words.
+    fn words(&self, offset: u64, count: u32, bytes: usize) -> Result<Vec<u64>, RecorderError> {
+        let mut words = vec![0; count as usize * bytes / 8];
+        let length = words.len() as u64 * 8;
+        for_each_counter(self.memory.file(), self.at(offset), length, |k, word| words[k] = word)
+            .map_err(RecorderError::ReadBack)?;
+        Ok(words)
     }
 
     /// Calls `found` with each chunk of the pool that was ever written, in order.

@@ -1,5 +1,5 @@
-//! The tables of a profile that come from counting: slices, activity, matrices, sites, lines,
-//! events.
+//! The tables of a profile that come from counting: slices, activity, matrices, sites, objects,
+//! lines, events.
 //!
 //! Neighbours: `counts` sums what the agent counted, or `reference` replays it; `timeline` says
 //! when; `places` says what lies at addresses; `collect` puts the tables into a profile.
@@ -7,12 +7,14 @@
 use crate::collect::Found;
 use crate::counts::{self, Counts};
 use crate::error::RecorderError;
+use crate::objects::{self, Allocated};
 use crate::places::Places;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    ActivityRow, CommRow, Counted, EventRow, LineRow, Parameters, SiteRow, SliceRow, ThreadRow,
+    ActivityRow, CommRow, Counted, EventRow, LineRow, ObjectRow, Parameters, SiteRow, SliceRow,
+    ThreadRow,
 };
 use reference::Tally;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,6 +28,7 @@ pub struct Tables {
     pub activity: Vec<ActivityRow>,
     pub comm: Vec<CommRow>,
     pub sites: Vec<SiteRow>,
+    pub objects: Vec<ObjectRow>,
     pub lines: Vec<LineRow>,
     pub events: Vec<EventRow>,
     /// Counts that made no sense and were left out.
@@ -72,9 +75,13 @@ impl Tables {
         let modules = if counts.events.is_empty() { &[] } else { modules };
         let mut places = Places::new(modules, raw, regions, &found.resolver);
         let addresses = session.sites(header.sites.load(Relaxed) as usize + 1)?;
-        let sites = places.sites(&addresses, &mut counts.events);
+        let mut sites = places.sites(&addresses, &mut counts.events);
         counts::sum_events(&mut counts.events);
-        let lines = places.lines(&counts.events);
+        let allocated = Allocated::read(session, header)?;
+        let (objects, texts) =
+            objects::name(&mut counts.events, &allocated, &mut places, &mut sites);
+        counts::sum_events(&mut counts.events);
+        let lines = places.lines(&counts.events, &texts);
         let slice_ns = timeline.length_ns();
         let counted = match header.mode.load(Relaxed) {
             // The blocks are too large for more.
@@ -83,7 +90,18 @@ impl Tables {
         };
         let parameters = Parameters { block_bytes: options.block_bytes, slice_ns, counted };
         let Counts { comm, events, damaged, .. } = counts;
-        Ok(Self { parameters, slices, activity, comm, sites, lines, events, damaged, windowed })
+        Ok(Self {
+            parameters,
+            slices,
+            activity,
+            comm,
+            sites,
+            objects,
+            lines,
+            events,
+            damaged,
+            windowed,
+        })
     }
 }
 
@@ -139,6 +157,7 @@ fn counts_of_tally(tally: &Tally, joined: u32, threads: usize) -> Counts {
                 to_bytes,
                 hits: 0,
                 evidence: Evidence::Exact,
+                object: 0,
             });
         }
     }

@@ -6,6 +6,7 @@
 //!   the program does, what was counted so far is kept.
 //! * [`detail`]: the part of it that threads fill with what they count.
 //! * [`code`]: the store of translated code, and the part that carries what comes into it.
+//! * [`objects`]: the part of it that says what the memory was allocated for.
 //! * [`trace`]: the part of it that carries single accesses, for the reference recorder.
 //! * [`launch`]: a plan handed to the launch shim, and the bindings it read back.
 //! * [`watch`]: communication that the watching library has seen.
@@ -17,6 +18,7 @@
 pub mod code;
 pub mod detail;
 pub mod launch;
+pub mod objects;
 pub mod session;
 pub mod trace;
 pub mod watch;
