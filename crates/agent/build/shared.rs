@@ -2,8 +2,8 @@
 
 use crate::header::{Header, InC, Structure, constants, in_c, structure};
 use crate::layouts::{
-    self, AllocatedBlock, Blocks, Call, CellPlace, Cover, Departed, Frame, Session, ThreadState,
-    how,
+    self, AllocatedBlock, Blocks, Call, CellPlace, Cover, Departed, Frame, Rule, Session,
+    ThreadState, how, rule,
 };
 use engine::access::Repeat;
 use engine::elements::{self, Kind, Mask};
@@ -20,6 +20,7 @@ in_c! {
     Blocks: "struct blocks",
     Call: "struct call",
     CellPlace: "struct slot",
+    Rule: "struct rule",
     Deaths: "struct deaths",
     Departed: "struct departed",
     Session: "struct session",
@@ -267,6 +268,9 @@ fn blocks(h: &mut Header) {
         REALLOCATES_PRODUCT = how::MOVES_PRODUCT,
         FREES = how::FREES,
         RETURNED = how::RETURNED,
+        RBP_SHIFT = rule::RBP_SHIFT,
+        BY_RBP = rule::BY_RBP,
+        LEADS_ON = rule::LEADS_ON,
     );
     structure!(h, "group" = objects::Group { frames, blocks, bytes, by, digits, _reserved });
     structure!(h, "described" = objects::Block { start, bytes, ordinal, group, thread });
@@ -274,14 +278,28 @@ fn blocks(h: &mut Header) {
         h,
         "block" = AllocatedBlock { start, bytes, ordinal, group, next, version, thread, described }
     );
+    structure!(h, "rule" = Rule { address, word });
     structure!(h, "place" = Cover { covering, starting });
     structure!(
         h,
-        "blocks" = Blocks { lines, pages, stretches, records, index, returns, used, most, epoch }
+        "blocks" =
+            Blocks { lines, pages, stretches, records, index, returns, rules, used, most, epoch }
     );
     structure!(
         h,
-        "call" = Call { stack, frames, bytes, old, record, ordinal, version, group, how, by }
+        "call" = Call {
+            stack,
+            frames,
+            frame_pointer,
+            bytes,
+            old,
+            record,
+            ordinal,
+            version,
+            group,
+            how,
+            by
+        }
     );
 }
 

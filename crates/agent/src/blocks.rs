@@ -1,15 +1,18 @@
 //! What the program allocates: tables of its blocks, and the functions that allocate and free them.
 //!
 //! Neighbours: `slow/allocations.h` follows the calls and `slow/objects.h` keeps the blocks;
-//! [`functions`] finds the functions, `modules.rs` says where there are new ones, and the engine
+//! [`functions`] knows the functions, [`frames`] how the
+//! stack looks where they return to; `modules.rs` says where there are new ones, and the engine
 //! asks [`Hooks`] what to tell of.
 
 mod elf;
+mod frames;
 mod functions;
 
+use self::frames::Frames;
 use crate::filter;
 use crate::layouts::{
-    AllocatedBlock, FOLDED_BITS, INDEX_BITS, MAX_RECORDS, RETURN_BITS, how, tt_blocks,
+    AllocatedBlock, FOLDED_BITS, INDEX_BITS, MAX_RECORDS, RETURN_BITS, Rule, how, tt_blocks,
 };
 use crate::session;
 use crate::sys;
@@ -18,7 +21,7 @@ use core::sync::atomic::Ordering;
 use engine::links::AddressHash;
 use engine::options::{ADDRESS_BITS, LINE_SHIFT};
 use hashbrown::HashSet;
-use wire::objects::LARGE_SHIFT;
+use wire::objects::{FRAMES, LARGE_SHIFT};
 use wire::session::mode;
 
 /// log2 of the stretches of memory that have cells, as in `slow/objects.h`.
@@ -27,8 +30,11 @@ const STRETCH_SHIFT: u32 = 21;
 const FIRST_GROUP: u32 = wire::objects::OTHERS + 1;
 
 unsafe extern "C" {
-    /// In `slow/allocations.h`.
+    // In `slow/allocations.h`.
     fn tt_add_return(address: u64);
+    fn tt_set_rule(address: u64, word: u64);
+    fn tt_unknown_return(thread: u64) -> u64;
+    fn tt_unknown_rule(thread: u64) -> u64;
 }
 
 /// Maps the tables, if blocks are to be followed. Without room for them they are not, which the
@@ -60,12 +66,14 @@ fn map_tables() -> Option<()> {
     let stretches = table(cells(STRETCH_SHIFT))?;
     let index = table(4 << INDEX_BITS)?;
     let returns = table(8 << RETURN_BITS)?;
+    let rules = table((size_of::<Rule>() as u64) << RETURN_BITS)?;
     let records = table(MAX_RECORDS * size_of::<AllocatedBlock>() as u64)?;
     // SAFETY: before any slow path runs.
     unsafe {
         (tt_blocks.lines, tt_blocks.pages, tt_blocks.stretches) = (lines, pages, stretches);
         tt_blocks.index = index as *mut _;
         tt_blocks.returns = returns as *mut _;
+        tt_blocks.rules = rules as *mut _;
         tt_blocks.most = MAX_RECORDS;
         tt_blocks.epoch = 1;
         tt_blocks.records = records as *mut _;
@@ -88,11 +96,12 @@ pub struct Hooks {
     functions: Vec<(u64, u32)>,
     /// Code to which calls of such functions return. Made with the first one.
     returns: Option<HashSet<u64, AddressHash>>,
+    frames: Frames,
 }
 
 impl Hooks {
     pub const fn new() -> Self {
-        Hooks { functions: Vec::new(), returns: None }
+        Hooks { functions: Vec::new(), returns: None, frames: Frames::new() }
     }
 
     /// What there is to tell when the code at `pc` is entered; 0 = nothing.
@@ -117,7 +126,11 @@ impl Hooks {
     /// Adds the functions of a file that is mapped there as code.
     pub fn add_module(&mut self, (start, end): (u64, u64), file_offset: u64, path: &[u8]) {
         // A filter may forbid us to open files, and end the program for trying.
-        if !are_followed() || filter::any() || !functions::may_allocate(path) {
+        if !are_followed() || filter::any() {
+            return;
+        }
+        self.frames.add((start, end), file_offset, path);
+        if !functions::may_allocate(path) {
             return;
         }
         let is_program = self.functions.is_empty();
@@ -142,11 +155,35 @@ impl Hooks {
         let first = self.functions.partition_point(|f| f.0 < start);
         let last = self.functions.partition_point(|f| f.0 < end);
         self.functions.drain(first..last);
+        for address in self.frames.remove(start, end) {
+            // SAFETY: under the engine's lock.
+            unsafe { tt_set_rule(address, 0) };
+        }
+    }
+
+    /// Makes known how the stack looks in code that a call returns to.
+    pub fn add_rule(&mut self, address: u64) {
+        let rule = self.frames.rule(address);
+        // SAFETY: under the engine's lock.
+        unsafe { tt_set_rule(address, rule) };
     }
 }
 
-/// A call that allocates is about to return to this address for the first time.
+/// A call that allocates has begun in this thread, of which something is not known: where it returns
+/// to, or what leads up the stack from there.
 #[unsafe(no_mangle)]
-extern "C" fn tt_prepare_return(address: u64) {
-    crate::dispatch::runtime().hook_return(address);
+extern "C" fn tt_make_known(thread: u64) {
+    let mut runtime = crate::dispatch::runtime();
+    // SAFETY: the calling thread's record.
+    let back = unsafe { tt_unknown_return(thread) };
+    if back != 0 {
+        runtime.hook_return(back);
+    }
+    for _ in 0..FRAMES {
+        // SAFETY: as above.
+        match unsafe { tt_unknown_rule(thread) } {
+            0 => break,
+            address => runtime.modules.hooks.add_rule(address),
+        }
+    }
 }

@@ -86,6 +86,29 @@ pub mod how {
     pub const RETURNED: u32 = 8;
 }
 
+/// What leads from a frame to its caller's, in one word: how far above the base the frame ends in the
+/// lower half, then where below that %rbp is saved, 0 = nowhere. The return address is right below
+/// the end.
+pub mod rule {
+    /// Where the place of %rbp begins.
+    pub const RBP_SHIFT: u32 = 32;
+    /// The base is %rbp instead of %rsp.
+    pub const BY_RBP: u64 = 1 << 48;
+    /// There is a rule.
+    pub const LEADS_ON: u64 = 1 << 49;
+    /// Whether there is one is known.
+    pub const KNOWN: u64 = 1 << 50;
+}
+
+/// The rule for an address that calls return to.
+#[allow(dead_code, reason = "C's")]
+#[repr(C)]
+pub struct Rule {
+    pub address: u64,
+    /// As [`rule`] says; 0 = not known.
+    pub word: u64,
+}
+
 /// The tables of allocated blocks: see `slow/objects.h`.
 #[repr(C)]
 pub struct Blocks {
@@ -99,6 +122,8 @@ pub struct Blocks {
     pub index: *mut AtomicU32,
     /// Return addresses of calls that allocate.
     pub returns: *mut AtomicU64,
+    /// What leads from where such calls return to up the stack.
+    pub rules: *mut Rule,
     pub used: u64,
     pub most: u64,
     /// Another number in each process that descends from another.
@@ -138,6 +163,8 @@ pub struct Call {
     pub stack: u64,
     /// Return addresses, its own first.
     pub frames: [u64; FRAMES],
+    /// %rbp when it began.
+    pub frame_pointer: u64,
     pub bytes: u64,
     /// The block that it was given, or where it leaves the result.
     pub old: u64,
@@ -155,6 +182,7 @@ impl Call {
     pub const NONE: Call = Call {
         stack: 0,
         frames: [0; FRAMES],
+        frame_pointer: 0,
         bytes: 0,
         old: 0,
         record: core::ptr::null_mut(),

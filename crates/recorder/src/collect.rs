@@ -247,6 +247,7 @@ fn limits(header: &Header) -> Vec<Note> {
         some(&header.sites_unseen, |count| Note::InstructionsNotFollowed { count }),
         some(&header.modules_dropped, |count| Note::LibrariesNotDescribed { count }),
         some(&header.events_without_line, |count| Note::EventsWithoutLine { count }),
+        some(&header.blocks_unknown, |count| Note::BlocksWithoutPlace { count }),
         some(&header.events_without_site, |count| Note::EventsWithoutSite { count }),
         some(&header.cells_late, |count| Note::EventsLate { count }),
         some(&header.cells_lost, |count| Note::EventsLost { count }),

@@ -1,7 +1,9 @@
 use super::*;
 
 fn group(blocks: u64, bytes: u64) -> RawGroup {
-    RawGroup { frames: [0x1000, 0, 0, 0], blocks, bytes }
+    let mut frames = [0; FRAMES];
+    frames[0] = 0x1000;
+    RawGroup { frames, blocks, bytes }
 }
 
 fn block(start: u64, bytes: u64, ordinal: u64) -> RawBlock {

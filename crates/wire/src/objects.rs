@@ -16,7 +16,7 @@ pub const OTHERS: u32 = 1;
 /// Most blocks of which there are records.
 pub const MAX_BLOCKS: usize = 1 << 20;
 /// Most return addresses that name a place.
-pub const FRAMES: usize = 4;
+pub const FRAMES: usize = 6;
 /// log2 of the smallest size of a block that is no longer looked up by its line.
 pub const LARGE_SHIFT: u32 = 12;
 
@@ -70,5 +70,5 @@ pub struct Block {
     pub thread: AtomicU32,
 }
 
-const _: () = assert!(size_of::<Group>() == 64);
+const _: () = assert!(size_of::<Group>() == 80);
 const _: () = assert!(size_of::<Block>() == 32);

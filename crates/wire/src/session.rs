@@ -245,7 +245,8 @@ pub struct Header {
     pub events_without_line: AtomicU64,
     /// Events of the matrices that are missing from the table of lines and sites.
     pub events_without_site: AtomicU64,
-    /// Allocated blocks that could not be followed for want of memory.
+    /// Allocated blocks of which the place is not told, because there are too many places, or no
+    /// memory for more blocks.
     pub blocks_unknown: AtomicU64,
     /// Events counted in an earlier time slice because there was no chunk left.
     pub cells_late: AtomicU64,

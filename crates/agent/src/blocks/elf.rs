@@ -1,4 +1,5 @@
-//! Reads which functions a file has, as far as [`functions`](super::functions) wants to know.
+//! Reads which functions a file has, as far as [`functions`](super::functions) wants to know, and its
+//! unwind tables.
 //!
 //! The table of dynamic symbols, and, of the program itself, the full one: an allocator may be
 //! linked into it. Files may be anything; what does not fit together is left out.
@@ -73,7 +74,9 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 /// A table of the file.
 #[derive(Clone, Copy)]
 struct Section {
+    name: u32,
     kind: u32,
+    address: u64,
     offset: u64,
     bytes: u64,
     link: u32,
@@ -86,10 +89,7 @@ pub fn functions(path: &[u8], file_offset: u64, start: u64, all: bool) -> Vec<(u
 }
 
 fn read(file: &File, file_offset: u64, start: u64, all: bool) -> Option<Vec<(u64, u32)>> {
-    let header = file.read(0, HEADER_BYTES as u64)?;
-    if !header.starts_with(b"\x7fELF\x02\x01") {
-        return None;
-    }
+    let header = elf_header(file)?;
     let bias = start.wrapping_sub(address_of(file, &header, file_offset)?);
     let sections = sections(file, &header)?;
     let wanted =
@@ -108,6 +108,41 @@ fn read(file: &File, file_offset: u64, start: u64, all: bool) -> Option<Vec<(u64
         }
     }
     Some(found)
+}
+
+/// The unwind tables of a file.
+pub struct Unwinding {
+    /// What is added to the addresses in them.
+    pub bias: u64,
+    /// The table that finds entries, and the entries, with the addresses that they were linked for.
+    pub header: Vec<u8>,
+    pub header_address: u64,
+    pub frames: Vec<u8>,
+    pub frames_address: u64,
+}
+
+/// Those of the file at `path`, whose bytes from `file_offset` on are mapped at `start`.
+pub fn unwinding(path: &[u8], file_offset: u64, start: u64) -> Option<Unwinding> {
+    let file = File::open(path)?;
+    let header = elf_header(&file)?;
+    let bias = start.wrapping_sub(address_of(&file, &header, file_offset)?);
+    let sections = sections(&file, &header)?;
+    let names = sections.get(u16_at(&header, 62) as usize)?;
+    let names = file.read(names.offset, names.bytes)?;
+    let find = |name: &[u8]| -> Option<(Vec<u8>, u64)> {
+        let is_it =
+            |s: &&Section| names.get(s.name as usize..).is_some_and(|n| n.starts_with(name));
+        let section = sections.iter().find(is_it)?;
+        Some((file.read(section.offset, section.bytes)?, section.address))
+    };
+    let (header, header_address) = find(b".eh_frame_hdr\0")?;
+    let (frames, frames_address) = find(b".eh_frame\0")?;
+    Some(Unwinding { bias, header, header_address, frames, frames_address })
+}
+
+fn elf_header(file: &File) -> Option<Vec<u8>> {
+    let header = file.read(0, HEADER_BYTES as u64)?;
+    header.starts_with(b"\x7fELF\x02\x01").then_some(header)
 }
 
 /// Where the byte at an offset lies as the file was linked.
@@ -129,7 +164,9 @@ fn sections(file: &File, header: &[u8]) -> Option<Vec<Section>> {
     let count = u64::from(u16_at(header, 60));
     let table = file.read(u64_at(header, 40), count * SECTION_BYTES as u64)?;
     let section = |s: &[u8]| Section {
+        name: u32_at(s, 0),
         kind: u32_at(s, 4),
+        address: u64_at(s, 16),
         offset: u64_at(s, 24),
         bytes: u64_at(s, 32),
         link: u32_at(s, 40),

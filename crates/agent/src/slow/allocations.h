@@ -10,6 +10,9 @@
 // Blocks are forgotten when the function that frees them begins: afterwards another thread may have
 // them. realloc is the exception; its block ends when it returns, unless that is another by then.
 //
+// Who called is found by rules for each return address on the way up (`blocks/frames.rs`), never by
+// looking for what may be a return address.
+//
 // Neighbours: `objects.h` keeps the blocks, `blocks/functions.rs` knows the functions, `stubs.rs`
 // calls tt_hook.
 #ifndef TT_ALLOCATIONS_H
@@ -29,30 +32,85 @@ static inline u64 times(u64 a, u64 b) {
     return __builtin_mul_overflow(a, b, &product) ? 0 : product;
 }
 
+static inline u64 hash_of_return(u64 address) {
+    return address * 0x9e3779b97f4a7c15ull >> (64 - RETURN_BITS);
+}
+
+#define RETURN_MASK ((1u << RETURN_BITS) - 1)
+
+// Whether the host is told when code there is entered.
 static int returns_to_known(u64 address) {
-    u64 hash = address * 0x9e3779b97f4a7c15ull >> (64 - RETURN_BITS);
-    for (u64 n = 0; n < 1u << RETURN_BITS; n++) {
-        u64 there = tt_blocks.returns[(hash + n) & ((1u << RETURN_BITS) - 1)];
-        if (there == address)
-            return 1;
-        if (!there)
-            return 0;
+    u64 hash = hash_of_return(address);
+    for (u64 n = 0; n <= RETURN_MASK; n++) {
+        u64 there = __atomic_load_n(&tt_blocks.returns[(hash + n) & RETURN_MASK], __ATOMIC_RELAXED);
+        if (there == address || !there)
+            return there != 0;
     }
     return 0;
 }
 
 // From now on the host is told when code there is entered. Under the engine's lock.
 void tt_add_return(u64 address) {
-    u64 hash = address * 0x9e3779b97f4a7c15ull >> (64 - RETURN_BITS);
-    for (u64 n = 0; n < 1u << RETURN_BITS; n++) {
-        u64 *at = &tt_blocks.returns[(hash + n) & ((1u << RETURN_BITS) - 1)];
-        if (*at == address)
-            return;
-        if (!*at) {
+    u64 hash = hash_of_return(address);
+    for (u64 n = 0; n <= RETURN_MASK; n++) {
+        u64 *at = &tt_blocks.returns[(hash + n) & RETURN_MASK];
+        if (!*at || *at == address) {
             __atomic_store_n(at, address, __ATOMIC_RELEASE);
             return;
         }
     }
+}
+
+// The word of the rule for code that calls return to; 0 = not known.
+static u64 rule_of(u64 address) {
+    u64 hash = hash_of_return(address);
+    for (u64 n = 0; n <= RETURN_MASK; n++) {
+        const struct rule *there = &tt_blocks.rules[(hash + n) & RETURN_MASK];
+        u64 known = __atomic_load_n(&there->address, __ATOMIC_ACQUIRE);
+        if (known == address || !known)
+            return known ? __atomic_load_n(&there->word, __ATOMIC_RELAXED) : 0;
+    }
+    return 0;
+}
+
+// Sets the rule, or 0, so that it is asked for again. Under the engine's lock.
+void tt_set_rule(u64 address, u64 word) {
+    u64 hash = hash_of_return(address);
+    for (u64 n = 0; n <= RETURN_MASK; n++) {
+        struct rule *at = &tt_blocks.rules[(hash + n) & RETURN_MASK];
+        if (at->address && at->address != address)
+            continue;
+        __atomic_store_n(&at->word, word, __ATOMIC_RELAXED);
+        __atomic_store_n(&at->address, address, __ATOMIC_RELEASE);
+        return;
+    }
+}
+
+// Walks the stack up from a call, by rules; each frame must end above the last. Returns an address
+// whose rule is not known yet, or 0.
+static u64 walk(struct call *c) {
+    const u64 LONGEST = 64ull << 20;
+    u64 stack = c->stack + 8, rbp = c->frame_pointer;
+    for (int k = 1; k < FRAMES; k++) {
+        u64 rule = rule_of(c->frames[k - 1]);
+        if (!(rule & LEADS_ON))
+            return rule ? 0 : c->frames[k - 1];
+        u64 end = (rule & BY_RBP ? rbp : stack) + (u64)(int64_t)(int32_t)rule;
+        if (end - stack < 8 || end - stack > LONGEST || end & 7)
+            return 0;
+        struct peeked back = tt_peek(end - 8, 8);
+        int16_t saved = (int16_t)(rule >> RBP_SHIFT);
+        if (saved) {
+            struct peeked p = tt_peek(end + (u64)(int64_t)saved, 8);
+            back.failed |= p.failed;
+            rbp = p.value;
+        }
+        if (back.failed || !back.value)
+            return 0;
+        c->frames[k] = back.value;
+        stack = end;
+    }
+    return 0;
 }
 
 // Whether the call, which began further up, is still under way.
@@ -63,8 +121,8 @@ static int is_under_way(const struct call *c, u64 stack) {
     return !p.failed && p.value == c->frames[0];
 }
 
-// A function that allocates begins. Returns whether code that it returns to must be prepared.
-static u64 begin_call(struct thread *t, u64 what, const struct saved *r, u64 stack) {
+// A function that allocates begins. Returns whether something is not known that leads back from it.
+static u64 begin_call(struct thread *t, u64 what, const struct saved *r, u64 stack, u64 rbp) {
     while (t->calls_under_way && t->calls[t->calls_under_way - 1].stack <= stack)
         t->calls_under_way--;
     if (t->calls_under_way && is_under_way(&t->calls[t->calls_under_way - 1], stack))
@@ -75,6 +133,7 @@ static u64 begin_call(struct thread *t, u64 what, const struct saved *r, u64 sta
     u32 how = what & 0xff;
     *c = (struct call){.stack = stack, .how = how, .by = (u32)(what >> 8)};
     c->frames[0] = *(const u64 *)stack;
+    c->frame_pointer = rbp;
     if (how == TAKES_BYTES)
         c->bytes = r->rdi;
     else if (how == TAKES_PRODUCT)
@@ -95,8 +154,17 @@ static u64 begin_call(struct thread *t, u64 what, const struct saved *r, u64 sta
         c->ordinal = k.ordinal;
     }
     t->calls_under_way++;
-    return !returns_to_known(c->frames[0]);
+    u64 unknown = walk(c);
+    return unknown || !returns_to_known(c->frames[0]);
 }
+
+// The return address of the thread's last call if its return is not told of yet, else 0; and an
+// address further up whose rule is not known, or 0.
+u64 tt_unknown_return(const struct thread *t) {
+    const struct call *c = &t->calls[t->calls_under_way - 1];
+    return returns_to_known(c->frames[0]) ? 0 : c->frames[0];
+}
+u64 tt_unknown_rule(struct thread *t) { return walk(&t->calls[t->calls_under_way - 1]); }
 
 static u32 digits_of(u64 bytes) { return 64 - (u32)__builtin_clzll(bytes | 1); }
 
@@ -127,6 +195,8 @@ static void end_call(struct thread *t, const struct call *c, u64 result) {
     } else {
         k.group = find_group(c->frames, c->by, digits_of(k.bytes));
         k.ordinal = count_block(k.group, k.bytes);
+        if (k.group == OTHERS)
+            add_shared(tt_session.blocks_unknown, 1);
     }
     add_block(t, &k);
 }
@@ -141,9 +211,9 @@ static void returned(struct thread *t, u64 result, u64 stack) {
     end_call(t, &c, result);
 }
 
-// Translated code has come to what `blocks` wanted to be told of. Returns a return address that must
-// be prepared, or 0.
-u64 tt_hook(struct thread *t, u64 what, const struct saved *r) {
+// Translated code has come to what `blocks` wanted to be told of. Returns whether that must make
+// something known about the thread's last call.
+u64 tt_hook(struct thread *t, u64 what, const struct saved *r, u64 rbp) {
     u64 stack = *(const u64 *)(t->page + CONTROL_APP_RSP);
     if (what == RETURNED) {
         returned(t, r->rax, stack);
@@ -151,8 +221,8 @@ u64 tt_hook(struct thread *t, u64 what, const struct saved *r) {
         struct known k;
         if (r->rdi && block_from(r->rdi, &k))
             end_block(&k);
-    } else if (begin_call(t, what, r, stack)) {
-        return t->calls[t->calls_under_way - 1].frames[0];
+    } else {
+        return begin_call(t, what, r, stack, rbp);
     }
     return 0;
 }
