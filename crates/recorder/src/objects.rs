@@ -151,7 +151,9 @@ impl Naming<'_> {
         }
         let Some(raw) = self.allocated.groups.get(group as usize) else { return 0 };
         let mut row = ObjectRow { region: "heap".into(), ..ObjectRow::default() };
-        if group != OTHERS {
+        if group == OTHERS {
+            row.name = "in further places".into();
+        } else {
             let Allocation { name, callers, site } = places.allocation(&raw.frames);
             (row.name, row.callers) = (name, callers);
             row.site = sites.len() as u32;

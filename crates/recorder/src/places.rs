@@ -259,7 +259,9 @@ impl Allocation {
                 "" => format!("at {at}"),
                 function => format!("in {function} at {at}"),
             });
-        let outer = calls.iter().skip(own + 1).filter(|(function, ..)| !function.is_empty());
+        let told =
+            |(function, _, hidden): &&(String, String, bool)| !function.is_empty() && !hidden;
+        let outer = calls.iter().skip(own + 1).filter(told);
         let callers: Vec<String> = outer.map(|(f, at, _)| format!("{f} at {at}")).collect();
         let site = sites.into_iter().next().unwrap_or_default();
         Self { name, callers: callers.join("; "), site }
