@@ -169,8 +169,8 @@ impl Hooks {
     }
 }
 
-/// A call that allocates has begun in this thread, of which something is not known: where it returns
-/// to, or what leads up the stack from there.
+/// A call that allocates has begun in this thread, of which something is not known: where it
+/// returns to, or what leads up the stack from there.
 #[unsafe(no_mangle)]
 extern "C" fn tt_make_known(thread: u64) {
     let mut runtime = crate::dispatch::runtime();

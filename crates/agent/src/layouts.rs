@@ -86,9 +86,9 @@ pub mod how {
     pub const RETURNED: u32 = 8;
 }
 
-/// What leads from a frame to its caller's, in one word: how far above the base the frame ends in the
-/// lower half, then where below that %rbp is saved, 0 = nowhere. The return address is right below
-/// the end.
+/// What leads from a frame to its caller's, in one word: how far above the base the frame ends in
+/// the lower half, then where below that %rbp is saved, 0 = nowhere. The return address is right
+/// below the end.
 pub mod rule {
     /// Where the place of %rbp begins.
     pub const RBP_SHIFT: u32 = 32;

@@ -277,8 +277,7 @@ assembly!(
     ODD_FLAGS = const ODD_FLAGS,
 );
 
-// Functions that allocate begin, or calls of them return: flags are not live, general registers
-// are, and now and then the Rust part must make something ready.
+// Functions that allocate begin, or calls of them return: flags are not live, registers are.
 assembly!(
     ".globl tt_stub_hook",
     ".hidden tt_stub_hook",

@@ -71,7 +71,8 @@ pub struct Stubs {
     pub access: u64,
     /// A repeated string instruction comes: gs:ADDRESS = descriptor, gs:SITE, gs:RESUME.
     pub repeat: u64,
-    /// Code comes that the host wants to be told of: gs:ADDRESS = what [`Host::hook`] said, gs:RESUME.
+    /// Code comes that the host wants to be told of: gs:ADDRESS = what [`Host::hook`] said,
+    /// gs:RESUME.
     ///
     /// [`Host::hook`]: crate::Host::hook
     pub hook: u64,

@@ -1,7 +1,7 @@
 //! What the memory with events was for: groups of allocated blocks, variables, stacks, files.
 //!
-//! The agent numbers what it knows, groups of blocks (`wire::objects`); here each event gets a row of
-//! the profile's table `objects`. What lies in no block is named by its address, like lines.
+//! The agent numbers what it knows, groups of blocks (`wire::objects`); here each event gets a row
+//! of the profile's table `objects`. What lies in no block is named by its address, like lines.
 //! Neighbours: `session` has the records, `places` names addresses, `tables` asks.
 
 use crate::error::RecorderError;
@@ -9,9 +9,12 @@ use crate::places::{Allocation, Places};
 use crate::session::Session;
 use profile::{EventRow, ObjectRow, SiteRow};
 use std::collections::HashMap;
+use std::mem::offset_of;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Acquire;
 use types::numbers::grouped;
-use wire::objects::{FRAMES, OTHERS};
-use wire::session::Header;
+use wire::objects::{Block, FRAMES, Group, MAX_BLOCKS, MAX_GROUPS, OTHERS};
+use wire::session::{BLOCKS_OFFSET, GROUPS_OFFSET, Header};
 
 /// Bytes of the lines of memory in a profile.
 const LINE_BYTES: u64 = 64;
@@ -29,6 +32,17 @@ pub struct RawGroup {
     pub bytes: u64,
 }
 
+impl RawGroup {
+    /// From the words of a record.
+    fn of(words: &[u64]) -> Self {
+        Self {
+            frames: std::array::from_fn(|k| words[k]),
+            blocks: words[offset_of!(Group, blocks) / 8],
+            bytes: words[offset_of!(Group, bytes) / 8],
+        }
+    }
+}
+
 /// A block with events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RawBlock {
@@ -38,6 +52,20 @@ pub struct RawBlock {
     pub group: u32,
     /// Logical id of the thread that allocated it; `u32::MAX`: of another process.
     pub thread: u32,
+}
+
+impl RawBlock {
+    /// From the words of a record.
+    fn of(words: &[u64]) -> Self {
+        let last = words[offset_of!(Block, group) / 8];
+        Self {
+            start: words[offset_of!(Block, start) / 8],
+            bytes: words[offset_of!(Block, bytes) / 8],
+            ordinal: words[offset_of!(Block, ordinal) / 8],
+            group: last as u32,
+            thread: (last >> 32) as u32,
+        }
+    }
 }
 
 /// What a process has allocated.
@@ -54,8 +82,15 @@ pub struct Allocated {
 impl Allocated {
     /// Reads what the agent has left.
     pub fn read(session: &Session, header: &Header) -> Result<Self, RecorderError> {
-        let (groups, blocks) = session.allocated(header)?;
-        Ok(Self::new(groups, blocks))
+        let words = |offset, count: &AtomicU32, most: usize, bytes: usize| {
+            let count = (count.load(Acquire) as usize).min(most);
+            session.words(offset, count * bytes / 8)
+        };
+        let (group, block) = (size_of::<Group>(), size_of::<Block>());
+        let groups = words(GROUPS_OFFSET, &header.groups, MAX_GROUPS, group)?;
+        let blocks = words(BLOCKS_OFFSET, &header.blocks_described, MAX_BLOCKS, block)?;
+        let groups = groups.chunks_exact(group / 8).map(RawGroup::of).collect();
+        Ok(Self::new(groups, blocks.chunks_exact(block / 8).map(RawBlock::of).collect()))
     }
 
     fn new(groups: Vec<RawGroup>, mut blocks: Vec<RawBlock>) -> Self {
@@ -82,8 +117,8 @@ struct Naming<'a> {
 }
 
 /// Gives each event its object, and each line with allocated memory the text that says what lies
-/// there. `events` name groups, are ordered by line, and afterwards name rows of the table, which is
-/// the result. `sites` gains those of calls that allocate.
+/// there. `events` name groups, are ordered by line, and afterwards name rows of the table, which
+/// is the result. `sites` gains those of calls that allocate.
 pub fn name(
     events: &mut [EventRow],
     allocated: &Allocated,
@@ -208,8 +243,8 @@ fn described(object: &ObjectRow) -> String {
     }
 }
 
-/// `heap block of 400 bytes allocated in f at f.c:7, bytes 0x40..0x80, number 3 by T1`; `one` if there
-/// was only one at that address.
+/// `heap block of 400 bytes allocated in f at f.c:7, bytes 0x40..0x80, number 3 by T1`; `one` if
+/// there was only one at that address.
 fn block_text(
     object: &ObjectRow,
     one: Option<&RawBlock>,

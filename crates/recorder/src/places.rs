@@ -163,7 +163,8 @@ impl<'a> Places<'a> {
         parts.iter().map(|data| part_text(data, file)).collect::<Vec<_>>().join("; ")
     }
 
-    /// What lies in the line at `address`, unless it is not `wanted`: bytes, kind of memory and name.
+    /// What lies in the line at `address`, unless it is not `wanted`: bytes, kind of memory and
+    /// name.
     pub fn objects(&mut self, address: u64, wanted: bool) -> Vec<(Range<u64>, String, String)> {
         if !wanted || address == 0 {
             return Vec::new();

@@ -2,7 +2,6 @@
 
 use crate::error::RecorderError;
 use crate::memory::{Mapping, SharedMemory};
-use crate::objects::{RawBlock, RawGroup};
 use crate::switching;
 use profile::Counted;
 use std::fs::File;
@@ -17,7 +16,6 @@ use std::{io, mem};
 use types::ThreadId;
 use types::tally::{self, Meaning};
 use wire::detail::CHUNK_BYTES;
-use wire::objects::{Block, Group, MAX_BLOCKS, MAX_GROUPS};
 use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode};
 
 /// Settings of a recording.
@@ -328,51 +326,17 @@ impl Session {
     /// # Errors
     /// Fails when the session cannot be read.
     pub fn sites(&self, count: usize) -> Result<Vec<u64>, RecorderError> {
-        let mut sites = vec![0; count.min(session::MAX_SITES)];
-        let start = self.at(session::SITES_OFFSET);
-        for_each_counter(self.memory.file(), start, 8 * sites.len() as u64, |site, address| {
-            sites[site] = address;
-        })
-        .map_err(RecorderError::ReadBack)?;
-        Ok(sites)
+        self.words(session::SITES_OFFSET, count.min(session::MAX_SITES))
     }
 
-    /// What the process has allocated: groups by number, and single blocks.
+    /// `count` words from an offset of the segment on.
     ///
     /// # Errors
     /// Fails when the session cannot be read.
-    pub fn allocated(
-        &self,
-        header: &Header,
-    ) -> Result<(Vec<RawGroup>, Vec<RawBlock>), RecorderError> {
-        let groups = header.groups.load(Acquire).min(MAX_GROUPS as u32);
-        let blocks = header.blocks_described.load(Acquire).min(MAX_BLOCKS as u32);
-        let groups = self.words(session::GROUPS_OFFSET, groups, size_of::<Group>())?;
-        let blocks = self.words(session::BLOCKS_OFFSET, blocks, size_of::<Block>())?;
-        let group = |words: &[u64]| RawGroup {
-            frames: std::array::from_fn(|k| words[k]),
-            blocks: words[mem::offset_of!(Group, blocks) / 8],
-            bytes: words[mem::offset_of!(Group, bytes) / 8],
-        };
-        let block = |words: &[u64]| {
-            let last = words[mem::offset_of!(Block, group) / 8];
-            RawBlock {
-                start: words[mem::offset_of!(Block, start) / 8],
-                bytes: words[mem::offset_of!(Block, bytes) / 8],
-                ordinal: words[mem::offset_of!(Block, ordinal) / 8],
-                group: last as u32,
-                thread: (last >> 32) as u32,
-            }
-        };
-        let groups = groups.chunks_exact(size_of::<Group>() / 8).map(group).collect();
-        Ok((groups, blocks.chunks_exact(size_of::<Block>() / 8).map(block).collect()))
-    }
-
-    /// `count` records of `bytes` bytes, as words.
-    fn words(&self, offset: u64, count: u32, bytes: usize) -> Result<Vec<u64>, RecorderError> {
-        let mut words = vec![0; count as usize * bytes / 8];
-        let length = words.len() as u64 * 8;
-        for_each_counter(self.memory.file(), self.at(offset), length, |k, word| words[k] = word)
+    pub fn words(&self, offset: u64, count: usize) -> Result<Vec<u64>, RecorderError> {
+        let mut words = vec![0; count];
+        let bytes = 8 * count as u64;
+        for_each_counter(self.memory.file(), self.at(offset), bytes, |k, word| words[k] = word)
             .map_err(RecorderError::ReadBack)?;
         Ok(words)
     }

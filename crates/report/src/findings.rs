@@ -59,8 +59,8 @@ pub struct Findings {
     pub communication_text: Vec<String>,
     /// What to change in the program, weightiest first; the verdict tells it, too.
     pub advice: Vec<Advice>,
-    /// Variables, heap blocks and other memory on which threads meet; `None` when the profile does not
-    /// know any.
+    /// Variables, heap blocks and other memory on which threads meet; `None` when the profile does
+    /// not know any.
     pub objects: Option<Objects>,
     /// Lines of memory on which threads meet; `None` when the profile was recorded without.
     pub lines: Option<Lines>,

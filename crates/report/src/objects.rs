@@ -1,5 +1,6 @@
-//! What the memory was for on which threads meet: variables, heap blocks by the place that allocated
-//! them, stacks, files. Each event belongs to one, also where lines were too many to keep apart.
+//! What the memory was for on which threads meet: variables, heap blocks by the place that
+//! allocated them, stacks, files. Each event belongs to one, also where lines were too many to keep
+//! apart.
 //!
 //! Neighbours: `findings` holds the result, `lines` has the single lines.
 

@@ -1,11 +1,11 @@
 //! What the program has allocated, in a session: groups of blocks, and single blocks on which there
 //! were events.
 //!
-//! A *group* is what one place in the program has allocated of about one size: the place is named by
-//! return addresses, innermost first. Groups are numbered from 1 in the order in which they appear;
-//! [`Event::object`](crate::detail::Event::object) refers to them. Whoever finds no room in the table
-//! counts in [`OTHERS`]. Of a block, a record is written when a thread keeps its first event on a line
-//! with it, as long as there is room.
+//! A *group* is what one place in the program has allocated of about one size: the place is named
+//! by return addresses, innermost first. Groups are numbered from 1 in the order in which they
+//! appear; [`Event::object`](crate::detail::Event::object) refers to them. Whoever finds no room in
+//! the table counts in [`OTHERS`]. Of a block, a record is written when a thread keeps its first
+//! event on a line with it, as long as there is room.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 

@@ -39,8 +39,13 @@ impl Recorded {
 }
 
 fn objects(profile: &Path) -> Vec<Value> {
-    let report =
-        Threadtalk::built().verb("report").arg(profile).args(["--json", "--lines", "9999"]);
+    let report = Threadtalk::built().verb("report").arg(profile).args([
+        "--json",
+        "--lines",
+        "9999",
+        "--process",
+        "0",
+    ]);
     let found: Value = serde_json::from_str(&report.run().expect_code(0).stdout_text()).unwrap();
     found["objects"]["list"].as_array().cloned().unwrap_or_default()
 }
@@ -135,7 +140,7 @@ fn the_library_s_allocations_belong_to_the_program_s_function() {
     for (name, events) in [("make_array", 90), ("make_wide", 70), ("make_quietly", 40)] {
         assert_eq!(recorded.on(name), events, "{name}");
     }
-    assert_eq!((recorded.on("in fill("), recorded.on("in join_words(")), (110, 30));
+    assert_eq!((recorded.on("in fill at"), recorded.on("in join_words at")), (110, 30));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Reads which functions a file has, as far as [`functions`](super::functions) wants to know, and its
-//! unwind tables.
+//! Reads which functions a file has, as far as [`functions`](super::functions) wants to know, and
+//! its unwind tables.
 //!
 //! The table of dynamic symbols, and, of the program itself, the full one: an allocator may be
 //! linked into it. Files may be anything; what does not fit together is left out.

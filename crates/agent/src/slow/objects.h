@@ -7,10 +7,10 @@
 // overlap, no more than one of each kind can.
 //
 // Records stay where they are when their block is freed, and serve the next block that begins in
-// the same line, page or stretch. So chains do not change but at their beginning, nothing is locked,
-// and there are at most as many records as blocks ever were at once in each place. Whatever a cell
-// or a chain names is believed only if the record says that its block holds the address. A record
-// changes while its version is odd; who reads it looks at the version before and after.
+// the same line, page or stretch. So chains do not change but at their beginning, nothing is
+// locked, and there are at most as many records as blocks ever were at once in each place. Whatever
+// a cell or a chain names is believed only if the record says that its block holds the address. A
+// record changes while its version is odd; who reads it looks at the version before and after.
 //
 // Blocks belong to groups (wire::objects), which lie in the session, so that they are there however
 // the process ends. An index of ours finds a group by what makes it.
@@ -122,9 +122,7 @@ static inline u32 group_at(u64 address) {
     return b && read_block(b, address, &k) ? k.group : 0;
 }
 
-static inline struct group *group_named(u32 group) {
-    return (struct group *)tt_session.groups + group;
-}
+static inline struct group *group_named(u32 group) { return (struct group *)tt_session.groups + group; }
 
 // An event on a line with this address is kept: the recorder shall know the block that it is in.
 COLD static void describe_block(u64 address) {
@@ -167,9 +165,7 @@ static int claim(struct block *b) {
                                                          __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-static void release(struct block *b) {
-    __atomic_store_n(&b->version, b->version + 1, __ATOMIC_RELEASE);
-}
+static void release(struct block *b) { __atomic_store_n(&b->version, b->version + 1, __ATOMIC_RELEASE); }
 
 // Fills a claimed record.
 static void fill_record(struct block *b, const struct known *k) {
@@ -235,7 +231,8 @@ static void add_large(struct thread *t, const struct known *k, struct place *fir
         if (!name)
             return;
         block_named(name)->version = 1;
-        if (!__atomic_compare_exchange_n(&first->starting, &none, name, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        if (!__atomic_compare_exchange_n(&first->starting, &none, name, 0, __ATOMIC_RELEASE,
+                                         __ATOMIC_RELAXED))
             return;
     }
     fill_record(block_named(name), k);
