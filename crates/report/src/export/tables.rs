@@ -150,6 +150,7 @@ pub fn write_table(
 
 impl ProfileTable {
     /// The columns, in order.
+    #[allow(clippy::too_many_lines, reason = "a table")]
     pub fn names(self) -> &'static [&'static str] {
         match self {
             ProfileTable::Threads => &[
