@@ -1,19 +1,27 @@
 //! What the slow paths share with Rust, under the names that they have in C.
 
 use crate::header::{Header, InC, Structure, constants, in_c, structure};
-use crate::layouts::{self, CellPlace, Departed, Frame, Session, ThreadState, TrackedNote};
+use crate::layouts::{
+    self, AllocatedBlock, Blocks, Call, CellPlace, Cover, Departed, Frame, Rule, Session,
+    ThreadState, TrackedNote, how, rule,
+};
 use engine::access::Repeat;
 use engine::elements::{self, Kind, Mask};
 use engine::{control, descriptor, grants, options};
 use std::mem::offset_of;
 use wire::detail::{self, Cell, ChunkHead, Event, holds, kind};
+use wire::objects;
 use wire::session::{self, Deaths, mode};
 use wire::shared::{self, Block, FarReaders, Peer, Shared, Sharer};
 use wire::trace::{self, what};
 use wire::windows::{FIRST_WINDOW, phase};
 
 in_c! {
+    AllocatedBlock: "struct block",
+    Blocks: "struct blocks",
+    Call: "struct call",
     CellPlace: "struct slot",
+    Rule: "struct rule",
     Deaths: "struct deaths",
     Departed: "struct departed",
     Session: "struct session",
@@ -38,6 +46,7 @@ pub fn header() -> String {
     windows(h);
     shared_memory(h);
     calls(h);
+    blocks(h);
     threads(h);
     frame(h);
     layouts::declare_variables(h);
@@ -111,8 +120,18 @@ fn counting(h: &mut Header) {
     structure!(h, "slot" = CellPlace { stamp, cell });
     structure!(
         h,
-        "event_fields" =
-            Event { line, own_site, other_site, other, kind, _pad, count, own_bytes, other_bytes }
+        "event_fields" = Event {
+            line,
+            own_site,
+            other_site,
+            other,
+            kind,
+            _pad,
+            object,
+            count,
+            own_bytes,
+            other_bytes
+        }
     );
     structure!(h, "deaths" = Deaths { count, each });
     structure!(
@@ -133,6 +152,12 @@ fn counting(h: &mut Header) {
             trace_tail,
             trace,
             deaths,
+            groups,
+            groups_used,
+            blocks,
+            blocks_described,
+            max_blocks,
+            blocks_unknown,
         }
     );
     constants!(
@@ -199,6 +224,7 @@ fn translated_code(h: &mut Header) {
         PAGE_UNKNOWN_READS = offset_of!(session::ThreadPage, unknown_reads),
         PAGE_EVENTS = offset_of!(session::ThreadPage, events),
         PAGE_LATE_BLOCKS = offset_of!(session::ThreadPage, late_blocks),
+        CONTROL_APP_RSP = control::APP_RSP - control::PAGE,
         CONTROL_SITE = control::SITE - control::PAGE,
         CONTROL_THREAD = control::THREAD - control::PAGE,
         CONTROL_INDICES = control::INDICES - control::PAGE,
@@ -271,6 +297,61 @@ fn calls(h: &mut Header) {
     );
 }
 
+fn blocks(h: &mut Header) {
+    constants!(
+        h,
+        FOLDED_BITS = layouts::FOLDED_BITS,
+        LARGE_SHIFT = objects::LARGE_SHIFT,
+        INDEX_BITS = layouts::INDEX_BITS,
+        RETURN_BITS = layouts::RETURN_BITS,
+        RECORDS_AT_ONCE = layouts::RECORDS_AT_ONCE,
+        MAX_CALLS = layouts::MAX_CALLS,
+        FRAMES = objects::FRAMES,
+        MAX_GROUPS = objects::MAX_GROUPS as u32,
+        OTHERS = objects::OTHERS,
+        TAKES_BYTES = how::BYTES_FIRST,
+        TAKES_PRODUCT = how::PRODUCT,
+        TAKES_BYTES_SECOND = how::BYTES_SECOND,
+        TAKES_BYTES_THIRD = how::BYTES_THIRD,
+        REALLOCATES = how::MOVES,
+        REALLOCATES_PRODUCT = how::MOVES_PRODUCT,
+        FREES = how::FREES,
+        RETURNED = how::RETURNED,
+        RBP_SHIFT = rule::RBP_SHIFT,
+        BY_RBP = rule::BY_RBP,
+        LEADS_ON = rule::LEADS_ON,
+    );
+    structure!(h, "group" = objects::Group { frames, blocks, bytes, by, digits, _reserved });
+    structure!(h, "described" = objects::Block { start, bytes, ordinal, group, thread });
+    structure!(
+        h,
+        "block" = AllocatedBlock { start, bytes, ordinal, group, next, version, thread, described }
+    );
+    structure!(h, "rule" = Rule { address, word });
+    structure!(h, "place" = Cover { covering, starting });
+    structure!(
+        h,
+        "blocks" =
+            Blocks { lines, pages, stretches, records, index, returns, rules, used, most, epoch }
+    );
+    structure!(
+        h,
+        "call" = Call {
+            stack,
+            frames,
+            frame_pointer,
+            bytes,
+            old,
+            record,
+            ordinal,
+            version,
+            group,
+            how,
+            by
+        }
+    );
+}
+
 fn threads(h: &mut Header) {
     structure!(
         h,
@@ -309,6 +390,10 @@ fn threads(h: &mut Header) {
             visited,
             sharer,
             shared_locks,
+            next_record,
+            end_record,
+            calls_under_way,
+            calls,
         }
     );
 }

@@ -8,6 +8,7 @@ use crate::windows;
 use core::sync::atomic::Ordering;
 use engine::links::AddressHash;
 use hashbrown::HashMap;
+use wire::objects::MAX_BLOCKS;
 use wire::session::{MAX_CHUNKS, MAX_SITES, mode};
 
 unsafe extern "C" {
@@ -43,6 +44,12 @@ pub fn prepare() {
         trace_tail: &raw const h.trace_tail,
         trace: session::trace(),
         deaths: (&raw const *session::first().deaths()).cast_mut(),
+        groups: session::groups(),
+        groups_used: (&raw const h.groups).cast_mut(),
+        blocks: session::blocks(),
+        blocks_described: (&raw const h.blocks_described).cast_mut(),
+        max_blocks: MAX_BLOCKS as u64,
+        blocks_unknown: (&raw const h.blocks_unknown).cast_mut(),
     };
     // SAFETY: no slow path runs yet.
     unsafe {

@@ -122,6 +122,14 @@ impl Host for Modules {
         modules::is_traced()
     }
 
+    fn hook(&self, pc: u64) -> u32 {
+        self.hooks.at(pc)
+    }
+
+    fn hook_within(&self, start: u64, end: u64) -> Option<u64> {
+        self.hooks.first_function(start, end)
+    }
+
     fn site(&self, pc: u64) -> u32 {
         counting::site(pc)
     }
@@ -244,6 +252,15 @@ impl Runtime {
             if let Some((engine, modules)) = self.parts() {
                 engine.prepare(start, modules);
             }
+        }
+    }
+
+    /// Lets `pc`, to which a call returns that allocates, say when it is reached.
+    pub fn hook_return(&mut self, pc: u64) {
+        let Some((engine, modules)) = self.parts() else { return };
+        if modules.hooks.add_return(pc) {
+            // SAFETY: under the lock.
+            unsafe { engine.tell(pc) };
         }
     }
 

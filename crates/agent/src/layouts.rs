@@ -8,6 +8,7 @@
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use wire::detail::EVENTS;
+use wire::objects::{FRAMES, MAX_GROUPS};
 use wire::session::{Deaths, MAX_SITES, MAX_THREADS};
 
 /// Logical ids that arrays over all threads have room for.
@@ -50,6 +51,148 @@ pub const EVENTS_BYTES: u64 =
     (2 << WIDEST_EVENT_BITS) * size_of::<u32>() as u64 + (1 << FILTER_BITS) / 8;
 /// log2 of the names in [`ThreadState::without_line`].
 pub const LATELY_BITS: u32 = 4;
+
+/// Bits of an address that tell lines apart in which small blocks begin.
+pub const FOLDED_BITS: u32 = 44;
+/// log2 of the places in the index of groups, and in the set of return addresses.
+pub const INDEX_BITS: u32 = 21;
+pub const RETURN_BITS: u32 = 21;
+const _: () = assert!(MAX_GROUPS <= 1 << (INDEX_BITS - 1));
+/// Records of blocks that a thread takes at a time.
+#[allow(dead_code, reason = "C's")]
+pub const RECORDS_AT_ONCE: u64 = 64;
+/// Most records.
+pub const MAX_RECORDS: u64 = 1 << 28;
+/// Allocations under way, one inside another or without an end, that a thread notes.
+pub const MAX_CALLS: usize = 4;
+
+/// What a hooked function does: where its arguments say how many bytes, or what else it is.
+pub mod how {
+    /// malloc(bytes).
+    pub const BYTES_FIRST: u32 = 1;
+    /// calloc(count, bytes).
+    pub const PRODUCT: u32 = 2;
+    /// memalign(alignment, bytes).
+    pub const BYTES_SECOND: u32 = 3;
+    /// posix_memalign(where, alignment, bytes).
+    pub const BYTES_THIRD: u32 = 4;
+    /// realloc(block, bytes).
+    pub const MOVES: u32 = 5;
+    /// reallocarray(block, count, bytes).
+    pub const MOVES_PRODUCT: u32 = 6;
+    /// free(block).
+    pub const FREES: u32 = 7;
+    /// Not a function: code that a call of one returns to.
+    pub const RETURNED: u32 = 8;
+}
+
+/// What leads from a frame to its caller's, in one word: how far above the base the frame ends in
+/// the lower half, then where below that %rbp is saved, 0 = nowhere. The return address is right
+/// below the end.
+pub mod rule {
+    /// Where the place of %rbp begins.
+    pub const RBP_SHIFT: u32 = 32;
+    /// The base is %rbp instead of %rsp.
+    pub const BY_RBP: u64 = 1 << 48;
+    /// There is a rule.
+    pub const LEADS_ON: u64 = 1 << 49;
+    /// Whether there is one is known.
+    pub const KNOWN: u64 = 1 << 50;
+}
+
+/// The rule for an address that calls return to.
+#[allow(dead_code, reason = "C's")]
+#[repr(C)]
+pub struct Rule {
+    pub address: u64,
+    /// As [`rule`] says; 0 = not known.
+    pub word: u64,
+}
+
+/// The tables of allocated blocks: see `slow/objects.h`.
+#[repr(C)]
+pub struct Blocks {
+    /// Addresses of the first chain, and of the first cells.
+    pub lines: u64,
+    pub pages: u64,
+    pub stretches: u64,
+    /// Null while blocks are not followed.
+    pub records: *mut AllocatedBlock,
+    /// Groups by what makes them.
+    pub index: *mut AtomicU32,
+    /// Return addresses of calls that allocate.
+    pub returns: *mut AtomicU64,
+    /// What leads from where such calls return to up the stack.
+    pub rules: *mut Rule,
+    pub used: u64,
+    pub most: u64,
+    /// Another number in each process that descends from another.
+    pub epoch: u64,
+}
+
+/// A block, or where one has been.
+#[repr(C)]
+pub struct AllocatedBlock {
+    pub start: u64,
+    /// 0: it has been freed.
+    pub bytes: u64,
+    pub ordinal: u64,
+    pub group: u32,
+    /// The next in the chain.
+    pub next: u32,
+    /// Odd while the record changes.
+    pub version: u32,
+    /// Who has allocated it.
+    pub thread: u16,
+    /// In which epoch it was described in the session.
+    pub described: u16,
+}
+
+/// Blocks of a page or stretch: the one that covers its first byte, the one that begins in it.
+#[allow(dead_code, reason = "C's")]
+#[repr(C)]
+pub struct Cover {
+    pub covering: u32,
+    pub starting: u32,
+}
+
+/// A call of a function that allocates.
+#[repr(C)]
+pub struct Call {
+    /// Where its return address lies.
+    pub stack: u64,
+    /// Return addresses, its own first.
+    pub frames: [u64; FRAMES],
+    /// %rbp when it began.
+    pub frame_pointer: u64,
+    pub bytes: u64,
+    /// The block that it was given, or where it leaves the result.
+    pub old: u64,
+    /// The record of that block, as it was.
+    pub record: *mut AllocatedBlock,
+    pub ordinal: u64,
+    pub version: u32,
+    pub group: u32,
+    /// One of [`how`], and one of [`wire::objects::by`].
+    pub how: u32,
+    pub by: u32,
+}
+
+impl Call {
+    pub const NONE: Call = Call {
+        stack: 0,
+        frames: [0; FRAMES],
+        frame_pointer: 0,
+        bytes: 0,
+        old: 0,
+        record: core::ptr::null_mut(),
+        ordinal: 0,
+        version: 0,
+        group: 0,
+        how: 0,
+        by: 0,
+    };
+}
 
 /// System calls have lower numbers than this.
 pub const SYSTEM_CALLS: usize = 512;
@@ -129,6 +272,12 @@ pub struct ThreadState {
     pub sharer: u32,
     /// How often it has locked a block of shared memory.
     pub shared_locks: u32,
+    /// Records of blocks that it has taken and not used yet.
+    pub next_record: u32,
+    pub end_record: u32,
+    /// Its calls of functions that allocate.
+    pub calls_under_way: u64,
+    pub calls: [Call; MAX_CALLS],
 }
 
 /// In [`ThreadState::sharer`]: there was no number left.
@@ -166,6 +315,12 @@ pub struct Session {
     pub trace_tail: *const AtomicU64,
     pub trace: u64,
     pub deaths: *mut Deaths,
+    pub groups: u64,
+    pub groups_used: *mut AtomicU32,
+    pub blocks: u64,
+    pub blocks_described: *mut AtomicU32,
+    pub max_blocks: u64,
+    pub blocks_unknown: *mut AtomicU64,
 }
 
 /// What is noted about a tracked block.
@@ -211,6 +366,8 @@ pub struct Frame {
 variables! {
     /// Where to count.
     tt_session: Session,
+    /// What the program has allocated.
+    tt_blocks: Blocks,
     /// One of [`wire::session::mode`].
     tt_mode: u64,
     /// log2 of the block's bytes.

@@ -24,6 +24,7 @@ macro_rules! variables {
     };
 }
 
+mod blocks;
 mod code_store;
 mod counting;
 mod dispatch;

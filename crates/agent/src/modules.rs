@@ -7,6 +7,7 @@
 //!
 //! Neighbours: `syscalls/memory.rs` reports changes, `dispatch.rs` asks on behalf of the engine.
 
+use crate::blocks::Hooks;
 use crate::session;
 use crate::sys;
 use alloc::vec::Vec;
@@ -71,11 +72,13 @@ pub struct Modules {
     ranges: Vec<Range>,
     /// The one that was asked about last: the next question is mostly about it, too.
     last: Cell<usize>,
+    /// Functions that allocate, and what calls of them return to.
+    pub hooks: Hooks,
 }
 
 impl Modules {
     pub const fn new() -> Self {
-        Modules { ranges: Vec::new(), last: Cell::new(0) }
+        Modules { ranges: Vec::new(), last: Cell::new(0), hooks: Hooks::new() }
     }
 
     fn range_at(&self, pc: u64) -> Option<usize> {
@@ -173,6 +176,7 @@ impl Modules {
         let origin = start.wrapping_sub(file_offset);
         self.set(Range { start, end, runs: true, changes: writable, file, origin });
         describe(start, end, file_offset, path);
+        self.hooks.add_module((start, end), file_offset, path);
     }
 
     /// The file that the code at `pc` is mapped from, if that is known, and where in it the code
@@ -189,6 +193,7 @@ impl Modules {
 
     /// Removes `start..end`, which is no longer mapped.
     pub fn remove(&mut self, start: u64, end: u64) {
+        self.hooks.remove(start, end);
         self.split(start, end);
         self.ranges.retain(|r| !(r.start >= start && r.end <= end));
     }

@@ -9,6 +9,7 @@ use crate::shared;
 use crate::sys;
 use crate::windows;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use wire::objects::Group;
 use wire::session::{self, Header, Module, ThreadPage, failure, state};
 
 /// Address of the mapped segment; 0 = none.
@@ -174,6 +175,7 @@ fn introduce(new: &Header, segment: u32, parent: u32) {
         (&new.follow, &first.follow),
         (&new.event_chunks, &first.event_chunks),
         (&new.cell_chunks, &first.cell_chunks),
+        (&new.objects, &first.objects),
         (&new.slice, &first.slice),
         (&new.code_store, &first.code_store),
     ] {
@@ -247,6 +249,16 @@ pub fn pool() -> u64 {
     BASE.load(Ordering::Relaxed) + session::POOL_OFFSET
 }
 
+/// Address of the first group of blocks.
+pub fn groups() -> u64 {
+    BASE.load(Ordering::Relaxed) + session::GROUPS_OFFSET
+}
+
+/// Address of the first single block.
+pub fn blocks() -> u64 {
+    BASE.load(Ordering::Relaxed) + session::BLOCKS_OFFSET
+}
+
 /// Address of the trace's first record.
 pub fn trace() -> u64 {
     BASE.load(Ordering::Relaxed) + session::TRACE_OFFSET
@@ -291,7 +303,9 @@ pub fn reset() {
     for cursor in [&h.threads, &h.modules, &h.tallies, &h.sites, &h.chunks, &h.event_chunks_used] {
         cursor.store(0, Ordering::Relaxed);
     }
-    h.cell_chunks_used.store(0, Ordering::Relaxed);
+    for cursor in [&h.cell_chunks_used, &h.groups, &h.blocks_described] {
+        cursor.store(0, Ordering::Relaxed);
+    }
     h.births.store(0, Ordering::Relaxed);
 }
 
@@ -330,7 +344,7 @@ pub fn renew(place: &Place<'_>, segment: u32) -> Option<()> {
         (at > 0).then_some(at as u64)
     };
     let head = view((0, session::PAGE))?;
-    let mut views = [0; 3];
+    let mut views = [0; 4];
     for (at, part) in views.iter_mut().zip(parent.parts()) {
         *at = view(part)?;
     }
@@ -367,23 +381,25 @@ struct Inherited {
     modules: u32,
     tallies: u32,
     sites: u32,
+    groups: u32,
 }
 
 impl Inherited {
     fn now() -> Self {
         let h = header();
-        let [modules, tallies, sites] =
-            [&h.modules, &h.tallies, &h.sites].map(|cursor| cursor.load(Ordering::Acquire));
-        Inherited { modules, tallies, sites }
+        let [modules, tallies, sites, groups] = [&h.modules, &h.tallies, &h.sites, &h.groups]
+            .map(|cursor| cursor.load(Ordering::Acquire));
+        Inherited { modules, tallies, sites, groups }
     }
 
     /// Offsets and bytes.
-    fn parts(&self) -> [(u64, u64); 3] {
+    fn parts(&self) -> [(u64, u64); 4] {
         let sites = u64::from(self.sites.min(session::MAX_SITES as u32)) * 8;
         [
             (session::MODULES_OFFSET, u64::from(self.modules) * size_of::<Module>() as u64),
             (session::MEANINGS_OFFSET, u64::from(self.tallies) * 4),
             (session::SITES_OFFSET, sites),
+            (session::GROUPS_OFFSET, u64::from(self.groups) * size_of::<Group>() as u64),
         ]
     }
 }
@@ -431,6 +447,7 @@ fn inherit(parent: &Header, segment: u32, shared: &Inherited) {
     new.modules.store(shared.modules, Ordering::Relaxed);
     new.tallies.store(shared.tallies, Ordering::Relaxed);
     new.sites.store(shared.sites, Ordering::Relaxed);
+    new.groups.store(shared.groups, Ordering::Relaxed);
     let used = parent.command_bytes.load(Ordering::Relaxed);
     // SAFETY: both headers are mapped; the child's is written by its only thread.
     unsafe {

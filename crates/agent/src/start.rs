@@ -109,6 +109,7 @@ fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
     let tables = shadow::map().ok_or(failure::NO_SHADOW)?;
     grants::map().ok_or(failure::NO_SHADOW)?;
     shared::introduce();
+    crate::blocks::map();
     let shift = header.block_shift.load(Ordering::Relaxed);
     let disabled = header.disable.load(Ordering::Relaxed);
     let full = u64::from(header.cache_kib.load(Ordering::Relaxed)) << 10;

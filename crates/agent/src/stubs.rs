@@ -36,6 +36,7 @@ unsafe extern "C" {
     fn tt_stub_learn();
     fn tt_stub_access();
     fn tt_stub_repeat();
+    fn tt_stub_hook();
     pub fn tt_stub_syscall();
     fn tt_stub_after_syscall();
     /// Clones; returns twice in the kernel's sense, but in Rust only in the parent: the child goes
@@ -65,6 +66,7 @@ pub fn addresses() -> Stubs {
         learn: tt_stub_learn as *const () as u64,
         access: tt_stub_access as *const () as u64,
         repeat: tt_stub_repeat as *const () as u64,
+        hook: tt_stub_hook as *const () as u64,
         syscall: tt_stub_syscall as *const () as u64,
         after_syscall: tt_stub_after_syscall as *const () as u64,
     }
@@ -273,6 +275,74 @@ assembly!(
     SCRATCH = const DEFER[0],
     MAY_BE_ODD = const control::ODD_FLAGS,
     ODD_FLAGS = const ODD_FLAGS,
+);
+
+// Functions that allocate begin, or calls of them return: flags are not live, registers are.
+assembly!(
+    ".globl tt_stub_hook",
+    ".hidden tt_stub_hook",
+    "tt_stub_hook:",
+    "mov gs:[{APP_RSP}], rsp",
+    "mov rsp, gs:[{STACK}]",
+    "push 0",
+    "cmp qword ptr gs:[{MAY_BE_ODD}], 0",
+    "jne 3f",
+    "4:",
+    "push rax",
+    "push rcx",
+    "push rdx",
+    "push rsi",
+    "push rdi",
+    "push r8",
+    "push r9",
+    "push r10",
+    "push r11",
+    "mov rdi, gs:[{THREAD}]",
+    "mov rsi, gs:[{ADDRESS}]",
+    "mov rdx, rsp",
+    "mov rcx, rbp",
+    "call tt_hook",
+    "test rax, rax",
+    "jnz 7f",
+    "8:",
+    "pop r11",
+    "pop r10",
+    "pop r9",
+    "pop r8",
+    "pop rdi",
+    "pop rsi",
+    "pop rdx",
+    "pop rcx",
+    "pop rax",
+    "cmp qword ptr [rsp], 0",
+    "jne 5f",
+    "6:",
+    "mov rsp, gs:[{APP_RSP}]",
+    "jmp tt_slow_leave",
+    "3:",
+    "pushfq",
+    "and dword ptr [rsp], {NO_TRAP}",
+    "pop [rsp]",
+    "TT_PLAIN_FLAGS",
+    "jmp 4b",
+    "5:",
+    "popfq",
+    "jmp 6b",
+    "7:",
+    "push rbx",
+    "push rax",
+    "TT_XSAVE",
+    "mov rdi, gs:[{THREAD}]",
+    "call tt_make_known",
+    "TT_XRSTOR",
+    "pop rax",
+    "pop rbx",
+    "jmp 8b",
+    APP_RSP = const APP_RSP,
+    STACK = const STACK,
+    THREAD = const THREAD,
+    ADDRESS = const ADDRESS,
+    MAY_BE_ODD = const control::ODD_FLAGS,
 );
 
 // The dispatcher.

@@ -4,8 +4,8 @@ use crate::counting;
 use crate::filter::Filter;
 use crate::grants;
 use crate::layouts::{
-    CellPlace, EVENTS_BYTES, FIRST_EVENT_BITS, IDS, LATELY_BITS, SLOTS, ThreadState, WRITER_SHIFT,
-    tt_bank_of, tt_slot_of, tt_slot_owner,
+    Call, CellPlace, EVENTS_BYTES, FIRST_EVENT_BITS, IDS, LATELY_BITS, MAX_CALLS, SLOTS,
+    ThreadState, WRITER_SHIFT, tt_bank_of, tt_slot_of, tt_slot_owner,
 };
 use crate::lock::{self, Guard, Lock};
 use crate::session;
@@ -429,6 +429,10 @@ impl Thread {
                 visited: 0,
                 sharer: 0,
                 shared_locks: 0,
+                next_record: 0,
+                end_record: 0,
+                calls_under_way: 0,
+                calls: [const { Call::NONE }; MAX_CALLS],
             },
             signal_mask: 0,
             slot: None,

@@ -108,6 +108,8 @@ pub(crate) struct Target {
     pub options: Options,
     /// Emit the thread start hook at the entry.
     pub hook: bool,
+    /// What the host is told there; 0 = nothing.
+    pub told: u32,
     pub room: Room,
 }
 
@@ -134,6 +136,7 @@ pub(crate) struct Body<'a> {
     pub trampolines: Trampolines,
     pub table: Table,
     hook: bool,
+    told: u32,
     /// Registers whose values are in gs:SPILL and gs:SECOND_SPILL.
     pub spilled: [Option<usize>; 2],
     /// Registers whose values are also in these slots, borrowed or not: to borrow one again, it
@@ -192,6 +195,7 @@ impl<'a> Body<'a> {
             trampolines: target.trampolines,
             table: target.table,
             hook: target.hook,
+            told: target.told,
             spilled: [None; 2],
             held: [None; 2],
             flags_parked: false,
@@ -242,6 +246,9 @@ impl<'a> Body<'a> {
         self.emit_self_check()?;
         if self.hook {
             self.emitter.store(RDX, control::START_ROUTINE);
+        }
+        if self.told != 0 {
+            self.emit_hook();
         }
         if !tests.questions.is_empty() {
             self.emit_head(tests)?;
@@ -372,14 +379,26 @@ impl<'a> Body<'a> {
         self.release(i.ip());
         self.emitter.store_immediate(descriptor as i32, control::ADDRESS);
         self.emit_site(i.ip());
+        self.leave_for(self.trampolines.repeat, i.ip());
+    }
+
+    /// Tells the host that the block is entered; keeps registers, and flags where they are live.
+    fn emit_hook(&mut self) {
+        self.emitter.store_immediate(self.told as i32, control::ADDRESS);
+        self.leave_for(self.trampolines.hook, self.source.pc);
+    }
+
+    /// Goes to a trampoline, and on behind this afterwards.
+    fn leave_for(&mut self, trampoline: u64, pc: u64) {
         self.emitter.store(RAX, control::FAR_SPILL);
-        self.emitter.mark(i.ip(), Parked { far: RAX as u8, ..Parked::NOTHING });
+        self.emitter.mark(pc, Parked { far: RAX as u8, ..Parked::NOTHING });
         let rel32 = self.emitter.open_branch(&[0x48, 0x8d, 0x05]); // lea rax, [rip + resume]
         self.emitter.store(RAX, control::RESUME);
         self.emitter.load(RAX, control::FAR_SPILL);
-        self.emitter.mark(i.ip(), Parked::NOTHING);
-        self.emitter.jump(self.trampolines.repeat);
+        self.emitter.mark(pc, Parked::NOTHING);
+        self.emitter.jump(trampoline);
         self.fixups.push((rel32, self.emitter.len()));
+        self.emitter.mark(pc, Parked::NOTHING);
     }
 }
 

@@ -71,6 +71,11 @@ pub struct Stubs {
     pub access: u64,
     /// A repeated string instruction comes: gs:ADDRESS = descriptor, gs:SITE, gs:RESUME.
     pub repeat: u64,
+    /// Code comes that the host wants to be told of: gs:ADDRESS = what [`Host::hook`] said,
+    /// gs:RESUME.
+    ///
+    /// [`Host::hook`]: crate::Host::hook
+    pub hook: u64,
     /// A system call comes: gs:RESUME = address after the `syscall` instruction.
     pub syscall: u64,
     /// A system call that moves the program's data has been made: gs:MOVES_DATA, gs:SITE,
@@ -91,6 +96,8 @@ pub struct Trampolines {
     pub access: u64,
     /// Leads to [`Stubs::repeat`].
     pub repeat: u64,
+    /// Leads to [`Stubs::hook`].
+    pub hook: u64,
     /// Leads to [`Stubs::syscall`].
     pub syscall: u64,
     /// Leads to [`Stubs::after_syscall`].
@@ -254,6 +261,7 @@ fn trampolines(base: u64, stubs: &Stubs, t: &mut Trampolines) -> Vec<u8> {
         (&mut t.learn, stubs.learn),
         (&mut t.access, stubs.access),
         (&mut t.repeat, stubs.repeat),
+        (&mut t.hook, stubs.hook),
         (&mut t.syscall, stubs.syscall),
         (&mut t.after_syscall, stubs.after_syscall),
     ] {

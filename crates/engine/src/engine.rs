@@ -49,6 +49,17 @@ pub trait Host {
     fn has_breakpoints(&self) -> bool {
         false
     }
+    /// What the host wants to be told each time that the code at `pc` is entered; 0 = nothing. The
+    /// answer may change only with [`Engine::tell`].
+    fn hook(&self, pc: u64) -> u32 {
+        let _ = pc;
+        0
+    }
+    /// The first address in `start..end` of which [`Self::hook`] wants to be told.
+    fn hook_within(&self, start: u64, end: u64) -> Option<u64> {
+        let _ = (start, end);
+        None
+    }
     /// A number for the code site at `pc`, by which slow paths know it; 0 = not numbered.
     fn site(&self, pc: u64) -> u32;
     /// The number of the tally that has this meaning, below [`types::tally::MOST`]; `None` = it
@@ -251,7 +262,8 @@ impl Engine {
         if arriving {
             self.arrival = Some(self.place_pad(pc, region));
         }
-        if self.may_store(pc) {
+        let may_store = self.may_store(pc) && host.hook(pc) == 0;
+        if may_store {
             // SAFETY: the code is readable, the lock held, and the region has room.
             if let Some(block) = unsafe { self.stored_block(pc, region, host) } {
                 self.blocks.insert(pc, block);
@@ -267,6 +279,9 @@ impl Engine {
         if source.instructions.is_empty() {
             return None;
         }
+        if let Some(hook) = host.hook_within(pc + 1, source.end) {
+            source.cut_before(hook);
+        }
         // SAFETY: as above.
         unsafe { translate::end_before_loop(self, &mut source, &readable) };
         // SAFETY: as above.
@@ -276,11 +291,22 @@ impl Engine {
         }
         // SAFETY: as above.
         let block = unsafe { translate::translate(self, region, &source, &readable, host) }?;
-        if !self.record.is_empty() && self.may_store(pc) {
+        if !self.record.is_empty() && may_store {
             host.store(pc, self.kind_at(pc), &self.record);
         }
         self.blocks.insert(pc, block);
         Some(block)
+    }
+
+    /// From now on [`Host::hook`] has something to be told at `pc`. Threads inside such code finish
+    /// their block.
+    ///
+    /// # Safety
+    /// The caller holds the engine's lock.
+    pub unsafe fn tell(&mut self, pc: u64) {
+        for pc in self.blocks.within(pc, pc + 1) {
+            self.blocks.remove(pc);
+        }
     }
 
     /// From now on, flags live across the returns of code in `start..end`.

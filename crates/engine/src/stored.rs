@@ -311,7 +311,8 @@ impl Engine {
     ) -> Option<Block> {
         let stored = Stored::parse(record)?;
         let end = pc + stored.original.len() as u64;
-        if stored.original.is_empty() || !host.is_translatable(end - 1) {
+        let is_code = !stored.original.is_empty() && host.is_translatable(end - 1);
+        if !is_code || host.hook_within(pc + 1, end).is_some() {
             return None;
         }
         // SAFETY: no block is as long as a page, and both of its ends are readable code.

@@ -137,7 +137,7 @@ impl Superblock {
     /// Leaves out what stands from `pc`, an address behind the entry, on.
     pub fn cut_before(&mut self, pc: u64) {
         self.instructions.retain(|i| i.ip() < pc);
-        (self.end, self.terminated) = (pc, false);
+        (self.end, self.terminated, self.is_loop) = (pc, false, false);
     }
 
     /// The same loop `times` times in a row. Branches of all but the last copy are inverted in

@@ -142,11 +142,12 @@ unsafe fn emit_block(
         table: engine.table,
         options,
         hook: source.pc == options.thread_start_hook,
+        told: host.hook(source.pc),
         room: core::mem::take(&mut engine.room),
     };
     let spot = engine.regions[region].next();
     let mut emitter = Emitter::new(spot, &options);
-    if stored::is_wanted(&options, source) {
+    if target.told == 0 && stored::is_wanted(&options, source) {
         emitter.moves = Moves::of(source.pc);
     }
     let mut body = Body::new(emitter, source, again, &liveness, &plan, target, host);

@@ -11,11 +11,11 @@ use crate::check::check;
 use crate::parquet_file::{Data, decode, encode};
 use crate::rows::{self, detail};
 use crate::schema::{
-    ACTIVITY, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2, EVENTS_V3, LINES, LINES_V2, LINES_V3,
-    META_FILE, PROCESSES_FOLDER, RUNNING, SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1,
-    THREADS_V2, Table,
+    ACTIVITY, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2, EVENTS_V3, EVENTS_V4, LINES, LINES_V2,
+    LINES_V3, META_FILE, OBJECTS, PROCESSES_FOLDER, RUNNING, SCHEMA_VERSION, SITES, SLICES,
+    THREADS, THREADS_V1, THREADS_V2, Table,
 };
-use crate::{Meta, Profile, ProfileError};
+use crate::{Meta, ObjectRow, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -99,6 +99,7 @@ impl Profile {
         write(&RUNNING, rows::running_columns(&self.running))?;
         write(&COMM, rows::comm_columns(&self.comm))?;
         write(&SITES, detail::site_columns(&self.sites))?;
+        write(&OBJECTS, detail::object_columns(&self.objects))?;
         write(&LINES, detail::line_columns(&self.lines))?;
         write(&EVENTS, detail::event_columns(&self.events))?;
         let meta = MetaFile { meta: self.meta.clone(), tables };
@@ -109,8 +110,8 @@ impl Profile {
     }
 
     /// Reads the profile folder `path` and checks it. What an older schema did not have is filled
-    /// in: one time slice, no sites, evidence that is exact or sampled, nothing about where threads
-    /// ran.
+    /// in: one time slice, no sites, no objects, evidence that is exact or sampled, nothing about
+    /// where threads ran.
     ///
     /// # Errors
     /// Says which file is missing, damaged or newer than this version understands.
@@ -122,6 +123,7 @@ impl Profile {
             1 => (&THREADS_V1, &COMM_V2, &LINES_V2, &EVENTS_V2),
             2 => (&THREADS_V2, &COMM_V2, &LINES_V2, &EVENTS_V2),
             3 => (&THREADS, &COMM_V3, &LINES_V3, &EVENTS_V3),
+            4 => (&THREADS, &COMM, &LINES, &EVENTS_V4),
             _ => (&THREADS, &COMM, &LINES, &EVENTS),
         };
         let threads = folder.read(threads, rows::threads_from)?;
@@ -140,6 +142,10 @@ impl Profile {
                     _ => folder.read(&RUNNING, rows::running_from)?,
                 },
                 sites: folder.read(&SITES, detail::sites_from)?,
+                objects: match written_in {
+                    ..5 => vec![ObjectRow::default()],
+                    _ => folder.read(&OBJECTS, detail::objects_from)?,
+                },
                 lines: folder.read(lines, detail::lines_from)?,
                 events: folder.read(events, detail::events_from)?,
             }

@@ -3,7 +3,7 @@
 use crate::note::{self, Note, Unrecorded};
 use crate::sampling::Sampling;
 use crate::tables::{
-    ActivityRow, CommRow, EventRow, LineRow, RunningRow, SiteRow, SliceRow, ThreadRow,
+    ActivityRow, CommRow, EventRow, LineRow, ObjectRow, RunningRow, SiteRow, SliceRow, ThreadRow,
 };
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
@@ -265,6 +265,8 @@ pub struct Profile {
     pub comm: Vec<CommRow>,
     /// By number; the first is the unknown site.
     pub sites: Vec<SiteRow>,
+    /// By number; the first is what is not known.
+    pub objects: Vec<ObjectRow>,
     /// Ordered by address: the lines that `events` names.
     pub lines: Vec<LineRow>,
     /// Ordered by [`EventRow::key`], no zero counts.
@@ -276,8 +278,9 @@ impl Profile {
     pub fn new(meta: Meta, threads: Vec<ThreadRow>, comm: Vec<CommRow>) -> Self {
         let (slices, activity) = one_slice(&threads);
         let sites = vec![SiteRow::default()];
+        let objects = vec![ObjectRow::default()];
         let (running, lines, events) = Default::default();
-        Self { meta, threads, slices, activity, running, comm, sites, lines, events }
+        Self { meta, threads, slices, activity, running, comm, sites, objects, lines, events }
     }
 
     /// The matrix of one kind of event over the whole run.
@@ -400,6 +403,14 @@ pub(crate) mod tests {
         profile.activity.push(late);
         profile.running = running();
         profile.sites = vec![SiteRow::default(), site(0x1000), site(0x1008)];
+        profile.objects.push(ObjectRow {
+            region: "heap".into(),
+            name: "work(int) at app.c:31".into(),
+            site: 1,
+            callers: "main at app.c:50".into(),
+            blocks: 3,
+            bytes: u64::MAX - 5,
+        });
         let line = |line, object: &str| LineRow {
             line,
             region: "static".into(),
@@ -482,6 +493,7 @@ pub(crate) mod tests {
             to_bytes: 1 << 63,
             hits: 0,
             evidence: Evidence::Exact,
+            object: u32::from(line != 0),
         };
         vec![
             event(0, CommKind::Raw, (2, 0), Sharing::Any, 2),

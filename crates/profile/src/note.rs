@@ -32,6 +32,8 @@ pub enum Note {
     LibrariesNotDescribed { count: u64 },
     /// Events on cache lines that were too many to keep.
     EventsWithoutLine { count: u64 },
+    /// Allocated blocks whose events do not tell where they were allocated.
+    BlocksWithoutPlace { count: u64 },
     /// Events that found no room among those by line and code site.
     EventsWithoutSite { count: u64 },
     /// Events counted in an earlier time slice.
@@ -252,6 +254,7 @@ impl Note {
                 Note::InstructionsNotFollowed { count },
                 Note::LibrariesNotDescribed { count },
                 Note::EventsWithoutLine { count },
+                Note::BlocksWithoutPlace { count },
                 Note::EventsWithoutSite { count },
                 Note::EventsLate { count },
                 Note::EventsLost { count },

@@ -264,6 +264,14 @@ impl Columns {
         self.longs()
     }
 
+    /// The next column, or `value` in each row when there is none.
+    fn ints_or(&mut self, value: u32) -> Result<Vec<u32>, String> {
+        if self.left.as_slice().is_empty() {
+            return Ok(vec![value; self.rows]);
+        }
+        self.ints()
+    }
+
     /// The next column of text, if there is one.
     fn texts_if_any(&mut self) -> Result<Option<Vec<Text>>, String> {
         match self.left.as_slice().is_empty() {

@@ -10,7 +10,7 @@
 //! | 2 | `comm` by time slice and sharing, and with undirected pairs; instructions of threads; the tables `slices`, `activity`, `sites`, `lines`, `events` |
 //! | 3 | profiles by sampling: `profile.json` with `mode` sampled and an object `sampled`, their estimates with `hits` and an interval; processor time of threads |
 //! | 4 | `evidence` in `comm`, `lines`, `events`; in `profile.json`, `warnings` and `unrecorded` are codes with data instead of sentences |
-//! | 5 | the table `running`; in `profile.json`, `own_time` |
+//! | 5 | the tables `running` and `objects`, and `object` in `events`; in `profile.json`, `own_time` |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
@@ -213,6 +213,34 @@ pub const SITES: Table = Table {
     ],
 };
 
+/// One row per object with events.
+pub const OBJECTS: Table = Table {
+    name: "objects",
+    doc: "What memory with events was for. Object 0 stands for what is not known.",
+    columns: &[
+        column("object", ColumnType::U32, "Number, dense from 0; 0 = unknown, all else empty."),
+        column("region", ColumnType::Text, "As in lines."),
+        column(
+            "name",
+            ColumnType::Text,
+            "static: symbol and file, or section; heap: the function that allocated it, and where in \
+             it, library code left out; stack, thread-local: whose; mapped file: which; or empty.",
+        ),
+        column("site", ColumnType::U32, "Site of the call that allocated it; 0 = none or unknown."),
+        column(
+            "callers",
+            ColumnType::Text,
+            "Who called the function of that site, innermost first: 'g at f.c:10; h at f.c:20'.",
+        ),
+        column(
+            "blocks",
+            ColumnType::U64,
+            "Blocks of about this size that were allocated there; 0 = not allocated.",
+        ),
+        column("bytes", ColumnType::U64, "Their bytes together."),
+    ],
+};
+
 /// One row per 64-byte line of memory with events.
 pub const LINES: Table = Table {
     name: "lines",
@@ -254,7 +282,7 @@ pub const LINES_V3: Table = Table { columns: LINES.columns.split_at(12).0, ..LIN
 /// [`LINES`] as version 2 had it.
 pub const LINES_V2: Table = Table { columns: LINES.columns.split_at(11).0, ..LINES };
 
-/// One row per (line, from, to, kind, sharing, from_site, to_site, evidence) with events.
+/// One row per (line, object, from, to, kind, sharing, from_site, to_site, evidence) with events.
 pub const EVENTS: Table = Table {
     name: "events",
     doc: "Communication by line of memory and code site, over the whole run, sparse. Events of \
@@ -276,8 +304,12 @@ pub const EVENTS: Table = Table {
         column("to_bytes", ColumnType::U64, "Bytes to accessed, bit i = byte i of the line."),
         column("hits", ColumnType::U64, "Samples that showed them; 0: counted."),
         EVIDENCE,
+        column("object", ColumnType::U32, "What the line was for; 0 = unknown."),
     ],
 };
+
+/// [`EVENTS`] as version 4 had it.
+pub const EVENTS_V4: Table = Table { columns: EVENTS.columns.split_at(12).0, ..EVENTS };
 
 /// [`EVENTS`] as version 3 had it.
 pub const EVENTS_V3: Table = Table { columns: EVENTS.columns.split_at(11).0, ..EVENTS };
@@ -286,7 +318,8 @@ pub const EVENTS_V3: Table = Table { columns: EVENTS.columns.split_at(11).0, ..E
 pub const EVENTS_V2: Table = Table { columns: EVENTS.columns.split_at(10).0, ..EVENTS };
 
 /// The tables of this version.
-pub const TABLES: [Table; 8] = [THREADS, SLICES, ACTIVITY, RUNNING, COMM, SITES, LINES, EVENTS];
+pub const TABLES: [Table; 9] =
+    [THREADS, SLICES, ACTIVITY, RUNNING, COMM, SITES, OBJECTS, LINES, EVENTS];
 
 #[cfg(test)]
 mod tests {
@@ -312,8 +345,9 @@ mod tests {
         assert_eq!(missing(THREADS_V2, THREADS), ["cpu_ns"]);
         assert_eq!(missing(COMM_V2, COMM), ["hits", "low", "high", "evidence"]);
         assert_eq!(missing(LINES_V2, LINES), ["hits", "evidence"]);
-        assert_eq!(missing(EVENTS_V2, EVENTS), ["hits", "evidence"]);
-        for (old, new) in [(COMM_V3, COMM), (LINES_V3, LINES), (EVENTS_V3, EVENTS)] {
+        assert_eq!(missing(EVENTS_V2, EVENTS), ["hits", "evidence", "object"]);
+        assert_eq!(missing(EVENTS_V4, EVENTS), ["object"]);
+        for (old, new) in [(COMM_V3, COMM), (LINES_V3, LINES), (EVENTS_V3, EVENTS_V4)] {
             assert_eq!(missing(old, new), ["evidence"]);
         }
     }

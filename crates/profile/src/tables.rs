@@ -178,6 +178,26 @@ pub struct SiteRow {
     pub inlined: String,
 }
 
+/// What memory with events was for: a variable, what one place in the program has allocated, a
+/// stack, a file. Its number is its place in the table, and 0 is what is not known, all fields
+/// empty.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ObjectRow {
+    /// What kind of memory it is, see `schema.rs`.
+    pub region: String,
+    /// The variable, whose stack, which file; of allocated memory the function and the place in it
+    /// that allocated it, library code left out; or empty.
+    pub name: String,
+    /// Site of the call that allocated it; 0 = none, or unknown.
+    pub site: u32,
+    /// Who called the function in which that is, innermost first, as far as known: `g at f.c:10`.
+    pub callers: String,
+    /// How many blocks were allocated there; 0 = not allocated.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// A 64-byte line of memory on which threads met.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LineRow {
@@ -269,13 +289,16 @@ pub struct EventRow {
     pub hits: u64,
     /// What shows these events.
     pub evidence: Evidence,
+    /// What the line was for then; 0 = not known.
+    pub object: u32,
 }
 
 impl EventRow {
     /// What rows are ordered by, and no two rows share.
-    pub fn key(&self) -> (u64, CommKind, ThreadId, ThreadId, Sharing, u32, u32, Evidence) {
-        let Self { line, from, to, kind, sharing, from_site, to_site, evidence, .. } = *self;
-        (line, kind, from, to, sharing, from_site, to_site, evidence)
+    pub fn key(&self) -> impl Ord + use<> {
+        let Self { line, object, from, to, kind, sharing, from_site, to_site, evidence, .. } =
+            *self;
+        (line, object, kind, from, to, sharing, (from_site, to_site), evidence)
     }
 }
 

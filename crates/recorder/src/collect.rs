@@ -134,8 +134,8 @@ pub fn profile(
         windows,
         own_time,
     };
-    let Tables { slices, activity, running, comm, sites, lines, events, .. } = tables;
-    Ok(Profile { meta, threads, slices, activity, running, comm, sites, lines, events })
+    let Tables { slices, activity, running, comm, sites, objects, lines, events, .. } = tables;
+    Ok(Profile { meta, threads, slices, activity, running, comm, sites, objects, lines, events })
 }
 
 /// What the windows of the recording were good for in this process.
@@ -290,6 +290,7 @@ fn limits(header: &Header) -> Vec<Note> {
         some(&header.sites_unseen, |count| Note::InstructionsNotFollowed { count }),
         some(&header.modules_dropped, |count| Note::LibrariesNotDescribed { count }),
         some(&header.events_without_line, |count| Note::EventsWithoutLine { count }),
+        some(&header.blocks_unknown, |count| Note::BlocksWithoutPlace { count }),
         some(&header.events_without_site, |count| Note::EventsWithoutSite { count }),
         some(&header.cells_late, |count| Note::EventsLate { count }),
         some(&header.cells_lost, |count| Note::EventsLost { count }),

@@ -167,6 +167,7 @@ impl Reading {
             u32_at(entry, offset_of!(Event, other_site)),
             u64_at(entry, offset_of!(Event, other_bytes)),
         );
+        let object = u32_at(entry, offset_of!(Event, object));
         let (from, to) = if pair.owner_is_from { (own, other) } else { (other, own) };
         let weight = if pair.late { TRACKED_OF } else { 1 };
         let row = EventRow {
@@ -182,6 +183,7 @@ impl Reading {
             to_bytes: to.1,
             hits: if self.has_hits { count } else { 0 },
             evidence: Evidence::Exact,
+            object,
         };
         match pair.is_between {
             true => self.counts.between.events.push((row, pair.side())),

@@ -120,6 +120,7 @@ fn events_are_summed_and_their_bytes_united() {
         to_bytes: 0xff,
         hits: 0,
         evidence: types::Evidence::Exact,
+        object: 0,
     };
     let invalidation = EventRow {
         line: 0,
@@ -134,6 +135,7 @@ fn events_are_summed_and_their_bytes_united() {
         to_bytes: 2,
         hits: 0,
         evidence: types::Evidence::Exact,
+        object: 0,
     };
     assert_eq!(counts.events, [invalidation, event]);
 }

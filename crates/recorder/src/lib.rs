@@ -32,6 +32,7 @@ mod known_names;
 pub mod launch;
 pub mod machine;
 pub mod memory;
+mod objects;
 mod places;
 pub mod probed;
 pub mod processes;

@@ -82,13 +82,21 @@ impl<'a> Places<'a> {
     }
 
     /// The table of the lines that `events`, ordered by line, name.
-    pub fn lines(&mut self, events: &[EventRow]) -> Vec<LineRow> {
+    /// `texts` say what lies in those with allocated memory.
+    pub fn lines(&mut self, events: &[EventRow], texts: &HashMap<u64, String>) -> Vec<LineRow> {
         let groups: Vec<&[EventRow]> = events.chunk_by(|a, b| a.line == b.line).collect();
         let count = |events: &[EventRow]| events.iter().map(|event| event.count).sum::<u64>();
         let mut counts: Vec<u64> = groups.iter().map(|events| count(events)).collect();
         counts.sort_unstable_by(|a, b| b.cmp(a));
         let least = counts.get(MAX_FIELDS).copied().unwrap_or(0);
-        groups.into_iter().map(|events| self.line(events, count(events) > least)).collect()
+        let mut line = |events: &[EventRow]| match texts.get(&events[0].line) {
+            Some(text) => {
+                let (region, object) = ("heap".into(), text.clone());
+                LineRow { region, object, ..LineRow::of(events) }
+            }
+            None => self.line(events, count(events) > least),
+        };
+        groups.into_iter().map(&mut line).collect()
     }
 
     /// The line that all these events name; of static data with its fields.
@@ -157,6 +165,53 @@ impl<'a> Places<'a> {
         parts.iter().map(|data| part_text(data, file)).collect::<Vec<_>>().join("; ")
     }
 
+    /// What lies in the line at `address`, unless it is not `wanted`: bytes, kind of memory and
+    /// name.
+    pub fn objects(&mut self, address: u64, wanted: bool) -> Vec<(Range<u64>, String, String)> {
+        if !wanted || address == 0 {
+            return Vec::new();
+        }
+        if let Some(found) = self.static_objects(address) {
+            return found;
+        }
+        let (region, object) = self.region(address, 0, false);
+        vec![(0..LINE_BYTES, region, object)]
+    }
+
+    /// The same of static data: symbols, and the section for what has none.
+    fn static_objects(&self, address: u64) -> Option<Vec<(Range<u64>, String, String)>> {
+        let mut resolver = self.resolver.borrow_mut();
+        let mut around = self.images.iter().filter(|image| image.memory.contains(&address));
+        around.find_map(|Image { path, readable, bias, .. }| {
+            let module = resolver.module(readable)?;
+            let linked = address.wrapping_sub(*bias);
+            let file = file_name(path);
+            if !module.contains(linked) {
+                return None;
+            }
+            let data = module.data(linked, LINE_BYTES);
+            let mut found: Vec<_> = data
+                .iter()
+                .map(|d| {
+                    let first = (d.address + d.part.start).saturating_sub(linked).min(LINE_BYTES);
+                    let end = (first + (d.part.end - d.part.start)).min(LINE_BYTES);
+                    (first..end, "static".to_owned(), format!("{} ({file})", d.name))
+                })
+                .collect();
+            let section = module.section(linked).map_or("data", |(_, name)| name);
+            found.push((0..LINE_BYTES, "static".into(), format!("{section} ({file})")));
+            Some(found)
+        })
+    }
+
+    /// What allocated a block, by the return addresses of the calls that led there.
+    pub fn allocation(&self, frames: &[u64]) -> Allocation {
+        // A call may end its function: what it returns to is then another's.
+        let frames = frames.iter().take_while(|address| **address != 0);
+        let sites: Vec<SiteRow> = frames.map(|address| self.site(address - 1)).collect();
+        Allocation::of(sites)
+    }
+
     /// The symbols of the line at `address`; `None` where no module has its data.
     fn static_data(&self, address: u64, touched: u64, with_fields: bool) -> Option<String> {
         let mut resolver = self.resolver.borrow_mut();
@@ -168,6 +223,69 @@ impl<'a> Places<'a> {
             module.contains(address).then(|| line.text())
         })
     }
+}
+
+/// A place in the program that allocates.
+pub struct Allocation {
+    /// The program's own function, and where in it: `in f at f.c:7`.
+    pub name: String,
+    /// Who called that function: `g at f.c:10; h at f.c:20`.
+    pub callers: String,
+    /// The call.
+    pub site: SiteRow,
+}
+
+impl Allocation {
+    /// Of the calls that led to an allocation, innermost first: functions of libraries are folded
+    /// up to their caller.
+    fn of(sites: Vec<SiteRow>) -> Self {
+        // Functions with the places in them, those that were inlined on their own.
+        let mut calls: Vec<(String, String, bool)> = Vec::new();
+        for site in &sites {
+            let is_library = is_library(&site.module);
+            let at = match (site.file.as_str(), site.module.as_str()) {
+                ("", "") => format!("{:#x}", site.address),
+                ("", module) => format!("{}+{:#x}", file_name(module), site.offset),
+                (file, _) => format!("{}:{}", file_name(file), site.line),
+            };
+            let hidden = is_library || is_hidden(&site.function, &site.file);
+            calls.push((site.function.clone(), at, hidden));
+            for outer in site.inlined.split("; ").filter(|part| !part.is_empty()) {
+                let (function, at) = outer.rsplit_once(" at ").unwrap_or((outer, ""));
+                let hidden = is_library || is_hidden(function, "");
+                calls.push((function.into(), at.into(), hidden));
+            }
+        }
+        let own = calls.iter().position(|(_, _, hidden)| !hidden).unwrap_or(0);
+        let name =
+            calls.get(own).map_or(String::new(), |(function, at, _)| match function.as_str() {
+                "" => format!("at {at}"),
+                function => format!("in {function} at {at}"),
+            });
+        let told =
+            |(function, _, hidden): &&(String, String, bool)| !function.is_empty() && !hidden;
+        let outer = calls.iter().skip(own + 1).filter(told);
+        let callers: Vec<String> = outer.map(|(f, at, _)| format!("{f} at {at}")).collect();
+        let site = sites.into_iter().next().unwrap_or_default();
+        Self { name, callers: callers.join("; "), site }
+    }
+}
+
+/// Whether the file at a path is a library of the system's.
+fn is_library(path: &str) -> bool {
+    let folders = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"];
+    folders.iter().any(|folder| path.starts_with(folder)) && path.contains(".so")
+}
+
+/// Whether a function comes with the compiler: templates of C++, generic code of Rust.
+fn is_hidden(function: &str, file: &str) -> bool {
+    let spaces =
+        ["std::", "__gnu_cxx::", "alloc::", "core::", "__gnu_pbds::", "boost::", "hashbrown::"];
+    let name = function.strip_prefix('<').unwrap_or(function);
+    let after_type = name.split_once(' ').map_or("", |(_, rest)| rest);
+    spaces.iter().any(|space| name.starts_with(space) || after_type.starts_with(space))
+        || file.starts_with("/usr/include/")
+        || file.starts_with("/rustc/")
 }
 
 /// A file that a process has mapped.

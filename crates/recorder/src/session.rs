@@ -42,6 +42,8 @@ pub struct SessionOptions {
     pub cell_bytes: u64,
     /// Use translated code of earlier recordings, and keep what is translated now.
     pub code_cache: bool,
+    /// Follow what the program allocates, so that events on the heap have an object.
+    pub objects: bool,
     /// Observe accesses in windows only, as this dial says; `None`: always.
     pub windows: Option<windows::Dial>,
 }
@@ -59,6 +61,7 @@ impl Default for SessionOptions {
             event_bytes: 64 << 20,
             cell_bytes: 512 << 20,
             code_cache: true,
+            objects: true,
             windows: None,
         }
     }
@@ -183,6 +186,7 @@ impl Session {
             let chunks = |bytes: u64| (bytes / CHUNK_BYTES).min(session::MAX_CHUNKS as u64) as u32;
             header.event_chunks.store(chunks(options.event_bytes), Relaxed);
             header.cell_chunks.store(chunks(options.cell_bytes), Relaxed);
+            header.objects.store(u32::from(options.objects), Relaxed);
             header.follow.store(u32::from(options.follow), Relaxed);
             header.segments.store(1, Relaxed);
             header.max_segments.store(options.children.saturating_add(1), Relaxed);
@@ -324,13 +328,19 @@ impl Session {
     /// # Errors
     /// Fails when the session cannot be read.
     pub fn sites(&self, count: usize) -> Result<Vec<u64>, RecorderError> {
-        let mut sites = vec![0; count.min(session::MAX_SITES)];
-        let start = self.at(session::SITES_OFFSET);
-        for_each_counter(self.memory.file(), start, 8 * sites.len() as u64, |site, address| {
-            sites[site] = address;
-        })
-        .map_err(RecorderError::ReadBack)?;
-        Ok(sites)
+        self.words(session::SITES_OFFSET, count.min(session::MAX_SITES))
+    }
+
+    /// `count` words from an offset of the segment on.
+    ///
+    /// # Errors
+    /// Fails when the session cannot be read.
+    pub fn words(&self, offset: u64, count: usize) -> Result<Vec<u64>, RecorderError> {
+        let mut words = vec![0; count];
+        let bytes = 8 * count as u64;
+        for_each_counter(self.memory.file(), self.at(offset), bytes, |k, word| words[k] = word)
+            .map_err(RecorderError::ReadBack)?;
+        Ok(words)
     }
 
     /// Calls `found` with each chunk of the pool that was ever written, in order.

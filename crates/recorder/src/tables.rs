@@ -1,5 +1,5 @@
-//! The tables of a profile that come from counting: slices, activity, matrices, sites, lines,
-//! events.
+//! The tables of a profile that come from counting: slices, activity, matrices, sites, objects,
+//! lines, events.
 //!
 //! Neighbours: `counts` sums what the agent counted, or `reference` replays it; `timeline` says
 //! when; `places` says what lies at addresses; `collect` puts the tables into a profile.
@@ -7,14 +7,15 @@
 use crate::collect::Found;
 use crate::counts::{self, Counts, Side};
 use crate::error::RecorderError;
+use crate::objects::{self, Allocated};
 use crate::places::Places;
 use crate::reference::Traced;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    ActivityRow, CommRow, Counted, EventRow, LineRow, Parameters, RunningRow, SiteRow, SliceRow,
-    ThreadRow,
+    ActivityRow, CommRow, Counted, EventRow, LineRow, ObjectRow, Parameters, RunningRow, SiteRow,
+    SliceRow, ThreadRow,
 };
 use reference::Tally;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,6 +30,7 @@ pub struct Tables {
     pub running: Vec<RunningRow>,
     pub comm: Vec<CommRow>,
     pub sites: Vec<SiteRow>,
+    pub objects: Vec<ObjectRow>,
     pub lines: Vec<LineRow>,
     pub events: Vec<EventRow>,
     /// Counts that made no sense and were left out.
@@ -80,9 +82,13 @@ impl Tables {
         let modules = if counts.events.is_empty() { &[] } else { modules };
         let mut places = Places::new(modules, raw, regions, &found.resolver);
         let addresses = session.sites(header.sites.load(Relaxed) as usize + 1)?;
-        let sites = places.sites(&addresses, &mut counts.events);
+        let mut sites = places.sites(&addresses, &mut counts.events);
         counts::sum_events(&mut counts.events);
-        let lines = places.lines(&counts.events);
+        let allocated = Allocated::read(session, header)?;
+        let (objects, texts) =
+            objects::name(&mut counts.events, &allocated, &mut places, &mut sites);
+        counts::sum_events(&mut counts.events);
+        let lines = places.lines(&counts.events, &texts);
         let slice_ns = timeline.length_ns();
         let counted = match header.mode.load(Relaxed) {
             // The blocks are too large for more.
@@ -98,6 +104,7 @@ impl Tables {
             running,
             comm,
             sites,
+            objects,
             lines,
             events,
             damaged,
@@ -240,6 +247,7 @@ fn event_row((event, sum): (&reference::Event, &reference::EventSum)) -> EventRo
         to_bytes,
         hits: 0,
         evidence: Evidence::Exact,
+        object: 0,
     }
 }
 

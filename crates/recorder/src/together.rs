@@ -15,7 +15,7 @@ use crate::tables;
 use crate::timeline::{Sample, Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    EventRow, LineRow, Note, ProcessRow, Profile, RunningRow, SiteRow, ThreadRow, Totals,
+    EventRow, LineRow, Note, ObjectRow, ProcessRow, Profile, RunningRow, SiteRow, ThreadRow, Totals,
 };
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -94,7 +94,19 @@ pub fn profile(
         (windows.observed, windows.whole) = (observed, whole);
     }
     let Counts { comm, events, .. } = counts;
-    Ok(Some(Profile { meta, threads, slices, activity, running, comm, sites, lines, events }))
+    let objects = vec![ObjectRow::default()];
+    Ok(Some(Profile {
+        meta,
+        threads,
+        slices,
+        activity,
+        running,
+        comm,
+        sites,
+        objects,
+        lines,
+        events,
+    }))
 }
 
 impl Between {
@@ -316,6 +328,8 @@ impl All {
             .collect();
         for (mut row, ends) in within.chain(between) {
             let Some([from, to]) = ends else { continue };
+            // Objects are those of a process.
+            row.object = 0;
             row.from_site = self.number_of_site(from.0, row.from_site);
             row.to_site = self.number_of_site(to.0, row.to_site);
             (row.from, row.to) = (from.1, to.1);

@@ -64,6 +64,7 @@ fn event(line: u64, to: u32, count: u64) -> EventRow {
         to_bytes: 1,
         hits: count,
         evidence: types::Evidence::Exact,
+        object: 0,
     }
 }
 

@@ -100,8 +100,8 @@ impl Grouped {
         Self { by: GroupedBy::Thread, names, matrix: choice.matrix(profile), known: 1.0 }
     }
 
-    /// The matrix of processes. `processes` has the name of each and the events of its threads among
-    /// themselves, none where it was not recorded; `between` has events from one to another.
+    /// The matrix of processes. `processes` has the name of each and the events of its threads
+    /// among themselves, none where it was not recorded; `between` has events from one to another.
     pub fn processes(processes: Vec<(String, u64)>, between: &[(u32, u32, u64)]) -> Self {
         let mut matrix = CommMatrix::of_groups(processes.len());
         for ((_, events), id) in processes.iter().zip(0..) {

@@ -13,6 +13,7 @@ use crate::evidence::{self, EvidenceShare};
 use crate::layouts::Placement;
 use crate::lines::{self, Lines};
 use crate::notes::{Process, Warning};
+use crate::objects::{self, Objects};
 use crate::reliability::Reliability;
 use crate::verdict::{self, Verdict};
 use analysis::{Axis, Choice, Communication, MatrixKind, Progress};
@@ -36,6 +37,8 @@ pub const FINDINGS_VERSION: u32 = 5;
 
 /// Lines that conclusions are drawn from, however few are listed.
 const LINES_FOR_ADVICE: usize = 256;
+/// Least number of objects that are listed, if there are as many.
+const OBJECTS_LISTED: usize = 16;
 /// Pairs of places in the code likewise.
 const FLOWS_FOR_ADVICE: usize = 16;
 
@@ -59,6 +62,9 @@ pub struct Findings {
     pub communication_text: Vec<String>,
     /// What to change in the program, weightiest first; the verdict tells it, too.
     pub advice: Vec<Advice>,
+    /// Variables, heap blocks and other memory on which threads meet; `None` when the profile does
+    /// not know any.
+    pub objects: Option<Objects>,
     /// Lines of memory on which threads meet; `None` when the profile was recorded without.
     pub lines: Option<Lines>,
     /// Code through which threads talk, as many pairs of places as lines; `None` likewise.
@@ -286,6 +292,7 @@ impl Findings {
             communication_text: describe::sentences(&communication, threads.len(), &progress),
             communication,
             advice,
+            objects: objects::objects(profile, max_lines.max(OBJECTS_LISTED)),
             lines,
             code,
             pairs,

@@ -31,6 +31,7 @@ mod findings;
 mod layouts;
 mod lines;
 mod notes;
+mod objects;
 mod page;
 mod policies;
 mod ran;
@@ -55,6 +56,7 @@ pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Th
 pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
 pub use notes::{Process, Warning, sentence, unrecorded};
+pub use objects::{HotObject, Objects};
 pub use page::page;
 pub use placement::LevelShare;
 pub use policies::{LeftOut, Policies, PolicyCost};

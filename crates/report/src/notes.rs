@@ -56,6 +56,7 @@ pub fn sentence(note: &Note) -> String {
         Note::InstructionsNotFollowed { count } => counted(*count, &INSTRUCTIONS_NOT_FOLLOWED),
         Note::LibrariesNotDescribed { count } => counted(*count, &LIBRARIES_NOT_DESCRIBED),
         Note::EventsWithoutLine { count } => counted(*count, &EVENTS_WITHOUT_LINE),
+        Note::BlocksWithoutPlace { count } => counted(*count, &BLOCKS_WITHOUT_PLACE),
         Note::EventsWithoutSite { count } => counted(*count, &EVENTS_WITHOUT_SITE),
         Note::EventsLate { count } => counted(*count, &EVENTS_LATE),
         Note::EventsLost { count } => counted(*count, &EVENTS_LOST),
@@ -235,6 +236,11 @@ const EVENTS_WITHOUT_LINE: Counted = (
     "event is on cache lines that were too many to keep",
     "events are on cache lines that were too many to keep",
     "they are told by code site only",
+);
+const BLOCKS_WITHOUT_PLACE: Counted = (
+    "heap block was allocated when there was no room left to tell where",
+    "heap blocks were allocated when there was no room left to tell where",
+    "their events are counted, as those of the heap",
 );
 const EVENTS_WITHOUT_SITE: Counted = (
     "event of the matrix found no room among those told by line and code site",

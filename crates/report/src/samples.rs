@@ -197,6 +197,7 @@ fn events() -> Vec<EventRow> {
                 to_bytes,
                 hits: 0,
                 evidence: Evidence::Exact,
+                object: 0,
             }
         };
     let (raw, waw) = (CommKind::Raw, CommKind::Waw);

@@ -5,6 +5,7 @@
 
 mod difference;
 mod lines;
+mod objects;
 mod placement;
 mod processes;
 mod sampled;
@@ -63,6 +64,9 @@ fn write(
         for sentence in &findings.communication_text {
             writeln!(out, "{}", style.wrap(&format!("  {sentence}"), "  "))?;
         }
+    }
+    if let Some(objects) = &findings.objects {
+        objects::write_objects(out, style, objects)?;
     }
     if let Some(lines) = &findings.lines {
         lines::write_lines(out, style, lines)?;

@@ -99,7 +99,10 @@ pub struct Event {
     /// One of [`kind`].
     pub kind: u8,
     /// Unused.
-    pub _pad: [u8; 5],
+    pub _pad: u8,
+    /// Number of the [group](crate::objects::Group) of the block that the thread's access lies in;
+    /// 0 = in none that is known.
+    pub object: u32,
     /// Number of events.
     pub count: AtomicU64,
     /// Bytes of the line that the counting thread accessed, bit i = byte i, over all these events.

@@ -6,6 +6,7 @@
 //!   the program does, what was counted so far is kept.
 //! * [`detail`]: the part of it that threads fill with what they count.
 //! * [`code`]: the store of translated code, and the part that carries what comes into it.
+//! * [`objects`]: the part of it that says what the memory was allocated for.
 //! * [`trace`]: the part of it that carries single accesses, for the reference recorder.
 //! * [`shared`]: the shadow of memory that several processes share.
 //! * [`launch`]: a plan handed to the launch shim, and the bindings it read back.
@@ -18,6 +19,7 @@
 pub mod code;
 pub mod detail;
 pub mod launch;
+pub mod objects;
 pub mod session;
 pub mod shared;
 pub mod trace;

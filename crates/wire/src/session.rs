@@ -12,6 +12,8 @@
 //! | [`SITES_OFFSET`] | [`MAX_SITES`] × u64: program address of each code site, index = site |
 //! | [`TRACE_OFFSET`] | [`trace::RECORDS`](crate::trace::RECORDS) × [`Access`](crate::trace::Access), the reference's ring |
 //! | [`POOL_OFFSET`] | [`MAX_CHUNKS`] × [`Chunk`](crate::detail::Chunk): cells and events |
+//! | [`GROUPS_OFFSET`] | [`MAX_GROUPS`] × [`Group`](crate::objects::Group): what was allocated, index = number of the group |
+//! | [`BLOCKS_OFFSET`] | [`MAX_BLOCKS`] × [`Block`](crate::objects::Block): single blocks |
 //! | [`CODE_OFFSET`] | translated code to be kept, [`Header::code_used`] bytes |
 //!
 //! Each process that is recorded has a session of its own, a *segment* of one memory file: segment
@@ -21,6 +23,7 @@
 //! Untouched pages take no memory; readers must look for data with `SEEK_DATA`, because reading a
 //! hole through a mapping would allocate it.
 
+use crate::objects::{Block, Group, MAX_BLOCKS, MAX_GROUPS};
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 use types::tally;
 
@@ -29,7 +32,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// Changes with every change of this layout. 1: first version;
 /// 2: segments, modes, sites, cells and events by time slice, trace; 3: store of translated code;
 /// 4: tallies; 5: which threads wait in system calls; 6: windows;
-/// 7: checks in tallies, tracked blocks, memory shared by processes.
+/// 7: checks in tallies, tracked blocks, memory shared by processes, objects.
 pub const VERSION: u32 = 7;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
@@ -64,6 +67,10 @@ pub const SITES_OFFSET: u64 = THREADS_OFFSET + MAX_THREADS as u64 * AREA_BYTES;
 pub const TRACE_OFFSET: u64 = SITES_OFFSET + MAX_SITES as u64 * 8;
 /// Where the pool of chunks begins, bytes.
 pub const POOL_OFFSET: u64 = TRACE_OFFSET + crate::trace::BYTES;
+/// Where the groups of allocated blocks begin, bytes.
+pub const GROUPS_OFFSET: u64 = POOL_OFFSET + MAX_CHUNKS as u64 * crate::detail::CHUNK_BYTES;
+/// Where single blocks begin, bytes.
+pub const BLOCKS_OFFSET: u64 = GROUPS_OFFSET + (MAX_GROUPS * size_of::<Group>()) as u64;
 /// Distance of the sessions of two processes in the file.
 pub const SEGMENT_BYTES: u64 = 1 << 42;
 /// Most processes of one recording.
@@ -82,7 +89,7 @@ pub const COMMAND_BYTES: usize = 2048;
 /// Size of the whole (sparse) session, bytes.
 pub const SESSION_BYTES: u64 = CODE_OFFSET + CODE_BYTES;
 /// Where translated code lies that is to be kept; see [`code`](crate::code).
-pub const CODE_OFFSET: u64 = POOL_OFFSET + MAX_CHUNKS as u64 * crate::detail::CHUNK_BYTES;
+pub const CODE_OFFSET: u64 = BLOCKS_OFFSET + (MAX_BLOCKS * size_of::<Block>()) as u64;
 /// Most bytes of it. What a process translates beyond is not kept.
 pub const CODE_BYTES: u64 = 64 << 20;
 
@@ -188,6 +195,8 @@ pub struct Header {
     pub event_chunks: AtomicU32,
     /// Most chunks for cells.
     pub cell_chunks: AtomicU32,
+    /// 1: what the program allocates is followed; 0: events on the heap have no object.
+    pub objects: AtomicU32,
     /// Number of this segment.
     pub segment: AtomicU32,
     /// Segment of the process that created this one; `u32::MAX` for the first.
@@ -227,6 +236,10 @@ pub struct Header {
     pub event_chunks_used: AtomicU32,
     /// Chunks given out for cells.
     pub cell_chunks_used: AtomicU32,
+    /// Groups of allocated blocks given out, with the unused first one and that of all others.
+    pub groups: AtomicU32,
+    /// Single blocks given out.
+    pub blocks_described: AtomicU32,
     /// Next record to be written by the agent, and next to be read by the recorder.
     pub trace_head: AtomicU64,
     /// Next record of the trace to be read by the recorder.
@@ -238,6 +251,9 @@ pub struct Header {
     pub events_without_line: AtomicU64,
     /// Events of the matrices that are missing from the table of lines and sites.
     pub events_without_site: AtomicU64,
+    /// Allocated blocks of which the place is not told, because there are too many places, or no
+    /// memory for more blocks.
+    pub blocks_unknown: AtomicU64,
     /// Events counted in an earlier time slice because there was no chunk left.
     pub cells_late: AtomicU64,
     /// Events lost because there was no chunk left.

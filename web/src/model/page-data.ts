@@ -90,6 +90,7 @@ export type Findings = {
   communication: Communication;
   communication_text: Array<string>;
   advice: Array<Advice>;
+  objects: Objects | null;
   lines: Lines | null;
   code: Code | null;
   pairs: Array<Pair>;
@@ -131,6 +132,18 @@ export type HotLine = {
   waw: Split;
   accesses: Array<Access>;
   threads: Array<ByteUse>;
+};
+export type HotObject = {
+  region: string;
+  name: string;
+  callers: Array<string>;
+  blocks: number;
+  bytes: number;
+  lines: number;
+  events: number;
+  share: number;
+  sharing: Split;
+  threads: Array<number>;
 };
 export type Judgement = {
   suited: Suited;
@@ -205,6 +218,12 @@ export type Metrics = {
 };
 export type Mode = "exact" | "sampled" | "windows";
 export type NotWatched = { "code": "not-loaded" } | { "code": "other-version" } | { "code": "no-signals" } | { "code": "forbidden", error: number, } | { "code": "failed", error: number, } | { "code": "own-handler" } | { "code": "go" } | { "code": "seccomp" } | { "code": "no-room" } | { "code": "unknown" };
+export type Objects = {
+  all: number;
+  events: number;
+  unknown: number;
+  list: Array<HotObject>;
+};
 export type OwnTime = {
   seconds: number;
   low: number;
@@ -398,7 +417,7 @@ export type Verdict = {
   headline: string;
   details: Array<string>;
 };
-export type Warning = { text: string, } & ({ "code": "children-unprofiled", count: number, } | { "code": "threads-unprofiled", count: number, } | { "code": "threads-detached", count: number, } | { "code": "reads-forgotten", count: number, } | { "code": "mappings-folded", count: number, } | { "code": "instructions-not-followed", count: number, } | { "code": "libraries-not-described", count: number, } | { "code": "events-without-line", count: number, } | { "code": "events-without-site", count: number, } | { "code": "events-late", count: number, } | { "code": "events-lost", count: number, } | { "code": "program-replaced", count: number, } | { "code": "left-unrecorded", program: string, reason: Unrecorded, } | { "code": "interrupted", signal: string, seconds: number, } | { "code": "killed", signal: string, seconds: number, } | { "code": "not-ended" } | { "code": "processes-left", count: number, } | { "code": "nothing-counted" } | { "code": "ran-apart", wanted: number, ran: number, } | { "code": "one-thread" } | { "code": "no-communication" } | { "code": "slices-longer", slice_ns: number, wanted_ns: number, } | { "code": "trace-incomplete", count: number, } | { "code": "counts-damaged", count: number, } | { "code": "children-unrecorded", count: number, reason: Unrecorded, programs: Array<string>, more: number, } | { "code": "children-beyond", count: number, limit: number | null, } | { "code": "never-sampled" } | { "code": "no-hits", accesses: number, } | { "code": "few-hits", hits: number, } | { "code": "low-yield", samples: number, decoded: number, } | { "code": "arrays-unmeasured", hits: number, } | { "code": "hits-without-line", hits: number, } | { "code": "duration-over", duration_ns: number, } | { "code": "sampling-interrupted", signal: string, } | { "code": "event-not-counted", event: string, } | { "code": "event-not-sampled", event: string, count: number, period: number, } | { "code": "event-doubted", event: string, tried: string, } | { "code": "clock-on-processors" } | { "code": "sampled-in-bursts", because: Expensive, cost: number, paused: number, } | { "code": "records-lost", count: number, share: number, counted: boolean, named: boolean, } | { "code": "throttled", count: number, } | { "code": "slow-stores", times: number, } | { "code": "not-watched", reason: NotWatched, } | { "code": "threads-not-watched", count: number, threads: number, } | { "code": "registers-out-of-files" } | { "code": "no-registers" } | { "code": "few-registers", free: number, } | { "code": "registers-spared", spared: number, samples: number, } | { "code": "reports-lost", count: number, } | { "code": "code-without-names", file: string, more: number, needs_root: boolean, } | { "code": "code-not-kept", folder: string, foreign: boolean, } | { "code": "no-placement", why: string, } | { "code": "other", sentence: string, } | { "code": "unknown" });
+export type Warning = { text: string, } & ({ "code": "children-unprofiled", count: number, } | { "code": "threads-unprofiled", count: number, } | { "code": "threads-detached", count: number, } | { "code": "reads-forgotten", count: number, } | { "code": "mappings-folded", count: number, } | { "code": "shared-memory-beyond", count: number, } | { "code": "instructions-not-followed", count: number, } | { "code": "libraries-not-described", count: number, } | { "code": "events-without-line", count: number, } | { "code": "blocks-without-place", count: number, } | { "code": "events-without-site", count: number, } | { "code": "events-late", count: number, } | { "code": "events-lost", count: number, } | { "code": "program-replaced", count: number, } | { "code": "left-unrecorded", program: string, reason: Unrecorded, } | { "code": "interrupted", signal: string, seconds: number, } | { "code": "killed", signal: string, seconds: number, } | { "code": "not-ended" } | { "code": "processes-left", count: number, } | { "code": "nothing-counted" } | { "code": "ran-apart", wanted: number, ran: number, } | { "code": "one-thread" } | { "code": "no-communication" } | { "code": "slices-longer", slice_ns: number, wanted_ns: number, } | { "code": "budget-exceeded", budget: number, times: number, least: number, } | { "code": "trace-incomplete", count: number, } | { "code": "counts-damaged", count: number, } | { "code": "children-unrecorded", count: number, reason: Unrecorded, programs: Array<string>, more: number, } | { "code": "children-beyond", count: number, limit: number | null, } | { "code": "never-sampled" } | { "code": "no-hits", accesses: number, } | { "code": "few-hits", hits: number, } | { "code": "low-yield", samples: number, decoded: number, } | { "code": "arrays-unmeasured", hits: number, } | { "code": "hits-without-line", hits: number, } | { "code": "duration-over", duration_ns: number, } | { "code": "sampling-interrupted", signal: string, } | { "code": "event-not-counted", event: string, } | { "code": "event-not-sampled", event: string, count: number, period: number, } | { "code": "event-doubted", event: string, tried: string, } | { "code": "clock-on-processors" } | { "code": "sampled-in-bursts", because: Expensive, cost: number, paused: number, } | { "code": "records-lost", count: number, share: number, counted: boolean, named: boolean, } | { "code": "throttled", count: number, } | { "code": "slow-stores", times: number, } | { "code": "not-watched", reason: NotWatched, } | { "code": "threads-not-watched", count: number, threads: number, } | { "code": "registers-out-of-files" } | { "code": "no-registers" } | { "code": "few-registers", free: number, } | { "code": "registers-spared", spared: number, samples: number, } | { "code": "reports-lost", count: number, } | { "code": "code-without-names", file: string, more: number, needs_root: boolean, } | { "code": "code-not-kept", folder: string, foreign: boolean, } | { "code": "no-placement", why: string, } | { "code": "other", sentence: string, } | { "code": "unknown" });
 export type Working = {
   threads: number;
   heterogeneity: number;

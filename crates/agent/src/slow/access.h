@@ -395,7 +395,7 @@ static void access_between(struct thread *t, u64 start, u64 last, int writes, u3
         passes(t, start);
         passes(t, last);
     }
-    for (u64 group = group_at(start); group <= group_at(last); group++) {
+    for (u64 group = tracked_group(start); group <= tracked_group(last); group++) {
         u64 first = (group << GROUP_SHIFT | tracked_in(group)) << tt_block_shift;
         u64 end = first + (1ull << tt_block_shift), from = first > start ? first : start;
         end = end <= last ? end : last + 1;

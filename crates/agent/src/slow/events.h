@@ -20,11 +20,11 @@
 // summed up by code site. From then on, so few are admitted that what counts them stays near
 // (`thin`). Sums by code site get more room as they need it, up to 66,560 events in all, because a
 // site that is left out is missing altogether: virtual machines and encoders have that many. Pairs
-// of sites beyond are summed up by the thread's own site alone: of those there are as many as there
-// is code, and no more.
+// of sites beyond are summed up by the thread's own site and the object, then by the site alone: of
+// those there are as many as there is code, and no more.
 #ifndef TT_EVENTS_H
 #define TT_EVENTS_H
-#include "cells.h"
+#include "objects.h"
 
 #define MAX_BITS 16           // so that at least half of the places stay free with room to give up some
 #define MAX_EVENTS (1u << 14) // a quarter of the places; so are FEW_EVENTS of a thinned thread's
@@ -41,7 +41,7 @@
 struct key {
     u64 line;
     u64 sites; // the thread's own in the low half
-    u64 who;   // the other thread, and the kind from KIND_SHIFT on
+    u64 who;   // the other thread, the kind from KIND_SHIFT on, the object from OBJECT_SHIFT on
 };
 
 struct event {
@@ -54,6 +54,7 @@ struct event {
 #define SHIFT_IN(word, field) (8 * (offsetof(struct event_fields, field) - offsetof(struct event, word)))
 #define OTHER_SITE_SHIFT SHIFT_IN(key.sites, other_site)
 #define KIND_SHIFT SHIFT_IN(key.who, kind)
+#define OBJECT_SHIFT SHIFT_IN(key.who, object)
 _Static_assert(SAME_PLACE(key.line, line) && SAME_PLACE(key.sites, own_site) && SAME_PLACE(key.who, other) &&
                    SAME_PLACE(count, count) && SAME_PLACE(own_bytes, own_bytes) &&
                    SAME_PLACE(other_bytes, other_bytes) &&
@@ -285,9 +286,10 @@ static u32 append_without_line(struct thread *t) {
     return append(t, most + MORE_WITHOUT_LINE);
 }
 
-// Room for an event by the thread's own site alone.
-static u32 append_by_one_site(struct thread *t) {
-    return append(t, (1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + MORE_BY_ONE_SITE);
+// Room for an event by the thread's own site and the object alone; the second half of it is for
+// events by the site alone.
+static u32 append_by_one_site(struct thread *t, u32 halves) {
+    return append(t, (1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + MORE_BY_ONE_SITE / 2 * halves);
 }
 
 // Counts an event whose key holds no line, if it is known; whether it is. There are few of these,
@@ -315,11 +317,13 @@ static void count_without_line(struct thread *t, struct key key) {
     u32 name = append_without_line(t);
     if (name == NONE)
         name = give_up_line(t);
-    if (name == NONE) {
+    for (u32 part = 1; name == NONE && part <= 2; part++) {
         key.sites &= ~0u; // its own
+        if (part == 2)
+            key.who &= (1ull << OBJECT_SHIFT) - 1;
         if (count_known_without_line(t, key))
             return;
-        name = append_by_one_site(t);
+        name = append_by_one_site(t, part);
     }
     struct event e = {.key = key, .count = 1};
     if (name != NONE)
@@ -404,10 +408,13 @@ static void count_new_event(struct thread *t, struct key key, u64 own_bytes, u64
     if (name == NONE && t->refused++ % ADMITTED_OF == 0)
         name = give_up_line(t);
     struct event e = {key, 1, own_bytes, other_bytes};
-    if (name != NONE)
-        insert(t, name, &e);
-    else
+    if (name == NONE) {
         count_without_line(t, key);
+        return;
+    }
+    insert(t, name, &e);
+    if (key.who >> OBJECT_SHIFT && own_bytes)
+        describe_block(key.line + (u64)__builtin_ctzll(own_bytes));
 }
 
 static inline void count_known(struct thread *t, const struct event *one, u64 hash) {

@@ -23,25 +23,25 @@ SHARED u64 tt_to_passing;         // from a thread's map to its passing map
 #define GROUP_SHIFT __builtin_ctzll(TRACKED_OF)
 #define TRACKED_SPREAD 0x9e3779b97f4a7c15ull
 
-static inline u64 group_at(u64 address) { return address >> tt_block_shift >> GROUP_SHIFT; }
+static inline u64 tracked_group(u64 address) { return address >> tt_block_shift >> GROUP_SHIFT; }
 
 // The number within its group of the block that is tracked.
 static inline u64 tracked_in(u64 group) { return group * TRACKED_SPREAD >> (64 - GROUP_SHIFT); }
 
 static inline int is_tracked(u64 address) {
     return tt_tracked_notes &&
-           (address >> tt_block_shift & (TRACKED_OF - 1)) == tracked_in(group_at(address));
+           (address >> tt_block_shift & (TRACKED_OF - 1)) == tracked_in(tracked_group(address));
 }
 
 static inline struct tracked_note *note_at(u64 address) {
-    return (struct tracked_note *)tt_tracked_notes + group_at(address);
+    return (struct tracked_note *)tt_tracked_notes + tracked_group(address);
 }
 
 // The word of a block in a bank.
 static inline u64 *word_in(u64 bank, u64 address) {
     u64 near = address & tt_reach[bank];
     if (__builtin_expect(is_tracked(address), 0))
-        return (u64 *)tt_tracked[bank] + group_at(near);
+        return (u64 *)tt_tracked[bank] + tracked_group(near);
     return (u64 *)tt_shadow[bank] + (near >> tt_block_shift);
 }
 

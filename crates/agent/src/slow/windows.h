@@ -130,7 +130,7 @@ COLD int tt_enter_phase(struct thread *t, u32 phase) {
 // but tracked ones.
 static void fill_page(u64 *page, u64 address) {
     u64 words = 1ull << (MAP_PAGE_SHIFT - 3), count = words, *at = page;
-    u64 group = group_at(address) & ~((1ull << MAP_PAGE_SHIFT >> GROUP_SHIFT) - 1);
+    u64 group = tracked_group(address) & ~((1ull << MAP_PAGE_SHIFT >> GROUP_SHIFT) - 1);
     __asm__ volatile("rep stosq" : "+D"(at), "+c"(count) : "a"(~0ull) : "memory");
     for (u64 k = 0; k < 1u << MAP_PAGE_SHIFT >> GROUP_SHIFT; k++)
         __atomic_store_n((u8 *)page + (k << GROUP_SHIFT) + tracked_in(group + k), NOTHING, __ATOMIC_RELAXED);

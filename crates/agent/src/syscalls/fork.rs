@@ -7,6 +7,7 @@
 use super::Outcome;
 use super::clone3::Clone3;
 use super::{seccomp, threads};
+use crate::blocks;
 use crate::counting;
 use crate::dispatch::runtime;
 use crate::environment::Environment;
@@ -176,6 +177,7 @@ fn renew(before: &Before, segment: u32, registry: thread::Held, old: &Thread) ->
     let place = Environment::kept()?.place()?;
     session::renew(&place, segment)?;
     counting::prepare();
+    blocks::renew();
     let header = session::header();
     header.pid.store(sys::pid(), Ordering::Relaxed);
     header.started_ns.store(sys::now_ns(), Ordering::Relaxed);

@@ -83,6 +83,9 @@ pub struct Args {
     /// programs)
     #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
     no_code_cache: bool,
+    /// Do not follow what the program allocates: the heap is then told as a whole
+    #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
+    no_objects: bool,
     /// Sample: fast, with estimates instead of exact numbers
     #[arg(long, help_heading = SAMPLING)]
     sample: bool,
@@ -114,8 +117,8 @@ Example:
   threadtalk record -- ./app 4";
 
 /// What belongs to exact recordings only.
-const EXACT_ONLY: [&str; 7] =
-    ["exact", "duty", "block", "matrix", "undirected", "reference", "no_code_cache"];
+const EXACT_ONLY: [&str; 8] =
+    ["exact", "duty", "block", "matrix", "undirected", "reference", "no_code_cache", "no_objects"];
 
 impl Args {
     /// When accesses are observed; `None`: always.
@@ -173,6 +176,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         windows: args.windows(),
         follow: !args.no_follow,
         code_cache: !args.no_code_cache,
+        objects: !args.no_objects,
         slice: args.slice.unwrap_or(Duration::from_millis(10)),
         ..SessionOptions::default()
     };

@@ -107,7 +107,8 @@ pub fn listing(machine: &Machine, program: &[u8], mode: Mode, disable: u32) -> S
     let options = Options { beside: false, ..Options::new(mode, 6, disable) };
     let [direct, indirect, learn, access, repeat, syscall, after_syscall] =
         STUBS.map(|stub| stub.1);
-    let stubs = Stubs { direct, indirect, learn, access, repeat, syscall, after_syscall };
+    let hook = 0;
+    let stubs = Stubs { direct, indirect, learn, access, repeat, hook, syscall, after_syscall };
     let mut engine = Engine::new(options, stubs, machine.tables);
     let mut host: Box<dyn Host> = Box::new(TestHost {
         code: machine.code..machine.code + CODE_BYTES as u64,

@@ -188,6 +188,7 @@ impl Machine {
                 learn: name(tt_test_learn),
                 access: name(tt_test_access),
                 repeat: name(tt_test_repeat),
+                hook: 0,
                 syscall: 0,
                 after_syscall: 0,
             },

@@ -252,6 +252,7 @@ pub(super) fn stubs() -> Stubs {
         learn: name(tt_box_learn),
         access: name(tt_box_access),
         repeat: name(tt_box_repeat),
+        hook: 0,
         syscall: 0,
         after_syscall: 0,
     }

@@ -1,18 +1,27 @@
-//! Invariants of sites, lines and events: events name sites and lines that are there, and lines
-//! hold the sums of their events.
+//! Invariants of sites, objects, lines and events: events name sites, objects and lines that are
+//! there, and lines hold the sums of their events.
 
 use super::check_pair;
-use crate::{EventRow, LineRow, Profile, SiteRow};
+use crate::{EventRow, LineRow, ObjectRow, Profile, SiteRow};
 
 pub(super) fn check(profile: &Profile) -> Result<(), String> {
     if profile.sites.first() != Some(&SiteRow::default()) {
         return Err("site 0 is not the unknown site".into());
+    }
+    if profile.objects.first() != Some(&ObjectRow::default()) {
+        return Err("object 0 is not the unknown object".into());
+    }
+    if profile.objects.iter().any(|o| o.site as usize >= profile.sites.len()) {
+        return Err("an object was allocated at a site that is none".into());
     }
     for event in &profile.events {
         check_pair(event.kind, event.from, event.to, event.count, profile.threads.len())?;
         let sites = profile.sites.len();
         if event.from_site.max(event.to_site) as usize >= sites {
             return Err(format!("events on line {:#x} at sites beyond {sites}", event.line));
+        }
+        if event.object as usize >= profile.objects.len() {
+            return Err(format!("events on line {:#x} on an object that is none", event.line));
         }
     }
     if let Some(pair) = profile.events.windows(2).find(|pair| pair[0].key() >= pair[1].key()) {
@@ -49,6 +58,9 @@ mod tests {
         let cases = [
             (reason(|p| p.sites[0].address = 1), "site 0 is not the unknown site"),
             (reason(|p| p.sites.clear()), "site 0 is not the unknown site"),
+            (reason(|p| p.objects.clear()), "object 0 is not the unknown object"),
+            (reason(|p| p.objects[1].site = 3), "an object was allocated at a site that is none"),
+            (reason(|p| p.events[1].object = 2), "events on line 0x40c0 on an object that is none"),
             (reason(|p| p.events[0].to = ThreadId(7)), "events T2 to T7 but 3 threads"),
             (reason(|p| p.events[1].to_site = 3), "events on line 0x40c0 at sites beyond 3"),
             (reason(|p| p.events.swap(1, 2)), "events on line 0x40c0 out of order"),

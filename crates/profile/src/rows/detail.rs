@@ -1,10 +1,10 @@
-//! Columns of the tables that say where communication happens: sites, lines, events.
+//! Columns of the tables that say where communication happens: sites, objects, lines, events.
 
 use super::{
     Columns, evidence_of, ints, kind_of, longs, names, numbers, sharing_of, string, texts, utf8,
 };
 use crate::parquet_file::{Data, Text};
-use crate::{EventRow, LineRow, SiteRow};
+use crate::{EventRow, LineRow, ObjectRow, SiteRow};
 use types::{EvidenceSet, ThreadId};
 
 /// Columns of `schema::SITES`.
@@ -40,6 +40,39 @@ pub(crate) fn sites_from(columns: Vec<Data>) -> Result<Vec<SiteRow>, String> {
             file: string(&files[i]),
             line: lines[i],
             inlined: string(&inlined[i]),
+        })
+        .collect())
+}
+
+/// Columns of `schema::OBJECTS`.
+pub(crate) fn object_columns(objects: &[ObjectRow]) -> Vec<Data> {
+    vec![
+        numbers(objects),
+        texts(objects, |object| &object.region),
+        texts(objects, |object| &object.name),
+        ints(objects, |object| object.site),
+        texts(objects, |object| &object.callers),
+        longs(objects, |object| object.blocks),
+        longs(objects, |object| object.bytes),
+    ]
+}
+
+/// The inverse of [`object_columns`]; errors are phrases.
+pub(crate) fn objects_from(columns: Vec<Data>) -> Result<Vec<ObjectRow>, String> {
+    let mut columns = Columns::new(columns);
+    columns.numbers("object")?;
+    let (regions, names) = (columns.texts()?, columns.texts()?);
+    let sites = columns.ints()?;
+    let callers = columns.texts()?;
+    let (blocks, bytes) = (columns.longs()?, columns.longs()?);
+    Ok((0..columns.rows)
+        .map(|i| ObjectRow {
+            region: string(&regions[i]),
+            name: string(&names[i]),
+            site: sites[i],
+            callers: string(&callers[i]),
+            blocks: blocks[i],
+            bytes: bytes[i],
         })
         .collect())
 }
@@ -116,6 +149,7 @@ pub(crate) fn event_columns(events: &[EventRow]) -> Vec<Data> {
         longs(events, |event| event.to_bytes),
         longs(events, |event| event.hits),
         names(events, |event| event.evidence.name()),
+        ints(events, |event| event.object),
     ]
 }
 
@@ -130,6 +164,7 @@ pub(crate) fn events_from(columns: Vec<Data>) -> Result<Vec<EventRow>, String> {
     let (from_bytes, to_bytes) = (columns.longs()?, columns.longs()?);
     let hits = columns.longs_or(0)?;
     let evidence = columns.texts_if_any()?;
+    let objects = columns.ints_or(0)?;
     (0..columns.rows)
         .map(|i| {
             Ok(EventRow {
@@ -145,6 +180,7 @@ pub(crate) fn events_from(columns: Vec<Data>) -> Result<Vec<EventRow>, String> {
                 to_bytes: to_bytes[i],
                 hits: hits[i],
                 evidence: evidence_of(evidence.as_deref(), hits[i], i)?,
+                object: objects[i],
             })
         })
         .collect()
@@ -154,7 +190,7 @@ pub(crate) fn events_from(columns: Vec<Data>) -> Result<Vec<EventRow>, String> {
 mod tests {
     use super::*;
     use crate::model::tests::sample;
-    use crate::schema::{EVENTS, LINES, SITES};
+    use crate::schema::{EVENTS, LINES, OBJECTS, SITES};
 
     #[test]
     fn rows_come_back_as_they_were() {
@@ -162,6 +198,9 @@ mod tests {
         let columns = site_columns(&profile.sites);
         assert_eq!(columns.len(), SITES.columns.len());
         assert_eq!(sites_from(columns).unwrap(), profile.sites);
+        let columns = object_columns(&profile.objects);
+        assert_eq!(columns.len(), OBJECTS.columns.len());
+        assert_eq!(objects_from(columns).unwrap(), profile.objects);
         let columns = line_columns(&profile.lines);
         assert_eq!(columns.len(), LINES.columns.len());
         assert_eq!(lines_from(columns).unwrap(), profile.lines);

@@ -150,7 +150,7 @@ impl Maker<'_> {
         let mut places = Places::new(modules, &raw, Some(&process.regions), self.resolver);
         profile.sites = places.sites(addresses, &mut events);
         profile.meta.warnings.extend(unreachable(&process.modules, &profile.sites));
-        profile.lines = places.lines(&events);
+        profile.lines = places.lines(&events, &HashMap::new());
         profile.events = events;
     }
 
@@ -231,6 +231,7 @@ impl Maker<'_> {
             to_bytes: sum.to_bytes,
             hits: sum.sum.hits,
             evidence: event.evidence,
+            object: 0,
         });
         (rows.collect(), addresses)
     }

@@ -39,6 +39,7 @@ fn event(
         to_bytes,
         hits: 0,
         evidence: Evidence::Exact,
+        object: 0,
     }
 }
 

@@ -27,6 +27,8 @@ pub enum ProfileTable {
     Comm,
     /// Code sites.
     Sites,
+    /// What memory with events was for.
+    Objects,
     /// Most events first.
     Lines,
     /// Events by cache line, code sites and threads.
@@ -35,7 +37,8 @@ pub enum ProfileTable {
 
 impl ProfileTable {
     /// All tables.
-    pub const ALL: [ProfileTable; 8] = [
+    pub const ALL: [ProfileTable; 9] = [
+        ProfileTable::Objects,
         ProfileTable::Lines,
         ProfileTable::Sites,
         ProfileTable::Events,
@@ -55,6 +58,7 @@ impl ProfileTable {
             ProfileTable::Running => "running",
             ProfileTable::Comm => "comm",
             ProfileTable::Sites => "sites",
+            ProfileTable::Objects => "objects",
             ProfileTable::Lines => "lines",
             ProfileTable::Events => "events",
         }
@@ -73,6 +77,7 @@ impl ProfileTable {
             }
             ProfileTable::Comm => "the matrices as a list, by time slice, kind and sharing",
             ProfileTable::Sites => "instructions in events, with function, file and line",
+            ProfileTable::Objects => "variables, allocated memory and other objects with events",
             ProfileTable::Lines => "shared cache lines, most events first",
             ProfileTable::Events => "events by cache line, threads and code sites, with the bytes",
         }
@@ -144,6 +149,7 @@ pub fn write_table(
         ProfileTable::Running => running(profile, &mut rows),
         ProfileTable::Comm => comm(profile, &mut rows),
         ProfileTable::Sites => sites(profile, &mut rows),
+        ProfileTable::Objects => objects(profile, &mut rows),
         ProfileTable::Lines => lines(profile, &mut rows),
         ProfileTable::Events => events(profile, &mut rows),
     }?;
@@ -152,6 +158,7 @@ pub fn write_table(
 
 impl ProfileTable {
     /// The columns, in order.
+    #[allow(clippy::too_many_lines, reason = "a table")]
     pub fn names(self) -> &'static [&'static str] {
         match self {
             ProfileTable::Threads => &[
@@ -178,6 +185,9 @@ impl ProfileTable {
             ],
             ProfileTable::Sites => {
                 &["site", "address", "module", "offset", "function", "file", "line", "inlined"]
+            }
+            ProfileTable::Objects => {
+                &["object", "region", "name", "site", "callers", "blocks", "bytes"]
             }
             ProfileTable::Lines => &[
                 "line",
@@ -209,6 +219,7 @@ impl ProfileTable {
                 "to_mask",
                 "hits",
                 "evidence",
+                "object",
             ],
         }
     }
@@ -302,6 +313,21 @@ fn sites(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
     Ok(())
 }
 
+fn objects(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    for (number, row) in (0u32..).zip(&profile.objects) {
+        rows.row(&[
+            number.into(),
+            (&row.region).into(),
+            (&row.name).into(),
+            row.site.into(),
+            (&row.callers).into(),
+            row.blocks.into(),
+            row.bytes.into(),
+        ])?;
+    }
+    Ok(())
+}
+
 fn lines(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
     let mut lines: Vec<_> = profile.lines.iter().collect();
     lines.sort_by_key(|row| (Reverse(events_of(row)), row.line));
@@ -343,6 +369,7 @@ fn events(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             to.mask().into(),
             row.hits.into(),
             row.evidence.name().into(),
+            row.object.into(),
         ])?;
     }
     Ok(())

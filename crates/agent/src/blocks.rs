@@ -1,0 +1,189 @@
+//! What the program allocates: tables of its blocks, and the functions that allocate and free them.
+//!
+//! Neighbours: `slow/allocations.h` follows the calls and `slow/objects.h` keeps the blocks;
+//! [`functions`] knows the functions, [`frames`] how the
+//! stack looks where they return to; `modules.rs` says where there are new ones, and the engine
+//! asks [`Hooks`] what to tell of.
+
+mod elf;
+mod frames;
+mod functions;
+
+use self::frames::Frames;
+use crate::filter;
+use crate::layouts::{
+    AllocatedBlock, FOLDED_BITS, INDEX_BITS, MAX_RECORDS, RETURN_BITS, Rule, how, tt_blocks,
+};
+use crate::session;
+use crate::sys;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use engine::links::AddressHash;
+use engine::options::{ADDRESS_BITS, LINE_SHIFT};
+use hashbrown::HashSet;
+use wire::objects::{FRAMES, LARGE_SHIFT};
+use wire::session::mode;
+
+/// log2 of the stretches of memory that have cells, as in `slow/objects.h`.
+const STRETCH_SHIFT: u32 = 21;
+/// Number of the first group that the program's blocks may get.
+const FIRST_GROUP: u32 = wire::objects::OTHERS + 1;
+
+unsafe extern "C" {
+    // In `slow/allocations.h`.
+    fn tt_add_return(address: u64);
+    fn tt_set_rule(address: u64, word: u64);
+    fn tt_unknown_return(thread: u64) -> u64;
+    fn tt_unknown_rule(thread: u64) -> u64;
+}
+
+/// Maps the tables, if blocks are to be followed. Without room for them they are not, which the
+/// header then says.
+pub fn map() {
+    let header = session::header();
+    let wanted = header.objects.load(Ordering::Relaxed) != 0
+        && header.mode.load(Ordering::Relaxed) == mode::DETAIL;
+    let mapped = wanted && map_tables().is_some();
+    header.objects.store(mapped.into(), Ordering::Relaxed);
+    header.groups.store(FIRST_GROUP, Ordering::Relaxed);
+}
+
+/// Whether blocks are followed.
+pub fn are_followed() -> bool {
+    // SAFETY: written only by `map`.
+    unsafe { !tt_blocks.records.is_null() }
+}
+
+fn map_tables() -> Option<()> {
+    let table = |bytes: u64| -> Option<u64> {
+        let at = sys::anonymous_away(bytes)?;
+        sys::keep_out_of_dumps(at, bytes);
+        Some(at)
+    };
+    let cells = |shift: u32| 8 << (ADDRESS_BITS - shift);
+    let lines = table(4 << (FOLDED_BITS - LINE_SHIFT))?;
+    let pages = table(cells(LARGE_SHIFT))?;
+    let stretches = table(cells(STRETCH_SHIFT))?;
+    let index = table(4 << INDEX_BITS)?;
+    let returns = table(8 << RETURN_BITS)?;
+    let rules = table((size_of::<Rule>() as u64) << RETURN_BITS)?;
+    let records = table(MAX_RECORDS * size_of::<AllocatedBlock>() as u64)?;
+    // SAFETY: before any slow path runs.
+    unsafe {
+        (tt_blocks.lines, tt_blocks.pages, tt_blocks.stretches) = (lines, pages, stretches);
+        tt_blocks.index = index as *mut _;
+        tt_blocks.returns = returns as *mut _;
+        tt_blocks.rules = rules as *mut _;
+        tt_blocks.most = MAX_RECORDS;
+        tt_blocks.epoch = 1;
+        tt_blocks.records = records as *mut _;
+    }
+    Some(())
+}
+
+/// In a fork's child, which has its parent's blocks, but describes them in a session of its own.
+pub fn renew() {
+    // SAFETY: the child's only thread.
+    unsafe { tt_blocks.epoch += 1 };
+    session::header().objects.store(are_followed().into(), Ordering::Relaxed);
+}
+
+/// What the engine shall tell of.
+#[derive(Default)]
+pub struct Hooks {
+    /// Functions and what they do, one of [`how`] in the low byte, one of [`wire::objects::by`]
+    /// above it; by address.
+    functions: Vec<(u64, u32)>,
+    /// Code to which calls of such functions return. Made with the first one.
+    returns: Option<HashSet<u64, AddressHash>>,
+    frames: Frames,
+}
+
+impl Hooks {
+    pub const fn new() -> Self {
+        Hooks { functions: Vec::new(), returns: None, frames: Frames::new() }
+    }
+
+    /// What there is to tell when the code at `pc` is entered; 0 = nothing.
+    pub fn at(&self, pc: u64) -> u32 {
+        if self.functions.is_empty() {
+            return 0;
+        }
+        let function = self.functions.binary_search_by_key(&pc, |f| f.0);
+        match (function, &self.returns) {
+            (Ok(k), _) => self.functions[k].1,
+            (_, Some(returns)) if returns.contains(&pc) => how::RETURNED,
+            _ => 0,
+        }
+    }
+
+    /// The first function that begins in `start..end`.
+    pub fn first_function(&self, start: u64, end: u64) -> Option<u64> {
+        let next = self.functions.partition_point(|f| f.0 < start);
+        self.functions.get(next).map(|f| f.0).filter(|address| *address < end)
+    }
+
+    /// Adds the functions of a file that is mapped there as code.
+    pub fn add_module(&mut self, (start, end): (u64, u64), file_offset: u64, path: &[u8]) {
+        // A filter may forbid us to open files, and end the program for trying.
+        if !are_followed() || filter::any() {
+            return;
+        }
+        self.frames.add((start, end), file_offset, path);
+        if !functions::may_allocate(path) {
+            return;
+        }
+        let is_program = self.functions.is_empty();
+        let found = elf::functions(path, file_offset, start, is_program);
+        for (address, what) in found.into_iter().filter(|f| (start..end).contains(&f.0)) {
+            let at = self.functions.binary_search_by_key(&address, |f| f.0);
+            if let Err(at) = at {
+                self.functions.insert(at, (address, what));
+            }
+        }
+    }
+
+    /// Adds what a call returns to; whether it is new.
+    pub fn add_return(&mut self, pc: u64) -> bool {
+        // SAFETY: under the engine's lock.
+        unsafe { tt_add_return(pc) };
+        self.returns.get_or_insert_default().insert(pc)
+    }
+
+    /// The code in `start..end` goes away.
+    pub fn remove(&mut self, start: u64, end: u64) {
+        let first = self.functions.partition_point(|f| f.0 < start);
+        let last = self.functions.partition_point(|f| f.0 < end);
+        self.functions.drain(first..last);
+        for address in self.frames.remove(start, end) {
+            // SAFETY: under the engine's lock.
+            unsafe { tt_set_rule(address, 0) };
+        }
+    }
+
+    /// Makes known how the stack looks in code that a call returns to.
+    pub fn add_rule(&mut self, address: u64) {
+        let rule = self.frames.rule(address);
+        // SAFETY: under the engine's lock.
+        unsafe { tt_set_rule(address, rule) };
+    }
+}
+
+/// A call that allocates has begun in this thread, of which something is not known: where it
+/// returns to, or what leads up the stack from there.
+#[unsafe(no_mangle)]
+extern "C" fn tt_make_known(thread: u64) {
+    let mut runtime = crate::dispatch::runtime();
+    // SAFETY: the calling thread's record.
+    let back = unsafe { tt_unknown_return(thread) };
+    if back != 0 {
+        runtime.hook_return(back);
+    }
+    for _ in 0..FRAMES {
+        // SAFETY: as above.
+        match unsafe { tt_unknown_rule(thread) } {
+            0 => break,
+            address => runtime.modules.hooks.add_rule(address),
+        }
+    }
+}

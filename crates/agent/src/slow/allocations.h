@@ -1,0 +1,230 @@
+// What the program allocates and frees: translated code comes here where an allocation function
+// begins, and where a call of one returns to.
+//
+// A call is noted with its stack pointer when it begins, and looked for by it when code is reached
+// to which such calls return. The outermost call counts: operator new calls malloc. A call may also
+// end without returning (longjmp, exceptions, cancelled threads). So what is noted is believed only
+// as long as its return address still lies where it was, and forgotten as soon as the stack has
+// shrunk beyond it.
+//
+// Blocks are forgotten when the function that frees them begins: afterwards another thread may have
+// them. realloc is the exception; its block ends when it returns, unless that is another by then.
+//
+// Who called is found by rules for each return address on the way up (`blocks/frames.rs`), never by
+// looking for what may be a return address.
+//
+// Neighbours: `objects.h` keeps the blocks, `blocks/functions.rs` knows the functions, `stubs.rs`
+// calls tt_hook.
+#ifndef TT_ALLOCATIONS_H
+#define TT_ALLOCATIONS_H
+#include "objects.h"
+#include "repeat.h"
+
+// A call inside another has used no more of the stack than this.
+#define NEAR (64ull << 10)
+
+struct saved {
+    u64 r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax;
+};
+
+static inline u64 times(u64 a, u64 b) {
+    u64 product;
+    return __builtin_mul_overflow(a, b, &product) ? 0 : product;
+}
+
+static inline u64 hash_of_return(u64 address) {
+    return address * 0x9e3779b97f4a7c15ull >> (64 - RETURN_BITS);
+}
+
+#define RETURN_MASK ((1u << RETURN_BITS) - 1)
+
+// Whether the host is told when code there is entered.
+static int returns_to_known(u64 address) {
+    u64 hash = hash_of_return(address);
+    for (u64 n = 0; n <= RETURN_MASK; n++) {
+        u64 there = __atomic_load_n(&tt_blocks.returns[(hash + n) & RETURN_MASK], __ATOMIC_RELAXED);
+        if (there == address || !there)
+            return there != 0;
+    }
+    return 0;
+}
+
+// From now on the host is told when code there is entered. Under the engine's lock.
+void tt_add_return(u64 address) {
+    u64 hash = hash_of_return(address);
+    for (u64 n = 0; n <= RETURN_MASK; n++) {
+        u64 *at = &tt_blocks.returns[(hash + n) & RETURN_MASK];
+        if (!*at || *at == address) {
+            __atomic_store_n(at, address, __ATOMIC_RELEASE);
+            return;
+        }
+    }
+}
+
+// The word of the rule for code that calls return to; 0 = not known.
+static u64 rule_of(u64 address) {
+    u64 hash = hash_of_return(address);
+    for (u64 n = 0; n <= RETURN_MASK; n++) {
+        const struct rule *there = &tt_blocks.rules[(hash + n) & RETURN_MASK];
+        u64 known = __atomic_load_n(&there->address, __ATOMIC_ACQUIRE);
+        if (known == address || !known)
+            return known ? __atomic_load_n(&there->word, __ATOMIC_RELAXED) : 0;
+    }
+    return 0;
+}
+
+// Sets the rule, or 0, so that it is asked for again. Under the engine's lock.
+void tt_set_rule(u64 address, u64 word) {
+    u64 hash = hash_of_return(address);
+    for (u64 n = 0; n <= RETURN_MASK; n++) {
+        struct rule *at = &tt_blocks.rules[(hash + n) & RETURN_MASK];
+        if (at->address && at->address != address)
+            continue;
+        __atomic_store_n(&at->word, word, __ATOMIC_RELAXED);
+        __atomic_store_n(&at->address, address, __ATOMIC_RELEASE);
+        return;
+    }
+}
+
+// Walks the stack up from a call, by rules; each frame must end above the last. Returns an address
+// whose rule is not known yet, or 0.
+static u64 walk(struct call *c) {
+    const u64 LONGEST = 64ull << 20;
+    u64 stack = c->stack + 8, rbp = c->frame_pointer;
+    for (int k = 1; k < FRAMES; k++) {
+        u64 rule = rule_of(c->frames[k - 1]);
+        if (!(rule & LEADS_ON))
+            return rule ? 0 : c->frames[k - 1];
+        u64 end = (rule & BY_RBP ? rbp : stack) + (u64)(int64_t)(int32_t)rule;
+        if (end - stack < 8 || end - stack > LONGEST || end & 7)
+            return 0;
+        struct peeked back = tt_peek(end - 8, 8);
+        int16_t saved = (int16_t)(rule >> RBP_SHIFT);
+        if (saved) {
+            struct peeked p = tt_peek(end + (u64)(int64_t)saved, 8);
+            back.failed |= p.failed;
+            rbp = p.value;
+        }
+        if (back.failed || !back.value)
+            return 0;
+        c->frames[k] = back.value;
+        stack = end;
+    }
+    return 0;
+}
+
+// Whether the call, which began further up, is still under way.
+static int is_under_way(const struct call *c, u64 stack) {
+    if (c->stack - stack > NEAR)
+        return 0;
+    struct peeked p = tt_peek(c->stack, 8);
+    return !p.failed && p.value == c->frames[0];
+}
+
+// A function that allocates begins. Returns whether something is not known that leads back from it.
+static u64 begin_call(struct thread *t, u64 what, const struct saved *r, u64 stack, u64 rbp) {
+    while (t->calls_under_way && t->calls[t->calls_under_way - 1].stack <= stack)
+        t->calls_under_way--;
+    if (t->calls_under_way && is_under_way(&t->calls[t->calls_under_way - 1], stack))
+        return 0;
+    if (t->calls_under_way == MAX_CALLS)
+        t->calls_under_way = 0;
+    struct call *c = &t->calls[t->calls_under_way];
+    u32 how = what & 0xff;
+    *c = (struct call){.stack = stack, .how = how, .by = (u32)(what >> 8)};
+    c->frames[0] = *(const u64 *)stack;
+    c->frame_pointer = rbp;
+    if (how == TAKES_BYTES)
+        c->bytes = r->rdi;
+    else if (how == TAKES_PRODUCT)
+        c->bytes = times(r->rdi, r->rsi);
+    else if (how == TAKES_BYTES_SECOND || how == REALLOCATES)
+        c->bytes = r->rsi;
+    else if (how == REALLOCATES_PRODUCT)
+        c->bytes = times(r->rsi, r->rdx);
+    else if (how == TAKES_BYTES_THIRD)
+        c->bytes = r->rdx;
+    if (how == REALLOCATES || how == REALLOCATES_PRODUCT || how == TAKES_BYTES_THIRD)
+        c->old = r->rdi;
+    struct known k;
+    if ((how == REALLOCATES || how == REALLOCATES_PRODUCT) && c->old && block_from(c->old, &k)) {
+        c->record = k.record;
+        c->version = k.version;
+        c->group = k.group;
+        c->ordinal = k.ordinal;
+    }
+    t->calls_under_way++;
+    u64 unknown = walk(c);
+    return unknown || !returns_to_known(c->frames[0]);
+}
+
+// The return address of the thread's last call if its return is not told of yet, else 0; and an
+// address further up whose rule is not known, or 0.
+u64 tt_unknown_return(const struct thread *t) {
+    const struct call *c = &t->calls[t->calls_under_way - 1];
+    return returns_to_known(c->frames[0]) ? 0 : c->frames[0];
+}
+u64 tt_unknown_rule(struct thread *t) { return walk(&t->calls[t->calls_under_way - 1]); }
+
+static u32 digits_of(u64 bytes) { return 64 - (u32)__builtin_clzll(bytes | 1); }
+
+// A block that was there keeps what is known of it, but for its size.
+static void keep_identity(const struct call *c, struct known *k) {
+    const struct group *old = group_named(c->group);
+    k->group = c->group;
+    k->ordinal = c->ordinal;
+    if (c->group != OTHERS && old->digits != digits_of(k->bytes)) {
+        k->group = find_group(old->frames, old->by, digits_of(k->bytes));
+        k->ordinal = count_block(k->group, k->bytes);
+    }
+}
+
+static void end_call(struct thread *t, const struct call *c, u64 result) {
+    if (c->how == TAKES_BYTES_THIRD) {
+        struct peeked p = tt_peek(c->old, 8);
+        result = (u32)result || p.failed ? 0 : p.value;
+    }
+    struct known before = {.record = c->record, .version = c->version};
+    if (c->record && (result || !c->bytes))
+        end_block(&before);
+    if (!result)
+        return;
+    struct known k = {.start = result, .bytes = c->bytes ? c->bytes : 1, .thread = (u32)t->id};
+    if (c->record) {
+        keep_identity(c, &k);
+    } else {
+        k.group = find_group(c->frames, c->by, digits_of(k.bytes));
+        k.ordinal = count_block(k.group, k.bytes);
+        if (k.group == OTHERS)
+            add_shared(tt_session.blocks_unknown, 1);
+    }
+    add_block(t, &k);
+}
+
+// Code is reached to which calls return: with this stack pointer, if one does.
+static void returned(struct thread *t, u64 result, u64 stack) {
+    while (t->calls_under_way && t->calls[t->calls_under_way - 1].stack + 8 < stack)
+        t->calls_under_way--;
+    if (!t->calls_under_way || t->calls[t->calls_under_way - 1].stack + 8 != stack)
+        return;
+    struct call c = t->calls[--t->calls_under_way];
+    end_call(t, &c, result);
+}
+
+// Translated code has come to what `blocks` wanted to be told of. Returns whether that must make
+// something known about the thread's last call.
+u64 tt_hook(struct thread *t, u64 what, const struct saved *r, u64 rbp) {
+    u64 stack = *(const u64 *)(t->page + CONTROL_APP_RSP);
+    if (what == RETURNED) {
+        returned(t, r->rax, stack);
+    } else if ((what & 0xff) == FREES) {
+        struct known k;
+        if (r->rdi && block_from(r->rdi, &k))
+            end_block(&k);
+    } else {
+        return begin_call(t, what, r, stack, rbp);
+    }
+    return 0;
+}
+
+#endif

@@ -1,0 +1,333 @@
+// Which block of the heap an address lies in, and what allocated it.
+//
+// A record of each block that is allocated is found by where the block begins. Small blocks, of
+// which several may lie in a page, hang in chains, one for each line of memory in which any begins.
+// Larger ones are found through cells of pages or, from 2 MiB on, of stretches of that size: a cell
+// names the block that begins there and the one that covers its first byte. Since blocks do not
+// overlap, no more than one of each kind can.
+//
+// Records stay where they are when their block is freed, and serve the next block that begins in
+// the same line, page or stretch. So chains do not change but at their beginning, nothing is
+// locked, and there are at most as many records as blocks ever were at once in each place. Whatever
+// a cell or a chain names is believed only if the record says that its block holds the address. A
+// record changes while its version is odd; who reads it looks at the version before and after.
+//
+// Blocks belong to groups (wire::objects), which lie in the session, so that they are there however
+// the process ends. An index of ours finds a group by what makes it.
+//
+// Neighbours: `allocations.h` says what is allocated and freed, `events.h` asks; `blocks.rs` maps
+// the tables.
+#ifndef TT_OBJECTS_H
+#define TT_OBJECTS_H
+#include "cells.h"
+#include "wait.h"
+
+SHARED struct blocks tt_blocks;
+
+#define STRETCH_SHIFT 21
+// Above the ordinal: in which epoch the block was allocated.
+#define EPOCH_SHIFT 48
+
+static inline u32 *first_in_line(u64 address) {
+    u64 folded = address & ((1ull << FOLDED_BITS) - 1);
+    return (u32 *)(tt_blocks.lines + ((folded >> LINE_SHIFT) << 2));
+}
+
+static inline struct place *page_of(u64 address) {
+    return (struct place *)(tt_blocks.pages + ((address >> LARGE_SHIFT) << 3));
+}
+
+static inline struct place *stretch_of(u64 address) {
+    return (struct place *)(tt_blocks.stretches + ((address >> STRETCH_SHIFT) << 3));
+}
+
+// Names are numbers of records + 1; 0 = none.
+static inline struct block *block_named(u32 name) { return tt_blocks.records + (name - 1); }
+
+static inline u64 bytes_of(const struct block *b) { return __atomic_load_n(&b->bytes, __ATOMIC_ACQUIRE); }
+
+// Whether it is the record of a live block that holds the address.
+static inline int holds(const struct block *b, u64 address) {
+    return address - __atomic_load_n(&b->start, __ATOMIC_RELAXED) < bytes_of(b);
+}
+
+static inline struct block *if_holds(u32 name, u64 address) {
+    return name && holds(block_named(name), address) ? block_named(name) : 0;
+}
+
+// Looks through a chain for the block that holds the address; `*live` says whether any block of it
+// is there.
+static inline struct block *in_chain(u32 name, u64 address, int *live) {
+    while (name) {
+        struct block *b = block_named(name);
+        if (holds(b, address))
+            return b;
+        *live |= bytes_of(b) != 0;
+        name = b->next;
+    }
+    return 0;
+}
+
+// A small block that begins in an earlier line of the same page.
+static inline struct block *begun_before(u64 address) {
+    u32 *line = first_in_line(address), *first = first_in_line(address & ~((1ull << LARGE_SHIFT) - 1));
+    int live = 0;
+    struct block *found = 0;
+    while (!found && !live && line-- > first)
+        if (*line)
+            found = in_chain(__atomic_load_n(line, __ATOMIC_ACQUIRE), address, &live);
+    return found;
+}
+
+// The record of the live block that holds the address, or 0.
+static inline struct block *block_at(u64 address) {
+    int live = 0;
+    struct block *found = in_chain(__atomic_load_n(first_in_line(address), __ATOMIC_ACQUIRE), address, &live);
+    if (found)
+        return found;
+    struct place page = *page_of(address);
+    if ((found = if_holds(page.covering, address)) || (found = if_holds(page.starting, address)) ||
+        (found = begun_before(address)))
+        return found;
+    struct place stretch = *stretch_of(address);
+    found = if_holds(stretch.covering, address);
+    return found ? found : if_holds(stretch.starting, address);
+}
+
+// What is known of the block that holds an address.
+struct known {
+    struct block *record;
+    u64 start, bytes, ordinal;
+    u32 group, thread, version;
+};
+
+// Reads a record of which a search said that its block holds the address; whether it still does.
+static inline int read_block(struct block *b, u64 address, struct known *k) {
+    u32 version = __atomic_load_n(&b->version, __ATOMIC_ACQUIRE);
+    *k = (struct known){b, b->start, bytes_of(b), b->ordinal, b->group, b->thread, version};
+    if (k->ordinal >> EPOCH_SHIFT != tt_blocks.epoch)
+        k->thread = ~0u; // of the process that this one was forked from
+    k->ordinal &= (1ull << EPOCH_SHIFT) - 1;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return !(version & 1) && __atomic_load_n(&b->version, __ATOMIC_RELAXED) == version &&
+           address - k->start < k->bytes;
+}
+
+// The group of the block that holds the address; 0 = none.
+static inline u32 group_at(u64 address) {
+    struct known k;
+    if (!tt_blocks.records)
+        return 0;
+    struct block *b = block_at(address);
+    return b && read_block(b, address, &k) ? k.group : 0;
+}
+
+static inline struct group *group_named(u32 group) { return (struct group *)tt_session.groups + group; }
+
+// An event on a line with this address is kept: the recorder shall know the block that it is in.
+COLD static void describe_block(u64 address) {
+    struct known k;
+    struct block *b = block_at(address);
+    if (!b || !read_block(b, address, &k) || b->described == tt_blocks.epoch)
+        return;
+    b->described = (u16)tt_blocks.epoch;
+    u32 number = __atomic_fetch_add(tt_session.blocks_described, 1, __ATOMIC_RELAXED);
+    if (number >= tt_session.max_blocks) {
+        __atomic_fetch_sub(tt_session.blocks_described, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    struct described *to = (struct described *)tt_session.blocks + number;
+    *to = (struct described){.start = k.start, .bytes = k.bytes, .ordinal = k.ordinal, .thread = k.thread};
+    __atomic_store_n(&to->group, k.group, __ATOMIC_RELEASE);
+}
+
+#ifndef MODE
+
+// A record for a block; 0 when there is no memory left.
+static u32 new_record(struct thread *t) {
+    if (t->next_record == t->end_record) {
+        u64 first = __atomic_fetch_add(&tt_blocks.used, RECORDS_AT_ONCE, __ATOMIC_RELAXED);
+        if (first + RECORDS_AT_ONCE > tt_blocks.most) {
+            __atomic_fetch_sub(&tt_blocks.used, RECORDS_AT_ONCE, __ATOMIC_RELAXED);
+            add_shared(tt_session.blocks_unknown, 1);
+            return 0;
+        }
+        t->next_record = (u32)first;
+        t->end_record = (u32)first + RECORDS_AT_ONCE;
+    }
+    return ++t->next_record;
+}
+
+// Begins to change a record; whether no other thread does.
+static int claim(struct block *b) {
+    u32 version = __atomic_load_n(&b->version, __ATOMIC_RELAXED);
+    return !(version & 1) && __atomic_compare_exchange_n(&b->version, &version, version + 1, 0,
+                                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+static void release(struct block *b) { __atomic_store_n(&b->version, b->version + 1, __ATOMIC_RELEASE); }
+
+// Fills a claimed record.
+static void fill_record(struct block *b, const struct known *k) {
+    __atomic_store_n(&b->bytes, 0, __ATOMIC_RELEASE);
+    b->start = k->start;
+    b->ordinal = k->ordinal | tt_blocks.epoch << EPOCH_SHIFT;
+    b->group = k->group;
+    b->thread = (u16)k->thread;
+    b->described = 0;
+    __atomic_store_n(&b->bytes, k->bytes, __ATOMIC_RELEASE);
+    release(b);
+}
+
+static int overlaps(const struct block *b, u64 start, u64 bytes) {
+    return b->start < start + bytes && start < b->start + bytes_of(b);
+}
+
+// Claims a record of the chain whose block is gone: freed, or, since there is a new one in its
+// place, freed without our noticing.
+static u32 claim_in_chain(u32 name, u64 start, u64 bytes) {
+    for (; name; name = block_named(name)->next) {
+        struct block *b = block_named(name);
+        if (bytes_of(b) && !overlaps(b, start, bytes))
+            continue;
+        if (!claim(b))
+            continue;
+        if (!bytes_of(b) || overlaps(b, start, bytes))
+            return name;
+        release(b);
+    }
+    return 0;
+}
+
+static void add_small(struct thread *t, const struct known *k) {
+    u32 *first = first_in_line(k->start);
+    u32 name = claim_in_chain(__atomic_load_n(first, __ATOMIC_ACQUIRE), k->start, k->bytes);
+    if (name) {
+        fill_record(block_named(name), k);
+    } else {
+        name = new_record(t);
+        if (!name)
+            return;
+        struct block *b = block_named(name);
+        b->version = 1;
+        fill_record(b, k);
+        u32 next = __atomic_load_n(first, __ATOMIC_RELAXED);
+        do
+            b->next = next;
+        while (!__atomic_compare_exchange_n(first, &next, name, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+    }
+    u64 last = k->start + k->bytes - 1;
+    if ((last ^ k->start) >> LARGE_SHIFT)
+        __atomic_store_n(&page_of(last)->covering, name, __ATOMIC_RELEASE);
+}
+
+static void add_large(struct thread *t, const struct known *k, struct place *first, u64 count) {
+    u32 name = __atomic_load_n(&first->starting, __ATOMIC_ACQUIRE);
+    if (name && !claim(block_named(name)))
+        return; // another thread's block begins in the same page: one of the two is gone
+    if (!name) {
+        u32 none = 0;
+        name = new_record(t);
+        if (!name)
+            return;
+        block_named(name)->version = 1;
+        if (!__atomic_compare_exchange_n(&first->starting, &none, name, 0, __ATOMIC_RELEASE,
+                                         __ATOMIC_RELAXED))
+            return;
+    }
+    fill_record(block_named(name), k);
+    for (u64 n = 1; n < count; n++)
+        __atomic_store_n(&first[n].covering, name, __ATOMIC_RELEASE);
+}
+
+static void add_block(struct thread *t, const struct known *k) {
+    u64 last = k->start + k->bytes - 1;
+    if (!k->bytes || last < k->start || last >> ADDRESS_BITS)
+        return;
+    if (k->bytes < 1ull << LARGE_SHIFT)
+        add_small(t, k);
+    else if (k->bytes < 1ull << STRETCH_SHIFT)
+        add_large(t, k, page_of(k->start), (last >> LARGE_SHIFT) - (k->start >> LARGE_SHIFT) + 1);
+    else
+        add_large(t, k, stretch_of(k->start), (last >> STRETCH_SHIFT) - (k->start >> STRETCH_SHIFT) + 1);
+}
+
+// The live block that begins at the address; whether there is one.
+static int block_from(u64 start, struct known *k) {
+    int live;
+    struct block *b = 0;
+    for (u32 name = *first_in_line(start); name && !b; name = block_named(name)->next)
+        if (block_named(name)->start == start && bytes_of(block_named(name)))
+            b = block_named(name);
+    u32 page = page_of(start)->starting, stretch = stretch_of(start)->starting;
+    if (!b && page && block_named(page)->start == start)
+        b = block_named(page);
+    if (!b && stretch && block_named(stretch)->start == start)
+        b = block_named(stretch);
+    live = b && read_block(b, start, k);
+    return live && k->start == start;
+}
+
+// The block is freed; not if it is another one by now.
+static void end_block(const struct known *k) {
+    u32 version = k->version;
+    if (!__atomic_compare_exchange_n(&k->record->version, &version, version + 1, 0, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        return;
+    __atomic_store_n(&k->record->bytes, 0, __ATOMIC_RELEASE);
+    release(k->record);
+}
+
+static int is_group(const struct group *g, const u64 *frames, u32 by, u32 digits) {
+    int same = g->by == by && g->digits == digits;
+    for (int k = 0; k < FRAMES; k++)
+        same &= g->frames[k] == frames[k];
+    return same;
+}
+
+// The group of blocks with so many binary digits that are allocated by way of these return
+// addresses.
+static u32 find_group(const u64 *frames, u32 by, u32 digits) {
+    u64 hash = by << 8 | digits;
+    for (int k = 0; k < FRAMES; k++) {
+        hash = (hash ^ frames[k]) * 0x9e3779b97f4a7c15ull;
+        hash ^= hash >> 29;
+    }
+    u32 mine = 0;
+    for (u64 n = 0; n < MAX_GROUPS / 4; n++) {
+        u32 *at = &tt_blocks.index[(hash + n) & ((1u << INDEX_BITS) - 1)];
+        u32 there = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+        if (there && is_group(group_named(there), frames, by, digits))
+            return there;
+        if (there)
+            continue;
+        if (!mine) {
+            mine = __atomic_load_n(tt_session.groups_used, __ATOMIC_RELAXED);
+            do
+                if (mine >= MAX_GROUPS)
+                    return OTHERS;
+            while (!__atomic_compare_exchange_n(tt_session.groups_used, &mine, mine + 1, 0, __ATOMIC_RELAXED,
+                                                __ATOMIC_RELAXED));
+            struct group *g = group_named(mine);
+            for (int k = 0; k < FRAMES; k++)
+                g->frames[k] = frames[k];
+            g->by = by;
+            g->digits = digits;
+        }
+        if (__atomic_compare_exchange_n(at, &there, mine, 0, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
+            return mine;
+        if (is_group(group_named(there), frames, by, digits))
+            return there;
+    }
+    return OTHERS;
+}
+
+// One more block of the group; how many came before it.
+static u64 count_block(u32 group, u64 bytes) {
+    struct group *g = group_named(group);
+    __atomic_fetch_add(&g->bytes, bytes, __ATOMIC_RELAXED);
+    return __atomic_fetch_add(&g->blocks, 1, __ATOMIC_RELAXED);
+}
+
+#endif
+#endif

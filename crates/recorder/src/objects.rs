@@ -1,0 +1,274 @@
+//! What the memory with events was for: groups of allocated blocks, variables, stacks, files.
+//!
+//! The agent numbers what it knows, groups of blocks (`wire::objects`); here each event gets a row
+//! of the profile's table `objects`. What lies in no block is named by its address, like lines.
+//! Neighbours: `session` has the records, `places` names addresses, `tables` asks.
+
+use crate::error::RecorderError;
+use crate::places::{Allocation, Places};
+use crate::session::Session;
+use profile::{EventRow, ObjectRow, SiteRow};
+use std::collections::HashMap;
+use std::mem::offset_of;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Acquire;
+use types::numbers::grouped;
+use wire::objects::{Block, FRAMES, Group, MAX_BLOCKS, MAX_GROUPS, OTHERS};
+use wire::session::{BLOCKS_OFFSET, GROUPS_OFFSET, Header};
+
+/// Bytes of the lines of memory in a profile.
+const LINE_BYTES: u64 = 64;
+/// Most blocks of a line that are named.
+const MAX_BLOCKS_NAMED: usize = 4;
+/// The same lines of text appear for many blocks: which of them they are does not say more.
+const MANY_BLOCKS: u64 = 2;
+
+/// What one place has allocated of about one size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RawGroup {
+    /// Return addresses, innermost first.
+    pub frames: [u64; FRAMES],
+    pub blocks: u64,
+    pub bytes: u64,
+}
+
+impl RawGroup {
+    /// From the words of a record.
+    fn of(words: &[u64]) -> Self {
+        Self {
+            frames: std::array::from_fn(|k| words[k]),
+            blocks: words[offset_of!(Group, blocks) / 8],
+            bytes: words[offset_of!(Group, bytes) / 8],
+        }
+    }
+}
+
+/// A block with events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RawBlock {
+    pub start: u64,
+    pub bytes: u64,
+    pub ordinal: u64,
+    pub group: u32,
+    /// Logical id of the thread that allocated it; `u32::MAX`: of another process.
+    pub thread: u32,
+}
+
+impl RawBlock {
+    /// From the words of a record.
+    fn of(words: &[u64]) -> Self {
+        let last = words[offset_of!(Block, group) / 8];
+        Self {
+            start: words[offset_of!(Block, start) / 8],
+            bytes: words[offset_of!(Block, bytes) / 8],
+            ordinal: words[offset_of!(Block, ordinal) / 8],
+            group: last as u32,
+            thread: (last >> 32) as u32,
+        }
+    }
+}
+
+/// What a process has allocated.
+#[derive(Default)]
+pub struct Allocated {
+    /// By number.
+    groups: Vec<RawGroup>,
+    /// By start.
+    blocks: Vec<RawBlock>,
+    /// Most bytes of one of them.
+    largest: u64,
+}
+
+impl Allocated {
+    /// Reads what the agent has left.
+    pub fn read(session: &Session, header: &Header) -> Result<Self, RecorderError> {
+        let words = |offset, count: &AtomicU32, most: usize, bytes: usize| {
+            let count = (count.load(Acquire) as usize).min(most);
+            session.words(offset, count * bytes / 8)
+        };
+        let (group, block) = (size_of::<Group>(), size_of::<Block>());
+        let groups = words(GROUPS_OFFSET, &header.groups, MAX_GROUPS, group)?;
+        let blocks = words(BLOCKS_OFFSET, &header.blocks_described, MAX_BLOCKS, block)?;
+        let groups = groups.chunks_exact(group / 8).map(RawGroup::of).collect();
+        Ok(Self::new(groups, blocks.chunks_exact(block / 8).map(RawBlock::of).collect()))
+    }
+
+    fn new(groups: Vec<RawGroup>, mut blocks: Vec<RawBlock>) -> Self {
+        blocks.retain(|b| b.group != 0 && (b.group as usize) < groups.len() && b.bytes > 0);
+        blocks.sort_unstable_by_key(|b| (b.start, b.ordinal, b.group));
+        let largest = blocks.iter().map(|b| b.bytes).max().unwrap_or(0);
+        Self { groups, blocks, largest }
+    }
+
+    /// Blocks of a group that have been in a line.
+    fn in_line(&self, line: u64, group: u32) -> impl Iterator<Item = &RawBlock> {
+        let first = self.blocks.partition_point(|b| b.start < line.saturating_sub(self.largest));
+        let around = self.blocks[first..].iter().take_while(move |b| b.start < line + LINE_BYTES);
+        around.filter(move |b| b.group == group && b.start.saturating_add(b.bytes) > line)
+    }
+}
+
+/// The rows of `objects` so far, by what they are.
+struct Naming<'a> {
+    allocated: &'a Allocated,
+    rows: Vec<ObjectRow>,
+    of_groups: HashMap<u32, u32>,
+    of_names: HashMap<(String, String), u32>,
+}
+
+/// Gives each event its object, and each line with allocated memory the text that says what lies
+/// there. `events` name groups, are ordered by line, and afterwards name rows of the table, which
+/// is the result. `sites` gains those of calls that allocate.
+pub fn name(
+    events: &mut [EventRow],
+    allocated: &Allocated,
+    places: &mut Places<'_>,
+    sites: &mut Vec<SiteRow>,
+) -> (Vec<ObjectRow>, HashMap<u64, String>) {
+    let (of_groups, of_names) = Default::default();
+    let rows = vec![ObjectRow::default()];
+    let mut naming = Naming { allocated, rows, of_groups, of_names };
+    let mut texts = HashMap::new();
+    for of_line in events.chunk_by_mut(|a, b| a.line == b.line) {
+        let line = of_line[0].line;
+        if let Some(text) = naming.text_of_line(of_line, places, sites) {
+            texts.insert(line, text);
+        }
+        naming.name_line(of_line, places, sites);
+    }
+    (naming.rows, texts)
+}
+
+impl Naming<'_> {
+    fn name_line(
+        &mut self,
+        events: &mut [EventRow],
+        places: &mut Places<'_>,
+        sites: &mut Vec<SiteRow>,
+    ) {
+        let line = events[0].line;
+        let named = places.objects(line, events.iter().any(|event| event.object == 0));
+        for event in events {
+            event.object = match event.object {
+                0 => {
+                    let touched = event.to_bytes | event.from_bytes;
+                    let byte = (touched.trailing_zeros() as u64).min(LINE_BYTES - 1);
+                    let at = named.iter().find(|(bytes, ..)| bytes.contains(&byte));
+                    at.map_or(0, |(_, region, name)| self.row_named(region, name))
+                }
+                group => self.row_of_group(group, places, sites),
+            };
+        }
+    }
+
+    fn row_named(&mut self, region: &str, name: &str) -> u32 {
+        if region.is_empty() || region == "unknown" {
+            return 0;
+        }
+        let rows = &mut self.rows;
+        *self.of_names.entry((region.into(), name.into())).or_insert_with(|| {
+            let row =
+                ObjectRow { region: region.into(), name: name.into(), ..ObjectRow::default() };
+            rows.push(row);
+            rows.len() as u32 - 1
+        })
+    }
+
+    /// The row of a group; 0 for a number that none has.
+    fn row_of_group(
+        &mut self,
+        group: u32,
+        places: &mut Places<'_>,
+        sites: &mut Vec<SiteRow>,
+    ) -> u32 {
+        if let Some(row) = self.of_groups.get(&group) {
+            return *row;
+        }
+        let Some(raw) = self.allocated.groups.get(group as usize) else { return 0 };
+        let mut row = ObjectRow { region: "heap".into(), ..ObjectRow::default() };
+        if group == OTHERS {
+            row.name = "in further places".into();
+        } else {
+            let Allocation { name, callers, site } = places.allocation(&raw.frames);
+            (row.name, row.callers) = (name, callers);
+            row.site = sites.len() as u32;
+            sites.push(site);
+            (row.blocks, row.bytes) = (raw.blocks, raw.bytes);
+        }
+        self.rows.push(row);
+        let number = self.rows.len() as u32 - 1;
+        self.of_groups.insert(group, number);
+        number
+    }
+
+    /// `40,000-byte block from build_table at wc.c:147+0x40..0x80`, for each block in the line.
+    fn text_of_line(
+        &mut self,
+        events: &[EventRow],
+        places: &mut Places<'_>,
+        sites: &mut Vec<SiteRow>,
+    ) -> Option<String> {
+        let line = events[0].line;
+        let mut groups: Vec<u32> = events.iter().map(|e| e.object).filter(|g| *g != 0).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        if line == 0 || groups.is_empty() {
+            return None;
+        }
+        let mut texts = Vec::new();
+        for group in groups {
+            let row = self.row_of_group(group, places, sites) as usize;
+            let blocks: Vec<&RawBlock> = self.allocated.in_line(line, group).collect();
+            let mut starts: Vec<(u64, u64)> = blocks.iter().map(|b| (b.start, b.bytes)).collect();
+            starts.dedup();
+            let object = &self.rows[row];
+            if starts.is_empty() {
+                texts.push(described(object));
+            }
+            for (start, bytes) in starts.into_iter().take(MAX_BLOCKS_NAMED) {
+                let of_block = || blocks.iter().filter(|b| (b.start, b.bytes) == (start, bytes));
+                let one = (of_block().count() == 1).then(|| of_block().next()).flatten();
+                texts.push(block_text(object, one.copied(), line, start, bytes));
+            }
+        }
+        Some(texts.join("; "))
+    }
+}
+
+/// `heap block allocated in f at f.c:7`.
+fn described(object: &ObjectRow) -> String {
+    match object.name.as_str() {
+        "" => "heap block".into(),
+        name => format!("heap block allocated {name}"),
+    }
+}
+
+/// `heap block of 400 bytes allocated in f at f.c:7, bytes 0x40..0x80, number 3 by T1`; `one` if
+/// there was only one at that address.
+fn block_text(
+    object: &ObjectRow,
+    one: Option<&RawBlock>,
+    line: u64,
+    start: u64,
+    bytes: u64,
+) -> String {
+    let name = match object.name.as_str() {
+        "" => String::new(),
+        name => format!(" allocated {name}"),
+    };
+    let first = line.saturating_sub(start);
+    let end = (line + LINE_BYTES - start).min(bytes);
+    let part = match (first, end) {
+        (0, end) if end == bytes => String::new(),
+        (first, end) => format!(", bytes {first:#x}..{end:#x}"),
+    };
+    let number = one.filter(|_| object.blocks >= MANY_BLOCKS);
+    let number = number.map_or(String::new(), |b| format!(", number {}", grouped(b.ordinal + 1)));
+    let by = one.filter(|b| b.thread != u32::MAX);
+    let by = by.map_or(String::new(), |b| format!(", by T{}", b.thread));
+    format!("heap block of {} bytes{name}{part}{number}{by}", grouped(bytes))
+}
+
+#[cfg(test)]
+#[path = "objects_tests.rs"]
+mod tests;

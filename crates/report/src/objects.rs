@@ -1,0 +1,182 @@
+//! What the memory was for on which threads meet: variables, heap blocks by the place that
+//! allocated them, stacks, files. Each event belongs to one, also where lines were too many to keep
+//! apart.
+//!
+//! Neighbours: `findings` holds the result, `lines` has the single lines.
+
+use crate::lines::{Split, moves_a_line};
+use profile::{EventRow, ObjectRow, Profile};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashSet};
+use ts_rs::TS;
+use types::numbers::grouped;
+use types::{CommKind, Sharing};
+
+/// The objects on which threads met.
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
+pub struct Objects {
+    /// Objects with events; `list` holds those with the most.
+    pub all: u64,
+    /// RAW and WAW events that belong to an object.
+    pub events: u64,
+    /// Events of which it is not known to what they belong.
+    pub unknown: u64,
+    /// Most events first.
+    pub list: Vec<HotObject>,
+}
+
+/// One object.
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
+pub struct HotObject {
+    /// What kind of memory it is: `static`, `heap`, `stack` and so on.
+    pub region: String,
+    /// The variable, or the function that allocated the memory, and where; or empty.
+    pub name: String,
+    /// Who called that function, innermost first: `g at f.c:10`.
+    pub callers: Vec<String>,
+    /// Blocks of about this size that were allocated there; 0 = not allocated.
+    pub blocks: u64,
+    /// Their bytes together.
+    pub bytes: u64,
+    /// Cache lines of it that the profile knows.
+    pub lines: u64,
+    /// RAW and WAW events.
+    pub events: u64,
+    /// Share of all RAW and WAW events of the profile, 0 to 1.
+    pub share: f64,
+    /// Events by sharing.
+    pub sharing: Split,
+    /// Threads that met on it.
+    pub threads: Vec<u32>,
+}
+
+impl HotObject {
+    /// `heap block of 8,000 bytes allocated in make at a.c:7`, `counters (app)`, or what is known
+    /// instead.
+    pub fn words(&self) -> String {
+        if self.region != "heap" {
+            return if self.name.is_empty() { self.region.clone() } else { self.name.clone() };
+        }
+        let bytes = self.bytes.checked_div(self.blocks).unwrap_or(0);
+        let about = if bytes * self.blocks == self.bytes { "" } else { "about " };
+        let what = match self.blocks {
+            0 => "heap blocks".into(),
+            1 => format!("heap block of {} bytes", grouped(bytes)),
+            n => format!("{} heap blocks of {about}{} bytes", grouped(n), grouped(bytes)),
+        };
+        match self.name.as_str() {
+            "" => "heap memory in no known block (the allocator's own, or freed)".into(),
+            name => format!("{what} allocated {name}"),
+        }
+    }
+}
+
+/// The `most` objects with the most events; `None` when the profile knows none.
+pub(crate) fn objects(profile: &Profile, most: usize) -> Option<Objects> {
+    let mut sums: Vec<Sum> = profile.objects.iter().map(Sum::new).collect();
+    for event in profile.events.iter().filter(|event| moves_a_line(event)) {
+        sums[event.object as usize].add(event);
+    }
+    let unknown = sums.first().map_or(0, |sum| sum.sharing.total());
+    let mut known: Vec<Sum> =
+        sums.into_iter().skip(1).filter(|sum| sum.sharing.total() > 0).collect();
+    if known.is_empty() {
+        return None;
+    }
+    known.sort_by_key(|sum| Reverse(sum.sharing.total()));
+    let totals = &profile.meta.totals;
+    let events = known.iter().map(|sum| sum.sharing.total()).fold(0, u64::saturating_add);
+    let all_events = totals.raw.saturating_add(totals.waw).max(events);
+    let all = known.len() as u64;
+    let list = known.into_iter().take(most).map(|sum| sum.finish(all_events)).collect();
+    Some(Objects { all, events, unknown: unknown.max(all_events - events), list })
+}
+
+/// What is summed up for an object.
+struct Sum<'a> {
+    row: &'a ObjectRow,
+    sharing: Split,
+    lines: HashSet<u64>,
+    threads: BTreeSet<u32>,
+}
+
+impl<'a> Sum<'a> {
+    fn new(row: &'a ObjectRow) -> Self {
+        let (lines, threads) = Default::default();
+        Self { row, sharing: Split::default(), lines, threads }
+    }
+
+    fn add(&mut self, event: &EventRow) {
+        debug_assert!(matches!(event.kind, CommKind::Raw | CommKind::Waw));
+        let sum = match event.sharing {
+            Sharing::True => &mut self.sharing.truly,
+            Sharing::False => &mut self.sharing.falsely,
+            Sharing::Any => &mut self.sharing.unknown,
+        };
+        *sum = sum.saturating_add(event.count);
+        if event.line != 0 {
+            self.lines.insert(event.line);
+        }
+        self.threads.extend([event.from.0, event.to.0]);
+    }
+
+    fn finish(self, all_events: u64) -> HotObject {
+        let callers = self.row.callers.split("; ").filter(|caller| !caller.is_empty());
+        let events = self.sharing.total();
+        HotObject {
+            region: self.row.region.clone(),
+            name: self.row.name.clone(),
+            callers: callers.map(str::to_owned).collect(),
+            blocks: self.row.blocks,
+            bytes: self.row.bytes,
+            lines: self.lines.len() as u64,
+            events,
+            share: events as f64 / all_events.max(1) as f64,
+            sharing: self.sharing,
+            threads: self.threads.into_iter().collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::shared;
+
+    fn heap(blocks: u64, bytes: u64) -> ObjectRow {
+        let (region, name) = ("heap".into(), "in make at a.c:7".into());
+        ObjectRow { region, name, blocks, bytes, ..ObjectRow::default() }
+    }
+
+    #[test]
+    fn events_are_summed_by_object_also_without_lines() {
+        let mut profile = shared();
+        assert_eq!(objects(&profile, 9), None, "older profiles have none");
+        profile.objects.extend([heap(1, 8000), heap(4, 330)]);
+        for event in &mut profile.events {
+            event.object = 1 + u32::from(event.line == 0);
+        }
+        let found = objects(&profile, 9).unwrap();
+        let sum: u64 = found.list.iter().map(|object| object.events).sum();
+        assert_eq!((found.all as usize, found.events), (found.list.len(), sum));
+        let moved = profile.events.iter().filter(|e| moves_a_line(e));
+        assert_eq!(sum, moved.map(|e| e.count).sum::<u64>());
+        assert!(found.list.is_sorted_by_key(|object| Reverse(object.events)));
+        assert_eq!(objects(&profile, 1).unwrap().list.len(), 1);
+    }
+
+    #[test]
+    fn an_object_in_words() {
+        let words = |row: &ObjectRow| Sum::new(row).finish(1).words();
+        assert_eq!(words(&heap(1, 8000)), "heap block of 8,000 bytes allocated in make at a.c:7");
+        assert_eq!(
+            words(&heap(4, 330)),
+            "4 heap blocks of about 82 bytes allocated in make at a.c:7"
+        );
+        let others = ObjectRow { region: "heap".into(), ..ObjectRow::default() };
+        assert!(words(&others).starts_with("heap memory in no known block"));
+        let variable = ObjectRow { region: "static".into(), name: "a (app)".into(), ..others };
+        assert_eq!(words(&variable), "a (app)");
+    }
+}

@@ -1,0 +1,69 @@
+//! The objects on which threads meet, in the terminal.
+
+use super::style::{TextStyle, printable};
+use super::{heading, more};
+use crate::advice::thread_list;
+use crate::objects::{HotObject, Objects};
+use std::fmt::{self, Write};
+use types::numbers::{grouped, percent};
+
+/// Most objects that are shown if no number was asked for, and the least share of the events.
+const OBJECTS_SHOWN: usize = 10;
+const NOTABLE: f64 = 0.01;
+/// Most callers that are named.
+const CALLERS_SHOWN: usize = 3;
+
+pub(super) fn write_objects(out: &mut String, style: TextStyle, objects: &Objects) -> fmt::Result {
+    let most = style.lines.unwrap_or(OBJECTS_SHOWN);
+    let notable = |o: &&HotObject| style.lines.is_some() || o.share >= NOTABLE;
+    let list: Vec<&HotObject> = objects.list.iter().take(most).filter(notable).collect();
+    if list.is_empty() {
+        return Ok(());
+    }
+    heading(out, style, "Hot objects")?;
+    let mut note =
+        "  What the memory was for on which threads meet; heap blocks by the place that \
+                    allocated them."
+            .to_owned();
+    if objects.unknown > 0 {
+        note.push_str(&format!(
+            " Of {} events it is not known to what they belong.",
+            grouped(objects.unknown)
+        ));
+    }
+    writeln!(out, "{}", style.wrap(&note, "  "))?;
+    for (index, object) in list.iter().enumerate() {
+        let title = format!("  #{} {}", index + 1, printable(&object.words()));
+        writeln!(out, "{}", style.bold(&style.wrap(&title, "     ")))?;
+        writeln!(out, "{}", style.wrap(&details(object), "     "))?;
+    }
+    more(out, objects.all as usize, list.len(), "objects", "--lines N, or threadtalk export")
+}
+
+fn details(object: &HotObject) -> String {
+    let known = object.sharing.truly + object.sharing.falsely;
+    let falsely = match known {
+        0 => String::new(),
+        _ => format!(
+            ", {} false sharing",
+            percent(object.sharing.falsely as f64 / object.sharing.total() as f64)
+        ),
+    };
+    let lines = match object.lines {
+        0 => String::new(),
+        1 => ", on one cache line that is known".into(),
+        n => format!(", on {} cache lines that are known", grouped(n)),
+    };
+    let callers: Vec<&str> =
+        object.callers.iter().take(CALLERS_SHOWN).map(String::as_str).collect();
+    let called = match callers.is_empty() {
+        true => String::new(),
+        false => format!(" Called from {}.", printable(&callers.join(", from "))),
+    };
+    format!(
+        "     {} of all events: {} by {}{falsely}{lines}.{called}",
+        percent(object.share),
+        grouped(object.events),
+        thread_list(&object.threads)
+    )
+}

@@ -1,0 +1,74 @@
+//! What the program has allocated, in a session: groups of blocks, and single blocks on which there
+//! were events.
+//!
+//! A *group* is what one place in the program has allocated of about one size: the place is named
+//! by return addresses, innermost first. Groups are numbered from 1 in the order in which they
+//! appear; [`Event::object`](crate::detail::Event::object) refers to them. Whoever finds no room in
+//! the table counts in [`OTHERS`]. Of a block, a record is written when a thread keeps its first
+//! event on a line with it, as long as there is room.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Most groups, with the unused number 0.
+pub const MAX_GROUPS: usize = 1 << 20;
+/// The group of all blocks that found no place in the table.
+pub const OTHERS: u32 = 1;
+/// Most blocks of which there are records.
+pub const MAX_BLOCKS: usize = 1 << 20;
+/// Most return addresses that name a place.
+pub const FRAMES: usize = 6;
+/// log2 of the smallest size of a block that is no longer looked up by its line.
+pub const LARGE_SHIFT: u32 = 12;
+
+/// What has given the memory, in [`Group::by`].
+pub mod by {
+    /// Not known.
+    pub const UNKNOWN: u32 = 0;
+    /// malloc and what else takes a number of bytes.
+    pub const MALLOC: u32 = 1;
+    /// calloc.
+    pub const CALLOC: u32 = 2;
+    /// realloc, without a block from before.
+    pub const REALLOC: u32 = 3;
+    /// An aligned form: aligned_alloc, memalign, posix_memalign.
+    pub const ALIGNED: u32 = 4;
+    /// operator new.
+    pub const NEW: u32 = 5;
+    /// operator new[].
+    pub const NEW_ARRAY: u32 = 6;
+}
+
+/// Blocks that one place has allocated, whose sizes have the same number of binary digits.
+#[repr(C)]
+pub struct Group {
+    /// Return addresses, innermost first; 0 = no more are known.
+    pub frames: [AtomicU64; FRAMES],
+    /// How many blocks were allocated.
+    pub blocks: AtomicU64,
+    /// Their bytes.
+    pub bytes: AtomicU64,
+    /// One of [`by`].
+    pub by: AtomicU32,
+    /// Binary digits of the sizes.
+    pub digits: AtomicU32,
+    /// Unused.
+    pub _reserved: AtomicU64,
+}
+
+/// A block with events on a line that was kept.
+#[repr(C)]
+pub struct Block {
+    /// Its address.
+    pub start: AtomicU64,
+    /// Its bytes.
+    pub bytes: AtomicU64,
+    /// How many blocks of the group came before it.
+    pub ordinal: AtomicU64,
+    /// Its group; 0 = the record is not complete.
+    pub group: AtomicU32,
+    /// Logical id of the thread that allocated it.
+    pub thread: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Group>() == 80);
+const _: () = assert!(size_of::<Block>() == 32);
