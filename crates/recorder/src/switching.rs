@@ -33,6 +33,8 @@ const WHOLE_SLICE_NS: u64 = 10_000_000;
 /// How many times longer than alone programs may take between windows: about twice the benchmark's
 /// median.
 const SLOWEST_OFF: f64 = 3.0;
+/// How many times more or less it may be than the checks there tell: they were off by a third.
+const UNSURE: f64 = 1.5;
 /// Where windows lie in their periods, which no program can have adapted to.
 const SEED: u64 = 0x7468_7265_6164;
 
@@ -251,7 +253,8 @@ impl<'a> Switching<'a> {
     }
 
     /// See [`Switched::alone`]. How much slower than alone the program is between windows is
-    /// assumed, so what may be assumed bounds it.
+    /// computed from the checks there, or assumed; it may be off by [`UNSURE`], or be anything up
+    /// to [`SLOWEST_OFF`].
     fn alone(&self) -> Option<[f64; 3]> {
         let [whole, off, on] = &self.spent;
         if off.work == 0 || off.cpu < MIN_MEASURED {
@@ -263,7 +266,12 @@ impl<'a> Switching<'a> {
             let assumed = Assumed { off: slower, ..Assumed::default() };
             Costs::of(whole, off, on, windows, assumed).wall.alone / all
         };
-        Some([SLOWEST_OFF, Assumed::default().off, 1.0].map(part))
+        let [slowest, likely, fastest] = [SLOWEST_OFF, Assumed::default().off, 1.0].map(part);
+        let (low, high) = match off.checking {
+            0 => (slowest, fastest),
+            _ => (likely / UNSURE, likely * UNSURE),
+        };
+        Some([low.min(likely), likely, high.max(likely)])
     }
 
     /// What was switched, when the program has ended.
