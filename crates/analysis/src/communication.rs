@@ -9,6 +9,7 @@
 use crate::evidence::{Evidence, recognise_by};
 use crate::kinds::{Choice, MatrixKind};
 use crate::pattern::{Pattern, Recognised};
+use crate::phases::WINDOW_NS;
 use crate::progress::Progress;
 use crate::sampled_phases::{Hits, sampled_phases};
 use crate::suitability::{Suitability, suitability};
@@ -147,7 +148,22 @@ fn starts(
         let of_row = row.sampled.map_or(0, |sampled| sampled.hits);
         *hits[row.slice as usize].entry((a.min(b), a.max(b))).or_default() += of_row;
     }
-    sampled_phases(&hits, evidence.needed)
+    let starts = sampled_phases(&hits, evidence.needed)?;
+    Some(if profile.meta.windows.is_some() { long_enough(starts, progress) } else { starts })
+}
+
+/// Those of phases that last as long as the rule for counted slices wants them to. In windows,
+/// slices are of all lengths, and those that were recorded whole have many events.
+fn long_enough(starts: Vec<usize>, progress: &Progress) -> Vec<usize> {
+    let lasts = |from: f64, to: f64| (to - from) * progress.seconds() * 1e9 >= WINDOW_NS as f64;
+    let mut before = 0.0;
+    let is_kept = |start: &usize| {
+        let at = progress.at(*start);
+        let kept = lasts(before, at) && lasts(at, 1.0);
+        before = if kept { at } else { before };
+        kept
+    };
+    starts.into_iter().filter(is_kept).collect()
 }
 
 /// The same where heterogeneity is counted: in equal steps of progress, so that what recording
@@ -290,6 +306,19 @@ mod tests {
     use crate::golden::near;
     use profile::{SliceRow, sample};
     use types::{CommKind, ThreadId};
+
+    /// A run of two seconds.
+    #[test]
+    fn phases_in_windows_last_half_a_second() {
+        let progress = Progress {
+            axis: crate::progress::Axis::Work,
+            bounds: [0.0, 0.01, 0.25, 0.3, 0.5, 0.8, 1.0].to_vec(),
+            own: None,
+            recorded: 2.0,
+        };
+        assert_eq!(long_enough(vec![1, 2, 3, 4, 5], &progress), [2, 4]);
+        assert_eq!(long_enough(vec![1, 5], &progress), [0; 0]);
+    }
 
     const SLICE_NS: u64 = 10_000_000;
 

@@ -18,7 +18,7 @@ pub struct PhaseRule {
 }
 
 /// The least length of a phase, and the most slices in it that are looked at.
-const WINDOW_NS: u64 = 500_000_000;
+pub(crate) const WINDOW_NS: u64 = 500_000_000;
 const WINDOW: usize = 50;
 /// Fewer slices have no average.
 const MIN_WINDOW: usize = 5;
