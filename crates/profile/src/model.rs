@@ -368,6 +368,17 @@ pub(crate) mod tests {
         vec![row(0, 0, 3, 900), row(0, 1, 0, 5), row(1, 0, 2, 6), row(1, 0, 3, 8)]
     }
 
+    fn heap_blocks() -> ObjectRow {
+        ObjectRow {
+            region: "heap".into(),
+            name: "work(int) at app.c:31".into(),
+            site: 1,
+            callers: "main at app.c:50".into(),
+            blocks: 3,
+            bytes: u64::MAX - 5,
+        }
+    }
+
     /// Three threads, two slices, every kind of event, counts beyond 2^63.
     pub(crate) fn sample() -> Profile {
         let threads = vec![thread(0, None, 100), thread(1, Some(0), 200), thread(2, Some(1), 300)];
@@ -403,14 +414,7 @@ pub(crate) mod tests {
         profile.activity.push(late);
         profile.running = running();
         profile.sites = vec![SiteRow::default(), site(0x1000), site(0x1008)];
-        profile.objects.push(ObjectRow {
-            region: "heap".into(),
-            name: "work(int) at app.c:31".into(),
-            site: 1,
-            callers: "main at app.c:50".into(),
-            blocks: 3,
-            bytes: u64::MAX - 5,
-        });
+        profile.objects.push(heap_blocks());
         let line = |line, object: &str| LineRow {
             line,
             region: "static".into(),

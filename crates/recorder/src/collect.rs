@@ -102,10 +102,7 @@ pub fn profile(
     header.events_without_line.store(without_line, Relaxed);
     let mut warnings = warnings(header, &threads, &tables.comm, &run);
     warnings.extend(left_out(session.segment(), &tables, &run));
-    let (exit_code, exit_signal) = match run.ended.ending {
-        Ending::Exited(code) => (Some(code), None),
-        Ending::Killed(signal) => (None, Some(signal)),
-    };
+    let (exit_code, exit_signal) = exit_of(run.ended.ending);
     let (windows, own_time) = (windows(&tables, &run), own_time(&run));
     let meta = Meta {
         schema_version: SCHEMA_VERSION,
@@ -136,6 +133,14 @@ pub fn profile(
     };
     let Tables { slices, activity, running, comm, sites, objects, lines, events, .. } = tables;
     Ok(Profile { meta, threads, slices, activity, running, comm, sites, objects, lines, events })
+}
+
+/// The exit code, or the signal that ended the program.
+fn exit_of(ending: Ending) -> (Option<i32>, Option<i32>) {
+    match ending {
+        Ending::Exited(code) => (Some(code), None),
+        Ending::Killed(signal) => (None, Some(signal)),
+    }
 }
 
 /// What the windows of the recording were good for in this process.

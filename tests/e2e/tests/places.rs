@@ -44,6 +44,7 @@ fn lines_and_sites_are_named() {
             "static" => format!("shared+0x40..0x80 ({file}): .pair.mine, .pair.yours"),
             "thread-local" => format!("own ({file}) of T1"),
             "stack" => "stack of T1".into(),
+            "heap" => "heap block of 64 bytes allocated in worker at where.c:36, by T1".into(),
             _ => String::new(),
         };
         assert_eq!(line["object"], object.as_str(), "{line}");

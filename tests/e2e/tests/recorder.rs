@@ -47,7 +47,7 @@ fn limits_that_were_reached_are_in_the_profile_and_on_standard_error() {
     let report = Threadtalk::built().verb("report").arg(&profile).arg("--json").run();
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
     let [notes, worded] = [&json, &report].map(|json| json["warnings"].as_array().unwrap());
-    assert_eq!(notes.len(), 10, "{json}");
+    assert_eq!(notes.len(), 11, "{json}");
     for (note, worded) in notes.iter().zip(worded) {
         assert_eq!(
             (&note["code"], &note["count"]),

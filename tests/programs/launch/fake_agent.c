@@ -2,7 +2,7 @@
 // recorder can be tested apart from it. FAKE_MODE: "silent" leaves the session alone, "fail" says
 // that there was no room for the shadow memory, "limits" reaches every limit.
 //
-// The offsets are those of crates/wire/src/session.rs and detail.rs, version 5.
+// The offsets are those of crates/wire/src/session.rs and detail.rs, version 7.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -56,16 +56,16 @@ __attribute__((constructor)) static void start(void) {
     if ((fd = open(path, O_RDWR | O_CLOEXEC)) < 0) _exit(98);
     unsetenv("THREADTALK_SESSION");
     unsetenv("LD_PRELOAD");
-    put32(56, (uint32_t)getpid());
+    put32(60, (uint32_t)getpid());
     if (!strcmp(mode, "fail")) {
-        put32(64, 1); // failure: NO_SHADOW
-        put32(60, 2); // state: FAILED
+        put32(68, 1); // failure: NO_SHADOW
+        put32(64, 2); // state: FAILED
         return;
     }
-    for (int i = 0; i < 11 && !strcmp(mode, "limits"); i++) put64(128 + 8 * (uint64_t)i, 2);
-    put32(72, 3); // threads
-    put32(80, 1); // tallies
-    put32(MEANINGS, 90u << 20 | 20u << 10 | 5u); // instructions, loads, stores
+    for (int i = 0; i < 12 && !strcmp(mode, "limits"); i++) put64(136 + 8 * (uint64_t)i, 2);
+    put32(76, 3); // threads
+    put32(84, 1); // tallies
+    put32(MEANINGS, 90u << 16 | 20u << 8 | 5u); // instructions, loads, stores
     for (int id = 0; id < 3; id++) {
         uint64_t page = THREADS + (uint64_t)id * THREAD + TALLIES * 8;
         // Some of what thread 1 has executed is in its tally.
@@ -90,6 +90,6 @@ __attribute__((constructor)) static void start(void) {
     put32(96, 2); // sites
     put64(SITES + 8, 0x1234);
     put64(SITES + 16, 0x5678);
-    put32(60, 1); // state: RUNNING
+    put32(64, 1); // state: RUNNING
     close(fd);
 }

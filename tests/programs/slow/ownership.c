@@ -27,7 +27,7 @@ static void set_up(void) {
     for (u64 k = 0; k < 2; k++) {
         u64 mask = 1ull << k;
         threads[k] = (struct thread){.id = k, .mask = mask, .own_word = (k + 1) << WRITER_SHIFT | mask};
-        threads[k].grants = tt_grants[0][k] = (u64)maps[k];
+        threads[k].grants = threads[k].map = tt_grants[0][k] = (u64)maps[k];
         tt_slot_owner[0][k] = (u32)k, tt_slot_of[k] = (u8)k;
     }
 }
