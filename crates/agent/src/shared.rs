@@ -29,7 +29,7 @@ pub fn map(file: u64) -> Option<()> {
     const PROTECTION: u64 = sys::PROT_READ | sys::PROT_WRITE;
     const FLAGS: u64 = sys::MAP_SHARED | sys::MAP_NORESERVE;
     if session::first().mode.load(Ordering::Relaxed) != mode::TRANSLATE {
-        let at = sys::map_away(BYTES, PROTECTION, FLAGS, file as i64, OFFSET)?;
+        let at = sys::map_above(BYTES, PROTECTION, FLAGS, file as i64, OFFSET)?;
         sys::keep_out_of_dumps(at, BYTES);
         BASE.store(at, Ordering::Relaxed);
     }

@@ -270,9 +270,28 @@ const AWAY_STEP: usize = 1 << 40;
 
 /// Maps a large reservation; `None` on failure. Arguments as for [`map`].
 pub fn map_away(bytes: u64, protection: u64, flags: u64, fd: i64, offset: u64) -> Option<u64> {
-    let hints = AWAY.iter().flat_map(|range| {
-        let hints = range.clone().step_by(AWAY_STEP);
-        hints.take_while(move |hint| hint + bytes <= range.end)
+    map_in([0, 1, 2], bytes, protection, flags, fd, offset)
+}
+
+/// The same, above programs if there is room: the space below them is needed whole for the shadow
+/// of small blocks.
+pub fn map_above(bytes: u64, protection: u64, flags: u64, fd: i64, offset: u64) -> Option<u64> {
+    map_in([1, 0, 2], bytes, protection, flags, fd, offset)
+}
+
+/// The same, in these ranges of [`AWAY`].
+fn map_in(
+    ranges: [usize; 3],
+    bytes: u64,
+    protection: u64,
+    flags: u64,
+    fd: i64,
+    offset: u64,
+) -> Option<u64> {
+    let hints = ranges.into_iter().flat_map(|range| {
+        let range = AWAY[range].clone();
+        let end = range.end;
+        range.step_by(AWAY_STEP).take_while(move |hint| hint + bytes <= end)
     });
     for hint in hints {
         // A kernel before 4.17 takes the address as a hint, and any place will do.
