@@ -196,7 +196,8 @@ fn a_folder_of_version_3_reads_as_sampled_with_its_sentences() {
     assert_eq!(Profile::load(&path).unwrap(), profile);
 }
 
-/// Version 4 did not say where threads ran, nor what the run would have taken alone.
+/// Version 4 did not say where threads ran, nor what the run would have taken alone, and had no
+/// objects.
 #[test]
 fn a_folder_of_version_4_reads_without_places() {
     let folder = tempfile::tempdir().unwrap();
@@ -204,12 +205,16 @@ fn a_folder_of_version_4_reads_without_places() {
     let mut expected = sample();
     expected.running.clear();
     expected.save(&path, false).unwrap();
-    fs::remove_file(path.join("running.parquet")).unwrap();
+    for table in ["running", "objects"] {
+        fs::remove_file(path.join(format!("{table}.parquet"))).unwrap();
+    }
     edit_meta(&path, |meta| {
         meta["schema_version"] = 4.into();
-        meta["tables"].as_object_mut().unwrap().remove("running");
+        let tables = meta["tables"].as_object_mut().unwrap();
+        ["running", "objects"].map(|table| tables.remove(table));
         meta.as_object_mut().unwrap().remove("own_time");
     });
+    forget_objects(&mut expected);
     assert_eq!(Profile::load(&path).unwrap(), expected);
 }
 
