@@ -121,8 +121,7 @@ fn memory_that_no_known_function_gives_is_its_mapping() {
         .filter(|o| o["region"] == "anonymous")
         .map(|o| o["events"].as_u64().unwrap())
         .sum();
-    // Its mapping may have come and gone before it was looked at.
-    assert!(mapped == 0 || mapped >= 100, "{found:?}");
+    assert!(mapped >= 90, "{found:?}");
 }
 
 #[test]

@@ -141,6 +141,7 @@ static void arena(void) {
     size_t bytes = 1 << 20;
     char *memory = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     hand_over(memory, 100);
+    sleep(2); // the recorder looks at mappings now and then
     munmap(memory, bytes);
 }
 
