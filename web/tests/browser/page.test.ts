@@ -508,8 +508,9 @@ describe.skipIf(!browser)('report page', () => {
     await page.mouse.move(...at(0.99))
     expect(await page.innerText('#tooltip')).toContain('2,200 transfers (RAW + WAW) (false sharing)')
     await page.mouse.up()
+    // Nine slices, which begin nearest to where dragging began.
     expect(await page.innerText('.sliders output')).toBe('75.4 % to 100.0 %')
-    expect(await hover(page, 2, 1)).toContain('\n5,500 transfers')
+    expect(await hover(page, 2, 1)).toContain('\n4,950 transfers')
     expect(await hover(page, 5, 0)).toContain('\n0 transfers')
     // A picked cell has bars of its own.
     await click(page, 2, 1)
