@@ -326,7 +326,8 @@ pub struct Session {
 /// What is noted about a tracked block.
 #[repr(C)]
 pub struct TrackedNote {
-    /// Number of the last window in which it was written, and whether it has ever had a late event.
+    /// Number of the last window in which the block was written. The highest bit is set once the
+    /// block has had a late event.
     pub written: u32,
     /// How often slow paths have come to it after a window, and that window's number.
     pub visits: u32,

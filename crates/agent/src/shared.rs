@@ -6,8 +6,9 @@
 //! are known by device, inode and birth, segments of System V by their number, and what has no name
 //! gets a number.
 //!
-//! Neighbours: `slow/shared.h` looks; `syscalls/memory.rs` and `syscalls/segments.rs` tell what
-//! comes and goes; [`mappings`] keeps what is mapped, [`objects`] knows what it is.
+//! Neighbours: `slow/shared.h` looks addresses up; `syscalls/memory.rs` and `syscalls/segments.rs`
+//! report each mapping that comes or goes; [`mappings`] keeps the map of pages, [`objects`] tells
+//! which file or segment a mapping is of.
 
 pub mod mappings;
 pub mod objects;

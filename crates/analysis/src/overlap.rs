@@ -92,7 +92,7 @@ impl Times {
         (self.ran + self.waited).min(length)
     }
 
-    /// Part of the time wanted in which it had its turn.
+    /// Of the time in which the thread wanted to run, the part in which it ran.
     fn turn(&self, length: f64) -> f64 {
         ratio(self.ran, self.wanted(length))
     }

@@ -31,7 +31,7 @@ pub enum Axis {
 /// How far a program was, and in which time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Progress {
-    /// What it is measured by.
+    /// Whether progress is work or time.
     pub axis: Axis,
     /// Progress at the start of each slice, and at the end of the last: ascending from 0 to 1.
     pub bounds: Vec<f64>,

@@ -39,7 +39,7 @@ impl Body<'_> {
         }
     }
 
-    /// What the whole block counts, in which there are so many checks.
+    /// The counts of the whole block, which has `checks` checks.
     pub fn counts_of_all(&self, checks: usize) -> Counts {
         let counts = self.counts_of(0..self.source.instructions.len());
         match self.options.counts() {

@@ -30,7 +30,8 @@ pub enum Note {
     InstructionsNotFollowed { count: u64 },
     /// Loaded libraries were not described.
     LibrariesNotDescribed { count: u64 },
-    /// Events on cache lines that were too many to keep.
+    /// Events without a cache line: lines were too many to keep, or, in windows, one stands for
+    /// others.
     EventsWithoutLine { count: u64 },
     /// Allocated blocks whose events do not tell where they were allocated.
     BlocksWithoutPlace { count: u64 },

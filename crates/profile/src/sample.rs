@@ -1,8 +1,9 @@
 //! Profiles to test with: everything that a test does not care about has a value that passes all
 //! checks.
 //!
-//! Here and not in `test-support`, which knows none of our types. A test changes what it is about:
-//! `ThreadRow { loads: 7, ..sample::thread(1) }`, `profile.meta.wall_seconds = 2.0`.
+//! They are here because `test-support` does not depend on this crate. A test sets only the fields
+//! that it is about: `ThreadRow { loads: 7, ..sample::thread(1) }`, `profile.meta.wall_seconds =
+//! 2.0`.
 
 use crate::model::{Meta, Mode, Parameters, Profile, Totals};
 use crate::schema::SCHEMA_VERSION;

@@ -246,7 +246,7 @@ pub const LINES: Table = Table {
     name: "lines",
     doc: "64-byte lines of memory on which threads met, ordered by address; sums of events.",
     columns: &[
-        column("line", ColumnType::U64, "Address; 0 = all lines that were too many to keep."),
+        column("line", ColumnType::U64, "Address; 0 = all lines that were not kept."),
         column(
             "region",
             ColumnType::Text,

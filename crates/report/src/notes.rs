@@ -233,9 +233,9 @@ const LIBRARIES_NOT_DESCRIBED: Counted = (
     "threads that start there have no name for their start routine",
 );
 const EVENTS_WITHOUT_LINE: Counted = (
-    "event is on cache lines that were too many to keep",
-    "events are on cache lines that were too many to keep",
-    "they are told by code site only",
+    "event is told by code site and heap object, but not by cache line",
+    "events are told by code site and heap object, but not by cache line",
+    "lines were too many to keep, or, in windows, one line stands for others",
 );
 const BLOCKS_WITHOUT_PLACE: Counted = (
     "heap block was allocated when there was no room left to tell where",

@@ -1,6 +1,6 @@
-//! What the memory was for on which threads meet: variables, heap blocks by the place that
-//! allocated them, stacks, files. Each event belongs to one, also where lines were too many to keep
-//! apart.
+//! What the memory that threads communicate through was for: variables, heap blocks by the place
+//! that allocated them, stacks, files. Each event belongs to one, also where lines were too many to
+//! keep apart.
 //!
 //! Neighbours: `findings` holds the result, `lines` has the single lines.
 
@@ -20,7 +20,7 @@ pub struct Objects {
     pub all: u64,
     /// RAW and WAW events that belong to an object.
     pub events: u64,
-    /// Events of which it is not known to what they belong.
+    /// Events that belong to no known object.
     pub unknown: u64,
     /// Most events first.
     pub list: Vec<HotObject>,

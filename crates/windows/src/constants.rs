@@ -22,7 +22,7 @@ pub const MIN_WARM_UP: u64 = 10 * MILLISECOND;
 pub const FIRST_WARM_UP: u64 = 2 * MILLISECOND;
 
 /// Longest warm-up: what a person who waits for a page calls a pause. Longer gaps belong to
-/// programs that wait, whose writers are remembered instead.
+/// programs that wait; they are seen on tracked cache lines.
 pub const MAX_WARM_UP: u64 = 1000 * MILLISECOND;
 
 /// The counting part is as long as the warm-up. Of a given time in windows, a larger part counts
@@ -52,8 +52,8 @@ pub const WORTH_LENGTHENING: f64 = 0.05;
 /// error.
 pub const MAX_DOUBT: f64 = 0.2;
 
-/// First reads of blocks without a writer, per event, that may be ignored: even if all were events
-/// missed, volume would be right within the 20 % that it may be wrong by.
+/// Reads of cache lines whose last writer is not known, per event, that may be ignored: even if all
+/// of them were missed events, volume would be right within the 20 % that it may be wrong by.
 pub const MISSED_IGNORED: f64 = 0.2;
 
 /// Shortest part of the time that is worth windows at all, and so the longest period: at 1 %, 20 s

@@ -338,7 +338,7 @@ fn more_pieces_of_code_than_lines_that_are_kept() {
     let recorded =
         threadtalk.record(&profile, &[], &[binary.to_str().unwrap()]).run().expect_code(0);
     let said = recorded.stderr_text();
-    assert!(said.contains("told by code site only"), "not too many lines: {said}");
+    assert!(said.contains("not by cache line"), "not too many lines: {said}");
     assert!(!said.contains("found no room"), "{said}");
     let truth = Expected::from_output(&recorded.stdout_text(), "raw").unwrap().get(1, 2);
     let mut rows = e2e::events::table(&profile, "events");

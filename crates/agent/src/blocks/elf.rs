@@ -1,8 +1,9 @@
-//! Reads which functions a file has, as far as [`functions`](super::functions) wants to know, and
-//! its unwind tables.
+//! Reads the functions and the unwind tables of an executable file, for
+//! [`functions`](super::functions).
 //!
-//! The table of dynamic symbols, and, of the program itself, the full one: an allocator may be
-//! linked into it. Files may be anything; what does not fit together is left out.
+//! Functions come from the table of dynamic symbols. Of the program itself, the full table of
+//! symbols is read, too, because an allocator may be linked into it. A file may be damaged; entries
+//! that contradict each other are left out.
 
 use super::functions::{self, MAX_NAME};
 use crate::sys;
@@ -150,7 +151,8 @@ fn address_of(file: &File, header: &[u8], offset: u64) -> Option<u64> {
     let count = u64::from(u16_at(header, 56));
     let segments = file.read(u64_at(header, 32), count * SEGMENT_BYTES as u64)?;
     let loaded = segments.chunks_exact(SEGMENT_BYTES).filter(|s| u32_at(s, 0) == LOADED);
-    // A mapping begins with the page in which its segment begins.
+    // The kernel maps whole pages: a mapping starts at the page that holds the start of its
+    // segment.
     let mut around = loaded.filter(|s| {
         let first = u64_at(s, 8) & !4095;
         (first..u64_at(s, 8).saturating_add(u64_at(s, 32))).contains(&offset)

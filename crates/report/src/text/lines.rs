@@ -39,10 +39,8 @@ pub(super) fn write_lines(out: &mut String, style: TextStyle, lines: &Lines) -> 
     );
     writeln!(out, "{}", style.wrap(&note, "  "))?;
     if lines.elsewhere > 0 {
-        let note = format!(
-            "  {} events are on lines that were too many to keep apart.",
-            grouped(lines.elsewhere)
-        );
+        let note =
+            format!("  {} events are on lines that were not kept apart.", grouped(lines.elsewhere));
         writeln!(out, "{}", style.wrap(&note, "  "))?;
     }
     writeln!(out)?;

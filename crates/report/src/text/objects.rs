@@ -1,4 +1,4 @@
-//! The objects on which threads meet, in the terminal.
+//! The objects through which threads communicate, in the terminal.
 
 use super::style::{TextStyle, printable};
 use super::{heading, more};
@@ -22,14 +22,11 @@ pub(super) fn write_objects(out: &mut String, style: TextStyle, objects: &Object
     }
     heading(out, style, "Hot objects")?;
     let mut note =
-        "  What the memory was for on which threads meet; heap blocks by the place that \
+        "  What the threads communicate through. Heap blocks are named by the place that \
                     allocated them."
             .to_owned();
     if objects.unknown > 0 {
-        note.push_str(&format!(
-            " Of {} events it is not known to what they belong.",
-            grouped(objects.unknown)
-        ));
+        note.push_str(&format!(" {} events belong to no known object.", grouped(objects.unknown)));
     }
     writeln!(out, "{}", style.wrap(&note, "  "))?;
     for (index, object) in list.iter().enumerate() {
