@@ -97,7 +97,7 @@ function words(data: Data, state: State, sums: LineSum[]): string {
       `${grouped(found.events)} reads and overwrites of what another thread wrote`,
   ]
   if (found.elsewhere > 0) {
-    parts.push(`${grouped(found.elsewhere)} are on lines that were too many to keep apart`)
+    parts.push(`${grouped(found.elsewhere)} are on lines that were not kept apart`)
   }
   if (held < listed) {
     parts.push(`filters and code count ${percent(held / listed)} of them, the most frequent`)
