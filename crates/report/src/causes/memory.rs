@@ -201,12 +201,24 @@ impl<'a> Memory<'a> {
 /// Fields of the elements of objects: offset, bytes, name.
 type Fields<'a> = BTreeMap<u32, Vec<(u64, u64, &'a str)>>;
 
-fn tables(_profile: &Profile) -> (Vec<Piece>, Fields<'_>) {
-    Default::default()
+fn tables(profile: &Profile) -> (Vec<Piece>, Fields<'_>) {
+    let piece = |row: &profile::BlockRow| Piece {
+        object: row.object,
+        start: row.start,
+        bytes: row.bytes,
+        ordinal: row.ordinal,
+    };
+    let mut pieces: Vec<Piece> = profile.blocks.iter().map(piece).collect();
+    pieces.sort_by_key(|piece| piece.start);
+    let mut fields = Fields::new();
+    for row in &profile.fields {
+        fields.entry(row.object).or_default().push((row.offset, row.bytes, &row.name));
+    }
+    (pieces, fields)
 }
 
-fn stride_of(_profile: &Profile, _object: u32) -> Option<u64> {
-    None
+fn stride_of(profile: &Profile, object: u32) -> Option<u64> {
+    profile.objects.get(object as usize).map(|row| row.stride).filter(|stride| *stride > 0)
 }
 
 /// Runs of bytes in words, those that touch joined.
