@@ -145,7 +145,7 @@ pub(crate) struct Causes {
 impl Cause {
     /// Whether it belongs among the first things said.
     pub(crate) fn leads(&self) -> bool {
-        self.cost.worth && self.kind != CauseKind::HandedOver
+        self.cost.worth
     }
 
     /// What comes first: data that is worth a change, synchronisation, the rest.

@@ -53,6 +53,16 @@ fn write(
     }
     writeln!(out, "{}", style.bold(&style.wrap(&findings.verdict.headline, "")))?;
     causes::write_first(out, style, findings)?;
+    causes::write_others(out, style, findings)?;
+    if let Some(objects) = &findings.objects {
+        objects::write_objects(out, style, objects)?;
+    }
+    if let Some(lines) = &findings.lines {
+        lines::write_lines(out, style, lines)?;
+    }
+    if let Some(code) = &findings.code {
+        lines::write_code(out, style, code)?;
+    }
     if findings.talk.events > 0 {
         heading(out, style, "Which threads communicate")?;
         write_pairs(out, style, findings)?;
@@ -63,16 +73,6 @@ fn write(
         for sentence in &findings.communication_text {
             writeln!(out, "{}", style.wrap(&format!("  {sentence}"), "  "))?;
         }
-    }
-    causes::write_causes(out, style, &findings.causes)?;
-    if let Some(objects) = &findings.objects {
-        objects::write_objects(out, style, objects)?;
-    }
-    if let Some(lines) = &findings.lines {
-        lines::write_lines(out, style, lines)?;
-    }
-    if let Some(code) = &findings.code {
-        lines::write_code(out, style, code)?;
     }
     heading(out, style, "Threads")?;
     write_threads(out, style, findings)?;

@@ -8,7 +8,7 @@ use crate::causes::memory::{ByThread, Memory, Piece, distance};
 use crate::causes::synchronization::Sync;
 use crate::causes::{CauseKind, words};
 use crate::verdict::list;
-use types::numbers::grouped;
+use types::numbers::{grouped, percent};
 
 /// Bytes of a line.
 const LINE: u64 = 64;
@@ -16,6 +16,9 @@ const LINE: u64 = 64;
 const ELEMENT: u64 = 512;
 /// Share of a lock's events next to other data from which on that is said.
 const NOTABLE_BESIDE: f64 = 0.05;
+
+/// Share of false sharing of contended data from which on that is said.
+const NOTABLE_FALSE: f64 = 0.2;
 
 /// The language of a source file, as far as it changes the words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,7 +125,7 @@ impl<'a> About<'a> {
         {
             return self.separate_elements(stride, 0);
         }
-        let neighbours = self.hottest.map(|line| self.memory.neighbours(line)).unwrap_or_default();
+        let neighbours = self.neighbours();
         if neighbours.len() > 1 && pieces.is_empty() {
             let names: Vec<String> =
                 neighbours.iter().take(3).map(|name| format!("'{name}'")).collect();
@@ -146,6 +149,18 @@ impl<'a> About<'a> {
         let of_line = bytes.iter().filter(|((line, _), _)| *line == hottest);
         let mask = of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b);
         self.memory.pieces(hottest, mask)
+    }
+
+    /// Variables and fields on the hottest line: those used, or where that is not known all.
+    fn neighbours(&self) -> Vec<String> {
+        let Some(hottest) = self.hottest else { return vec![] };
+        let bytes = self.bytes();
+        let of_line = bytes.iter().filter(|((line, _), _)| *line == hottest);
+        let used = self.memory.names(hottest, of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b));
+        match used.is_empty() && self.group.object() == 0 {
+            true => self.memory.neighbours(hottest),
+            false => used,
+        }
     }
 
     /// Variables or blocks that share a line.
@@ -212,9 +227,10 @@ impl<'a> About<'a> {
             other => format!("give the element's type {}", other.align()),
         };
         let align = match self.language {
-            Language::C | Language::Cpp => format!(" and {}", self.aligned_where(object)),
-            Language::Rust | Language::Fortran => String::new(),
+            Language::C | Language::Cpp => self.aligned(object).map(|how| format!(" and {how}")),
+            Language::Rust | Language::Fortran => None,
         };
+        let align = align.unwrap_or_default();
         format!(
             "Stride {stride} → {whole} bytes: {element}{align}. Or let each thread count in local variables and store \
              them once at the end."
@@ -223,15 +239,21 @@ impl<'a> About<'a> {
 
     /// How an object is made to begin on a line.
     fn aligned_where(&self, object: u32) -> String {
-        match (self.memory.allocation(object), self.language) {
-            (Some(at), Language::C) => format!("allocate it with aligned_alloc(64, …) in {at}"),
-            (Some(at), Language::Cpp) => format!("allocate it aligned to 64 bytes in {at}"),
-            (Some(at), _) => format!("align what is allocated in {at} to 64 bytes"),
-            (None, language) => match self.memory.variable(object) {
-                Some(name) => format!("align '{name}' to 64 bytes ({})", language.align()),
-                None => format!("pad or align to 64 bytes ({})", language.align()),
-            },
+        let by_type = || format!("pad or align to 64 bytes ({})", self.language.align());
+        self.aligned(object).unwrap_or_else(by_type)
+    }
+
+    /// The same, where its allocation or variable is known.
+    fn aligned(&self, object: u32) -> Option<String> {
+        if let Some(at) = self.memory.allocation(object) {
+            return Some(match self.language {
+                Language::C => format!("allocate it with aligned_alloc(64, …) in {at}"),
+                Language::Cpp => format!("allocate it aligned to 64 bytes in {at}"),
+                _ => format!("align what is allocated in {at} to 64 bytes"),
+            });
         }
+        let name = self.memory.variable(object)?;
+        Some(format!("align '{name}' to 64 bytes ({})", self.language.align()))
     }
 
     /// Fields of one instance that different code uses.
@@ -265,7 +287,7 @@ impl<'a> About<'a> {
     }
 
     fn lock_from_data(&self) -> String {
-        let names = self.hottest.map(|line| self.memory.neighbours(line)).unwrap_or_default();
+        let names = self.neighbours();
         let what = match names.len() {
             0 | 1 => "the lock and the data beside it".to_owned(),
             _ => list(&names.iter().take(3).map(|name| format!("'{name}'")).collect::<Vec<_>>()),
@@ -292,13 +314,22 @@ impl<'a> About<'a> {
                       parts, or split it (shard)"
             }
         };
-        format!("Padding won't help: all use the same bytes. {copies}.")
+        let falsely = self.group.falsely as f64 / self.group.events.max(1) as f64;
+        let apart = match falsely >= NOTABLE_FALSE {
+            true => format!(
+                " {} of it is false sharing: put what different threads use on lines of its own ({}).",
+                percent(falsely),
+                self.language.align()
+            ),
+            false => String::new(),
+        };
+        format!("Padding won't help: all use the same bytes. {copies}.{apart}")
     }
 
     /// For memory that one thread writes and others read.
     fn read_less(&self) -> String {
         let falsely = self.group.falsely as f64 / self.group.events.max(1) as f64;
-        let away = match falsely >= 0.2 {
+        let away = match falsely >= NOTABLE_FALSE {
             true => " Keep what is only read on another line than what is written.",
             false => "",
         };

@@ -54,6 +54,16 @@ impl Origin {
             (place_of(&inlined[at], site), &inlined[at + 1..], true)
         } else if let Some(at) = called.iter().position(|f| !f.is_library()) {
             (place_of(&called[at], site), &called[at + 1..], true)
+        } else if sync.is_some() {
+            // Which line of the library it is changes nothing.
+            let function = inlined.last().map_or(site.function.as_str(), |frame| frame.function);
+            let function = function.trim_start_matches('_').to_owned();
+            let file = site.module.clone();
+            (
+                Place { function, file, line: 0, inlined_into: vec![], offset: 0, ..own },
+                &inlined[..0],
+                false,
+            )
         } else {
             (own, &inlined[..], false)
         };
@@ -325,6 +335,7 @@ mod tests {
             site("___pthread_mutex_lock", "./nptl/pthread_mutex_lock.c", "/lib/libc.so.6", "");
         let origin = Origin::of(&lock, &[]);
         assert_eq!((origin.sync, origin.of_program), (Some(Sync::Mutex), false));
+        assert_eq!(origin.place.in_words(), "in pthread_mutex_lock at libc.so.6");
         let paths = ["std::mutex::lock() at std_mutex.h:100; push at q.cpp:9; work at q.cpp:30"];
         let origin = Origin::of(&lock, &paths);
         assert_eq!(origin.place.in_words(), "in push at q.cpp:9");

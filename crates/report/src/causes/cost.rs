@@ -111,6 +111,10 @@ impl Cost {
     /// `costs about 30 % of the processor time (an estimate: 10 % to 60 %)`.
     pub(crate) fn words(&self) -> String {
         match (self.cpu_share, self.low, self.high) {
+            (Some(share), _, Some(high)) if share < 0.01 => format!(
+                "costs less than 1 % of the processor time (estimate: at most {})",
+                percent(high)
+            ),
             (Some(share), Some(low), Some(high)) => format!(
                 "costs about {} of the processor time (estimate: {} to {})",
                 percent(share),

@@ -124,7 +124,7 @@ fn side_words(side: &Side) -> String {
     };
     let quoted: Vec<String> =
         side.fields.iter().take(MOST_NAMES).map(|name| format!("'{name}'")).collect();
-    let own = side.bytes.starts_with('T');
+    let own = has_own_bytes(&side.bytes);
     let what = match (quoted.is_empty(), side.bytes.is_empty()) {
         (true, true) => String::new(),
         (true, false) if own => format!(" bytes of their own ({})", side.bytes),
@@ -139,6 +139,14 @@ fn side_words(side: &Side) -> String {
     };
     let (who, place) = (thread_list(&side.threads), side.place.in_words());
     format!("{who} {verb}{what}{atomically} {place}{called}")
+}
+
+/// Whether each thread's range differs from all others'.
+fn has_own_bytes(bytes: &str) -> bool {
+    let ranges = bytes.split(", ").filter_map(|one| one.strip_prefix('T')?.split_once(' '));
+    let ranges: Vec<&str> = ranges.map(|(_, range)| range).collect();
+    let different: std::collections::BTreeSet<&str> = ranges.iter().copied().collect();
+    !ranges.is_empty() && different.len() == ranges.len()
 }
 
 /// What a finding is about: `the array counters (app)`, and its first words.
@@ -231,5 +239,7 @@ mod tests {
         assert_eq!(range_words(&of(&[(1, "0–7"), (2, "0–7")])), "0–7");
         assert_eq!(range_words(&of(&[(1, "0–7"), (2, "8–15")])), "T1 0–7, T2 8–15");
         assert_eq!(range_words(&[]), "");
+        assert!(has_own_bytes("T1 0–7, T2 8–15, …") && !has_own_bytes("0–7"));
+        assert!(!has_own_bytes("T1 0–7, T2 8–15, T3 0–7"));
     }
 }

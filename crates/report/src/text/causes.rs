@@ -35,12 +35,15 @@ fn weight(cause: &Cause) -> String {
 }
 
 /// The causes that the verdict does not tell, each in short.
-pub(super) fn write_causes(out: &mut String, style: TextStyle, causes: &[Cause]) -> fmt::Result {
-    if causes.is_empty() {
+pub(super) fn write_others(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::Result {
+    let told = |cause: &&Cause| !findings.verdict.details.contains(&cause.text);
+    let others: Vec<&Cause> = findings.causes.iter().filter(told).collect();
+    if others.is_empty() {
         return Ok(());
     }
-    heading(out, style, "Causes of transfers")?;
-    for cause in causes {
+    let all = others.len() == findings.causes.len();
+    heading(out, style, if all { "Causes of transfers" } else { "Other causes of transfers" })?;
+    for cause in others {
         let worth = match (cause.cost.worth, cause.kind) {
             (false, _) => " Hardly worth a change.",
             (true, CauseKind::HandedOver) => " Where threads run decides what it costs.",
@@ -51,8 +54,7 @@ pub(super) fn write_causes(out: &mut String, style: TextStyle, causes: &[Cause])
             1 => ", one line".into(),
             n => format!(", {} lines", grouped(n)),
         };
-        let text =
-            format!("  {} {}{lines}: {}.{worth}", cause.id, printable(&cause.title), weight(cause));
+        let text = format!("  - {}{lines}: {}.{worth}", printable(&cause.title), weight(cause));
         writeln!(out, "{}", style.wrap(&text, "     "))?;
     }
     Ok(())
