@@ -29,7 +29,8 @@ pub const HITS_PER_THREAD: u64 = 20;
 pub const HITS_PER_PAIR: u64 = 6;
 
 /// Counted events for each thread that takes part, and in all, below which they make no pattern: no
-/// chance is in them, but a few of them look like a pair, a hub or a line whatever the program does.
+/// chance is in them, but a few of them look like a pair, a hub or a line whatever the program
+/// does.
 pub const COUNTED_PER_THREAD: u64 = 5;
 /// Counted events in all.
 pub const COUNTED: u64 = 20;
@@ -87,8 +88,8 @@ impl Evidence {
     }
 }
 
-/// Whether counted events are enough to tell a pattern, or that there is none: no event at all tells
-/// that, too.
+/// Whether counted events are enough to tell a pattern, or that there is none: no event at all
+/// tells that, too.
 pub(crate) fn are_enough(talk: &CommMatrix) -> bool {
     let (mut events, mut threads) = (0_u64, BTreeSet::new());
     for (from, to, count) in talk.iter().filter(|(_, _, count)| *count > 0) {
@@ -98,8 +99,8 @@ pub(crate) fn are_enough(talk: &CommMatrix) -> bool {
     events == 0 || events >= COUNTED.max(COUNTED_PER_THREAD * threads.len() as u64)
 }
 
-/// The pattern of `talk`, or that there are too few hits or events to tell. Evidence `None` means that events
-/// were counted.
+/// The pattern of `talk`, or that there are too few hits or events to tell. Evidence `None` means
+/// that events were counted.
 pub(crate) fn recognise_by(
     talk: &CommMatrix,
     directed: bool,

@@ -1,10 +1,10 @@
 //! What to change in the program: one finding for each cause of transfers.
 //!
-//! Problem: lists of lines, sites and objects are no finding. Approach: `group` puts events together
-//! that have one cause; each group becomes a finding with its object, the sides that meet there, what
-//! to change, and what it costs. Synchronisation is kept apart from data. Nothing is said of fewer
-//! than [`MIN_EVENTS`] events or [`MIN_HITS`] hits. Pure. Neighbours: `verdict` shows the weightiest,
-//! `text/causes.rs` all; `objects` and `lines` have what they rest on.
+//! Problem: lists of lines, sites and objects are no finding. Approach: `group` puts events
+//! together that have one cause; each group becomes a finding with its object, the sides that meet
+//! there, what to change, and what it costs. Synchronisation is kept apart from data. Nothing is
+//! said of fewer than [`MIN_EVENTS`] events or [`MIN_HITS`] hits. Pure. Neighbours: `verdict` shows
+//! the weightiest, `text/causes.rs` all; `objects` and `lines` have what they rest on.
 
 mod advice;
 mod code;
@@ -38,10 +38,10 @@ const MIN_HITS: u64 = 20;
 const LISTED: f64 = 0.01;
 /// Most findings.
 const MOST: usize = 16;
-/// Really shared lines are contended when they are this few; more are data that is handed over.
+/// Really shared lines are contended when they are this few; more are data that is transferred.
 const FEW_LINES: usize = 4;
-/// Shares of all events from which on a finding is worth a change where the program's own time is not
-/// known.
+/// Shares of all events from which on a finding is worth a change where the program's own time is
+/// not known.
 const NOTABLE_FALSE: f64 = 0.05;
 const NOTABLE_OTHER: f64 = 0.25;
 
@@ -95,7 +95,7 @@ pub enum CauseKind {
     /// One thread writes, others read the same bytes of few lines.
     OneWriter,
     /// Threads use what others wrote, on many lines.
-    HandedOver,
+    Transferred,
     /// Locks, barriers, queues of runtimes, reference counts.
     Synchronization,
 }
@@ -152,7 +152,7 @@ impl Cause {
     fn rank(&self) -> u32 {
         match (self.cost.worth, self.kind) {
             (true, CauseKind::Synchronization) => 1,
-            (true, CauseKind::HandedOver) => 2,
+            (true, CauseKind::Transferred) => 2,
             (true, _) => 0,
             (false, _) => 3,
         }
@@ -221,7 +221,7 @@ fn finding(
     let object = memory.object(group.object(), group.hottest());
     let sides = words::sides(group, origins, memory);
     let title = words::title(kind, group, &object, &sides);
-    let evidence = words::evidence(&sides);
+    let evidence = words::evidence(&sides, &object);
     let advice = advice::advice(kind, group, origins, memory);
     let least = if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
     let cost = costs.of_events(group.events, hits, share >= least);
@@ -266,7 +266,7 @@ fn kind(group: &Group) -> CauseKind {
         Class::True | Class::Unknown => {}
     }
     if group.lines.is_empty() || group.lines.len() > FEW_LINES {
-        return CauseKind::HandedOver;
+        return CauseKind::Transferred;
     }
     // Who wrote once, like the thread that set it up, is no second writer.
     let least = group.events / 50;

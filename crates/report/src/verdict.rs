@@ -113,8 +113,8 @@ fn causes(facts: &Facts<'_>) -> Vec<String> {
     let list = &facts.causes.list;
     let leading = || list.iter().filter(|cause| cause.leads());
     let of_data = |cause: &&Cause| cause.kind != CauseKind::Synchronization;
-    let handed = |cause: &&Cause| cause.kind == CauseKind::HandedOver;
-    // Data that is handed over is said where nothing else is to be changed.
+    let handed = |cause: &&Cause| cause.kind == CauseKind::Transferred;
+    // Data that is transferred is said where nothing else is to be changed.
     let only_handed = leading().filter(of_data).all(|cause| handed(&cause));
     let of_data = |cause: &&Cause| of_data(cause) && (only_handed || !handed(cause));
     let data = leading().filter(of_data).count();

@@ -54,7 +54,7 @@ export type Cause = {
   cost: Cost;
   text: string;
 };
-export type CauseKind = "false_sharing" | "contended" | "one_writer" | "handed_over" | "synchronization";
+export type CauseKind = "false_sharing" | "contended" | "one_writer" | "transferred" | "synchronization";
 export type Chance = {
   cost: number;
   shares: Array<LevelShare>;

@@ -33,7 +33,7 @@ const CAUSES = {
   false_sharing: 'false sharing',
   contended: 'contended',
   one_writer: 'one writer',
-  handed_over: 'handed over',
+  transferred: 'transferred',
   synchronization: 'synchronization',
 } as const
 

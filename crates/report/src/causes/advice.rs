@@ -62,7 +62,7 @@ pub(super) fn advice(
         (CauseKind::FalseSharing, _) => about.separate(),
         (CauseKind::Contended, _) => about.share_less(),
         (CauseKind::OneWriter, _) => about.read_less(),
-        (CauseKind::HandedOver, _) => {
+        (CauseKind::Transferred, _) => {
             "Padding won't help: threads need what others wrote. Let the thread that wrote a \
                                        part also use it, or place these threads close together."
                 .into()
@@ -278,6 +278,34 @@ impl<'a> About<'a> {
         }
     }
 
+    /// The same where fields have no names: bytes that only one of two sides uses.
+    fn separate_members(&self) -> Option<String> {
+        let hottest = self.hottest.filter(|_| self.group.lines.len() == 1)?;
+        let mask = |side: &Side| {
+            let bytes = side.bytes();
+            bytes
+                .iter()
+                .filter(|((line, _), _)| *line == hottest)
+                .fold(0, |all, (_, mask)| all | mask)
+        };
+        let (first, second) = (mask(self.sides.first()?), mask(self.sides.get(1)?));
+        let (own, other) = (first & !second, second & !first);
+        if own == 0 || other == 0 {
+            return None;
+        }
+        let range = |mask: u64| {
+            let ranges = self.memory.ranges(&ByThread::from([((hottest, 0), mask)]), hottest);
+            ranges.into_iter().next().map(|(_, range)| range)
+        };
+        Some(format!(
+            "Move what lies in bytes {} away from what lies in bytes {}: put {} before one of them, so that they lie on \
+             different lines.",
+            range(own)?,
+            range(other)?,
+            self.language.align()
+        ))
+    }
+
     fn separate_rows(&self) -> String {
         let at = self.aligned_where(self.group.object());
         format!(
@@ -348,7 +376,7 @@ impl<'a> About<'a> {
                 "Readers write to the lock, too: let each thread keep a copy of what is seldom changed, or use several \
                  locks (shard)."
             }
-            Sync::Condition => "Wake others less often: hand over several items at a time.",
+            Sync::Condition => "Wake others less often: pass on several items at a time.",
             Sync::Barrier => {
                 "Use fewer barriers: join loops, leave out barriers that nothing depends on ('nowait'), or do more work \
                  between them."

@@ -3,8 +3,8 @@
 //!
 //! A site is an instruction with the functions that it was inlined from. Frames of libraries (C++
 //! headers, Rust's library, the C library) are left out up to the first of the program; where all
-//! are a library's, sampled call paths say who called. Pure. Neighbours: `synchronization` knows the
-//! libraries' names, `group` calls this for each site.
+//! are a library's, sampled call paths say who called. Pure. Neighbours: `synchronization` knows
+//! the libraries' names, `group` calls this for each site.
 
 use crate::causes::synchronization::{self, Sync};
 use crate::lines::{Place, base_name};
@@ -33,8 +33,8 @@ struct Frame<'a> {
 }
 
 impl Origin {
-    /// The origin of a site with sampled paths of calls, the commonest first, each `f at a.c:1; g at
-    /// a.c:2` from the innermost caller.
+    /// The origin of a site with sampled paths of calls, the commonest first, each `f at a.c:1; g
+    /// at a.c:2` from the innermost caller.
     pub(super) fn of(site: &SiteRow, paths: &[&str]) -> Self {
         let module = base_name(&site.module);
         let inlined: Vec<Frame<'_>> = frames(&site.inlined);
@@ -80,7 +80,16 @@ impl Origin {
 impl Frame<'_> {
     fn is_library(&self) -> bool {
         let file = self.at.rsplit_once(':').map_or(self.at, |(file, _)| file);
-        is_library_function(self.function) || is_library_header(file)
+        // Names that begin so are the C library's and the compiler's; `libgomp.so.1+0x1cd8d` has
+        // none.
+        let reserved = self.function.starts_with("__") || self.function.starts_with("_int_");
+        let nameless = self.at.is_empty() && self.function.contains("+0x");
+        let starts = ["start_thread", "clone3", "clone"].contains(&self.function);
+        reserved
+            || starts
+            || (nameless && is_library_module(self.function))
+            || is_library_function(self.function)
+            || is_library_header(file)
     }
 
     fn words(&self) -> String {
@@ -336,7 +345,9 @@ mod tests {
         let origin = Origin::of(&lock, &[]);
         assert_eq!((origin.sync, origin.of_program), (Some(Sync::Mutex), false));
         assert_eq!(origin.place.in_words(), "in pthread_mutex_lock at libc.so.6");
-        let paths = ["std::mutex::lock() at std_mutex.h:100; push at q.cpp:9; work at q.cpp:30"];
+        let paths = [
+            "__GI___libc_free at malloc.c:5; std::mutex::lock() at std_mutex.h:100; push at q.cpp:9; libgomp.so.1.0.0+0x1cd; work at q.cpp:30",
+        ];
         let origin = Origin::of(&lock, &paths);
         assert_eq!(origin.place.in_words(), "in push at q.cpp:9");
         assert_eq!(origin.callers, ["work at q.cpp:30"]);

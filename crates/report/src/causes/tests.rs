@@ -117,6 +117,22 @@ fn data_beside_a_lock_is_named_as_such() {
 }
 
 #[test]
+fn members_of_one_struct_that_different_code_uses_are_moved_apart() {
+    let mut profile = shared();
+    for event in profile.events.iter_mut().filter(|event| event.line == 0x40_4100) {
+        (event.sharing, event.from_bytes, event.to_bytes) = (Sharing::False, 0xff, 0xff00);
+    }
+    let found = found(&profile);
+    let cause = found.iter().find(|cause| cause.hottest == "0x404100").unwrap();
+    assert_eq!((cause.kind, cause.sides.len()), (CauseKind::FalseSharing, 2));
+    assert!(
+        cause.advice.starts_with("Move what lies in bytes 0–7 away from what lies in bytes 8–15"),
+        "{}",
+        cause.advice
+    );
+}
+
+#[test]
 fn few_events_and_few_samples_are_no_finding() {
     let mut profile = shared();
     profile.events.iter_mut().for_each(|event| event.count = event.count.min(40));
@@ -128,14 +144,14 @@ fn few_events_and_few_samples_are_no_finding() {
 }
 
 #[test]
-fn code_that_meets_on_many_lines_hands_data_over() {
+fn code_that_meets_on_many_lines_transfers_it() {
     let mut profile = shared();
     let hand = profile.events.iter().find(|event| event.line == 0x40_4100).copied().unwrap();
     let spread = (0..1000).map(|i| EventRow { line: 0x7f10_0000_0000 + 64 * i, count: 4, ..hand });
     profile.events.extend(spread);
     let found = found(&profile);
-    let cause = found.iter().find(|cause| cause.kind == CauseKind::HandedOver).unwrap();
+    let cause = found.iter().find(|cause| cause.kind == CauseKind::Transferred).unwrap();
     assert!(cause.lines >= 1000);
     let details = crate::Findings::new(&profile, None, 0).verdict.details;
-    assert!(details.iter().all(|text| !text.contains("hand over")), "others come first");
+    assert!(details.iter().all(|text| !text.contains("Threads transfer")), "others come first");
 }

@@ -22,7 +22,8 @@ const MOST_CALLERS: usize = 4;
 /// Threads are listed one by one up to this many ranges.
 const RANGES: usize = 3;
 
-/// The sides with the most events, the first first; the ones that give and take most are among them.
+/// The sides with the most events, the first first; the ones that give and take most are among
+/// them.
 pub(super) fn chosen<'g>(group: &'g Group, origins: &Origins) -> Vec<(u32, &'g Seen)> {
     let mut sides: Vec<(u32, &Seen)> = group.sides.iter().map(|(at, side)| (*at, side)).collect();
     sides.sort_by_key(|(at, side)| {
@@ -108,11 +109,11 @@ fn range_words(ranges: &[(u32, String)]) -> String {
 }
 
 /// What the sides do, in one sentence without its full stop.
-pub(super) fn evidence(sides: &[Side]) -> String {
-    sides.iter().map(side_words).collect::<Vec<_>>().join("; ")
+pub(super) fn evidence(sides: &[Side], object: &str) -> String {
+    sides.iter().map(|side| side_words(side, object)).collect::<Vec<_>>().join("; ")
 }
 
-fn side_words(side: &Side) -> String {
+fn side_words(side: &Side, object: &str) -> String {
     let several = side.threads.len() != 1;
     let verb = match (side.does, several) {
         (AccessKind::Read, true) => "read",
@@ -122,8 +123,9 @@ fn side_words(side: &Side) -> String {
         (AccessKind::Update, true) => "update",
         (AccessKind::Update, false) => "updates",
     };
-    let quoted: Vec<String> =
-        side.fields.iter().take(MOST_NAMES).map(|name| format!("'{name}'")).collect();
+    // The object's own name says nothing new.
+    let new = side.fields.iter().filter(|name| object.split(" (").next() != Some(name.as_str()));
+    let quoted: Vec<String> = new.take(MOST_NAMES).map(|name| format!("'{name}'")).collect();
     let own = has_own_bytes(&side.bytes);
     let what = match (quoted.is_empty(), side.bytes.is_empty()) {
         (true, true) => String::new(),
@@ -161,7 +163,7 @@ pub(super) fn title(kind: CauseKind, group: &Group, object: &str, sides: &[Side]
         }
         CauseKind::Contended => format!("All update {object}"),
         CauseKind::OneWriter => format!("One thread writes and others read {object}"),
-        CauseKind::HandedOver => format!("Threads hand over data in {object}"),
+        CauseKind::Transferred => format!("Threads transfer data in {object}"),
         CauseKind::Synchronization => synchronization(group, object, sides),
     }
 }

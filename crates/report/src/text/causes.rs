@@ -46,7 +46,7 @@ pub(super) fn write_others(out: &mut String, style: TextStyle, findings: &Findin
     for cause in others {
         let worth = match (cause.cost.worth, cause.kind) {
             (false, _) => " Hardly worth a change.",
-            (true, CauseKind::HandedOver) => " Where threads run decides what it costs.",
+            (true, CauseKind::Transferred) => " Where threads run decides what it costs.",
             (true, _) => "",
         };
         let lines = match cause.lines {
