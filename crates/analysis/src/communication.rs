@@ -6,7 +6,7 @@
 //! and rates are for its own seconds where these are known (`progress`). Neighbours: the files of
 //! the metrics, `suitability`; `report` shows this.
 
-use crate::evidence::{Evidence, recognise_by};
+use crate::evidence::{Evidence, are_enough, recognise_by};
 use crate::kinds::{Choice, MatrixKind};
 use crate::pattern::{Pattern, Recognised};
 use crate::phases::WINDOW_NS;
@@ -116,7 +116,10 @@ impl Communication {
         let progress = Progress::of(profile);
         let slices = slices(profile, kind, &progress);
         let evidence = Evidence::of(profile, Choice::of_talk(profile));
-        let starts = starts(profile, kind, &slices, &progress, evidence.as_ref());
+        let starts = match evidence.is_some() || are_enough(&talk) {
+            true => starts(profile, kind, &slices, &progress, evidence.as_ref()),
+            false => None,
+        };
         let pattern = recognise_by(&talk, directed, evidence.as_ref());
         let metrics = metrics(profile, &talk, &progress, starts.as_ref().map(Vec::len));
         let working = working(profile, &talk, &pattern);

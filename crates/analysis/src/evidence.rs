@@ -28,6 +28,13 @@ pub const HITS_PER_THREAD: u64 = 20;
 /// [`HITS_PER_THREAD`] sees to.
 pub const HITS_PER_PAIR: u64 = 6;
 
+/// Counted events for each thread that takes part, and in all, below which they make no pattern: no
+/// chance is in them, but a few of them look like a pair, a hub or a line whatever the program
+/// does.
+pub const COUNTED_PER_THREAD: u64 = 5;
+/// Counted events in all.
+pub const COUNTED: u64 = 20;
+
 /// What a sampled matrix rests on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
 pub struct Evidence {
@@ -81,14 +88,25 @@ impl Evidence {
     }
 }
 
-/// The pattern of `talk`, or that there are too few hits to tell. Evidence `None` means that events
-/// were counted.
+/// Whether counted events are enough to tell a pattern, or that there is none: no event at all
+/// tells that, too.
+pub(crate) fn are_enough(talk: &CommMatrix) -> bool {
+    let (mut events, mut threads) = (0_u64, BTreeSet::new());
+    for (from, to, count) in talk.iter().filter(|(_, _, count)| *count > 0) {
+        events = events.saturating_add(count);
+        threads.extend([from, to]);
+    }
+    events == 0 || events >= COUNTED.max(COUNTED_PER_THREAD * threads.len() as u64)
+}
+
+/// The pattern of `talk`, or that there are too few hits or events to tell. Evidence `None` means
+/// that events were counted.
 pub(crate) fn recognise_by(
     talk: &CommMatrix,
     directed: bool,
     evidence: Option<&Evidence>,
 ) -> Recognised {
-    if evidence.is_some_and(|evidence| !evidence.enough()) {
+    if !evidence.map_or_else(|| are_enough(talk), Evidence::enough) {
         return Recognised::unknown();
     }
     let found = recognise(talk, directed, Some(ThreadId(0)));
@@ -123,6 +141,13 @@ mod tests {
         let talk = crate::golden::matrix(&[&[0, 3000], &[0, 0]]);
         assert_eq!(recognise_by(&talk, true, Some(&one)).pattern, Pattern::Unknown);
         assert_eq!(recognise_by(&talk, true, None).pattern, Pattern::Pair);
+        let of_few = |count| {
+            recognise_by(&crate::golden::matrix(&[&[0, count], &[0, 0]]), true, None).pattern
+        };
+        assert_eq!(
+            [0, 1, 19, 20].map(of_few),
+            [Pattern::Silent, Pattern::Unknown, Pattern::Unknown, Pattern::Pair]
+        );
         assert!(!of(&[row(0, 1, 39, 39)]).enough() && of(&[row(0, 1, 40, 40)]).enough());
         assert!(!of(&[]).enough());
     }

@@ -76,7 +76,7 @@ fn json_holds_the_same_findings() {
     let profile = saved(&scratch, 4);
     let out = threadtalk(&["report", text(&profile), "--json"]).run().expect_code(0);
     let json: serde_json::Value = serde_json::from_str(&out.stdout_text()).unwrap();
-    assert_eq!(json["version"], 5);
+    assert_eq!(json["version"], 6);
     let expected = serde_json::json!([{
         "code": "children-unprofiled",
         "count": 3,
@@ -86,7 +86,7 @@ fn json_holds_the_same_findings() {
     let evidence = serde_json::json!([{"evidence": "exact", "events": 1_000_030 + 77, "hits": 0}]);
     assert_eq!(json["talk"]["evidence"], evidence);
     assert_eq!(json["lines"], serde_json::Value::Null);
-    assert_eq!(json["advice"], serde_json::json!([]));
+    assert_eq!(json["causes"], serde_json::json!([]));
     assert_eq!(json["verdict"]["shape"], "pairs");
     assert_eq!(json["talk"]["raw"], 1_000_030);
     assert_eq!(json["talk"]["waw"], 77);
@@ -285,8 +285,10 @@ fn hot_lines_in_text_and_json() {
     assert_eq!(access["bytes"]["ranges"], "0-15");
     assert_eq!(access["writers"], serde_json::json!([1, 2]));
     assert_eq!(line["threads"][1]["written"]["mask"], "0x000000000000ff00");
-    assert_eq!(json["advice"][0]["kind"], "false_sharing");
-    assert_eq!(json["advice"][0]["share"], 1.0);
+    assert_eq!(json["causes"][0]["kind"], "false_sharing");
+    assert_eq!(json["causes"][0]["share"], 1.0);
+    assert_eq!(json["causes"][0]["sides"][0]["threads"], serde_json::json!([1, 2]));
+    assert_eq!(json["synchronization"], 0.0);
 }
 
 #[test]

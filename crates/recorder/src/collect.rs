@@ -2,6 +2,7 @@
 
 use crate::child::{Ended, Ending};
 use crate::error::RecorderError;
+use crate::objects::Objects;
 use crate::places;
 use crate::processes;
 use crate::reference::Traced;
@@ -131,8 +132,24 @@ pub fn profile(
         windows,
         own_time,
     };
-    let Tables { slices, activity, running, comm, sites, objects, lines, events, .. } = tables;
-    Ok(Profile { meta, threads, slices, activity, running, comm, sites, objects, lines, events })
+    let Tables { slices, activity, running, comm, sites, objects, lines, events, calls, .. } =
+        tables;
+    let Objects { rows: objects, blocks, fields, .. } = objects;
+    Ok(Profile {
+        meta,
+        threads,
+        slices,
+        activity,
+        running,
+        comm,
+        sites,
+        objects,
+        blocks,
+        fields,
+        lines,
+        events,
+        calls,
+    })
 }
 
 /// The exit code, or the signal that ended the program.

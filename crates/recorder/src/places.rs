@@ -165,21 +165,20 @@ impl<'a> Places<'a> {
         parts.iter().map(|data| part_text(data, file)).collect::<Vec<_>>().join("; ")
     }
 
-    /// What lies in the line at `address`, unless it is not `wanted`: bytes, kind of memory and
-    /// name.
-    pub fn objects(&mut self, address: u64, wanted: bool) -> Vec<(Range<u64>, String, String)> {
+    /// What lies in the line at `address`, unless it is not `wanted`.
+    pub fn objects(&mut self, address: u64, wanted: bool) -> Vec<Lying> {
         if !wanted || address == 0 {
             return Vec::new();
         }
         if let Some(found) = self.static_objects(address) {
             return found;
         }
-        let (region, object) = self.region(address, 0, false);
-        vec![(0..LINE_BYTES, region, object)]
+        let (region, name) = self.region(address, 0, false);
+        vec![Lying { bytes: 0..LINE_BYTES, region, name, variable: 0..0 }]
     }
 
     /// The same of static data: symbols, and the section for what has none.
-    fn static_objects(&self, address: u64) -> Option<Vec<(Range<u64>, String, String)>> {
+    fn static_objects(&self, address: u64) -> Option<Vec<Lying>> {
         let mut resolver = self.resolver.borrow_mut();
         let mut around = self.images.iter().filter(|image| image.memory.contains(&address));
         around.find_map(|Image { path, readable, bias, .. }| {
@@ -195,11 +194,22 @@ impl<'a> Places<'a> {
                 .map(|d| {
                     let first = (d.address + d.part.start).saturating_sub(linked).min(LINE_BYTES);
                     let end = (first + (d.part.end - d.part.start)).min(LINE_BYTES);
-                    (first..end, "static".to_owned(), format!("{} ({file})", d.name))
+                    let start = d.address.wrapping_add(*bias);
+                    Lying {
+                        bytes: first..end,
+                        region: "static".to_owned(),
+                        name: format!("{} ({file})", d.name),
+                        variable: start..start.saturating_add(d.bytes),
+                    }
                 })
                 .collect();
             let section = module.section(linked).map_or("data", |(_, name)| name);
-            found.push((0..LINE_BYTES, "static".into(), format!("{section} ({file})")));
+            found.push(Lying {
+                bytes: 0..LINE_BYTES,
+                region: "static".into(),
+                name: format!("{section} ({file})"),
+                variable: 0..0,
+            });
             Some(found)
         })
     }
@@ -225,6 +235,17 @@ impl<'a> Places<'a> {
     }
 }
 
+/// What lies in a line.
+pub struct Lying {
+    /// Bytes of the line.
+    pub bytes: Range<u64>,
+    /// Kind of memory.
+    pub region: String,
+    pub name: String,
+    /// Where the variable lies in the process; empty if it is none.
+    pub variable: Range<u64>,
+}
+
 /// A place in the program that allocates.
 pub struct Allocation {
     /// The program's own function, and where in it: `in f at f.c:7`.
@@ -239,35 +260,75 @@ impl Allocation {
     /// Of the calls that led to an allocation, innermost first: functions of libraries are folded
     /// up to their caller.
     fn of(sites: Vec<SiteRow>) -> Self {
-        // Functions with the places in them, those that were inlined on their own.
-        let mut calls: Vec<(String, String, bool)> = Vec::new();
-        for site in &sites {
-            let is_library = is_library(&site.module);
-            let at = match (site.file.as_str(), site.module.as_str()) {
-                ("", "") => format!("{:#x}", site.address),
-                ("", module) => format!("{}+{:#x}", file_name(module), site.offset),
-                (file, _) => format!("{}:{}", file_name(file), site.line),
-            };
-            let hidden = is_library || is_hidden(&site.function, &site.file);
-            calls.push((site.function.clone(), at, hidden));
-            for outer in site.inlined.split("; ").filter(|part| !part.is_empty()) {
-                let (function, at) = outer.rsplit_once(" at ").unwrap_or((outer, ""));
-                let hidden = is_library || is_hidden(function, "");
-                calls.push((function.into(), at.into(), hidden));
-            }
-        }
-        let own = calls.iter().position(|(_, _, hidden)| !hidden).unwrap_or(0);
-        let name =
-            calls.get(own).map_or(String::new(), |(function, at, _)| match function.as_str() {
-                "" => format!("at {at}"),
-                function => format!("in {function} at {at}"),
-            });
-        let told =
-            |(function, _, hidden): &&(String, String, bool)| !function.is_empty() && !hidden;
-        let outer = calls.iter().skip(own + 1).filter(told);
-        let callers: Vec<String> = outer.map(|(f, at, _)| format!("{f} at {at}")).collect();
+        let calls: Vec<Step> = sites.iter().flat_map(Step::all).collect();
+        let own = calls.iter().position(|step| !step.is_hidden()).unwrap_or(0);
+        let name = calls.get(own).map_or(String::new(), |step| match step.function.as_str() {
+            "" => format!("at {}", step.at),
+            function => format!("in {function} at {}", step.at),
+        });
+        let told = |step: &&Step| !step.function.is_empty() && !step.is_hidden();
+        let callers: Vec<String> =
+            calls.iter().skip(own + 1).filter(told).map(Step::text).collect();
         let site = sites.into_iter().next().unwrap_or_default();
         Self { name, callers: callers.join("; "), site }
+    }
+}
+
+/// A function on the way up the stack, also one that was inlined, and the place in it.
+pub struct Step {
+    function: String,
+    at: String,
+    /// It is in a library of the system's.
+    pub is_library: bool,
+    /// It comes with the compiler.
+    is_generated: bool,
+}
+
+impl Step {
+    /// The functions at a site, innermost first.
+    pub fn all(site: &SiteRow) -> Vec<Step> {
+        let is_library = is_library(&site.module);
+        let at = match (site.file.as_str(), site.module.as_str()) {
+            ("", "") => format!("{:#x}", site.address),
+            ("", module) => format!("{}+{:#x}", file_name(module), site.offset),
+            (file, _) => format!("{}:{}", file_name(file), site.line),
+        };
+        let is_generated = is_hidden(&site.function, &site.file);
+        let mut steps =
+            vec![Step { function: site.function.clone(), at, is_library, is_generated }];
+        for outer in site.inlined.split("; ").filter(|part| !part.is_empty()) {
+            let (function, at) = outer.rsplit_once(" at ").unwrap_or((outer, ""));
+            let is_generated = is_hidden(function, "");
+            let (function, at) = (function.into(), at.into());
+            steps.push(Step { function, at, is_library, is_generated });
+        }
+        steps
+    }
+
+    /// Whether it says nothing about the program itself.
+    fn is_hidden(&self) -> bool {
+        self.is_library || self.is_generated
+    }
+
+    /// Whether it is what every program or thread begins with.
+    pub fn starts_program(&self) -> bool {
+        const NAMES: [&str; 6] = [
+            "_start",
+            "__libc_start_main_impl",
+            "__libc_start_call_main",
+            "start_thread",
+            "clone3",
+            "__clone",
+        ];
+        NAMES.contains(&self.function.as_str())
+    }
+
+    /// `f at a.c:10`; without a name only the place.
+    pub fn text(&self) -> String {
+        match self.function.as_str() {
+            "" => self.at.clone(),
+            function => format!("{function} at {}", self.at),
+        }
     }
 }
 

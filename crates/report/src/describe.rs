@@ -21,6 +21,13 @@ pub(crate) fn sentences(found: &Communication, threads: usize, progress: &Progre
     if let Some(evidence) = found.evidence.filter(|_| found.pattern.pattern == Pattern::Unknown) {
         return too_few(&evidence);
     }
+    if found.pattern.pattern == Pattern::Unknown && found.evidence.is_none() {
+        let events: u64 = found.phases.iter().map(|phase| phase.events).sum();
+        return vec![format!(
+            "Pattern: not known, {} events are too few to tell one.",
+            grouped(events)
+        )];
+    }
     let mut said = vec![pattern(&found.pattern, found.evidence.is_some())];
     said.extend(left_out(&found.pattern));
     said.push(judgement("Placing for locality", &found.suitability.locality));
@@ -255,7 +262,9 @@ mod tests {
         assert_eq!(shape(6, &chain), "Pattern: pipeline of 6 stages (100 % sure).");
         let pairs = [(0, 1, 50), (2, 3, 50), (5, 4, 50)];
         assert_eq!(shape(6, &pairs), "Pattern: 3 groups of 2 threads (100 % sure).");
-        assert_eq!(shape(4, &[(3, 1, 5)]), "Pattern: pair, T3 and T1 (100 % sure).");
+        assert_eq!(shape(4, &[(3, 1, 50)]), "Pattern: pair, T3 and T1 (100 % sure).");
+        let few = said(4, &[(3, 1, 5)]);
+        assert_eq!(few, ["Pattern: not known, 7 events are too few to tell one."]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Plain text with optional ANSI colours; no cursor movement, so that it can be piped. Long lists
 //! are cut and say so. Neighbours: `findings` supplies everything, `table` lays out columns.
 
+mod causes;
 mod difference;
 mod lines;
 mod objects;
@@ -51,8 +52,16 @@ fn write(
         writeln!(out, "{}\n", style.warning(&style.wrap(&found.text.join(" "), "")))?;
     }
     writeln!(out, "{}", style.bold(&style.wrap(&findings.verdict.headline, "")))?;
-    for detail in &findings.verdict.details {
-        writeln!(out, "{}", style.wrap(detail, ""))?;
+    causes::write_first(out, style, findings)?;
+    causes::write_others(out, style, findings)?;
+    if let Some(objects) = &findings.objects {
+        objects::write_objects(out, style, objects)?;
+    }
+    if let Some(lines) = &findings.lines {
+        lines::write_lines(out, style, lines)?;
+    }
+    if let Some(code) = &findings.code {
+        lines::write_code(out, style, code)?;
     }
     if findings.talk.events > 0 {
         heading(out, style, "Which threads communicate")?;
@@ -64,15 +73,6 @@ fn write(
         for sentence in &findings.communication_text {
             writeln!(out, "{}", style.wrap(&format!("  {sentence}"), "  "))?;
         }
-    }
-    if let Some(objects) = &findings.objects {
-        objects::write_objects(out, style, objects)?;
-    }
-    if let Some(lines) = &findings.lines {
-        lines::write_lines(out, style, lines)?;
-    }
-    if let Some(code) = &findings.code {
-        lines::write_code(out, style, code)?;
     }
     heading(out, style, "Threads")?;
     write_threads(out, style, findings)?;

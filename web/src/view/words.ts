@@ -29,14 +29,20 @@ function reliability({ reliability }: Findings): HTMLElement[] {
   return [el('div', { class: 'reliability', role: 'note' }, ...reliability.text.map((text) => el('p', {}, text)))]
 }
 
-const ADVICE = { false_sharing: 'false sharing', contended: 'contended line' } as const
+const CAUSES = {
+  false_sharing: 'false sharing',
+  contended: 'contended',
+  one_writer: 'one writer',
+  transferred: 'transferred',
+  synchronization: 'synchronization',
+} as const
 
-/** A sentence of the verdict; advice is marked as such. */
+/** A sentence of the verdict; what to change is marked as such. */
 function detail(findings: Findings, text: string): HTMLElement {
-  const advice = findings.advice.find((advice) => advice.text === text)
-  if (!advice) return el('p', { class: 'detail' }, text)
-  const badge = advice.kind === 'false_sharing' ? 'badge false' : 'badge true'
-  return el('p', { class: 'detail advice' }, el('span', { class: badge }, ADVICE[advice.kind]), ' ', text)
+  const cause = findings.causes.find((cause) => cause.text === text)
+  if (!cause) return el('p', { class: 'detail' }, text)
+  const badge = cause.kind === 'false_sharing' ? 'badge false' : 'badge true'
+  return el('p', { class: 'detail advice' }, el('span', { class: badge }, CAUSES[cause.kind]), ' ', text)
 }
 
 /** A pair with less of the communication is not worth a large number. */
