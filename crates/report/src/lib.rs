@@ -6,6 +6,7 @@
 //! | `verdict.rs`, `advice.rs` | the first sentences; what to change in the program |
 //! | `lines.rs`, `lines/` | hot lines: who does what to which bytes from where |
 //! | `code.rs` | hot code: which code hands what to which, over all lines |
+//! | `objects.rs`, `changes.rs` | objects and who uses them; what became of them between two runs |
 //! | `notes.rs` | words for the codes of notes |
 //! | `reliability.rs` | how far amounts of samples can be trusted, in sentences |
 //! | `evidence.rs` | how many events each kind of evidence shows |
@@ -22,6 +23,7 @@
 
 mod advice;
 mod at_once;
+mod changes;
 mod code;
 mod compare;
 mod describe;
@@ -46,6 +48,7 @@ mod samples;
 
 pub use advice::{Advice, AdviceKind};
 pub use at_once::AtOnce;
+pub use changes::{ChangedObject, Changes};
 pub use code::{Code, Flow};
 pub use compare::{CompareError, Setting, compare};
 pub use evidence::EvidenceShare;

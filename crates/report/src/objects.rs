@@ -55,20 +55,25 @@ impl HotObject {
     /// `heap block of 8,000 bytes allocated in make at a.c:7`, `counters (app)`, or what is known
     /// instead.
     pub fn words(&self) -> String {
-        if self.region != "heap" {
-            return if self.name.is_empty() { self.region.clone() } else { self.name.clone() };
-        }
-        let bytes = self.bytes.checked_div(self.blocks).unwrap_or(0);
-        let about = if bytes * self.blocks == self.bytes { "" } else { "about " };
-        let what = match self.blocks {
-            0 => "heap blocks".into(),
-            1 => format!("heap block of {} bytes", grouped(bytes)),
-            n => format!("{} heap blocks of {about}{} bytes", grouped(n), grouped(bytes)),
-        };
-        match self.name.as_str() {
-            "" => "heap memory in no known block (the allocator's own, or freed)".into(),
-            name => format!("{what} allocated {name}"),
-        }
+        words(&self.region, &self.name, self.blocks, self.bytes)
+    }
+}
+
+/// An object in words, see [`HotObject::words`].
+pub(crate) fn words(region: &str, name: &str, blocks: u64, all_bytes: u64) -> String {
+    if region != "heap" {
+        return if name.is_empty() { region.into() } else { name.into() };
+    }
+    let bytes = all_bytes.checked_div(blocks).unwrap_or(0);
+    let about = if bytes * blocks == all_bytes { "" } else { "about " };
+    let what = match blocks {
+        0 => "heap blocks".into(),
+        1 => format!("heap block of {} bytes", grouped(bytes)),
+        n => format!("{} heap blocks of {about}{} bytes", grouped(n), grouped(bytes)),
+    };
+    match name {
+        "" => "heap memory in no known block (the allocator's own, or freed)".into(),
+        name => format!("{what} allocated {name}"),
     }
 }
 
