@@ -12,7 +12,7 @@ mod objects;
 mod threads;
 
 pub use lines::LineChange;
-pub use objects::{Change, EventCount, Incomparable, ObjectChange, ObjectChanges};
+pub use objects::{Change, EventCount, Incomparable, ObjectChange, ObjectChanges, object_changes};
 pub(crate) use threads::matched;
 
 use crate::evidence::{Evidence, recognise_by};
@@ -212,7 +212,7 @@ pub fn difference(a: &Run<'_>, b: &Run<'_>) -> Result<Difference, DifferenceErro
         _ => None,
     };
     let objects = match (a, b) {
-        (Run::Profile(a, _), Run::Profile(b, _)) => objects::changes(a, b),
+        (Run::Profile(a, _), Run::Profile(b, _)) => object_changes(a, b),
         _ => None,
     };
     Ok(Difference {

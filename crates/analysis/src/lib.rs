@@ -48,7 +48,7 @@ pub use calibration::{Amount, Calibration, OneSided, Trust, Verdict, calibration
 pub use communication::{Communication, Metrics, Phase, SliceMetrics, Working, averaged};
 pub use difference::{
     CellChange, Change, Difference, DifferenceError, DifferenceNote, EventCount, Incomparable,
-    LineChange, ObjectChange, ObjectChanges, Run, Side, difference,
+    LineChange, ObjectChange, ObjectChanges, Run, Side, difference, object_changes,
 };
 pub use evidence::{Evidence, HITS_PER_PAIR, HITS_PER_THREAD};
 pub use heterogeneity::{heterogeneity, unevenness};

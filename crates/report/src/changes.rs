@@ -150,7 +150,11 @@ fn headline(found: &ObjectChanges) -> String {
         ));
     }
     if let Some([a, b]) = found.seconds {
-        sentence.push_str(&format!(" The run took {} s before and {} s after.", short(a), short(b)));
+        sentence.push_str(&format!(
+            " The run took {} s before and {} s after.",
+            short(a),
+            short(b)
+        ));
     }
     sentence
 }
@@ -273,7 +277,8 @@ mod tests {
 
     #[test]
     fn what_became_of_the_largest_false_sharing_is_said() {
-        let one = |falsely, change| said(vec![object("a (app)", falsely, change)], [9000.0; 2], [0.0; 2]);
+        let one =
+            |falsely, change| said(vec![object("a (app)", falsely, change)], [9000.0; 2], [0.0; 2]);
         assert_eq!(
             one([8820.0, 3.0], Change::Gone),
             "The false sharing on a (app) (98 % of all events) is gone."
@@ -282,8 +287,14 @@ mod tests {
             one([8820.0, 880.0], Change::Less),
             "The false sharing on a (app) (98 % of all events) has decreased from 8,820 to 880 events."
         );
-        assert!(one([8820.0, 8800.0], Change::Same).ends_with("is still there: from 8,820 to 8,800 events."));
-        assert!(one([900.0, 3.0], Change::NotEnough).starts_with("There are not enough events to say whether the false"));
+        assert!(
+            one([8820.0, 8800.0], Change::Same)
+                .ends_with("is still there: from 8,820 to 8,800 events.")
+        );
+        assert!(
+            one([900.0, 3.0], Change::NotEnough)
+                .starts_with("There are not enough events to say whether the false")
+        );
         assert_eq!(
             one([0.0, 4500.0], Change::New),
             "There is new false sharing on a (app): 4,500 events, 50 % of all in B."
@@ -297,7 +308,10 @@ mod tests {
             object("b (app)", [0.0, 7000.0], Change::New),
         );
         let text = said(vec![gone.clone(), new], [9000.0, 8000.0], [0.0; 2]);
-        assert!(text.ends_with("is gone. But there is as much on b (app) now: 7,000 events."), "{text}");
+        assert!(
+            text.ends_with("is gone. But there is as much on b (app) now: 7,000 events."),
+            "{text}"
+        );
         // It may be among what is not known.
         let text = said(vec![gone], [9000.0; 2], [0.0, 8000.0]);
         assert!(text.ends_with("that it is gone cannot be said."), "{text}");

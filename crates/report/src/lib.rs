@@ -59,7 +59,7 @@ pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Th
 pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
 pub use notes::{Process, Warning, sentence, unrecorded};
-pub use objects::{HotObject, Objects};
+pub use objects::{Does, HotObject, Objects, UseOfBytes, User, Uses};
 pub use page::page;
 pub use placement::LevelShare;
 pub use policies::{LeftOut, Policies, PolicyCost};

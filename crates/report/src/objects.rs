@@ -2,7 +2,12 @@
 //! that allocated them, stacks, files. Each event belongs to one, also where lines were too many to
 //! keep apart.
 //!
-//! Neighbours: `findings` holds the result, `lines` has the single lines.
+//! Neighbours: `findings` holds the result, `objects/uses.rs` says who uses which bytes of an object,
+//! `lines` has the single lines.
+
+mod uses;
+
+pub use uses::{Does, UseOfBytes, User, Uses};
 
 use crate::lines::{Split, moves_a_line};
 use profile::{EventRow, ObjectRow, Profile};
@@ -49,7 +54,12 @@ pub struct HotObject {
     pub sharing: Split,
     /// Threads that met on it.
     pub threads: Vec<u32>,
+    /// Who does what with which bytes; only of the first objects of a list.
+    pub uses: Option<Uses>,
 }
+
+/// Objects whose uses are told.
+const MAX_WITH_USES: usize = 48;
 
 impl HotObject {
     /// `heap block of 8,000 bytes allocated in make at a.c:7`, `counters (app)`, or what is known
@@ -94,7 +104,13 @@ pub(crate) fn objects(profile: &Profile, most: usize) -> Option<Objects> {
     let events = known.iter().map(|sum| sum.sharing.total()).fold(0, u64::saturating_add);
     let all_events = totals.raw.saturating_add(totals.waw).max(events);
     let all = known.len() as u64;
-    let list = known.into_iter().take(most).map(|sum| sum.finish(all_events)).collect();
+    let uses = |place: usize, sum: &Sum<'_>| {
+        (place < MAX_WITH_USES).then(|| Uses::of(profile, &sum.events))
+    };
+    let list = known.into_iter().take(most).enumerate();
+    let list =
+        list.map(|(place, sum)| HotObject { uses: uses(place, &sum), ..sum.finish(all_events) });
+    let list = list.collect();
     Some(Objects { all, events, unknown: unknown.max(all_events - events), list })
 }
 
@@ -104,15 +120,16 @@ struct Sum<'a> {
     sharing: Split,
     lines: HashSet<u64>,
     threads: BTreeSet<u32>,
+    events: Vec<&'a EventRow>,
 }
 
 impl<'a> Sum<'a> {
     fn new(row: &'a ObjectRow) -> Self {
-        let (lines, threads) = Default::default();
-        Self { row, sharing: Split::default(), lines, threads }
+        let (lines, threads, events) = Default::default();
+        Self { row, sharing: Split::default(), lines, threads, events }
     }
 
-    fn add(&mut self, event: &EventRow) {
+    fn add(&mut self, event: &'a EventRow) {
         debug_assert!(matches!(event.kind, CommKind::Raw | CommKind::Waw));
         let sum = match event.sharing {
             Sharing::True => &mut self.sharing.truly,
@@ -124,9 +141,10 @@ impl<'a> Sum<'a> {
             self.lines.insert(event.line);
         }
         self.threads.extend([event.from.0, event.to.0]);
+        self.events.push(event);
     }
 
-    fn finish(self, all_events: u64) -> HotObject {
+    fn finish(&self, all_events: u64) -> HotObject {
         let callers = self.row.callers.split("; ").filter(|caller| !caller.is_empty());
         let events = self.sharing.total();
         HotObject {
@@ -139,7 +157,8 @@ impl<'a> Sum<'a> {
             events,
             share: events as f64 / all_events.max(1) as f64,
             sharing: self.sharing,
-            threads: self.threads.into_iter().collect(),
+            threads: self.threads.iter().copied().collect(),
+            uses: None,
         }
     }
 }

@@ -47,6 +47,26 @@ export type Chance = {
   cost: number;
   shares: Array<LevelShare>;
 };
+export type Change = "nothing" | "gone" | "less" | "same" | "more" | "new" | "not-enough";
+export type ChangedObject = {
+  object: string;
+  region: string;
+  name: string;
+  blocks: [number, number];
+  bytes: [number, number];
+  events: [EventCount, EventCount];
+  false_sharing: [EventCount, EventCount];
+  change: Change;
+  false_change: Change;
+  text: string;
+};
+export type Changes = {
+  headline: string;
+  per_second: boolean;
+  all: [EventCount, EventCount];
+  unknown: [number, number];
+  list: Array<ChangedObject>;
+};
 export type Code = {
   all: number;
   events: number;
@@ -64,10 +84,17 @@ export type Communication = {
 };
 export type Counted = "matrix" | "detail" | "undirected" | "reference" | "translate";
 export type Detector = "matching" | "transfers" | "watchpoints";
+export type Does = "write" | "read";
 export type Estimate = {
   hits: number;
   low: number;
   high: number;
+};
+export type EventCount = {
+  events: number;
+  low: number;
+  high: number;
+  hits: number;
 };
 export type Evidence = {
   hits: number;
@@ -91,6 +118,7 @@ export type Findings = {
   communication_text: Array<string>;
   advice: Array<Advice>;
   objects: Objects | null;
+  changes: Changes | null;
   lines: Lines | null;
   code: Code | null;
   pairs: Array<Pair>;
@@ -144,6 +172,7 @@ export type HotObject = {
   share: number;
   sharing: Split;
   threads: Array<number>;
+  uses: Uses | null;
 };
 export type Judgement = {
   suited: Suited;
@@ -412,6 +441,26 @@ export type Time = {
   activity: Activity;
 };
 export type Unrecorded = { "code": "statically-linked" } | { "code": "privileged" } | { "code": "foreign" } | { "code": "not-glibc" } | { "code": "unreachable" } | { "code": "forbidden" } | { "code": "another-recording" } | { "code": "no-shadow" } | { "code": "no-code-cache" } | { "code": "engine-failed" } | { "code": "ended-early" } | { "code": "recording-ended-early" } | { "code": "other", phrase: string, } | { "code": "unknown" };
+export type UseOfBytes = {
+  thread: number;
+  does: Does;
+  line: number | null;
+  first: number;
+  bytes: number;
+  at: string;
+  events: number;
+};
+export type User = {
+  thread: number;
+  writes: number;
+  reads: number;
+};
+export type Uses = {
+  users: Array<User>;
+  hottest: Array<string>;
+  bytes: Array<UseOfBytes>;
+  held: number;
+};
 export type Verdict = {
   shape: Shape;
   headline: string;

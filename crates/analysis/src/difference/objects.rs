@@ -106,7 +106,7 @@ pub enum Change {
 }
 
 /// How the objects differ; `None` unless both profiles know lines.
-pub(super) fn changes(a: &Profile, b: &Profile) -> Option<ObjectChanges> {
+pub fn object_changes(a: &Profile, b: &Profile) -> Option<ObjectChanges> {
     let knows = |profile: &Profile| {
         matches!(profile.meta.parameters.counted, Counted::Detail | Counted::Reference)
     };
@@ -217,7 +217,8 @@ impl Side {
         objects.sort_by_key(|object| Reverse(object.events.0));
         let scale = seconds(profile).filter(|_| per_second).map_or(1.0, |seconds| 1.0 / seconds);
         let estimated = profile.meta.mode != Mode::Exact;
-        let moved = profile.comm.iter().filter(|row| matches!(row.kind, CommKind::Raw | CommKind::Waw));
+        let moved =
+            profile.comm.iter().filter(|row| matches!(row.kind, CommKind::Raw | CommKind::Waw));
         let (per_hit, weight) = match Sampled::of_sum(moved) {
             Some(sum) if all.1 > 0 => {
                 let hits = sum.hits.max(1) as f64;
@@ -260,10 +261,7 @@ fn row_of_line((region, text): (&str, &str)) -> ObjectRow {
 }
 
 /// Pairs of objects, by what stays when a program is built anew.
-fn matched<'a>(
-    a: &'a [Object],
-    b: &'a [Object],
-) -> Vec<(Option<&'a Object>, Option<&'a Object>)> {
+fn matched<'a>(a: &'a [Object], b: &'a [Object]) -> Vec<(Option<&'a Object>, Option<&'a Object>)> {
     let mut partner: Vec<Option<usize>> = vec![None; a.len()];
     let mut taken = vec![false; b.len()];
     let rules: [fn(&ObjectRow) -> String; 5] = [
@@ -430,7 +428,7 @@ mod tests {
     }
 
     fn said(a: &Profile, b: &Profile) -> Vec<(String, Change, Change)> {
-        let found = changes(a, b).unwrap();
+        let found = object_changes(a, b).unwrap();
         found.list.into_iter().map(|o| (o.name, o.change, o.false_change)).collect()
     }
 
@@ -491,7 +489,7 @@ mod tests {
         let b = sampled(&[other()]);
         let of = |hits: u64| {
             let a = sampled(&[(variable("a (app)"), 0, hits), other()]);
-            let found = changes(&a, &b).unwrap();
+            let found = object_changes(&a, &b).unwrap();
             found.list.into_iter().find(|o| o.name.starts_with('a')).unwrap().false_change
         };
         assert_eq!(of(3), Change::NotEnough);
@@ -502,11 +500,11 @@ mod tests {
     #[test]
     fn other_ways_of_recording_do_not_compare() {
         let rows = [(variable("a (app)"), 0, 1000)];
-        let found = changes(&profile(&rows), &sampled(&rows)).unwrap();
+        let found = object_changes(&profile(&rows), &sampled(&rows)).unwrap();
         assert_eq!(found.incomparable, Some(Incomparable::Modes));
         assert_eq!(found.list[0].change, Change::NotEnough);
         let matrix = sample::profile(sample::threads(2), vec![]);
-        assert_eq!(changes(&matrix, &profile(&rows)), None);
+        assert_eq!(object_changes(&matrix, &profile(&rows)), None);
     }
 
     #[test]
@@ -518,7 +516,7 @@ mod tests {
         a.events[0].object = 0;
         let (region, object) = ("static".into(), "a+0x0..0x40 (app)".into());
         a.lines = vec![profile::LineRow { region, object, ..profile::LineRow::of(&a.events) }];
-        let found = changes(&a, &profile(&[])).unwrap();
+        let found = object_changes(&a, &profile(&[])).unwrap();
         assert_eq!((found.list[0].name.as_str(), found.unknown), ("a (app)", [0.0; 2]));
     }
 }
