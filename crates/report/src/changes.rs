@@ -204,7 +204,11 @@ fn of_false_sharing(found: &ObjectChanges, object: &ObjectChange, all: f64) -> S
         Change::Gone => format!("{what} is gone."),
         Change::Less => format!("{what} has decreased {amounts}."),
         Change::More | Change::New => format!("{what} has increased {amounts}."),
-        Change::Same | Change::Nothing => format!("{what} is still there: {amounts}."),
+        Change::Same | Change::Nothing => format!(
+            "{what} is still there: {} events before, {} after.",
+            number(object.false_sharing[0]),
+            number(object.false_sharing[1])
+        ),
         Change::NotEnough => not_enough(&format!("{what} has changed")),
     }
 }
@@ -289,7 +293,7 @@ mod tests {
         );
         assert!(
             one([8820.0, 8800.0], Change::Same)
-                .ends_with("is still there: from 8,820 to 8,800 events.")
+                .ends_with("is still there: 8,820 events before, 8,800 after.")
         );
         assert!(
             one([900.0, 3.0], Change::NotEnough)

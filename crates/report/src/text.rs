@@ -54,6 +54,11 @@ fn write(
     for detail in &findings.verdict.details {
         writeln!(out, "{}", style.wrap(detail, ""))?;
     }
+    if let Some(changes) = &findings.changes {
+        heading(out, style, "Before (A) and after (B)")?;
+        writeln!(out, "{}", style.wrap(&printable(&format!("  {}", changes.headline)), "  "))?;
+        difference::write_objects(out, changes, style)?;
+    }
     if findings.talk.events > 0 {
         heading(out, style, "Which threads communicate")?;
         write_pairs(out, style, findings)?;
