@@ -2,6 +2,7 @@
 
 use crate::child::{Ended, Ending};
 use crate::error::RecorderError;
+use crate::objects::Objects;
 use crate::places;
 use crate::processes;
 use crate::reference::Traced;
@@ -132,7 +133,21 @@ pub fn profile(
         own_time,
     };
     let Tables { slices, activity, running, comm, sites, objects, lines, events, .. } = tables;
-    Ok(Profile { meta, threads, slices, activity, running, comm, sites, objects, lines, events })
+    let Objects { rows: objects, blocks, fields, .. } = objects;
+    Ok(Profile {
+        meta,
+        threads,
+        slices,
+        activity,
+        running,
+        comm,
+        sites,
+        objects,
+        blocks,
+        fields,
+        lines,
+        events,
+    })
 }
 
 /// The exit code, or the signal that ended the program.

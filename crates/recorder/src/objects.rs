@@ -5,13 +5,14 @@
 //! Neighbours: `session` has the records, `places` names addresses, `tables` asks.
 
 use crate::error::RecorderError;
-use crate::places::{Allocation, Places};
+use crate::places::{Allocation, Lying, Places};
 use crate::session::Session;
-use profile::{EventRow, ObjectRow, SiteRow};
-use std::collections::HashMap;
+use profile::{BlockRow, EventRow, FieldRow, ObjectRow, SiteRow};
+use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
+use types::ThreadId;
 use types::numbers::grouped;
 use wire::objects::{Block, FRAMES, Group, MAX_BLOCKS, MAX_GROUPS, OTHERS};
 use wire::session::{BLOCKS_OFFSET, GROUPS_OFFSET, Header};
@@ -108,26 +109,40 @@ impl Allocated {
     }
 }
 
+/// What memory with events was for.
+#[derive(Default)]
+pub struct Objects {
+    pub rows: Vec<ObjectRow>,
+    pub blocks: Vec<BlockRow>,
+    pub fields: Vec<FieldRow>,
+    /// What lies in lines with allocated memory.
+    pub texts: HashMap<u64, String>,
+}
+
 /// The rows of `objects` so far, by what they are.
 struct Naming<'a> {
     allocated: &'a Allocated,
+    /// How many threads the process had.
+    threads: usize,
     rows: Vec<ObjectRow>,
+    blocks: BTreeSet<BlockRow>,
     of_groups: HashMap<u32, u32>,
     of_names: HashMap<(String, String), u32>,
 }
 
 /// Gives each event its object, and each line with allocated memory the text that says what lies
-/// there. `events` name groups, are ordered by line, and afterwards name rows of the table, which
-/// is the result. `sites` gains those of calls that allocate.
+/// there. `events` name groups, are ordered by line, and afterwards name rows of the table of
+/// objects. `sites` gains those of calls that allocate; the process had `threads`.
 pub fn name(
     events: &mut [EventRow],
     allocated: &Allocated,
+    threads: usize,
     places: &mut Places<'_>,
     sites: &mut Vec<SiteRow>,
-) -> (Vec<ObjectRow>, HashMap<u64, String>) {
-    let (of_groups, of_names) = Default::default();
+) -> Objects {
+    let (of_groups, of_names, blocks) = Default::default();
     let rows = vec![ObjectRow::default()];
-    let mut naming = Naming { allocated, rows, of_groups, of_names };
+    let mut naming = Naming { allocated, threads, rows, blocks, of_groups, of_names };
     let mut texts = HashMap::new();
     for of_line in events.chunk_by_mut(|a, b| a.line == b.line) {
         let line = of_line[0].line;
@@ -136,7 +151,8 @@ pub fn name(
         }
         naming.name_line(of_line, places, sites);
     }
-    (naming.rows, texts)
+    let Naming { rows, blocks, .. } = naming;
+    Objects { rows, blocks: blocks.into_iter().collect(), fields: Vec::new(), texts }
 }
 
 impl Naming<'_> {
@@ -153,25 +169,44 @@ impl Naming<'_> {
                 0 => {
                     let touched = event.to_bytes | event.from_bytes;
                     let byte = (touched.trailing_zeros() as u64).min(LINE_BYTES - 1);
-                    let at = named.iter().find(|(bytes, ..)| bytes.contains(&byte));
-                    at.map_or(0, |(_, region, name)| self.row_named(region, name))
+                    let at = named.iter().find(|lying| lying.bytes.contains(&byte));
+                    at.map_or(0, |lying| self.row_named(lying))
                 }
                 group => self.row_of_group(group, places, sites),
             };
         }
     }
 
-    fn row_named(&mut self, region: &str, name: &str) -> u32 {
+    fn row_named(&mut self, lying: &Lying) -> u32 {
+        let Lying { region, name, variable, .. } = lying;
         if region.is_empty() || region == "unknown" {
             return 0;
         }
         let rows = &mut self.rows;
-        *self.of_names.entry((region.into(), name.into())).or_insert_with(|| {
+        let object = *self.of_names.entry((region.clone(), name.clone())).or_insert_with(|| {
             let row =
-                ObjectRow { region: region.into(), name: name.into(), ..ObjectRow::default() };
+                ObjectRow { region: region.clone(), name: name.clone(), ..ObjectRow::default() };
             rows.push(row);
             rows.len() as u32 - 1
-        })
+        });
+        if !variable.is_empty() {
+            let (start, bytes) = (variable.start, variable.end - variable.start);
+            self.blocks.insert(BlockRow { object, start, ordinal: 0, bytes, thread: None });
+        }
+        object
+    }
+
+    fn note_block(&mut self, object: u32, block: &RawBlock) {
+        if object == 0 || block.start.checked_add(block.bytes).is_none() {
+            return;
+        }
+        self.blocks.insert(BlockRow {
+            object,
+            start: block.start,
+            ordinal: block.ordinal,
+            bytes: block.bytes,
+            thread: Some(ThreadId(block.thread)).filter(|thread| thread.index() < self.threads),
+        });
     }
 
     /// The row of a group; 0 for a number that none has.
@@ -219,6 +254,7 @@ impl Naming<'_> {
         for group in groups {
             let row = self.row_of_group(group, places, sites) as usize;
             let blocks: Vec<&RawBlock> = self.allocated.in_line(line, group).collect();
+            blocks.iter().for_each(|block| self.note_block(row as u32, block));
             let mut starts: Vec<(u64, u64)> = blocks.iter().map(|b| (b.start, b.bytes)).collect();
             starts.dedup();
             let object = &self.rows[row];
