@@ -12,7 +12,7 @@ use crate::parquet_file::{Data, decode, encode};
 use crate::rows::{self, detail};
 use crate::schema::{
     ACTIVITY, BLOCKS, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2, EVENTS_V3, EVENTS_V4, FIELDS,
-    LINES, LINES_V2, LINES_V3, META_FILE, OBJECTS, OBJECTS_V5, PROCESSES_FOLDER, RUNNING,
+    FLOW, LINES, LINES_V2, LINES_V3, META_FILE, OBJECTS, OBJECTS_V5, PROCESSES_FOLDER, RUNNING,
     SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1, THREADS_V2, Table,
 };
 use crate::{Meta, ObjectRow, Profile, ProfileError};
@@ -104,6 +104,7 @@ impl Profile {
         write(&FIELDS, detail::field_columns(&self.fields))?;
         write(&LINES, detail::line_columns(&self.lines))?;
         write(&EVENTS, detail::event_columns(&self.events))?;
+        write(&FLOW, detail::flow_columns(&self.flow))?;
         let meta = MetaFile { meta: self.meta.clone(), tables };
         let mut json = serde_json::to_vec_pretty(&meta)
             .map_err(|e| ProfileError::Inconsistent { reason: e.to_string() })?;
@@ -112,7 +113,7 @@ impl Profile {
     }
 
     /// Reads the profile folder `path` and checks it. What an older schema did not have is filled
-    /// in: one time slice, no sites, no objects, no blocks and fields, evidence that is exact or sampled, nothing about
+    /// in: one time slice, no sites, no objects, no blocks, fields and flow, evidence that is exact or sampled, nothing about
     /// where threads ran.
     ///
     /// # Errors
@@ -159,6 +160,10 @@ impl Profile {
                 },
                 lines: folder.read(lines, detail::lines_from)?,
                 events: folder.read(events, detail::events_from)?,
+                flow: match written_in {
+                    ..6 => Vec::new(),
+                    _ => folder.read(&FLOW, detail::flow_from)?,
+                },
             }
         };
         check(&profile).map_err(damaged(path.join(META_FILE)))?;

@@ -132,7 +132,8 @@ pub fn profile(
         windows,
         own_time,
     };
-    let Tables { slices, activity, running, comm, sites, objects, lines, events, .. } = tables;
+    let Tables { slices, activity, running, comm, sites, objects, lines, events, flow, .. } =
+        tables;
     let Objects { rows: objects, blocks, fields, .. } = objects;
     Ok(Profile {
         meta,
@@ -147,6 +148,7 @@ pub fn profile(
         fields,
         lines,
         events,
+        flow,
     })
 }
 

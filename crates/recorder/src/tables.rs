@@ -7,6 +7,7 @@
 use crate::collect::Found;
 use crate::counts::{self, Counts, Side};
 use crate::error::RecorderError;
+use crate::flows::{self, Flow, Names};
 use crate::objects::{self, Allocated, Objects};
 use crate::places::Places;
 use crate::reference::Traced;
@@ -14,8 +15,8 @@ use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    ActivityRow, CommRow, Counted, EventRow, LineRow, Parameters, RunningRow, SiteRow, SliceRow,
-    ThreadRow,
+    ActivityRow, CommRow, Counted, EventRow, FlowRow, LineRow, Parameters, RunningRow, SiteRow,
+    SliceRow, ThreadRow,
 };
 use reference::Tally;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,6 +34,7 @@ pub struct Tables {
     pub objects: Objects,
     pub lines: Vec<LineRow>,
     pub events: Vec<EventRow>,
+    pub flow: Vec<FlowRow>,
     /// Counts that made no sense and were left out.
     pub damaged: u64,
     /// What windows were good for, if accesses were observed in windows only.
@@ -78,6 +80,9 @@ impl Tables {
         counts::sum_comm(&mut counts.comm);
 
         let regions = seen.map(|seen| &seen.regions);
+        let none = Flow::default();
+        let flow = found.watched.flows.get(session.segment() as usize).unwrap_or(&none);
+        let flow = flow.whole(&counts.events, (start_ns, end_ns));
         // Without events there is nothing to name, and no file to read.
         let modules = if counts.events.is_empty() { &[] } else { modules };
         let mut places = Places::new(modules, raw, regions, &found.resolver);
@@ -85,8 +90,10 @@ impl Tables {
         let mut sites = places.sites(&addresses, &mut counts.events);
         counts::sum_events(&mut counts.events);
         let allocated = Allocated::read(session, header)?;
-        let known = threads.len();
+        let (known, before) = (threads.len(), counts.events.clone());
         let objects = objects::name(&mut counts.events, &allocated, known, &mut places, &mut sites);
+        let names = Names::new(&sites, &before, &counts.events);
+        let flow = flows::rows(&flow, &names, &addresses, known);
         counts::sum_events(&mut counts.events);
         let lines = places.lines(&counts.events, &objects.texts);
         let slice_ns = timeline.length_ns();
@@ -107,6 +114,7 @@ impl Tables {
             objects,
             lines,
             events,
+            flow,
             damaged,
             windowed,
         })

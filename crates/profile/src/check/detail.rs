@@ -2,7 +2,7 @@
 //! there, and lines hold the sums of their events.
 
 use super::check_pair;
-use crate::{BlockRow, EventRow, FieldRow, LineRow, ObjectRow, Profile, SiteRow};
+use crate::{BlockRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow, Profile, SiteRow};
 
 pub(super) fn check(profile: &Profile) -> Result<(), String> {
     if profile.sites.first() != Some(&SiteRow::default()) {
@@ -29,7 +29,26 @@ pub(super) fn check(profile: &Profile) -> Result<(), String> {
     if let Some(pair) = profile.events.windows(2).find(|pair| pair[0].key() >= pair[1].key()) {
         return Err(format!("events on line {:#x} out of order", pair[1].line));
     }
+    check_flow(profile)?;
     check_lines(&profile.lines, &profile.events)
+}
+
+fn check_flow(profile: &Profile) -> Result<(), String> {
+    for FlowRow { start_ns, end_ns, thread, from, kind, object, site, count, .. } in &profile.flow {
+        check_pair(*kind, *from, *thread, *count, profile.threads.len())?;
+        if end_ns < start_ns {
+            return Err(format!("a row of the flow ends before it begins, at {start_ns} ns"));
+        }
+        if *object as usize >= profile.objects.len() || *site as usize >= profile.sites.len() {
+            return Err(format!(
+                "the flow at {start_ns} ns names an object or a site that is none"
+            ));
+        }
+    }
+    match profile.flow.windows(2).find(|pair| pair[0] >= pair[1]) {
+        Some(pair) => Err(format!("the flow at {} ns is out of order", pair[1].start_ns)),
+        None => Ok(()),
+    }
 }
 
 fn check_blocks(profile: &Profile) -> Result<(), String> {
@@ -118,6 +137,11 @@ mod tests {
             (
                 reason(|p| p.lines[1].raw_false -= 1),
                 "line 0x40c0 does not hold the sums of its events",
+            ),
+            (reason(|p| p.flow.swap(0, 1)), "the flow at 0 ns is out of order"),
+            (
+                reason(|p| p.flow[0].object = 7),
+                "the flow at 0 ns names an object or a site that is none",
             ),
             (reason(|p| drop(p.lines.pop())), "line 0x40c0 has events but is no line"),
         ];

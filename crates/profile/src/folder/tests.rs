@@ -215,7 +215,7 @@ fn a_folder_of_version_4_reads_without_places() {
     let mut expected = sample();
     expected.running.clear();
     expected.save(&path, false).unwrap();
-    let unknown = ["running", "objects", "blocks", "fields"];
+    let unknown = ["running", "objects", "blocks", "fields", "flow"];
     for table in unknown {
         fs::remove_file(path.join(format!("{table}.parquet"))).unwrap();
     }
