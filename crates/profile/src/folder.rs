@@ -12,10 +12,11 @@ use crate::parquet_file::{Data, decode, encode};
 use crate::rows::{self, detail};
 use crate::schema::{
     ACTIVITY, BLOCKS, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2, EVENTS_V3, EVENTS_V4, FIELDS,
-    FLOW, LINES, LINES_V2, LINES_V3, META_FILE, OBJECTS, OBJECTS_V5, PROCESSES_FOLDER, RUNNING,
-    SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1, THREADS_V2, Table,
+    FLOW, FLOW_WITH_NODES, LINES, LINES_V2, LINES_V3, META_FILE, OBJECTS, OBJECTS_V5,
+    PROCESSES_FOLDER, RUNNING, SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1, THREADS_V2,
+    Table,
 };
-use crate::{Meta, ObjectRow, Profile, ProfileError};
+use crate::{FlowRow, Meta, ObjectRow, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -169,6 +170,18 @@ impl Profile {
         check(&profile).map_err(damaged(path.join(META_FILE)))?;
         Ok(profile)
     }
+}
+
+/// The Parquet file of a flow with the memory nodes of `thread` and `from` in each row.
+///
+/// # Errors
+/// None that is known.
+pub fn flow_with_nodes(
+    flow: &[FlowRow],
+    nodes: &[[Option<u32>; 2]],
+) -> Result<Vec<u8>, ProfileError> {
+    encode(&FLOW_WITH_NODES, &detail::flow_with_nodes_columns(flow, nodes))
+        .map_err(|error| ProfileError::Inconsistent { reason: error.to_string() })
 }
 
 impl Meta {

@@ -19,7 +19,7 @@ pub mod schema;
 mod tables;
 
 pub use error::ProfileError;
-pub use folder::check_destination;
+pub use folder::{check_destination, flow_with_nodes};
 pub use model::{Counted, Meta, Mode, OwnTime, Parameters, ProcessRow, Profile, Totals, Windows};
 pub use note::{Expensive, NotWatched, Note, Unrecorded};
 pub use sampling::{Basis, Detector, Sampling};

@@ -303,6 +303,26 @@ pub const FLOW: Table = Table {
     ],
 };
 
+/// [`FLOW`] as it is exported: with the memory nodes on which the threads ran then.
+pub const FLOW_WITH_NODES: Table = Table {
+    columns: &[
+        FLOW.columns[0],
+        FLOW.columns[1],
+        FLOW.columns[2],
+        column("node", ColumnType::OptionalU32, "Node on which thread ran; null = not known."),
+        FLOW.columns[3],
+        column("from_node", ColumnType::OptionalU32, "Node on which from ran; null = not known."),
+        FLOW.columns[4],
+        FLOW.columns[5],
+        FLOW.columns[6],
+        FLOW.columns[7],
+        FLOW.columns[8],
+        FLOW.columns[9],
+        FLOW.columns[10],
+    ],
+    ..FLOW
+};
+
 /// One row per 64-byte line of memory with events.
 pub const LINES: Table = Table {
     name: "lines",

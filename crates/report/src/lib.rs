@@ -53,13 +53,14 @@ pub use code::{Code, Flow};
 pub use compare::{CompareError, Setting, compare};
 pub use evidence::EvidenceShare;
 pub use export::{
-    Grouped, GroupedBy, MatrixFormat, ProfileTable, TableFormat, write_matrix, write_table,
+    Grouped, GroupedBy, MatrixFormat, ProfileTable, TableFormat, flow_parquet, write_matrix,
+    write_table,
 };
 pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread};
 pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
 pub use notes::{Process, Warning, sentence, unrecorded};
-pub use objects::{Does, HotObject, Objects, UseOfBytes, User, Uses};
+pub use objects::{Does, HotObject, Objects, Usage, UseOfBytes, User, Uses};
 pub use page::page;
 pub use placement::LevelShare;
 pub use policies::{LeftOut, Policies, PolicyCost};

@@ -5,8 +5,11 @@
 //! Neighbours: `findings` holds the result, `objects/uses.rs` says who uses which bytes of an object,
 //! `lines` has the single lines.
 
+mod usage;
 mod uses;
 
+pub(crate) use usage::Source;
+pub use usage::Usage;
 pub use uses::{Does, UseOfBytes, User, Uses};
 
 use crate::lines::{Split, moves_a_line};
@@ -54,6 +57,10 @@ pub struct HotObject {
     pub sharing: Split,
     /// Threads that met on it.
     pub threads: Vec<u32>,
+    /// How they use it.
+    pub usage: Usage,
+    /// The same in sentences.
+    pub usage_text: Vec<String>,
     /// Who does what with which bytes; only of the first objects of a list.
     pub uses: Option<Uses>,
 }
@@ -89,7 +96,7 @@ pub(crate) fn words(region: &str, name: &str, blocks: u64, all_bytes: u64) -> St
 
 /// The `most` objects with the most events; `None` when the profile knows none.
 pub(crate) fn objects(profile: &Profile, most: usize) -> Option<Objects> {
-    let mut sums: Vec<Sum> = profile.objects.iter().map(Sum::new).collect();
+    let mut sums: Vec<Sum> = (0..).zip(&profile.objects).map(Sum::new).collect();
     for event in profile.events.iter().filter(|event| moves_a_line(event)) {
         sums[event.object as usize].add(event);
     }
@@ -104,18 +111,22 @@ pub(crate) fn objects(profile: &Profile, most: usize) -> Option<Objects> {
     let events = known.iter().map(|sum| sum.sharing.total()).fold(0, u64::saturating_add);
     let all_events = totals.raw.saturating_add(totals.waw).max(events);
     let all = known.len() as u64;
+    let source = Source::new(profile);
     let uses = |place: usize, sum: &Sum<'_>| {
         (place < MAX_WITH_USES).then(|| Uses::of(profile, &sum.events))
     };
-    let list = known.into_iter().take(most).enumerate();
-    let list =
-        list.map(|(place, sum)| HotObject { uses: uses(place, &sum), ..sum.finish(all_events) });
+    let list = known.into_iter().take(most).enumerate().map(|(place, sum)| {
+        let usage = source.usage(sum.number, &sum.events);
+        let usage_text = usage.sentences();
+        HotObject { uses: uses(place, &sum), usage, usage_text, ..sum.finish(all_events) }
+    });
     let list = list.collect();
     Some(Objects { all, events, unknown: unknown.max(all_events - events), list })
 }
 
 /// What is summed up for an object.
 struct Sum<'a> {
+    number: u32,
     row: &'a ObjectRow,
     sharing: Split,
     lines: HashSet<u64>,
@@ -124,9 +135,9 @@ struct Sum<'a> {
 }
 
 impl<'a> Sum<'a> {
-    fn new(row: &'a ObjectRow) -> Self {
+    fn new((number, row): (u32, &'a ObjectRow)) -> Self {
         let (lines, threads, events) = Default::default();
-        Self { row, sharing: Split::default(), lines, threads, events }
+        Self { number, row, sharing: Split::default(), lines, threads, events }
     }
 
     fn add(&mut self, event: &'a EventRow) {
@@ -158,6 +169,8 @@ impl<'a> Sum<'a> {
             share: events as f64 / all_events.max(1) as f64,
             sharing: self.sharing,
             threads: self.threads.iter().copied().collect(),
+            usage: Usage::default(),
+            usage_text: vec![],
             uses: None,
         }
     }
@@ -192,7 +205,7 @@ mod tests {
 
     #[test]
     fn an_object_in_words() {
-        let words = |row: &ObjectRow| Sum::new(row).finish(1).words();
+        let words = |row: &ObjectRow| Sum::new((1, row)).finish(1).words();
         assert_eq!(words(&heap(1, 8000)), "heap block of 8,000 bytes allocated in make at a.c:7");
         assert_eq!(
             words(&heap(4, 330)),

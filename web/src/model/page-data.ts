@@ -172,6 +172,8 @@ export type HotObject = {
   share: number;
   sharing: Split;
   threads: Array<number>;
+  usage: Usage;
+  usage_text: Array<string>;
   uses: Uses | null;
 };
 export type Judgement = {
@@ -441,6 +443,15 @@ export type Time = {
   activity: Activity;
 };
 export type Unrecorded = { "code": "statically-linked" } | { "code": "privileged" } | { "code": "foreign" } | { "code": "not-glibc" } | { "code": "unreachable" } | { "code": "forbidden" } | { "code": "another-recording" } | { "code": "no-shadow" } | { "code": "no-code-cache" } | { "code": "engine-failed" } | { "code": "ended-early" } | { "code": "recording-ended-early" } | { "code": "other", phrase: string, } | { "code": "unknown" };
+export type Usage = {
+  reads: number;
+  between_ns: number | null;
+  concurrent: number | null;
+  allocated_by: Array<number>;
+  by_others: number | null;
+  remote: number | null;
+  packed: number | null;
+};
 export type UseOfBytes = {
   thread: number;
   does: Does;

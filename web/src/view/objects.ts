@@ -150,7 +150,8 @@ function details(data: Data, object: HotObject, store: Store): Node[] {
   if (uses.held < 0.995) {
     notes.push(el('p', { class: 'note' }, `The map holds ${percent(uses.held)} of the uses, the most frequent.`))
   }
-  return [heading, lines, drawing, key(), ...notes, listed]
+  const how = object.usage_text.length > 0 ? [el('p', { class: 'usage' }, object.usage_text.join(' '))] : []
+  return [heading, ...how, lines, drawing, key(), ...notes, listed]
 }
 
 /** Buttons that lead to the object's lines among the hot lines. */

@@ -14,6 +14,16 @@ function object(change: Partial<HotObject>): HotObject {
     share: 0.5,
     sharing: { true: 40, false: 60, unknown: 0 },
     threads: [0, 1],
+    usage: {
+      reads: 1,
+      between_ns: null,
+      concurrent: null,
+      allocated_by: [],
+      by_others: null,
+      remote: null,
+      packed: null,
+    },
+    usage_text: [],
     uses: null,
     ...change,
   }

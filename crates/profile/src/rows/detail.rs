@@ -155,6 +155,15 @@ pub(crate) fn flow_columns(flow: &[FlowRow]) -> Vec<Data> {
     ]
 }
 
+/// Columns of `schema::FLOW_WITH_NODES`: with the nodes of `thread` and `from` in each row.
+pub(crate) fn flow_with_nodes_columns(flow: &[FlowRow], nodes: &[[Option<u32>; 2]]) -> Vec<Data> {
+    let mut columns = flow_columns(flow);
+    let of = |side: usize| Data::OptionalU32(nodes.iter().map(|nodes| nodes[side]).collect());
+    columns.insert(3, of(0));
+    columns.insert(5, of(1));
+    columns
+}
+
 /// The inverse of [`flow_columns`]; errors are phrases.
 pub(crate) fn flow_from(columns: Vec<Data>) -> Result<Vec<FlowRow>, String> {
     let mut columns = Columns::new(columns);

@@ -76,7 +76,7 @@ pub fn sixteen(mut profile: Profile, fixed: bool) -> Profile {
 fn object(region: &str, name: &str, blocks: u64) -> ObjectRow {
     let callers = if blocks > 0 { "main at main.cc:40".into() } else { String::new() };
     let (region, name, bytes) = (region.into(), name.into(), 64 * blocks);
-    ObjectRow { region, name, site: 0, callers, blocks, bytes }
+    ObjectRow { region, name, callers, blocks, bytes, ..ObjectRow::default() }
 }
 
 /// The object of a line, by its number; the heap's lines belong to the others in turn.
