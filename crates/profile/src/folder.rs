@@ -11,8 +11,8 @@ use crate::check::check;
 use crate::parquet_file::{Data, decode, encode};
 use crate::rows::{self, detail};
 use crate::schema::{
-    ACTIVITY, BLOCKS, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2, EVENTS_V3, EVENTS_V4, FIELDS,
-    FLOW, FLOW_WITH_NODES, LINES, LINES_V2, LINES_V3, META_FILE, OBJECTS, OBJECTS_V5,
+    ACTIVITY, BLOCKS, CALLS, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2, EVENTS_V3, EVENTS_V4,
+    FIELDS, FLOW, FLOW_WITH_NODES, LINES, LINES_V2, LINES_V3, META_FILE, OBJECTS, OBJECTS_V5,
     PROCESSES_FOLDER, RUNNING, SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1, THREADS_V2,
     Table,
 };
@@ -105,6 +105,7 @@ impl Profile {
         write(&FIELDS, detail::field_columns(&self.fields))?;
         write(&LINES, detail::line_columns(&self.lines))?;
         write(&EVENTS, detail::event_columns(&self.events))?;
+        write(&CALLS, detail::call_columns(&self.calls))?;
         write(&FLOW, detail::flow_columns(&self.flow))?;
         let meta = MetaFile { meta: self.meta.clone(), tables };
         let mut json = serde_json::to_vec_pretty(&meta)
@@ -114,7 +115,8 @@ impl Profile {
     }
 
     /// Reads the profile folder `path` and checks it. What an older schema did not have is filled
-    /// in: one time slice, no sites, no objects, no blocks, fields and flow, evidence that is exact or sampled, nothing about
+    /// in: one time slice, no sites, no objects, no blocks, fields, call paths and flow, evidence that
+    /// is exact or sampled, nothing about
     /// where threads ran.
     ///
     /// # Errors
@@ -164,6 +166,10 @@ impl Profile {
                 flow: match written_in {
                     ..6 => Vec::new(),
                     _ => folder.read(&FLOW, detail::flow_from)?,
+                },
+                calls: match written_in {
+                    ..6 => Vec::new(),
+                    _ => folder.read(&CALLS, detail::calls_from)?,
                 },
             }
         };

@@ -3,8 +3,8 @@
 use crate::note::{self, Note, Unrecorded};
 use crate::sampling::Sampling;
 use crate::tables::{
-    ActivityRow, BlockRow, CommRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow, RunningRow,
-    SiteRow, SliceRow, ThreadRow,
+    ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow,
+    RunningRow, SiteRow, SliceRow, ThreadRow,
 };
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
@@ -276,6 +276,8 @@ pub struct Profile {
     pub lines: Vec<LineRow>,
     /// Ordered by [`EventRow::key`], no zero counts.
     pub events: Vec<EventRow>,
+    /// By site, the commonest path of each first; empty where paths are not known.
+    pub calls: Vec<CallRow>,
     /// In their order.
     pub flow: Vec<FlowRow>,
 }
@@ -286,7 +288,7 @@ impl Profile {
         let (slices, activity) = one_slice(&threads);
         let sites = vec![SiteRow::default()];
         let objects = vec![ObjectRow::default()];
-        let (running, blocks, fields, lines, events, flow) = Default::default();
+        let (running, blocks, fields, lines, events, calls, flow) = Default::default();
         Self {
             meta,
             threads,
@@ -300,6 +302,7 @@ impl Profile {
             fields,
             lines,
             events,
+            calls,
             flow,
         }
     }
@@ -492,7 +495,13 @@ pub(crate) mod tests {
             },
         ];
         profile.events = events();
+        profile.calls = calls();
         profile
+    }
+
+    fn calls() -> Vec<CallRow> {
+        let row = |site, path: &str, count| CallRow { site, path: path.into(), count };
+        vec![row(1, "add at app.c:7; main at app.c:30", 5), row(1, "", 5), row(2, "main", 1)]
     }
 
     /// The same, as if it had been sampled, and inferred where the sharing is not known.

@@ -230,6 +230,17 @@ pub struct FieldRow {
     pub name: String,
 }
 
+/// A way in which the program came to a code site.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CallRow {
+    /// The site.
+    pub site: u32,
+    /// Who called its function, innermost first: `f at a.c:10; g at a.c:20`.
+    pub path: String,
+    /// For how many accesses it stands that took a line from other threads: an estimate.
+    pub count: u64,
+}
+
 /// Events of one thread on one object in a stretch of time, or at the moment of a sample.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct FlowRow {

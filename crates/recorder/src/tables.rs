@@ -9,14 +9,15 @@ use crate::counts::{self, Counts, Side};
 use crate::error::RecorderError;
 use crate::flows::{self, Flow, Names};
 use crate::objects::{self, Allocated, Objects};
+use crate::paths;
 use crate::places::Places;
 use crate::reference::Traced;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    ActivityRow, CommRow, Counted, EventRow, FlowRow, LineRow, Parameters, RunningRow, SiteRow,
-    SliceRow, ThreadRow,
+    ActivityRow, CallRow, CommRow, Counted, EventRow, FlowRow, LineRow, Parameters, RunningRow,
+    SiteRow, SliceRow, ThreadRow,
 };
 use reference::Tally;
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,6 +35,7 @@ pub struct Tables {
     pub objects: Objects,
     pub lines: Vec<LineRow>,
     pub events: Vec<EventRow>,
+    pub calls: Vec<CallRow>,
     pub flow: Vec<FlowRow>,
     /// Counts that made no sense and were left out.
     pub damaged: u64,
@@ -89,6 +91,7 @@ impl Tables {
         let addresses = session.sites(header.sites.load(Relaxed) as usize + 1)?;
         let mut sites = places.sites(&addresses, &mut counts.events);
         counts::sum_events(&mut counts.events);
+        let calls = paths::name(&paths::read(session, header)?, &addresses, &sites, &places);
         let allocated = Allocated::read(session, header)?;
         let (known, before) = (threads.len(), counts.events.clone());
         let objects = objects::name(&mut counts.events, &allocated, known, &mut places, &mut sites);
@@ -114,6 +117,7 @@ impl Tables {
             objects,
             lines,
             events,
+            calls,
             flow,
             damaged,
             windowed,

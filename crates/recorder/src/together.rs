@@ -109,6 +109,7 @@ pub fn profile(
         fields,
         lines,
         events,
+        calls: Vec::new(),
         flow,
     }))
 }

@@ -3,7 +3,8 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `findings.rs` | [`Findings`]: everything the report says, serialised as `--json` |
-//! | `verdict.rs`, `advice.rs` | the first sentences; what to change in the program |
+//! | `verdict.rs` | the first sentences |
+//! | `causes.rs`, `causes/` | what causes the transfers, what to change in the program, what it costs |
 //! | `lines.rs`, `lines/` | hot lines: who does what to which bytes from where |
 //! | `code.rs` | hot code: which code hands what to which, over all lines |
 //! | `objects.rs`, `changes.rs` | objects and who uses them; what became of them between two runs |
@@ -21,8 +22,8 @@
 //! Neighbours: `cli` calls this; `profile`, `analysis`, `placement` and `topology` supply what is
 //! shown.
 
-mod advice;
 mod at_once;
+mod causes;
 mod changes;
 mod code;
 mod compare;
@@ -46,8 +47,8 @@ mod verdict;
 #[cfg(test)]
 mod samples;
 
-pub use advice::{Advice, AdviceKind};
 pub use at_once::AtOnce;
+pub use causes::{Cause, CauseKind, Cost, Side, Sync};
 pub use changes::{ChangedObject, Changes};
 pub use code::{Code, Flow};
 pub use compare::{CompareError, Setting, compare};

@@ -44,9 +44,9 @@ fn edit_meta(path: &Path, edit: impl FnOnce(&mut serde_json::Value)) {
 fn a_profile_comes_back_equal() {
     let (folder, path) = saved();
     assert_eq!(Profile::load(&path).unwrap(), sample());
-    let files = "activity.parquet blocks.parquet comm.parquet events.parquet fields.parquet \
-                 lines.parquet objects.parquet profile.json running.parquet sites.parquet \
-                 slices.parquet threads.parquet";
+    let files = "activity.parquet blocks.parquet calls.parquet comm.parquet events.parquet \
+                 fields.parquet lines.parquet objects.parquet profile.json running.parquet \
+                 sites.parquet slices.parquet threads.parquet";
     assert_eq!(names(&path).join(" "), files);
     assert_eq!(names(folder.path()), ["app.tt"]);
 }
@@ -162,8 +162,9 @@ fn forget_blocks(profile: &mut Profile) {
     }
 }
 
-/// Versions before 5 had none.
+/// Versions before 5 had none, nor call paths.
 fn forget_objects(profile: &mut Profile) {
+    profile.calls.clear();
     profile.objects.truncate(1);
     forget_blocks(profile);
     profile.events.iter_mut().for_each(|event| event.object = 0);
@@ -214,8 +215,9 @@ fn a_folder_of_version_4_reads_without_places() {
     let path = folder.path().join("old.tt");
     let mut expected = sample();
     expected.running.clear();
+    expected.calls.clear();
     expected.save(&path, false).unwrap();
-    let unknown = ["running", "objects", "blocks", "fields", "flow"];
+    let unknown = ["running", "objects", "blocks", "fields", "calls", "flow"];
     for table in unknown {
         fs::remove_file(path.join(format!("{table}.parquet"))).unwrap();
     }

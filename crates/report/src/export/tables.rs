@@ -42,11 +42,13 @@ pub enum ProfileTable {
     Flow,
     /// How the threads use each object.
     Usage,
+    /// How the program came to code sites.
+    Calls,
 }
 
 impl ProfileTable {
     /// All tables.
-    pub const ALL: [ProfileTable; 13] = [
+    pub const ALL: [ProfileTable; 14] = [
         ProfileTable::Objects,
         ProfileTable::Blocks,
         ProfileTable::Fields,
@@ -54,6 +56,7 @@ impl ProfileTable {
         ProfileTable::Flow,
         ProfileTable::Lines,
         ProfileTable::Sites,
+        ProfileTable::Calls,
         ProfileTable::Events,
         ProfileTable::Comm,
         ProfileTable::Slices,
@@ -78,6 +81,7 @@ impl ProfileTable {
             ProfileTable::Events => "events",
             ProfileTable::Flow => "flow",
             ProfileTable::Usage => "usage",
+            ProfileTable::Calls => "calls",
         }
     }
 
@@ -101,6 +105,7 @@ impl ProfileTable {
             ProfileTable::Events => "events by cache line, threads and code sites, with the bytes",
             ProfileTable::Flow => "which thread took which object when, from whom, by time",
             ProfileTable::Usage => "how threads use each object: how often, at once, remotely",
+            ProfileTable::Calls => "call paths of code sites with events, sampled",
         }
     }
 }
@@ -190,6 +195,7 @@ pub fn write_table(
         ProfileTable::Events => events(profile, &mut rows),
         ProfileTable::Flow => flows::flow(profile, &mut rows),
         ProfileTable::Usage => flows::usage(profile, &mut rows),
+        ProfileTable::Calls => calls(profile, &mut rows),
     }?;
     rows.finish()
 }
@@ -224,6 +230,7 @@ impl ProfileTable {
             ProfileTable::Sites => {
                 &["site", "address", "module", "offset", "function", "file", "line", "inlined"]
             }
+            ProfileTable::Calls => &["site", "path", "count"],
             ProfileTable::Objects => &[
                 "object", "region", "name", "site", "callers", "blocks", "bytes", "type", "stride",
             ],
@@ -368,6 +375,13 @@ fn objects(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             (&row.element).into(),
             row.stride.into(),
         ])?;
+    }
+    Ok(())
+}
+
+fn calls(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    for row in &profile.calls {
+        rows.row(&[row.site.into(), (&row.path).into(), row.count.into()])?;
     }
     Ok(())
 }
