@@ -3,9 +3,9 @@
 //!
 //! Threads of two profiles are matched by what they are, not by number (`difference/threads.rs`),
 //! and lines by what lies in them, not by address (`difference/lines.rs`). A thread without a
-//! counterpart is left out when it hardly communicates; otherwise the runs cannot be compared. Objects
-//! are matched by name and allocation site (`difference/objects.rs`).
-//! Neighbours: `mse`; `report` prints this.
+//! counterpart is left out when it hardly communicates; otherwise the runs cannot be compared.
+//! Objects are matched by name and allocation site (`difference/objects.rs`). Neighbours: `mse`;
+//! `report` prints this.
 
 mod lines;
 mod objects;

@@ -1,10 +1,10 @@
 //! What to change in the program: one finding for each cause of transfers.
 //!
-//! Problem: lists of lines, sites and objects are no finding. Approach: `group` puts events together
-//! that have one cause; each group becomes a finding with its object, the sides that meet there, what
-//! to change, and what it costs. Synchronisation is kept apart from data. Nothing is said of fewer
-//! than [`MIN_EVENTS`] events or [`MIN_HITS`] hits. Pure. Neighbours: `verdict` shows the weightiest,
-//! `text/causes.rs` all; `objects` and `lines` have what they rest on.
+//! Problem: lists of lines, sites and objects are no finding. Approach: `group` puts events
+//! together that have one cause; each group becomes a finding with its object, the sides that meet
+//! there, what to change, and what it costs. Synchronisation is kept apart from data. Nothing is
+//! said of fewer than [`MIN_EVENTS`] events or [`MIN_HITS`] hits. Pure. Neighbours: `verdict` shows
+//! the weightiest, `text/causes.rs` all; `objects` and `lines` have what they rest on.
 
 mod advice;
 mod code;
@@ -40,8 +40,8 @@ const LISTED: f64 = 0.01;
 const MOST: usize = 16;
 /// Really shared lines are contended when they are this few; more are data that is handed over.
 const FEW_LINES: usize = 4;
-/// Shares of all events from which on a finding is worth a change where the program's own time is not
-/// known.
+/// Shares of all events from which on a finding is worth a change where the program's own time is
+/// not known.
 const NOTABLE_FALSE: f64 = 0.05;
 const NOTABLE_OTHER: f64 = 0.25;
 

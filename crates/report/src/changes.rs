@@ -1,7 +1,7 @@
 //! What became of each object between two runs, in words: whether a fix did what it should.
 //!
-//! Neighbours: `analysis` has matched and judged the objects, `text/difference.rs` and the page show
-//! this.
+//! Neighbours: `analysis` has matched and judged the objects, `text/difference.rs` and the page
+//! show this.
 
 use crate::objects::words;
 use analysis::{Change, EventCount, Incomparable, ObjectChange, ObjectChanges};

@@ -2,8 +2,8 @@
 //!
 //! A matrix' rows (first index) are `from`, its columns `to`, in the meaning of `types::CommKind`;
 //! undirected ones are symmetric. `analysis::MatrixKind` says which events a matrix counts,
-//! `tables.rs` writes the profile's tables, `flows.rs` the flow of events. Neighbours: the `export` verb chooses format and
-//! destination.
+//! `tables.rs` writes the profile's tables, `flows.rs` the flow of events. Neighbours: the `export`
+//! verb chooses format and destination.
 
 mod csv;
 mod dot;

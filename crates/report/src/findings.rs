@@ -60,8 +60,8 @@ pub struct Findings {
     /// What causes the transfers and what to change, weightiest first; the verdict tells the first
     /// ones, too.
     pub causes: Vec<Cause>,
-    /// Share of all RAW and WAW events that is synchronisation rather than data, 0 to 1; `None` where
-    /// the code is not known.
+    /// Share of all RAW and WAW events that is synchronisation rather than data, 0 to 1; `None`
+    /// where the code is not known.
     pub synchronization: Option<f64>,
     /// Variables, heap blocks and other memory on which threads meet; `None` when the profile does
     /// not know any.

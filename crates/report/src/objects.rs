@@ -2,8 +2,8 @@
 //! that allocated them, stacks, files. Each event belongs to one, also where lines were too many to
 //! keep apart.
 //!
-//! Neighbours: `findings` holds the result, `objects/uses.rs` says who uses which bytes of an object,
-//! `lines` has the single lines.
+//! Neighbours: `findings` holds the result, `objects/uses.rs` says who uses which bytes of an
+//! object, `lines` has the single lines.
 
 mod usage;
 mod uses;
@@ -37,6 +37,8 @@ pub struct Objects {
 /// One object.
 #[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct HotObject {
+    /// Its row in the table of objects.
+    pub row: u32,
     /// What kind of memory it is: `static`, `heap`, `stack` and so on.
     pub region: String,
     /// The variable, or the function that allocated the memory, and where; or empty.
@@ -159,6 +161,7 @@ impl<'a> Sum<'a> {
         let callers = self.row.callers.split("; ").filter(|caller| !caller.is_empty());
         let events = self.sharing.total();
         HotObject {
+            row: self.number,
             region: self.row.region.clone(),
             name: self.row.name.clone(),
             callers: callers.map(str::to_owned).collect(),

@@ -18,14 +18,6 @@ export type Activity = {
   threads_per_row: number;
   values: string;
 };
-export type Advice = {
-  kind: AdviceKind;
-  share: number;
-  lines: number;
-  hottest: string;
-  text: string;
-};
-export type AdviceKind = "false_sharing" | "contended";
 export type AtOnce = {
   wanted: number;
   ran: number | null;
@@ -43,6 +35,26 @@ export type Bytes = {
   ranges: string;
   mask: string;
 };
+export type Cause = {
+  id: string;
+  kind: CauseKind;
+  synchronization: Sync | null;
+  title: string;
+  object: string;
+  object_row: number | null;
+  share: number;
+  events: number;
+  falsely: number;
+  hits: number | null;
+  lines: number;
+  hottest: string;
+  sides: Array<Side>;
+  evidence: string;
+  advice: string;
+  cost: Cost;
+  text: string;
+};
+export type CauseKind = "false_sharing" | "contended" | "one_writer" | "handed_over" | "synchronization";
 export type Chance = {
   cost: number;
   shares: Array<LevelShare>;
@@ -82,6 +94,13 @@ export type Communication = {
   suitability: Suitability;
   evidence: Evidence | null;
 };
+export type Cost = {
+  seconds: number;
+  cpu_share: number | null;
+  low: number | null;
+  high: number | null;
+  worth: boolean;
+};
 export type Counted = "matrix" | "detail" | "undirected" | "reference" | "translate";
 export type Detector = "matching" | "transfers" | "watchpoints";
 export type Does = "write" | "read";
@@ -116,7 +135,8 @@ export type Findings = {
   talk: Talk;
   communication: Communication;
   communication_text: Array<string>;
-  advice: Array<Advice>;
+  causes: Array<Cause>;
+  synchronization: number | null;
   objects: Objects | null;
   changes: Changes | null;
   lines: Lines | null;
@@ -162,6 +182,7 @@ export type HotLine = {
   threads: Array<ByteUse>;
 };
 export type HotObject = {
+  row: number;
   region: string;
   name: string;
   callers: Array<string>;
@@ -386,6 +407,19 @@ export type Sampling = {
 };
 export type Shape = "single" | "too_few_samples" | "silent" | "negligible" | "hub" | "pairs" | "spread";
 export type Sharing = "any" | "true" | "false";
+export type Side = {
+  threads: Array<number>;
+  does: AccessKind;
+  atomically: boolean;
+  only_gives: boolean;
+  bytes: string;
+  fields: Array<string>;
+  function: string;
+  file: string;
+  line: number;
+  callers: Array<string>;
+  events: number;
+};
 export type SliceMetrics = {
   heterogeneity: number;
   balance: number;
@@ -402,6 +436,7 @@ export type Suitability = {
   balance: Judgement;
 };
 export type Suited = "unknown" | "no" | "partly" | "yes";
+export type Sync = "mutex" | "rw_lock" | "spin_lock" | "condition" | "barrier" | "semaphore" | "once" | "loop" | "tasks" | "references" | "allocator" | "streams" | "threads" | "linker" | "open_mp";
 export type Talk = {
   kind: TalkKind;
   what: string;

@@ -3,6 +3,7 @@ import { type Data, unit } from '../model/data'
 import { evidence } from '../model/evidence'
 import { duration, grouped, percent, short } from '../model/numbers'
 import type { Findings, Sampling, Talk } from '../model/page-data'
+import { KINDS } from './causes'
 import { card, el } from './dom'
 
 export function verdict(findings: Findings, theme: HTMLElement): HTMLElement {
@@ -29,14 +30,12 @@ function reliability({ reliability }: Findings): HTMLElement[] {
   return [el('div', { class: 'reliability', role: 'note' }, ...reliability.text.map((text) => el('p', {}, text)))]
 }
 
-const ADVICE = { false_sharing: 'false sharing', contended: 'contended line' } as const
-
-/** A sentence of the verdict; advice is marked as such. */
+/** A sentence of the verdict; causes are marked as such. */
 function detail(findings: Findings, text: string): HTMLElement {
-  const advice = findings.advice.find((advice) => advice.text === text)
-  if (!advice) return el('p', { class: 'detail' }, text)
-  const badge = advice.kind === 'false_sharing' ? 'badge false' : 'badge true'
-  return el('p', { class: 'detail advice' }, el('span', { class: badge }, ADVICE[advice.kind]), ' ', text)
+  const cause = findings.causes.find((cause) => cause.text === text)
+  if (!cause) return el('p', { class: 'detail' }, text)
+  const { badge, text: kind } = KINDS[cause.kind]
+  return el('p', { class: 'detail advice' }, el('span', { class: badge }, kind), ' ', text)
 }
 
 /** A pair with less of the communication is not worth a large number. */

@@ -398,7 +398,7 @@ describe.skipIf(!browser)('report page', () => {
     expect(await page.locator('.communication svg polyline').count()).toBe(2)
     const advice = await page.innerText('.detail.advice')
     expect(advice).toContain('false sharing')
-    expect(advice).toContain('88 % of the communication is false sharing on one line, counters+0x0..0x40 (app)')
+    expect(advice).toContain('counters (app)')
     const first = (await rows(page))[0]!
     for (const text of [
       'counters+0x0..0x40 (app)',
@@ -430,6 +430,17 @@ describe.skipIf(!browser)('report page', () => {
   })
 
   const objects = (page: Page): Promise<string[]> => page.locator('.objects > .wide tbody tr').allInnerTexts()
+
+  test('causes come first, with the code on both sides and a way to the object', async () => {
+    const page = await open('shared16')
+    const first = page.locator('.causes details').first()
+    expect(await first.getAttribute('open')).toBe('')
+    expect(await first.innerText()).toMatch(/false sharing[\s\S]*counters \(app\)[\s\S]*count\.c:31/)
+    expect(await page.locator('.byte-map').count()).toBe(0)
+    await first.locator('.chip').click()
+    expect(await page.innerText('.object-detail h3')).toBe('Who uses which bytes of counters (app)')
+    await page.locator('.causes').screenshot({ path: join(FOLDER, 'shared16-causes-light.png') })
+  })
 
   test('objects: the table sorts, and the one that is chosen shows who uses its bytes', async () => {
     const page = await open('shared16')

@@ -4,6 +4,7 @@ import type { HotObject, UseOfBytes } from '../../src/model/page-data'
 
 function object(change: Partial<HotObject>): HotObject {
   return {
+    row: 1,
     region: 'static',
     name: 'a (app)',
     callers: [],

@@ -37,8 +37,8 @@ pub struct Args {
     /// communicates most]
     #[arg(long, value_name = "NUMBER", hide_short_help = true)]
     process: Option<u32>,
-    /// Profile of an earlier run, to say what became of each object since; 'threadtalk diff' compares
-    /// the threads, too
+    /// Profile of an earlier run, to say what became of each object since; 'threadtalk diff'
+    /// compares the threads, too
     #[arg(long, value_name = "PROFILE")]
     before: Option<PathBuf>,
     /// Also show this plan's placement, as the one recommended

@@ -45,8 +45,8 @@ fn event(
 
 /// Into a profile of 16 threads: in the second half of 40 slices T1 to T4 update counters on one
 /// line (40,000 reads, 4,000 overwrites), in the first half T0 hands 5,000 items to T5, and all
-/// along T6 passes 30 lines of the heap to T7, 40 times each. If it is fixed, the counters have lines
-/// of their own.
+/// along T6 passes 30 lines of the heap to T7, 40 times each. If it is fixed, the counters have
+/// lines of their own.
 pub fn sixteen(mut profile: Profile, fixed: bool) -> Profile {
     let heap = object("heap", "in fill(queue&) at queue.cc:9", 30);
     profile.objects.extend([object("static", "counters (app)", 0)]);

@@ -3,8 +3,8 @@
 //!
 //! A site is an instruction with the functions that it was inlined from. Frames of libraries (C++
 //! headers, Rust's library, the C library) are left out up to the first of the program; where all
-//! are a library's, sampled call paths say who called. Pure. Neighbours: `synchronization` knows the
-//! libraries' names, `group` calls this for each site.
+//! are a library's, sampled call paths say who called. Pure. Neighbours: `synchronization` knows
+//! the libraries' names, `group` calls this for each site.
 
 use crate::causes::synchronization::{self, Sync};
 use crate::lines::{Place, base_name};
@@ -33,8 +33,8 @@ struct Frame<'a> {
 }
 
 impl Origin {
-    /// The origin of a site with sampled paths of calls, the commonest first, each `f at a.c:1; g at
-    /// a.c:2` from the innermost caller.
+    /// The origin of a site with sampled paths of calls, the commonest first, each `f at a.c:1; g
+    /// at a.c:2` from the innermost caller.
     pub(super) fn of(site: &SiteRow, paths: &[&str]) -> Self {
         let module = base_name(&site.module);
         let inlined: Vec<Frame<'_>> = frames(&site.inlined);

@@ -2,8 +2,9 @@
 //!
 //! Events × the latency of a line from another core, against the processor time of the program
 //! alone. The latency is what the machine's levels cost, or 100 ns (40 to 200). The program's own
-//! time is sampled processor time, or what is known from windows, or in an exact run its instructions
-//! at 0.25 ns each (0.1 to 0.6) and its transfers. Pure. Neighbour: `causes` asks for each finding.
+//! time is sampled processor time, or what is known from windows, or in an exact run its
+//! instructions at 0.25 ns each (0.1 to 0.6) and its transfers. Pure. Neighbour: `causes` asks for
+//! each finding.
 
 use crate::layouts::Placement;
 use profile::{Basis, Mode, Profile};

@@ -1,9 +1,9 @@
 //! Puts events together that have one cause.
 //!
-//! Problem: events come by line, thread pair, kind and pair of sites; a person wants one finding for
-//! one fight, be it over an array of many lines, read here and overwritten there. Approach: the
-//! events of each line are data or synchronisation; the data of a line is shared truly or falsely by
-//! the majority of its events; lines of one object on which the same code meets are one group
+//! Problem: events come by line, thread pair, kind and pair of sites; a person wants one finding
+//! for one fight, be it over an array of many lines, read here and overwritten there. Approach: the
+//! events of each line are data or synchronisation; the data of a line is shared truly or falsely
+//! by the majority of its events; lines of one object on which the same code meets are one group
 //! (union-find over the places of the code), and what is small beside another group of its object
 //! joins that. Pure. Neighbours: `code` says where sites are, `causes` makes findings of groups.
 
@@ -295,8 +295,8 @@ fn sync_key(profile: &Profile, object: u32, sync: Sync, origin: &Origin) -> Stri
     }
 }
 
-/// What objects are joined by: the site of the allocation, whatever the sizes; stacks of all threads
-/// are one.
+/// What objects are joined by: the site of the allocation, whatever the sizes; stacks of all
+/// threads are one.
 fn object_key(profile: &Profile, object: u32, line: u64) -> String {
     let row = profile.objects.get(object as usize).filter(|row| !row.region.is_empty());
     match row {

@@ -4,8 +4,8 @@
 //! Problem: a mutex that many threads take looks like false sharing of its words, and padding it
 //! would be bad advice. Approach: a frame of a library says what it is for; names are those of
 //! glibc, musl, libgomp, libomp, libstdc++, libc++, Rust's library, parking_lot and TBB. Where a
-//! library has no symbols, its name decides. Pure. Neighbours: `code` walks the frames, `group` keeps
-//! such events apart, `advice` says what helps.
+//! library has no symbols, its name decides. Pure. Neighbours: `code` walks the frames, `group`
+//! keeps such events apart, `advice` says what helps.
 
 use serde::Serialize;
 use ts_rs::TS;

@@ -22,7 +22,8 @@ const MOST_CALLERS: usize = 4;
 /// Threads are listed one by one up to this many ranges.
 const RANGES: usize = 3;
 
-/// The sides with the most events, the first first; the ones that give and take most are among them.
+/// The sides with the most events, the first first; the ones that give and take most are among
+/// them.
 pub(super) fn chosen<'g>(group: &'g Group, origins: &Origins) -> Vec<(u32, &'g Seen)> {
     let mut sides: Vec<(u32, &Seen)> = group.sides.iter().map(|(at, side)| (*at, side)).collect();
     sides.sort_by_key(|(at, side)| {
