@@ -4,6 +4,8 @@ import './placement.css'
 import { type Data, parseData } from './model/data'
 import type { Theme } from './model/scale'
 import { Store } from './state'
+import { causes } from './view/causes'
+import { changes } from './view/changes'
 import { communication } from './view/communication'
 import { choice, el } from './view/dom'
 import { filters } from './view/filters'
@@ -11,6 +13,7 @@ import { graph } from './view/graph'
 import { heatmap } from './view/heatmap'
 import { lines } from './view/lines'
 import { MAX_BESIDE, machine } from './view/machine'
+import { objects } from './view/objects'
 import { threads } from './view/threads'
 import { timeline } from './view/timeline'
 import { measured, processes, verdict, warnings } from './view/words'
@@ -38,8 +41,10 @@ function arrange(data: Data, store: Store): HTMLElement[] {
     el('div', { class: 'column' }, ...cards.filter((c) => c !== null))
   const drawing = placement ? machine(data, placement, store) : null
   const across = [timeline(data, store), lines(data, store)]
+  const first = [changes(findings.changes), causes(data, store), objects(data, store)]
   const large = placement !== null && placement.pus.length > LARGE_MACHINE
   const cards = [
+    ...first,
     column(heatmap(data, store)),
     column(graph(data, store), communication(data)),
     ...(large ? [...across, drawing] : [drawing, ...across]),
@@ -60,6 +65,7 @@ function start(): void {
     range: null,
     pick: null,
     line: null,
+    object: null,
     scale: 'linear',
     order: 'id',
     layout: layouts - 1,

@@ -11,6 +11,8 @@ export interface Focus {
 }
 
 export interface State extends Selection {
+  /** An object that was chosen: its rank. */
+  object: number | null
   scale: ScaleKind
   order: Order
   /** Index into the layouts. */

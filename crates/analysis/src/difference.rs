@@ -4,12 +4,15 @@
 //! Threads of two profiles are matched by what they are, not by number (`difference/threads.rs`),
 //! and lines by what lies in them, not by address (`difference/lines.rs`). A thread without a
 //! counterpart is left out when it hardly communicates; otherwise the runs cannot be compared.
-//! Neighbours: `mse`; `report` prints this.
+//! Objects are matched by name and allocation site (`difference/objects.rs`). Neighbours: `mse`;
+//! `report` prints this.
 
 mod lines;
+mod objects;
 mod threads;
 
 pub use lines::LineChange;
+pub use objects::{Change, EventCount, Incomparable, ObjectChange, ObjectChanges, object_changes};
 pub(crate) use threads::matched;
 
 use crate::evidence::{Evidence, recognise_by};
@@ -68,6 +71,9 @@ pub struct Difference {
     /// Lines of memory on which threads meet more or less often; `None` unless both profiles
     /// know lines.
     pub lines: Option<Vec<LineChange>>,
+    /// The same by object; `report` words it, for JSON, too.
+    #[serde(skip)]
+    pub objects: Option<ObjectChanges>,
     /// What to keep in mind; `report` words it, for JSON, too.
     #[serde(skip)]
     pub notes: Vec<DifferenceNote>,
@@ -205,6 +211,10 @@ pub fn difference(a: &Run<'_>, b: &Run<'_>) -> Result<Difference, DifferenceErro
         (Run::Profile(a, _), Run::Profile(b, _)) => lines::changes(a, b),
         _ => None,
     };
+    let objects = match (a, b) {
+        (Run::Profile(a, _), Run::Profile(b, _)) => object_changes(a, b),
+        _ => None,
+    };
     Ok(Difference {
         mse: mse::mse(&part_a, &part_b)?,
         mse_most: mse::most(pairs.len()),
@@ -214,6 +224,7 @@ pub fn difference(a: &Run<'_>, b: &Run<'_>) -> Result<Difference, DifferenceErro
         a: a.side(&part_a, left_out_a),
         b: b.side(&part_b, left_out_b),
         lines,
+        objects,
         notes: notes(a, b),
     })
 }

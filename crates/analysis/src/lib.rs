@@ -47,7 +47,8 @@ pub use balance::{balance, imbalance};
 pub use calibration::{Amount, Calibration, OneSided, Trust, Verdict, calibration};
 pub use communication::{Communication, Metrics, Phase, SliceMetrics, Working, averaged};
 pub use difference::{
-    CellChange, Difference, DifferenceError, DifferenceNote, LineChange, Run, Side, difference,
+    CellChange, Change, Difference, DifferenceError, DifferenceNote, EventCount, Incomparable,
+    LineChange, ObjectChange, ObjectChanges, Run, Side, difference, object_changes,
 };
 pub use evidence::{Evidence, HITS_PER_PAIR, HITS_PER_THREAD};
 pub use heterogeneity::{heterogeneity, unevenness};

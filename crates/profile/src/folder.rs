@@ -12,10 +12,11 @@ use crate::parquet_file::{Data, decode, encode};
 use crate::rows::{self, detail};
 use crate::schema::{
     ACTIVITY, BLOCKS, CALLS, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2, EVENTS_V3, EVENTS_V4,
-    FIELDS, LINES, LINES_V2, LINES_V3, META_FILE, OBJECTS, OBJECTS_V5, PROCESSES_FOLDER, RUNNING,
-    SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1, THREADS_V2, Table,
+    FIELDS, FLOW, FLOW_WITH_NODES, LINES, LINES_V2, LINES_V3, META_FILE, OBJECTS, OBJECTS_V5,
+    PROCESSES_FOLDER, RUNNING, SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1, THREADS_V2,
+    Table,
 };
-use crate::{Meta, ObjectRow, Profile, ProfileError};
+use crate::{FlowRow, Meta, ObjectRow, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -105,6 +106,7 @@ impl Profile {
         write(&LINES, detail::line_columns(&self.lines))?;
         write(&EVENTS, detail::event_columns(&self.events))?;
         write(&CALLS, detail::call_columns(&self.calls))?;
+        write(&FLOW, detail::flow_columns(&self.flow))?;
         let meta = MetaFile { meta: self.meta.clone(), tables };
         let mut json = serde_json::to_vec_pretty(&meta)
             .map_err(|e| ProfileError::Inconsistent { reason: e.to_string() })?;
@@ -113,8 +115,8 @@ impl Profile {
     }
 
     /// Reads the profile folder `path` and checks it. What an older schema did not have is filled
-    /// in: one time slice, no sites, no objects, no blocks and fields, no call paths, evidence that
-    /// is exact or sampled, nothing about where threads ran.
+    /// in: one time slice, no sites, no objects, no blocks, fields, call paths and flow, evidence
+    /// that is exact or sampled, nothing about where threads ran.
     ///
     /// # Errors
     /// Says which file is missing, damaged or newer than this version understands.
@@ -160,6 +162,10 @@ impl Profile {
                 },
                 lines: folder.read(lines, detail::lines_from)?,
                 events: folder.read(events, detail::events_from)?,
+                flow: match written_in {
+                    ..6 => Vec::new(),
+                    _ => folder.read(&FLOW, detail::flow_from)?,
+                },
                 calls: match written_in {
                     ..6 => Vec::new(),
                     _ => folder.read(&CALLS, detail::calls_from)?,
@@ -169,6 +175,18 @@ impl Profile {
         check(&profile).map_err(damaged(path.join(META_FILE)))?;
         Ok(profile)
     }
+}
+
+/// The Parquet file of a flow with the memory nodes of `thread` and `from` in each row.
+///
+/// # Errors
+/// None that is known.
+pub fn flow_with_nodes(
+    flow: &[FlowRow],
+    nodes: &[[Option<u32>; 2]],
+) -> Result<Vec<u8>, ProfileError> {
+    encode(&FLOW_WITH_NODES, &detail::flow_with_nodes_columns(flow, nodes))
+        .map_err(|error| ProfileError::Inconsistent { reason: error.to_string() })
 }
 
 impl Meta {

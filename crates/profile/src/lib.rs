@@ -19,12 +19,12 @@ pub mod schema;
 mod tables;
 
 pub use error::ProfileError;
-pub use folder::check_destination;
+pub use folder::{check_destination, flow_with_nodes};
 pub use model::{Counted, Meta, Mode, OwnTime, Parameters, ProcessRow, Profile, Totals, Windows};
 pub use note::{Expensive, NotWatched, Note, Unrecorded};
 pub use sampling::{Basis, Detector, Sampling};
 pub use schema::SCHEMA_VERSION;
 pub use tables::{
-    ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, LineRow, ObjectRow, RunningRow,
-    Sampled, SiteRow, SliceRow, ThreadRow,
+    ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow,
+    RunningRow, Sampled, SiteRow, SliceRow, ThreadRow,
 };

@@ -3,8 +3,8 @@
 use crate::note::{self, Note, Unrecorded};
 use crate::sampling::Sampling;
 use crate::tables::{
-    ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, LineRow, ObjectRow, RunningRow,
-    SiteRow, SliceRow, ThreadRow,
+    ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow,
+    RunningRow, SiteRow, SliceRow, ThreadRow,
 };
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
@@ -278,6 +278,8 @@ pub struct Profile {
     pub events: Vec<EventRow>,
     /// By site, the commonest path of each first; empty where paths are not known.
     pub calls: Vec<CallRow>,
+    /// In their order.
+    pub flow: Vec<FlowRow>,
 }
 
 impl Profile {
@@ -286,7 +288,7 @@ impl Profile {
         let (slices, activity) = one_slice(&threads);
         let sites = vec![SiteRow::default()];
         let objects = vec![ObjectRow::default()];
-        let (running, blocks, fields, lines, events, calls) = Default::default();
+        let (running, blocks, fields, lines, events, calls, flow) = Default::default();
         Self {
             meta,
             threads,
@@ -301,6 +303,7 @@ impl Profile {
             lines,
             events,
             calls,
+            flow,
         }
     }
 
@@ -419,6 +422,23 @@ pub(crate) mod tests {
         vec![field(0, "count"), field(8, "lock.owner"), field(16, "next")]
     }
 
+    fn flow() -> Vec<FlowRow> {
+        let row = |start_ns, end_ns, kind, hits| FlowRow {
+            start_ns,
+            end_ns,
+            thread: ThreadId(2),
+            from: ThreadId(1),
+            kind,
+            sharing: Sharing::False,
+            object: 1,
+            line: 0x40c0,
+            site: 2,
+            count: u64::MAX,
+            hits,
+        };
+        vec![row(0, 500, CommKind::Raw, 0), row(700, 700, CommKind::Waw, 1)]
+    }
+
     /// Three threads, two slices, every kind of event, counts beyond 2^63.
     pub(crate) fn sample() -> Profile {
         let threads = vec![thread(0, None, 100), thread(1, Some(0), 200), thread(2, Some(1), 300)];
@@ -455,7 +475,7 @@ pub(crate) mod tests {
         profile.running = running();
         profile.sites = vec![SiteRow::default(), site(0x1000), site(0x1008)];
         profile.objects.push(heap_blocks());
-        (profile.blocks, profile.fields) = (blocks(), fields());
+        (profile.blocks, profile.fields, profile.flow) = (blocks(), fields(), flow());
         let line = |line, object: &str| LineRow {
             line,
             region: "static".into(),

@@ -11,7 +11,7 @@
 //! | 3 | profiles by sampling: `profile.json` with `mode` sampled and an object `sampled`, their estimates with `hits` and an interval; processor time of threads |
 //! | 4 | `evidence` in `comm`, `lines`, `events`; in `profile.json`, `warnings` and `unrecorded` are codes with data instead of sentences |
 //! | 5 | the tables `running` and `objects`, and `object` in `events`; in `profile.json`, `own_time` |
-//! | 6 | `type` and `stride` in `objects`; the tables `blocks`, `fields` and `calls` |
+//! | 6 | `type` and `stride` in `objects`; the tables `blocks`, `fields`, `calls` and `flow` |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
@@ -282,6 +282,47 @@ pub const FIELDS: Table = Table {
     ],
 };
 
+/// One row per stretch of time, or sample, thread and object.
+pub const FLOW: Table = Table {
+    name: "flow",
+    doc: "Who accessed which object when, what another thread had written; ordered by time. Bounded: \
+          stretches are longer, or samples fewer, the longer the run. By thread, it is the thread \
+          event flow of MemProf (section 3.2), by object the object event flow.",
+    columns: &[
+        column("start_ns", ColumnType::U64, "Nanoseconds after the recording's start."),
+        column("end_ns", ColumnType::U64, "End of the stretch; start_ns for a sample."),
+        column("thread", ColumnType::U32, "Thread that accessed the object: to in events."),
+        column("from", ColumnType::U32, "Thread that had written what it accessed."),
+        column("kind", ColumnType::Text, "raw: it read; waw: it overwrote."),
+        column("sharing", ColumnType::Text, "As in comm."),
+        column("object", ColumnType::U32, "The object; 0 = not known."),
+        column("line", ColumnType::U64, "The line as in lines; 0 = not told apart."),
+        column("site", ColumnType::U32, "Site of the access; 0 = unknown."),
+        column("count", ColumnType::U64, "Events; estimated where hits are not 0."),
+        column("hits", ColumnType::U64, "Samples that showed them; 0: counted."),
+    ],
+};
+
+/// [`FLOW`] as it is exported: with the memory nodes on which the threads ran then.
+pub const FLOW_WITH_NODES: Table = Table {
+    columns: &[
+        FLOW.columns[0],
+        FLOW.columns[1],
+        FLOW.columns[2],
+        column("node", ColumnType::OptionalU32, "Node on which thread ran; null = not known."),
+        FLOW.columns[3],
+        column("from_node", ColumnType::OptionalU32, "Node on which from ran; null = not known."),
+        FLOW.columns[4],
+        FLOW.columns[5],
+        FLOW.columns[6],
+        FLOW.columns[7],
+        FLOW.columns[8],
+        FLOW.columns[9],
+        FLOW.columns[10],
+    ],
+    ..FLOW
+};
+
 /// One row per 64-byte line of memory with events.
 pub const LINES: Table = Table {
     name: "lines",
@@ -381,8 +422,9 @@ pub const CALLS: Table = Table {
 };
 
 /// The tables of this version.
-pub const TABLES: [Table; 12] = [
+pub const TABLES: [Table; 13] = [
     THREADS, SLICES, ACTIVITY, RUNNING, COMM, SITES, OBJECTS, BLOCKS, FIELDS, LINES, EVENTS, CALLS,
+    FLOW,
 ];
 
 #[cfg(test)]

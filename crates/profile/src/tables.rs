@@ -241,6 +241,33 @@ pub struct CallRow {
     pub count: u64,
 }
 
+/// Events of one thread on one object in a stretch of time, or at the moment of a sample.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct FlowRow {
+    /// Nanoseconds after the start of the recording.
+    pub start_ns: u64,
+    /// The end of the stretch; `start_ns` for a sample.
+    pub end_ns: u64,
+    /// The thread that accessed the object.
+    pub thread: ThreadId,
+    /// The thread that had written what it accessed.
+    pub from: ThreadId,
+    /// RAW: it read; WAW: it overwrote.
+    pub kind: CommKind,
+    /// True or false sharing, where that is known.
+    pub sharing: Sharing,
+    /// The object; 0 = not known.
+    pub object: u32,
+    /// The line; 0 = not told apart.
+    pub line: u64,
+    /// Site of the access; 0 = unknown.
+    pub site: u32,
+    /// Number of events.
+    pub count: u64,
+    /// Samples that showed them; 0: counted.
+    pub hits: u64,
+}
+
 /// A 64-byte line of memory on which threads met.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LineRow {

@@ -132,8 +132,9 @@ pub fn profile(
         windows,
         own_time,
     };
-    let Tables { slices, activity, running, comm, sites, objects, lines, events, calls, .. } =
-        tables;
+    let Tables {
+        slices, activity, running, comm, sites, objects, lines, events, calls, flow, ..
+    } = tables;
     let Objects { rows: objects, blocks, fields, .. } = objects;
     Ok(Profile {
         meta,
@@ -149,6 +150,7 @@ pub fn profile(
         lines,
         events,
         calls,
+        flow,
     })
 }
 

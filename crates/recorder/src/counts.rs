@@ -79,6 +79,21 @@ impl Counts {
     }
 }
 
+/// The events that a process which still runs has counted so far, in any order.
+///
+/// # Errors
+/// Fails when the session cannot be read.
+pub fn events_so_far(session: &Session, threads: usize) -> Result<Vec<EventRow>, RecorderError> {
+    let (counts, max_rows) = (Counts::default(), usize::MAX);
+    let mut reading = Reading { counts, threads, max_rows, has_hits: false };
+    session.for_each_chunk(|chunk| {
+        if u32_at(chunk, offset_of!(ChunkHead, holds)) == holds::EVENTS {
+            reading.chunk(chunk);
+        }
+    })?;
+    Ok(reading.counts.events)
+}
+
 /// Adds rows with equal keys together; the result is ordered by key.
 pub fn sum_comm(rows: &mut Vec<CommRow>) {
     rows.sort_unstable_by_key(CommRow::key);

@@ -26,6 +26,7 @@ mod collect;
 mod counts;
 mod early;
 pub mod error;
+mod flows;
 mod guard;
 pub mod inject;
 mod known_names;

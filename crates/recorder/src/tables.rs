@@ -7,6 +7,7 @@
 use crate::collect::Found;
 use crate::counts::{self, Counts, Side};
 use crate::error::RecorderError;
+use crate::flows::{self, Flow, Names};
 use crate::objects::{self, Allocated, Objects};
 use crate::paths;
 use crate::places::Places;
@@ -15,8 +16,8 @@ use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    ActivityRow, CallRow, CommRow, Counted, EventRow, LineRow, Parameters, RunningRow, SiteRow,
-    SliceRow, ThreadRow,
+    ActivityRow, CallRow, CommRow, Counted, EventRow, FlowRow, LineRow, Parameters, RunningRow,
+    SiteRow, SliceRow, ThreadRow,
 };
 use reference::Tally;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,6 +36,7 @@ pub struct Tables {
     pub lines: Vec<LineRow>,
     pub events: Vec<EventRow>,
     pub calls: Vec<CallRow>,
+    pub flow: Vec<FlowRow>,
     /// Counts that made no sense and were left out.
     pub damaged: u64,
     /// What windows were good for, if accesses were observed in windows only.
@@ -80,6 +82,9 @@ impl Tables {
         counts::sum_comm(&mut counts.comm);
 
         let regions = seen.map(|seen| &seen.regions);
+        let none = Flow::default();
+        let flow = found.watched.flows.get(session.segment() as usize).unwrap_or(&none);
+        let flow = flow.whole(&counts.events, (start_ns, end_ns));
         // Without events there is nothing to name, and no file to read.
         let modules = if counts.events.is_empty() { &[] } else { modules };
         let mut places = Places::new(modules, raw, regions, &found.resolver);
@@ -88,8 +93,10 @@ impl Tables {
         counts::sum_events(&mut counts.events);
         let calls = paths::name(&paths::read(session, header)?, &addresses, &sites, &places);
         let allocated = Allocated::read(session, header)?;
-        let known = threads.len();
+        let (known, before) = (threads.len(), counts.events.clone());
         let objects = objects::name(&mut counts.events, &allocated, known, &mut places, &mut sites);
+        let names = Names::new(&sites, &before, &counts.events);
+        let flow = flows::rows(&flow, &names, &addresses, known);
         counts::sum_events(&mut counts.events);
         let lines = places.lines(&counts.events, &objects.texts);
         let slice_ns = timeline.length_ns();
@@ -111,6 +118,7 @@ impl Tables {
             lines,
             events,
             calls,
+            flow,
             damaged,
             windowed,
         })

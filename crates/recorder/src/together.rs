@@ -95,7 +95,7 @@ pub fn profile(
     }
     let Counts { comm, events, .. } = counts;
     let objects = vec![ObjectRow::default()];
-    let (blocks, fields) = Default::default();
+    let (blocks, fields, flow) = Default::default();
     Ok(Some(Profile {
         meta,
         threads,
@@ -110,6 +110,7 @@ pub fn profile(
         lines,
         events,
         calls: Vec::new(),
+        flow,
     }))
 }
 

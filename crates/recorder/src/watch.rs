@@ -11,13 +11,17 @@
 //! [`timeline`]: crate::timeline
 //! [`regions`]: crate::regions
 
+mod costs;
+
 use crate::error::RecorderError;
+use crate::flows::{Flow, Flows};
 use crate::memory::Mapping;
 use crate::regions::Regions;
 use crate::running::{Looks, Running};
 use crate::session::{Session, SessionOptions};
 use crate::switching::{Done, Switched, Switching};
 use crate::timeline::{Executed, Sample, Timeline, join_samples};
+use costs::{Costs, SHARE};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
@@ -33,12 +37,6 @@ const LONG_REST: Duration = Duration::from_millis(10);
 /// First and longest time between two looks at a process's memory.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// What noting may cost: 1/`SHARE` of a processor.
-const SHARE: u32 = 100;
-/// What it may cost beside that.
-const SPARE: Duration = Duration::from_millis(20);
-/// Slices between two decisions whether noting costs too much.
-const DECIDE_AFTER: u32 = 64;
 /// Most samples of a recording and most slices; beyond, slices are joined.
 const MAX_SAMPLES: usize = 2 << 20;
 const MAX_SLICES: usize = 1 << 18;
@@ -53,6 +51,8 @@ pub struct Watched {
     pub timeline: Option<Timeline>,
     /// By the number of the segment; processes that came and went unseen may be missing at the end.
     pub processes: Vec<Seen>,
+    /// Likewise: when they counted what.
+    pub flows: Vec<Flow>,
     /// Windows, if accesses were observed in windows only.
     pub switched: Option<Switched>,
 }
@@ -86,6 +86,7 @@ pub fn watch(
         processes: Vec::new(),
         costs: Costs::new(),
         looks: Looks::new(),
+        flows: Flows::default(),
         done: Done::default(),
         switching,
     };
@@ -132,44 +133,10 @@ struct Watch<'a> {
     processes: Vec<Process<'a>>,
     costs: Costs,
     looks: Looks,
+    flows: Flows,
     /// What all processes have done so far; only with windows.
     done: Done,
     switching: Option<Switching<'a>>,
-}
-
-/// What noting has cost.
-struct Costs {
-    start: Instant,
-    all: Duration,
-    /// Since the last decision.
-    slices: u32,
-    spent: Duration,
-    since: Instant,
-}
-
-impl Costs {
-    fn new() -> Self {
-        let now = Instant::now();
-        Self { start: now, all: Duration::ZERO, slices: 0, spent: Duration::ZERO, since: now }
-    }
-
-    fn add(&mut self, spent: Duration) {
-        self.all += spent;
-        self.spent += spent;
-        self.slices += 1;
-    }
-
-    /// Whether slices are too short: lately, and in all. Hundreds of threads that begin or end at
-    /// once do not make slices longer for the rest of the run.
-    fn too_much(&mut self) -> bool {
-        if self.slices < DECIDE_AFTER {
-            return false;
-        }
-        let lately = self.spent * SHARE > self.since.elapsed();
-        let in_all = self.all.saturating_sub(SPARE) * SHARE > self.start.elapsed();
-        *self = Self { start: self.start, all: self.all, ..Self::new() };
-        lately && in_all
-    }
 }
 
 impl Watch<'_> {
@@ -198,6 +165,8 @@ impl Watch<'_> {
         self.looks
             .turn(now_ns, |at_ns| processes.iter_mut().for_each(|p| p.look_at_threads(at_ns)));
         self.processes.iter_mut().for_each(Process::look);
+        let live = |segment: usize| self.processes[segment].shared.is_some();
+        self.flows.turn(self.session, self.processes.len(), live, now_ns);
         Ok(())
     }
 
@@ -282,7 +251,8 @@ impl Watch<'_> {
         let done = if self.switching.is_some() { self.note_done() } else { self.done };
         let switched = self.switching.map(|switching| switching.finish(now_ns, done));
         let processes = self.processes.into_iter().map(|process| process.seen).collect();
-        Watched { timeline: Some(self.timeline), processes, switched }
+        let flows = self.flows.finish();
+        Watched { timeline: Some(self.timeline), processes, flows, switched }
     }
 }
 

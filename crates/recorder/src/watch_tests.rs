@@ -138,25 +138,6 @@ fn what_a_thread_has_executed_that_ends_is_in_its_page() {
 }
 
 #[test]
-fn a_storm_of_threads_does_not_make_slices_longer_for_ever() {
-    let mut costs = Costs::new();
-    let mut decide = |each: Duration, slices: u32| {
-        (0..slices)
-            .filter(|_| {
-                costs.add(each);
-                costs.too_much()
-            })
-            .count()
-    };
-    // Too much for so short a time, though not for a run.
-    assert_eq!(decide(SPARE / DECIDE_AFTER / 2, DECIDE_AFTER), 0);
-    assert_eq!(decide(Duration::from_millis(100), DECIDE_AFTER - 1), 0);
-    assert_eq!(decide(Duration::from_millis(100), 1), 1);
-    // It cost too much once; now it costs nothing.
-    assert_eq!(decide(Duration::ZERO, 10 * DECIDE_AFTER), 0);
-}
-
-#[test]
 fn all_processes_have_the_same_slices() {
     let seen = watched(Duration::from_millis(1), |session| {
         begin(session, 0);

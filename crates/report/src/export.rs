@@ -2,17 +2,19 @@
 //!
 //! A matrix' rows (first index) are `from`, its columns `to`, in the meaning of `types::CommKind`;
 //! undirected ones are symmetric. `analysis::MatrixKind` says which events a matrix counts,
-//! `tables.rs` writes the profile's tables. Neighbours: the `export` verb chooses format and
-//! destination.
+//! `tables.rs` writes the profile's tables, `flows.rs` the flow of events. Neighbours: the `export`
+//! verb chooses format and destination.
 
 mod csv;
 mod dot;
+mod flows;
 mod graphml;
 mod json;
 mod npy;
 mod numalize;
 mod tables;
 
+pub use flows::flow_parquet;
 pub use tables::{ProfileTable, TableFormat, write_table};
 
 use analysis::{Choice, MatrixKind, both_ways};

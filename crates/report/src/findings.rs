@@ -7,6 +7,7 @@
 
 use crate::at_once::AtOnce;
 use crate::causes::{self, Cause};
+use crate::changes::Changes;
 use crate::code::{self, Code};
 use crate::describe;
 use crate::evidence::{self, EvidenceShare};
@@ -65,6 +66,8 @@ pub struct Findings {
     /// Variables, heap blocks and other memory on which threads meet; `None` when the profile does
     /// not know any.
     pub objects: Option<Objects>,
+    /// What became of objects since the recording that was named for comparison.
+    pub changes: Option<Changes>,
     /// Lines of memory on which threads meet; `None` when the profile was recorded without.
     pub lines: Option<Lines>,
     /// Code through which threads talk, as many pairs of places as lines; `None` likewise.
@@ -282,6 +285,7 @@ impl Findings {
             causes: causes.list,
             synchronization: causes.synchronization,
             objects: objects::objects(profile, max_lines.max(OBJECTS_LISTED)),
+            changes: None,
             lines: lines::lines(profile, max_lines),
             code: code::code(profile, max_lines),
             pairs,

@@ -7,6 +7,7 @@
 //! | `causes.rs`, `causes/` | what causes the transfers, what to change in the program, what it costs |
 //! | `lines.rs`, `lines/` | hot lines: who does what to which bytes from where |
 //! | `code.rs` | hot code: which code hands what to which, over all lines |
+//! | `objects.rs`, `changes.rs` | objects and who uses them; what became of them between two runs |
 //! | `notes.rs` | words for the codes of notes |
 //! | `reliability.rs` | how far amounts of samples can be trusted, in sentences |
 //! | `evidence.rs` | how many events each kind of evidence shows |
@@ -23,6 +24,7 @@
 
 mod at_once;
 mod causes;
+mod changes;
 mod code;
 mod compare;
 mod describe;
@@ -47,17 +49,19 @@ mod samples;
 
 pub use at_once::AtOnce;
 pub use causes::{Cause, CauseKind, Cost, Side, Sync};
+pub use changes::{ChangedObject, Changes};
 pub use code::{Code, Flow};
 pub use compare::{CompareError, Setting, compare};
 pub use evidence::EvidenceShare;
 pub use export::{
-    Grouped, GroupedBy, MatrixFormat, ProfileTable, TableFormat, write_matrix, write_table,
+    Grouped, GroupedBy, MatrixFormat, ProfileTable, TableFormat, flow_parquet, write_matrix,
+    write_table,
 };
 pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread};
 pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
 pub use notes::{Process, Warning, sentence, unrecorded};
-pub use objects::{HotObject, Objects};
+pub use objects::{Does, HotObject, Objects, Usage, UseOfBytes, User, Uses};
 pub use page::page;
 pub use placement::LevelShare;
 pub use policies::{LeftOut, Policies, PolicyCost};

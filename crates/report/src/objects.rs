@@ -2,7 +2,15 @@
 //! that allocated them, stacks, files. Each event belongs to one, also where lines were too many to
 //! keep apart.
 //!
-//! Neighbours: `findings` holds the result, `lines` has the single lines.
+//! Neighbours: `findings` holds the result, `objects/uses.rs` says who uses which bytes of an
+//! object, `lines` has the single lines.
+
+mod usage;
+mod uses;
+
+pub(crate) use usage::Source;
+pub use usage::Usage;
+pub use uses::{Does, UseOfBytes, User, Uses};
 
 use crate::lines::{Split, moves_a_line};
 use profile::{EventRow, ObjectRow, Profile};
@@ -29,6 +37,8 @@ pub struct Objects {
 /// One object.
 #[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct HotObject {
+    /// Its row in the table of objects.
+    pub row: u32,
     /// What kind of memory it is: `static`, `heap`, `stack` and so on.
     pub region: String,
     /// The variable, or the function that allocated the memory, and where; or empty.
@@ -49,32 +59,46 @@ pub struct HotObject {
     pub sharing: Split,
     /// Threads that met on it.
     pub threads: Vec<u32>,
+    /// How they use it.
+    pub usage: Usage,
+    /// The same in sentences.
+    pub usage_text: Vec<String>,
+    /// Who does what with which bytes; only of the first objects of a list.
+    pub uses: Option<Uses>,
 }
+
+/// Objects whose uses are told.
+const MAX_WITH_USES: usize = 48;
 
 impl HotObject {
     /// `heap block of 8,000 bytes allocated in make at a.c:7`, `counters (app)`, or what is known
     /// instead.
     pub fn words(&self) -> String {
-        if self.region != "heap" {
-            return if self.name.is_empty() { self.region.clone() } else { self.name.clone() };
-        }
-        let bytes = self.bytes.checked_div(self.blocks).unwrap_or(0);
-        let about = if bytes * self.blocks == self.bytes { "" } else { "about " };
-        let what = match self.blocks {
-            0 => "heap blocks".into(),
-            1 => format!("heap block of {} bytes", grouped(bytes)),
-            n => format!("{} heap blocks of {about}{} bytes", grouped(n), grouped(bytes)),
-        };
-        match self.name.as_str() {
-            "" => "heap memory in no known block (the allocator's own, or freed)".into(),
-            name => format!("{what} allocated {name}"),
-        }
+        words(&self.region, &self.name, self.blocks, self.bytes)
+    }
+}
+
+/// An object in words, see [`HotObject::words`].
+pub(crate) fn words(region: &str, name: &str, blocks: u64, all_bytes: u64) -> String {
+    if region != "heap" {
+        return if name.is_empty() { region.into() } else { name.into() };
+    }
+    let bytes = all_bytes.checked_div(blocks).unwrap_or(0);
+    let about = if bytes * blocks == all_bytes { "" } else { "about " };
+    let what = match blocks {
+        0 => "heap blocks".into(),
+        1 => format!("heap block of {} bytes", grouped(bytes)),
+        n => format!("{} heap blocks of {about}{} bytes", grouped(n), grouped(bytes)),
+    };
+    match name {
+        "" => "heap memory in no known block (the allocator's own, or freed)".into(),
+        name => format!("{what} allocated {name}"),
     }
 }
 
 /// The `most` objects with the most events; `None` when the profile knows none.
 pub(crate) fn objects(profile: &Profile, most: usize) -> Option<Objects> {
-    let mut sums: Vec<Sum> = profile.objects.iter().map(Sum::new).collect();
+    let mut sums: Vec<Sum> = (0..).zip(&profile.objects).map(Sum::new).collect();
     for event in profile.events.iter().filter(|event| moves_a_line(event)) {
         sums[event.object as usize].add(event);
     }
@@ -89,25 +113,36 @@ pub(crate) fn objects(profile: &Profile, most: usize) -> Option<Objects> {
     let events = known.iter().map(|sum| sum.sharing.total()).fold(0, u64::saturating_add);
     let all_events = totals.raw.saturating_add(totals.waw).max(events);
     let all = known.len() as u64;
-    let list = known.into_iter().take(most).map(|sum| sum.finish(all_events)).collect();
+    let source = Source::new(profile);
+    let uses = |place: usize, sum: &Sum<'_>| {
+        (place < MAX_WITH_USES).then(|| Uses::of(profile, &sum.events))
+    };
+    let list = known.into_iter().take(most).enumerate().map(|(place, sum)| {
+        let usage = source.usage(sum.number, &sum.events);
+        let usage_text = usage.sentences();
+        HotObject { uses: uses(place, &sum), usage, usage_text, ..sum.finish(all_events) }
+    });
+    let list = list.collect();
     Some(Objects { all, events, unknown: unknown.max(all_events - events), list })
 }
 
 /// What is summed up for an object.
 struct Sum<'a> {
+    number: u32,
     row: &'a ObjectRow,
     sharing: Split,
     lines: HashSet<u64>,
     threads: BTreeSet<u32>,
+    events: Vec<&'a EventRow>,
 }
 
 impl<'a> Sum<'a> {
-    fn new(row: &'a ObjectRow) -> Self {
-        let (lines, threads) = Default::default();
-        Self { row, sharing: Split::default(), lines, threads }
+    fn new((number, row): (u32, &'a ObjectRow)) -> Self {
+        let (lines, threads, events) = Default::default();
+        Self { number, row, sharing: Split::default(), lines, threads, events }
     }
 
-    fn add(&mut self, event: &EventRow) {
+    fn add(&mut self, event: &'a EventRow) {
         debug_assert!(matches!(event.kind, CommKind::Raw | CommKind::Waw));
         let sum = match event.sharing {
             Sharing::True => &mut self.sharing.truly,
@@ -119,12 +154,14 @@ impl<'a> Sum<'a> {
             self.lines.insert(event.line);
         }
         self.threads.extend([event.from.0, event.to.0]);
+        self.events.push(event);
     }
 
-    fn finish(self, all_events: u64) -> HotObject {
+    fn finish(&self, all_events: u64) -> HotObject {
         let callers = self.row.callers.split("; ").filter(|caller| !caller.is_empty());
         let events = self.sharing.total();
         HotObject {
+            row: self.number,
             region: self.row.region.clone(),
             name: self.row.name.clone(),
             callers: callers.map(str::to_owned).collect(),
@@ -134,7 +171,10 @@ impl<'a> Sum<'a> {
             events,
             share: events as f64 / all_events.max(1) as f64,
             sharing: self.sharing,
-            threads: self.threads.into_iter().collect(),
+            threads: self.threads.iter().copied().collect(),
+            usage: Usage::default(),
+            usage_text: vec![],
+            uses: None,
         }
     }
 }
@@ -168,7 +208,7 @@ mod tests {
 
     #[test]
     fn an_object_in_words() {
-        let words = |row: &ObjectRow| Sum::new(row).finish(1).words();
+        let words = |row: &ObjectRow| Sum::new((1, row)).finish(1).words();
         assert_eq!(words(&heap(1, 8000)), "heap block of 8,000 bytes allocated in make at a.c:7");
         assert_eq!(
             words(&heap(4, 330)),

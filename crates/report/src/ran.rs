@@ -46,12 +46,12 @@ fn text(known: f64) -> String {
 type Parts = Vec<(u32, f64)>;
 
 /// Where each thread was seen, by slice.
-struct Seen {
+pub(crate) struct Seen {
     threads: Vec<Vec<(u32, Parts)>>,
 }
 
 impl Seen {
-    fn of(profile: &Profile) -> Self {
+    pub(crate) fn of(profile: &Profile) -> Self {
         let mut threads: Vec<Vec<(u32, Parts)>> = vec![Vec::new(); profile.threads.len()];
         for row in &profile.running {
             let of_thread = &mut threads[row.thread.index()];
@@ -76,6 +76,12 @@ impl Seen {
         seen.get(before).map_or(&[], |(_, parts)| parts)
     }
 
+    /// The PU on which a thread was most of a slice.
+    fn mostly(&self, thread: ThreadId, slice: u32) -> Option<u32> {
+        let parts = self.at(thread, slice).iter();
+        parts.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(pu, _)| *pu)
+    }
+
     /// Calls `each` with the PUs of the giving and the taking thread and the events between them,
     /// for all that `choice` counts; returns the events, and those whose PUs are known.
     fn for_each(
@@ -98,6 +104,29 @@ impl Seen {
             }
         }
         (all, known)
+    }
+}
+
+/// The memory nodes on which threads ran.
+pub(crate) struct Nodes {
+    seen: Seen,
+    of_pu: BTreeMap<u32, u32>,
+}
+
+impl Nodes {
+    /// `None` where the profile does not say where threads ran, or on what machine.
+    pub(crate) fn of(profile: &Profile) -> Option<Self> {
+        if profile.running.is_empty() || profile.meta.topology_xml.is_empty() {
+            return None;
+        }
+        let topology = Topology::from_xml_str(&profile.meta.topology_xml).ok()?;
+        let (_, of_pu) = groups(profile, Some(&topology), GroupedBy::Node);
+        Some(Self { seen: Seen::of(profile), of_pu })
+    }
+
+    /// The node on which a thread was most of a slice.
+    pub(crate) fn at(&self, thread: ThreadId, slice: u32) -> Option<u32> {
+        self.of_pu.get(&self.seen.mostly(thread, slice)?).copied()
     }
 }
 

@@ -53,6 +53,11 @@ fn write(
     }
     writeln!(out, "{}", style.bold(&style.wrap(&findings.verdict.headline, "")))?;
     causes::write_first(out, style, findings)?;
+    if let Some(changes) = &findings.changes {
+        heading(out, style, "Before (A) and after (B)")?;
+        writeln!(out, "{}", style.wrap(&printable(&format!("  {}", changes.headline)), "  "))?;
+        difference::write_objects(out, changes, style)?;
+    }
     causes::write_others(out, style, findings)?;
     if let Some(objects) = &findings.objects {
         objects::write_objects(out, style, objects)?;

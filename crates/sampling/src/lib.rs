@@ -35,5 +35,5 @@ mod together;
 pub use estimate::{Estimate, Estimator};
 pub use matching::{Matcher, MatcherStats, Seen, Settings};
 pub use observed::{BLOCK_BYTES, Hit, Observed, Side, Stream};
-pub use tally::{Cell, Event, EventSum, Sum, Tally};
+pub use tally::{Cell, Event, EventSum, Kept, Sum, Tally};
 pub use together::Together;

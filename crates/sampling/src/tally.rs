@@ -9,6 +9,62 @@ use types::{CommKind, Evidence, Sharing, ThreadId};
 /// Most events by line and site that are kept; those of further lines are summed up as line 0.
 const MAX_EVENTS: usize = 1 << 20;
 
+/// Most hits that are kept with their time.
+const MAX_KEPT: usize = 1 << 15;
+
+/// Hits with their time: all, or of many every second, fourth and so on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kept {
+    /// In the order in which they came.
+    pub hits: Vec<Hit>,
+    /// How many each stands for.
+    pub every: u64,
+    seen: u64,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self { hits: Vec::new(), every: 1, seen: 0 }
+    }
+}
+
+impl Kept {
+    fn add(&mut self, hit: &Hit) {
+        if self.seen % self.every == 0 {
+            if self.hits.len() >= MAX_KEPT {
+                self.thin();
+            }
+            if self.seen % self.every == 0 {
+                self.hits.push(*hit);
+            }
+        }
+        self.seen += 1;
+    }
+
+    /// Adds what others have kept; those of which more stand for one decide.
+    fn join(&mut self, more: &Self) {
+        while self.every < more.every {
+            self.thin();
+        }
+        more.hits
+            .iter()
+            .step_by((self.every / more.every) as usize)
+            .for_each(|h| self.hits.push(*h));
+        while self.hits.len() > MAX_KEPT {
+            self.thin();
+        }
+    }
+
+    fn thin(&mut self) {
+        let mut place = 0;
+        self.hits.retain(|_| {
+            place += 1;
+            place % 2 == 1
+        });
+        self.every *= 2;
+    }
+}
+
 /// What hits add up to.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sum {
@@ -104,6 +160,8 @@ pub struct Tally {
     pub without_line: u64,
     /// The largest weight of all hits.
     pub largest: f64,
+    /// Hits with their time.
+    pub kept: Kept,
 }
 
 impl Tally {
@@ -113,6 +171,7 @@ impl Tally {
         let cell = Cell { slice, kind, from: from.thread, to: to.thread, sharing, evidence };
         self.cells.entry(cell).or_default().add(weight);
         self.largest = self.largest.max(weight);
+        self.kept.add(hit);
         let mut event = Event {
             line: hit.block,
             kind,
@@ -149,6 +208,7 @@ impl Tally {
         }
         self.without_line += more.without_line;
         self.largest = self.largest.max(more.largest);
+        self.kept.join(&more.kept);
     }
 
     /// Hits of all kinds.

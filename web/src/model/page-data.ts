@@ -59,6 +59,26 @@ export type Chance = {
   cost: number;
   shares: Array<LevelShare>;
 };
+export type Change = "nothing" | "gone" | "less" | "same" | "more" | "new" | "not-enough";
+export type ChangedObject = {
+  object: string;
+  region: string;
+  name: string;
+  blocks: [number, number];
+  bytes: [number, number];
+  events: [EventCount, EventCount];
+  false_sharing: [EventCount, EventCount];
+  change: Change;
+  false_change: Change;
+  text: string;
+};
+export type Changes = {
+  headline: string;
+  per_second: boolean;
+  all: [EventCount, EventCount];
+  unknown: [number, number];
+  list: Array<ChangedObject>;
+};
 export type Code = {
   all: number;
   events: number;
@@ -83,10 +103,17 @@ export type Cost = {
 };
 export type Counted = "matrix" | "detail" | "undirected" | "reference" | "translate";
 export type Detector = "matching" | "transfers" | "watchpoints";
+export type Does = "write" | "read";
 export type Estimate = {
   hits: number;
   low: number;
   high: number;
+};
+export type EventCount = {
+  events: number;
+  low: number;
+  high: number;
+  hits: number;
 };
 export type Evidence = {
   hits: number;
@@ -111,6 +138,7 @@ export type Findings = {
   causes: Array<Cause>;
   synchronization: number | null;
   objects: Objects | null;
+  changes: Changes | null;
   lines: Lines | null;
   code: Code | null;
   pairs: Array<Pair>;
@@ -154,6 +182,7 @@ export type HotLine = {
   threads: Array<ByteUse>;
 };
 export type HotObject = {
+  row: number;
   region: string;
   name: string;
   callers: Array<string>;
@@ -164,6 +193,9 @@ export type HotObject = {
   share: number;
   sharing: Split;
   threads: Array<number>;
+  usage: Usage;
+  usage_text: Array<string>;
+  uses: Uses | null;
 };
 export type Judgement = {
   suited: Suited;
@@ -446,6 +478,35 @@ export type Time = {
   activity: Activity;
 };
 export type Unrecorded = { "code": "statically-linked" } | { "code": "privileged" } | { "code": "foreign" } | { "code": "not-glibc" } | { "code": "unreachable" } | { "code": "forbidden" } | { "code": "another-recording" } | { "code": "no-shadow" } | { "code": "no-code-cache" } | { "code": "engine-failed" } | { "code": "ended-early" } | { "code": "recording-ended-early" } | { "code": "other", phrase: string, } | { "code": "unknown" };
+export type Usage = {
+  reads: number;
+  between_ns: number | null;
+  concurrent: number | null;
+  allocated_by: Array<number>;
+  by_others: number | null;
+  remote: number | null;
+  packed: number | null;
+};
+export type UseOfBytes = {
+  thread: number;
+  does: Does;
+  line: number | null;
+  first: number;
+  bytes: number;
+  at: string;
+  events: number;
+};
+export type User = {
+  thread: number;
+  writes: number;
+  reads: number;
+};
+export type Uses = {
+  users: Array<User>;
+  hottest: Array<string>;
+  bytes: Array<UseOfBytes>;
+  held: number;
+};
 export type Verdict = {
   shape: Shape;
   headline: string;

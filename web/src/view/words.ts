@@ -3,6 +3,7 @@ import { type Data, unit } from '../model/data'
 import { evidence } from '../model/evidence'
 import { duration, grouped, percent, short } from '../model/numbers'
 import type { Findings, Sampling, Talk } from '../model/page-data'
+import { KINDS } from './causes'
 import { card, el } from './dom'
 
 export function verdict(findings: Findings, theme: HTMLElement): HTMLElement {
@@ -29,20 +30,12 @@ function reliability({ reliability }: Findings): HTMLElement[] {
   return [el('div', { class: 'reliability', role: 'note' }, ...reliability.text.map((text) => el('p', {}, text)))]
 }
 
-const CAUSES = {
-  false_sharing: 'false sharing',
-  contended: 'contended',
-  one_writer: 'one writer',
-  transferred: 'transferred',
-  synchronization: 'synchronization',
-} as const
-
-/** A sentence of the verdict; what to change is marked as such. */
+/** A sentence of the verdict; causes are marked as such. */
 function detail(findings: Findings, text: string): HTMLElement {
   const cause = findings.causes.find((cause) => cause.text === text)
   if (!cause) return el('p', { class: 'detail' }, text)
-  const badge = cause.kind === 'false_sharing' ? 'badge false' : 'badge true'
-  return el('p', { class: 'detail advice' }, el('span', { class: badge }, CAUSES[cause.kind]), ' ', text)
+  const { badge, text: kind } = KINDS[cause.kind]
+  return el('p', { class: 'detail advice' }, el('span', { class: badge }, kind), ' ', text)
 }
 
 /** A pair with less of the communication is not worth a large number. */

@@ -7,6 +7,7 @@ const initial: State = {
   range: null,
   pick: null,
   line: null,
+  object: null,
   scale: 'linear',
   order: 'id',
   beside: false,

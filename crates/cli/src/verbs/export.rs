@@ -32,6 +32,10 @@ use types::numbers::percent;
 /// an array of objects. The tables lines and events are about 64-byte cache lines. They and sites
 /// are empty in profiles recorded with --matrix or --undirected.
 ///
+/// The flow says over time which thread took which object from whom: of one thread (--thread) the
+/// thread event flow of MemProf, of one object (--object) its object event flow. The table usage
+/// sums up what that says about each object.
+///
 /// Plans become files for other launchers. Their comments say how each is used and what of the plan
 /// it cannot express: OpenMP runtimes and likwid-pin bind every thread; taskset, numactl,
 /// hwloc-bind and systemd have one mask for a process; srun and rankfiles bind processes.
@@ -57,7 +61,13 @@ pub struct Args {
     /// Time slice that the matrix counts: its number, or all
     #[arg(long, default_value = "all", value_parser = slice)]
     slice: Slice,
-    /// Format of a matrix, or of a table (csv or json) [default: csv]
+    /// Thread whose flow is exported [default: all]
+    #[arg(long, value_name = "NUMBER")]
+    thread: Option<u32>,
+    /// Object whose flow is exported, by its number in the table objects [default: all]
+    #[arg(long, value_name = "NUMBER")]
+    object: Option<u32>,
+    /// Format of a matrix, or of a table (csv or json; of the flow also parquet) [default: csv]
     #[arg(long, help_heading = OUTPUT)]
     format: Option<Format>,
     /// Of a plan for several applications, the one that is exported: its name or number
@@ -117,6 +127,8 @@ enum Format {
     Dot,
     /// CSV for numalize's scripts
     Numalize,
+    /// The flow, for pandas, polars, DuckDB and Spark
+    Parquet,
 }
 
 /// From which part on all events have a known place, for people.
@@ -141,18 +153,25 @@ enum Export {
     Matrix(Grouped, MatrixKind, MatrixFormat),
     Table(Box<Profile>, ProfileTable, TableFormat),
     Plan(String),
+    Bytes(Vec<u8>),
 }
 
 impl Export {
     fn new(args: &Args) -> anyhow::Result<Self> {
         match args.what {
             Subject::Plan(launcher) => Self::plan(args, launcher),
+            Subject::Matrix if args.thread.is_some() || args.object.is_some() => {
+                bail!("--thread and --object choose what of the flow is exported")
+            }
             _ if args.app.is_some() => bail!("--app is for plans; leave it out for a profile"),
             _ if args.input.is_file() => bail!(
                 "'{}' is not a profile folder; of a plan choose a launcher: {}",
                 args.input.display(),
                 LauncherKind::ALL.map(LauncherKind::name).join(", ")
             ),
+            Subject::Matrix if args.format == Some(Format::Parquet) => {
+                bail!("matrices are written as csv, json, npy, graphml, dot or numalize")
+            }
             Subject::Matrix if args.by == GroupedBy::Process => Self::processes(args),
             Subject::Matrix => Self::matrix(args, family::load_saying(&args.input, args.process)?),
             Subject::Table(table) => {
@@ -167,9 +186,12 @@ impl Export {
             || args.format.is_some()
             || args.process.is_some()
             || args.by != GroupedBy::Thread
+            || args.thread.is_some()
+            || args.object.is_some()
         {
             bail!(
-                "--kind, --by, --slice, --format and --process are for profiles; leave them out for a plan"
+                "--kind, --by, --slice, --thread, --object, --format and --process are for profiles; \
+                 leave them out for a plan"
             );
         }
         if args.input.is_dir() {
@@ -191,7 +213,27 @@ impl Export {
         if args.kind.is_some() || args.slice.0.is_some() || args.by != GroupedBy::Thread {
             bail!("--kind, --by and --slice choose what a matrix counts; export the table whole");
         }
+        let mut profile = profile;
+        match (args.thread, args.object) {
+            (None, None) => {}
+            _ if table != ProfileTable::Flow => {
+                bail!("--thread and --object choose what of the flow is exported")
+            }
+            (thread, object) => profile.flow.retain(|row| {
+                thread.is_none_or(|thread| row.thread.0 == thread)
+                    && object.is_none_or(|object| row.object == object)
+            }),
+        }
         match args.format.unwrap_or(Format::Csv) {
+            Format::Parquet if table == ProfileTable::Flow => {
+                Ok(Export::Bytes(report::flow_parquet(&profile)?))
+            }
+            Format::Parquet => bail!(
+                "only the flow is written as parquet; this table is in the profile already: \
+                 {}/{}.parquet",
+                args.input.display(),
+                table.name()
+            ),
             Format::Csv => Ok(Export::Table(profile.into(), table, TableFormat::Csv)),
             Format::Json => Ok(Export::Table(profile.into(), table, TableFormat::Json)),
             _ => bail!("that format is for matrices; tables are written as csv or json"),
@@ -246,6 +288,7 @@ impl Export {
             Export::Matrix(grouped, kind, format) => write_matrix(grouped, *kind, *format, out),
             Export::Table(profile, table, format) => write_table(profile, *table, *format, out),
             Export::Plan(text) => out.write_all(text.as_bytes()),
+            Export::Bytes(bytes) => out.write_all(bytes),
         }
     }
 }
@@ -277,6 +320,7 @@ fn matrix_format(args: &Args) -> MatrixFormat {
         Format::Dot => MatrixFormat::Dot,
         Format::Numalize => MatrixFormat::Numalize,
         Format::Json => MatrixFormat::Json,
+        Format::Parquet => unreachable!("refused before"),
     }
 }
 

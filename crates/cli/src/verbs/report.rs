@@ -7,8 +7,8 @@ use anyhow::Context;
 use clap::ArgGroup;
 use placement::Plan;
 use profile::{Note, Profile};
-use report::{CompareError, Findings, Setting, TextStyle};
-use std::path::PathBuf;
+use report::{Changes, CompareError, Findings, Setting, TextStyle};
+use std::path::{Path, PathBuf};
 use topology::{CostModel, Topology};
 
 /// Show which threads communicate, through which memory and code
@@ -20,7 +20,8 @@ use topology::{CostModel, Topology};
 /// columns in a pipe.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  threadtalk report app.tt\n  threadtalk report app.tt --html app.html"
+    after_help = "Examples:\n  threadtalk report app.tt\n  threadtalk report app.tt --html app.html\n  \
+                  threadtalk report fixed.tt --before app.tt --html fixed.html"
 )]
 #[command(group(ArgGroup::new("file").args(["output", "html"])))]
 pub struct Args {
@@ -36,6 +37,10 @@ pub struct Args {
     /// communicates most]
     #[arg(long, value_name = "NUMBER", hide_short_help = true)]
     process: Option<u32>,
+    /// Profile of an earlier run, to say what became of each object since; 'threadtalk diff'
+    /// compares the threads, too
+    #[arg(long, value_name = "PROFILE")]
+    before: Option<PathBuf>,
     /// Also show this plan's placement, as the one recommended
     #[arg(long, help_heading = PLACEMENT, hide_short_help = true)]
     plan: Option<PathBuf>,
@@ -83,6 +88,9 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         _ => 10,
     });
     let mut findings = findings(&profile, &setting, lines)?;
+    if let Some(path) = &args.before {
+        findings.changes = Some(changes(path, &profile)?);
+    }
     if together {
         let all =
             "These are all processes that communicate with each other; --process NUMBER shows one.";
@@ -107,6 +115,19 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         eprintln!("threadtalk: the report is in {}; open it in a browser", path.display());
     }
     Ok(0)
+}
+
+/// What became of the objects since an earlier recording.
+fn changes(path: &Path, now: &Profile) -> anyhow::Result<Changes> {
+    let before = family::load_saying(path, None)?;
+    let found = analysis::object_changes(&before, now).with_context(|| {
+        format!(
+            "cannot compare with '{}': one of the profiles holds no objects; record without --matrix \
+             and --undirected",
+            path.display()
+        )
+    })?;
+    Ok(Changes::of(&found))
 }
 
 /// That the report is not about the first process.

@@ -2,7 +2,7 @@
 //! objects and lines that are there, and lines hold the sums of their events.
 
 use super::check_pair;
-use crate::{BlockRow, CallRow, EventRow, FieldRow, LineRow, ObjectRow, Profile, SiteRow};
+use crate::{BlockRow, CallRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow, Profile, SiteRow};
 use std::cmp::Reverse;
 
 pub(super) fn check(profile: &Profile) -> Result<(), String> {
@@ -31,6 +31,7 @@ pub(super) fn check(profile: &Profile) -> Result<(), String> {
         return Err(format!("events on line {:#x} out of order", pair[1].line));
     }
     check_calls(&profile.calls, profile.sites.len())?;
+    check_flow(profile)?;
     check_lines(&profile.lines, &profile.events)
 }
 
@@ -41,6 +42,24 @@ fn check_calls(calls: &[CallRow], sites: usize) -> Result<(), String> {
     let order = |call: &CallRow| (call.site, Reverse(call.count));
     match calls.windows(2).find(|pair| order(&pair[0]) > order(&pair[1])) {
         Some(pair) => Err(format!("call paths of site {} out of order", pair[1].site)),
+        None => Ok(()),
+    }
+}
+
+fn check_flow(profile: &Profile) -> Result<(), String> {
+    for FlowRow { start_ns, end_ns, thread, from, kind, object, site, count, .. } in &profile.flow {
+        check_pair(*kind, *from, *thread, *count, profile.threads.len())?;
+        if end_ns < start_ns {
+            return Err(format!("a row of the flow ends before it begins, at {start_ns} ns"));
+        }
+        if *object as usize >= profile.objects.len() || *site as usize >= profile.sites.len() {
+            return Err(format!(
+                "the flow at {start_ns} ns names an object or a site that is none"
+            ));
+        }
+    }
+    match profile.flow.windows(2).find(|pair| pair[0] >= pair[1]) {
+        Some(pair) => Err(format!("the flow at {} ns is out of order", pair[1].start_ns)),
         None => Ok(()),
     }
 }
@@ -133,6 +152,11 @@ mod tests {
             (
                 reason(|p| p.lines[1].raw_false -= 1),
                 "line 0x40c0 does not hold the sums of its events",
+            ),
+            (reason(|p| p.flow.swap(0, 1)), "the flow at 0 ns is out of order"),
+            (
+                reason(|p| p.flow[0].object = 7),
+                "the flow at 0 ns names an object or a site that is none",
             ),
             (reason(|p| drop(p.lines.pop())), "line 0x40c0 has events but is no line"),
         ];

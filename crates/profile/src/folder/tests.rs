@@ -217,7 +217,7 @@ fn a_folder_of_version_4_reads_without_places() {
     expected.running.clear();
     expected.calls.clear();
     expected.save(&path, false).unwrap();
-    let unknown = ["running", "objects", "blocks", "fields", "calls"];
+    let unknown = ["running", "objects", "blocks", "fields", "calls", "flow"];
     for table in unknown {
         fs::remove_file(path.join(format!("{table}.parquet"))).unwrap();
     }

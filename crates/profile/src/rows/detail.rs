@@ -4,7 +4,7 @@ use super::{
     Columns, evidence_of, ints, kind_of, longs, names, numbers, sharing_of, string, texts, utf8,
 };
 use crate::parquet_file::{Data, Text};
-use crate::{BlockRow, CallRow, EventRow, FieldRow, LineRow, ObjectRow, SiteRow};
+use crate::{BlockRow, CallRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow, SiteRow};
 use types::{EvidenceSet, ThreadId};
 
 /// Columns of `schema::SITES`.
@@ -136,6 +136,60 @@ pub(crate) fn fields_from(columns: Vec<Data>) -> Result<Vec<FieldRow>, String> {
             name: string(&names[i]),
         })
         .collect())
+}
+
+/// Columns of `schema::FLOW`.
+pub(crate) fn flow_columns(flow: &[FlowRow]) -> Vec<Data> {
+    vec![
+        longs(flow, |row| row.start_ns),
+        longs(flow, |row| row.end_ns),
+        ints(flow, |row| row.thread.0),
+        ints(flow, |row| row.from.0),
+        names(flow, |row| row.kind.name()),
+        names(flow, |row| row.sharing.name()),
+        ints(flow, |row| row.object),
+        longs(flow, |row| row.line),
+        ints(flow, |row| row.site),
+        longs(flow, |row| row.count),
+        longs(flow, |row| row.hits),
+    ]
+}
+
+/// Columns of `schema::FLOW_WITH_NODES`: with the nodes of `thread` and `from` in each row.
+pub(crate) fn flow_with_nodes_columns(flow: &[FlowRow], nodes: &[[Option<u32>; 2]]) -> Vec<Data> {
+    let mut columns = flow_columns(flow);
+    let of = |side: usize| Data::OptionalU32(nodes.iter().map(|nodes| nodes[side]).collect());
+    columns.insert(3, of(0));
+    columns.insert(5, of(1));
+    columns
+}
+
+/// The inverse of [`flow_columns`]; errors are phrases.
+pub(crate) fn flow_from(columns: Vec<Data>) -> Result<Vec<FlowRow>, String> {
+    let mut columns = Columns::new(columns);
+    let (starts, ends) = (columns.longs()?, columns.longs()?);
+    let (threads, froms) = (columns.ints()?, columns.ints()?);
+    let (kinds, sharing) = (columns.texts()?, columns.texts()?);
+    let objects = columns.ints()?;
+    let lines = columns.longs()?;
+    let sites = columns.ints()?;
+    let (counts, hits) = (columns.longs()?, columns.longs()?);
+    let row = |i: usize| {
+        Ok(FlowRow {
+            start_ns: starts[i],
+            end_ns: ends[i],
+            thread: ThreadId(threads[i]),
+            from: ThreadId(froms[i]),
+            kind: kind_of(&kinds[i], i)?,
+            sharing: sharing_of(&sharing[i], i)?,
+            object: objects[i],
+            line: lines[i],
+            site: sites[i],
+            count: counts[i],
+            hits: hits[i],
+        })
+    };
+    (0..columns.rows).map(row).collect()
 }
 
 /// Columns of `schema::CALLS`.
@@ -271,7 +325,7 @@ pub(crate) fn events_from(columns: Vec<Data>) -> Result<Vec<EventRow>, String> {
 mod tests {
     use super::*;
     use crate::model::tests::sample;
-    use crate::schema::{BLOCKS, EVENTS, FIELDS, LINES, OBJECTS, SITES};
+    use crate::schema::{BLOCKS, EVENTS, FIELDS, FLOW, LINES, OBJECTS, SITES};
 
     #[test]
     fn rows_come_back_as_they_were() {
@@ -288,6 +342,9 @@ mod tests {
         let columns = field_columns(&profile.fields);
         assert_eq!(columns.len(), FIELDS.columns.len());
         assert_eq!(fields_from(columns).unwrap(), profile.fields);
+        let columns = flow_columns(&profile.flow);
+        assert_eq!(columns.len(), FLOW.columns.len());
+        assert_eq!(flow_from(columns).unwrap(), profile.flow);
         let columns = line_columns(&profile.lines);
         assert_eq!(columns.len(), LINES.columns.len());
         assert_eq!(lines_from(columns).unwrap(), profile.lines);

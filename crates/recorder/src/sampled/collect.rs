@@ -16,10 +16,10 @@ use crate::session::{RawModule, RawThread};
 use crate::signals::{self, signal_name};
 use profile::schema::PROCESSES_FOLDER;
 use profile::{
-    Basis, CommRow, Counted, Detector, EventRow, Meta, Mode, Note, Parameters, ProcessRow, Profile,
-    SCHEMA_VERSION, Sampled, Sampling, SiteRow, ThreadRow, Totals,
+    Basis, CommRow, Counted, Detector, EventRow, FlowRow, Meta, Mode, Note, Parameters, ProcessRow,
+    Profile, SCHEMA_VERSION, Sampled, Sampling, SiteRow, ThreadRow, Totals,
 };
-use sampling::{BLOCK_BYTES, Cell, Estimator, Sum};
+use sampling::{BLOCK_BYTES, Cell, Estimator, Hit, Sum};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
@@ -151,7 +151,41 @@ impl Maker<'_> {
         profile.sites = places.sites(addresses, &mut events);
         profile.meta.warnings.extend(unreachable(&process.modules, &profile.sites));
         profile.lines = places.lines(&events, &HashMap::new());
+        profile.flow = self.flow(process, profile, &events);
         profile.events = events;
+    }
+
+    /// The hits that were kept with their time.
+    fn flow(&self, process: &Process, profile: &Profile, events: &[EventRow]) -> Vec<FlowRow> {
+        let sites: HashMap<u64, u32> =
+            profile.sites.iter().map(|site| site.address).zip(0..).collect();
+        let objects: HashMap<u64, u32> = events.iter().map(|e| (e.line, e.object)).collect();
+        let (scale, kept) = (self.scale(process), &process.tally.kept);
+        let known =
+            |hit: &&Hit| hit.from.thread.index().max(hit.to.thread.index()) < profile.threads.len();
+        let row = |hit: &Hit| {
+            let time_ns = self.followed.slices.since(hit.time_ns);
+            let mut sum = Sum::default();
+            sum.hits = 1;
+            (sum.weight, sum.once) = (hit.weight, u64::from(hit.weight == 0.0));
+            FlowRow {
+                start_ns: time_ns,
+                end_ns: time_ns,
+                thread: hit.to.thread,
+                from: hit.from.thread,
+                kind: hit.kind,
+                sharing: hit.sharing,
+                object: objects.get(&hit.block).copied().unwrap_or(0),
+                line: hit.block,
+                site: sites.get(&hit.to.site).copied().unwrap_or(0),
+                count: sum.events(scale.to(hit.to.thread)).saturating_mul(kept.every),
+                hits: 1,
+            }
+        };
+        let mut rows: Vec<FlowRow> = kept.hits.iter().filter(known).map(row).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        rows
     }
 
     fn threads(&self, process: &Process, end_ns: u64) -> Vec<ThreadRow> {

@@ -13,6 +13,7 @@
 //! | `many1024.html` | 1,024 threads, 32 × 32 neighbours, on 2 × 80 cores × 4 |
 //! | `silent3.html` | 3 threads without talk, no machine, several warnings |
 //! | `shared16.html` | 16 threads with true and false sharing on known lines, over 40 time slices |
+//! | `fixed16.html` | the same without false sharing, compared with it |
 //! | `lines1024.html` | 1,024 threads on 100,001 lines, over 300 time slices |
 //! | `undirected4.html` | 4 threads, counted without direction |
 //! | `sampled4.html` | the pairs of `pairs4`, sampled by a clock |
@@ -24,7 +25,7 @@ use profile::{
     Basis, CommRow, Counted, Detector, Mode, Note, ProcessRow, Profile, Sampled, Sampling,
     ThreadRow, Totals,
 };
-use report::{Findings, Setting, compare, page};
+use report::{Changes, Findings, Setting, compare, page};
 use std::path::Path;
 use topology::Topology;
 use types::{CommKind, Evidence, ThreadId, ThreadIdentity};
@@ -68,7 +69,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let empty = |name, threads, machine| profile(name, threads, &vec![], machine);
     let sixteen = empty("shared16", 16, "pack:2 core:8 pu:1")?;
-    write(folder, "shared16", &shared::sixteen(sixteen))?;
+    write(folder, "shared16", &shared::sixteen(sixteen, false))?;
+    write_fixed(folder, empty("shared16", 16, "pack:2 core:8 pu:1")?)?;
     let crowd = empty("lines1024", 1024, "pack:2 core:8 pu:1")?;
     write(folder, "lines1024", &shared::crowd(crowd))?;
     write(folder, "undirected4", &undirected(empty("undirected4", 4, "pack:2 core:2 pu:1")?))?;
@@ -76,6 +78,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let machine = "pack:2 core:2 pu:1";
         write(folder, name, &sampled(profile(name, 4, &pairs(), machine)?, hit_events))?;
     }
+    Ok(())
+}
+
+/// The page of a fixed program, compared with the one before.
+fn write_fixed(folder: &Path, empty: Profile) -> Result<(), Box<dyn std::error::Error>> {
+    let (before, after) = (shared::sixteen(empty.clone(), false), shared::sixteen(empty, true));
+    let mut findings = Findings::new(&after, compare(&after, &Setting::default())?, LINES);
+    findings.changes = analysis::object_changes(&before, &after).as_ref().map(Changes::of);
+    std::fs::write(folder.join("fixed16.html"), page(&findings, &after))?;
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Profiles with time slices, sharing, code and lines of memory.
 
 use profile::{
-    ActivityRow, CommRow, Counted, EventRow, LineRow, Parameters, Profile, SiteRow, SliceRow,
-    Totals,
+    ActivityRow, CommRow, Counted, EventRow, LineRow, ObjectRow, Parameters, Profile, SiteRow,
+    SliceRow, Totals,
 };
 use std::collections::BTreeMap;
 use types::{CommKind, Evidence, Sharing, ThreadId};
@@ -45,8 +45,12 @@ fn event(
 
 /// Into a profile of 16 threads: in the second half of 40 slices T1 to T4 update counters on one
 /// line (40,000 reads, 4,000 overwrites), in the first half T0 hands 5,000 items to T5, and all
-/// along T6 passes 30 lines of the heap to T7, 40 times each.
-pub fn sixteen(profile: Profile) -> Profile {
+/// along T6 passes 30 lines of the heap to T7, 40 times each. If it is fixed, the counters have
+/// lines of their own.
+pub fn sixteen(mut profile: Profile, fixed: bool) -> Profile {
+    let heap = object("heap", "in fill(queue&) at queue.cc:9", 30);
+    profile.objects.extend([object("static", "counters (app)", 0)]);
+    profile.objects.extend([object("static", "queue (app)", 0), heap]);
     let (raw, waw) = (CommKind::Raw, CommKind::Waw);
     let own = |thread: u32| 0xff_u64 << (8 * (thread - 1));
     let mut all = Vec::new();
@@ -65,12 +69,33 @@ pub fn sixteen(profile: Profile) -> Profile {
         let passed = event(address, raw, (6, 7), Sharing::True, (4, 5), 40, (u64::MAX, u64::MAX));
         all.push(Spread { event: passed, slices: 0..40 });
     }
+    all.retain(|spread| !fixed || spread.event.sharing == Sharing::True);
     fill(profile, &all, 40)
 }
 
+fn object(region: &str, name: &str, blocks: u64) -> ObjectRow {
+    let callers = if blocks > 0 { "main at main.cc:40".into() } else { String::new() };
+    let (region, name, bytes) = (region.into(), name.into(), 64 * blocks);
+    ObjectRow { region, name, callers, blocks, bytes, ..ObjectRow::default() }
+}
+
+/// The object of a line, by its number; the heap's lines belong to the others in turn.
+fn object_of(line: u64, objects: usize) -> u32 {
+    match line {
+        0x60_4000 => 1,
+        0x60_4040 => 2,
+        _ => 3 + ((line / 64) % (objects as u64 - 3)) as u32,
+    }
+}
+
 /// Into a profile of 1,024 threads: one line that all update in turn, and a hundred thousand lines
-/// on which each thread hands something to the next, over 300 slices.
-pub fn crowd(profile: Profile) -> Profile {
+/// on which each thread hands something to the next, over 300 slices; the heap's are of 10,000
+/// objects.
+pub fn crowd(mut profile: Profile) -> Profile {
+    profile.objects.extend([object("static", "counters (app)", 0)]);
+    profile.objects.extend([object("static", "queue (app)", 0)]);
+    let heap = |place| object("heap", &format!("in fill({place}) at queue.cc:{place}"), 10);
+    profile.objects.extend((0..10_000).map(heap));
     let threads = profile.threads.len() as u32;
     let mut all = Vec::new();
     for from in 0..threads {
@@ -111,6 +136,8 @@ fn fill(mut profile: Profile, all: &[Spread], slices: u32) -> Profile {
     }
     profile.sites = sites();
     profile.events = all.iter().map(|spread| spread.event).collect();
+    let objects = profile.objects.len();
+    profile.events.iter_mut().for_each(|event| event.object = object_of(event.line, objects));
     profile.events.sort_by_key(EventRow::key);
     profile.lines = profile.events.chunk_by(|a, b| a.line == b.line).map(line).collect();
     let mut cells: BTreeMap<_, u64> = BTreeMap::new();

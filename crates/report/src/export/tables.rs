@@ -6,6 +6,7 @@
 //! `…_mask`). CSV is RFC 4180: a line of names first, fields with commas, quotes or line breaks in
 //! quotes, lines ended by CR LF. JSON is an array of objects, one a line.
 
+use super::flows;
 use crate::lines::{Bytes, events_of};
 use profile::Profile;
 use std::borrow::Cow;
@@ -37,16 +38,22 @@ pub enum ProfileTable {
     Lines,
     /// Events by cache line, code sites and threads.
     Events,
+    /// Events by thread and object over time.
+    Flow,
+    /// How the threads use each object.
+    Usage,
     /// How the program came to code sites.
     Calls,
 }
 
 impl ProfileTable {
     /// All tables.
-    pub const ALL: [ProfileTable; 12] = [
+    pub const ALL: [ProfileTable; 14] = [
         ProfileTable::Objects,
         ProfileTable::Blocks,
         ProfileTable::Fields,
+        ProfileTable::Usage,
+        ProfileTable::Flow,
         ProfileTable::Lines,
         ProfileTable::Sites,
         ProfileTable::Calls,
@@ -72,6 +79,8 @@ impl ProfileTable {
             ProfileTable::Fields => "fields",
             ProfileTable::Lines => "lines",
             ProfileTable::Events => "events",
+            ProfileTable::Flow => "flow",
+            ProfileTable::Usage => "usage",
             ProfileTable::Calls => "calls",
         }
     }
@@ -94,6 +103,8 @@ impl ProfileTable {
             ProfileTable::Fields => "fields of the objects whose type is known",
             ProfileTable::Lines => "shared cache lines, most events first",
             ProfileTable::Events => "events by cache line, threads and code sites, with the bytes",
+            ProfileTable::Flow => "which thread took which object when, from whom, by time",
+            ProfileTable::Usage => "how threads use each object: how often, at once, remotely",
             ProfileTable::Calls => "call paths of code sites with events, sampled",
         }
     }
@@ -109,8 +120,9 @@ pub enum TableFormat {
 }
 
 /// One field.
-enum Field<'a> {
+pub(super) enum Field<'a> {
     Number(u64),
+    Real(f64),
     Text(Cow<'a, str>),
     Nothing,
 }
@@ -124,6 +136,18 @@ impl From<u64> for Field<'_> {
 impl From<u32> for Field<'_> {
     fn from(number: u32) -> Self {
         Field::Number(number.into())
+    }
+}
+
+impl From<Option<u32>> for Field<'_> {
+    fn from(number: Option<u32>) -> Self {
+        number.map_or(Field::Nothing, Field::from)
+    }
+}
+
+impl From<Option<f64>> for Field<'_> {
+    fn from(number: Option<f64>) -> Self {
+        number.map_or(Field::Nothing, Field::Real)
     }
 }
 
@@ -169,6 +193,8 @@ pub fn write_table(
         ProfileTable::Fields => fields(profile, &mut rows),
         ProfileTable::Lines => lines(profile, &mut rows),
         ProfileTable::Events => events(profile, &mut rows),
+        ProfileTable::Flow => flows::flow(profile, &mut rows),
+        ProfileTable::Usage => flows::usage(profile, &mut rows),
         ProfileTable::Calls => calls(profile, &mut rows),
     }?;
     rows.finish()
@@ -210,6 +236,8 @@ impl ProfileTable {
             ],
             ProfileTable::Blocks => &["object", "start", "bytes", "ordinal", "thread"],
             ProfileTable::Fields => &["object", "offset", "bytes", "name"],
+            ProfileTable::Flow => &flows::FLOW,
+            ProfileTable::Usage => &flows::USAGE,
             ProfileTable::Lines => &[
                 "line",
                 "region",
@@ -426,7 +454,7 @@ fn events(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
 }
 
 /// Writes rows in a format.
-struct Rows<'a> {
+pub(super) struct Rows<'a> {
     names: &'static [&'static str],
     format: TableFormat,
     out: &'a mut dyn Write,
@@ -441,7 +469,7 @@ impl Rows<'_> {
         }
     }
 
-    fn row(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
+    pub(super) fn row(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
         assert_eq!(fields.len(), self.names.len());
         match self.format {
             TableFormat::Csv => self.csv(fields),
@@ -458,6 +486,7 @@ impl Rows<'_> {
             }
             match field {
                 Field::Number(number) => write!(self.out, "{number}")?,
+                Field::Real(number) => write!(self.out, "{number}")?,
                 Field::Text(text) if text.contains([',', '"', '\r', '\n']) => {
                     write!(self.out, "\"{}\"", text.replace('"', "\"\""))?;
                 }
@@ -477,6 +506,7 @@ impl Rows<'_> {
             write!(self.out, "\"{name}\":")?;
             match field {
                 Field::Number(number) => write!(self.out, "{number}")?,
+                Field::Real(number) => write!(self.out, "{number}")?,
                 Field::Text(text) => serde_json::to_writer(&mut *self.out, text)?,
                 Field::Nothing => write!(self.out, "null")?,
             }

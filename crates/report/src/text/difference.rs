@@ -2,10 +2,11 @@
 
 use super::heading;
 use super::style::{TextStyle, printable};
+use crate::changes::{ChangedObject, Changes};
 use crate::notes::difference_sentence;
 use crate::reliability::Reliability;
 use crate::table::{Align, Table};
-use analysis::{CellChange, Difference, DifferenceNote, LineChange, Pattern, Run, Side};
+use analysis::{CellChange, Difference, DifferenceNote, EventCount, Pattern, Run, Side};
 use serde::Serialize;
 use std::fmt::{self, Write};
 use types::numbers::{grouped, percent, short};
@@ -14,6 +15,8 @@ use types::numbers::{grouped, percent, short};
 const SHOWN: usize = 10;
 /// Cells that differ by less than this share of the largest are not worth a row.
 const WORTH: f64 = 1.0;
+/// Objects with a smaller share of the events are not worth one either.
+const NOTABLE: f64 = 0.01;
 
 /// The difference between two runs as text; `names` are those of A and of B.
 pub fn difference_text(
@@ -57,12 +60,14 @@ pub fn difference_json(found: &Difference, runs: [&Run<'_>; 2]) -> serde_json::R
     struct All<'a> {
         #[serde(flatten)]
         found: &'a Difference,
+        objects: Option<Changes>,
         reliability: Vec<String>,
         notes: Vec<Worded<'a>>,
     }
+    let objects = found.objects.as_ref().map(Changes::of);
     let worded = |note| Worded { note, text: difference_sentence(note) };
     let notes = found.notes.iter().map(worded).collect();
-    serde_json::to_string_pretty(&All { found, reliability: reliability(runs), notes })
+    serde_json::to_string_pretty(&All { found, objects, reliability: reliability(runs), notes })
 }
 
 fn write(out: &mut String, found: &Difference, names: [&str; 2], style: TextStyle) -> fmt::Result {
@@ -76,15 +81,21 @@ fn write(out: &mut String, found: &Difference, names: [&str; 2], style: TextStyl
             percent(share)
         ),
     };
-    writeln!(out, "{}\n", style.bold(&style.wrap(&headline, "")))?;
+    let changes = found.objects.as_ref().map(Changes::of);
+    if let Some(changes) = &changes {
+        writeln!(out, "{}\n", style.bold(&style.wrap(&printable(&changes.headline), "")))?;
+    }
+    let headline = style.wrap(&headline, "");
+    let headline = if changes.is_some() { headline } else { style.bold(&headline) };
+    writeln!(out, "{headline}\n")?;
     for (letter, name) in ["A", "B"].iter().zip(names) {
         writeln!(out, "  {letter}: {}", printable(name))?;
     }
     write!(out, "{}", sides(found, style))?;
-    write_cells(out, found, style)?;
-    if let Some(lines) = &found.lines {
-        write_lines(out, lines, style)?;
+    if let Some(changes) = &changes {
+        write_objects(out, changes, style)?;
     }
+    write_cells(out, found, style)?;
     for (letter, side) in [("A", &found.a), ("B", &found.b)] {
         if !side.left_out.is_empty() {
             let ids: Vec<String> = side.left_out.iter().take(8).map(|t| format!("T{t}")).collect();
@@ -172,34 +183,39 @@ fn pair(cell: &CellChange) -> String {
     }
 }
 
-fn write_lines(out: &mut String, lines: &[LineChange], style: TextStyle) -> fmt::Result {
-    if lines.is_empty() {
+/// The objects with notable amounts.
+pub(super) fn write_objects(out: &mut String, found: &Changes, style: TextStyle) -> fmt::Result {
+    let worth = |o: &&ChangedObject| {
+        (0..2).any(|side| o.events[side].events >= NOTABLE * found.all[side].events.max(1.0))
+    };
+    let list: Vec<&ChangedObject> = found.list.iter().filter(worth).collect();
+    if list.is_empty() {
         return Ok(());
     }
-    heading(out, style, "Cache lines that changed")?;
+    let rate = if found.per_second { ", events per second of the program's own time" } else { "" };
+    heading(out, style, &format!("Objects{rate}"))?;
     let mut table = Table::new(&[
-        ("memory", Align::Left),
+        ("object", Align::Left),
         ("events in A", Align::Right),
         ("in B", Align::Right),
         ("false sharing in A", Align::Right),
         ("in B", Align::Right),
+        ("", Align::Left),
     ])
     .within(style.width);
-    for line in lines.iter().take(SHOWN) {
-        let object = match line.object.as_str() {
-            "" => format!("{} without a name", line.region),
-            object => object.into(),
-        };
+    for object in list.iter().take(SHOWN) {
+        let amount = |of: &[EventCount; 2], side: usize| grouped(of[side].events.round() as u64);
         table.row(vec![
-            printable(&object),
-            grouped(line.events[0]),
-            grouped(line.events[1]),
-            grouped(line.false_sharing[0]),
-            grouped(line.false_sharing[1]),
+            printable(&object.object),
+            amount(&object.events, 0),
+            amount(&object.events, 1),
+            amount(&object.false_sharing, 0),
+            amount(&object.false_sharing, 1),
+            object.text.clone(),
         ]);
     }
     write!(out, "{table}")?;
-    super::more(out, lines.len(), SHOWN, "lines", "--json")
+    super::more(out, found.list.len(), list.len().min(SHOWN), "objects", "--json")
 }
 
 #[cfg(test)]
@@ -222,6 +238,7 @@ mod tests {
         // The counters have lines of their own now.
         after.comm.retain(|row| row.sharing != types::Sharing::False);
         after.lines.retain(|line| line.raw_false == 0);
+        after.events.retain(|event| event.sharing != types::Sharing::False);
         let found = difference(&run(&before), &run(&after)).unwrap();
         let text = difference_text(
             &found,
@@ -238,8 +255,11 @@ mod tests {
         let profile = shared();
         let found = difference(&run(&profile), &run(&profile)).unwrap();
         let text = difference_text(&found, [&run(&profile); 2], ["a.tt", "b.tt"], PLAIN);
-        assert!(text.starts_with("The matrices of 5 threads have the same shape.\n"), "{text}");
-        assert!(!text.contains("differently") && !text.contains("changed"), "{text}");
+        let first =
+            "The false sharing on counters (app) (86 % of all events) is still there: 4,400";
+        assert!(text.replace('\n', " ").starts_with(first), "{text}");
+        assert!(text.contains("\nThe matrices of 5 threads have the same shape.\n"), "{text}");
+        assert!(!text.contains("differently") && !text.contains("gone"), "{text}");
     }
 
     #[test]

@@ -57,8 +57,9 @@ fn details(object: &HotObject) -> String {
         true => String::new(),
         false => format!(" Called from {}.", printable(&callers.join(", from "))),
     };
+    let usage: String = object.usage_text.iter().map(|sentence| format!(" {sentence}")).collect();
     format!(
-        "     {} of all events: {} by {}{falsely}{lines}.{called}",
+        "     {} of all events: {} by {}{falsely}{lines}.{called}{usage}",
         percent(object.share),
         grouped(object.events),
         thread_list(&object.threads)
