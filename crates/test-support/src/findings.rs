@@ -1,9 +1,9 @@
 //! The programs of `tests/programs/findings/`, and what a report should say of each.
 //!
-//! A program is built as its author wrote it and, with `-DFIXED` (Rust: `--cfg fixed`), as it is once
-//! it has followed the advice. Comments `@NAME` in the source mark the lines that [`Expected`] names;
-//! `@alloc` marks the line that allocates the object. Neighbours: [`judge`] compares a report with
-//! the table, [`table`] holds the programs.
+//! A program is built as its author wrote it and, with `-DFIXED` (Rust: `--cfg fixed`), as it is
+//! once it has followed the advice. Comments `@NAME` in the source mark the lines that [`Expected`]
+//! names; `@alloc` marks the line that allocates the object. Neighbours: [`judge`] compares a
+//! report with the table, [`table`] holds the programs.
 
 pub mod judge;
 pub mod table;

@@ -1,5 +1,5 @@
-// Counters of a line each, aligned to 64 bytes. Processors that fetch lines in pairs of 128 bytes may
-// still move a neighbour's; the other form gives each counter a pair of its own.
+// Counters of a line each, aligned to 64 bytes. Processors that fetch lines in pairs of 128 bytes
+// may still move a neighbour's; the other form gives each counter a pair of its own.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Statistics of a pipeline: each stage has a thread of its own and counts in its own counter, but the
-// counters are neighbours.
+// Statistics of a pipeline: each stage has a thread of its own and counts in its own counter, but
+// the counters are neighbours.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>

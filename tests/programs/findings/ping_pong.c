@@ -1,5 +1,5 @@
-// Two threads exchange messages one at a time through a mutex and a condition variable; the other form
-// sends a thousand in one go.
+// Two threads exchange messages one at a time through a mutex and a condition variable; the other
+// form sends a thousand in one go.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

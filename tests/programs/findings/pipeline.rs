@@ -1,4 +1,5 @@
-//! Nothing is wrong here: a producer sends large batches through a channel, and a consumer takes them.
+//! Nothing is wrong here: a producer sends large batches through a channel, and a consumer takes
+//! them.
 
 use std::sync::mpsc;
 use std::thread;

@@ -1,5 +1,5 @@
-// A table that is read under a shared lock: readers do not exclude each other, but all of them count in
-// the lock.
+// A table that is read under a shared lock: readers do not exclude each other, but all of them
+// count in the lock.
 #include <cstdio>
 #include <cstdlib>
 #include <shared_mutex>

@@ -1,5 +1,5 @@
-// Each request takes a reference to the settings, as a server does that may reload them: all threads
-// count up and down in the same control block.
+// Each request takes a reference to the settings, as a server does that may reload them: all
+// threads count up and down in the same control block.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

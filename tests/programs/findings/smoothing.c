@@ -1,5 +1,5 @@
-// Smooths a short signal many times: each step is over at once, then all threads wait at a barrier. The
-// other form takes many signals and gives each thread whole ones, without barriers.
+// Smooths a short signal many times: each step is over at once, then all threads wait at a barrier.
+// The other form takes many signals and gives each thread whole ones, without barriers.
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 //! Does the report name what is wrong with a program, and nothing once it is fixed?
 //! (`make bench-findings`)
 //!
-//! Each program of `tests/programs/findings/` is recorded as its author wrote it and as it is fixed,
-//! and the causes that the report names are compared with what is known to be wrong. Native runs of
-//! both forms, in turns, tell what the fix gains on this machine.
+//! Each program of `tests/programs/findings/` is recorded as its author wrote it and as it is
+//! fixed, and the causes that the report names are compared with what is known to be wrong. Native
+//! runs of both forms, in turns, tell what the fix gains on this machine.
 
 use anyhow::{Context, bail, ensure};
 use benches::statistics::{Spread, spread};
