@@ -37,9 +37,11 @@ pub fn causes(report: &Value) -> Result<&[Value], String> {
     list.map(Vec::as_slice).ok_or_else(|| "the report has no list of causes".to_owned())
 }
 
-/// In short what a report advises: its causes that are worth a change.
+/// In short what a report advises: its causes that are worth a change. Data that one thread makes
+/// and another uses are none.
 pub fn advised(causes: &[Value]) -> Vec<String> {
-    causes.iter().filter(|cause| is_worth(cause)).map(in_short).collect()
+    let is_flaw = |cause: &&Value| is_worth(cause) && text(&cause["kind"]) != "handed_over";
+    causes.iter().filter(is_flaw).map(in_short).collect()
 }
 
 /// How the causes of a report compare with what is expected of the program.
@@ -196,6 +198,9 @@ mod tests {
     fn only_what_is_worth_a_change_is_advised() {
         let mut cause = cause(word_count());
         assert_eq!(advised(&[cause.clone()]).len(), 1);
+        let mut passed_on = cause.clone();
+        passed_on["kind"] = json!("handed_over");
+        assert!(advised(&[passed_on]).is_empty());
         cause["cost"]["worth"] = json!(false);
         assert!(advised(&[cause]).is_empty());
     }

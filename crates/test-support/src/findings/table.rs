@@ -3,7 +3,7 @@
 use super::{Expected, Program};
 
 const FALSE_SHARING: &[&str] = &["false_sharing"];
-const CONTENDED: &[&str] = &["contended", "true_sharing"];
+const CONTENDED: &[&str] = &["contended"];
 /// Locks and reference counts are both contended data and synchronisation.
 const SYNCHRONIZATION: &[&str] = &["synchronization", "contended"];
 
