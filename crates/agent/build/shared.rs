@@ -2,8 +2,8 @@
 
 use crate::header::{Header, InC, Structure, constants, in_c, structure};
 use crate::layouts::{
-    self, AllocatedBlock, Blocks, Call, CellPlace, Cover, Departed, Frame, Rule, Session,
-    ThreadState, TrackedNote, how, rule,
+    self, AllocatedBlock, Blocks, Call, CellPlace, Choice, Chosen, Cover, Departed, Frame, Rule,
+    Session, ThreadState, TrackedNote, how, rule,
 };
 use engine::access::Repeat;
 use engine::elements::{self, Kind, Mask};
@@ -21,6 +21,8 @@ in_c! {
     Blocks: "struct blocks",
     Call: "struct call",
     CellPlace: "struct slot",
+    Choice: "struct choice",
+    Chosen: "struct chosen",
     Rule: "struct rule",
     Deaths: "struct deaths",
     Departed: "struct departed",
@@ -353,6 +355,9 @@ fn blocks(h: &mut Header) {
 }
 
 fn threads(h: &mut Header) {
+    constants!(h, CHOICE_BITS = layouts::CHOICE_BITS, MAX_CHOSEN = layouts::MAX_CHOSEN);
+    structure!(h, "choice" = Choice { left, shift });
+    structure!(h, "chosen" = Chosen { site, weight });
     structure!(
         h,
         "thread" = ThreadState {
@@ -394,6 +399,10 @@ fn threads(h: &mut Header) {
             end_record,
             calls_under_way,
             calls,
+            choices,
+            chosen,
+            chosen_count,
+            chance,
         }
     );
 }

@@ -1,15 +1,13 @@
 //! What the program allocates: tables of its blocks, and the functions that allocate and free them.
 //!
 //! Neighbours: `slow/allocations.h` follows the calls and `slow/objects.h` keeps the blocks;
-//! [`functions`] knows the functions, [`frames`] how the
+//! [`functions`] knows the functions, `frames.rs` how the
 //! stack looks where they return to; `modules.rs` says where there are new ones, and the engine
 //! asks [`Hooks`] what to tell of.
 
-mod elf;
-mod frames;
-mod functions;
+pub mod functions;
 
-use self::frames::Frames;
+use crate::elf;
 use crate::filter;
 use crate::layouts::{
     AllocatedBlock, FOLDED_BITS, INDEX_BITS, MAX_RECORDS, RETURN_BITS, Rule, how, tt_blocks,
@@ -96,12 +94,11 @@ pub struct Hooks {
     functions: Vec<(u64, u32)>,
     /// Code to which calls of such functions return. Made with the first one.
     returns: Option<HashSet<u64, AddressHash>>,
-    frames: Frames,
 }
 
 impl Hooks {
     pub const fn new() -> Self {
-        Hooks { functions: Vec::new(), returns: None, frames: Frames::new() }
+        Hooks { functions: Vec::new(), returns: None }
     }
 
     /// What there is to tell when the code at `pc` is entered; 0 = nothing.
@@ -129,7 +126,6 @@ impl Hooks {
         if !are_followed() || filter::any() {
             return;
         }
-        self.frames.add((start, end), file_offset, path);
         if !functions::may_allocate(path) {
             return;
         }
@@ -155,17 +151,14 @@ impl Hooks {
         let first = self.functions.partition_point(|f| f.0 < start);
         let last = self.functions.partition_point(|f| f.0 < end);
         self.functions.drain(first..last);
-        for address in self.frames.remove(start, end) {
-            // SAFETY: under the engine's lock.
-            unsafe { tt_set_rule(address, 0) };
-        }
     }
 
-    /// Makes known how the stack looks in code that a call returns to.
-    pub fn add_rule(&mut self, address: u64) {
-        let rule = self.frames.rule(address);
-        // SAFETY: under the engine's lock.
-        unsafe { tt_set_rule(address, rule) };
+    /// Says how the stack looks in code that a call returns to; 0 = no longer known.
+    pub fn set_rule(&mut self, address: u64, rule: u64) {
+        if are_followed() {
+            // SAFETY: under the engine's lock.
+            unsafe { tt_set_rule(address, rule) };
+        }
     }
 }
 
@@ -183,7 +176,7 @@ extern "C" fn tt_make_known(thread: u64) {
         // SAFETY: as above.
         match unsafe { tt_unknown_rule(thread) } {
             0 => break,
-            address => runtime.modules.hooks.add_rule(address),
+            address => runtime.modules.add_rule(address),
         }
     }
 }

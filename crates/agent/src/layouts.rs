@@ -194,6 +194,38 @@ impl Call {
     };
 }
 
+/// log2 of a thread's counters that choose accesses whose call path is looked at.
+pub const CHOICE_BITS: u32 = 8;
+/// Sites of one slow path whose call path is looked at.
+pub const MAX_CHOSEN: usize = 4;
+
+/// Chooses of the accesses at some sites the ones whose call path is looked at.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Choice {
+    /// How many are passed over before the next one.
+    pub left: u32,
+    /// log2 of how many one stands for.
+    pub shift: u32,
+}
+
+impl Choice {
+    pub const NONE: Choice = Choice { left: 0, shift: 0 };
+}
+
+/// A site whose call path is to be looked at when the slow path ends.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Chosen {
+    pub site: u32,
+    /// For how many accesses there it stands.
+    pub weight: u32,
+}
+
+impl Chosen {
+    pub const NONE: Chosen = Chosen { site: 0, weight: 0 };
+}
+
 /// System calls have lower numbers than this.
 pub const SYSTEM_CALLS: usize = 512;
 
@@ -278,6 +310,11 @@ pub struct ThreadState {
     /// Its calls of functions that allocate.
     pub calls_under_way: u64,
     pub calls: [Call; MAX_CALLS],
+    /// By which it chooses call paths, what it has chosen now, and where its chance comes from.
+    pub choices: [Choice; 1 << CHOICE_BITS],
+    pub chosen: [Chosen; MAX_CHOSEN],
+    pub chosen_count: u64,
+    pub chance: u64,
 }
 
 /// In [`ThreadState::sharer`]: there was no number left.

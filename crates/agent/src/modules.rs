@@ -8,6 +8,7 @@
 //! Neighbours: `syscalls/memory.rs` reports changes, `dispatch.rs` asks on behalf of the engine.
 
 use crate::blocks::Hooks;
+use crate::frames::Frames;
 use crate::session;
 use crate::sys;
 use alloc::vec::Vec;
@@ -74,11 +75,18 @@ pub struct Modules {
     last: Cell<usize>,
     /// Functions that allocate, and what calls of them return to.
     pub hooks: Hooks,
+    /// How the stack looks in code of files.
+    pub frames: Frames,
 }
 
 impl Modules {
     pub const fn new() -> Self {
-        Modules { ranges: Vec::new(), last: Cell::new(0), hooks: Hooks::new() }
+        Modules {
+            ranges: Vec::new(),
+            last: Cell::new(0),
+            hooks: Hooks::new(),
+            frames: Frames::new(),
+        }
     }
 
     fn range_at(&self, pc: u64) -> Option<usize> {
@@ -176,6 +184,7 @@ impl Modules {
         let origin = start.wrapping_sub(file_offset);
         self.set(Range { start, end, runs: true, changes: writable, file, origin });
         describe(start, end, file_offset, path);
+        self.frames.add((start, end), file_offset, path);
         self.hooks.add_module((start, end), file_offset, path);
     }
 
@@ -186,6 +195,12 @@ impl Modules {
         (range.file != 0).then(|| (range.file, pc.wrapping_sub(range.origin)))
     }
 
+    /// Makes known how the stack looks in code that a call returns to.
+    pub fn add_rule(&mut self, address: u64) {
+        let rule = self.frames.rule(address);
+        self.hooks.set_rule(address, rule);
+    }
+
     /// Adds code that may change at any time.
     pub fn add_changing(&mut self, start: u64, end: u64) {
         self.set(Range::anonymous(start, end, true));
@@ -194,6 +209,9 @@ impl Modules {
     /// Removes `start..end`, which is no longer mapped.
     pub fn remove(&mut self, start: u64, end: u64) {
         self.hooks.remove(start, end);
+        for address in self.frames.remove(start, end) {
+            self.hooks.set_rule(address, 0);
+        }
         self.split(start, end);
         self.ranges.retain(|r| !(r.start >= start && r.end <= end));
     }

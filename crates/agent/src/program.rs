@@ -9,6 +9,14 @@ use alloc::vec::Vec;
 unsafe extern "C" {
     fn tt_take(to: *mut u8, from: u64, bytes: u64) -> u64;
     fn tt_give(to: u64, from: *const u8, bytes: u64) -> u64;
+    /// In `slow/repeat.h`; `signals.rs` leads faults in there to its end.
+    pub fn tt_peek(address: u64, bytes: u64) -> Peeked;
+}
+
+#[repr(C)]
+pub struct Peeked {
+    value: u64,
+    failed: u64,
 }
 
 /// What a system call answers to a bad pointer.
@@ -30,6 +38,13 @@ pub fn words<const N: usize>(from: u64) -> Option<[u64; N]> {
     let bytes = size_of::<[u64; N]>() as u64;
     // SAFETY: as above.
     (unsafe { tt_take(words.as_mut_ptr().cast(), from, bytes) } == bytes).then_some(words)
+}
+
+/// The word at `from`, if it is there, without asking the kernel.
+pub fn peek(from: u64) -> Option<u64> {
+    // SAFETY: a fault in there is led to its end.
+    let peeked = unsafe { tt_peek(from, 8) };
+    (peeked.failed == 0).then_some(peeked.value)
 }
 
 /// Gives the program words at an address of its choice; 0, or the kernel's error if it has no

@@ -10,6 +10,7 @@ use crate::sys;
 use crate::windows;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use wire::objects::Group;
+use wire::paths::Path;
 use wire::session::{self, Header, Module, ThreadPage, failure, state};
 
 /// Address of the mapped segment; 0 = none.
@@ -259,6 +260,13 @@ pub fn blocks() -> u64 {
     BASE.load(Ordering::Relaxed) + session::BLOCKS_OFFSET
 }
 
+/// The call path with that number.
+pub fn path(number: usize) -> &'static Path {
+    let offset = session::PATHS_OFFSET + (number * size_of::<Path>()) as u64;
+    // SAFETY: within the session.
+    unsafe { &*((BASE.load(Ordering::Relaxed) + offset) as *const Path) }
+}
+
 /// Address of the trace's first record.
 pub fn trace() -> u64 {
     BASE.load(Ordering::Relaxed) + session::TRACE_OFFSET
@@ -303,7 +311,7 @@ pub fn reset() {
     for cursor in [&h.threads, &h.modules, &h.tallies, &h.sites, &h.chunks, &h.event_chunks_used] {
         cursor.store(0, Ordering::Relaxed);
     }
-    for cursor in [&h.cell_chunks_used, &h.groups, &h.blocks_described] {
+    for cursor in [&h.cell_chunks_used, &h.groups, &h.blocks_described, &h.paths] {
         cursor.store(0, Ordering::Relaxed);
     }
     h.births.store(0, Ordering::Relaxed);

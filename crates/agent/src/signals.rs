@@ -15,6 +15,7 @@ mod stepping;
 
 use crate::dispatch::{Origin, runtime};
 use crate::filter::{self, Answer};
+use crate::paths;
 use crate::program;
 use crate::stubs::{self, Frame};
 use crate::sys;
@@ -310,6 +311,7 @@ fn count_returned_call(r: &Registers, page: u64) {
     if is_made {
         // SAFETY: as the stub calls it, with the registers as the kernel left them.
         unsafe { tt_after_syscall(slot(control::THREAD), number - 1, &Frame::of(r)) };
+        paths::forget_chosen(page);
     }
 }
 
@@ -326,7 +328,9 @@ fn defer(signal: u64, info: *const [u32; 4], context: &mut Context, page: u64) -
         return Decision::RETURN;
     }
     if faults::is_fault(signal, info) {
-        if (address(tt_peek)..address(tt_peek_failed)).contains(&context.get(Context::RIP)) {
+        if (program::tt_peek as *const () as u64..address(tt_peek_failed))
+            .contains(&context.get(Context::RIP))
+        {
             // The program's own instruction is about to fault in the same way.
             context.set(Context::RIP, address(tt_peek_failed));
             return Decision::RETURN;
@@ -403,8 +407,7 @@ fn undo_return(registers: &Registers, page: u64) {
 unsafe extern "C" {
     /// In `slow/system_calls.h`.
     fn tt_after_syscall(thread: u64, number: u64, frame: &Frame);
-    /// In `slow/repeat.h`: looks at memory that may not be there.
-    fn tt_peek();
+    /// In `slow/repeat.h`: where looks at memory that is not there end.
     fn tt_peek_failed();
     #[link_name = "__ehdr_start"]
     static IMAGE_START: u8;

@@ -4,6 +4,9 @@
 //! thread's agent stack, saves what the called function may change, and on the way out looks
 //! whether a signal waits. Stubs are reached through the trampolines of `engine::cache`.
 
+#[macro_use]
+mod assembly;
+
 pub use crate::layouts::Frame;
 use core::arch::global_asm;
 use engine::cache::Stubs;
@@ -72,105 +75,6 @@ pub fn addresses() -> Stubs {
     }
 }
 
-/// `global_asm!` with the macros that several blocks use in front of each: nothing promises that
-/// one block is assembled after another.
-macro_rules! assembly {
-    ($($code:tt)*) => {
-        global_asm!(
-            ".ifndef tt_macros",
-            ".set tt_macros, 1",
-            ".macro TT_PUSH_CALLER_SAVED",
-            "push rax",
-            "push rcx",
-            "push rdx",
-            "push rsi",
-            "push rdi",
-            "push r8",
-            "push r9",
-            "push r10",
-            "push r11",
-            ".endm",
-            ".macro TT_POP_CALLER_SAVED",
-            "pop r11",
-            "pop r10",
-            "pop r9",
-            "pop r8",
-            "pop rdi",
-            "pop rsi",
-            "pop rdx",
-            "pop rcx",
-            "pop rax",
-            ".endm",
-            // The trap flag is a debugger's that steps through here, and shall not come back later;
-            // unless it is the program's own.
-            ".macro TT_PUSH_ALL",
-            "pushfq",
-            "and dword ptr [rsp], {NO_TRAP}",
-            "push rax",
-            "mov eax, gs:[{KEPT_TRAP_FLAG}]",
-            "or [rsp + 8], eax",
-            "mov rax, [rsp]",
-            "push rcx",
-            "push rdx",
-            "push rbx",
-            "push rbp",
-            "push rsi",
-            "push rdi",
-            "push r8",
-            "push r9",
-            "push r10",
-            "push r11",
-            "push r12",
-            "push r13",
-            "push r14",
-            "push r15",
-            ".endm",
-            ".macro TT_POP_ALL_BUT_FLAGS",
-            "pop r15",
-            "pop r14",
-            "pop r13",
-            "pop r12",
-            "pop r11",
-            "pop r10",
-            "pop r9",
-            "pop r8",
-            "pop rdi",
-            "pop rsi",
-            "pop rbp",
-            "pop rbx",
-            "pop rdx",
-            "pop rcx",
-            "pop rax",
-            ".endm",
-            // What Rust and C code expects: direction up, and no alignment checks, which programs
-            // that look for a 486 switch on and leave on.
-            ".macro TT_PLAIN_FLAGS",
-            "push 2",
-            "popfq",
-            ".endm",
-            ".macro TT_XSAVE",
-            "mov rbx, gs:[{XSAVE}]",
-            "mov eax, {XSAVE_MASK}",
-            "xor edx, edx",
-            "xsave64 [rbx]",
-            "TT_PLAIN_FLAGS",
-            ".endm",
-            ".macro TT_XRSTOR",
-            "mov rbx, gs:[{XSAVE}]",
-            "mov eax, {XSAVE_MASK}",
-            "xor edx, edx",
-            "xrstor64 [rbx]",
-            ".endm",
-            ".endif",
-            $($code)*
-            XSAVE = const XSAVE,
-            XSAVE_MASK = const XSAVE_MASK,
-            NO_TRAP = const !TRAP_FLAG,
-            KEPT_TRAP_FLAG = const control::TRAP_FLAG,
-        );
-    };
-}
-
 assembly!(
     // Leaves the agent's stack with the program's registers restored but for the flags on top of
     // it; goes on at gs:TARGET. A signal that comes after the look at PENDING would wait until the
@@ -216,6 +120,9 @@ assembly!(
     "mov rsi, gs:[{ADDRESS}]",
     "mov rdx, gs:[{DESCRIPTOR}]",
     "call tt_slow_access",
+    "test rax, rax",
+    "jnz 8f",
+    "9:",
     "TT_POP_CALLER_SAVED",
     "cmp qword ptr [rsp], 0",
     "jne 5f",
@@ -253,6 +160,13 @@ assembly!(
     "5:",
     "popfq",
     "jmp 6b",
+    "8:",
+    "push rbx",
+    "push rax",
+    "TT_ASK tt_look_at_path",
+    "pop rax",
+    "pop rbx",
+    "jmp 9b",
     // Repeated string instructions: flags are live, the function sees all registers.
     ".globl tt_stub_repeat",
     ".hidden tt_stub_repeat",
@@ -265,13 +179,16 @@ assembly!(
     "mov rsi, gs:[{ADDRESS}]",
     "mov rdx, rsp",
     "call tt_slow_repeat",
+    "test rax, rax",
+    "jz 2f",
+    "TT_ASK tt_look_at_path",
+    "2:",
     "mov rax, gs:[{RESUME}]",
     "mov gs:[{TARGET}], rax",
     "TT_POP_ALL_BUT_FLAGS",
     "jmp tt_leave",
     APP_RSP = const APP_RSP,
     STACK = const STACK,
-    THREAD = const THREAD,
     ADDRESS = const ADDRESS,
     DESCRIPTOR = const DESCRIPTOR,
     PENDING = const PENDING,
@@ -321,16 +238,12 @@ assembly!(
     "7:",
     "push rbx",
     "push rax",
-    "TT_XSAVE",
-    "mov rdi, gs:[{THREAD}]",
-    "call tt_make_known",
-    "TT_XRSTOR",
+    "TT_ASK tt_make_known",
     "pop rax",
     "pop rbx",
     "jmp 8b",
     APP_RSP = const APP_RSP,
     STACK = const STACK,
-    THREAD = const THREAD,
     ADDRESS = const ADDRESS,
     MAY_BE_ODD = const control::ODD_FLAGS,
 );
@@ -475,13 +388,16 @@ assembly!(
     "dec rsi",
     "mov rdx, rsp",
     "call tt_after_syscall",
+    "test rax, rax",
+    "jz 2f",
+    "TT_ASK tt_look_at_path",
+    "2:",
     "mov rax, gs:[{RESUME}]",
     "mov gs:[{TARGET}], rax",
     "TT_POP_ALL_BUT_FLAGS",
     "jmp tt_leave",
     HANDLED = const crate::syscalls::HANDLED,
     MOVES_DATA = const MOVES_DATA,
-    THREAD = const THREAD,
     RESUME = const RESUME,
     CALLS = const CALLS,
     PENDING = const PENDING,

@@ -4,8 +4,8 @@ use crate::counting;
 use crate::filter::Filter;
 use crate::grants;
 use crate::layouts::{
-    Call, CellPlace, EVENTS_BYTES, FIRST_EVENT_BITS, IDS, LATELY_BITS, MAX_CALLS, SLOTS,
-    ThreadState, WRITER_SHIFT, tt_bank_of, tt_slot_of, tt_slot_owner,
+    CHOICE_BITS, Call, CellPlace, Choice, Chosen, EVENTS_BYTES, FIRST_EVENT_BITS, IDS, LATELY_BITS,
+    MAX_CALLS, MAX_CHOSEN, SLOTS, ThreadState, WRITER_SHIFT, tt_bank_of, tt_slot_of, tt_slot_owner,
 };
 use crate::lock::{self, Guard, Lock};
 use crate::session;
@@ -433,6 +433,10 @@ impl Thread {
                 end_record: 0,
                 calls_under_way: 0,
                 calls: [const { Call::NONE }; MAX_CALLS],
+                choices: [Choice::NONE; 1 << CHOICE_BITS],
+                chosen: [Chosen::NONE; MAX_CHOSEN],
+                chosen_count: 0,
+                chance: id.wrapping_add(1),
             },
             signal_mask: 0,
             slot: None,

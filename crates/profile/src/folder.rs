@@ -11,9 +11,9 @@ use crate::check::check;
 use crate::parquet_file::{Data, decode, encode};
 use crate::rows::{self, detail};
 use crate::schema::{
-    ACTIVITY, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2, EVENTS_V3, EVENTS_V4, LINES, LINES_V2,
-    LINES_V3, META_FILE, OBJECTS, PROCESSES_FOLDER, RUNNING, SCHEMA_VERSION, SITES, SLICES,
-    THREADS, THREADS_V1, THREADS_V2, Table,
+    ACTIVITY, CALLS, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2, EVENTS_V3, EVENTS_V4, LINES,
+    LINES_V2, LINES_V3, META_FILE, OBJECTS, PROCESSES_FOLDER, RUNNING, SCHEMA_VERSION, SITES,
+    SLICES, THREADS, THREADS_V1, THREADS_V2, Table,
 };
 use crate::{Meta, ObjectRow, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -102,6 +102,7 @@ impl Profile {
         write(&OBJECTS, detail::object_columns(&self.objects))?;
         write(&LINES, detail::line_columns(&self.lines))?;
         write(&EVENTS, detail::event_columns(&self.events))?;
+        write(&CALLS, detail::call_columns(&self.calls))?;
         let meta = MetaFile { meta: self.meta.clone(), tables };
         let mut json = serde_json::to_vec_pretty(&meta)
             .map_err(|e| ProfileError::Inconsistent { reason: e.to_string() })?;
@@ -110,7 +111,7 @@ impl Profile {
     }
 
     /// Reads the profile folder `path` and checks it. What an older schema did not have is filled
-    /// in: one time slice, no sites, no objects, evidence that is exact or sampled, nothing about
+    /// in: one time slice, no sites, no objects, no call paths, evidence that is exact or sampled, nothing about
     /// where threads ran.
     ///
     /// # Errors
@@ -148,6 +149,10 @@ impl Profile {
                 },
                 lines: folder.read(lines, detail::lines_from)?,
                 events: folder.read(events, detail::events_from)?,
+                calls: match written_in {
+                    ..6 => Vec::new(),
+                    _ => folder.read(&CALLS, detail::calls_from)?,
+                },
             }
         };
         check(&profile).map_err(damaged(path.join(META_FILE)))?;

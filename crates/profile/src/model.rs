@@ -3,7 +3,8 @@
 use crate::note::{self, Note, Unrecorded};
 use crate::sampling::Sampling;
 use crate::tables::{
-    ActivityRow, CommRow, EventRow, LineRow, ObjectRow, RunningRow, SiteRow, SliceRow, ThreadRow,
+    ActivityRow, CallRow, CommRow, EventRow, LineRow, ObjectRow, RunningRow, SiteRow, SliceRow,
+    ThreadRow,
 };
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
@@ -271,6 +272,8 @@ pub struct Profile {
     pub lines: Vec<LineRow>,
     /// Ordered by [`EventRow::key`], no zero counts.
     pub events: Vec<EventRow>,
+    /// By site, the commonest path of each first; empty where paths are not known.
+    pub calls: Vec<CallRow>,
 }
 
 impl Profile {
@@ -279,8 +282,20 @@ impl Profile {
         let (slices, activity) = one_slice(&threads);
         let sites = vec![SiteRow::default()];
         let objects = vec![ObjectRow::default()];
-        let (running, lines, events) = Default::default();
-        Self { meta, threads, slices, activity, running, comm, sites, objects, lines, events }
+        let (running, lines, events, calls) = Default::default();
+        Self {
+            meta,
+            threads,
+            slices,
+            activity,
+            running,
+            comm,
+            sites,
+            objects,
+            lines,
+            events,
+            calls,
+        }
     }
 
     /// The matrix of one kind of event over the whole run.
@@ -434,7 +449,13 @@ pub(crate) mod tests {
             },
         ];
         profile.events = events();
+        profile.calls = calls();
         profile
+    }
+
+    fn calls() -> Vec<CallRow> {
+        let row = |site, path: &str, count| CallRow { site, path: path.into(), count };
+        vec![row(1, "add at app.c:7; main at app.c:30", 5), row(1, "", 5), row(2, "main", 1)]
     }
 
     /// The same, as if it had been sampled, and inferred where the sharing is not known.

@@ -11,6 +11,7 @@
 //! | 3 | profiles by sampling: `profile.json` with `mode` sampled and an object `sampled`, their estimates with `hits` and an interval; processor time of threads |
 //! | 4 | `evidence` in `comm`, `lines`, `events`; in `profile.json`, `warnings` and `unrecorded` are codes with data instead of sentences |
 //! | 5 | the tables `running` and `objects`, and `object` in `events`; in `profile.json`, `own_time` |
+//! | 6 | the table `calls` |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
@@ -29,7 +30,7 @@
 //! - Thread ids are dense from 0 (the initial thread), and a parent's id is below its children's.
 
 /// The version this build writes, and the newest it reads.
-pub const SCHEMA_VERSION: u32 = 5;
+pub const SCHEMA_VERSION: u32 = 6;
 
 /// The file that makes a folder a profile.
 pub const META_FILE: &str = "profile.json";
@@ -317,9 +318,31 @@ pub const EVENTS_V3: Table = Table { columns: EVENTS.columns.split_at(11).0, ..E
 /// [`EVENTS`] as version 2 had it.
 pub const EVENTS_V2: Table = Table { columns: EVENTS.columns.split_at(10).0, ..EVENTS };
 
+/// One row per site and call path.
+pub const CALLS: Table = Table {
+    name: "calls",
+    doc: "How the program came to code sites with events: call paths, sampled. Ordered by site, the \
+          commonest path of each first.",
+    columns: &[
+        column("site", ColumnType::U32, "The site."),
+        column(
+            "path",
+            ColumnType::Text,
+            "Who called the function of that site, innermost first, with functions that were \
+             inlined: 'f at a.c:10; g at a.c:20'. The outermost callers may be missing.",
+        ),
+        column(
+            "count",
+            ColumnType::U64,
+            "For how many accesses of the site it stands that took a line from another thread or \
+             from its readers: an estimate.",
+        ),
+    ],
+};
+
 /// The tables of this version.
-pub const TABLES: [Table; 9] =
-    [THREADS, SLICES, ACTIVITY, RUNNING, COMM, SITES, OBJECTS, LINES, EVENTS];
+pub const TABLES: [Table; 10] =
+    [THREADS, SLICES, ACTIVITY, RUNNING, COMM, SITES, OBJECTS, LINES, EVENTS, CALLS];
 
 #[cfg(test)]
 mod tests {

@@ -198,6 +198,17 @@ pub struct ObjectRow {
     pub bytes: u64,
 }
 
+/// A way in which the program came to a code site.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CallRow {
+    /// The site.
+    pub site: u32,
+    /// Who called its function, innermost first: `f at a.c:10; g at a.c:20`.
+    pub path: String,
+    /// For how many accesses it stands that took a line from other threads: an estimate.
+    pub count: u64,
+}
+
 /// A 64-byte line of memory on which threads met.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LineRow {

@@ -131,8 +131,21 @@ pub fn profile(
         windows,
         own_time,
     };
-    let Tables { slices, activity, running, comm, sites, objects, lines, events, .. } = tables;
-    Ok(Profile { meta, threads, slices, activity, running, comm, sites, objects, lines, events })
+    let Tables { slices, activity, running, comm, sites, objects, lines, events, calls, .. } =
+        tables;
+    Ok(Profile {
+        meta,
+        threads,
+        slices,
+        activity,
+        running,
+        comm,
+        sites,
+        objects,
+        lines,
+        events,
+        calls,
+    })
 }
 
 /// The exit code, or the signal that ended the program.

@@ -33,6 +33,7 @@ pub mod launch;
 pub mod machine;
 pub mod memory;
 mod objects;
+mod paths;
 mod places;
 pub mod probed;
 pub mod processes;

@@ -8,14 +8,15 @@ use crate::collect::Found;
 use crate::counts::{self, Counts, Side};
 use crate::error::RecorderError;
 use crate::objects::{self, Allocated};
+use crate::paths;
 use crate::places::Places;
 use crate::reference::Traced;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    ActivityRow, CommRow, Counted, EventRow, LineRow, ObjectRow, Parameters, RunningRow, SiteRow,
-    SliceRow, ThreadRow,
+    ActivityRow, CallRow, CommRow, Counted, EventRow, LineRow, ObjectRow, Parameters, RunningRow,
+    SiteRow, SliceRow, ThreadRow,
 };
 use reference::Tally;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,6 +34,7 @@ pub struct Tables {
     pub objects: Vec<ObjectRow>,
     pub lines: Vec<LineRow>,
     pub events: Vec<EventRow>,
+    pub calls: Vec<CallRow>,
     /// Counts that made no sense and were left out.
     pub damaged: u64,
     /// What windows were good for, if accesses were observed in windows only.
@@ -84,6 +86,7 @@ impl Tables {
         let addresses = session.sites(header.sites.load(Relaxed) as usize + 1)?;
         let mut sites = places.sites(&addresses, &mut counts.events);
         counts::sum_events(&mut counts.events);
+        let calls = paths::name(&paths::read(session, header)?, &addresses, &sites, &places);
         let allocated = Allocated::read(session, header)?;
         let (objects, texts) =
             objects::name(&mut counts.events, &allocated, &mut places, &mut sites);
@@ -107,6 +110,7 @@ impl Tables {
             objects,
             lines,
             events,
+            calls,
             damaged,
             windowed,
         })

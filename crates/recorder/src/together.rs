@@ -106,6 +106,7 @@ pub fn profile(
         objects,
         lines,
         events,
+        calls: Vec::new(),
     }))
 }
 

@@ -5,8 +5,8 @@
 //! that it has, those pairs. Neighbours: `verdict` puts the most important of it into sentences,
 //! `layouts` adds placements, `text` and `page` show it.
 
-use crate::advice::{self, Advice};
 use crate::at_once::AtOnce;
+use crate::causes::{self, Cause};
 use crate::code::{self, Code};
 use crate::describe;
 use crate::evidence::{self, EvidenceShare};
@@ -32,15 +32,11 @@ use types::CommMatrix;
 /// and `unrecorded` of `processes`, are codes with data and `text` instead of sentences;
 /// `evidence`; the sharing of inferred events is not known instead of true. 5: rates for each
 /// second are for the program's own time, and `talk.events_per_second` is `null` where that is not
-/// known; phases are parts of the program's progress.
-pub const FINDINGS_VERSION: u32 = 5;
+/// known; phases are parts of the program's progress. 6: `causes` instead of `advice`.
+pub const FINDINGS_VERSION: u32 = 6;
 
-/// Lines that conclusions are drawn from, however few are listed.
-const LINES_FOR_ADVICE: usize = 256;
 /// Least number of objects that are listed, if there are as many.
 const OBJECTS_LISTED: usize = 16;
-/// Pairs of places in the code likewise.
-const FLOWS_FOR_ADVICE: usize = 16;
 
 /// Everything the report says about one profile.
 #[derive(Clone, Debug, Serialize, TS)]
@@ -60,8 +56,12 @@ pub struct Findings {
     pub communication: Communication,
     /// The same in sentences; empty when no thread communicates.
     pub communication_text: Vec<String>,
-    /// What to change in the program, weightiest first; the verdict tells it, too.
-    pub advice: Vec<Advice>,
+    /// What causes the transfers and what to change, weightiest first; the verdict tells the first
+    /// ones, too.
+    pub causes: Vec<Cause>,
+    /// Share of all RAW and WAW events that is synchronisation rather than data, 0 to 1; `None` where
+    /// the code is not known.
+    pub synchronization: Option<f64>,
     /// Variables, heap blocks and other memory on which threads meet; `None` when the profile does
     /// not know any.
     pub objects: Option<Objects>,
@@ -262,24 +262,12 @@ impl Findings {
         let notes = meta.warnings.iter().cloned().chain(at_once.and_then(|found| found.note()));
         let threads = threads(profile);
         let communication = Communication::of(profile);
-        let mut lines = lines::lines(profile, max_lines.max(LINES_FOR_ADVICE));
-        let mut code = code::code(profile, max_lines.max(FLOWS_FOR_ADVICE));
-        let accesses = meta.totals.loads.saturating_add(meta.totals.stores);
-        let advice = match (&lines, &code) {
-            (Some(lines), Some(code)) => advice::advice(lines, code, &talk, accesses),
-            _ => vec![],
-        };
-        if let Some(lines) = &mut lines {
-            lines.keep(max_lines);
-        }
-        if let Some(code) = &mut code {
-            code.list.truncate(max_lines);
-        }
+        let causes = causes::causes(profile, placement.as_ref());
         Self {
             version: FINDINGS_VERSION,
             verdict: verdict::verdict(&verdict::Facts {
                 talk: &talk,
-                advice: &advice,
+                causes: &causes,
                 pairs: &pairs,
                 threads: &threads,
                 placement: placement.as_ref(),
@@ -291,10 +279,11 @@ impl Findings {
             talk,
             communication_text: describe::sentences(&communication, threads.len(), &progress),
             communication,
-            advice,
+            causes: causes.list,
+            synchronization: causes.synchronization,
             objects: objects::objects(profile, max_lines.max(OBJECTS_LISTED)),
-            lines,
-            code,
+            lines: lines::lines(profile, max_lines),
+            code: code::code(profile, max_lines),
             pairs,
             at_once,
             threads,

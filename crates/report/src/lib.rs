@@ -3,7 +3,8 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `findings.rs` | [`Findings`]: everything the report says, serialised as `--json` |
-//! | `verdict.rs`, `advice.rs` | the first sentences; what to change in the program |
+//! | `verdict.rs` | the first sentences |
+//! | `causes.rs`, `causes/` | what causes the transfers, what to change in the program, what it costs |
 //! | `lines.rs`, `lines/` | hot lines: who does what to which bytes from where |
 //! | `code.rs` | hot code: which code hands what to which, over all lines |
 //! | `notes.rs` | words for the codes of notes |
@@ -20,8 +21,8 @@
 //! Neighbours: `cli` calls this; `profile`, `analysis`, `placement` and `topology` supply what is
 //! shown.
 
-mod advice;
 mod at_once;
+mod causes;
 mod code;
 mod compare;
 mod describe;
@@ -44,8 +45,8 @@ mod verdict;
 #[cfg(test)]
 mod samples;
 
-pub use advice::{Advice, AdviceKind};
 pub use at_once::AtOnce;
+pub use causes::{Cause, CauseKind, Cost, Side, Sync};
 pub use code::{Code, Flow};
 pub use compare::{CompareError, Setting, compare};
 pub use evidence::EvidenceShare;

@@ -6,8 +6,8 @@
 //! event has a side that *gives* (the write that made the line the giver's) and a side that *takes*
 //! (the read or write that fetched it). Sharing is true when the bytes taken overlap those that the
 //! giver had written, else false. Neighbours: `findings` holds the result; `lines/access.rs` sums
-//! up the events of a line, `lines/place.rs` names code, `lines/bytes.rs` bytes; `advice` draws
-//! conclusions.
+//! up the events of a line, `lines/place.rs` names code, `lines/bytes.rs` bytes; `causes` says
+//! what follows.
 
 mod access;
 mod bytes;
@@ -85,14 +85,6 @@ impl Split {
     /// All events, also those whose sharing is not known.
     pub fn total(&self) -> u64 {
         self.truly.saturating_add(self.falsely).saturating_add(self.unknown)
-    }
-}
-
-impl Lines {
-    /// Keeps only the `most` hottest lines of the list.
-    pub(crate) fn keep(&mut self, most: usize) {
-        self.list.truncate(most);
-        self.listed_share = self.list.iter().map(|line| line.share).sum();
     }
 }
 

@@ -3,6 +3,7 @@
 //! Plain text with optional ANSI colours; no cursor movement, so that it can be piped. Long lists
 //! are cut and say so. Neighbours: `findings` supplies everything, `table` lays out columns.
 
+mod causes;
 mod difference;
 mod lines;
 mod objects;
@@ -51,9 +52,7 @@ fn write(
         writeln!(out, "{}\n", style.warning(&style.wrap(&found.text.join(" "), "")))?;
     }
     writeln!(out, "{}", style.bold(&style.wrap(&findings.verdict.headline, "")))?;
-    for detail in &findings.verdict.details {
-        writeln!(out, "{}", style.wrap(detail, ""))?;
-    }
+    causes::write_first(out, style, findings)?;
     if findings.talk.events > 0 {
         heading(out, style, "Which threads communicate")?;
         write_pairs(out, style, findings)?;
@@ -65,6 +64,7 @@ fn write(
             writeln!(out, "{}", style.wrap(&format!("  {sentence}"), "  "))?;
         }
     }
+    causes::write_causes(out, style, &findings.causes)?;
     if let Some(objects) = &findings.objects {
         objects::write_objects(out, style, objects)?;
     }

@@ -4,7 +4,7 @@
 //! all) only when the numbers say so, and say when there is nothing to gain. Units: events and
 //! shares of events. Neighbour: `findings` supplies the facts.
 
-use crate::advice::Advice;
+use crate::causes::{Cause, CauseKind, Causes};
 use crate::evidence;
 use crate::findings::{Pair, Talk, Thread};
 use crate::layouts::Placement;
@@ -49,7 +49,7 @@ pub enum Shape {
 /// What the verdict is made from.
 pub(crate) struct Facts<'a> {
     pub talk: &'a Talk,
-    pub advice: &'a [Advice],
+    pub causes: &'a Causes,
     pub pairs: &'a [Pair],
     pub threads: &'a [Thread],
     pub placement: Option<&'a Placement>,
@@ -64,6 +64,10 @@ const MOST: f64 = 0.8;
 const HUB: f64 = 0.6;
 /// Most pairs that a headline names.
 const NAMED_PAIRS: usize = 4;
+/// Most causes that the verdict tells.
+const CAUSES: usize = 3;
+/// Share of synchronisation from which on it is said.
+const NOTABLE_SYNCHRONIZATION: f64 = 0.05;
 /// Share of inferred events from which on it is said.
 const NOTABLE_INFERRED: f64 = 0.05;
 /// Differences in cost below this share are none: the costs are not known better.
@@ -81,7 +85,7 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
             "The program ran a single thread: nothing communicates, and there is nothing to place.";
         return plain(Shape::Single, text.into());
     }
-    let mut details: Vec<String> = facts.advice.iter().map(|a| a.text.clone()).collect();
+    let mut details = causes(facts);
     details.extend(inferred(facts.talk));
     if let Some(too_few) = facts.reliability.and_then(|found| found.too_few.clone()) {
         return Verdict { shape: Shape::TooFewSamples, headline: too_few, details };
@@ -101,6 +105,41 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
         details.extend(facts.placement.and_then(placement_sentence));
     }
     Verdict { shape, headline, details }
+}
+
+/// What to change: the weightiest causes, of which data comes first, and how much is
+/// synchronisation.
+fn causes(facts: &Facts<'_>) -> Vec<String> {
+    let list = &facts.causes.list;
+    let leading = || list.iter().filter(|cause| cause.leads());
+    let of_data = |cause: &&Cause| cause.kind != CauseKind::Synchronization;
+    let data = leading().filter(of_data).count();
+    let room = CAUSES.saturating_sub(data).max(1);
+    let synchronizing = leading().filter(|cause| !of_data(cause)).take(room);
+    let mut said: Vec<String> = leading()
+        .filter(of_data)
+        .take(CAUSES)
+        .chain(synchronizing)
+        .map(|cause| cause.text.clone())
+        .collect();
+    if said.is_empty() && !list.is_empty() && list.iter().all(|cause| !cause.cost.worth) {
+        let most = list.iter().filter_map(|cause| cause.cost.cpu_share).fold(0.0, f64::max);
+        said.push(format!(
+            "No data structure is worth a change for its transfers: none costs more than about {} of the processor \
+             time (an estimate).",
+            percent(most)
+        ));
+    }
+    if let Some(share) =
+        facts.causes.synchronization.filter(|share| *share >= NOTABLE_SYNCHRONIZATION)
+    {
+        said.push(format!(
+            "{} of the transfers are synchronization (locks, barriers, runtimes), {} data.",
+            percent(share),
+            percent(1.0 - share)
+        ));
+    }
+    said
 }
 
 /// That a notable part of the events is inferred.

@@ -20,6 +20,7 @@ pub mod code;
 pub mod detail;
 pub mod launch;
 pub mod objects;
+pub mod paths;
 pub mod session;
 pub mod shared;
 pub mod trace;

@@ -26,6 +26,7 @@
 //! * `launch.rs`: threads under a plan;
 //! * `tune.rs`: recording, placing and comparing in one;
 //! * `stress.rs`: a mix of programs, many runs, eight at once;
+//! * `callers.rs`: call paths of code sites;
 //! * `objects.rs`: to which variables and heap blocks events belong;
 //! * `soak.rs`: a mix of the distribution's programs.
 

@@ -345,6 +345,8 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
         count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, &seen, late);
     if (from_other)
         count_with_writer(t, WAW, writer - 1, start, end, site, &m, late);
+    else if (tt_mode == DETAIL && t->counts && word & (READERS | DEPARTED | FOREIGN) & ~t->mask)
+        count_for_path(t, site); // others have read what it has written
 }
 
 // Thesis, Algorithm 3.1: an access pairs with each of the two most recent accessors that is another

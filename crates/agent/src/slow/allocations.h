@@ -10,7 +10,7 @@
 // Blocks are forgotten when the function that frees them begins: afterwards another thread may have
 // them. realloc is the exception; its block ends when it returns, unless that is another by then.
 //
-// Who called is found by rules for each return address on the way up (`blocks/frames.rs`), never by
+// Who called is found by rules for each return address on the way up (`frames.rs`), never by
 // looking for what may be a return address.
 //
 // Neighbours: `objects.h` keeps the blocks, `blocks/functions.rs` knows the functions, `stubs.rs`

@@ -24,7 +24,7 @@
 // those there are as many as there is code, and no more.
 #ifndef TT_EVENTS_H
 #define TT_EVENTS_H
-#include "objects.h"
+#include "choice.h"
 
 #define MAX_BITS 16           // so that at least half of the places stay free with room to give up some
 #define MAX_EVENTS (1u << 14) // a quarter of the places; so are FEW_EVENTS of a thinned thread's

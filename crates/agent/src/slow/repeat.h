@@ -59,12 +59,12 @@ static u64 scanned(u64 descriptor, u64 size, const struct frame *f, long step) {
 }
 
 // A repeated string instruction is about to run with the registers in f.
-void tt_slow_repeat(struct thread *t, u64 descriptor, const struct frame *f) {
+u64 tt_slow_repeat(struct thread *t, u64 descriptor, const struct frame *f) {
     u64 size = descriptor & REP_ELEMENT;
     long step = f->flags & FLAG_DIRECTION ? -(long)size : (long)size;
     u64 count = descriptor & REP_SCANS ? scanned(descriptor, size, f, step) : f->rcx;
     if (!count)
-        return;
+        return 0;
     u32 site = site_of(t);
     u64 bytes = count * size;
     u64 back = step < 0 ? bytes - size : 0; // lowest address when running downwards
@@ -74,6 +74,7 @@ void tt_slow_repeat(struct thread *t, u64 descriptor, const struct frame *f) {
         read_range(t, f->rdi - back, bytes, site);
     if (descriptor & REP_WRITES_RDI)
         write_range(t, f->rdi - back, bytes, site);
+    return has_chosen(t);
 }
 
 #endif

@@ -21,11 +21,12 @@
 void tt_usual_access(struct thread *t, u64 address, const struct descriptor *d);
 void tt_matrix_access(struct thread *t, u64 address, const struct descriptor *d);
 
-// A check has failed: all accesses behind it are looked at.
-void tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
+// A check has failed: all accesses behind it are looked at. This and the other slow paths return
+// whether call paths are to be looked at.
+u64 tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
     int observed = observes(t);
     if (!observed && !is_between(t))
-        return;
+        return 0;
     if (d->count == ELEMENTS)
         access_elements(t, address, (const struct elements *)d);
     else if (observed && tt_mode == DETAIL && tt_block_shift == LINE_SHIFT)
@@ -34,4 +35,5 @@ void tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
         tt_matrix_access(t, address, d);
     else
         access_members(t, address, d);
+    return has_chosen(t);
 }

@@ -340,7 +340,7 @@ static void move_remote(struct thread *t, const struct frame *f, int writes, u32
 }
 
 // The call has returned: rax = result, arguments as they were.
-void tt_after_syscall(struct thread *t, u64 number, const struct frame *f) {
+u64 tt_after_syscall(struct thread *t, u64 number, const struct frame *f) {
     const int64_t NO_ENTRY = -2;
     u64 arguments[6] = {f->rdi, f->rsi, f->rdx, f->r10, f->r8, f->r9};
     int64_t result = (int64_t)f->rax;
@@ -359,6 +359,7 @@ void tt_after_syscall(struct thread *t, u64 number, const struct frame *f) {
             if (done && arguments[m->argument] && m->way & (out ? OUT : IN))
                 move_one(t, m, arguments, (u64)result, out, site);
         }
+    return has_chosen(t);
 }
 
 #endif

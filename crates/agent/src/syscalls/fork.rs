@@ -13,6 +13,7 @@ use crate::dispatch::runtime;
 use crate::environment::Environment;
 use crate::filter;
 use crate::lock;
+use crate::paths;
 use crate::presence;
 use crate::session;
 use crate::shadow;
@@ -178,6 +179,7 @@ fn renew(before: &Before, segment: u32, registry: thread::Held, old: &Thread) ->
     session::renew(&place, segment)?;
     counting::prepare();
     blocks::renew();
+    paths::renew();
     let header = session::header();
     header.pid.store(sys::pid(), Ordering::Relaxed);
     header.started_ns.store(sys::now_ns(), Ordering::Relaxed);

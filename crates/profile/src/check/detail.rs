@@ -2,7 +2,8 @@
 //! there, and lines hold the sums of their events.
 
 use super::check_pair;
-use crate::{EventRow, LineRow, ObjectRow, Profile, SiteRow};
+use crate::{CallRow, EventRow, LineRow, ObjectRow, Profile, SiteRow};
+use std::cmp::Reverse;
 
 pub(super) fn check(profile: &Profile) -> Result<(), String> {
     if profile.sites.first() != Some(&SiteRow::default()) {
@@ -27,7 +28,19 @@ pub(super) fn check(profile: &Profile) -> Result<(), String> {
     if let Some(pair) = profile.events.windows(2).find(|pair| pair[0].key() >= pair[1].key()) {
         return Err(format!("events on line {:#x} out of order", pair[1].line));
     }
+    check_calls(&profile.calls, profile.sites.len())?;
     check_lines(&profile.lines, &profile.events)
+}
+
+fn check_calls(calls: &[CallRow], sites: usize) -> Result<(), String> {
+    if let Some(call) = calls.iter().find(|call| call.site as usize >= sites || call.count == 0) {
+        return Err(format!("a call path of site {} that is none or never taken", call.site));
+    }
+    let order = |call: &CallRow| (call.site, Reverse(call.count));
+    match calls.windows(2).find(|pair| order(&pair[0]) > order(&pair[1])) {
+        Some(pair) => Err(format!("call paths of site {} out of order", pair[1].site)),
+        None => Ok(()),
+    }
 }
 
 fn check_lines(lines: &[LineRow], events: &[EventRow]) -> Result<(), String> {
@@ -59,6 +72,8 @@ mod tests {
             (reason(|p| p.sites[0].address = 1), "site 0 is not the unknown site"),
             (reason(|p| p.sites.clear()), "site 0 is not the unknown site"),
             (reason(|p| p.objects.clear()), "object 0 is not the unknown object"),
+            (reason(|p| p.calls[2].site = 9), "a call path of site 9 that is none or never taken"),
+            (reason(|p| p.calls.swap(0, 2)), "call paths of site 1 out of order"),
             (reason(|p| p.objects[1].site = 3), "an object was allocated at a site that is none"),
             (reason(|p| p.events[1].object = 2), "events on line 0x40c0 on an object that is none"),
             (reason(|p| p.events[0].to = ThreadId(7)), "events T2 to T7 but 3 threads"),

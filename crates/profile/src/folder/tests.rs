@@ -44,7 +44,7 @@ fn edit_meta(path: &Path, edit: impl FnOnce(&mut serde_json::Value)) {
 fn a_profile_comes_back_equal() {
     let (folder, path) = saved();
     assert_eq!(Profile::load(&path).unwrap(), sample());
-    let files = "activity.parquet comm.parquet events.parquet lines.parquet objects.parquet \
+    let files = "activity.parquet calls.parquet comm.parquet events.parquet lines.parquet objects.parquet \
                  profile.json running.parquet sites.parquet slices.parquet threads.parquet";
     assert_eq!(names(&path).join(" "), files);
     assert_eq!(names(folder.path()), ["app.tt"]);
@@ -153,8 +153,9 @@ fn save_older(path: &Path, version: u32, profile: &Profile) {
     fs::write(path.join(META_FILE), serde_json::to_vec(&meta).unwrap()).unwrap();
 }
 
-/// Versions before 5 had none.
+/// Versions before 5 had none, nor call paths.
 fn forget_objects(profile: &mut Profile) {
+    profile.calls.clear();
     profile.objects.truncate(1);
     profile.events.iter_mut().for_each(|event| event.object = 0);
 }
@@ -204,14 +205,15 @@ fn a_folder_of_version_4_reads_without_places() {
     let path = folder.path().join("old.tt");
     let mut expected = sample();
     expected.running.clear();
+    expected.calls.clear();
     expected.save(&path, false).unwrap();
-    for table in ["running", "objects"] {
+    for table in ["running", "objects", "calls"] {
         fs::remove_file(path.join(format!("{table}.parquet"))).unwrap();
     }
     edit_meta(&path, |meta| {
         meta["schema_version"] = 4.into();
         let tables = meta["tables"].as_object_mut().unwrap();
-        tables.retain(|table, _| !["running", "objects"].contains(&table.as_str()));
+        tables.retain(|table, _| !["running", "objects", "calls"].contains(&table.as_str()));
         meta.as_object_mut().unwrap().remove("own_time");
     });
     forget_objects(&mut expected);

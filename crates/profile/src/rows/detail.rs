@@ -4,7 +4,7 @@ use super::{
     Columns, evidence_of, ints, kind_of, longs, names, numbers, sharing_of, string, texts, utf8,
 };
 use crate::parquet_file::{Data, Text};
-use crate::{EventRow, LineRow, ObjectRow, SiteRow};
+use crate::{CallRow, EventRow, LineRow, ObjectRow, SiteRow};
 use types::{EvidenceSet, ThreadId};
 
 /// Columns of `schema::SITES`.
@@ -74,6 +74,26 @@ pub(crate) fn objects_from(columns: Vec<Data>) -> Result<Vec<ObjectRow>, String>
             blocks: blocks[i],
             bytes: bytes[i],
         })
+        .collect())
+}
+
+/// Columns of `schema::CALLS`.
+pub(crate) fn call_columns(calls: &[CallRow]) -> Vec<Data> {
+    vec![
+        ints(calls, |call| call.site),
+        texts(calls, |call| &call.path),
+        longs(calls, |call| call.count),
+    ]
+}
+
+/// The inverse of [`call_columns`]; errors are phrases.
+pub(crate) fn calls_from(columns: Vec<Data>) -> Result<Vec<CallRow>, String> {
+    let mut columns = Columns::new(columns);
+    let sites = columns.ints()?;
+    let paths = columns.texts()?;
+    let counts = columns.longs()?;
+    Ok((0..columns.rows)
+        .map(|i| CallRow { site: sites[i], path: string(&paths[i]), count: counts[i] })
         .collect())
 }
 

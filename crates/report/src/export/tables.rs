@@ -33,14 +33,17 @@ pub enum ProfileTable {
     Lines,
     /// Events by cache line, code sites and threads.
     Events,
+    /// How the program came to code sites.
+    Calls,
 }
 
 impl ProfileTable {
     /// All tables.
-    pub const ALL: [ProfileTable; 9] = [
+    pub const ALL: [ProfileTable; 10] = [
         ProfileTable::Objects,
         ProfileTable::Lines,
         ProfileTable::Sites,
+        ProfileTable::Calls,
         ProfileTable::Events,
         ProfileTable::Comm,
         ProfileTable::Slices,
@@ -61,6 +64,7 @@ impl ProfileTable {
             ProfileTable::Objects => "objects",
             ProfileTable::Lines => "lines",
             ProfileTable::Events => "events",
+            ProfileTable::Calls => "calls",
         }
     }
 
@@ -80,6 +84,7 @@ impl ProfileTable {
             ProfileTable::Objects => "variables, allocated memory and other objects with events",
             ProfileTable::Lines => "shared cache lines, most events first",
             ProfileTable::Events => "events by cache line, threads and code sites, with the bytes",
+            ProfileTable::Calls => "call paths of code sites with events, sampled",
         }
     }
 }
@@ -152,6 +157,7 @@ pub fn write_table(
         ProfileTable::Objects => objects(profile, &mut rows),
         ProfileTable::Lines => lines(profile, &mut rows),
         ProfileTable::Events => events(profile, &mut rows),
+        ProfileTable::Calls => calls(profile, &mut rows),
     }?;
     rows.finish()
 }
@@ -186,6 +192,7 @@ impl ProfileTable {
             ProfileTable::Sites => {
                 &["site", "address", "module", "offset", "function", "file", "line", "inlined"]
             }
+            ProfileTable::Calls => &["site", "path", "count"],
             ProfileTable::Objects => {
                 &["object", "region", "name", "site", "callers", "blocks", "bytes"]
             }
@@ -324,6 +331,13 @@ fn objects(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             row.blocks.into(),
             row.bytes.into(),
         ])?;
+    }
+    Ok(())
+}
+
+fn calls(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    for row in &profile.calls {
+        rows.row(&[row.site.into(), (&row.path).into(), row.count.into()])?;
     }
     Ok(())
 }

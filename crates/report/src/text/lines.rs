@@ -3,7 +3,7 @@
 
 use super::style::{TextStyle, printable};
 use super::{heading, more};
-use crate::advice::{thread_list, union};
+use crate::causes::{thread_list, union};
 use crate::code::{Code, Flow};
 use crate::evidence::{self, EvidenceShare};
 use crate::lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Split};

@@ -2,7 +2,7 @@
 
 use super::style::{TextStyle, printable};
 use super::{heading, more};
-use crate::advice::thread_list;
+use crate::causes::thread_list;
 use crate::objects::{HotObject, Objects};
 use std::fmt::{self, Write};
 use types::numbers::{grouped, percent};

@@ -131,7 +131,7 @@ mod tests {
             "Not enough samples: only 1 of 12000 showed communication, and it takes 40 to say who \
              communicates with whom and how much. Record longer, or with a higher --rate."
         );
-        assert_eq!((verdict.details.len(), findings.advice.len()), (0, 0), "{verdict:?}");
+        assert_eq!((verdict.details.len(), findings.causes.len()), (0, 0), "{verdict:?}");
         let communication = &findings.communication;
         assert_eq!(communication.pattern.pattern, analysis::Pattern::Unknown);
         assert_eq!((communication.phases.len(), communication.metrics.dynamicity), (1, None));
@@ -190,7 +190,7 @@ mod tests {
         profile.meta.totals = profile::Totals::of(&profile.threads, &profile.comm);
         let findings = Findings::new(&profile, None, 10);
         assert_eq!((findings.talk.raw_true, findings.talk.raw_false), (0, 0));
-        assert!(findings.advice.is_empty(), "{:?}", findings.advice);
+        assert!(findings.causes.is_empty(), "{:?}", findings.causes);
         let details = &findings.verdict.details;
         assert!(details[0].starts_with("100 % of the communication is inferred"), "{details:?}");
         for shares in [&findings.talk.evidence, &findings.pairs[0].evidence] {

@@ -1,11 +1,10 @@
-//! Reads the functions and the unwind tables of an executable file, for
-//! [`functions`](super::functions).
+//! Reads the functions and the unwind tables of an executable file, for `blocks` and `frames`.
 //!
 //! Functions come from the table of dynamic symbols. Of the program itself, the full table of
 //! symbols is read, too, because an allocator may be linked into it. A file may be damaged; entries
 //! that contradict each other are left out.
 
-use super::functions::{self, MAX_NAME};
+use crate::blocks::functions::{self, MAX_NAME};
 use crate::sys;
 use alloc::vec;
 use alloc::vec::Vec;

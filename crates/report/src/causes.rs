@@ -1,0 +1,284 @@
+//! What to change in the program: one finding for each cause of transfers.
+//!
+//! Problem: lists of lines, sites and objects are no finding. Approach: `group` puts events together
+//! that have one cause; each group becomes a finding with its object, the sides that meet there, what
+//! to change, and what it costs. Synchronisation is kept apart from data. Nothing is said of fewer
+//! than [`MIN_EVENTS`] events or [`MIN_HITS`] hits. Pure. Neighbours: `verdict` shows the weightiest,
+//! `text/causes.rs` all; `objects` and `lines` have what they rest on.
+
+mod advice;
+mod code;
+mod cost;
+mod group;
+mod memory;
+mod synchronization;
+mod words;
+
+pub use cost::Cost;
+pub use synchronization::Sync;
+pub(crate) use words::{thread_list, union};
+
+use crate::causes::cost::Costs;
+use crate::causes::group::{Class, Group, Origins};
+use crate::causes::memory::Memory;
+use crate::layouts::Placement;
+use crate::lines::{AccessKind, Place};
+use profile::{Mode, Profile};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use ts_rs::TS;
+use types::numbers::{grouped, percent};
+
+/// Fewer events than this cost no measurable time (50 µs at 100 ns each).
+const MIN_EVENTS: u64 = 500;
+/// Hits below which samples give no finding: of 20 that all are false sharing, at least 83 % are in
+/// truth, with 97.5 % confidence (Clopper and Pearson: 0.025^(1/20)); one alone could be anything.
+const MIN_HITS: u64 = 20;
+/// Share of all events below which a group is not listed.
+const LISTED: f64 = 0.01;
+/// Most findings.
+const MOST: usize = 16;
+/// Really shared lines are contended when they are this few; more are data that is handed over.
+const FEW_LINES: usize = 4;
+/// Shares of all events from which on a finding is worth a change where the program's own time is not
+/// known.
+const NOTABLE_FALSE: f64 = 0.05;
+const NOTABLE_OTHER: f64 = 0.25;
+
+/// A cause of transfers, and what to do about it.
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
+pub struct Cause {
+    /// `c1` for the first.
+    pub id: String,
+    /// What kind of cause it is.
+    pub kind: CauseKind,
+    /// What threads synchronise by; `None`: it is about data.
+    pub synchronization: Option<Sync>,
+    /// The finding in a few words.
+    pub title: String,
+    /// The object in words.
+    pub object: String,
+    /// Its row in the table of objects; `None` where it is not known.
+    pub object_row: Option<u32>,
+    /// Share of all RAW and WAW events, 0 to 1.
+    pub share: f64,
+    /// RAW and WAW events.
+    pub events: u64,
+    /// Of these, with false sharing.
+    pub falsely: u64,
+    /// Samples that showed them; `None`: they were counted.
+    pub hits: Option<u64>,
+    /// Lines of it that are known.
+    pub lines: u64,
+    /// Address of the hottest of them, or empty.
+    pub hottest: String,
+    /// The code and threads that meet there, most events first.
+    pub sides: Vec<Side>,
+    /// What they do, in a sentence.
+    pub evidence: String,
+    /// What to change.
+    pub advice: String,
+    /// What it costs: an estimate.
+    pub cost: Cost,
+    /// All of it in sentences.
+    pub text: String,
+}
+
+/// Kinds of causes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum CauseKind {
+    /// Threads use different bytes of one line.
+    FalseSharing,
+    /// Several threads write the same bytes of few lines: counters, heads of queues.
+    Contended,
+    /// One thread writes, others read the same bytes of few lines.
+    OneWriter,
+    /// Threads use what others wrote, on many lines.
+    HandedOver,
+    /// Locks, barriers, queues of runtimes, reference counts.
+    Synchronization,
+}
+
+/// What the code at one place does.
+#[derive(Clone, PartialEq, Debug, Serialize, TS)]
+pub struct Side {
+    /// Threads, ordered by id.
+    pub threads: Vec<u32>,
+    /// Whether they read, write or both.
+    pub does: AccessKind,
+    /// Whether by an atomic operation of a library.
+    pub atomically: bool,
+    /// Whether it only gives: it wrote, and did not take the line from another thread.
+    pub only_gives: bool,
+    /// Bytes of the variable or block, or of the hottest line where that is not known: `0–7`, or
+    /// `T1 0–7, T2 8–15` where threads use different ones.
+    pub bytes: String,
+    /// Variables or fields that these are, where known.
+    pub fields: Vec<String>,
+    /// The function.
+    pub function: String,
+    /// Its source file, or empty.
+    pub file: String,
+    /// From 1; 0 = unknown.
+    pub line: u32,
+    /// Who called it, innermost first, as far as known.
+    pub callers: Vec<String>,
+    /// Events that it takes part in.
+    pub events: u64,
+    /// The place of the code, as lists of lines have it.
+    #[serde(skip)]
+    #[ts(skip)]
+    pub place: Place,
+}
+
+/// The findings, and what they leave.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Causes {
+    /// The weightiest first.
+    pub list: Vec<Cause>,
+    /// Share of all RAW and WAW events that is synchronisation, 0 to 1; `None` where code is not
+    /// known.
+    pub synchronization: Option<f64>,
+}
+
+impl Cause {
+    /// Whether it belongs among the first things said.
+    pub(crate) fn leads(&self) -> bool {
+        self.cost.worth && self.kind != CauseKind::HandedOver
+    }
+
+    /// What comes first: data that is worth a change, synchronisation, the rest.
+    fn rank(&self) -> u32 {
+        match (self.cost.worth, self.kind) {
+            (true, CauseKind::Synchronization) => 1,
+            (true, CauseKind::HandedOver) => 2,
+            (true, _) => 0,
+            (false, _) => 3,
+        }
+    }
+}
+
+/// The causes of a profile's transfers.
+pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes {
+    let paths = paths(profile);
+    let origins = Origins::of(profile, &paths);
+    let groups = group::groups(profile, &origins);
+    let on_sites: u64 = groups.iter().map(|group| group.events).fold(0, u64::saturating_add);
+    if on_sites == 0 {
+        return Causes::default();
+    }
+    let totals = &profile.meta.totals;
+    let all = totals.raw.saturating_add(totals.waw).max(on_sites);
+    let part = |events: u64| events as f64 / all as f64;
+    let of_sync = groups.iter().filter(|group| matches!(group.class, Class::Sync(_)));
+    let synchronization = part(of_sync.map(|group| group.events).fold(0, u64::saturating_add));
+    let sampled = profile.meta.mode != Mode::Exact;
+    let enough = |group: &&Group| {
+        let seen = !sampled || group.hits >= MIN_HITS;
+        let told = group.class != Class::Unknown;
+        group.events >= MIN_EVENTS && seen && told && part(group.events) >= LISTED
+    };
+    let memory = Memory::of(profile);
+    let costs = Costs::of(profile, placement, all);
+    let finding = |group: &Group| {
+        let hits = sampled.then_some(group.hits);
+        finding(group, hits, part(group.events), &origins, &memory, &costs)
+    };
+    let mut list: Vec<Cause> = groups.iter().filter(enough).map(finding).collect();
+    // Stable: by events within a rank.
+    list.sort_by_key(Cause::rank);
+    list.truncate(MOST);
+    for (index, cause) in list.iter_mut().enumerate() {
+        cause.id = format!("c{}", index + 1);
+    }
+    Causes { list, synchronization: Some(synchronization) }
+}
+
+/// Sampled paths of calls of each site, the commonest first.
+fn paths(profile: &Profile) -> HashMap<u32, Vec<&str>> {
+    let mut counted: BTreeMap<u32, Vec<(u64, &str)>> = BTreeMap::new();
+    for row in &profile.calls {
+        counted.entry(row.site).or_default().push((row.count, &row.path));
+    }
+    let mut ordered = HashMap::new();
+    for (site, mut paths) in counted {
+        paths.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+        ordered.insert(site, paths.into_iter().map(|(_, path)| path).collect());
+    }
+    ordered
+}
+
+fn finding(
+    group: &Group,
+    hits: Option<u64>,
+    share: f64,
+    origins: &Origins,
+    memory: &Memory<'_>,
+    costs: &Costs,
+) -> Cause {
+    let kind = kind(group);
+    let object = memory.object(group.object(), group.hottest());
+    let sides = words::sides(group, origins, memory);
+    let title = words::title(kind, group, &object, &sides);
+    let evidence = words::evidence(&sides);
+    let advice = advice::advice(kind, group, origins, memory);
+    let least = if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
+    let cost = costs.of_events(group.events, hits, share >= least);
+    let lines = match group.lines.len() {
+        0 => String::new(),
+        1 => ", one line".into(),
+        n => format!(", {} lines", grouped(n as u64)),
+    };
+    let text = format!(
+        "{title}: {} of the transfers{lines}; {}. {evidence}. {advice}",
+        percent(share),
+        cost.words()
+    );
+    Cause {
+        id: String::new(),
+        kind,
+        synchronization: match group.class {
+            Class::Sync(sync) => Some(sync),
+            _ => None,
+        },
+        title,
+        object,
+        object_row: Some(group.object()).filter(|row| *row != 0),
+        share,
+        events: group.events,
+        falsely: group.falsely,
+        hits,
+        lines: group.lines.len() as u64,
+        hottest: group.hottest().map_or(String::new(), |line| format!("{line:#x}")),
+        sides,
+        evidence,
+        advice,
+        cost,
+        text,
+    }
+}
+
+fn kind(group: &Group) -> CauseKind {
+    match group.class {
+        Class::Sync(_) => return CauseKind::Synchronization,
+        Class::False => return CauseKind::FalseSharing,
+        Class::True | Class::Unknown => {}
+    }
+    if group.lines.is_empty() || group.lines.len() > FEW_LINES {
+        return CauseKind::HandedOver;
+    }
+    // Who wrote once, like the thread that set it up, is no second writer.
+    let least = group.events / 50;
+    let mut writers: BTreeMap<u32, u64> = BTreeMap::new();
+    for side in group.sides.values().filter(|side| side.gives > least) {
+        side.writers.iter().for_each(|thread| *writers.entry(*thread).or_default() += side.gives);
+    }
+    match writers.len() {
+        0 | 1 => CauseKind::OneWriter,
+        _ => CauseKind::Contended,
+    }
+}
+
+#[cfg(test)]
+mod tests;

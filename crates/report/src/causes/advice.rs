@@ -1,0 +1,360 @@
+//! What to change, in concrete words with the program's own numbers.
+//!
+//! Pure. Neighbours: `causes` has the kind of a finding, `memory` names and distances, `words` says
+//! what was seen.
+
+use crate::causes::group::{Class, Group, Origins, Side};
+use crate::causes::memory::{ByThread, Memory, Piece, distance};
+use crate::causes::synchronization::Sync;
+use crate::causes::{CauseKind, words};
+use crate::verdict::list;
+use types::numbers::grouped;
+
+/// Bytes of a line.
+const LINE: u64 = 64;
+/// Pieces this far apart or more are parts of a large array rather than elements of a small one.
+const ELEMENT: u64 = 512;
+/// Share of a lock's events next to other data from which on that is said.
+const NOTABLE_BESIDE: f64 = 0.05;
+
+/// The language of a source file, as far as it changes the words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Language {
+    C,
+    Cpp,
+    Rust,
+    Fortran,
+}
+
+impl Language {
+    fn of(file: &str) -> Self {
+        match file.rsplit('.').next().unwrap_or("") {
+            "cpp" | "cc" | "cxx" | "C" | "hpp" | "hh" | "hxx" | "h++" => Language::Cpp,
+            "rs" => Language::Rust,
+            "f" | "f90" | "F90" | "f95" | "f03" | "f08" | "for" => Language::Fortran,
+            _ => Language::C,
+        }
+    }
+
+    /// How a type or variable is aligned.
+    fn align(self) -> &'static str {
+        match self {
+            Language::C => "_Alignas(64)",
+            Language::Cpp => "alignas(64)",
+            Language::Rust => "#[repr(align(64))]",
+            Language::Fortran => "padding to 64 bytes",
+        }
+    }
+}
+
+/// What to do about a group.
+pub(super) fn advice(
+    kind: CauseKind,
+    group: &Group,
+    origins: &Origins,
+    memory: &Memory<'_>,
+) -> String {
+    let about = About::of(group, origins, memory);
+    match (kind, group.class) {
+        (CauseKind::FalseSharing, _) => about.separate(),
+        (CauseKind::Contended, _) => about.share_less(),
+        (CauseKind::OneWriter, _) => about.read_less(),
+        (CauseKind::HandedOver, _) => {
+            "Padding won't help: threads need what others wrote. Let the thread that wrote a \
+                                       part also use it, or place these threads close together."
+                .into()
+        }
+        (CauseKind::Synchronization, Class::Sync(sync)) => about.synchronize(sync),
+        (CauseKind::Synchronization, _) => String::new(),
+    }
+}
+
+/// What advice looks at.
+struct About<'a> {
+    group: &'a Group,
+    memory: &'a Memory<'a>,
+    language: Language,
+    /// Sides with the most events, first.
+    sides: Vec<&'a Side>,
+    hottest: Option<u64>,
+}
+
+impl<'a> About<'a> {
+    fn of(group: &'a Group, origins: &Origins, memory: &'a Memory<'a>) -> Self {
+        let chosen = words::chosen(group, origins);
+        let file = chosen.iter().find_map(|(origin, _)| {
+            let place = &origins.list[*origin as usize].place;
+            (!place.file.is_empty()).then_some(place.file.as_str())
+        });
+        let language = Language::of(file.unwrap_or(""));
+        let sides = chosen.into_iter().map(|(_, side)| side).collect();
+        Self { group, memory, language, sides, hottest: group.hottest() }
+    }
+
+    /// All bytes of the sides by line and thread.
+    fn bytes(&self) -> ByThread {
+        let mut all = ByThread::new();
+        for side in &self.sides {
+            side.bytes().into_iter().for_each(|(key, mask)| *all.entry(key).or_default() |= mask);
+        }
+        all
+    }
+
+    /// For false sharing.
+    fn separate(&self) -> String {
+        let bytes = self.bytes();
+        let pieces = self.pieces_on_hottest(&bytes);
+        if self.group.beside * 2 > self.group.events {
+            return self.lock_from_data();
+        }
+        if pieces.len() > 1 {
+            return self.separate_pieces(&pieces);
+        }
+        if let Some((distance, offset)) = distance(&bytes) {
+            return self.separate_elements(distance, offset);
+        }
+        if let Some(text) = self.separate_fields() {
+            return text;
+        }
+        let object = self.group.object();
+        if let Some(stride) =
+            self.memory.stride(object).filter(|stride| *stride > 0 && stride % LINE != 0)
+        {
+            return self.separate_elements(stride, 0);
+        }
+        let neighbours = self.hottest.map(|line| self.memory.neighbours(line)).unwrap_or_default();
+        if neighbours.len() > 1 && pieces.is_empty() {
+            let names: Vec<String> =
+                neighbours.iter().take(3).map(|name| format!("'{name}'")).collect();
+            return format!(
+                "Give {} lines of their own: declare each with {}.",
+                list(&names),
+                self.language.align()
+            );
+        }
+        if self.group.lines.len() > 4 || self.group.lines.is_empty() {
+            return self.separate_rows();
+        }
+        format!(
+            "Give each thread lines of its own: {} so that no two threads' bytes lie in the same 64.",
+            self.aligned_where(object)
+        )
+    }
+
+    fn pieces_on_hottest(&self, bytes: &ByThread) -> Vec<Piece> {
+        let Some(hottest) = self.hottest else { return vec![] };
+        let of_line = bytes.iter().filter(|((line, _), _)| *line == hottest);
+        let mask = of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b);
+        self.memory.pieces(hottest, mask)
+    }
+
+    /// Variables or blocks that share a line.
+    fn separate_pieces(&self, pieces: &[Piece]) -> String {
+        let names: Vec<String> =
+            pieces.iter().filter_map(|piece| self.memory.variable(piece.object)).collect();
+        if names.len() == pieces.len() {
+            let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+            let each = if self.language == Language::Rust {
+                "wrap each in a type with"
+            } else {
+                "declare each with"
+            };
+            return format!(
+                "Give {} lines of their own: {each} {}, or keep what one thread uses together in one struct.",
+                list(&quoted),
+                self.language.align()
+            );
+        }
+        let (first, bytes) = (pieces[0], pieces.iter().map(|piece| piece.bytes).max().unwrap_or(0));
+        let at =
+            self.memory.allocation(first.object).map_or(String::new(), |at| format!(" in {at}"));
+        let same = pieces.iter().all(|piece| piece.object == first.object);
+        let rounded = bytes.div_ceil(LINE) * LINE;
+        match same {
+            true => format!(
+                "The allocator packs these blocks of {} bytes side by side{at}. {}, or let each thread allocate its \
+                 own from memory of its own.",
+                grouped(bytes),
+                match self.language {
+                    Language::Cpp => format!(
+                        "Declare their type with alignas(64), so that each takes {rounded} bytes"
+                    ),
+                    Language::Rust => "Give their type #[repr(align(64))]".into(),
+                    _ => format!("Allocate each with aligned_alloc(64, {rounded})"),
+                }
+            ),
+            false => format!(
+                "Blocks that were allocated one after the other share the line{at}. Align those that different threads \
+                 write to 64 bytes, and round their sizes up to {rounded}."
+            ),
+        }
+    }
+
+    /// Elements of one array that are used by one thread each.
+    fn separate_elements(&self, distance: u64, offset: u64) -> String {
+        let object = self.group.object();
+        if distance >= ELEMENT {
+            return self.separate_rows();
+        }
+        let stride =
+            self.memory.stride(object).filter(|stride| *stride > 0 && distance % stride == 0);
+        let stride = stride.unwrap_or(distance);
+        let whole = stride.div_ceil(LINE) * LINE;
+        if stride == whole {
+            return format!(
+                "The elements are {stride} bytes, but begin {offset} bytes into a line, so that each lies on two: {}.",
+                self.aligned_where(object)
+            );
+        }
+        let element = match self.language {
+            Language::C => "pad the element's type (_Alignas(64) on its first member)".to_owned(),
+            Language::Fortran => format!("make the leading dimension {whole} bytes"),
+            other => format!("give the element's type {}", other.align()),
+        };
+        let align = match self.language {
+            Language::C | Language::Cpp => format!(" and {}", self.aligned_where(object)),
+            Language::Rust | Language::Fortran => String::new(),
+        };
+        format!(
+            "Stride {stride} → {whole} bytes: {element}{align}. Or let each thread count in local variables and store \
+             them once at the end."
+        )
+    }
+
+    /// How an object is made to begin on a line.
+    fn aligned_where(&self, object: u32) -> String {
+        match (self.memory.allocation(object), self.language) {
+            (Some(at), Language::C) => format!("allocate it with aligned_alloc(64, …) in {at}"),
+            (Some(at), Language::Cpp) => format!("allocate it aligned to 64 bytes in {at}"),
+            (Some(at), _) => format!("align what is allocated in {at} to 64 bytes"),
+            (None, language) => match self.memory.variable(object) {
+                Some(name) => format!("align '{name}' to 64 bytes ({})", language.align()),
+                None => format!("pad or align to 64 bytes ({})", language.align()),
+            },
+        }
+    }
+
+    /// Fields of one instance that different code uses.
+    fn separate_fields(&self) -> Option<String> {
+        let hottest = self.hottest?;
+        let names = |side: &&Side| {
+            let bytes = side.bytes();
+            let of_line = bytes.iter().filter(|((line, _), _)| *line == hottest);
+            self.memory.names(hottest, of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b))
+        };
+        let [first, second] = [names(self.sides.first()?), names(self.sides.get(1)?)];
+        let (own, other) = (
+            first.iter().find(|n| !second.contains(n)),
+            second.iter().find(|n| !first.contains(n)),
+        );
+        match (own, other) {
+            (Some(own), Some(other)) => Some(format!(
+                "Move '{own}' away from '{other}': put {} before one of them, so that they lie on different lines.",
+                self.language.align()
+            )),
+            _ => None,
+        }
+    }
+
+    fn separate_rows(&self) -> String {
+        let at = self.aligned_where(self.group.object());
+        format!(
+            "The parts of different threads meet in the middle of lines: {at} and begin each thread's part, row or \
+             chunk at a multiple of 64 bytes (8 doubles, 16 ints)."
+        )
+    }
+
+    fn lock_from_data(&self) -> String {
+        let names = self.hottest.map(|line| self.memory.neighbours(line)).unwrap_or_default();
+        let what = match names.len() {
+            0 | 1 => "the lock and the data beside it".to_owned(),
+            _ => list(&names.iter().take(3).map(|name| format!("'{name}'")).collect::<Vec<_>>()),
+        };
+        format!(
+            "Threads that wait for the lock take the line from the one that uses the data: put {what} on lines of \
+             their own ({}).",
+            self.language.align()
+        )
+    }
+
+    /// For memory that all write.
+    fn share_less(&self) -> String {
+        let bytes = self.bytes();
+        let widest = bytes.values().map(|mask| mask.count_ones()).max().unwrap_or(0);
+        let counts = widest <= 16;
+        let copies = match counts {
+            true => {
+                "Give each thread a copy on a line of its own and add the copies up when the total is needed, or \
+                     add once for many items"
+            }
+            false => {
+                "Use it less often (several items at a time), give each thread a part of its own and combine the \
+                      parts, or split it (shard)"
+            }
+        };
+        format!("Padding won't help: all use the same bytes. {copies}.")
+    }
+
+    /// For memory that one thread writes and others read.
+    fn read_less(&self) -> String {
+        let falsely = self.group.falsely as f64 / self.group.events.max(1) as f64;
+        let away = match falsely >= 0.2 {
+            true => " Keep what is only read on another line than what is written.",
+            false => "",
+        };
+        format!(
+            "Padding won't help: the readers need what is written. Write less often (several items at a time), or let \
+             readers keep a copy and look only when it may have changed.{away}"
+        )
+    }
+
+    fn synchronize(&self, sync: Sync) -> String {
+        let less = match sync {
+            Sync::Mutex | Sync::SpinLock => {
+                "Take it less often (several items at a time), hold it for less, or use several locks (shard)."
+            }
+            Sync::RwLock => {
+                "Readers write to the lock, too: let each thread keep a copy of what is seldom changed, or use several \
+                 locks (shard)."
+            }
+            Sync::Condition => "Wake others less often: hand over several items at a time.",
+            Sync::Barrier => {
+                "Use fewer barriers: join loops, leave out barriers that nothing depends on ('nowait'), or do more work \
+                 between them."
+            }
+            Sync::Semaphore => "Post for several items at a time.",
+            Sync::Once => "Keep what was initialised in a local variable outside the loop.",
+            Sync::Loop => "Hand out larger chunks: schedule(dynamic, N) or schedule(static).",
+            Sync::Tasks => "Make tasks or messages larger, so that fewer pass through the queue.",
+            Sync::References => {
+                "Copy the pointer less often: pass a reference, clone once per thread instead of in the loop."
+            }
+            Sync::Allocator => {
+                "Allocate less often in parallel code: reuse blocks, free them in the thread that allocated them, or \
+                 link an allocator with memory for each thread (jemalloc, mimalloc)."
+            }
+            Sync::Streams => {
+                "Collect output in a buffer for each thread and write it in large pieces."
+            }
+            Sync::Threads => "Start threads once and reuse them; give each more work.",
+            Sync::Linker => {
+                "It happens when functions are first called: link with -Wl,-z,now if it matters."
+            }
+            Sync::OpenMp => {
+                "Use fewer and larger parallel regions and loops, fewer barriers ('nowait'), and larger chunks."
+            }
+        };
+        let beside = self.group.beside as f64 / self.group.events.max(1) as f64;
+        if !sync.is_placed_by_program() || beside < NOTABLE_BESIDE {
+            return match sync.is_placed_by_program() {
+                true => format!("Padding alone won't help. {less}"),
+                false => less.into(),
+            };
+        }
+        let lock = sync.name();
+        format!(
+            "Its line also holds data that others use: give the {lock} a line of its own ({}). {less}",
+            self.language.align()
+        )
+    }
+}

@@ -1,0 +1,213 @@
+//! What transfers cost: a first estimate, with its range.
+//!
+//! Events × the latency of a line from another core, against the processor time of the program
+//! alone. The latency is what the machine's levels cost, or 100 ns (40 to 200). The program's own
+//! time is sampled processor time, or what is known from windows, or in an exact run its instructions
+//! at 0.25 ns each (0.1 to 0.6) and its transfers. Pure. Neighbour: `causes` asks for each finding.
+
+use crate::layouts::Placement;
+use profile::{Basis, Mode, Profile};
+use serde::Serialize;
+use statistics::poisson;
+use ts_rs::TS;
+use types::numbers::{duration, percent};
+
+/// Share of the processor time below which a finding is hardly worth it.
+pub(super) const WORTH: f64 = 0.02;
+/// Nanoseconds that a line takes from another core: usual, least, most.
+const LATENCY: Range = Range { mid: 100.0, low: 40.0, high: 200.0 };
+/// Nanoseconds that an instruction takes without waiting for lines.
+const INSTRUCTION: Range = Range { mid: 0.25, low: 0.1, high: 0.6 };
+/// Instructions for each load or store, where they were not counted.
+const PER_ACCESS: f64 = 2.5;
+
+/// What a finding's transfers cost: an estimate.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]
+pub struct Cost {
+    /// Processor time that threads wait for these lines, seconds.
+    pub seconds: f64,
+    /// Its share of the program's own processor time, 0 to 1; `None` where that is not known.
+    pub cpu_share: Option<f64>,
+    /// The least and the most that the share may be.
+    pub low: Option<f64>,
+    /// The most.
+    pub high: Option<f64>,
+    /// Whether it is worth a change.
+    pub worth: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    mid: f64,
+    low: f64,
+    high: f64,
+}
+
+/// What costs are measured by in one profile.
+pub(super) struct Costs {
+    latency: Range,
+    own: Own,
+    all_events: f64,
+}
+
+/// The processor time of the program alone, nanoseconds.
+enum Own {
+    /// Waiting included.
+    Whole(Range),
+    /// Without waiting for lines.
+    Instructions(f64),
+    Unknown,
+}
+
+impl Costs {
+    pub(super) fn of(profile: &Profile, placement: Option<&Placement>, all_events: u64) -> Self {
+        Self {
+            latency: latency(profile, placement),
+            own: own(profile),
+            all_events: all_events as f64,
+        }
+    }
+
+    /// What `events` cost, of which `hits` samples were seen if any; `share` of all events decides
+    /// where the time is not known.
+    pub(super) fn of_events(&self, events: u64, hits: Option<u64>, enough_share: bool) -> Cost {
+        let factor = hits.map_or((1.0, 1.0), |hits| {
+            let (low, high) = poisson(hits);
+            let one = hits.max(1) as f64;
+            (low / one, high / one)
+        });
+        let events = events as f64;
+        let share = |latency: f64, factor: f64, pick: fn(&Range) -> f64| -> Option<f64> {
+            let waited = events * factor * latency;
+            let own = match &self.own {
+                Own::Whole(own) => pick(own),
+                Own::Instructions(count) => {
+                    // What is dear for the program makes the share small: the other end.
+                    pick(&Range {
+                        mid: INSTRUCTION.mid,
+                        low: INSTRUCTION.high,
+                        high: INSTRUCTION.low,
+                    }) * count
+                        + self.all_events.max(events) * latency
+                }
+                Own::Unknown => return None,
+            };
+            (own > 0.0).then(|| (waited / own).min(1.0))
+        };
+        let cpu_share = share(self.latency.mid, 1.0, |r| r.mid);
+        let low = share(self.latency.low, factor.0, |r| r.low);
+        let high = share(self.latency.high, factor.1, |r| r.high);
+        Cost {
+            seconds: events * self.latency.mid / 1e9,
+            cpu_share,
+            low,
+            high,
+            worth: cpu_share.map_or(enough_share, |share| share >= WORTH),
+        }
+    }
+}
+
+impl Cost {
+    /// `costs about 30 % of the processor time (an estimate: 10 % to 60 %)`.
+    pub(crate) fn words(&self) -> String {
+        match (self.cpu_share, self.low, self.high) {
+            (Some(share), Some(low), Some(high)) => format!(
+                "costs about {} of the processor time (estimate: {} to {})",
+                percent(share),
+                percent(low),
+                percent(high)
+            ),
+            _ => format!(
+                "costs about {} of waiting (estimate; the program's own time is not known)",
+                duration(self.seconds)
+            ),
+        }
+    }
+}
+
+fn latency(profile: &Profile, placement: Option<&Placement>) -> Range {
+    if let Some(sampling) = &profile.meta.sampled
+        && let Basis::Latency { transfer_ns, .. } = sampling.basis
+        && transfer_ns > 0.0
+    {
+        // Amounts are waiting divided by this: multiplied by it, they are waiting again.
+        return Range { mid: transfer_ns, low: transfer_ns, high: transfer_ns };
+    }
+    let measured = placement.filter(|placement| placement.cost_unit == "ns");
+    let costs: Vec<f64> = measured.map_or(vec![], |placement| {
+        placement.level_costs.iter().copied().filter(|cost| *cost > 0.0).collect()
+    });
+    let (Some(low), Some(high)) =
+        (costs.iter().copied().reduce(f64::min), costs.iter().copied().reduce(f64::max))
+    else {
+        return LATENCY;
+    };
+    // Unplaced threads meet at any level.
+    let usual = measured.map(|placement| {
+        let priced = placement.chance.shares.iter().rev().zip(&placement.level_costs);
+        priced.map(|(share, cost)| share.share * cost).sum::<f64>()
+    });
+    let mid = usual.filter(|mid| *mid > 0.0).unwrap_or(LATENCY.mid).clamp(low, high);
+    Range { mid, low: low.min(LATENCY.low), high: high.max(LATENCY.high) }
+}
+
+fn own(profile: &Profile) -> Own {
+    let meta = &profile.meta;
+    if meta.mode == Mode::Sampled {
+        let cpu: f64 = profile.threads.iter().map(|thread| thread.cpu_ns as f64).sum();
+        let cpu = if cpu > 0.0 { cpu } else { meta.cpu_seconds * 1e9 };
+        return match cpu > 0.0 {
+            true => Own::Whole(Range { mid: cpu, low: cpu, high: cpu }),
+            false => Own::Unknown,
+        };
+    }
+    let instructions = profile.threads.iter().map(|thread| thread.instructions as f64).sum::<f64>();
+    if instructions > 0.0 {
+        return Own::Instructions(instructions);
+    }
+    let accesses = meta.totals.loads as f64 + meta.totals.stores as f64;
+    match accesses > 0.0 {
+        true => Own::Instructions(accesses * PER_ACCESS),
+        false => Own::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{sample, sampled};
+
+    #[test]
+    fn a_share_has_a_range_and_is_not_guessed() {
+        let mut profile = sample(2, &[]).profile();
+        for thread in &mut profile.threads {
+            thread.instructions = 2_000_000;
+        }
+        // 10,000 events of 100 ns against 1 ms of instructions and the events themselves.
+        let cost = Costs::of(&profile, None, 10_000).of_events(10_000, None, false);
+        assert_eq!((cost.seconds, cost.worth), (1e-3, true));
+        assert_eq!(cost.cpu_share, Some(0.5));
+        let (low, high) = (cost.low.unwrap(), cost.high.unwrap());
+        assert!(low < 0.2 && high > 0.8, "{cost:?}");
+        let few = Costs::of(&profile, None, 10_000).of_events(100, None, true);
+        assert!(!few.worth && few.cpu_share.unwrap() < WORTH);
+        for thread in &mut profile.threads {
+            (thread.instructions, thread.loads, thread.stores) = (0, 0, 0);
+        }
+        (profile.meta.totals.loads, profile.meta.totals.stores) = (0, 0);
+        let unknown = Costs::of(&profile, None, 10).of_events(10, None, true);
+        assert_eq!((unknown.cpu_share, unknown.low, unknown.worth), (None, None, true));
+        assert!(unknown.words().contains("own time is not known"), "{}", unknown.words());
+    }
+
+    #[test]
+    fn few_samples_have_wide_ranges() {
+        let profile = sampled();
+        let costs = Costs::of(&profile, None, 5000);
+        let (one, many) =
+            (costs.of_events(5000, Some(1), true), costs.of_events(5000, Some(400), true));
+        assert_eq!(one.cpu_share, many.cpu_share);
+        assert!(one.high.unwrap() > 5.0 * many.cpu_share.unwrap(), "{one:?}");
+        assert!(many.high.unwrap() < 1.2 * many.cpu_share.unwrap(), "{many:?}");
+    }
+}

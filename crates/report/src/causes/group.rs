@@ -1,0 +1,408 @@
+//! Puts events together that have one cause.
+//!
+//! Problem: events come by line, thread pair, kind and pair of sites; a person wants one finding for
+//! one fight, be it over an array of many lines, read here and overwritten there. Approach: the
+//! events of each line are data or synchronisation; the data of a line is shared truly or falsely by
+//! the majority of its events; lines of one object on which the same code meets are one group
+//! (union-find over the places of the code), and what is small beside another group of its object
+//! joins that. Pure. Neighbours: `code` says where sites are, `causes` makes findings of groups.
+
+use crate::causes::code::Origin;
+use crate::causes::synchronization::Sync;
+use crate::lines::{AccessKind, moves_a_line};
+use profile::{EventRow, Profile};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use types::{CommKind, Sharing};
+
+/// Share of a line's events from which on a place in the code counts for grouping.
+const MAIN_PLACE: f64 = 0.1;
+/// Share of the events of an object's largest group below which another one joins it.
+const SMALL: f64 = 0.1;
+
+/// How threads share what a group is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Class {
+    /// Mostly different bytes of one line.
+    False,
+    /// Mostly the same bytes.
+    True,
+    /// Words of synchronisation.
+    Sync(Sync),
+    /// It is not known which bytes.
+    Unknown,
+}
+
+/// Events with one cause.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub class: Class,
+    /// Events by row of the table of objects.
+    pub objects: BTreeMap<u32, u64>,
+    pub events: u64,
+    pub falsely: u64,
+    pub hits: u64,
+    /// Events on each known line.
+    pub lines: BTreeMap<u64, u64>,
+    /// What the code at each origin does.
+    pub sides: BTreeMap<u32, Side>,
+    /// Events of data between synchronisation and other data on its line.
+    pub beside: u64,
+    /// Threads that take from others.
+    pub takers: BTreeSet<u32>,
+}
+
+/// What the code of one origin does in a group.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Side {
+    pub readers: BTreeSet<u32>,
+    pub writers: BTreeSet<u32>,
+    pub takes: u64,
+    pub gives: u64,
+    /// Bytes that each thread took on each line, and had written by the time it gave.
+    pub taken: BTreeMap<(u64, u32), u64>,
+    pub given: BTreeMap<(u64, u32), u64>,
+}
+
+impl Side {
+    pub(super) fn kind(&self) -> AccessKind {
+        match (self.readers.is_empty(), self.writers.is_empty()) {
+            (_, true) => AccessKind::Read,
+            (true, false) => AccessKind::Write,
+            (false, false) => AccessKind::Update,
+        }
+    }
+
+    pub(super) fn events(&self) -> u64 {
+        self.takes.saturating_add(self.gives)
+    }
+
+    pub(super) fn threads(&self) -> Vec<u32> {
+        self.readers.union(&self.writers).copied().collect()
+    }
+
+    /// The bytes that this code accesses, by line and thread. What a thread had written by the time
+    /// it gave may be other code's work; it counts only where nothing better is known.
+    pub(super) fn bytes(&self) -> BTreeMap<(u64, u32), u64> {
+        let mut all = self.taken.clone();
+        for (key, mask) in &self.given {
+            all.entry(*key).or_insert(*mask);
+        }
+        all
+    }
+
+    fn merge(&mut self, other: Side) {
+        self.readers.extend(other.readers);
+        self.writers.extend(other.writers);
+        self.takes = self.takes.saturating_add(other.takes);
+        self.gives = self.gives.saturating_add(other.gives);
+        other.taken.into_iter().for_each(|(key, mask)| *self.taken.entry(key).or_default() |= mask);
+        other.given.into_iter().for_each(|(key, mask)| *self.given.entry(key).or_default() |= mask);
+    }
+}
+
+impl Group {
+    fn new(class: Class) -> Self {
+        let (objects, lines, sides, takers) = Default::default();
+        let (events, falsely, hits, beside) = (0, 0, 0, 0);
+        Self { class, objects, events, falsely, hits, lines, sides, beside, takers }
+    }
+
+    /// The row of the object with the most events; 0 = not known.
+    pub(super) fn object(&self) -> u32 {
+        self.objects.iter().rev().max_by_key(|(_, events)| **events).map_or(0, |(row, _)| *row)
+    }
+
+    /// The known line with the most events.
+    pub(super) fn hottest(&self) -> Option<u64> {
+        self.lines.iter().rev().max_by_key(|(_, events)| **events).map(|(line, _)| *line)
+    }
+
+    fn add(&mut self, event: &EventRow, from: u32, to: u32, beside: bool) {
+        self.events = self.events.saturating_add(event.count);
+        self.hits += event.hits;
+        if event.sharing == Sharing::False {
+            self.falsely = self.falsely.saturating_add(event.count);
+        }
+        if beside {
+            self.beside = self.beside.saturating_add(event.count);
+        }
+        *self.objects.entry(event.object).or_default() += event.count;
+        if event.line != 0 {
+            *self.lines.entry(event.line).or_default() += event.count;
+        }
+        self.takers.insert(event.to.0);
+        let giver = self.sides.entry(from).or_default();
+        giver.writers.insert(event.from.0);
+        giver.gives = giver.gives.saturating_add(event.count);
+        if event.line != 0 {
+            *giver.given.entry((event.line, event.from.0)).or_default() |= event.from_bytes;
+        }
+        let taker = self.sides.entry(to).or_default();
+        match event.kind {
+            CommKind::Waw => taker.writers.insert(event.to.0),
+            _ => taker.readers.insert(event.to.0),
+        };
+        taker.takes = taker.takes.saturating_add(event.count);
+        if event.line != 0 {
+            *taker.taken.entry((event.line, event.to.0)).or_default() |= event.to_bytes;
+        }
+    }
+
+    fn merge(&mut self, other: Group) {
+        self.events = self.events.saturating_add(other.events);
+        self.falsely = self.falsely.saturating_add(other.falsely);
+        self.hits += other.hits;
+        self.beside = self.beside.saturating_add(other.beside);
+        other.objects.into_iter().for_each(|(row, n)| *self.objects.entry(row).or_default() += n);
+        other.lines.into_iter().for_each(|(line, n)| *self.lines.entry(line).or_default() += n);
+        other
+            .sides
+            .into_iter()
+            .for_each(|(at, side)| self.sides.entry(at).or_default().merge(side));
+        self.takers.extend(other.takers);
+    }
+}
+
+/// The origins of a profile's sites, equal ones once.
+pub(super) struct Origins {
+    pub list: Vec<Origin>,
+    of_site: Vec<u32>,
+}
+
+impl Origins {
+    pub(super) fn of(profile: &Profile, paths: &HashMap<u32, Vec<&str>>) -> Self {
+        let mut known: BTreeMap<Origin, u32> = BTreeMap::new();
+        let mut list = Vec::new();
+        let mut number = |(index, site): (usize, &profile::SiteRow)| {
+            let none = Vec::new();
+            let mut origin = Origin::of(site, paths.get(&(index as u32)).unwrap_or(&none));
+            // One place is one side, whoever calls it.
+            let callers = std::mem::take(&mut origin.callers);
+            *known.entry(origin.clone()).or_insert_with(|| {
+                list.push(Origin { callers, ..origin });
+                list.len() as u32 - 1
+            })
+        };
+        let of_site = profile.sites.iter().enumerate().map(&mut number).collect();
+        Self { list, of_site }
+    }
+
+    fn of_site(&self, site: u32) -> u32 {
+        self.of_site.get(site as usize).copied().unwrap_or(0)
+    }
+
+    fn get(&self, origin: u32) -> &Origin {
+        &self.list[origin as usize]
+    }
+}
+
+/// What groups are told apart by before the code is looked at: kind of sharing, and the object.
+type Key = (Class, String);
+
+/// The groups of a profile, most events first.
+pub(super) fn groups(profile: &Profile, origins: &Origins) -> Vec<Group> {
+    let moving = || profile.events.iter().filter(|event| moves_a_line(event));
+    let mut data: BTreeMap<Key, Vec<Unit<'_>>> = BTreeMap::new();
+    let mut synchronizing: BTreeMap<Key, Group> = BTreeMap::new();
+    let mut beside: HashMap<u64, u64> = HashMap::new();
+    let events: Vec<&EventRow> = moving().collect();
+    for chunk in events.chunk_by(|a, b| (a.line, a.object) == (b.line, b.object)) {
+        let mut unit = Vec::new();
+        for event in chunk.iter().copied() {
+            let (from, to) = (origins.of_site(event.from_site), origins.of_site(event.to_site));
+            let one = One {
+                event,
+                from,
+                to,
+                beside: is_beside(event, origins.get(from), origins.get(to)),
+            };
+            if one.beside {
+                *beside.entry(event.line).or_default() += event.count;
+            }
+            match sync_of(&one, origins) {
+                Some((sync, origin)) => {
+                    let key = (Class::Sync(sync), sync_key(profile, event.object, sync, origin));
+                    let group =
+                        synchronizing.entry(key).or_insert_with(|| Group::new(Class::Sync(sync)));
+                    group.add(event, from, to, false);
+                }
+                None => unit.push(one),
+            }
+        }
+        for unit in units(unit, chunk[0].line == 0) {
+            let key = (unit.class, object_key(profile, chunk[0].object, chunk[0].line));
+            data.entry(key).or_default().push(unit);
+        }
+    }
+    let mut all: Vec<(String, Group)> = Vec::new();
+    for ((class, object), units) in data {
+        all.extend(joined(class, units).into_iter().map(|group| (object.clone(), group)));
+    }
+    let mut list = without_small(all);
+    for mut group in synchronizing.into_values() {
+        let on_its_lines = group.lines.keys().filter_map(|line| beside.get(line));
+        group.beside = on_its_lines.fold(0, |sum: u64, count| sum.saturating_add(*count));
+        list.push(group);
+    }
+    list.sort_by_key(|group| std::cmp::Reverse(group.events));
+    list
+}
+
+/// An event with its origins.
+struct One<'a> {
+    event: &'a EventRow,
+    from: u32,
+    to: u32,
+    /// Between synchronisation and other data on its line.
+    beside: bool,
+}
+
+/// Events of one line, or of one pair of places where lines were not kept, on data.
+struct Unit<'a> {
+    class: Class,
+    events: Vec<One<'a>>,
+}
+
+fn is_beside(event: &EventRow, from: &Origin, to: &Origin) -> bool {
+    let by_program = |sync: Sync| sync.is_placed_by_program() || sync == Sync::References;
+    let mixed = match (from.sync, to.sync) {
+        (Some(sync), None) | (None, Some(sync)) => by_program(sync),
+        _ => false,
+    };
+    mixed && event.sharing == Sharing::False
+}
+
+/// What an event synchronises by, and the origin that does; `None`: it is about data.
+fn sync_of<'o>(one: &One<'_>, origins: &'o Origins) -> Option<(Sync, &'o Origin)> {
+    if one.beside {
+        return None;
+    }
+    let (from, to) = (origins.get(one.from), origins.get(one.to));
+    match (from.sync, to.sync) {
+        (_, Some(sync)) => Some((sync, to)),
+        (Some(sync), None) => Some((sync, from)),
+        (None, None) => None,
+    }
+}
+
+fn sync_key(profile: &Profile, object: u32, sync: Sync, origin: &Origin) -> String {
+    let row = profile.objects.get(object as usize);
+    let named = row.filter(|row| !row.name.is_empty());
+    match named.filter(|_| sync.is_placed_by_program()) {
+        Some(row) => format!("{} {}", row.region, row.name),
+        None if origin.of_program => origin.place.short(),
+        None => String::new(),
+    }
+}
+
+/// What objects are joined by: the site of the allocation, whatever the sizes; stacks of all threads
+/// are one.
+fn object_key(profile: &Profile, object: u32, line: u64) -> String {
+    let row = profile.objects.get(object as usize).filter(|row| !row.region.is_empty());
+    match row {
+        Some(row) if matches!(row.region.as_str(), "stack" | "thread-local") => row.region.clone(),
+        Some(row) => format!("{} {}", row.region, row.name),
+        None => {
+            let at = profile.lines.binary_search_by_key(&line, |row| row.line);
+            at.map_or_else(|_| String::new(), |at| profile.lines[at].region.clone())
+        }
+    }
+}
+
+fn units(events: Vec<One<'_>>, apart: bool) -> Vec<Unit<'_>> {
+    if !apart {
+        let class = class_of(&events);
+        return if events.is_empty() { vec![] } else { vec![Unit { class, events }] };
+    }
+    // Where lines were not kept, each pair of places is looked at alone.
+    let mut pairs: BTreeMap<(u32, u32), Vec<One<'_>>> = BTreeMap::new();
+    for one in events {
+        pairs.entry((one.from.min(one.to), one.from.max(one.to))).or_default().push(one);
+    }
+    pairs.into_values().map(|events| Unit { class: class_of(&events), events }).collect()
+}
+
+fn class_of(events: &[One<'_>]) -> Class {
+    let of = |wanted: Sharing| -> f64 {
+        events
+            .iter()
+            .filter(|one| one.event.sharing == wanted)
+            .map(|one| one.event.count as f64)
+            .sum()
+    };
+    let (truly, falsely, unknown) = (of(Sharing::True), of(Sharing::False), of(Sharing::Any));
+    match () {
+        () if falsely > truly + unknown => Class::False,
+        () if truly > falsely + unknown || truly + falsely > unknown => Class::True,
+        () => Class::Unknown,
+    }
+}
+
+/// Joins units of one object whose main places are connected.
+fn joined(class: Class, units: Vec<Unit<'_>>) -> Vec<Group> {
+    let mut parents: HashMap<u32, u32> = HashMap::new();
+    let mut main: Vec<u32> = Vec::new();
+    for unit in &units {
+        let places = main_places(&unit.events);
+        let first = places.first().copied().unwrap_or(0);
+        let root = find(&mut parents, first);
+        for place in places {
+            let other = find(&mut parents, place);
+            parents.insert(other, root);
+        }
+        main.push(first);
+    }
+    let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
+    for (unit, place) in units.into_iter().zip(main) {
+        let root = find(&mut parents, place);
+        let group = groups.entry(root).or_insert_with(|| Group::new(class));
+        unit.events.iter().for_each(|one| group.add(one.event, one.from, one.to, one.beside));
+    }
+    groups.into_values().collect()
+}
+
+fn find(parents: &mut HashMap<u32, u32>, place: u32) -> u32 {
+    let mut at = place;
+    while let Some(&next) = parents.get(&at).filter(|&&next| next != at) {
+        at = next;
+    }
+    parents.insert(place, at);
+    at
+}
+
+/// Places that take part in a notable part of the events, the most first.
+fn main_places(events: &[One<'_>]) -> Vec<u32> {
+    let mut by_place: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut all = 0_u64;
+    for one in events {
+        all = all.saturating_add(one.event.count);
+        *by_place.entry(one.from).or_default() += one.event.count;
+        if one.to != one.from {
+            *by_place.entry(one.to).or_default() += one.event.count;
+        }
+    }
+    let mut list: Vec<(u32, u64)> = by_place.into_iter().collect();
+    list.sort_by_key(|(_, events)| std::cmp::Reverse(*events));
+    let least = all as f64 * MAIN_PLACE;
+    list.into_iter().filter(|(_, n)| *n as f64 >= least).map(|(place, _)| place).collect()
+}
+
+/// Lets small groups join the largest one of their object.
+fn without_small(mut all: Vec<(String, Group)>) -> Vec<Group> {
+    all.sort_by_key(|(_, group)| std::cmp::Reverse(group.events));
+    let mut list: Vec<Group> = Vec::new();
+    let mut largest: HashMap<String, usize> = HashMap::new();
+    for (object, group) in all {
+        let known = largest.get(&object).copied().filter(|_| !object.is_empty());
+        match known {
+            Some(at) if (group.events as f64) < list[at].events as f64 * SMALL => {
+                list[at].merge(group)
+            }
+            _ => {
+                list.push(group);
+                largest.entry(object).or_insert(list.len() - 1);
+            }
+        }
+    }
+    list
+}

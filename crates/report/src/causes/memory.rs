@@ -1,0 +1,281 @@
+//! Names of the memory that a finding is about: variables, blocks, fields; where threads' bytes lie
+//! in them, and how far apart their pieces are.
+//!
+//! Pure. Neighbours: `group` has the bytes by line and thread, `words` and `advice` put names and
+//! distances into sentences.
+
+use crate::causes::code::allocated;
+use crate::lines::Bytes;
+use profile::Profile;
+use std::collections::{BTreeMap, BTreeSet};
+use types::numbers::grouped;
+
+/// Bytes of a line.
+const LINE: u64 = 64;
+/// Most lines of a group whose bytes are looked at.
+const LINES_LOOKED_AT: usize = 64;
+/// Most runs of bytes of a thread that are named.
+const RUNS: usize = 3;
+
+/// A variable or block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Piece {
+    pub object: u32,
+    pub start: u64,
+    pub bytes: u64,
+    /// How many blocks of the object were allocated before it.
+    pub ordinal: u64,
+}
+
+/// The memory of a profile.
+pub(super) struct Memory<'a> {
+    profile: &'a Profile,
+    /// By start.
+    pieces: Vec<Piece>,
+    /// Offset, bytes and name of the fields of an object's elements.
+    fields: Fields<'a>,
+}
+
+/// Bytes by line and thread.
+pub(super) type ByThread = BTreeMap<(u64, u32), u64>;
+
+impl<'a> Memory<'a> {
+    pub(super) fn of(profile: &'a Profile) -> Self {
+        let (pieces, fields) = tables(profile);
+        Self { profile, pieces, fields }
+    }
+
+    /// Bytes from one element of an object to the next, where that is known.
+    pub(super) fn stride(&self, object: u32) -> Option<u64> {
+        stride_of(self.profile, object)
+    }
+
+    /// The pieces that bytes of a line lie in, in order.
+    pub(super) fn pieces(&self, line: u64, mask: u64) -> Vec<Piece> {
+        let overlaps = |piece: &&Piece| {
+            piece.start < line + LINE && piece.start + piece.bytes > line && {
+                let first = piece.start.saturating_sub(line);
+                let end = (piece.start + piece.bytes - line).min(LINE);
+                let below = |bits: u64| if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
+                mask & below(end) & !below(first) != 0
+            }
+        };
+        let end = self.pieces.partition_point(|piece| piece.start < line + LINE);
+        self.pieces[..end].iter().filter(overlaps).copied().collect()
+    }
+
+    /// Variables and fields that bytes of a line lie in, each once, in order.
+    pub(super) fn names(&self, line: u64, mask: u64) -> Vec<String> {
+        let mut names = Vec::new();
+        for piece in self.pieces(line, mask) {
+            let variable = self.variable(piece.object);
+            let fields = self.fields_in(&piece, line, mask);
+            match (fields.is_empty(), variable) {
+                (true, Some(name)) => names.push(name),
+                (true, None) => {}
+                (false, _) => names.extend(fields),
+            }
+        }
+        let mut seen = BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        names
+    }
+
+    fn fields_in(&self, piece: &Piece, line: u64, mask: u64) -> Vec<String> {
+        let Some(fields) = self.fields.get(&piece.object) else { return vec![] };
+        let stride = self.stride(piece.object).filter(|stride| *stride > 0);
+        let mut found = BTreeSet::new();
+        for bit in (0..LINE).filter(|bit| mask & (1 << bit) != 0) {
+            let Some(offset) = (line + bit).checked_sub(piece.start) else { continue };
+            if offset >= piece.bytes {
+                continue;
+            }
+            let inside = stride.map_or(offset, |stride| offset % stride);
+            let field =
+                fields.iter().position(|(at, bytes, _)| (*at..at + bytes).contains(&inside));
+            found.extend(field);
+        }
+        found.into_iter().map(|index| fields[index].2.to_owned()).collect()
+    }
+
+    /// The name of a variable, without the file that holds it.
+    pub(super) fn variable(&self, object: u32) -> Option<String> {
+        let row = self.profile.objects.get(object as usize)?;
+        let is_one = row.region == "static" && !row.name.is_empty();
+        is_one.then(|| without_module(&row.name).to_owned())
+    }
+
+    /// What an object is, for people: `the variable counters (app)`, `heap block of 224 bytes
+    /// allocated in main at hist.c:10`.
+    pub(super) fn object(&self, object: u32, line: Option<u64>) -> String {
+        let row = self.profile.objects.get(object as usize).filter(|row| !row.region.is_empty());
+        let Some(row) = row else { return self.line_words(line) };
+        if row.region != "heap" {
+            return if row.name.is_empty() { self.line_words(line) } else { row.name.clone() };
+        }
+        if row.name.is_empty() {
+            return "heap memory in no known block".into();
+        }
+        let at = allocated(&row.name, &row.callers);
+        let bytes = row.bytes.checked_div(row.blocks).unwrap_or(0);
+        let about = if bytes * row.blocks == row.bytes { "" } else { "about " };
+        match row.blocks {
+            0 => format!("heap blocks allocated {at}"),
+            1 => format!("heap block of {} bytes allocated {at}", grouped(bytes)),
+            n => format!(
+                "{} heap blocks of {about}{} bytes allocated {at}",
+                grouped(n),
+                grouped(bytes)
+            ),
+        }
+    }
+
+    /// What lies on a line, where its object is not known.
+    fn line_words(&self, line: Option<u64>) -> String {
+        let rows = &self.profile.lines;
+        let row = line.and_then(|line| rows.binary_search_by_key(&line, |row| row.line).ok());
+        match row.map(|at| &rows[at]) {
+            Some(row) if !row.object.is_empty() => {
+                let parts: Vec<&str> = row.object.split("; ").take(2).collect();
+                parts.join(" and ")
+            }
+            Some(row) if !row.region.is_empty() => format!("{} memory", row.region),
+            _ => "memory that is not known".into(),
+        }
+    }
+
+    /// What lies on a line, by the variables that its name lists: `m`, `total`.
+    pub(super) fn neighbours(&self, line: u64) -> Vec<String> {
+        let rows = &self.profile.lines;
+        let Ok(at) = rows.binary_search_by_key(&line, |row| row.line) else { return vec![] };
+        let row = &rows[at];
+        if row.region != "static" {
+            return vec![];
+        }
+        row.object
+            .split("; ")
+            .filter(|part| !part.is_empty())
+            .map(|p| without_module(p).to_owned())
+            .collect()
+    }
+
+    /// Where an object was allocated: `main at hist.c:10`.
+    pub(super) fn allocation(&self, object: u32) -> Option<String> {
+        let row = self.profile.objects.get(object as usize)?;
+        let is_heap = row.region == "heap" && !row.name.is_empty();
+        is_heap.then(|| {
+            let at = allocated(&row.name, &row.callers);
+            at.strip_prefix("in ").unwrap_or(&at).to_owned()
+        })
+    }
+
+    /// `T1 bytes 0–7, T2 bytes 8–15`: of the block or variable where it is one, else of the line.
+    pub(super) fn ranges(&self, bytes: &ByThread, hottest: u64) -> Vec<(u32, String)> {
+        let mask = bytes
+            .iter()
+            .filter(|((line, _), _)| *line == hottest)
+            .map(|(_, m)| m)
+            .fold(0, |a, b| a | b);
+        let piece = match self.pieces(hottest, mask)[..] {
+            [one] => Some(one),
+            _ => None,
+        };
+        let mut by_thread: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
+        for ((line, thread), mask) in bytes {
+            let inside = match piece {
+                Some(piece) => piece.start < line + LINE && piece.start + piece.bytes > *line,
+                None => *line == hottest,
+            };
+            if inside {
+                let runs = Bytes(*mask).runs();
+                let base = piece.map_or(hottest, |piece| piece.start);
+                let at = |offset: u32| (line + u64::from(offset)).saturating_sub(base);
+                let list = by_thread.entry(*thread).or_default();
+                list.extend(runs.into_iter().map(|(first, last)| (at(first), at(last))));
+            }
+        }
+        by_thread.into_iter().map(|(thread, runs)| (thread, words_of(runs))).collect()
+    }
+}
+
+/// Fields of the elements of objects: offset, bytes, name.
+type Fields<'a> = BTreeMap<u32, Vec<(u64, u64, &'a str)>>;
+
+fn tables(_profile: &Profile) -> (Vec<Piece>, Fields<'_>) {
+    Default::default()
+}
+
+fn stride_of(_profile: &Profile, _object: u32) -> Option<u64> {
+    None
+}
+
+/// Runs of bytes in words, those that touch joined.
+fn words_of(mut runs: Vec<(u64, u64)>) -> String {
+    runs.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (first, last) in runs {
+        match joined.last_mut() {
+            Some(end) if first <= end.1 + 1 => end.1 = end.1.max(last),
+            _ => joined.push((first, last)),
+        }
+    }
+    let words = |&(first, last): &(u64, u64)| match first == last {
+        true => grouped(first),
+        false => format!("{}–{}", grouped(first), grouped(last)),
+    };
+    let more = if joined.len() > RUNS { " …" } else { "" };
+    joined.iter().take(RUNS).map(words).collect::<Vec<_>>().join(" ") + more
+}
+
+/// The distance between the pieces of different threads: the same between each two that follow each
+/// other, or a multiple of it; with where the first begins in its line.
+pub(super) fn distance(bytes: &ByThread) -> Option<(u64, u64)> {
+    let mut first: BTreeMap<u32, u64> = BTreeMap::new();
+    let lines: BTreeSet<u64> = bytes.keys().map(|(line, _)| *line).collect();
+    if lines.len() > LINES_LOOKED_AT {
+        return None;
+    }
+    for ((line, thread), mask) in bytes.iter().filter(|(_, mask)| **mask != 0) {
+        let at = line + u64::from(mask.trailing_zeros());
+        let least = first.entry(*thread).or_insert(at);
+        *least = at.min(*least);
+    }
+    let mut at: Vec<u64> = first.into_values().collect();
+    at.sort_unstable();
+    let steps: Vec<u64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let least = *steps.iter().min()?;
+    // Two threads have some distance, whatever they do.
+    let regular = steps.len() >= 2 && least > 0 && steps.iter().all(|step| step % least == 0);
+    regular.then(|| (least, at[0] % LINE))
+}
+
+/// `counters` of `counters+0x40..0x80 (app): .a`.
+fn without_module(name: &str) -> &str {
+    let name = name.split_once(" (").map_or(name, |(name, _)| name);
+    name.split_once("+0x").map_or(name, |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_touch_are_one() {
+        assert_eq!(words_of(vec![(56, 63), (0, 7), (64, 71)]), "0–7 56–71");
+        assert_eq!(words_of(vec![(0, 0), (4, 4), (8, 8), (1200, 1207)]), "0 4 8 …");
+    }
+
+    #[test]
+    fn threads_pieces_are_a_distance_apart() {
+        let at = |list: &[u64]| -> ByThread {
+            let one = |(thread, at): (usize, &u64)| {
+                ((at / 64 * 64, thread as u32), 0xff_u64 << (at % 64))
+            };
+            list.iter().enumerate().map(one).collect()
+        };
+        assert_eq!(distance(&at(&[0x1010, 0x1038, 0x1060])), Some((0x28, 0x10)));
+        assert_eq!(distance(&at(&[0x1000, 0x1008, 0x1018])), Some((8, 0)), "one is missing");
+        assert_eq!(distance(&at(&[0x1000, 0x1008])), None, "two tell nothing");
+        assert_eq!(distance(&at(&[0x1000, 0x1008, 0x1014])), None);
+    }
+}

@@ -1,0 +1,139 @@
+use super::*;
+use crate::samples::shared;
+use profile::{EventRow, LineRow, ObjectRow, SiteRow};
+use types::Sharing;
+
+fn found(profile: &Profile) -> Vec<Cause> {
+    causes(profile, None).list
+}
+
+fn share(profile: &mut Profile, line: u64, sharing: Sharing) {
+    for event in profile.events.iter_mut().filter(|event| event.line == line) {
+        event.sharing = sharing;
+    }
+}
+
+fn titles(profile: &Profile) -> Vec<String> {
+    found(profile).into_iter().map(|cause| cause.title).collect()
+}
+
+#[test]
+fn reads_and_overwrites_of_one_fight_are_one_finding() {
+    let found = found(&shared());
+    assert_eq!(found.len(), 2, "{found:#?}");
+    let cause = &found[0];
+    assert_eq!((cause.kind, cause.events, cause.lines), (CauseKind::FalseSharing, 4400, 1));
+    assert_eq!((cause.share, cause.hottest.as_str()), (4400.0 / 5125.0, "0x4040c0"));
+    assert_eq!(cause.title, "False sharing on counters+0x40..0x80 (app)");
+    assert_eq!(
+        cause.evidence,
+        "T1–T4 update bytes of their own (T1 0–7, T2 8–15, T3 16–23, T4 24–31) in bump(long*) at \
+         a.c:31, called from worker(int) at /home/user/src/a.c:40"
+    );
+    assert!(cause.advice.starts_with("Stride 8 → 64 bytes"), "{}", cause.advice);
+    assert!(cause.cost.worth && cause.cost.cpu_share.is_some());
+    let other = &found[1];
+    assert_eq!((other.kind, other.sides.len()), (CauseKind::OneWriter, 2));
+    assert!(other.sides.iter().any(|side| side.only_gives && side.threads == [0]));
+    assert!(other.advice.starts_with("Padding won't help"), "{}", other.advice);
+}
+
+#[test]
+fn a_line_that_all_really_share_is_contended() {
+    let mut profile = shared();
+    share(&mut profile, 0x40_40c0, Sharing::True);
+    let cause = &found(&profile)[0];
+    assert_eq!((cause.kind, cause.falsely), (CauseKind::Contended, 0));
+    assert!(cause.advice.contains("Padding won't help"), "{}", cause.advice);
+    assert!(cause.advice.contains("a copy"), "{}", cause.advice);
+}
+
+#[test]
+fn an_array_is_one_finding_and_little_of_it_is_not_worth_a_change() {
+    let mut profile = shared();
+    profile.objects.push(ObjectRow {
+        region: "heap".into(),
+        name: "in make at a.c:7".into(),
+        blocks: 1,
+        bytes: 40_000,
+        ..ObjectRow::default()
+    });
+    profile.events.retain(|event| event.line == 0x40_40c0);
+    let first = profile.events.clone();
+    profile.events = (0..3)
+        .flat_map(|i| {
+            first.iter().map(move |e| EventRow { line: 0x40_40c0 + 64 * i, object: 1, ..*e })
+        })
+        .collect();
+    profile.lines = profile.events.chunk_by(|a, b| a.line == b.line).map(LineRow::of).collect();
+    let [cause] = &found(&profile)[..] else { panic!() };
+    assert_eq!((cause.lines, cause.events, cause.object_row), (3, 13_200, Some(1)));
+    assert_eq!(cause.object, "heap block of 40,000 bytes allocated in make at a.c:7");
+    for thread in &mut profile.threads {
+        thread.instructions = 1_000_000_000;
+    }
+    let [cause] = &found(&profile)[..] else { panic!() };
+    assert!(!cause.cost.worth && !cause.leads(), "{:?}", cause.cost);
+}
+
+#[test]
+fn a_mutex_is_synchronization_and_no_false_sharing() {
+    let mut profile = shared();
+    let lock = |function: &str| SiteRow {
+        address: 0x7f00_0000_0100,
+        module: "/lib/libc.so.6".into(),
+        offset: 0x100,
+        function: function.into(),
+        ..SiteRow::default()
+    };
+    profile.sites.extend([lock("pthread_mutex_lock"), lock("pthread_mutex_unlock")]);
+    let (one, two) = (profile.sites.len() as u32 - 2, profile.sites.len() as u32 - 1);
+    for event in profile.events.iter_mut().filter(|event| event.line == 0x40_40c0) {
+        (event.from_site, event.to_site) = (two, one);
+    }
+    let causes = causes(&profile, None);
+    let cause = causes.list.iter().find(|c| c.kind == CauseKind::Synchronization).unwrap();
+    assert_eq!((cause.synchronization, cause.events), (Some(Sync::Mutex), 4400));
+    assert!(!cause.advice.contains("pad or align"), "{}", cause.advice);
+    assert!(causes.list.iter().all(|c| c.kind != CauseKind::FalseSharing));
+    assert_eq!(causes.synchronization, Some(4400.0 / 5125.0));
+}
+
+#[test]
+fn data_beside_a_lock_is_named_as_such() {
+    let mut profile = shared();
+    profile.sites.push(SiteRow {
+        module: "/lib/libc.so.6".into(),
+        function: "pthread_mutex_lock".into(),
+        ..SiteRow::default()
+    });
+    let lock = profile.sites.len() as u32 - 1;
+    for event in profile.events.iter_mut().filter(|event| event.line == 0x40_40c0) {
+        event.from_site = lock;
+    }
+    let cause = &found(&profile)[0];
+    assert_eq!(cause.kind, CauseKind::FalseSharing);
+    assert!(cause.advice.contains("wait for the lock"), "{}", cause.advice);
+}
+
+#[test]
+fn few_events_and_few_samples_are_no_finding() {
+    let mut profile = shared();
+    profile.events.iter_mut().for_each(|event| event.count = event.count.min(40));
+    assert_eq!(titles(&profile), [""; 0]);
+    let mut sampled = crate::samples::sampled();
+    assert!(!found(&sampled).is_empty());
+    sampled.events.iter_mut().for_each(|event| event.hits = 1);
+    assert_eq!(titles(&sampled), [""; 0], "8 and 2 hits");
+}
+
+#[test]
+fn code_that_meets_on_many_lines_hands_data_over() {
+    let mut profile = shared();
+    let hand = profile.events.iter().find(|event| event.line == 0x40_4100).copied().unwrap();
+    let spread = (0..1000).map(|i| EventRow { line: 0x7f10_0000_0000 + 64 * i, count: 4, ..hand });
+    profile.events.extend(spread);
+    let found = found(&profile);
+    let cause = found.iter().find(|cause| cause.kind == CauseKind::HandedOver).unwrap();
+    assert!(cause.lines >= 1000 && !cause.leads());
+}

@@ -1,0 +1,235 @@
+//! What was seen, in words: the sides of a finding, and its first sentence.
+//!
+//! Pure. Neighbours: `group` has what is said, `memory` the names, `advice` what follows from it.
+
+use crate::causes::code::Origin;
+use crate::causes::group::{Class, Group, Origins, Side as Seen};
+use crate::causes::memory::Memory;
+use crate::causes::{CauseKind, Side};
+use crate::lines::AccessKind;
+use crate::verdict::list;
+use types::numbers::grouped;
+
+/// Most sides of a finding, and the share of its events that makes one worth it.
+const MOST_SIDES: usize = 4;
+const NOTABLE_SIDE: f64 = 0.05;
+/// Threads whose bytes are told one by one.
+const MOST_RANGES: usize = 4;
+/// Names of fields and variables in a sentence.
+const MOST_NAMES: usize = 3;
+/// Most callers of a side.
+const MOST_CALLERS: usize = 4;
+/// Threads are listed one by one up to this many ranges.
+const RANGES: usize = 3;
+
+/// The sides with the most events, the first first; the ones that give and take most are among them.
+pub(super) fn chosen<'g>(group: &'g Group, origins: &Origins) -> Vec<(u32, &'g Seen)> {
+    let mut sides: Vec<(u32, &Seen)> = group.sides.iter().map(|(at, side)| (*at, side)).collect();
+    sides.sort_by_key(|(at, side)| {
+        // What the program does comes before what is not known.
+        let nowhere = origins.list[*at as usize].place.in_words() == "at unknown code";
+        (nowhere, std::cmp::Reverse(side.events()))
+    });
+    let most = |count: fn(&Seen) -> u64| {
+        sides.iter().rev().max_by_key(|(_, side)| count(side)).map(|(at, _)| *at)
+    };
+    let (giver, taker) = (most(|side| side.gives), most(|side| side.takes));
+    let least = group.events as f64 * NOTABLE_SIDE;
+    let needed = |at: u32| Some(at) == giver || Some(at) == taker;
+    let mut kept: Vec<(u32, &Seen)> = Vec::new();
+    for (at, side) in sides {
+        let notable = side.events() as f64 >= least && kept.len() < MOST_SIDES;
+        if notable || needed(at) {
+            kept.push((at, side));
+        }
+    }
+    kept
+}
+
+/// The sides of a finding.
+pub(super) fn sides(group: &Group, origins: &Origins, memory: &Memory<'_>) -> Vec<Side> {
+    chosen(group, origins)
+        .into_iter()
+        .map(|(at, seen)| side(&origins.list[at as usize], seen, group, memory))
+        .collect()
+}
+
+fn side(origin: &Origin, seen: &Seen, group: &Group, memory: &Memory<'_>) -> Side {
+    let bytes = seen.bytes();
+    let line = match group.hottest().filter(|line| bytes.keys().any(|(of, _)| of == line)) {
+        Some(line) => Some(line),
+        None => bytes.keys().map(|(line, _)| *line).next(),
+    };
+    let (ranges, fields) = match line {
+        Some(line) => {
+            let of_line = bytes.iter().filter(|((of, _), _)| *of == line);
+            let mask = of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b);
+            (memory.ranges(&bytes, line), memory.names(line, mask))
+        }
+        None => Default::default(),
+    };
+    let mut callers = origin.place.inlined_into.clone();
+    callers.retain(|caller| origin.callers.contains(caller));
+    for caller in &origin.callers {
+        if !callers.contains(caller) {
+            callers.push(caller.clone());
+        }
+    }
+    callers.truncate(MOST_CALLERS);
+    Side {
+        threads: seen.threads(),
+        does: seen.kind(),
+        atomically: origin.atomic,
+        only_gives: seen.takes == 0,
+        bytes: range_words(&ranges),
+        fields,
+        function: origin.place.function.clone(),
+        file: origin.place.file.clone(),
+        line: origin.place.line,
+        callers,
+        events: seen.events(),
+        place: origin.place.clone(),
+    }
+}
+
+/// `0–7`, or `T1 0–7, T2 8–15` where threads use different bytes.
+fn range_words(ranges: &[(u32, String)]) -> String {
+    let [(_, first), rest @ ..] = ranges else { return String::new() };
+    if rest.iter().all(|(_, range)| range == first) {
+        return first.clone();
+    }
+    let each: Vec<String> = ranges
+        .iter()
+        .take(MOST_RANGES)
+        .map(|(thread, range)| format!("T{thread} {range}"))
+        .collect();
+    let more = if ranges.len() > MOST_RANGES { ", …" } else { "" };
+    each.join(", ") + more
+}
+
+/// What the sides do, in one sentence without its full stop.
+pub(super) fn evidence(sides: &[Side]) -> String {
+    sides.iter().map(side_words).collect::<Vec<_>>().join("; ")
+}
+
+fn side_words(side: &Side) -> String {
+    let several = side.threads.len() != 1;
+    let verb = match (side.does, several) {
+        (AccessKind::Read, true) => "read",
+        (AccessKind::Read, false) => "reads",
+        (AccessKind::Write, true) => "write",
+        (AccessKind::Write, false) => "writes",
+        (AccessKind::Update, true) => "update",
+        (AccessKind::Update, false) => "updates",
+    };
+    let quoted: Vec<String> =
+        side.fields.iter().take(MOST_NAMES).map(|name| format!("'{name}'")).collect();
+    let own = side.bytes.starts_with('T');
+    let what = match (quoted.is_empty(), side.bytes.is_empty()) {
+        (true, true) => String::new(),
+        (true, false) if own => format!(" bytes of their own ({})", side.bytes),
+        (true, false) => format!(" bytes {}", side.bytes),
+        (false, true) => format!(" {}", list(&quoted)),
+        (false, false) => format!(" {} (bytes {})", list(&quoted), side.bytes),
+    };
+    let atomically = if side.atomically { " atomically" } else { "" };
+    let called = match side.callers.first() {
+        Some(caller) => format!(", called from {caller}"),
+        None => String::new(),
+    };
+    let (who, place) = (thread_list(&side.threads), side.place.in_words());
+    format!("{who} {verb}{what}{atomically} {place}{called}")
+}
+
+/// What a finding is about: `the array counters (app)`, and its first words.
+pub(super) fn title(kind: CauseKind, group: &Group, object: &str, sides: &[Side]) -> String {
+    match kind {
+        CauseKind::FalseSharing => {
+            let names = neighbours(sides);
+            match names.len() {
+                2.. => format!("False sharing between {} ({object})", list(&names)),
+                _ => format!("False sharing on {object}"),
+            }
+        }
+        CauseKind::Contended => format!("All update {object}"),
+        CauseKind::OneWriter => format!("One thread writes and others read {object}"),
+        CauseKind::HandedOver => format!("Threads hand over data in {object}"),
+        CauseKind::Synchronization => synchronization(group, object, sides),
+    }
+}
+
+fn synchronization(group: &Group, object: &str, sides: &[Side]) -> String {
+    let Class::Sync(sync) = group.class else { return object.to_owned() };
+    let name = sync.name();
+    let caller = sides.iter().find(|side| side.place.line > 0 && !side.place.file.is_empty());
+    let of_program = caller.filter(|_| !object.contains(".so"));
+    match (sync.is_placed_by_program(), of_program) {
+        (true, _) => format!("Synchronization: {name} in {object}"),
+        (false, Some(side)) => format!("Synchronization: {name} {}", side.place.in_words()),
+        (false, None) => format!("Synchronization: {name}"),
+    }
+}
+
+/// The different names that sides use, if none is used by two of them.
+fn neighbours(sides: &[Side]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for side in sides.iter().filter(|side| side.fields.len() == 1) {
+        let quoted = format!("'{}'", side.fields[0]);
+        if !names.contains(&quoted) {
+            names.push(quoted);
+        }
+    }
+    names.truncate(MOST_NAMES);
+    names
+}
+
+/// Both lists in order, each thread once.
+pub(crate) fn union(a: &[u32], b: &[u32]) -> Vec<u32> {
+    let mut all: Vec<u32> = a.iter().chain(b).copied().collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// `T1`, `T0, T2 and T4–T7`, `23 threads`; ids in order.
+pub(crate) fn thread_list(threads: &[u32]) -> String {
+    let runs: Vec<&[u32]> = threads.chunk_by(|a, b| a + 1 == *b).collect();
+    if runs.len() > RANGES {
+        return format!("{} threads", grouped(threads.len() as u64));
+    }
+    let run = |run: &&[u32]| match run {
+        [one] => vec![format!("T{one}")],
+        [one, two] => vec![format!("T{one}"), format!("T{two}")],
+        [first, .., last] => vec![format!("T{first}–T{last}")],
+        [] => vec![],
+    };
+    list(&runs.iter().flat_map(run).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_listed_shortly() {
+        for (threads, expected) in [
+            (&[1][..], "T1"),
+            (&[0, 1], "T0 and T1"),
+            (&[0, 2, 4, 5, 6], "T0, T2 and T4–T6"),
+            (&[0, 2, 4, 6], "4 threads"),
+        ] {
+            assert_eq!(thread_list(threads), expected);
+        }
+        assert_eq!(union(&[1, 3], &[2, 3]), [1, 2, 3]);
+    }
+
+    #[test]
+    fn bytes_of_threads_are_told_apart() {
+        let of = |list: &[(u32, &str)]| -> Vec<(u32, String)> {
+            list.iter().map(|(thread, range)| (*thread, (*range).to_owned())).collect()
+        };
+        assert_eq!(range_words(&of(&[(1, "0–7"), (2, "0–7")])), "0–7");
+        assert_eq!(range_words(&of(&[(1, "0–7"), (2, "8–15")])), "T1 0–7, T2 8–15");
+        assert_eq!(range_words(&[]), "");
+    }
+}
