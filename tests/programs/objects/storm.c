@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINE = 64, THREADS = 3, SITES = 7, LIVE = 40, OPERATIONS = 3000, MAX_LINES = 1 << 18 };
+enum { LINE = 64, THREADS = 3, SITES = 7, LIVE = 40, OPERATIONS = 1200, MAX_LINES = 1 << 18 };
 
 // --- Threads that touch memory when they are told to.
 
