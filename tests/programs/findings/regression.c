@@ -5,12 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct point {
-    signed char x, y;
-};
-
 struct sums {
-    const struct point *points;
+    const char *points; // x and y of each
     long count, rounds;
     long long sx, sy, sxx, syy, sxy;
 };
@@ -18,12 +14,13 @@ struct sums {
 static void *regress(void *arg) {
     struct sums *s = arg;
     for (long round = 0; round < s->rounds; round++)
-        for (long k = 0; k < s->count; k++) {
-            s->sx += s->points[k].x;                    // @sum
-            s->sxx += s->points[k].x * s->points[k].x; // @sum
-            s->sy += s->points[k].y;                    // @sum
-            s->syy += s->points[k].y * s->points[k].y; // @sum
-            s->sxy += s->points[k].x * s->points[k].y; // @sum
+        for (long k = 0; k < s->count; k++) { // @sum
+            const char *point = s->points + 2 * k; // @sum
+            s->sx += point[0];             // @sum
+            s->sxx += point[0] * point[0]; // @sum
+            s->sy += point[1];             // @sum
+            s->syy += point[1] * point[1]; // @sum
+            s->sxy += point[0] * point[1]; // @sum
         }
     return 0;
 }
@@ -32,9 +29,11 @@ int main(int argc, char **argv) {
     int threads = argc > 1 ? atoi(argv[1]) : 4;
     long rounds = argc > 2 ? atol(argv[2]) : 100;
     long count = 1 << 18;
-    struct point *points = malloc((size_t)count * sizeof *points);
-    for (long k = 0; k < count; k++)
-        points[k] = (struct point){(signed char)(k % 100), (signed char)(k % 90 + k % 7)};
+    char *points = malloc(2 * (size_t)count);
+    for (long k = 0; k < count; k++) {
+        points[2 * k] = (char)(k % 100);
+        points[2 * k + 1] = (char)(k % 90 + k % 7);
+    }
 #ifdef FIXED
     struct sums *sums = aligned_alloc(64, (size_t)threads * sizeof *sums);
 #else
@@ -43,7 +42,7 @@ int main(int argc, char **argv) {
     memset(sums, 0, (size_t)threads * sizeof *sums);
     pthread_t ids[64];
     for (int k = 0; k < threads; k++) {
-        sums[k].points = points + count / threads * k;
+        sums[k].points = points + 2 * (count / threads * k);
         sums[k].count = count / threads;
         sums[k].rounds = rounds;
         pthread_create(&ids[k], 0, regress, &sums[k]);
