@@ -46,7 +46,11 @@ pub fn advised(causes: &[Value]) -> Vec<String> {
 
 /// How the causes of a report compare with what is expected of the program.
 pub fn judge(program: &Program, expected: &Expected, causes: &[Value]) -> Judged {
-    let about = |cause: &Value| contains_one(text(&cause["object"]), expected.object);
+    // Of a barrier of OpenMP, the title names it.
+    let about = |cause: &Value| {
+        contains_one(text(&cause["object"]), expected.object)
+            || contains_one(text(&cause["title"]), expected.object)
+    };
     // Several objects may come from one function: the marked line tells them apart.
     let allocated = |cause: &Value| {
         let at: Vec<String> = places(program, "alloc");
