@@ -22,7 +22,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
 .PHONY: help build test check check-web hooks test-web page-types test-rust test-e2e test-browser stress soak fuzz demo bench \
-	screenshots bench-pairs bench-placement bench-sampling bench-streams bench-windows install clean packages
+	screenshots bench-findings bench-pairs bench-placement bench-sampling bench-streams bench-windows install clean packages
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS='	' read -r n t; do \
@@ -104,6 +104,9 @@ screenshots: packages-test build ## take the pictures in docs/images/ from a rea
 bench: packages-test build ## CPU time and memory of recorded against native runs (BENCH_ARGS=--help)
 	@make/packages.sh $(STAMPS)/packages-bench bench || echo "going on without them" >&2
 	$(CARGO) run --release --quiet -p threadtalk-benches -- $(BENCH_ARGS)
+
+bench-findings: packages-test build ## what the report says of programs with known flaws, and what mending them gains (BENCH_ARGS=--help)
+	$(CARGO) run --release --quiet -p threadtalk-benches --bin findings -- $(BENCH_ARGS)
 
 bench-pairs: packages-test build ## is the computed placement of the example the best there is?
 	$(CARGO) run --release --quiet -p threadtalk-benches --bin pairs -- $(BENCH_ARGS)

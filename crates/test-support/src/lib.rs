@@ -6,6 +6,7 @@
 //! * [`matrix`]: communication matrices, and the counts that a program says it must cause;
 //! * [`scratch`]: a folder for a test, kept when the test fails;
 //! * [`terminal`]: runs a command in a terminal of its own;
+//! * [`findings`]: programs with a known flaw, and whether a report says so;
 //! * [`control_group`]: takes memory from programs;
 //! * [`probe`]: what this machine has; tests that need more are skipped aloud.
 //!
@@ -15,6 +16,7 @@
 #![allow(missing_docs, reason = "used only here: no library for others")]
 
 pub mod control_group;
+pub mod findings;
 pub mod matrix;
 pub mod paths;
 pub mod probe;

@@ -16,6 +16,7 @@ pub enum Compiler {
     Gfortran,
     /// LLVM's C compiler, for its OpenMP.
     Clang,
+    Rustc,
 }
 
 impl Compiler {
@@ -26,6 +27,7 @@ impl Compiler {
             Compiler::Gxx => &["g++"],
             Compiler::Gfortran => &["gfortran"],
             Compiler::Clang => &["clang-14", "clang"],
+            Compiler::Rustc => &["rustc"],
         }
     }
 }

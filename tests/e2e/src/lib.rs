@@ -28,6 +28,7 @@
 //! * `stress.rs`: a mix of programs, many runs, eight at once;
 //! * `callers.rs`: call paths of code sites;
 //! * `objects.rs`: to which variables and heap blocks events belong;
+//! * `findings.rs`: what the report says of programs with known flaws;
 //! * `soak.rs`: a mix of the distribution's programs.
 
 #![allow(missing_docs, reason = "used only here: no library for others")]

@@ -57,6 +57,7 @@ fn on(profile: &Path, name: &str) -> u64 {
 }
 
 const BLOCKS: &str = "tests/programs/objects/blocks.c";
+const STORM: &str = "tests/programs/objects/storm.c";
 
 #[test]
 fn an_address_that_is_used_again_belongs_to_the_next_object() {
@@ -130,6 +131,53 @@ fn a_million_places_change_nothing_and_cost_no_counts() {
     let run = recorded.run(&["sites"], &[]);
     assert!(run.stderr_text().contains("no room left to tell where"), "{run}");
     assert_eq!(recorded.on("in further places"), 45);
+}
+
+/// What the program's output expects: lines `expect OBJECT EVENTS` after the prefix.
+fn expected<'a>(output: &'a str, prefix: &'a str) -> Vec<(&'a str, u64)> {
+    let lines =
+        output.lines().filter_map(|line| line.strip_prefix(prefix)?.strip_prefix("expect "));
+    let all: Vec<_> = lines
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(name, count)| (name, count.parse().unwrap()))
+        .collect();
+    assert!(all.iter().map(|(_, count)| count).sum::<u64>() > 10_000, "{output}");
+    all
+}
+
+/// Blocks of seven allocation sites come, grow and go at random. The program knows the events of
+/// each site, and the reference, which knows no sites, counts the same on the heap.
+#[test]
+fn counts_of_each_allocation_site_are_those_of_the_reference() {
+    let recorded = Recorded::new(Compiler::Gcc, STORM);
+    for seed in ["1", "2"] {
+        let run = recorded.run(&["heap", seed], &[]);
+        let output = run.stdout_text();
+        let expected = expected(&output, "");
+        for (site, events) in &expected {
+            assert_eq!(recorded.on(site), *events, "{site}, seed {seed}");
+        }
+        recorded.run(&["heap", seed], &["--reference"]);
+        let heap: u64 = objects(&recorded.profile())
+            .iter()
+            .filter(|o| o["region"] == "heap")
+            .map(|o| o["events"].as_u64().unwrap())
+            .sum();
+        assert_eq!(heap, expected.iter().map(|(_, events)| events).sum::<u64>(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_child_counts_on_its_own_at_each_allocation_site() {
+    let recorded = Recorded::new(Compiler::Gcc, STORM);
+    let output = recorded.run(&["fork", "4"], &[]).stdout_text();
+    let children = recorded.profile().join("processes");
+    let child = children.read_dir().unwrap().next().unwrap().unwrap().path();
+    for (profile, prefix) in [(recorded.profile(), ""), (child, "child ")] {
+        for (site, events) in expected(&output, prefix) {
+            assert_eq!(on(&profile, site), events, "{prefix}{site}");
+        }
+    }
 }
 
 #[test]
