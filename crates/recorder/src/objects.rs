@@ -1,7 +1,8 @@
 //! What the memory with events was for: groups of allocated blocks, variables, stacks, files.
 //!
 //! The agent numbers what it knows, groups of blocks (`wire::objects`); here each event gets a row
-//! of the profile's table `objects`. What lies in no block is named by its address, like lines.
+//! of the profile's table `objects`. What lies in no block is named by its address, like lines, or
+//! by the zone of memory that it is in.
 //! Neighbours: `session` has the records, `places` names addresses, `tables` asks.
 
 use crate::error::RecorderError;
@@ -13,8 +14,10 @@ use std::mem::offset_of;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
 use types::numbers::grouped;
-use wire::objects::{Block, FRAMES, Group, MAX_BLOCKS, MAX_GROUPS, OTHERS};
-use wire::session::{BLOCKS_OFFSET, GROUPS_OFFSET, Header};
+use wire::objects::{
+    Block, FIRST_ZONE, FRAMES, Group, MAX_BLOCKS, MAX_GROUPS, MAX_ZONES, OTHERS, Zone,
+};
+use wire::session::{BLOCKS_OFFSET, GROUPS_OFFSET, Header, ZONES_OFFSET};
 
 /// Bytes of the lines of memory in a profile.
 const LINE_BYTES: u64 = 64;
@@ -77,6 +80,8 @@ pub struct Allocated {
     blocks: Vec<RawBlock>,
     /// Most bytes of one of them.
     largest: u64,
+    /// By number: start and bytes.
+    zones: Vec<(u64, u64)>,
 }
 
 impl Allocated {
@@ -90,14 +95,17 @@ impl Allocated {
         let groups = words(GROUPS_OFFSET, &header.groups, MAX_GROUPS, group)?;
         let blocks = words(BLOCKS_OFFSET, &header.blocks_described, MAX_BLOCKS, block)?;
         let groups = groups.chunks_exact(group / 8).map(RawGroup::of).collect();
-        Ok(Self::new(groups, blocks.chunks_exact(block / 8).map(RawBlock::of).collect()))
+        let blocks = blocks.chunks_exact(block / 8).map(RawBlock::of).collect();
+        let zones = words(ZONES_OFFSET, &header.zones, MAX_ZONES, size_of::<Zone>())?;
+        let zones = zones.chunks_exact(2).map(|zone| (zone[0], zone[1])).collect();
+        Ok(Self { zones, ..Self::new(groups, blocks) })
     }
 
     fn new(groups: Vec<RawGroup>, mut blocks: Vec<RawBlock>) -> Self {
         blocks.retain(|b| b.group != 0 && (b.group as usize) < groups.len() && b.bytes > 0);
         blocks.sort_unstable_by_key(|b| (b.start, b.ordinal, b.group));
         let largest = blocks.iter().map(|b| b.bytes).max().unwrap_or(0);
-        Self { groups, blocks, largest }
+        Self { groups, blocks, largest, zones: Vec::new() }
     }
 
     /// Blocks of a group that have been in a line.
@@ -156,6 +164,7 @@ impl Naming<'_> {
                     let at = named.iter().find(|(bytes, ..)| bytes.contains(&byte));
                     at.map_or(0, |(_, region, name)| self.row_named(region, name))
                 }
+                FIRST_ZONE.. => self.row_of_zone(event.object, places),
                 group => self.row_of_group(group, places, sites),
             };
         }
@@ -172,6 +181,19 @@ impl Naming<'_> {
             rows.push(row);
             rows.len() as u32 - 1
         })
+    }
+
+    /// The row of the memory in a zone; 0 where that is not known.
+    fn row_of_zone(&mut self, number: u32, places: &Places<'_>) -> u32 {
+        if let Some(row) = self.of_groups.get(&number) {
+            return *row;
+        }
+        let zone = self.allocated.zones.get((number - FIRST_ZONE) as usize);
+        let found = zone.filter(|(_, bytes)| *bytes > 0);
+        let (region, name) = found.map_or_else(Default::default, |zone| places.zone(*zone));
+        let row = self.row_named(&region, &name);
+        self.of_groups.insert(number, row);
+        row
     }
 
     /// The row of a group; 0 for a number that none has.

@@ -8,7 +8,7 @@
 // Neighbours: `meeting.h` and `access.h` say what happens at a site, `stubs.rs` calls `paths.rs`.
 #ifndef TT_CHOICE_H
 #define TT_CHOICE_H
-#include "objects.h"
+#include "zones.h"
 
 // One more of the accesses that these counters count has been chosen.
 COLD static void choose(struct thread *t, struct choice *c, u32 site) {

@@ -323,7 +323,7 @@ fn a_newer_schema_is_refused_politely() {
     assert_eq!(
         load_error(&path),
         "app.tt was written by threadtalk 3.0.0 in schema 7, and this version of threadtalk \
-         reads up to schema 5; update threadtalk to read it"
+         reads up to schema 6; update threadtalk to read it"
     );
 }
 
