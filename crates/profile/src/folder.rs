@@ -11,9 +11,9 @@ use crate::check::check;
 use crate::parquet_file::{Data, decode, encode};
 use crate::rows::{self, detail};
 use crate::schema::{
-    ACTIVITY, CALLS, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2, EVENTS_V3, EVENTS_V4, LINES,
-    LINES_V2, LINES_V3, META_FILE, OBJECTS, PROCESSES_FOLDER, RUNNING, SCHEMA_VERSION, SITES,
-    SLICES, THREADS, THREADS_V1, THREADS_V2, Table,
+    ACTIVITY, BLOCKS, CALLS, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2, EVENTS_V3, EVENTS_V4,
+    FIELDS, LINES, LINES_V2, LINES_V3, META_FILE, OBJECTS, OBJECTS_V5, PROCESSES_FOLDER, RUNNING,
+    SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1, THREADS_V2, Table,
 };
 use crate::{Meta, ObjectRow, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -100,6 +100,8 @@ impl Profile {
         write(&COMM, rows::comm_columns(&self.comm))?;
         write(&SITES, detail::site_columns(&self.sites))?;
         write(&OBJECTS, detail::object_columns(&self.objects))?;
+        write(&BLOCKS, detail::block_columns(&self.blocks))?;
+        write(&FIELDS, detail::field_columns(&self.fields))?;
         write(&LINES, detail::line_columns(&self.lines))?;
         write(&EVENTS, detail::event_columns(&self.events))?;
         write(&CALLS, detail::call_columns(&self.calls))?;
@@ -111,7 +113,8 @@ impl Profile {
     }
 
     /// Reads the profile folder `path` and checks it. What an older schema did not have is filled
-    /// in: one time slice, no sites, no objects, no call paths, evidence that is exact or sampled, nothing about
+    /// in: one time slice, no sites, no objects, no blocks and fields, no call paths, evidence that is
+    /// exact or sampled, nothing about
     /// where threads ran.
     ///
     /// # Errors
@@ -145,7 +148,16 @@ impl Profile {
                 sites: folder.read(&SITES, detail::sites_from)?,
                 objects: match written_in {
                     ..5 => vec![ObjectRow::default()],
+                    5 => folder.read(&OBJECTS_V5, detail::objects_from)?,
                     _ => folder.read(&OBJECTS, detail::objects_from)?,
+                },
+                blocks: match written_in {
+                    ..6 => Vec::new(),
+                    _ => folder.read(&BLOCKS, detail::blocks_from)?,
+                },
+                fields: match written_in {
+                    ..6 => Vec::new(),
+                    _ => folder.read(&FIELDS, detail::fields_from)?,
                 },
                 lines: folder.read(lines, detail::lines_from)?,
                 events: folder.read(events, detail::events_from)?,

@@ -25,6 +25,6 @@ pub use note::{Expensive, NotWatched, Note, Unrecorded};
 pub use sampling::{Basis, Detector, Sampling};
 pub use schema::SCHEMA_VERSION;
 pub use tables::{
-    ActivityRow, CallRow, CommRow, EventRow, LineRow, ObjectRow, RunningRow, Sampled, SiteRow,
-    SliceRow, ThreadRow,
+    ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, LineRow, ObjectRow, RunningRow,
+    Sampled, SiteRow, SliceRow, ThreadRow,
 };

@@ -3,8 +3,8 @@
 use crate::note::{self, Note, Unrecorded};
 use crate::sampling::Sampling;
 use crate::tables::{
-    ActivityRow, CallRow, CommRow, EventRow, LineRow, ObjectRow, RunningRow, SiteRow, SliceRow,
-    ThreadRow,
+    ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, LineRow, ObjectRow, RunningRow,
+    SiteRow, SliceRow, ThreadRow,
 };
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
@@ -268,6 +268,10 @@ pub struct Profile {
     pub sites: Vec<SiteRow>,
     /// By number; the first is what is not known.
     pub objects: Vec<ObjectRow>,
+    /// In their order.
+    pub blocks: Vec<BlockRow>,
+    /// In their order.
+    pub fields: Vec<FieldRow>,
     /// Ordered by address: the lines that `events` names.
     pub lines: Vec<LineRow>,
     /// Ordered by [`EventRow::key`], no zero counts.
@@ -282,7 +286,7 @@ impl Profile {
         let (slices, activity) = one_slice(&threads);
         let sites = vec![SiteRow::default()];
         let objects = vec![ObjectRow::default()];
-        let (running, lines, events, calls) = Default::default();
+        let (running, blocks, fields, lines, events, calls) = Default::default();
         Self {
             meta,
             threads,
@@ -292,6 +296,8 @@ impl Profile {
             comm,
             sites,
             objects,
+            blocks,
+            fields,
             lines,
             events,
             calls,
@@ -391,7 +397,26 @@ pub(crate) mod tests {
             callers: "main at app.c:50".into(),
             blocks: 3,
             bytes: u64::MAX - 5,
+            element: "struct counter".into(),
+            stride: 24,
         }
+    }
+
+    fn blocks() -> Vec<BlockRow> {
+        let block = |start, ordinal, thread: Option<u32>| BlockRow {
+            object: 1,
+            start,
+            ordinal,
+            bytes: 48,
+            thread: thread.map(ThreadId),
+        };
+        vec![block(0x40a0, 2, Some(1)), block(0x40f0, 0, None), block(0x40f0, 1, Some(2))]
+    }
+
+    fn fields() -> Vec<FieldRow> {
+        let field =
+            |offset, name: &str| FieldRow { object: 1, offset, bytes: 8, name: name.into() };
+        vec![field(0, "count"), field(8, "lock.owner"), field(16, "next")]
     }
 
     /// Three threads, two slices, every kind of event, counts beyond 2^63.
@@ -430,6 +455,7 @@ pub(crate) mod tests {
         profile.running = running();
         profile.sites = vec![SiteRow::default(), site(0x1000), site(0x1008)];
         profile.objects.push(heap_blocks());
+        (profile.blocks, profile.fields) = (blocks(), fields());
         let line = |line, object: &str| LineRow {
             line,
             region: "static".into(),

@@ -11,7 +11,7 @@
 //! | 3 | profiles by sampling: `profile.json` with `mode` sampled and an object `sampled`, their estimates with `hits` and an interval; processor time of threads |
 //! | 4 | `evidence` in `comm`, `lines`, `events`; in `profile.json`, `warnings` and `unrecorded` are codes with data instead of sentences |
 //! | 5 | the tables `running` and `objects`, and `object` in `events`; in `profile.json`, `own_time` |
-//! | 6 | the table `calls` |
+//! | 6 | `type` and `stride` in `objects`; the tables `blocks`, `fields` and `calls` |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
@@ -239,6 +239,46 @@ pub const OBJECTS: Table = Table {
             "Blocks of about this size that were allocated there; 0 = not allocated.",
         ),
         column("bytes", ColumnType::U64, "Their bytes together."),
+        column("type", ColumnType::Text, "Type of one element: 'struct counter'; or empty."),
+        column("stride", ColumnType::U64, "Bytes from one element to the next; 0 = not known."),
+    ],
+};
+
+/// [`OBJECTS`] as version 5 had it.
+pub const OBJECTS_V5: Table = Table { columns: OBJECTS.columns.split_at(7).0, ..OBJECTS };
+
+/// One row per block or variable on kept lines.
+pub const BLOCKS: Table = Table {
+    name: "blocks",
+    doc: "Where objects were: allocated blocks, and variables, that lie on lines of the table \
+          lines; ordered by object, start and ordinal.",
+    columns: &[
+        column("object", ColumnType::U32, "Which object it is, or is one of."),
+        column("start", ColumnType::U64, "Address of its first byte."),
+        column("bytes", ColumnType::U64, "Its bytes."),
+        column(
+            "ordinal",
+            ColumnType::U64,
+            "Blocks of the object that were allocated before it; 0 for variables.",
+        ),
+        column(
+            "thread",
+            ColumnType::OptionalU32,
+            "Thread that allocated it; null for variables, and where it is not known.",
+        ),
+    ],
+};
+
+/// One row per field of an object's elements.
+pub const FIELDS: Table = Table {
+    name: "fields",
+    doc: "What lies in one element of an object, where its type is known; ordered by object and \
+          offset.",
+    columns: &[
+        column("object", ColumnType::U32, "The object."),
+        column("offset", ColumnType::U64, "Offset in the element, bytes."),
+        column("bytes", ColumnType::U64, "Bytes."),
+        column("name", ColumnType::Text, "Name: 'count', 'lock.owner', 'slots[2].next'."),
     ],
 };
 
@@ -341,8 +381,9 @@ pub const CALLS: Table = Table {
 };
 
 /// The tables of this version.
-pub const TABLES: [Table; 10] =
-    [THREADS, SLICES, ACTIVITY, RUNNING, COMM, SITES, OBJECTS, LINES, EVENTS, CALLS];
+pub const TABLES: [Table; 12] = [
+    THREADS, SLICES, ACTIVITY, RUNNING, COMM, SITES, OBJECTS, BLOCKS, FIELDS, LINES, EVENTS, CALLS,
+];
 
 #[cfg(test)]
 mod tests {
@@ -370,6 +411,7 @@ mod tests {
         assert_eq!(missing(LINES_V2, LINES), ["hits", "evidence"]);
         assert_eq!(missing(EVENTS_V2, EVENTS), ["hits", "evidence", "object"]);
         assert_eq!(missing(EVENTS_V4, EVENTS), ["object"]);
+        assert_eq!(missing(OBJECTS_V5, OBJECTS), ["type", "stride"]);
         for (old, new) in [(COMM_V3, COMM), (LINES_V3, LINES), (EVENTS_V3, EVENTS_V4)] {
             assert_eq!(missing(old, new), ["evidence"]);
         }

@@ -196,6 +196,38 @@ pub struct ObjectRow {
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Type of one element, empty where it is not known.
+    pub element: String,
+    /// Bytes from one element to the next; 0 = not known.
+    pub stride: u64,
+}
+
+/// A block that was allocated, or a variable, on a line of the table of lines.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct BlockRow {
+    /// The object that it is, or is one of.
+    pub object: u32,
+    /// Address of its first byte.
+    pub start: u64,
+    /// How many blocks of the object were allocated before it.
+    pub ordinal: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Who allocated it, where that is known.
+    pub thread: Option<ThreadId>,
+}
+
+/// A field of an object's elements.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct FieldRow {
+    /// The object.
+    pub object: u32,
+    /// Offset in an element, bytes.
+    pub offset: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its name with those of the fields around it: `lock.owner`.
+    pub name: String,
 }
 
 /// A way in which the program came to a code site.

@@ -2,6 +2,7 @@
 
 use crate::child::{Ended, Ending};
 use crate::error::RecorderError;
+use crate::objects::Objects;
 use crate::places;
 use crate::processes;
 use crate::reference::Traced;
@@ -133,6 +134,7 @@ pub fn profile(
     };
     let Tables { slices, activity, running, comm, sites, objects, lines, events, calls, .. } =
         tables;
+    let Objects { rows: objects, blocks, fields, .. } = objects;
     Ok(Profile {
         meta,
         threads,
@@ -142,6 +144,8 @@ pub fn profile(
         comm,
         sites,
         objects,
+        blocks,
+        fields,
         lines,
         events,
         calls,

@@ -6,13 +6,14 @@
 //! Neighbours: `session` has the records, `places` names addresses, `tables` asks.
 
 use crate::error::RecorderError;
-use crate::places::{Allocation, Places};
+use crate::places::{Allocation, Lying, Places};
 use crate::session::Session;
-use profile::{EventRow, ObjectRow, SiteRow};
-use std::collections::HashMap;
+use profile::{BlockRow, EventRow, FieldRow, ObjectRow, SiteRow};
+use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
+use types::ThreadId;
 use types::numbers::grouped;
 use wire::objects::{
     Block, FIRST_ZONE, FRAMES, Group, MAX_BLOCKS, MAX_GROUPS, MAX_ZONES, OTHERS, Zone,
@@ -116,26 +117,40 @@ impl Allocated {
     }
 }
 
+/// What memory with events was for.
+#[derive(Default)]
+pub struct Objects {
+    pub rows: Vec<ObjectRow>,
+    pub blocks: Vec<BlockRow>,
+    pub fields: Vec<FieldRow>,
+    /// What lies in lines with allocated memory.
+    pub texts: HashMap<u64, String>,
+}
+
 /// The rows of `objects` so far, by what they are.
 struct Naming<'a> {
     allocated: &'a Allocated,
+    /// How many threads the process had.
+    threads: usize,
     rows: Vec<ObjectRow>,
+    blocks: BTreeSet<BlockRow>,
     of_groups: HashMap<u32, u32>,
     of_names: HashMap<(String, String), u32>,
 }
 
 /// Gives each event its object, and each line with allocated memory the text that says what lies
-/// there. `events` name groups, are ordered by line, and afterwards name rows of the table, which
-/// is the result. `sites` gains those of calls that allocate.
+/// there. `events` name groups, are ordered by line, and afterwards name rows of the table of
+/// objects. `sites` gains those of calls that allocate; the process had `threads`.
 pub fn name(
     events: &mut [EventRow],
     allocated: &Allocated,
+    threads: usize,
     places: &mut Places<'_>,
     sites: &mut Vec<SiteRow>,
-) -> (Vec<ObjectRow>, HashMap<u64, String>) {
-    let (of_groups, of_names) = Default::default();
+) -> Objects {
+    let (of_groups, of_names, blocks) = Default::default();
     let rows = vec![ObjectRow::default()];
-    let mut naming = Naming { allocated, rows, of_groups, of_names };
+    let mut naming = Naming { allocated, threads, rows, blocks, of_groups, of_names };
     let mut texts = HashMap::new();
     for of_line in events.chunk_by_mut(|a, b| a.line == b.line) {
         let line = of_line[0].line;
@@ -144,7 +159,8 @@ pub fn name(
         }
         naming.name_line(of_line, places, sites);
     }
-    (naming.rows, texts)
+    let Naming { rows, blocks, .. } = naming;
+    Objects { rows, blocks: blocks.into_iter().collect(), fields: Vec::new(), texts }
 }
 
 impl Naming<'_> {
@@ -161,8 +177,8 @@ impl Naming<'_> {
                 0 => {
                     let touched = event.to_bytes | event.from_bytes;
                     let byte = (touched.trailing_zeros() as u64).min(LINE_BYTES - 1);
-                    let at = named.iter().find(|(bytes, ..)| bytes.contains(&byte));
-                    at.map_or(0, |(_, region, name)| self.row_named(region, name))
+                    let at = named.iter().find(|lying| lying.bytes.contains(&byte));
+                    at.map_or(0, |lying| self.row_named(lying))
                 }
                 FIRST_ZONE.. => self.row_of_zone(event.object, places),
                 group => self.row_of_group(group, places, sites),
@@ -170,17 +186,36 @@ impl Naming<'_> {
         }
     }
 
-    fn row_named(&mut self, region: &str, name: &str) -> u32 {
+    fn row_named(&mut self, lying: &Lying) -> u32 {
+        let Lying { region, name, variable, .. } = lying;
         if region.is_empty() || region == "unknown" {
             return 0;
         }
         let rows = &mut self.rows;
-        *self.of_names.entry((region.into(), name.into())).or_insert_with(|| {
+        let object = *self.of_names.entry((region.clone(), name.clone())).or_insert_with(|| {
             let row =
-                ObjectRow { region: region.into(), name: name.into(), ..ObjectRow::default() };
+                ObjectRow { region: region.clone(), name: name.clone(), ..ObjectRow::default() };
             rows.push(row);
             rows.len() as u32 - 1
-        })
+        });
+        if !variable.is_empty() {
+            let (start, bytes) = (variable.start, variable.end - variable.start);
+            self.blocks.insert(BlockRow { object, start, ordinal: 0, bytes, thread: None });
+        }
+        object
+    }
+
+    fn note_block(&mut self, object: u32, block: &RawBlock) {
+        if object == 0 || block.start.checked_add(block.bytes).is_none() {
+            return;
+        }
+        self.blocks.insert(BlockRow {
+            object,
+            start: block.start,
+            ordinal: block.ordinal,
+            bytes: block.bytes,
+            thread: Some(ThreadId(block.thread)).filter(|thread| thread.index() < self.threads),
+        });
     }
 
     /// The row of the memory in a zone; 0 where that is not known.
@@ -191,7 +226,7 @@ impl Naming<'_> {
         let zone = self.allocated.zones.get((number - FIRST_ZONE) as usize);
         let found = zone.filter(|(_, bytes)| *bytes > 0);
         let (region, name) = found.map_or_else(Default::default, |zone| places.zone(*zone));
-        let row = self.row_named(&region, &name);
+        let row = self.row_named(&Lying { bytes: 0..0, region, name, variable: 0..0 });
         self.of_groups.insert(number, row);
         row
     }
@@ -241,6 +276,7 @@ impl Naming<'_> {
         for group in groups {
             let row = self.row_of_group(group, places, sites) as usize;
             let blocks: Vec<&RawBlock> = self.allocated.in_line(line, group).collect();
+            blocks.iter().for_each(|block| self.note_block(row as u32, block));
             let mut starts: Vec<(u64, u64)> = blocks.iter().map(|b| (b.start, b.bytes)).collect();
             starts.dedup();
             let object = &self.rows[row];

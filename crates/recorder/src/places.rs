@@ -178,21 +178,20 @@ impl<'a> Places<'a> {
         parts.iter().map(text).collect::<Vec<_>>().join("; ")
     }
 
-    /// What lies in the line at `address`, unless it is not `wanted`: bytes, kind of memory and
-    /// name.
-    pub fn objects(&mut self, address: u64, wanted: bool) -> Vec<(Range<u64>, String, String)> {
+    /// What lies in the line at `address`, unless it is not `wanted`.
+    pub fn objects(&mut self, address: u64, wanted: bool) -> Vec<Lying> {
         if !wanted || address == 0 {
             return Vec::new();
         }
         if let Some(found) = self.static_objects(address) {
             return found;
         }
-        let (region, object) = self.not_static(address, false);
-        vec![(0..LINE_BYTES, region, object)]
+        let (region, name) = self.not_static(address, false);
+        vec![Lying { bytes: 0..LINE_BYTES, region, name, variable: 0..0 }]
     }
 
     /// The same of static data: symbols, and the section for what has none.
-    fn static_objects(&self, address: u64) -> Option<Vec<(Range<u64>, String, String)>> {
+    fn static_objects(&self, address: u64) -> Option<Vec<Lying>> {
         let mut resolver = self.resolver.borrow_mut();
         let mut around = self.images.iter().filter(|image| image.memory.contains(&address));
         around.find_map(|Image { path, readable, bias, .. }| {
@@ -208,11 +207,22 @@ impl<'a> Places<'a> {
                 .map(|d| {
                     let first = (d.address + d.part.start).saturating_sub(linked).min(LINE_BYTES);
                     let end = (first + (d.part.end - d.part.start)).min(LINE_BYTES);
-                    (first..end, "static".to_owned(), format!("{} ({file})", d.name))
+                    let start = d.address.wrapping_add(*bias);
+                    Lying {
+                        bytes: first..end,
+                        region: "static".to_owned(),
+                        name: format!("{} ({file})", d.name),
+                        variable: start..start.saturating_add(d.bytes),
+                    }
                 })
                 .collect();
             let section = module.section(linked).map_or("data", |(_, name)| name);
-            found.push((0..LINE_BYTES, "static".into(), format!("{section} ({file})")));
+            found.push(Lying {
+                bytes: 0..LINE_BYTES,
+                region: "static".into(),
+                name: format!("{section} ({file})"),
+                variable: 0..0,
+            });
             Some(found)
         })
     }
@@ -286,6 +296,17 @@ impl<'a> Places<'a> {
             module.contains(address).then(|| line.text())
         })
     }
+}
+
+/// What lies in a line.
+pub struct Lying {
+    /// Bytes of the line.
+    pub bytes: Range<u64>,
+    /// Kind of memory.
+    pub region: String,
+    pub name: String,
+    /// Where the variable lies in the process; empty if it is none.
+    pub variable: Range<u64>,
 }
 
 /// A place in the program that allocates.

@@ -7,7 +7,7 @@
 use crate::collect::Found;
 use crate::counts::{self, Counts, Side};
 use crate::error::RecorderError;
-use crate::objects::{self, Allocated};
+use crate::objects::{self, Allocated, Objects};
 use crate::paths;
 use crate::places::Places;
 use crate::reference::Traced;
@@ -15,8 +15,8 @@ use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    ActivityRow, CallRow, CommRow, Counted, EventRow, LineRow, ObjectRow, Parameters, RunningRow,
-    SiteRow, SliceRow, ThreadRow,
+    ActivityRow, CallRow, CommRow, Counted, EventRow, LineRow, Parameters, RunningRow, SiteRow,
+    SliceRow, ThreadRow,
 };
 use reference::Tally;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,7 +31,7 @@ pub struct Tables {
     pub running: Vec<RunningRow>,
     pub comm: Vec<CommRow>,
     pub sites: Vec<SiteRow>,
-    pub objects: Vec<ObjectRow>,
+    pub objects: Objects,
     pub lines: Vec<LineRow>,
     pub events: Vec<EventRow>,
     pub calls: Vec<CallRow>,
@@ -88,10 +88,10 @@ impl Tables {
         counts::sum_events(&mut counts.events);
         let calls = paths::name(&paths::read(session, header)?, &addresses, &sites, &places);
         let allocated = Allocated::read(session, header)?;
-        let (objects, texts) =
-            objects::name(&mut counts.events, &allocated, &mut places, &mut sites);
+        let known = threads.len();
+        let objects = objects::name(&mut counts.events, &allocated, known, &mut places, &mut sites);
         counts::sum_events(&mut counts.events);
-        let lines = places.lines(&counts.events, &texts);
+        let lines = places.lines(&counts.events, &objects.texts);
         let slice_ns = timeline.length_ns();
         let counted = match header.mode.load(Relaxed) {
             // The blocks are too large for more.

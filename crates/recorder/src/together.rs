@@ -95,6 +95,7 @@ pub fn profile(
     }
     let Counts { comm, events, .. } = counts;
     let objects = vec![ObjectRow::default()];
+    let (blocks, fields) = Default::default();
     Ok(Some(Profile {
         meta,
         threads,
@@ -104,6 +105,8 @@ pub fn profile(
         comm,
         sites,
         objects,
+        blocks,
+        fields,
         lines,
         events,
         calls: Vec::new(),

@@ -1,8 +1,8 @@
-//! Invariants of sites, objects, lines and events: events name sites, objects and lines that are
+//! Invariants of sites, objects with their blocks and fields, lines and events: events name sites, objects and lines that are
 //! there, and lines hold the sums of their events.
 
 use super::check_pair;
-use crate::{CallRow, EventRow, LineRow, ObjectRow, Profile, SiteRow};
+use crate::{BlockRow, CallRow, EventRow, FieldRow, LineRow, ObjectRow, Profile, SiteRow};
 use std::cmp::Reverse;
 
 pub(super) fn check(profile: &Profile) -> Result<(), String> {
@@ -15,6 +15,8 @@ pub(super) fn check(profile: &Profile) -> Result<(), String> {
     if profile.objects.iter().any(|o| o.site as usize >= profile.sites.len()) {
         return Err("an object was allocated at a site that is none".into());
     }
+    check_blocks(profile)?;
+    check_fields(profile)?;
     for event in &profile.events {
         check_pair(event.kind, event.from, event.to, event.count, profile.threads.len())?;
         let sites = profile.sites.len();
@@ -39,6 +41,40 @@ fn check_calls(calls: &[CallRow], sites: usize) -> Result<(), String> {
     let order = |call: &CallRow| (call.site, Reverse(call.count));
     match calls.windows(2).find(|pair| order(&pair[0]) > order(&pair[1])) {
         Some(pair) => Err(format!("call paths of site {} out of order", pair[1].site)),
+        None => Ok(()),
+    }
+}
+
+fn check_blocks(profile: &Profile) -> Result<(), String> {
+    for BlockRow { object, start, bytes, thread, .. } in &profile.blocks {
+        if *object == 0 || *object as usize >= profile.objects.len() {
+            return Err(format!("the block at {start:#x} is of an object that is none"));
+        }
+        if *bytes == 0 || start.checked_add(*bytes).is_none() {
+            return Err(format!("the block at {start:#x} has {bytes} bytes"));
+        }
+        if let Some(thread) = thread.filter(|t| t.index() >= profile.threads.len()) {
+            return Err(format!("the block at {start:#x} is by {thread}, which is none"));
+        }
+    }
+    match profile.blocks.windows(2).find(|pair| pair[0] >= pair[1]) {
+        Some(pair) => Err(format!("the block at {:#x} is out of order", pair[1].start)),
+        None => Ok(()),
+    }
+}
+
+fn check_fields(profile: &Profile) -> Result<(), String> {
+    for FieldRow { object, offset, bytes, name } in &profile.fields {
+        let Some(row) = profile.objects.get(*object as usize).filter(|_| *object > 0) else {
+            return Err(format!("the field {name} is of an object that is none"));
+        };
+        let end = offset.checked_add(*bytes);
+        if *bytes == 0 || end.is_none_or(|end| end > row.stride) {
+            return Err(format!("the field {name} is not within {} bytes", row.stride));
+        }
+    }
+    match profile.fields.windows(2).find(|pair| pair[0] >= pair[1]) {
+        Some(pair) => Err(format!("the field {} is out of order", pair[1].name)),
         None => Ok(()),
     }
 }
@@ -75,6 +111,19 @@ mod tests {
             (reason(|p| p.calls[2].site = 9), "a call path of site 9 that is none or never taken"),
             (reason(|p| p.calls.swap(0, 2)), "call paths of site 1 out of order"),
             (reason(|p| p.objects[1].site = 3), "an object was allocated at a site that is none"),
+            (
+                reason(|p| p.blocks[0].object = 2),
+                "the block at 0x40a0 is of an object that is none",
+            ),
+            (reason(|p| p.blocks[1].bytes = 0), "the block at 0x40f0 has 0 bytes"),
+            (
+                reason(|p| p.blocks[0].thread = Some(ThreadId(3))),
+                "the block at 0x40a0 is by T3, which is none",
+            ),
+            (reason(|p| p.blocks.swap(0, 1)), "the block at 0x40a0 is out of order"),
+            (reason(|p| p.fields[0].object = 0), "the field count is of an object that is none"),
+            (reason(|p| p.fields[2].bytes = 9), "the field next is not within 24 bytes"),
+            (reason(|p| p.fields.swap(0, 1)), "the field count is out of order"),
             (reason(|p| p.events[1].object = 2), "events on line 0x40c0 on an object that is none"),
             (reason(|p| p.events[0].to = ThreadId(7)), "events T2 to T7 but 3 threads"),
             (reason(|p| p.events[1].to_site = 3), "events on line 0x40c0 at sites beyond 3"),

@@ -44,8 +44,9 @@ fn edit_meta(path: &Path, edit: impl FnOnce(&mut serde_json::Value)) {
 fn a_profile_comes_back_equal() {
     let (folder, path) = saved();
     assert_eq!(Profile::load(&path).unwrap(), sample());
-    let files = "activity.parquet calls.parquet comm.parquet events.parquet lines.parquet objects.parquet \
-                 profile.json running.parquet sites.parquet slices.parquet threads.parquet";
+    let files = "activity.parquet blocks.parquet calls.parquet comm.parquet events.parquet \
+                 fields.parquet lines.parquet objects.parquet profile.json running.parquet \
+                 sites.parquet slices.parquet threads.parquet";
     assert_eq!(names(&path).join(" "), files);
     assert_eq!(names(folder.path()), ["app.tt"]);
 }
@@ -153,10 +154,18 @@ fn save_older(path: &Path, version: u32, profile: &Profile) {
     fs::write(path.join(META_FILE), serde_json::to_vec(&meta).unwrap()).unwrap();
 }
 
-/// Versions before 5 had none, nor call paths.
+/// Versions before 6 had none.
+fn forget_blocks(profile: &mut Profile) {
+    (profile.blocks, profile.fields, profile.calls) = Default::default();
+    for object in &mut profile.objects {
+        (object.element, object.stride) = Default::default();
+    }
+}
+
+/// Versions before 5 had none.
 fn forget_objects(profile: &mut Profile) {
-    profile.calls.clear();
     profile.objects.truncate(1);
+    forget_blocks(profile);
     profile.events.iter_mut().for_each(|event| event.object = 0);
 }
 
@@ -207,16 +216,42 @@ fn a_folder_of_version_4_reads_without_places() {
     expected.running.clear();
     expected.calls.clear();
     expected.save(&path, false).unwrap();
-    for table in ["running", "objects", "calls"] {
+    let unknown = ["running", "objects", "blocks", "fields", "calls"];
+    for table in unknown {
         fs::remove_file(path.join(format!("{table}.parquet"))).unwrap();
     }
     edit_meta(&path, |meta| {
         meta["schema_version"] = 4.into();
         let tables = meta["tables"].as_object_mut().unwrap();
-        tables.retain(|table, _| !["running", "objects", "calls"].contains(&table.as_str()));
+        tables.retain(|table, _| !unknown.contains(&table.as_str()));
         meta.as_object_mut().unwrap().remove("own_time");
     });
     forget_objects(&mut expected);
+    assert_eq!(Profile::load(&path).unwrap(), expected);
+}
+
+/// Version 5 did not know what lies in objects.
+#[test]
+fn a_folder_of_version_5_reads_without_fields() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.tt");
+    let mut expected = sample();
+    expected.save(&path, false).unwrap();
+    let mut columns = detail::object_columns(&expected.objects);
+    columns.truncate(OBJECTS_V5.columns.len());
+    let file = path.join(OBJECTS_V5.file_name());
+    fs::remove_file(&file).unwrap();
+    let entry = write_table(&file, &path, &OBJECTS_V5, &columns).unwrap();
+    for table in ["blocks", "fields"] {
+        fs::remove_file(path.join(format!("{table}.parquet"))).unwrap();
+    }
+    edit_meta(&path, |meta| {
+        meta["schema_version"] = 5.into();
+        let tables = meta["tables"].as_object_mut().unwrap();
+        tables.retain(|table, _| !["blocks", "fields"].contains(&table.as_str()));
+        tables["objects"] = serde_json::to_value(&entry).unwrap();
+    });
+    forget_blocks(&mut expected);
     assert_eq!(Profile::load(&path).unwrap(), expected);
 }
 

@@ -4,7 +4,7 @@ use super::{
     Columns, evidence_of, ints, kind_of, longs, names, numbers, sharing_of, string, texts, utf8,
 };
 use crate::parquet_file::{Data, Text};
-use crate::{CallRow, EventRow, LineRow, ObjectRow, SiteRow};
+use crate::{BlockRow, CallRow, EventRow, FieldRow, LineRow, ObjectRow, SiteRow};
 use types::{EvidenceSet, ThreadId};
 
 /// Columns of `schema::SITES`.
@@ -54,10 +54,13 @@ pub(crate) fn object_columns(objects: &[ObjectRow]) -> Vec<Data> {
         texts(objects, |object| &object.callers),
         longs(objects, |object| object.blocks),
         longs(objects, |object| object.bytes),
+        texts(objects, |object| &object.element),
+        longs(objects, |object| object.stride),
     ]
 }
 
-/// The inverse of [`object_columns`]; errors are phrases.
+/// The inverse of [`object_columns`]; the last columns may be missing, as in older versions. Errors
+/// are phrases.
 pub(crate) fn objects_from(columns: Vec<Data>) -> Result<Vec<ObjectRow>, String> {
     let mut columns = Columns::new(columns);
     columns.numbers("object")?;
@@ -65,6 +68,8 @@ pub(crate) fn objects_from(columns: Vec<Data>) -> Result<Vec<ObjectRow>, String>
     let sites = columns.ints()?;
     let callers = columns.texts()?;
     let (blocks, bytes) = (columns.longs()?, columns.longs()?);
+    let elements = columns.texts_if_any()?;
+    let strides = columns.longs_or(0)?;
     Ok((0..columns.rows)
         .map(|i| ObjectRow {
             region: string(&regions[i]),
@@ -73,6 +78,62 @@ pub(crate) fn objects_from(columns: Vec<Data>) -> Result<Vec<ObjectRow>, String>
             callers: string(&callers[i]),
             blocks: blocks[i],
             bytes: bytes[i],
+            element: elements.as_ref().map_or_else(String::new, |texts| string(&texts[i])),
+            stride: strides[i],
+        })
+        .collect())
+}
+
+/// Columns of `schema::BLOCKS`.
+pub(crate) fn block_columns(blocks: &[BlockRow]) -> Vec<Data> {
+    vec![
+        ints(blocks, |block| block.object),
+        longs(blocks, |block| block.start),
+        longs(blocks, |block| block.bytes),
+        longs(blocks, |block| block.ordinal),
+        Data::OptionalU32(blocks.iter().map(|block| block.thread.map(|t| t.0)).collect()),
+    ]
+}
+
+/// The inverse of [`block_columns`]; errors are phrases.
+pub(crate) fn blocks_from(columns: Vec<Data>) -> Result<Vec<BlockRow>, String> {
+    let mut columns = Columns::new(columns);
+    let objects = columns.ints()?;
+    let (starts, bytes, ordinals) = (columns.longs()?, columns.longs()?, columns.longs()?);
+    let threads = columns.optional_ints()?;
+    Ok((0..columns.rows)
+        .map(|i| BlockRow {
+            object: objects[i],
+            start: starts[i],
+            bytes: bytes[i],
+            ordinal: ordinals[i],
+            thread: threads[i].map(ThreadId),
+        })
+        .collect())
+}
+
+/// Columns of `schema::FIELDS`.
+pub(crate) fn field_columns(fields: &[FieldRow]) -> Vec<Data> {
+    vec![
+        ints(fields, |field| field.object),
+        longs(fields, |field| field.offset),
+        longs(fields, |field| field.bytes),
+        texts(fields, |field| &field.name),
+    ]
+}
+
+/// The inverse of [`field_columns`]; errors are phrases.
+pub(crate) fn fields_from(columns: Vec<Data>) -> Result<Vec<FieldRow>, String> {
+    let mut columns = Columns::new(columns);
+    let objects = columns.ints()?;
+    let (offsets, bytes) = (columns.longs()?, columns.longs()?);
+    let names = columns.texts()?;
+    Ok((0..columns.rows)
+        .map(|i| FieldRow {
+            object: objects[i],
+            offset: offsets[i],
+            bytes: bytes[i],
+            name: string(&names[i]),
         })
         .collect())
 }
@@ -210,7 +271,7 @@ pub(crate) fn events_from(columns: Vec<Data>) -> Result<Vec<EventRow>, String> {
 mod tests {
     use super::*;
     use crate::model::tests::sample;
-    use crate::schema::{EVENTS, LINES, OBJECTS, SITES};
+    use crate::schema::{BLOCKS, EVENTS, FIELDS, LINES, OBJECTS, SITES};
 
     #[test]
     fn rows_come_back_as_they_were() {
@@ -221,6 +282,12 @@ mod tests {
         let columns = object_columns(&profile.objects);
         assert_eq!(columns.len(), OBJECTS.columns.len());
         assert_eq!(objects_from(columns).unwrap(), profile.objects);
+        let columns = block_columns(&profile.blocks);
+        assert_eq!(columns.len(), BLOCKS.columns.len());
+        assert_eq!(blocks_from(columns).unwrap(), profile.blocks);
+        let columns = field_columns(&profile.fields);
+        assert_eq!(columns.len(), FIELDS.columns.len());
+        assert_eq!(fields_from(columns).unwrap(), profile.fields);
         let columns = line_columns(&profile.lines);
         assert_eq!(columns.len(), LINES.columns.len());
         assert_eq!(lines_from(columns).unwrap(), profile.lines);

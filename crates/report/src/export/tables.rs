@@ -29,6 +29,10 @@ pub enum ProfileTable {
     Sites,
     /// What memory with events was for.
     Objects,
+    /// The single blocks and variables.
+    Blocks,
+    /// What their elements consist of.
+    Fields,
     /// Most events first.
     Lines,
     /// Events by cache line, code sites and threads.
@@ -39,8 +43,10 @@ pub enum ProfileTable {
 
 impl ProfileTable {
     /// All tables.
-    pub const ALL: [ProfileTable; 10] = [
+    pub const ALL: [ProfileTable; 12] = [
         ProfileTable::Objects,
+        ProfileTable::Blocks,
+        ProfileTable::Fields,
         ProfileTable::Lines,
         ProfileTable::Sites,
         ProfileTable::Calls,
@@ -62,6 +68,8 @@ impl ProfileTable {
             ProfileTable::Comm => "comm",
             ProfileTable::Sites => "sites",
             ProfileTable::Objects => "objects",
+            ProfileTable::Blocks => "blocks",
+            ProfileTable::Fields => "fields",
             ProfileTable::Lines => "lines",
             ProfileTable::Events => "events",
             ProfileTable::Calls => "calls",
@@ -82,6 +90,8 @@ impl ProfileTable {
             ProfileTable::Comm => "the matrices as a list, by time slice, kind and sharing",
             ProfileTable::Sites => "instructions in events, with function, file and line",
             ProfileTable::Objects => "variables, allocated memory and other objects with events",
+            ProfileTable::Blocks => "where allocated blocks and variables with events were",
+            ProfileTable::Fields => "fields of the objects whose type is known",
             ProfileTable::Lines => "shared cache lines, most events first",
             ProfileTable::Events => "events by cache line, threads and code sites, with the bytes",
             ProfileTable::Calls => "call paths of code sites with events, sampled",
@@ -155,6 +165,8 @@ pub fn write_table(
         ProfileTable::Comm => comm(profile, &mut rows),
         ProfileTable::Sites => sites(profile, &mut rows),
         ProfileTable::Objects => objects(profile, &mut rows),
+        ProfileTable::Blocks => blocks(profile, &mut rows),
+        ProfileTable::Fields => fields(profile, &mut rows),
         ProfileTable::Lines => lines(profile, &mut rows),
         ProfileTable::Events => events(profile, &mut rows),
         ProfileTable::Calls => calls(profile, &mut rows),
@@ -193,9 +205,11 @@ impl ProfileTable {
                 &["site", "address", "module", "offset", "function", "file", "line", "inlined"]
             }
             ProfileTable::Calls => &["site", "path", "count"],
-            ProfileTable::Objects => {
-                &["object", "region", "name", "site", "callers", "blocks", "bytes"]
-            }
+            ProfileTable::Objects => &[
+                "object", "region", "name", "site", "callers", "blocks", "bytes", "type", "stride",
+            ],
+            ProfileTable::Blocks => &["object", "start", "bytes", "ordinal", "thread"],
+            ProfileTable::Fields => &["object", "offset", "bytes", "name"],
             ProfileTable::Lines => &[
                 "line",
                 "region",
@@ -330,6 +344,8 @@ fn objects(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             (&row.callers).into(),
             row.blocks.into(),
             row.bytes.into(),
+            (&row.element).into(),
+            row.stride.into(),
         ])?;
     }
     Ok(())
@@ -338,6 +354,26 @@ fn objects(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
 fn calls(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
     for row in &profile.calls {
         rows.row(&[row.site.into(), (&row.path).into(), row.count.into()])?;
+    }
+    Ok(())
+}
+
+fn blocks(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    for row in &profile.blocks {
+        rows.row(&[
+            row.object.into(),
+            format!("{:#x}", row.start).into(),
+            row.bytes.into(),
+            row.ordinal.into(),
+            row.thread.map_or(Field::Nothing, |thread| thread.0.into()),
+        ])?;
+    }
+    Ok(())
+}
+
+fn fields(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    for row in &profile.fields {
+        rows.row(&[row.object.into(), row.offset.into(), row.bytes.into(), (&row.name).into()])?;
     }
     Ok(())
 }
