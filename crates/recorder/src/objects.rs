@@ -163,6 +163,73 @@ pub fn name(
     Objects { rows, blocks: blocks.into_iter().collect(), fields: Vec::new(), texts }
 }
 
+/// A process of several whose events are told together.
+pub struct Member<'a> {
+    allocated: Allocated,
+    places: Places<'a>,
+    of_groups: HashMap<u32, u32>,
+}
+
+impl<'a> Member<'a> {
+    /// Its threads are numbered from `first` on.
+    pub fn new(mut allocated: Allocated, places: Places<'a>, first: u32) -> Self {
+        for block in allocated.blocks.iter_mut().filter(|block| block.thread != u32::MAX) {
+            block.thread = block.thread.saturating_add(first);
+        }
+        Self { allocated, places, of_groups: HashMap::new() }
+    }
+
+    pub fn places(&mut self) -> &mut Places<'a> {
+        &mut self.places
+    }
+}
+
+/// The same as [`name`] for events of several processes: an event's object is the place in `known`
+/// of the process, and of what that calls it. All processes have so many threads.
+pub fn name_together(
+    events: &mut [EventRow],
+    known: &[(usize, u32)],
+    members: &mut [Member<'_>],
+    threads: usize,
+    sites: &mut Vec<SiteRow>,
+) -> Objects {
+    let mut all = Objects { rows: vec![ObjectRow::default()], ..Objects::default() };
+    let (mut of_names, mut blocks) = Default::default();
+    for of_line in events.chunk_by_mut(|a, b| a.line == b.line) {
+        let process_of = |event: &EventRow| known[event.object as usize].0;
+        let mut processes: Vec<usize> = of_line.iter().map(process_of).collect();
+        let of_event = processes.clone();
+        processes.sort_unstable();
+        processes.dedup();
+        let mut texts = Vec::new();
+        for process in processes {
+            let Member { allocated, places, of_groups } = &mut members[process];
+            let mut naming = Naming {
+                allocated,
+                threads,
+                rows: std::mem::take(&mut all.rows),
+                blocks: std::mem::take(&mut blocks),
+                of_groups: std::mem::take(of_groups),
+                of_names: std::mem::take(&mut of_names),
+            };
+            let is_own = |k: &usize| of_event[*k] == process;
+            let own: Vec<usize> = (0..of_line.len()).filter(is_own).collect();
+            let mut named: Vec<EventRow> = own.iter().map(|k| of_line[*k].clone()).collect();
+            named.iter_mut().for_each(|event| event.object = known[event.object as usize].1);
+            texts.extend(naming.text_of_line(&named, places, sites));
+            naming.name_line(&mut named, places, sites);
+            own.iter().zip(&named).for_each(|(k, event)| of_line[*k].object = event.object);
+            *of_groups = naming.of_groups;
+            (all.rows, blocks, of_names) = (naming.rows, naming.blocks, naming.of_names);
+        }
+        if !texts.is_empty() {
+            all.texts.insert(of_line[0].line, texts.join("; "));
+        }
+    }
+    all.blocks = blocks.into_iter().collect();
+    all
+}
+
 impl Naming<'_> {
     fn name_line(
         &mut self,

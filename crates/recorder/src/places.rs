@@ -49,6 +49,12 @@ impl<'a> Places<'a> {
         Self { modules, regions, resolver, images, threads }
     }
 
+    /// The same for threads that are numbered from `first` on.
+    pub fn counted_from(mut self, first: u32) -> Self {
+        self.threads = self.threads.counted_from(first);
+        self
+    }
+
     /// The table of the sites that `events` name, by address, the unknown one first. `addresses`
     /// are those of the session's sites, to which the events refer; afterwards they refer to the
     /// table.
@@ -132,7 +138,7 @@ impl<'a> Places<'a> {
         }
         let (region, object) = match mapped {
             Some((_, Kind::Heap)) => ("heap", String::new()),
-            Some((_, Kind::Stack)) => ("stack", "stack of T0".into()),
+            Some((_, Kind::Stack)) => ("stack", format!("stack of T{}", self.threads.first())),
             Some((_, Kind::File(path))) => ("mapped file", path.clone()),
             Some((_, Kind::Anonymous)) => ("anonymous", String::new()),
             None => ("unknown", String::new()),

@@ -114,6 +114,18 @@ fn a_child_knows_the_blocks_of_its_parent() {
 }
 
 #[test]
+fn processes_together_know_the_blocks_of_each() {
+    let recorded = Recorded::new(Compiler::Gcc, BLOCKS);
+    recorded.run(&["together"], &[]);
+    let all = recorded.profile().join("processes/all.tt");
+    assert_eq!((on(&all, "first_place"), on(&all, "second_place")), (25, 80));
+    let stacks: Vec<Value> = objects(&all).into_iter().filter(|o| o["region"] == "stack").collect();
+    let own = |o: &Value| o["name"].as_str().unwrap().starts_with("stack of T");
+    assert!(!stacks.is_empty() && stacks.iter().all(own), "{stacks:?}");
+    assert!(objects(&all).iter().any(|o| o["name"].as_str().unwrap().ends_with("of T3")));
+}
+
+#[test]
 fn events_keep_their_object_when_lines_are_too_many() {
     let recorded = Recorded::new(Compiler::Gcc, BLOCKS);
     let run = recorded.run(&["lines"], &[]);
