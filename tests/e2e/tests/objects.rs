@@ -181,7 +181,7 @@ fn memory_whose_lines_are_too_many_is_told_by_what_lies_there() {
         found.iter().filter(|o| wanted(o)).map(|o| o["events"].as_u64().unwrap()).sum()
     };
     let named = |part: &str| events(&|o| o["name"].as_str().unwrap().contains(part));
-    assert_eq!(named("table (beyond"), 50_000, "{found:?}");
+    assert!((50_000..50_010).contains(&named("table (beyond")), "{found:?}");
     let mapped = events(&|o| o["region"] == "anonymous");
     assert!((50_000..50_100).contains(&mapped), "{found:?}");
     // What lies at the borders of zones is told with its neighbours.

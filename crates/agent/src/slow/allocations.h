@@ -153,6 +153,8 @@ static int is_chain(const struct chain *chain, const struct call *c) {
 static u64 find_callers(struct thread *t, struct call *c) {
     struct chain *chain = chain_of(t, c);
     chain->back = 0;
+    for (int k = 1; k < FRAMES; k++)
+        c->frames[k] = 0;
     u64 unknown = walk(c, chain);
     if (unknown)
         return unknown;
@@ -183,9 +185,14 @@ static u64 begin_call(struct thread *t, u64 what, const struct saved *r, u64 sta
         t->calls_under_way = 0;
     struct call *c = &t->calls[t->calls_under_way];
     u32 how = what & 0xff;
-    *c = (struct call){.stack = stack, .how = how, .by = (u32)(what >> 8)};
+    // Word by word: to clear all of it takes longer than the rest.
+    c->stack = stack;
+    c->how = how;
+    c->by = (u32)(what >> 8);
     c->frames[0] = *(const u64 *)stack;
     c->frame_pointer = rbp;
+    c->new_group = c->bytes = c->old = 0;
+    c->record = 0;
     if (how == TAKES_BYTES)
         c->bytes = r->rdi;
     else if (how == TAKES_PRODUCT)
@@ -262,8 +269,7 @@ static void returned(struct thread *t, u64 result, u64 stack) {
         t->calls_under_way--;
     if (!t->calls_under_way || t->calls[t->calls_under_way - 1].stack + 8 != stack)
         return;
-    struct call c = t->calls[--t->calls_under_way];
-    end_call(t, &c, result);
+    end_call(t, &t->calls[--t->calls_under_way], result);
 }
 
 // Translated code has come to what `blocks` wanted to be told of. Returns whether that must make
