@@ -51,6 +51,7 @@ pub fn header() -> String {
     shared_memory(h);
     calls(h);
     blocks(h);
+    allocations(h);
     threads(h);
     frame(h);
     layouts::declare_variables(h);
@@ -338,18 +339,21 @@ fn blocks(h: &mut Header) {
         h,
         "block" = AllocatedBlock { start, bytes, ordinal, group, next, version, thread, described }
     );
-    constants!(h, CHAIN_BITS = layouts::CHAIN_BITS, MAX_TOLD = layouts::MAX_TOLD);
     structure!(h, "rule" = Rule { address, word });
-    structure!(h, "told" = Told { above, value, is_stack });
-    structure!(
-        h,
-        "chain" = Chain { back, told, count, digits, by, group, by_frame_pointer, frame_pointer }
-    );
     structure!(h, "place" = Cover { covering, starting });
     structure!(
         h,
         "blocks" =
             Blocks { lines, pages, stretches, records, index, returns, rules, used, most, epoch }
+    );
+}
+
+fn allocations(h: &mut Header) {
+    constants!(h, CHAIN_BITS = layouts::CHAIN_BITS, MAX_TOLD = layouts::MAX_TOLD);
+    structure!(h, "told" = Told { above, value, is_stack });
+    structure!(
+        h,
+        "chain" = Chain { back, told, count, digits, by, group, by_frame_pointer, frame_pointer }
     );
     structure!(
         h,

@@ -2,7 +2,6 @@
 
 use crate::child::{Ended, Ending};
 use crate::error::RecorderError;
-use crate::objects::Objects;
 use crate::places;
 use crate::processes;
 use crate::reference::Traced;
@@ -132,24 +131,7 @@ pub fn profile(
         windows,
         own_time,
     };
-    let Tables { slices, activity, running, comm, sites, objects, lines, events, calls, .. } =
-        tables;
-    let Objects { rows: objects, blocks, fields, .. } = objects;
-    Ok(Profile {
-        meta,
-        threads,
-        slices,
-        activity,
-        running,
-        comm,
-        sites,
-        objects,
-        blocks,
-        fields,
-        lines,
-        events,
-        calls,
-    })
+    Ok(tables.into_profile(meta, threads))
 }
 
 /// The exit code, or the signal that ended the program.

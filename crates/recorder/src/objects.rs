@@ -214,7 +214,7 @@ pub fn name_together(
             };
             let is_own = |k: &usize| of_event[*k] == process;
             let own: Vec<usize> = (0..of_line.len()).filter(is_own).collect();
-            let mut named: Vec<EventRow> = own.iter().map(|k| of_line[*k].clone()).collect();
+            let mut named: Vec<EventRow> = own.iter().map(|k| of_line[*k]).collect();
             named.iter_mut().for_each(|event| event.object = known[event.object as usize].1);
             texts.extend(naming.text_of_line(&named, places, sites));
             naming.name_line(&mut named, places, sites);

@@ -376,8 +376,8 @@ impl All {
         number
     }
 
-    /// What the code sites, lines and objects of the events are. Sites that processes have in common
-    /// get one number.
+    /// What the code sites, lines and objects of the events are. Sites that processes have in
+    /// common get one number.
     fn names(
         &mut self,
         events: &mut Vec<EventRow>,

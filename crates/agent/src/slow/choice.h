@@ -19,9 +19,9 @@ COLD static void choose(struct thread *t, struct choice *c, u32 site) {
         if (t->chosen[k].site == site)
             n = k;
     if (n < MAX_CHOSEN) {
-        int new = n == t->chosen_count;
-        t->chosen[n] = (struct chosen){site, (u32)weight + (new ? 0 : t->chosen[n].weight)};
-        t->chosen_count += (u64)new;
+        int is_new = n == t->chosen_count;
+        t->chosen[n] = (struct chosen){site, (u32)weight + (is_new ? 0 : t->chosen[n].weight)};
+        t->chosen_count += (u64)is_new;
     }
     u64 x = t->chance; // Marsaglia's xorshift
     x ^= x << 13;
