@@ -117,7 +117,7 @@ pub fn profile(
         host: host(),
         topology_xml: run.topology_xml,
         mode: if windows.is_some() { Mode::Windows } else { Mode::Exact },
-        parameters: tables.parameters,
+        parameters: tables.parameters.clone(),
         totals: Totals::of(&threads, &tables.comm),
         warnings,
         exit_code,
