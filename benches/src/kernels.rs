@@ -15,6 +15,7 @@ const KERNELS: &[(&str, &str)] = &[
     ("sort", "scattered writes"),
     ("hash", "random atomics"),
     ("prodcons", "queues, locks"),
+    ("blocks", "small allocations"),
 ];
 
 /// How they are compiled.

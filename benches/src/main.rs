@@ -116,6 +116,7 @@ fn heading(which: Which, options: &Options) -> (&'static str, Vec<Column>) {
     let all = [
         Column::new("translate", Mode::Translate).target(1.15, None),
         Column::new("matrix", Mode::Matrix).target(1.8, Some(5.0)),
+        Column::new("no objects", Mode::NoObjects),
         Column::new("detail", detail).target(2.5, Some(6.0)),
     ];
     let columns = if options.translate_only { all[..1].to_vec() } else { all.to_vec() };

@@ -18,6 +18,8 @@ pub enum Mode {
     /// Matrices, sharing, lines and code sites: what `threadtalk record` does by default, with code
     /// that earlier runs of the benchmark have translated.
     Detail,
+    /// As `Detail`, without following what the program allocates.
+    NoObjects,
     /// In windows, with the option that sets the dial and its value.
     Windows(&'static str, &'static str),
     /// As `Detail`, with all code translated anew.
@@ -82,6 +84,7 @@ impl Mode {
             Mode::Watched => vec!["--sample", "--watch"],
             Mode::Windows(dial, value) => vec![dial, value],
             Mode::Matrix => vec!["--exact", "--matrix"],
+            Mode::NoObjects => vec!["--exact", "--no-objects"],
             Mode::NoStore => vec!["--exact", "--no-code-cache"],
             _ => vec!["--exact"],
         }

@@ -2,8 +2,8 @@
 
 use crate::header::{Header, InC, Structure, constants, in_c, structure};
 use crate::layouts::{
-    self, AllocatedBlock, Blocks, Call, CellPlace, Choice, Chosen, Cover, Departed, Frame, Rule,
-    Session, ThreadState, TrackedNote, how, rule,
+    self, AllocatedBlock, Blocks, Call, CellPlace, Chain, Choice, Chosen, Cover, Departed, Frame,
+    Rule, Session, ThreadState, Told, TrackedNote, how, rule,
 };
 use engine::access::Repeat;
 use engine::elements::{self, Kind, Mask};
@@ -21,12 +21,14 @@ in_c! {
     Blocks: "struct blocks",
     Call: "struct call",
     CellPlace: "struct slot",
+    Chain: "struct chain",
     Choice: "struct choice",
     Chosen: "struct chosen",
     Rule: "struct rule",
     Deaths: "struct deaths",
     Departed: "struct departed",
     Session: "struct session",
+    Told: "struct told",
 }
 
 /// The whole header.
@@ -49,6 +51,7 @@ pub fn header() -> String {
     shared_memory(h);
     calls(h);
     blocks(h);
+    allocations(h);
     threads(h);
     frame(h);
     layouts::declare_variables(h);
@@ -156,10 +159,13 @@ fn counting(h: &mut Header) {
             deaths,
             groups,
             groups_used,
+            zones,
+            zones_used,
             blocks,
             blocks_described,
             max_blocks,
             blocks_unknown,
+            threads,
         }
     );
     constants!(
@@ -311,6 +317,9 @@ fn blocks(h: &mut Header) {
         FRAMES = objects::FRAMES,
         MAX_GROUPS = objects::MAX_GROUPS as u32,
         OTHERS = objects::OTHERS,
+        MAX_ZONES = objects::MAX_ZONES as u32,
+        FIRST_ZONE = objects::FIRST_ZONE,
+        ZONE_SIZES = layouts::ZONE_SIZES,
         TAKES_BYTES = how::BYTES_FIRST,
         TAKES_PRODUCT = how::PRODUCT,
         TAKES_BYTES_SECOND = how::BYTES_SECOND,
@@ -323,6 +332,7 @@ fn blocks(h: &mut Header) {
         BY_RBP = rule::BY_RBP,
         LEADS_ON = rule::LEADS_ON,
     );
+    structure!(h, "zone" = objects::Zone { start, bytes });
     structure!(h, "group" = objects::Group { frames, blocks, bytes, by, digits, _reserved });
     structure!(h, "described" = objects::Block { start, bytes, ordinal, group, thread });
     structure!(
@@ -336,12 +346,22 @@ fn blocks(h: &mut Header) {
         "blocks" =
             Blocks { lines, pages, stretches, records, index, returns, rules, used, most, epoch }
     );
+}
+
+fn allocations(h: &mut Header) {
+    constants!(h, CHAIN_BITS = layouts::CHAIN_BITS, MAX_TOLD = layouts::MAX_TOLD);
+    structure!(h, "told" = Told { above, value, is_stack });
+    structure!(
+        h,
+        "chain" = Chain { back, told, count, digits, by, group, by_frame_pointer, frame_pointer }
+    );
     structure!(
         h,
         "call" = Call {
             stack,
             frames,
             frame_pointer,
+            new_group,
             bytes,
             old,
             record,
@@ -399,6 +419,7 @@ fn threads(h: &mut Header) {
             end_record,
             calls_under_way,
             calls,
+            chains,
             choices,
             chosen,
             chosen_count,

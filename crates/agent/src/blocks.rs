@@ -10,7 +10,8 @@ pub mod functions;
 use crate::elf;
 use crate::filter;
 use crate::layouts::{
-    AllocatedBlock, FOLDED_BITS, INDEX_BITS, MAX_RECORDS, RETURN_BITS, Rule, how, tt_blocks,
+    AllocatedBlock, FOLDED_BITS, INDEX_BITS, MAX_RECORDS, RETURN_BITS, Rule, ZONE_SHIFTS, how,
+    tt_blocks, tt_zones,
 };
 use crate::session;
 use crate::sys;
@@ -44,6 +45,10 @@ pub fn map() {
     let mapped = wanted && map_tables().is_some();
     header.objects.store(mapped.into(), Ordering::Relaxed);
     header.groups.store(FIRST_GROUP, Ordering::Relaxed);
+    header.zones.store(1, Ordering::Relaxed);
+    if header.mode.load(Ordering::Relaxed) == mode::DETAIL {
+        map_zones();
+    }
 }
 
 /// Whether blocks are followed.
@@ -52,12 +57,22 @@ pub fn are_followed() -> bool {
     unsafe { !tt_blocks.records.is_null() }
 }
 
+/// Maps the tables of zones. Those that find no room are not used.
+fn map_zones() {
+    for (k, shift) in ZONE_SHIFTS.into_iter().enumerate() {
+        let at = table(4 << (ADDRESS_BITS - shift)).unwrap_or(0);
+        // SAFETY: before any slow path runs.
+        unsafe { tt_zones[k] = at as *mut _ };
+    }
+}
+
+fn table(bytes: u64) -> Option<u64> {
+    let at = sys::anonymous_away(bytes)?;
+    sys::keep_out_of_dumps(at, bytes);
+    Some(at)
+}
+
 fn map_tables() -> Option<()> {
-    let table = |bytes: u64| -> Option<u64> {
-        let at = sys::anonymous_away(bytes)?;
-        sys::keep_out_of_dumps(at, bytes);
-        Some(at)
-    };
     let cells = |shift: u32| 8 << (ADDRESS_BITS - shift);
     let lines = table(4 << (FOLDED_BITS - LINE_SHIFT))?;
     let pages = table(cells(LARGE_SHIFT))?;

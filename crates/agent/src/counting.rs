@@ -46,10 +46,13 @@ pub fn prepare() {
         deaths: (&raw const *session::first().deaths()).cast_mut(),
         groups: session::groups(),
         groups_used: (&raw const h.groups).cast_mut(),
+        zones: session::zones(),
+        zones_used: (&raw const h.zones).cast_mut(),
         blocks: session::blocks(),
         blocks_described: (&raw const h.blocks_described).cast_mut(),
         max_blocks: MAX_BLOCKS as u64,
         blocks_unknown: (&raw const h.blocks_unknown).cast_mut(),
+        threads: &raw const h.threads,
     };
     // SAFETY: no slow path runs yet.
     unsafe {

@@ -58,6 +58,9 @@ pub const FOLDED_BITS: u32 = 44;
 pub const INDEX_BITS: u32 = 21;
 pub const RETURN_BITS: u32 = 21;
 const _: () = assert!(MAX_GROUPS <= 1 << (INDEX_BITS - 1));
+/// log2 of the bytes of zones.
+pub const ZONE_SHIFTS: [u32; ZONE_SIZES] = [12, 17, 21, 30];
+pub const ZONE_SIZES: usize = 4;
 /// Records of blocks that a thread takes at a time.
 #[allow(dead_code, reason = "C's")]
 pub const RECORDS_AT_ONCE: u64 = 64;
@@ -156,6 +159,58 @@ pub struct Cover {
     pub starting: u32,
 }
 
+/// log2 of the chains that a thread keeps.
+pub const CHAIN_BITS: u32 = 4;
+/// Words of the stack that tell a chain: return addresses but the first, and saved %rbp.
+pub const MAX_TOLD: usize = 2 * FRAMES;
+
+/// A word of the stack that belongs to a chain.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Told {
+    /// How far above the call's own return address it lies.
+    pub above: u64,
+    /// What it holds; of an address on the stack, how far above that is.
+    pub value: u64,
+    /// Whether it holds an address on the stack.
+    pub is_stack: u64,
+}
+
+impl Told {
+    pub const NONE: Told = Told { above: 0, value: 0, is_stack: 0 };
+}
+
+/// A chain of calls by which the thread has allocated, as the stack shows it, so that it need not
+/// be walked again.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Chain {
+    /// The innermost return address; 0 = none.
+    pub back: u64,
+    pub told: [Told; MAX_TOLD],
+    pub count: u32,
+    /// What the blocks were.
+    pub digits: u32,
+    pub by: u32,
+    pub group: u32,
+    /// Whether it goes by what %rbp was when the call began, and how far above that was.
+    pub by_frame_pointer: u64,
+    pub frame_pointer: u64,
+}
+
+impl Chain {
+    pub const NONE: Chain = Chain {
+        back: 0,
+        told: [Told::NONE; MAX_TOLD],
+        count: 0,
+        digits: 0,
+        by: 0,
+        group: 0,
+        by_frame_pointer: 0,
+        frame_pointer: 0,
+    };
+}
+
 /// A call of a function that allocates.
 #[repr(C)]
 pub struct Call {
@@ -165,6 +220,8 @@ pub struct Call {
     pub frames: [u64; FRAMES],
     /// %rbp when it began.
     pub frame_pointer: u64,
+    /// The group of the block that it allocates; 0 = not known yet.
+    pub new_group: u64,
     pub bytes: u64,
     /// The block that it was given, or where it leaves the result.
     pub old: u64,
@@ -183,6 +240,7 @@ impl Call {
         stack: 0,
         frames: [0; FRAMES],
         frame_pointer: 0,
+        new_group: 0,
         bytes: 0,
         old: 0,
         record: core::ptr::null_mut(),
@@ -310,6 +368,7 @@ pub struct ThreadState {
     /// Its calls of functions that allocate.
     pub calls_under_way: u64,
     pub calls: [Call; MAX_CALLS],
+    pub chains: [Chain; 1 << CHAIN_BITS],
     /// By which it chooses call paths, what it has chosen now, and where its chance comes from.
     pub choices: [Choice; 1 << CHOICE_BITS],
     pub chosen: [Chosen; MAX_CHOSEN],
@@ -354,10 +413,14 @@ pub struct Session {
     pub deaths: *mut Deaths,
     pub groups: u64,
     pub groups_used: *mut AtomicU32,
+    pub zones: u64,
+    pub zones_used: *mut AtomicU32,
     pub blocks: u64,
     pub blocks_described: *mut AtomicU32,
     pub max_blocks: u64,
     pub blocks_unknown: *mut AtomicU64,
+    /// How many threads there have been.
+    pub threads: *const AtomicU32,
 }
 
 /// What is noted about a tracked block.
@@ -406,6 +469,8 @@ variables! {
     tt_session: Session,
     /// What the program has allocated.
     tt_blocks: Blocks,
+    /// Zones of pages, of parts of stretches and of stretches of memory; null without room.
+    tt_zones: [*mut AtomicU32; ZONE_SIZES],
     /// One of [`wire::session::mode`].
     tt_mode: u64,
     /// log2 of the block's bytes.

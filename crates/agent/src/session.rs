@@ -9,7 +9,7 @@ use crate::shared;
 use crate::sys;
 use crate::windows;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use wire::objects::Group;
+use wire::objects::{Group, Zone};
 use wire::paths::Path;
 use wire::session::{self, Header, Module, ThreadPage, failure, state};
 
@@ -255,6 +255,11 @@ pub fn groups() -> u64 {
     BASE.load(Ordering::Relaxed) + session::GROUPS_OFFSET
 }
 
+/// Address of the first zone.
+pub fn zones() -> u64 {
+    BASE.load(Ordering::Relaxed) + session::ZONES_OFFSET
+}
+
 /// Address of the first single block.
 pub fn blocks() -> u64 {
     BASE.load(Ordering::Relaxed) + session::BLOCKS_OFFSET
@@ -311,7 +316,7 @@ pub fn reset() {
     for cursor in [&h.threads, &h.modules, &h.tallies, &h.sites, &h.chunks, &h.event_chunks_used] {
         cursor.store(0, Ordering::Relaxed);
     }
-    for cursor in [&h.cell_chunks_used, &h.groups, &h.blocks_described, &h.paths] {
+    for cursor in [&h.cell_chunks_used, &h.groups, &h.blocks_described, &h.paths, &h.zones] {
         cursor.store(0, Ordering::Relaxed);
     }
     h.births.store(0, Ordering::Relaxed);
@@ -352,7 +357,7 @@ pub fn renew(place: &Place<'_>, segment: u32) -> Option<()> {
         (at > 0).then_some(at as u64)
     };
     let head = view((0, session::PAGE))?;
-    let mut views = [0; 4];
+    let mut views = [0; 5];
     for (at, part) in views.iter_mut().zip(parent.parts()) {
         *at = view(part)?;
     }
@@ -390,24 +395,27 @@ struct Inherited {
     tallies: u32,
     sites: u32,
     groups: u32,
+    zones: u32,
 }
 
 impl Inherited {
     fn now() -> Self {
         let h = header();
-        let [modules, tallies, sites, groups] = [&h.modules, &h.tallies, &h.sites, &h.groups]
-            .map(|cursor| cursor.load(Ordering::Acquire));
-        Inherited { modules, tallies, sites, groups }
+        let [modules, tallies, sites, groups, zones] =
+            [&h.modules, &h.tallies, &h.sites, &h.groups, &h.zones]
+                .map(|cursor| cursor.load(Ordering::Acquire));
+        Inherited { modules, tallies, sites, groups, zones }
     }
 
     /// Offsets and bytes.
-    fn parts(&self) -> [(u64, u64); 4] {
+    fn parts(&self) -> [(u64, u64); 5] {
         let sites = u64::from(self.sites.min(session::MAX_SITES as u32)) * 8;
         [
             (session::MODULES_OFFSET, u64::from(self.modules) * size_of::<Module>() as u64),
             (session::MEANINGS_OFFSET, u64::from(self.tallies) * 4),
             (session::SITES_OFFSET, sites),
             (session::GROUPS_OFFSET, u64::from(self.groups) * size_of::<Group>() as u64),
+            (session::ZONES_OFFSET, u64::from(self.zones) * size_of::<Zone>() as u64),
         ]
     }
 }
@@ -456,6 +464,7 @@ fn inherit(parent: &Header, segment: u32, shared: &Inherited) {
     new.tallies.store(shared.tallies, Ordering::Relaxed);
     new.sites.store(shared.sites, Ordering::Relaxed);
     new.groups.store(shared.groups, Ordering::Relaxed);
+    new.zones.store(shared.zones, Ordering::Relaxed);
     let used = parent.command_bytes.load(Ordering::Relaxed);
     // SAFETY: both headers are mapped; the child's is written by its only thread.
     unsafe {

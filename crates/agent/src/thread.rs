@@ -4,8 +4,9 @@ use crate::counting;
 use crate::filter::Filter;
 use crate::grants;
 use crate::layouts::{
-    CHOICE_BITS, Call, CellPlace, Choice, Chosen, EVENTS_BYTES, FIRST_EVENT_BITS, IDS, LATELY_BITS,
-    MAX_CALLS, MAX_CHOSEN, SLOTS, ThreadState, WRITER_SHIFT, tt_bank_of, tt_slot_of, tt_slot_owner,
+    CHAIN_BITS, CHOICE_BITS, Call, CellPlace, Chain, Choice, Chosen, EVENTS_BYTES,
+    FIRST_EVENT_BITS, IDS, LATELY_BITS, MAX_CALLS, MAX_CHOSEN, SLOTS, ThreadState, WRITER_SHIFT,
+    tt_bank_of, tt_slot_of, tt_slot_owner,
 };
 use crate::lock::{self, Guard, Lock};
 use crate::session;
@@ -433,6 +434,7 @@ impl Thread {
                 end_record: 0,
                 calls_under_way: 0,
                 calls: [const { Call::NONE }; MAX_CALLS],
+                chains: [Chain::NONE; 1 << CHAIN_BITS],
                 choices: [Choice::NONE; 1 << CHOICE_BITS],
                 chosen: [Chosen::NONE; MAX_CHOSEN],
                 chosen_count: 0,

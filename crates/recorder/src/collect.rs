@@ -2,7 +2,6 @@
 
 use crate::child::{Ended, Ending};
 use crate::error::RecorderError;
-use crate::objects::Objects;
 use crate::places;
 use crate::processes;
 use crate::reference::Traced;
@@ -118,7 +117,7 @@ pub fn profile(
         host: host(),
         topology_xml: run.topology_xml,
         mode: if windows.is_some() { Mode::Windows } else { Mode::Exact },
-        parameters: tables.parameters,
+        parameters: tables.parameters.clone(),
         totals: Totals::of(&threads, &tables.comm),
         warnings,
         exit_code,
@@ -132,26 +131,7 @@ pub fn profile(
         windows,
         own_time,
     };
-    let Tables {
-        slices, activity, running, comm, sites, objects, lines, events, calls, flow, ..
-    } = tables;
-    let Objects { rows: objects, blocks, fields, .. } = objects;
-    Ok(Profile {
-        meta,
-        threads,
-        slices,
-        activity,
-        running,
-        comm,
-        sites,
-        objects,
-        blocks,
-        fields,
-        lines,
-        events,
-        calls,
-        flow,
-    })
+    Ok(tables.into_profile(meta, threads))
 }
 
 /// The exit code, or the signal that ended the program.

@@ -1,7 +1,8 @@
 //! What the memory with events was for: groups of allocated blocks, variables, stacks, files.
 //!
 //! The agent numbers what it knows, groups of blocks (`wire::objects`); here each event gets a row
-//! of the profile's table `objects`. What lies in no block is named by its address, like lines.
+//! of the profile's table `objects`. What lies in no block is named by its address, like lines, or
+//! by the zone of memory that it is in.
 //! Neighbours: `session` has the records, `places` names addresses, `tables` asks.
 
 use crate::error::RecorderError;
@@ -14,8 +15,10 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
 use types::ThreadId;
 use types::numbers::grouped;
-use wire::objects::{Block, FRAMES, Group, MAX_BLOCKS, MAX_GROUPS, OTHERS};
-use wire::session::{BLOCKS_OFFSET, GROUPS_OFFSET, Header};
+use wire::objects::{
+    Block, FIRST_ZONE, FRAMES, Group, MAX_BLOCKS, MAX_GROUPS, MAX_ZONES, OTHERS, Zone,
+};
+use wire::session::{BLOCKS_OFFSET, GROUPS_OFFSET, Header, ZONES_OFFSET};
 
 /// Bytes of the lines of memory in a profile.
 const LINE_BYTES: u64 = 64;
@@ -78,6 +81,8 @@ pub struct Allocated {
     blocks: Vec<RawBlock>,
     /// Most bytes of one of them.
     largest: u64,
+    /// By number: start and bytes.
+    zones: Vec<(u64, u64)>,
 }
 
 impl Allocated {
@@ -91,14 +96,17 @@ impl Allocated {
         let groups = words(GROUPS_OFFSET, &header.groups, MAX_GROUPS, group)?;
         let blocks = words(BLOCKS_OFFSET, &header.blocks_described, MAX_BLOCKS, block)?;
         let groups = groups.chunks_exact(group / 8).map(RawGroup::of).collect();
-        Ok(Self::new(groups, blocks.chunks_exact(block / 8).map(RawBlock::of).collect()))
+        let blocks = blocks.chunks_exact(block / 8).map(RawBlock::of).collect();
+        let zones = words(ZONES_OFFSET, &header.zones, MAX_ZONES, size_of::<Zone>())?;
+        let zones = zones.chunks_exact(2).map(|zone| (zone[0], zone[1])).collect();
+        Ok(Self { zones, ..Self::new(groups, blocks) })
     }
 
     fn new(groups: Vec<RawGroup>, mut blocks: Vec<RawBlock>) -> Self {
         blocks.retain(|b| b.group != 0 && (b.group as usize) < groups.len() && b.bytes > 0);
         blocks.sort_unstable_by_key(|b| (b.start, b.ordinal, b.group));
         let largest = blocks.iter().map(|b| b.bytes).max().unwrap_or(0);
-        Self { groups, blocks, largest }
+        Self { groups, blocks, largest, zones: Vec::new() }
     }
 
     /// Blocks of a group that have been in a line.
@@ -155,6 +163,73 @@ pub fn name(
     Objects { rows, blocks: blocks.into_iter().collect(), fields: Vec::new(), texts }
 }
 
+/// A process of several whose events are told together.
+pub struct Member<'a> {
+    allocated: Allocated,
+    places: Places<'a>,
+    of_groups: HashMap<u32, u32>,
+}
+
+impl<'a> Member<'a> {
+    /// Its threads are numbered from `first` on.
+    pub fn new(mut allocated: Allocated, places: Places<'a>, first: u32) -> Self {
+        for block in allocated.blocks.iter_mut().filter(|block| block.thread != u32::MAX) {
+            block.thread = block.thread.saturating_add(first);
+        }
+        Self { allocated, places, of_groups: HashMap::new() }
+    }
+
+    pub fn places(&mut self) -> &mut Places<'a> {
+        &mut self.places
+    }
+}
+
+/// The same as [`name`] for events of several processes: an event's object is the place in `known`
+/// of the process, and of what that calls it. All processes have so many threads.
+pub fn name_together(
+    events: &mut [EventRow],
+    known: &[(usize, u32)],
+    members: &mut [Member<'_>],
+    threads: usize,
+    sites: &mut Vec<SiteRow>,
+) -> Objects {
+    let mut all = Objects { rows: vec![ObjectRow::default()], ..Objects::default() };
+    let (mut of_names, mut blocks) = Default::default();
+    for of_line in events.chunk_by_mut(|a, b| a.line == b.line) {
+        let process_of = |event: &EventRow| known[event.object as usize].0;
+        let mut processes: Vec<usize> = of_line.iter().map(process_of).collect();
+        let of_event = processes.clone();
+        processes.sort_unstable();
+        processes.dedup();
+        let mut texts = Vec::new();
+        for process in processes {
+            let Member { allocated, places, of_groups } = &mut members[process];
+            let mut naming = Naming {
+                allocated,
+                threads,
+                rows: std::mem::take(&mut all.rows),
+                blocks: std::mem::take(&mut blocks),
+                of_groups: std::mem::take(of_groups),
+                of_names: std::mem::take(&mut of_names),
+            };
+            let is_own = |k: &usize| of_event[*k] == process;
+            let own: Vec<usize> = (0..of_line.len()).filter(is_own).collect();
+            let mut named: Vec<EventRow> = own.iter().map(|k| of_line[*k]).collect();
+            named.iter_mut().for_each(|event| event.object = known[event.object as usize].1);
+            texts.extend(naming.text_of_line(&named, places, sites));
+            naming.name_line(&mut named, places, sites);
+            own.iter().zip(&named).for_each(|(k, event)| of_line[*k].object = event.object);
+            *of_groups = naming.of_groups;
+            (all.rows, blocks, of_names) = (naming.rows, naming.blocks, naming.of_names);
+        }
+        if !texts.is_empty() {
+            all.texts.insert(of_line[0].line, texts.join("; "));
+        }
+    }
+    all.blocks = blocks.into_iter().collect();
+    all
+}
+
 impl Naming<'_> {
     fn name_line(
         &mut self,
@@ -172,6 +247,7 @@ impl Naming<'_> {
                     let at = named.iter().find(|lying| lying.bytes.contains(&byte));
                     at.map_or(0, |lying| self.row_named(lying))
                 }
+                FIRST_ZONE.. => self.row_of_zone(event.object, places),
                 group => self.row_of_group(group, places, sites),
             };
         }
@@ -207,6 +283,19 @@ impl Naming<'_> {
             bytes: block.bytes,
             thread: Some(ThreadId(block.thread)).filter(|thread| thread.index() < self.threads),
         });
+    }
+
+    /// The row of the memory in a zone; 0 where that is not known.
+    fn row_of_zone(&mut self, number: u32, places: &Places<'_>) -> u32 {
+        if let Some(row) = self.of_groups.get(&number) {
+            return *row;
+        }
+        let zone = self.allocated.zones.get((number - FIRST_ZONE) as usize);
+        let found = zone.filter(|(_, bytes)| *bytes > 0);
+        let (region, name) = found.map_or_else(Default::default, |zone| places.zone(*zone));
+        let row = self.row_named(&Lying { bytes: 0..0, region, name, variable: 0..0 });
+        self.of_groups.insert(number, row);
+        row
     }
 
     /// The row of a group; 0 for a number that none has.

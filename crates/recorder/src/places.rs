@@ -10,6 +10,7 @@ use crate::session::{RawModule, RawThread};
 use crate::thread_memory::{Part, ThreadMemory};
 use profile::{EventRow, LineRow, SiteRow};
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -22,6 +23,9 @@ const OUR_LIBRARIES: &str = "libthreadtalk_";
 /// Most lines of which fields are looked up, the hottest; most names for one line.
 const MAX_FIELDS: usize = 4096;
 const MAX_NAMES: usize = 8;
+
+/// Most names for a stretch of memory.
+const MAX_ZONE_NAMES: usize = 3;
 
 /// Names for the addresses of one process.
 pub struct Places<'a> {
@@ -43,6 +47,12 @@ impl<'a> Places<'a> {
         let bytes = thread_local_bytes(&images, &mut resolver.borrow_mut());
         let threads = ThreadMemory::new(threads, bytes);
         Self { modules, regions, resolver, images, threads }
+    }
+
+    /// The same for threads that are numbered from `first` on.
+    pub fn counted_from(mut self, first: u32) -> Self {
+        self.threads = self.threads.counted_from(first);
+        self
     }
 
     /// The table of the sites that `events` name, by address, the unknown one first. `addresses`
@@ -116,14 +126,19 @@ impl<'a> Places<'a> {
         if let Some(object) = self.static_data(address, touched, with_fields) {
             return ("static".into(), object);
         }
+        self.not_static(address, true)
+    }
+
+    /// The same of memory that is no static data; of thread-local data `with_parts` that are there.
+    fn not_static(&self, address: u64, with_parts: bool) -> (String, String) {
         let mapped = self.regions.and_then(|regions| regions.find(address));
         let within = mapped.as_ref().map(|(range, _)| range);
         if let Some((part, owner)) = self.threads.find(address, within) {
-            return self.of_thread(part, &owner);
+            return self.of_thread(part, &owner, with_parts);
         }
         let (region, object) = match mapped {
             Some((_, Kind::Heap)) => ("heap", String::new()),
-            Some((_, Kind::Stack)) => ("stack", "stack of T0".into()),
+            Some((_, Kind::Stack)) => ("stack", format!("stack of T{}", self.threads.first())),
             Some((_, Kind::File(path))) => ("mapped file", path.clone()),
             Some((_, Kind::Anonymous)) => ("anonymous", String::new()),
             None => ("unknown", String::new()),
@@ -132,12 +147,12 @@ impl<'a> Places<'a> {
     }
 
     /// The same for memory of a thread.
-    fn of_thread(&self, part: Part, owner: &str) -> (String, String) {
+    fn of_thread(&self, part: Part, owner: &str, with_parts: bool) -> (String, String) {
         let (region, object) = match part {
             Part::Stack => ("stack", format!("stack of {owner}")),
             Part::ControlBlock => ("thread-local", format!("thread control block of {owner}")),
             Part::ThreadLocal(below) => {
-                let names = self.thread_local_names(below);
+                let names = self.thread_local_names(below, with_parts);
                 let names = if names.is_empty() { "data".into() } else { names };
                 ("thread-local", format!("{names} of {owner}"))
             }
@@ -147,7 +162,7 @@ impl<'a> Places<'a> {
 
     /// The thread-local symbols of the program itself in the line that is `below` bytes below the
     /// thread pointer.
-    fn thread_local_names(&self, below: u64) -> String {
+    fn thread_local_names(&self, below: u64, with_parts: bool) -> String {
         let Some(program) = self.modules.first() else { return String::new() };
         let mut resolver = self.resolver.borrow_mut();
         let module = program.readable().and_then(|file| resolver.module(file));
@@ -162,7 +177,11 @@ impl<'a> Places<'a> {
         let file = file_name(&program.path);
         let length = LINE_BYTES.saturating_sub(skipped);
         let parts = if bytes == 0 { Vec::new() } else { module.thread_local(start, length) };
-        parts.iter().map(|data| part_text(data, file)).collect::<Vec<_>>().join("; ")
+        let text = |data: &Data| match with_parts {
+            true => part_text(data, file),
+            false => format!("{} ({file})", data.name),
+        };
+        parts.iter().map(text).collect::<Vec<_>>().join("; ")
     }
 
     /// What lies in the line at `address`, unless it is not `wanted`.
@@ -173,7 +192,7 @@ impl<'a> Places<'a> {
         if let Some(found) = self.static_objects(address) {
             return found;
         }
-        let (region, name) = self.region(address, 0, false);
+        let (region, name) = self.not_static(address, false);
         vec![Lying { bytes: 0..LINE_BYTES, region, name, variable: 0..0 }]
     }
 
@@ -212,6 +231,56 @@ impl<'a> Places<'a> {
             });
             Some(found)
         })
+    }
+
+    /// What lies in a stretch of memory of so many bytes: kind of memory of what comes first, and
+    /// the names of the first few things. Both are empty where nothing is known.
+    pub fn zone(&self, (start, bytes): (u64, u64)) -> (String, String) {
+        const LOOKS: u64 = 8;
+        let mut found = self.static_zone(start, bytes);
+        for look in 0..LOOKS {
+            let at = start + bytes / LOOKS * look;
+            if !self.images.iter().any(|image| image.memory.contains(&at)) {
+                found.push(self.not_static(at, false));
+            }
+        }
+        found.retain(|(region, _)| region != "unknown");
+        let mut names: Vec<String> = Vec::new();
+        for (_, name) in &found {
+            if !name.is_empty() && !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        if names.len() > MAX_ZONE_NAMES {
+            names.truncate(MAX_ZONE_NAMES);
+            names.push("…".into());
+        }
+        let region = found.first().map_or(String::new(), |(region, _)| region.clone());
+        (region, names.join("; "))
+    }
+
+    /// The same of static data: the symbols there, the largest first, or the section.
+    fn static_zone(&self, start: u64, bytes: u64) -> Vec<(String, String)> {
+        let mut resolver = self.resolver.borrow_mut();
+        let end = start.saturating_add(bytes);
+        let mut names = Vec::new();
+        let overlaps = |image: &&Image| image.memory.start < end && start < image.memory.end;
+        for Image { path, readable, bias, memory } in self.images.iter().filter(overlaps) {
+            let Some(module) = resolver.module(readable) else { continue };
+            let (first, last) = (start.max(memory.start), end.min(memory.end));
+            let linked = first.wrapping_sub(*bias);
+            let mut data = module.data(linked, last - first);
+            data.sort_by_key(|data| Reverse(data.part.end - data.part.start));
+            let symbols = data.iter().filter(|data| data.bytes > 0).take(MAX_ZONE_NAMES + 1);
+            let before = names.len();
+            names.extend(symbols.map(|data| format!("{} ({})", data.name, file_name(path))));
+            if names.len() == before
+                && let Some((_, section)) = module.section(linked)
+            {
+                names.push(format!("{section} ({})", file_name(path)));
+            }
+        }
+        names.into_iter().map(|name| ("static".to_owned(), name)).collect()
     }
 
     /// What allocated a block, by the return addresses of the calls that led there.

@@ -16,8 +16,8 @@ use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    ActivityRow, CallRow, CommRow, Counted, EventRow, FlowRow, LineRow, Parameters, RunningRow,
-    SiteRow, SliceRow, ThreadRow,
+    ActivityRow, CallRow, CommRow, Counted, EventRow, FlowRow, LineRow, Meta, Parameters, Profile,
+    RunningRow, SiteRow, SliceRow, ThreadRow,
 };
 use reference::Tally;
 use std::sync::atomic::Ordering::Relaxed;
@@ -122,6 +122,28 @@ impl Tables {
             damaged,
             windowed,
         })
+    }
+
+    /// The profile that they make.
+    pub fn into_profile(self, meta: Meta, threads: Vec<ThreadRow>) -> Profile {
+        let Self { slices, activity, running, comm, sites, lines, events, calls, flow, .. } = self;
+        let Objects { rows: objects, blocks, fields, .. } = self.objects;
+        Profile {
+            meta,
+            threads,
+            slices,
+            activity,
+            running,
+            comm,
+            sites,
+            objects,
+            blocks,
+            fields,
+            lines,
+            events,
+            calls,
+            flow,
+        }
     }
 }
 

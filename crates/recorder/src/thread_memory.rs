@@ -32,6 +32,8 @@ pub struct ThreadMemory {
     pointers: Vec<(u64, u32)>,
     /// At most this many bytes of thread-local data lie below a thread pointer.
     thread_local_bytes: u64,
+    /// Number of the initial thread.
+    first: u32,
 }
 
 impl ThreadMemory {
@@ -48,7 +50,20 @@ impl ThreadMemory {
             .collect();
         stacks.sort_unstable();
         pointers.sort_unstable();
-        Self { stacks, pointers, thread_local_bytes }
+        Self { stacks, pointers, thread_local_bytes, first: 0 }
+    }
+
+    /// The same with threads that are numbered from `first` on.
+    pub fn counted_from(mut self, first: u32) -> Self {
+        self.stacks.iter_mut().for_each(|(.., thread)| *thread += first);
+        self.pointers.iter_mut().for_each(|(_, thread)| *thread += first);
+        self.first = first;
+        self
+    }
+
+    /// Number of the initial thread.
+    pub fn first(&self) -> u32 {
+        self.first
     }
 
     /// What lies at `address`, and whose it is; `within` is the mapping around it, which must be

@@ -8,6 +8,7 @@
 use crate::collect::{self, Found};
 use crate::counts::{self, Between, Counts, Side};
 use crate::error::RecorderError;
+use crate::objects::{self, Allocated, Member, Objects};
 use crate::places::Places;
 use crate::processes;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
@@ -15,7 +16,7 @@ use crate::tables;
 use crate::timeline::{Sample, Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    EventRow, LineRow, Note, ObjectRow, ProcessRow, Profile, RunningRow, SiteRow, ThreadRow, Totals,
+    EventRow, LineRow, Note, ProcessRow, Profile, RunningRow, SiteRow, ThreadRow, Totals,
 };
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,6 +36,7 @@ struct Process {
     samples: Vec<Sample>,
     /// Program addresses of its code sites.
     sites: Vec<u64>,
+    allocated: Allocated,
     counts: Counts,
     /// Number of its first thread among all.
     first: u32,
@@ -81,7 +83,7 @@ pub fn profile(
     let running = all.running(found, |ns| slice_of(timeline.at(ns)));
     counts.comm.iter_mut().for_each(|row| row.slice = slice_of(row.slice));
     counts::sum_comm(&mut counts.comm);
-    let (sites, lines) = all.names(&mut counts.events, found);
+    let (sites, lines, objects) = all.names(&mut counts.events, found, threads.len());
     let mut meta = of_first.meta.clone();
     meta.processes = Vec::new();
     meta.parameters.slice_ns = timeline.length_ns();
@@ -94,8 +96,8 @@ pub fn profile(
         (windows.observed, windows.whole) = (observed, whole);
     }
     let Counts { comm, events, .. } = counts;
-    let objects = vec![ObjectRow::default()];
-    let (blocks, fields, flow) = Default::default();
+    let flow = Vec::new();
+    let Objects { rows: objects, blocks, fields, .. } = objects;
     Ok(Some(Profile {
         meta,
         threads,
@@ -153,6 +155,7 @@ impl Process {
             threads,
             samples: seen.map(|seen| seen.samples.clone()).unwrap_or_default(),
             sites: session.sites(header.sites.load(Relaxed) as usize + 1)?,
+            allocated: Allocated::read(&session, header)?,
             counts,
             raw,
             modules,
@@ -186,6 +189,9 @@ struct All {
     /// unknown.
     site_numbers: HashMap<(usize, u64), u32>,
     sites: Vec<(usize, u64)>,
+    /// The same of objects, by process and what it calls them.
+    object_numbers: HashMap<(usize, u32), u32>,
+    objects: Vec<(usize, u32)>,
     /// The processes that may know what a line of memory is: the one that has counted an event on
     /// it, and the other one.
     lines: HashMap<u64, [usize; 2]>,
@@ -207,9 +213,10 @@ impl All {
             first += process.threads.len() as u32;
         }
         let places = processes.iter().enumerate().map(|(k, process)| (process.segment, k));
-        let (site_numbers, lines) = Default::default();
+        let places = places.collect();
+        let (site_numbers, object_numbers, objects, lines) = Default::default();
         let sites = vec![(0, 0)];
-        Self { places: places.collect(), processes, sharers, site_numbers, sites, lines }
+        Self { processes, sharers, places, site_numbers, sites, object_numbers, objects, lines }
     }
 
     /// The process of a sharer, by its place, and the sharer's number among all threads; `None` if
@@ -333,8 +340,7 @@ impl All {
             .collect();
         for (mut row, ends) in within.chain(between) {
             let Some([from, to]) = ends else { continue };
-            // Objects are those of a process.
-            row.object = 0;
+            row.object = self.number_of_object(place, row.object);
             row.from_site = self.number_of_site(from.0, row.from_site);
             row.to_site = self.number_of_site(to.0, row.to_site);
             (row.from, row.to) = (from.1, to.1);
@@ -346,6 +352,16 @@ impl All {
             self.lines.entry(row.line).or_insert([place, other]);
             all.push(row);
         }
+    }
+
+    /// The number among all of what a process calls an object.
+    fn number_of_object(&mut self, place: usize, object: u32) -> u32 {
+        let next = self.objects.len() as u32;
+        let number = *self.object_numbers.entry((place, object)).or_insert(next);
+        if number == next {
+            self.objects.push((place, object));
+        }
+        number
     }
 
     /// The number among all of a process's code site.
@@ -362,23 +378,35 @@ impl All {
         number
     }
 
-    /// What the code sites and lines of the events are. Sites that processes have in common get one
-    /// number.
-    fn names(&self, events: &mut Vec<EventRow>, found: &Found) -> (Vec<SiteRow>, Vec<LineRow>) {
-        let mut places: Vec<Places<'_>> = self
+    /// What the code sites, lines and objects of the events are. Sites that processes have in
+    /// common get one number.
+    fn names(
+        &mut self,
+        events: &mut Vec<EventRow>,
+        found: &Found,
+        threads: usize,
+    ) -> (Vec<SiteRow>, Vec<LineRow>, Objects) {
+        let allocated: Vec<Allocated> = self
+            .processes
+            .iter_mut()
+            .map(|process| std::mem::take(&mut process.allocated))
+            .collect();
+        let mut members: Vec<Member<'_>> = self
             .processes
             .iter()
-            .map(|process| {
+            .zip(allocated)
+            .map(|(process, allocated)| {
                 let seen = found.watched.processes.get(process.segment as usize);
                 let regions = seen.map(|seen| &seen.regions);
-                Places::new(&process.modules, &process.raw, regions, &found.resolver)
+                let places = Places::new(&process.modules, &process.raw, regions, &found.resolver);
+                Member::new(allocated, places.counted_from(process.first), process.first)
             })
             .collect();
         let mut rows = vec![SiteRow::default()];
         let mut known: HashMap<(u64, String), u32> = HashMap::new();
         let numbers: Vec<u32> = std::iter::once(0)
             .chain(self.sites[1..].iter().map(|(place, address)| {
-                let row = places[*place].site(*address);
+                let row = members[*place].places().site(*address);
                 let next = rows.len() as u32;
                 let number = *known.entry((row.address, row.module.clone())).or_insert(next);
                 if number == next {
@@ -392,6 +420,9 @@ impl All {
             event.to_site = numbers[event.to_site as usize];
         }
         counts::sum_events(events);
+        let objects =
+            objects::name_together(events, &self.objects, &mut members, threads, &mut rows);
+        counts::sum_events(events);
         let groups: Vec<&[EventRow]> = events.chunk_by(|a, b| a.line == b.line).collect();
         let lines = groups.iter().map(|group| {
             let line = group[0].line;
@@ -402,9 +433,14 @@ impl All {
                 seen.is_some_and(|seen| seen.regions.find(line).is_some())
             };
             let place = candidates.into_iter().find(has_line).unwrap_or(candidates[0]);
-            places[place].line(group, groups.len() <= MAX_FIELDS)
+            let row = members[place].places().line(group, groups.len() <= MAX_FIELDS);
+            match objects.texts.get(&line) {
+                Some(text) => LineRow { region: "heap".into(), object: text.clone(), ..row },
+                None => row,
+            }
         });
-        (rows, lines.collect())
+        let lines = lines.collect();
+        (rows, lines, objects)
     }
 }
 

@@ -100,8 +100,8 @@ pub struct Event {
     pub kind: u8,
     /// Unused.
     pub _pad: u8,
-    /// Number of the [group](crate::objects::Group) of the block that the thread's access lies in;
-    /// 0 = in none that is known.
+    /// Number of the [group](crate::objects::Group) of the block that the thread's access lies in,
+    /// or of the [zone](crate::objects::Zone) if the line is not known; 0 = the line's memory.
     pub object: u32,
     /// Number of events.
     pub count: AtomicU64,

@@ -6,6 +6,9 @@
 //! appear; [`Event::object`](crate::detail::Event::object) refers to them. Whoever finds no room in
 //! the table counts in [`OTHERS`]. Of a block, a record is written when a thread keeps its first
 //! event on a line with it, as long as there is room.
+//!
+//! Events whose line is not kept, and that are in no block, belong to a *zone*: a stretch of memory
+//! of 4 KiB or more. The more zones there are, the larger are new ones.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -13,6 +16,10 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const MAX_GROUPS: usize = 1 << 20;
 /// The group of all blocks that found no place in the table.
 pub const OTHERS: u32 = 1;
+/// Most zones, with the first one, which stands for all that found no place in the table.
+pub const MAX_ZONES: usize = 1 << 16;
+/// Number of the first zone as an event's object: zones come after groups.
+pub const FIRST_ZONE: u32 = MAX_GROUPS as u32;
 /// Most blocks of which there are records.
 pub const MAX_BLOCKS: usize = 1 << 20;
 /// Most return addresses that name a place.
@@ -70,5 +77,15 @@ pub struct Block {
     pub thread: AtomicU32,
 }
 
+/// A stretch of memory in which lines were not kept.
+#[repr(C)]
+pub struct Zone {
+    /// Its first address.
+    pub start: AtomicU64,
+    /// Its bytes, a power of two; 0 = the record is not complete.
+    pub bytes: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Zone>() == 16);
 const _: () = assert!(size_of::<Group>() == 80);
 const _: () = assert!(size_of::<Block>() == 32);

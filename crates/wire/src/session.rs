@@ -15,6 +15,7 @@
 //! | [`GROUPS_OFFSET`] | [`MAX_GROUPS`] × [`Group`](crate::objects::Group): what was allocated, index = number of the group |
 //! | [`BLOCKS_OFFSET`] | [`MAX_BLOCKS`] × [`Block`](crate::objects::Block): single blocks |
 //! | [`PATHS_OFFSET`] | [`MAX_PATHS`] × [`Path`](crate::paths::Path): call paths of code sites |
+//! | [`ZONES_OFFSET`] | [`MAX_ZONES`] × [`Zone`](crate::objects::Zone): memory of lines that were not kept |
 //! | [`CODE_OFFSET`] | translated code to be kept, [`Header::code_used`] bytes |
 //!
 //! Each process that is recorded has a session of its own, a *segment* of one memory file: segment
@@ -24,7 +25,7 @@
 //! Untouched pages take no memory; readers must look for data with `SEEK_DATA`, because reading a
 //! hole through a mapping would allocate it.
 
-use crate::objects::{Block, Group, MAX_BLOCKS, MAX_GROUPS};
+use crate::objects::{Block, Group, MAX_BLOCKS, MAX_GROUPS, MAX_ZONES, Zone};
 use crate::paths::{MAX_PATHS, Path};
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 use types::tally;
@@ -34,7 +35,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// Changes with every change of this layout. 1: first version;
 /// 2: segments, modes, sites, cells and events by time slice, trace; 3: store of translated code;
 /// 4: tallies; 5: which threads wait in system calls; 6: windows;
-/// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths.
+/// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones.
 pub const VERSION: u32 = 8;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
@@ -75,6 +76,8 @@ pub const GROUPS_OFFSET: u64 = POOL_OFFSET + MAX_CHUNKS as u64 * crate::detail::
 pub const BLOCKS_OFFSET: u64 = GROUPS_OFFSET + (MAX_GROUPS * size_of::<Group>()) as u64;
 /// Where call paths begin, bytes.
 pub const PATHS_OFFSET: u64 = BLOCKS_OFFSET + (MAX_BLOCKS * size_of::<Block>()) as u64;
+/// Where zones begin, bytes.
+pub const ZONES_OFFSET: u64 = PATHS_OFFSET + (MAX_PATHS * size_of::<Path>()) as u64;
 /// Distance of the sessions of two processes in the file.
 pub const SEGMENT_BYTES: u64 = 1 << 42;
 /// Most processes of one recording.
@@ -93,7 +96,7 @@ pub const COMMAND_BYTES: usize = 2048;
 /// Size of the whole (sparse) session, bytes.
 pub const SESSION_BYTES: u64 = CODE_OFFSET + CODE_BYTES;
 /// Where translated code lies that is to be kept; see [`code`](crate::code).
-pub const CODE_OFFSET: u64 = PATHS_OFFSET + (MAX_PATHS * size_of::<Path>()) as u64;
+pub const CODE_OFFSET: u64 = ZONES_OFFSET + (MAX_ZONES * size_of::<Zone>()) as u64;
 /// Most bytes of it. What a process translates beyond is not kept.
 pub const CODE_BYTES: u64 = 64 << 20;
 
@@ -344,6 +347,8 @@ pub struct Header {
 
     /// Call paths given out.
     pub paths: AtomicU32,
+    /// Zones given out, with the first one.
+    pub zones: AtomicU32,
 }
 
 /// Most deaths that are noted.

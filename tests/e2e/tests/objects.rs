@@ -36,9 +36,19 @@ impl Recorded {
     fn on(&self, name: &str) -> u64 {
         on(&self.profile(), name)
     }
+
+    /// Events of no known object.
+    fn unknown(&self) -> u64 {
+        findings(&self.profile())["unknown"].as_u64().unwrap()
+    }
 }
 
 fn objects(profile: &Path) -> Vec<Value> {
+    findings(profile)["list"].as_array().cloned().unwrap_or_default()
+}
+
+/// What the report says of objects.
+fn findings(profile: &Path) -> Value {
     let report = Threadtalk::built().verb("report").arg(profile).args([
         "--json",
         "--lines",
@@ -47,7 +57,7 @@ fn objects(profile: &Path) -> Vec<Value> {
         "0",
     ]);
     let found: Value = serde_json::from_str(&report.run().expect_code(0).stdout_text()).unwrap();
-    found["objects"]["list"].as_array().cloned().unwrap_or_default()
+    found["objects"].clone()
 }
 
 fn on(profile: &Path, name: &str) -> u64 {
@@ -102,6 +112,18 @@ fn a_child_knows_the_blocks_of_its_parent() {
     let children = recorded.profile().join("processes");
     let child = children.read_dir().unwrap().next().unwrap().unwrap().path();
     assert_eq!(on(&child, "first_place"), 80);
+}
+
+#[test]
+fn processes_together_know_the_blocks_of_each() {
+    let recorded = Recorded::new(Compiler::Gcc, BLOCKS);
+    recorded.run(&["together"], &[]);
+    let all = recorded.profile().join("processes/all.tt");
+    assert_eq!((on(&all, "first_place"), on(&all, "second_place")), (25, 80));
+    let stacks: Vec<Value> = objects(&all).into_iter().filter(|o| o["region"] == "stack").collect();
+    let own = |o: &Value| o["name"].as_str().unwrap().starts_with("stack of T");
+    assert!(!stacks.is_empty() && stacks.iter().all(own), "{stacks:?}");
+    assert!(objects(&all).iter().any(|o| o["name"].as_str().unwrap().ends_with("of T3")));
 }
 
 #[test]
@@ -195,4 +217,27 @@ fn without_objects_the_heap_is_told_as_a_whole() {
     let recorded = Recorded::new(Compiler::Gcc, BLOCKS);
     recorded.run(&["grow"], &["--no-objects"]);
     assert_eq!(recorded.on("begin_small"), 0);
+}
+
+#[test]
+fn memory_whose_lines_are_too_many_is_told_by_what_lies_there() {
+    let recorded = Recorded::new(Compiler::Gcc, "tests/programs/objects/beyond.c");
+    let run = recorded.run(&[], &[]);
+    assert!(run.stderr_text().contains("too many to keep"), "{run}");
+    let found = objects(&recorded.profile());
+    let events = |wanted: &dyn Fn(&Value) -> bool| -> u64 {
+        found.iter().filter(|o| wanted(o)).map(|o| o["events"].as_u64().unwrap()).sum()
+    };
+    let named = |part: &str| events(&|o| o["name"].as_str().unwrap().contains(part));
+    assert!((50_000..50_010).contains(&named("table (beyond")), "{found:?}");
+    let mapped = events(&|o| o["region"] == "anonymous");
+    assert!((50_000..50_100).contains(&mapped), "{found:?}");
+    // What lies at the borders of zones is told with its neighbours.
+    assert!(named("small (beyond") >= 1, "{found:?}");
+    assert!(named("stack of T1") >= 50_000, "{found:?}");
+    // The initial thread has cleared it.
+    assert!(named("local (beyond") >= 2 * 8_000, "{found:?}");
+    let all = events(&|_| true);
+    assert!((50_000 * 3 + 8_000 * 2..50_000 * 3 + 8_000 * 2 + 300).contains(&all), "{found:?}");
+    assert_eq!(recorded.unknown(), 0, "{found:?}");
 }

@@ -126,6 +126,22 @@ static void in_child(void) {
     free(block);
 }
 
+// Two processes, each with blocks of its own, that talk to each other.
+static void together(void) {
+    int flags = MAP_SHARED | MAP_ANONYMOUS;
+    volatile char *shared = mmap(0, 4096, PROT_READ | PROT_WRITE, flags, -1, 0);
+    void *block = first_place(6400);
+    hand_over(block, 25);
+    shared[0] = 1;
+    pid_t child = fork();
+    if (!child) {
+        hand_over(second_place(6400), 80);
+        _exit(shared[0] != 1);
+    }
+    waitpid(child, 0, 0);
+    free(block);
+}
+
 // More lines than are kept apart.
 static void many_lines(void) {
     const long lines = 60000;
@@ -172,7 +188,8 @@ int main(int count, char **words) {
         const char *name;
         void (*run)(void);
     } all[] = {{"reuse", reuse}, {"grow", grow},   {"aligned", aligned}, {"jump", jump}, {"fork", in_child},
-               {"lines", many_lines}, {"arena", arena}, {"sites", sites}};
+               {"lines", many_lines}, {"arena", arena}, {"sites", sites},
+               {"together", together}};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         if (!strcmp(all[k].name, what))
             all[k].run();

@@ -2,10 +2,11 @@
 // `seldom`. With "frames", their stack frames are found by %rbp.
 #include <alloca.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { TURNS = 40000 };
+enum { TURNS = 10000 };
 
 static volatile long counter, turn;
 static int with_frames;
@@ -32,7 +33,7 @@ static void *take_turns(void *arg) {
     long mine = (long)arg;
     for (long k = 0; k < TURNS; k++) {
         while (turn != mine)
-            ;
+            sched_yield();
         if (k % 4 == 0)
             seldom((int)(k % 100 + 1));
         else

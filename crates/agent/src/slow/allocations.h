@@ -11,7 +11,8 @@
 // them. realloc is the exception; its block ends when it returns, unless that is another by then.
 //
 // Who called is found by rules for each return address on the way up (`frames.rs`), never by
-// looking for what may be a return address.
+// looking for what may be a return address. A thread keeps its last chains of calls with the words
+// of the stack that led from one to the next: where these are as they were, so is the chain.
 //
 // Neighbours: `objects.h` keeps the blocks, `blocks/functions.rs` knows the functions, `stubs.rs`
 // calls tt_hook.
@@ -86,16 +87,27 @@ void tt_set_rule(u64 address, u64 word) {
     }
 }
 
-// Walks the stack up from a call, by rules; each frame must end above the last. Returns an address
-// whose rule is not known yet, or 0.
-static u64 walk(struct call *c) {
+static void tell(struct chain *chain, const struct call *c, u64 address, u64 value, u64 is_stack) {
+    chain->told[chain->count++] =
+        (struct told){address - c->stack, is_stack ? value - c->stack : value, is_stack};
+}
+
+// Walks the stack up from a call, by rules; each frame must end above the last. Notes which words
+// of it led on. Returns an address whose rule is not known yet, or 0.
+static u64 walk(struct call *c, struct chain *chain) {
     const u64 LONGEST = 64ull << 20;
-    u64 stack = c->stack + 8, rbp = c->frame_pointer;
+    u64 stack = c->stack + 8, rbp = c->frame_pointer, rbp_at = 0;
+    chain->count = 0;
+    chain->by_frame_pointer = 0;
     for (int k = 1; k < FRAMES; k++) {
         u64 rule = rule_of(c->frames[k - 1]);
         if (!(rule & LEADS_ON))
             return rule ? 0 : c->frames[k - 1];
         u64 end = (rule & BY_RBP ? rbp : stack) + (u64)(int64_t)(int32_t)rule;
+        if (rule & BY_RBP && !rbp_at)
+            chain->by_frame_pointer = 1;
+        else if (rule & BY_RBP)
+            tell(chain, c, rbp_at, rbp, 1);
         if (end - stack < 8 || end - stack > LONGEST || end & 7)
             return 0;
         struct peeked back = tt_peek(end - 8, 8);
@@ -104,12 +116,54 @@ static u64 walk(struct call *c) {
             struct peeked p = tt_peek(end + (u64)(int64_t)saved, 8);
             back.failed |= p.failed;
             rbp = p.value;
+            rbp_at = end + (u64)(int64_t)saved;
         }
         if (back.failed || !back.value)
             return 0;
+        tell(chain, c, end - 8, back.value, 0);
         c->frames[k] = back.value;
         stack = end;
     }
+    return 0;
+}
+
+static u32 digits_of(u64 bytes) { return 64 - (u32)__builtin_clzll(bytes | 1); }
+
+static struct chain *chain_of(struct thread *t, const struct call *c) {
+    u64 hash = (c->frames[0] ^ digits_of(c->bytes)) * 0x9e3779b97f4a7c15ull;
+    return &t->chains[hash >> (64 - CHAIN_BITS)];
+}
+
+// Whether the call has come by this chain, for a block of the same group.
+static int is_chain(const struct chain *chain, const struct call *c) {
+    if (chain->back != c->frames[0] || chain->digits != digits_of(c->bytes) || chain->by != c->by ||
+        (chain->by_frame_pointer && c->frame_pointer - c->stack != chain->frame_pointer))
+        return 0;
+    for (u32 k = 0; k < chain->count; k++) {
+        const struct told *told = &chain->told[k];
+        struct peeked p = tt_peek(c->stack + told->above, 8);
+        if (p.failed || p.value - (told->is_stack ? c->stack : 0) != told->value)
+            return 0;
+    }
+    return 1;
+}
+
+// Finds the group of the block that the call allocates. Returns an address whose rule must be known
+// first, or 0.
+static u64 find_callers(struct thread *t, struct call *c) {
+    struct chain *chain = chain_of(t, c);
+    chain->back = 0;
+    for (int k = 1; k < FRAMES; k++)
+        c->frames[k] = 0;
+    u64 unknown = walk(c, chain);
+    if (unknown)
+        return unknown;
+    c->new_group = find_group(c->frames, c->by, digits_of(c->bytes));
+    chain->digits = digits_of(c->bytes);
+    chain->by = c->by;
+    chain->group = (u32)c->new_group;
+    chain->frame_pointer = c->frame_pointer - c->stack;
+    chain->back = returns_to_known(c->frames[0]) ? c->frames[0] : 0;
     return 0;
 }
 
@@ -131,9 +185,14 @@ static u64 begin_call(struct thread *t, u64 what, const struct saved *r, u64 sta
         t->calls_under_way = 0;
     struct call *c = &t->calls[t->calls_under_way];
     u32 how = what & 0xff;
-    *c = (struct call){.stack = stack, .how = how, .by = (u32)(what >> 8)};
+    // Word by word: to clear all of it takes longer than the rest.
+    c->stack = stack;
+    c->how = how;
+    c->by = (u32)(what >> 8);
     c->frames[0] = *(const u64 *)stack;
     c->frame_pointer = rbp;
+    c->new_group = c->bytes = c->old = 0;
+    c->record = 0;
     if (how == TAKES_BYTES)
         c->bytes = r->rdi;
     else if (how == TAKES_PRODUCT)
@@ -154,7 +213,12 @@ static u64 begin_call(struct thread *t, u64 what, const struct saved *r, u64 sta
         c->ordinal = k.ordinal;
     }
     t->calls_under_way++;
-    u64 unknown = walk(c);
+    struct chain *chain = chain_of(t, c);
+    if (is_chain(chain, c)) {
+        c->new_group = chain->group;
+        return 0;
+    }
+    u64 unknown = find_callers(t, c);
     return unknown || !returns_to_known(c->frames[0]);
 }
 
@@ -164,9 +228,7 @@ u64 tt_unknown_return(const struct thread *t) {
     const struct call *c = &t->calls[t->calls_under_way - 1];
     return returns_to_known(c->frames[0]) ? 0 : c->frames[0];
 }
-u64 tt_unknown_rule(struct thread *t) { return walk(&t->calls[t->calls_under_way - 1]); }
-
-static u32 digits_of(u64 bytes) { return 64 - (u32)__builtin_clzll(bytes | 1); }
+u64 tt_unknown_rule(struct thread *t) { return find_callers(t, &t->calls[t->calls_under_way - 1]); }
 
 // A block that was there keeps what is known of it, but for its size.
 static void keep_identity(const struct call *c, struct known *k) {
@@ -193,7 +255,7 @@ static void end_call(struct thread *t, const struct call *c, u64 result) {
     if (c->record) {
         keep_identity(c, &k);
     } else {
-        k.group = find_group(c->frames, c->by, digits_of(k.bytes));
+        k.group = c->new_group ? (u32)c->new_group : find_group(c->frames, c->by, digits_of(k.bytes));
         k.ordinal = count_block(k.group, k.bytes);
         if (k.group == OTHERS)
             add_shared(tt_session.blocks_unknown, 1);
@@ -207,8 +269,7 @@ static void returned(struct thread *t, u64 result, u64 stack) {
         t->calls_under_way--;
     if (!t->calls_under_way || t->calls[t->calls_under_way - 1].stack + 8 != stack)
         return;
-    struct call c = t->calls[--t->calls_under_way];
-    end_call(t, &c, result);
+    end_call(t, &t->calls[--t->calls_under_way], result);
 }
 
 // Translated code has come to what `blocks` wanted to be told of. Returns whether that must make

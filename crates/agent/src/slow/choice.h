@@ -8,26 +8,27 @@
 // Neighbours: `meeting.h` and `access.h` say what happens at a site, `stubs.rs` calls `paths.rs`.
 #ifndef TT_CHOICE_H
 #define TT_CHOICE_H
-#include "objects.h"
+#include "zones.h"
 
 // One more of the accesses that these counters count has been chosen.
 COLD static void choose(struct thread *t, struct choice *c, u32 site) {
-    enum { ABOUT_OF_EACH_RANGE = 4, WIDEST = 24 };
+    // Fewer of the first, since many sites are seldom come to.
+    enum { EARLY = 6, ABOUT_OF_EARLY = 4, ABOUT_OF_EACH = 16, WIDEST = 24 };
     u64 n = t->chosen_count, weight = 1ull << c->shift;
     for (u64 k = 0; k < n; k++)
         if (t->chosen[k].site == site)
             n = k;
     if (n < MAX_CHOSEN) {
-        int new = n == t->chosen_count;
-        t->chosen[n] = (struct chosen){site, (u32)weight + (new ? 0 : t->chosen[n].weight)};
-        t->chosen_count += (u64)new;
+        int is_new = n == t->chosen_count;
+        t->chosen[n] = (struct chosen){site, (u32)weight + (is_new ? 0 : t->chosen[n].weight)};
+        t->chosen_count += (u64)is_new;
     }
     u64 x = t->chance; // Marsaglia's xorshift
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
     t->chance = x;
-    if (x % ABOUT_OF_EACH_RANGE == 0 && c->shift < WIDEST)
+    if (x % (c->shift < EARLY ? ABOUT_OF_EARLY : ABOUT_OF_EACH) == 0 && c->shift < WIDEST)
         c->shift++;
     c->left = (u32)((x >> 32) * ((2ull << c->shift) - 1) >> 32);
 }

@@ -239,6 +239,13 @@ static void unhook(struct thread *t, u32 name) {
     }
 }
 
+// What an event belongs to stays known when its line is given up.
+static inline void forget_line(struct key *key) {
+    if (key->line && !(key->who >> OBJECT_SHIFT))
+        key->who |= (u64)zone_of(key->line) << OBJECT_SHIFT;
+    key->line = 0;
+}
+
 // Takes its line from the event with the fewest of a handful; returns one that is free now, or
 // NONE.
 static u32 give_up_line(struct thread *t) {
@@ -254,7 +261,7 @@ static u32 give_up_line(struct thread *t) {
             continue;
         struct event *e = event_at(t, least);
         unhook(t, least);
-        e->key.line = 0;
+        forget_line(&e->key);
         e->own_bytes = e->other_bytes = 0;
         u32 *place = find(t, e->key);
         if (holds_event(*place)) {
@@ -309,9 +316,12 @@ static int count_known_without_line(struct thread *t, struct key key) {
     return 1;
 }
 
+// What stands for all objects of the same type as this one: blocks, or zones.
+static inline u32 any_other(u64 who) { return who >> OBJECT_SHIFT < FIRST_ZONE ? OTHERS : FIRST_ZONE; }
+
 // Counts the event by code site alone.
 static void count_without_line(struct thread *t, struct key key) {
-    key.line = 0;
+    forget_line(&key);
     if (count_known_without_line(t, key))
         return;
     u32 name = append_without_line(t);
@@ -320,7 +330,7 @@ static void count_without_line(struct thread *t, struct key key) {
     for (u32 part = 1; name == NONE && part <= 2; part++) {
         key.sites &= ~0u; // its own
         if (part == 2)
-            key.who &= (1ull << OBJECT_SHIFT) - 1;
+            key.who = (key.who & ((1ull << OBJECT_SHIFT) - 1)) | (u64)any_other(key.who) << OBJECT_SHIFT;
         if (count_known_without_line(t, key))
             return;
         name = append_by_one_site(t, part);
@@ -358,8 +368,10 @@ static void merge_rare(struct thread *t, u64 least) {
     for (u32 chunk = 0; chunk < all; chunk++)
         for (u32 k = 0; k < chunk_at(event_chunks(t)[chunk])->used; k++) {
             struct event *e = event_at(t, chunk * EVENT_NAMES + k);
-            if (e->count < least)
-                e->key.line = e->own_bytes = e->other_bytes = 0;
+            if (e->count < least) {
+                forget_line(&e->key);
+                e->own_bytes = e->other_bytes = 0;
+            }
             u32 *place = find(t, e->key);
             if (holds_event(*place)) {
                 event_at(t, name_in(*place))->count += e->count;
