@@ -5,6 +5,7 @@
 //! by the zone of memory that it is in.
 //! Neighbours: `session` has the records, `places` names addresses, `tables` asks.
 
+use crate::elements;
 use crate::error::RecorderError;
 use crate::places::{Allocation, Lying, Places};
 use crate::session::Session;
@@ -76,7 +77,7 @@ impl RawBlock {
 #[derive(Default)]
 pub struct Allocated {
     /// By number.
-    groups: Vec<RawGroup>,
+    pub groups: Vec<RawGroup>,
     /// By start.
     blocks: Vec<RawBlock>,
     /// Most bytes of one of them.
@@ -159,8 +160,12 @@ pub fn name(
         }
         naming.name_line(of_line, places, sites);
     }
-    let Naming { rows, blocks, .. } = naming;
-    Objects { rows, blocks: blocks.into_iter().collect(), fields: Vec::new(), texts }
+    let Naming { rows, blocks, of_groups, .. } = naming;
+    let blocks: Vec<BlockRow> = blocks.into_iter().collect();
+    let mut objects = Objects { rows, blocks, fields: Vec::new(), texts };
+    let groups = of_groups.into_iter().map(|(group, row)| (row, group)).collect();
+    elements::tell(&mut objects, events, &groups, allocated, places);
+    objects
 }
 
 /// A process of several whose events are told together.

@@ -91,7 +91,7 @@ pub(crate) fn words(region: &str, name: &str, blocks: u64, all_bytes: u64) -> St
         n => format!("{} heap blocks of {about}{} bytes", grouped(n), grouped(bytes)),
     };
     match name {
-        "" => "heap memory in no known block (the allocator's own, or freed)".into(),
+        "" => "heap memory in no known block".into(),
         name => format!("{what} allocated {name}"),
     }
 }
