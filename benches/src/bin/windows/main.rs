@@ -65,7 +65,7 @@ const PAIRS_TURNS: usize = 12_000;
 /// Runs are to be at least so long for the targets to hold.
 const MIN_SECONDS: f64 = 2.0;
 /// How many times as much as in `make bench` servers are asked.
-const SERVER_TIMES: usize = 4;
+const SERVER_TIMES: usize = 2;
 
 /// A program. A kernel's work is scaled by one of its arguments.
 struct Subject {
