@@ -8,7 +8,7 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use test_support::run::OwnPeak;
 use test_support::{Outcome, probe};
 
@@ -105,17 +105,18 @@ impl Row {
         }
     }
 
-    /// Samples by mode, after `pairs` runs in each, in turns. `look` is told after each run which
-    /// mode it was, and where the profile lies.
+    /// Samples by mode, after `pairs` runs in each, in turns; no turn begins after `until`, but the
+    /// first. `look` is told after each run which mode it was, and where the profile lies.
     pub fn turns(
         &self,
         modes: &[Mode],
-        pairs: usize,
+        (pairs, until): (usize, Option<Instant>),
         scratch: &Path,
         mut look: impl FnMut(usize, &Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<Vec<Sample>>> {
         let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); modes.len()];
-        for turn in 0..pairs {
+        let in_time = || until.is_none_or(|until| Instant::now() < until);
+        for turn in (0..pairs).take_while(|turn| *turn == 0 || in_time()) {
             // The mode that runs first may find the machine warmer or colder: begin elsewhere each
             // time.
             for k in 0..modes.len() {

@@ -86,7 +86,7 @@ impl Table {
                 row.run(*mode, scratch)?;
             }
         }
-        row.turns(&modes, self.pairs, scratch, |_, _| Ok(()))
+        row.turns(&modes, (self.pairs, None), scratch, |_, _| Ok(()))
     }
 
     fn print_head(&self) {

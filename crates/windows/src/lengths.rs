@@ -13,11 +13,13 @@
 //!
 //! Lengths begin short and grow. A window is at most a twentieth of the time spent in windows so
 //! far, so at every moment there have been enough of them for an interval. The first ones, shorter
-//! than [`MIN_WARM_UP`], serve short runs only: nothing is concluded from them.
+//! than [`MIN_WARM_UP`], serve short runs only: nothing is concluded from them, and once there have
+//! been enough for such a run, the longer ones begin. Opening a window costs the same however short
+//! it is.
 
 use crate::constants::{
     COUNTING_PER_WARM_UP, FIRST_WARM_UP, MAX_DOUBT, MAX_WARM_UP, MIN_ROTATIONS, MIN_WARM_UP,
-    MIN_WINDOWS, MISSED_IGNORED, WINDOWS_TO_JUDGE, WORTH_LENGTHENING,
+    MIN_WINDOWS, MISSED_IGNORED, WANTED_WINDOWS, WINDOWS_TO_JUDGE, WORTH_LENGTHENING,
 };
 use std::collections::BTreeMap;
 
@@ -147,6 +149,8 @@ pub struct Chooser {
     /// Since the lengths were judged last.
     fresh: Tried,
     in_windows: u64,
+    /// Windows that were too short to be judged.
+    short: usize,
 }
 
 impl Default for Chooser {
@@ -157,6 +161,7 @@ impl Default for Chooser {
             tried: BTreeMap::new(),
             fresh: Tried::default(),
             in_windows: 0,
+            short: 0,
         }
     }
 }
@@ -178,6 +183,8 @@ impl Chooser {
         if self.warm_up >= MIN_WARM_UP {
             self.tried.entry(self.warm_up).or_default().add(seen);
             self.fresh.add(seen);
+        } else {
+            self.short += 1;
         }
         if self.fresh.windows >= WINDOWS_TO_JUDGE {
             if self.warm_up >= self.wanted {
@@ -192,6 +199,7 @@ impl Chooser {
         let is_judged = self.warm_up >= MIN_WARM_UP;
         let next = match is_judged {
             true => self.wanted.min(room).max(MIN_WARM_UP),
+            false if self.short >= WANTED_WINDOWS => MIN_WARM_UP,
             false => room.clamp(FIRST_WARM_UP, MIN_WARM_UP),
         };
         // In steps, so that a length is kept long enough to be judged.

@@ -48,7 +48,8 @@ fn nothing_is_concluded_from_the_first_windows() {
         chooser.add(&seen, RunQueue::default());
         windows += 1;
     }
-    assert!(windows >= MIN_WINDOWS && chooser.tried.is_empty(), "{chooser:?}");
+    // As many as a short run needs; opening more of them would cost much for little.
+    assert!(windows == WANTED_WINDOWS && chooser.tried.is_empty(), "{windows}: {chooser:?}");
     assert_eq!(chooser.lengths().warm_up, MIN_WARM_UP);
 }
 
@@ -78,7 +79,8 @@ fn a_window_is_never_more_than_a_twentieth_of_their_time() {
         let chooser = after(windows, 1000 * MILLISECOND, 0, RunQueue::default());
         spent += chooser.lengths().whole();
         let whole = chooser.lengths().whole();
-        assert!(whole == 2 * FIRST_WARM_UP || whole * 20 <= spent, "{windows}: {whole} of {spent}");
+        let least = whole <= 2 * MIN_WARM_UP;
+        assert!(least || whole * 20 <= spent, "{windows}: {whole} of {spent}");
     }
 }
 

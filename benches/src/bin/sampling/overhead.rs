@@ -82,7 +82,7 @@ pub fn measure(
 fn turns(row: &Row, pairs: usize, scratch: &Path) -> anyhow::Result<(f64, Vec<Cost>)> {
     let modes: Vec<Mode> = [Mode::Native].into_iter().chain(MODES.map(|(_, mode)| mode)).collect();
     let mut told: [Vec<Told>; MODES.len()] = Default::default();
-    let samples = row.turns(&modes, pairs, scratch, |which, profile| {
+    let samples = row.turns(&modes, (pairs, None), scratch, |which, profile| {
         if let Some(told) = which.checked_sub(1).map(|which| &mut told[which]) {
             told.push(Told::read(profile)?);
         }

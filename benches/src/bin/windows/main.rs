@@ -17,6 +17,7 @@ use benches::{kernels, programs, servers, suites};
 use clap::Parser;
 use placed::Machine;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use test_support::{Compiler, Scratch, Target, probe};
 use truth::{Compared, Recorded};
 
@@ -36,6 +37,10 @@ struct Options {
     /// Seconds that each kernel is to take natively; its work is scaled to that
     #[arg(long, default_value_t = 15.0)]
     seconds: f64,
+    /// Seconds that a row is to take: no turn begins later, and a program whose exact recording
+    /// would take half of it is not compared with one
+    #[arg(long, default_value_t = 300.0)]
+    limit: f64,
     /// Fail when a target is missed
     #[arg(long)]
     check: bool,
@@ -57,8 +62,10 @@ const MAX_COST: f64 = 2.2;
 const REPRODUCIBLE: f64 = 0.02;
 /// Turns of the example for a unit of work.
 const PAIRS_TURNS: usize = 12_000;
+/// Runs are to be at least so long for the targets to hold.
+const MIN_SECONDS: f64 = 2.0;
 /// How many times as much as in `make bench` servers are asked.
-const SERVER_TIMES: usize = 4;
+const SERVER_TIMES: usize = 2;
 
 /// A program. A kernel's work is scaled by one of its arguments.
 struct Subject {
@@ -137,19 +144,23 @@ fn one(
     if let Err(reason) = subject.row.prepare()? {
         return Ok(Err(reason));
     }
-    let native = subject.scale(options.seconds, scratch)?;
+    let until = Instant::now() + Duration::from_secs_f64(options.limit);
+    let (native, exact_fits) = subject.scale(options, scratch)?;
     let row = &subject.row;
     print!("\n{} {native}", row.name);
+    let which: Vec<usize> = (0..MODES.len()).filter(|mode| *mode != EXACT || exact_fits).collect();
+    let modes: Vec<Mode> = which.iter().map(|mode| MODES[*mode].1).collect();
     let mut profiles: [Vec<Recorded>; MODES.len()] = Default::default();
-    let samples = row.turns(&MODES.map(|(_, mode)| mode), options.pairs.max(1), scratch, {
-        |which, profile| {
-            if which > 0 {
-                profiles[which].push(Recorded::read(profile)?);
+    let taken =
+        row.turns(&modes, (options.pairs.max(1), Some(until)), scratch, |nth, profile| {
+            if which[nth] > 0 {
+                profiles[which[nth]].push(Recorded::read(profile)?);
             }
             Ok(())
-        }
-    })?;
-    if profiles[EXACT].len() == 1 {
+        })?;
+    let mut samples: [Vec<Sample>; MODES.len()] = Default::default();
+    which.iter().zip(taken).for_each(|(mode, taken)| samples[*mode] = taken);
+    if profiles[EXACT].len() == 1 && Instant::now() < until {
         row.measure(MODES[EXACT].1, scratch)?;
         profiles[EXACT].push(Recorded::read(&row.profile(scratch))?);
     }
@@ -159,20 +170,25 @@ fn one(
 }
 
 impl Subject {
-    /// Scales a kernel's work to that many seconds, and fixes the addresses, by which lines are
-    /// compared. Returns the command's arguments.
-    fn scale(&mut self, seconds: f64, scratch: &Path) -> anyhow::Result<String> {
-        let once = self.row.run(Mode::Native, scratch)?.wall;
-        let times = (seconds / once.max(1e-3)).round().max(1.0) as usize;
+    /// Scales a kernel's work, and fixes the addresses, by which lines are compared. Work is less
+    /// where the exact recording would take too long, but at least enough for [`MIN_SECONDS`].
+    /// Returns the command's arguments, and whether an exact recording fits into the limit.
+    fn scale(&mut self, options: &Options, scratch: &Path) -> anyhow::Result<(String, bool)> {
+        let once = self.row.run(Mode::Native, scratch)?.wall.max(1e-3);
+        let exact = self.row.run(MODES[EXACT].1, scratch)?.wall;
+        let most = options.limit / 2.0;
         let (Work::Kernel(kernel), Some(argument)) = (&mut self.row.work, self.argument) else {
-            return Ok(String::new());
+            return Ok((String::new(), exact <= most));
         };
+        let fits = once * options.limit / 6.0 / exact;
+        let seconds = options.seconds.min(fits.max(MIN_SECONDS));
+        let times = (seconds / once).round().max(1.0);
         let argument = &mut kernel.arguments[argument];
-        *argument = (argument.parse::<usize>()? * times).to_string();
+        *argument = (argument.parse::<usize>()? * times as usize).to_string();
         if test_support::Run::new("setarch").args(["-R", "true"]).run().exit_code == Some(0) {
             kernel.wrapper = ["setarch", "-R"].map(String::from).to_vec();
         }
-        Ok(kernel.arguments.join(" "))
+        Ok((kernel.arguments.join(" "), exact * times <= most))
     }
 }
 
@@ -182,11 +198,18 @@ impl Measured {
         mut profiles: [Vec<Recorded>; MODES.len()],
         machines: &[Machine],
     ) -> anyhow::Result<Self> {
-        let ratio = |mode: &Vec<Sample>, of: fn(&Sample) -> f64| {
-            spread(mode.iter().zip(&samples[0]).map(|(with, alone)| of(with) / of(alone))).median
+        let ratio = |mode: &Vec<Sample>, of: fn(&Sample) -> f64| match mode.is_empty() {
+            true => f64::NAN,
+            false => {
+                spread(mode.iter().zip(&samples[0]).map(|(with, alone)| of(with) / of(alone)))
+                    .median
+            }
         };
         let costs = samples.iter().map(|mode| [ratio(mode, |s| s.cpu), ratio(mode, |s| s.wall)]);
-        let answered = samples.iter().map(|mode| spread(mode.iter().map(|s| s.answered)).median);
+        let answered = samples.iter().map(|mode| match mode.is_empty() {
+            true => f64::NAN,
+            false => spread(mode.iter().map(|s| s.answered)).median,
+        });
         let exact = std::mem::take(&mut profiles[EXACT]);
         // Each exact recording beside the one before.
         let again = exact.windows(2).map(|two| Compared::of(&two[0], &two[1], machines));
@@ -213,6 +236,10 @@ impl Measured {
         println!("  {:<7}{:>6}{:>7}{}  windows", "", "cpu", "wall", Compared::heading());
         for (which, (name, _)) in MODES.iter().enumerate().skip(EXACT) {
             let [cpu, wall] = self.costs[which];
+            if cpu.is_nan() {
+                println!("  {name:<7} left out: it would take too long");
+                continue;
+            }
             let numbers = Compared::medians(&self.compared[which]);
             let windows = self.windows[which].as_ref().map_or(String::new(), |windows| {
                 format!(
@@ -227,7 +254,7 @@ impl Measured {
             println!("  {name:<7}{cpu:>6.2}{wall:>7.2}{}{windows}", Compared::line(&numbers));
         }
         if self.answered[0] > 0.0 {
-            let each = MODES.iter().zip(&self.answered);
+            let each = MODES.iter().zip(&self.answered).filter(|(_, time)| !time.is_nan());
             let each: Vec<_> = each.map(|((name, _), time)| format!("{name} {time:.2}")).collect();
             println!("  99 of 100 requests are answered within ms: {}", each.join(", "));
         }
