@@ -119,6 +119,9 @@ impl<'a> About<'a> {
         if let Some(text) = self.separate_fields() {
             return text;
         }
+        if let Some(text) = self.separate_members() {
+            return text;
+        }
         let object = self.group.object();
         if let Some(stride) =
             self.memory.stride(object).filter(|stride| *stride > 0 && stride % LINE != 0)
