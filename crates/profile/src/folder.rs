@@ -112,8 +112,8 @@ impl Profile {
     }
 
     /// Reads the profile folder `path` and checks it. What an older schema did not have is filled
-    /// in: one time slice, no sites, no objects, no blocks and fields, evidence that is exact or sampled, nothing about
-    /// where threads ran.
+    /// in: one time slice, no sites, no objects, no blocks and fields, evidence that is exact or
+    /// sampled, nothing about where threads ran.
     ///
     /// # Errors
     /// Says which file is missing, damaged or newer than this version understands.

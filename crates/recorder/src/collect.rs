@@ -118,7 +118,7 @@ pub fn profile(
         host: host(),
         topology_xml: run.topology_xml,
         mode: if windows.is_some() { Mode::Windows } else { Mode::Exact },
-        parameters: tables.parameters,
+        parameters: tables.parameters.clone(),
         totals: Totals::of(&threads, &tables.comm),
         warnings,
         exit_code,
@@ -132,9 +132,13 @@ pub fn profile(
         windows,
         own_time,
     };
+    Ok(with_tables(meta, threads, tables))
+}
+
+fn with_tables(meta: Meta, threads: Vec<ThreadRow>, tables: Tables) -> Profile {
     let Tables { slices, activity, running, comm, sites, objects, lines, events, .. } = tables;
     let Objects { rows: objects, blocks, fields, .. } = objects;
-    Ok(Profile {
+    Profile {
         meta,
         threads,
         slices,
@@ -147,7 +151,7 @@ pub fn profile(
         fields,
         lines,
         events,
-    })
+    }
 }
 
 /// The exit code, or the signal that ended the program.

@@ -25,6 +25,7 @@ mod code_store;
 mod collect;
 mod counts;
 mod early;
+mod elements;
 pub mod error;
 mod guard;
 pub mod inject;

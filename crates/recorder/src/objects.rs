@@ -4,6 +4,7 @@
 //! of the profile's table `objects`. What lies in no block is named by its address, like lines.
 //! Neighbours: `session` has the records, `places` names addresses, `tables` asks.
 
+use crate::elements;
 use crate::error::RecorderError;
 use crate::places::{Allocation, Lying, Places};
 use crate::session::Session;
@@ -73,7 +74,7 @@ impl RawBlock {
 #[derive(Default)]
 pub struct Allocated {
     /// By number.
-    groups: Vec<RawGroup>,
+    pub groups: Vec<RawGroup>,
     /// By start.
     blocks: Vec<RawBlock>,
     /// Most bytes of one of them.
@@ -151,8 +152,12 @@ pub fn name(
         }
         naming.name_line(of_line, places, sites);
     }
-    let Naming { rows, blocks, .. } = naming;
-    Objects { rows, blocks: blocks.into_iter().collect(), fields: Vec::new(), texts }
+    let Naming { rows, blocks, of_groups, .. } = naming;
+    let blocks: Vec<BlockRow> = blocks.into_iter().collect();
+    let mut objects = Objects { rows, blocks, fields: Vec::new(), texts };
+    let groups = of_groups.into_iter().map(|(group, row)| (row, group)).collect();
+    elements::tell(&mut objects, events, &groups, allocated, places);
+    objects
 }
 
 impl Naming<'_> {

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use symbols::{Data, Module, Resolver};
+use symbols::{Allocated, Data, Element, Module, Resolver};
 
 /// Bytes of the lines of memory in a profile.
 const LINE_BYTES: u64 = 64;
@@ -214,6 +214,41 @@ impl<'a> Places<'a> {
         })
     }
 
+    /// What the variable at `address` consists of.
+    pub fn element(&self, address: u64) -> Option<Element> {
+        let mut resolver = self.resolver.borrow_mut();
+        let mut around = self.images.iter().filter(|image| image.memory.contains(&address));
+        around.find_map(|Image { readable, bias, .. }| {
+            let module = resolver.module(readable)?;
+            let linked = address.wrapping_sub(*bias);
+            module.contains(linked).then(|| module.element(linked))?
+        })
+    }
+
+    /// What allocated blocks consist of, by the return addresses of the calls that led there; the
+    /// likeliest first. Each call's caller is asked only if the call passes its result on.
+    pub fn allocated(&self, frames: &[u64]) -> Vec<Element> {
+        let mut found = Vec::new();
+        for address in frames.iter().take_while(|address| **address != 0) {
+            // A call may end its function, and its module.
+            let Some((module, offset)) = find(self.modules, address - 1) else { break };
+            let mut resolver = self.resolver.borrow_mut();
+            let known = module.readable().and_then(|file| resolver.module(file));
+            let Some(known) = known else { break };
+            match known.allocated(offset + 1) {
+                Some(Allocated { candidates, returned }) => {
+                    found.extend(candidates);
+                    if !returned {
+                        break;
+                    }
+                }
+                None if known.function(offset).is_some_and(|name| allocates(&name)) => {}
+                None => break,
+            }
+        }
+        found
+    }
+
     /// What allocated a block, by the return addresses of the calls that led there.
     pub fn allocation(&self, frames: &[u64]) -> Allocation {
         // A call may end its function: what it returns to is then another's.
@@ -290,6 +325,11 @@ impl Allocation {
         let site = sites.into_iter().next().unwrap_or_default();
         Self { name, callers: callers.join("; "), site }
     }
+}
+
+/// Whether a function of which only the name is known seems to allocate for its caller.
+fn allocates(name: &str) -> bool {
+    name.contains("alloc") || name.starts_with("operator new")
 }
 
 /// Whether the file at a path is a library of the system's.

@@ -66,7 +66,7 @@ impl HotObject {
             n => format!("{} heap blocks of {about}{} bytes", grouped(n), grouped(bytes)),
         };
         match self.name.as_str() {
-            "" => "heap memory in no known block (the allocator's own, or freed)".into(),
+            "" => "heap memory in no known block".into(),
             name => format!("{what} allocated {name}"),
         }
     }

@@ -13,13 +13,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The sections that are read.
-const SECTIONS: [SectionId; 10] = [
+const SECTIONS: [SectionId; 12] = [
     SectionId::DebugAbbrev,
     SectionId::DebugAddr,
     SectionId::DebugAranges,
     SectionId::DebugInfo,
     SectionId::DebugLine,
     SectionId::DebugLineStr,
+    SectionId::DebugLoc,
+    SectionId::DebugLocLists,
     SectionId::DebugRanges,
     SectionId::DebugRngLists,
     SectionId::DebugStr,

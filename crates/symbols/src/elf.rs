@@ -9,10 +9,13 @@ use object::{Object, ObjectSection, ObjectSegment, ObjectSymbolTable, SectionKin
 use std::cell::OnceCell;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Page size by which files are mapped.
 const PAGE: u64 = 4096;
+/// Larger functions are not read.
+const MAX_CODE: u64 = 4 << 20;
 /// Larger sections are not read: a hundred times the largest that are known.
 const MAX_BYTES: u64 = 8 << 30;
 
@@ -113,6 +116,20 @@ impl Elf {
         let mut code = self.segments.iter().filter(|s| s.executable);
         let segment = code.find(maps).or_else(|| self.segments.iter().find(maps))?;
         Some((segment.address + offset).wrapping_sub(segment.file_offset))
+    }
+
+    /// The code at link-time addresses, as far as the file has it; `None` if that is too much.
+    pub fn code(&self, range: std::ops::Range<u64>) -> Option<Vec<u8>> {
+        let segment = self.segments.iter().find(|s| {
+            s.executable && range.start >= s.address && range.end <= s.address + s.bytes
+        })?;
+        let mut code = vec![0; usize::try_from(range.end - range.start).ok()?];
+        if code.len() as u64 > MAX_CODE {
+            return None;
+        }
+        let offset = range.start - segment.address + segment.file_offset;
+        File::open(&self.path).ok()?.read_exact_at(&mut code, offset).ok()?;
+        Some(code)
     }
 
     /// The section that contains `address`.

@@ -33,31 +33,33 @@ pub(crate) fn field(
     type_entry: UnitOffset,
     offset: u64,
 ) -> Option<Field> {
-    let types = Types { dwarf, unit, fortran: is_fortran(unit) };
+    let types = Types::new(dwarf, unit);
     let bytes = types.size(type_entry, 0)?;
     (offset < bytes).then_some(())?;
     let mut field = Field { name: String::new(), range: 0..bytes };
     types.enter(type_entry, offset, &mut field, 0);
-    // An atomic of Rust is a struct around a cell; its inner parts say nothing.
-    for wrapping in [".v.value", ".value.value", ".value"] {
-        if let Some(outer) = field.name.strip_suffix(wrapping) {
-            field.name.truncate(outer.len());
-            break;
-        }
-    }
+    field.name.truncate(without_wrapping(&field.name).len());
     Some(field)
 }
 
+/// An atomic of Rust is a struct around a cell; its inner parts say nothing.
+pub(crate) fn without_wrapping(name: &str) -> &str {
+    let wrappings = [".v.value", ".value.value", ".value"];
+    wrappings.iter().find_map(|wrapping| name.strip_suffix(wrapping)).unwrap_or(name)
+}
+
+/// The language that a unit is written in.
+pub(crate) fn language(unit: &Unit<Reader>) -> Option<dw::DwLang> {
+    let root = unit.entry(UnitOffset(unit.header.size_of_header())).ok()?;
+    match root.attr_value(dw::DW_AT_language).ok()?? {
+        AttributeValue::Language(language) => Some(language),
+        _ => None,
+    }
+}
+
 fn is_fortran(unit: &Unit<Reader>) -> bool {
-    let language = || {
-        let root = unit.entry(UnitOffset(unit.header.size_of_header())).ok()?;
-        match root.attr_value(dw::DW_AT_language).ok()?? {
-            AttributeValue::Language(language) => Some(language),
-            _ => None,
-        }
-    };
     matches!(
-        language(),
+        language(unit),
         Some(
             dw::DW_LANG_Fortran77
                 | dw::DW_LANG_Fortran90
@@ -69,13 +71,18 @@ fn is_fortran(unit: &Unit<Reader>) -> bool {
     )
 }
 
-struct Types<'a> {
-    dwarf: &'a Dwarf<Reader>,
-    unit: &'a Unit<Reader>,
-    fortran: bool,
+/// The types of a unit.
+pub(crate) struct Types<'a> {
+    pub dwarf: &'a Dwarf<Reader>,
+    pub unit: &'a Unit<Reader>,
+    pub fortran: bool,
 }
 
 impl<'a> Types<'a> {
+    pub fn new(dwarf: &'a Dwarf<Reader>, unit: &'a Unit<Reader>) -> Self {
+        Self { dwarf, unit, fortran: is_fortran(unit) }
+    }
+
     /// Narrows `field` down to what is at `offset` from its start, whose type is at `at`.
     fn enter(&self, at: UnitOffset, offset: u64, field: &mut Field, depth: u32) -> Option<()> {
         let entry = self.plain(at, depth)?;
@@ -125,10 +132,17 @@ impl<'a> Types<'a> {
     }
 
     /// Where a member is, how large, and its type. A static member has no place.
-    fn extent(&self, member: &Entry<'a>, depth: u32) -> Option<(u64, u64, UnitOffset)> {
+    pub fn extent(&self, member: &Entry<'_>, depth: u32) -> Option<(u64, u64, UnitOffset)> {
         let at = self.type_of(member)?;
         let bytes = self.size(at, depth + 1)?;
-        let start = match member.attr_value(dw::DW_AT_data_member_location).ok()? {
+        let start = self.start(member)?;
+        let bits = member.attr_value(dw::DW_AT_bit_size).ok()?.and_then(|bits| bits.udata_value());
+        Some((start, bits.map_or(bytes, |bits| bits.div_ceil(8).max(1)), at))
+    }
+
+    /// Where a member begins.
+    pub fn start(&self, member: &Entry<'_>) -> Option<u64> {
+        Some(match member.attr_value(dw::DW_AT_data_member_location).ok()? {
             Some(AttributeValue::Exprloc(expression)) => {
                 match expression.operations(self.unit.encoding()).next().ok()?? {
                     Operation::PlusConstant { value } => value,
@@ -141,9 +155,7 @@ impl<'a> Types<'a> {
                 Some(bits) => bits.udata_value()? / 8,
                 None => 0,
             },
-        };
-        let bits = member.attr_value(dw::DW_AT_bit_size).ok()?.and_then(|bits| bits.udata_value());
-        Some((start, bits.map_or(bytes, |bits| bits.div_ceil(8).max(1)), at))
+        })
     }
 
     fn enter_element(
@@ -183,7 +195,7 @@ impl<'a> Types<'a> {
     }
 
     /// Lower bound and number of each dimension of an array.
-    fn bounds(&self, array: &Entry<'a>) -> Option<Vec<(i64, u64)>> {
+    pub fn bounds(&self, array: &Entry<'_>) -> Option<Vec<(i64, u64)>> {
         let mut tree = self.unit.entries_tree(Some(array.offset())).ok()?;
         let mut children = tree.root().ok()?.children();
         let mut bounds = Vec::new();
@@ -203,7 +215,7 @@ impl<'a> Types<'a> {
     }
 
     /// Bytes of the type at `at`.
-    fn size(&self, at: UnitOffset, depth: u32) -> Option<u64> {
+    pub fn size(&self, at: UnitOffset, depth: u32) -> Option<u64> {
         let entry = self.plain(at, depth)?;
         if let Some(bytes) = entry.attr_value(dw::DW_AT_byte_size).ok()? {
             return bytes.udata_value();
@@ -221,7 +233,7 @@ impl<'a> Types<'a> {
     }
 
     /// The type at `at` without other names and qualifiers.
-    fn plain(&self, mut at: UnitOffset, depth: u32) -> Option<Entry<'a>> {
+    pub fn plain(&self, mut at: UnitOffset, depth: u32) -> Option<Entry<'a>> {
         for _ in depth..MAX_DEPTH {
             let entry = self.unit.entry(at).ok()?;
             match entry.tag() {
@@ -237,7 +249,7 @@ impl<'a> Types<'a> {
     }
 
     /// The entry of an entry's type; only in the same unit.
-    fn type_of(&self, entry: &Entry<'_>) -> Option<UnitOffset> {
+    pub fn type_of(&self, entry: &Entry<'_>) -> Option<UnitOffset> {
         match entry.attr_value(dw::DW_AT_type).ok()?? {
             AttributeValue::UnitRef(at) => Some(at),
             AttributeValue::DebugInfoRef(at) => {
@@ -247,7 +259,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    fn name(&self, entry: &Entry<'_>) -> Option<String> {
+    pub fn name(&self, entry: &Entry<'_>) -> Option<String> {
         let value = entry.attr_value(dw::DW_AT_name).ok()??;
         let text = self.dwarf.attr_string(self.unit, value).ok()?;
         Some(gimli::Reader::to_string_lossy(&text).ok()?.into_owned())
@@ -255,7 +267,7 @@ impl<'a> Types<'a> {
 }
 
 /// Whether C and C++ keep a name for the implementation; Rust's tuple fields (`__0`) do not count.
-fn is_reserved(name: &str) -> bool {
+pub(crate) fn is_reserved(name: &str) -> bool {
     let mut bytes = name.bytes();
     match (bytes.next(), bytes.next(), bytes.next()) {
         (Some(b'_'), Some(b'_'), third) => !third.is_some_and(|byte| byte.is_ascii_digit()),

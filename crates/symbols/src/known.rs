@@ -8,6 +8,8 @@
 //! Neighbours: `module` asks here first; the caller that keeps the text must make sure that it is
 //! still true (the files that a `Keeper` is told of have not changed).
 
+use crate::allocated::Allocated;
+use crate::elements::{Element, ElementField};
 use crate::module::Place;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -37,6 +39,10 @@ enum Question {
     Place(u64),
     /// Of the object at an address, the field at an offset.
     Field(u64, u64),
+    /// Of the object at an address, what it consists of.
+    Element(u64),
+    /// Of the call that returns to a byte of the file, what it allocates.
+    Allocated(u64),
 }
 
 /// Name of a field and the offsets that it covers; `None` where there is none.
@@ -122,18 +128,57 @@ impl Known {
         self.note(Question::Field(address, offset), &answer, [name]);
     }
 
+    /// `None` if that was not asked before.
+    pub(crate) fn element(&self, address: u64) -> Option<Option<Element>> {
+        let answer = self.answer(Question::Element(address))?;
+        if answer.is_empty() { Some(None) } else { element_of(answer).map(Some) }
+    }
+
+    pub(crate) fn note_element(&mut self, address: u64, element: Option<&Element>) {
+        let answer = element.map_or(String::new(), element_text);
+        let names = element.map(names_of).unwrap_or_default();
+        self.note(Question::Element(address), &answer, [&names]);
+    }
+
+    /// `None` if that was not asked before.
+    pub(crate) fn allocated(&self, offset: u64) -> Option<Option<Allocated>> {
+        let answer = self.answer(Question::Allocated(offset))?;
+        if answer.is_empty() {
+            return Some(None);
+        }
+        let mut parts = answer.split('\u{1}');
+        let returned = parts.next()? == "returned";
+        let candidates = parts.map(element_of).collect::<Option<_>>()?;
+        Some(Some(Allocated { candidates, returned }))
+    }
+
+    pub(crate) fn note_allocated(&mut self, offset: u64, allocated: Option<&Allocated>) {
+        let (mut answer, mut names) = (String::new(), String::new());
+        if let Some(Allocated { candidates, returned }) = allocated {
+            answer += if *returned { "returned" } else { "kept" };
+            for element in candidates {
+                answer += "\u{1}";
+                answer += &element_text(element);
+                names += &names_of(element);
+            }
+        }
+        self.note(Question::Allocated(offset), &answer, [&names]);
+    }
+
     fn answer(&self, question: Question) -> Option<&str> {
         self.text.get(self.answers.get(&question)?.clone())
     }
 
     /// Names that the text could not hold are asked for again.
     fn note<const N: usize>(&mut self, question: Question, answer: &str, names: [&str; N]) {
-        if names.iter().any(|name| name.contains(['\t', '\n'])) {
+        if names.iter().any(|name| name.contains(['\t', '\n', '\u{1}'])) {
             return;
         }
         let line = match question {
             Question::Place(offset) => format!("p{offset:x}\t"),
             Question::Field(address, offset) => format!("f{address:x}.{offset:x}\t"),
+            Question::Element(address) => format!("e{address:x}\t"),
+            Question::Allocated(offset) => format!("a{offset:x}\t"),
         };
         if self.text.len() + line.len() + answer.len() >= MAX_BYTES {
             *self = Self::default();
@@ -146,12 +191,41 @@ impl Known {
     }
 }
 
+/// `NAME\tBYTES\tOFFSET\tBYTES\tNAME…`.
+fn element_text(element: &Element) -> String {
+    let mut text = format!("{}\t{}", element.name, element.bytes);
+    for ElementField { offset, bytes, name } in &element.fields {
+        text += &format!("\t{offset}\t{bytes}\t{name}");
+    }
+    text
+}
+
+fn element_of(text: &str) -> Option<Element> {
+    let mut parts = text.split('\t');
+    let name = parts.next()?.to_owned();
+    let bytes = parts.next()?.parse().ok()?;
+    let mut fields = Vec::new();
+    while let Some(offset) = parts.next() {
+        let (offset, bytes) = (offset.parse().ok()?, parts.next()?.parse().ok()?);
+        fields.push(ElementField { offset, bytes, name: parts.next()?.to_owned() });
+    }
+    Some(Element { name, bytes, fields })
+}
+
+/// All names in it.
+fn names_of(element: &Element) -> String {
+    let fields = element.fields.iter().map(|field| field.name.as_str());
+    fields.chain([element.name.as_str()]).collect()
+}
+
 /// What a line answers, and the bytes before the answer.
 fn question_of(line: &str) -> Option<(Question, usize)> {
     let (question, _) = line.split_once('\t')?;
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
     let known = match question.split_at_checked(1)? {
         ("p", offset) => Question::Place(number(offset)?),
+        ("e", address) => Question::Element(number(address)?),
+        ("a", offset) => Question::Allocated(number(offset)?),
         ("f", both) => {
             let (address, offset) = both.split_once('.')?;
             Question::Field(number(address)?, number(offset)?)
@@ -192,6 +266,28 @@ mod tests {
             assert_eq!(known.field(0x4010, 16), Some(None));
             assert_eq!(known.field(0x40, 0), None);
         }
+    }
+
+    #[test]
+    fn elements_and_allocations_are_known_again() {
+        let field = |offset, name: &str| ElementField { offset, bytes: 4, name: name.into() };
+        let fields = vec![field(0, "lock.owner"), field(4, "tail[2]")];
+        let element = Element { name: "struct a".into(), bytes: 8, fields };
+        let scalar = Element { name: "long".into(), bytes: 8, fields: Vec::new() };
+        let both = Allocated { candidates: vec![element.clone(), scalar], returned: false };
+        let none = Allocated { candidates: Vec::new(), returned: true };
+        let mut known = Known::default();
+        known.note_element(0x4010, Some(&element));
+        known.note_element(0x4020, None);
+        known.note_allocated(0x40, Some(&both));
+        known.note_allocated(0x50, Some(&none));
+        known.note_allocated(0x60, None);
+        let again = Known::of_text(known.text().unwrap().to_owned());
+        assert_eq!(again.element(0x4010), Some(Some(element)));
+        assert_eq!((again.element(0x4020), again.element(0x4030)), (Some(None), None));
+        assert_eq!(again.allocated(0x40), Some(Some(both)));
+        assert_eq!(again.allocated(0x50), Some(Some(none)));
+        assert_eq!((again.allocated(0x60), again.allocated(0x70)), (Some(None), None));
     }
 
     #[test]

@@ -10,12 +10,15 @@
 //!
 //! Inside: `module` is one file, `elf` reads it by `pieces`, `table` holds its symbols, `plt` names
 //! stubs, `debug_file` finds the file with its DWARF, `dwarf` reads that with the `units` that are
-//! asked for, by a `reader` of `section`s, `variables` and `fields` find types of data in it,
-//! `known` has answers of earlier runs.
+//! asked for, by a `reader` of `section`s, `variables`, `fields` and `elements` find types of data
+//! in it, `allocated` those of allocated memory, with the function's `scopes` and the `steps` of
+//! its code, `known` has answers of earlier runs.
 
+mod allocated;
 mod debug_file;
 mod demangle;
 mod dwarf;
+mod elements;
 mod elf;
 mod fields;
 mod known;
@@ -23,12 +26,16 @@ mod module;
 mod pieces;
 mod plt;
 mod reader;
+mod scopes;
 mod section;
+mod steps;
 mod table;
 mod units;
 mod variables;
 
+pub use allocated::Allocated;
 pub use demangle::demangle;
+pub use elements::{Element, ElementField};
 pub use elf::SymbolError;
 pub use known::{Keeper, Known};
 pub use module::{Data, Module, Place};

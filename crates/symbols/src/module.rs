@@ -1,12 +1,17 @@
 //! One mapped file: its code and its static data by name.
 
+use crate::allocated::{Allocated, Search};
 use crate::debug_file;
 use crate::demangle::demangle;
 use crate::dwarf::Dwarf;
+use crate::elements::{self, Element};
 use crate::elf::{Elf, SymbolError};
+use crate::fields::Types;
 use crate::known::{Field, Keeper, Known};
 use crate::plt;
+use crate::scopes::Function;
 use crate::table::{Symbol, Symbols, Tables};
+use crate::units::unit_at;
 use crate::variables::Variables;
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
@@ -176,6 +181,72 @@ impl Module {
         let (unit, variable_type) = variables.type_of(&dwarf.sections, &dwarf.units, address)?;
         let field = crate::fields::field(&dwarf.sections, &unit, variable_type, offset)?;
         (!field.name.is_empty()).then_some((field.name, field.range))
+    }
+
+    /// What the object at link-time address `address` consists of. `None` when the file does not
+    /// tell.
+    pub fn element(&self, address: u64) -> Option<Element> {
+        if let Some(known) = self.known().borrow().element(address) {
+            return known;
+        }
+        let find = || {
+            let dwarf = self.dwarf()?;
+            let variables = self.variables.get_or_init(|| Variables::find(&dwarf.sections));
+            let (unit, at) = variables.type_of(&dwarf.sections, &dwarf.units, address)?;
+            elements::element(&dwarf.sections, &unit, at)
+        };
+        let element = find();
+        self.known().borrow_mut().note_element(address, element.as_ref());
+        element
+    }
+
+    /// What is known of the result of the call that returns to byte `file_offset` of the file.
+    /// `None` where no debug information covers it.
+    pub fn allocated(&self, file_offset: u64) -> Option<Allocated> {
+        if let Some(known) = self.known().borrow().allocated(file_offset) {
+            return known;
+        }
+        let found = self.find_allocated(file_offset);
+        self.known().borrow_mut().note_allocated(file_offset, found.as_ref());
+        found
+    }
+
+    fn find_allocated(&self, file_offset: u64) -> Option<Allocated> {
+        let after = self.elf.address_of_code(file_offset)?;
+        let dwarf = self.dwarf()?;
+        let sections = &dwarf.sections;
+        let mut starts = dwarf.units.by_table(sections, after - 1);
+        if starts.is_empty() {
+            starts = dwarf.units.by_entries(sections, after - 1);
+        }
+        let units = starts.into_iter().filter_map(|start| Some((start, unit_at(sections, start)?)));
+        units.into_iter().find_map(|(start, unit)| {
+            let function = Function::at(sections, &unit, after - 1)?;
+            let code = self.elf.code(function.low..function.high)?;
+            let types = Types::new(sections, &unit);
+            let static_type = |address: u64| {
+                let symbol = self.symbol_at(|tables| &tables.data, address)?.address;
+                let variables = self.variables.get_or_init(|| Variables::find(sections));
+                Some((symbol, variables.type_in(sections, &dwarf.units, symbol, start)?))
+            };
+            let (function, code) = (&function, &code[..]);
+            let by_pointer = self.called(after).as_deref() == Some("posix_memalign");
+            let search = Search { function, types, code, by_pointer, static_type: &static_type };
+            Some(search.allocated(after))
+        })
+    }
+
+    /// Name of the function that the call before link-time address `after` names.
+    fn called(&self, after: u64) -> Option<String> {
+        const CALL: u8 = 0xe8;
+        let call = self.elf.code(after.checked_sub(5)?..after)?;
+        let (&CALL, distance) = call.split_first()? else { return None };
+        let distance = i32::from_le_bytes(distance.try_into().ok()?);
+        let target = after.wrapping_add_signed(distance.into());
+        let stub = plt::name(&self.elf.names().stubs, target).map(str::to_owned);
+        let own = || self.symbol_at(|tables| &tables.functions, target);
+        let name = stub.or_else(|| own().map(|symbol| symbol.name.to_owned()))?;
+        Some(name.split('@').next().unwrap_or_default().to_owned())
     }
 
     /// The symbol at `address`: the debug file's, if it knows more.

@@ -282,3 +282,80 @@ fn damaged_files_have_fewer_names_and_nothing_worse() {
         module.ranges().count();
     }
 }
+
+impl Module {
+    /// What the calls in a function are known to allocate: types with their bytes, and whether the
+    /// result goes on to the caller.
+    fn allocated_in(&self, function: &str) -> BTreeSet<String> {
+        let names = self.elf.names();
+        let mut symbols = names.tables.functions.within(0, u64::MAX);
+        let symbol = symbols.find(|s| demangle(s.name) == function).unwrap();
+        let range = symbol.address..symbol.address + symbol.size;
+        let code = self.elf.code(range.clone()).unwrap();
+        let walk = crate::steps::Walk { start: range.start, code: &code };
+        let segment = self.elf.segments.iter().find(|s| s.executable).unwrap();
+        let (mut found, mut at) = (BTreeSet::new(), range.start);
+        while range.contains(&at) {
+            let Some(step) = walk.step(at) else { break };
+            at = step.behind;
+            if step.calls.is_none() {
+                continue;
+            }
+            let offset = at - segment.address + segment.file_offset;
+            let Some(Allocated { candidates, returned }) = self.allocated(offset) else { continue };
+            found.extend(candidates.iter().map(|of| format!("{} {}", of.name, of.bytes)));
+            found.extend(returned.then(|| "returned".to_owned()));
+        }
+        found
+    }
+}
+
+fn has(module: &Module, function: &str, expected: &str) {
+    let path = module.elf.path.display();
+    let found = module.allocated_in(function);
+    assert!(found.contains(expected), "{path}, {function}: {expected}, {found:?}");
+}
+
+#[test]
+fn what_c_allocates_is_known_by_where_it_goes() {
+    for compiler in [Compiler::Gcc, Compiler::Clang] {
+        for level in ["-O0", "-O2"] {
+            let Some(path) = binary(compiler, "allocated.c", &[level, "-g"]) else { continue };
+            let module = Module::open(&path).unwrap();
+            has(&module, "to_local", "struct counter 40");
+            has(&module, "to_global", "struct counter 40");
+            has(&module, "to_member", "table_t 40");
+            has(&module, "to_element", "struct counter 40");
+            has(&module, "by_pointer", "struct counter 40");
+            has(&module, "by_pointer", "table_t 40");
+            has(&module, "to_caller", "struct node 24");
+            has(&module, "checked", "returned");
+            has(&module, "through_wrapper", "struct node 24");
+            assert!(!module.allocated_in("text").iter().any(|of| of.starts_with("char")));
+        }
+    }
+}
+
+#[test]
+fn what_cxx_allocates_is_known_by_where_it_goes() {
+    for level in ["-O0", "-O2"] {
+        let Some(path) = binary(Compiler::Gxx, "allocated.cc", &[level, "-g"]) else { continue };
+        let module = Module::open(&path).unwrap();
+        has(&module, "work::to_object()", "work::Queue 24");
+        has(&module, "work::to_array(int)", "work::Cell 16");
+    }
+}
+
+#[test]
+fn what_fortran_allocates_is_known_by_its_descriptor() {
+    for level in ["-O0", "-O2"] {
+        let flags = [level, "-g", "-fno-inline"];
+        let Some(path) = binary(Compiler::Gfortran, "allocated.f90", &flags) else { continue };
+        let module = Module::open(&path).unwrap();
+        has(&module, "to_module_", "type(particle) 32");
+        // Optimised, the descriptor is no more.
+        if level == "-O0" {
+            has(&module, "to_local_", "real(kind=8) 8");
+        }
+    }
+}

@@ -68,6 +68,27 @@ impl Variables {
         None
     }
 
+    /// The type of the variable at link-time address `address` as the unit that begins at `wanted`
+    /// describes it.
+    pub fn type_in(
+        &self,
+        dwarf: &Dwarf<Reader>,
+        units: &Units,
+        address: u64,
+        wanted: Start,
+    ) -> Option<UnitOffset> {
+        let (mut start, mut entry) = *self.by_address.get(&address)?;
+        for _ in 0..4 {
+            let unit = self.unit(dwarf, start)?;
+            let find = |name| reference(dwarf, units, &unit, (start, entry), name);
+            if let Some((start, at)) = find(dw::DW_AT_type) {
+                return (start == wanted).then_some(at);
+            }
+            (start, entry) = find(dw::DW_AT_specification)?;
+        }
+        None
+    }
+
     fn unit(&self, dwarf: &Dwarf<Reader>, start: Start) -> Option<Arc<Unit<Reader>>> {
         let mut recent = self.recent.borrow_mut();
         if let Some((_, known)) = recent.iter().find(|(of, _)| *of == start) {

@@ -148,3 +148,60 @@ fn without_objects_the_heap_is_told_as_a_whole() {
     recorded.run(&["grow"], &["--no-objects"]);
     assert_eq!(recorded.on("begin_small"), 0);
 }
+
+/// Rows of a table of the profile.
+fn table(profile: &Path, name: &str) -> Vec<Value> {
+    let export = Threadtalk::built().verb("export").arg(profile).args([name, "--format", "json"]);
+    serde_json::from_str(&export.run().expect_code(0).stdout_text()).unwrap()
+}
+
+/// Number, type and stride of the object whose name begins like this.
+fn object_named(profile: &Path, name: &str) -> (u64, String, u64) {
+    let rows = table(profile, "objects");
+    let row = rows.iter().find(|row| row["name"].as_str().unwrap().starts_with(name));
+    let row = row.unwrap_or_else(|| panic!("no {name} in {rows:?}"));
+    let stride = row["stride"].as_u64().unwrap();
+    (row["object"].as_u64().unwrap(), row["type"].as_str().unwrap().into(), stride)
+}
+
+/// The fields of an object with their offsets.
+fn fields_of(profile: &Path, object: u64) -> Vec<(u64, String)> {
+    let rows = table(profile, "fields").into_iter().filter(|row| row["object"] == object);
+    rows.map(|row| (row["offset"].as_u64().unwrap(), row["name"].as_str().unwrap().into()))
+        .collect()
+}
+
+#[test]
+fn objects_of_known_type_have_fields_and_others_a_stride() {
+    let recorded = Recorded::new(Compiler::Gcc, "tests/programs/objects/fields.c");
+    recorded.run(&[], &[]);
+    let profile = recorded.profile();
+    let own = |list: &[(u64, &str)]| -> Vec<(u64, String)> {
+        list.iter().map(|(offset, name)| (*offset, (*name).to_owned())).collect()
+    };
+    let (slots, of_slots, stride) = object_named(&profile, "slots (");
+    assert_eq!((of_slots.as_str(), stride), ("struct slot", 24));
+    let expected = [(0, "head"), (8, "tail[0]"), (12, "tail[1]"), (16, "tail[2]"), (20, "tail[3]")];
+    assert_eq!(fields_of(&profile, slots), own(&expected));
+
+    let lines = std::fs::read_to_string("tests/programs/objects/fields.c")
+        .or_else(|_| std::fs::read_to_string("../programs/objects/fields.c"))
+        .unwrap();
+    let line = |text: &str| lines.lines().position(|line| line.contains(text)).unwrap() + 1;
+    let at = |text: &str| format!("in main at fields.c:{}", line(text));
+    let (workers, of_workers, stride) = object_named(&profile, &at("workers = calloc"));
+    assert_eq!((of_workers.as_str(), stride), ("struct worker", 24));
+    let expected = [(0, "hits"), (8, "lock.owner"), (12, "lock.waiting"), (16, "spare")];
+    assert_eq!(fields_of(&profile, workers), own(&expected));
+    let (untyped, of_untyped, stride) = object_named(&profile, &at("untyped = (uintptr_t)calloc"));
+    assert_eq!((of_untyped.as_str(), stride), ("", 40));
+    assert!(fields_of(&profile, untyped).is_empty());
+
+    let blocks = table(&profile, "blocks");
+    let bytes = |object: u64| -> Vec<(u64, Option<u64>)> {
+        let own = blocks.iter().filter(|row| row["object"] == object);
+        own.map(|row| (row["bytes"].as_u64().unwrap(), row["thread"].as_u64())).collect()
+    };
+    assert_eq!((bytes(workers), bytes(slots)), (vec![(96, Some(0))], vec![(96, None)]));
+    assert_eq!(bytes(untyped), [(160, Some(0))]);
+}

@@ -53,6 +53,8 @@ fn pairs_are_found_and_what_they_share() {
         // The line has a name, and so has the code.
         let lines = export(&profile, "lines");
         assert!(lines.contains("lines+0x0..0x40 (talkers"), "{lines}");
+        let objects = export(&profile, "objects");
+        assert!(objects.contains("static,lines (talkers"), "{objects}");
         let sites = export(&profile, "sites");
         assert!(sites.contains(",talk,") && sites.contains("talkers.c,"), "{sites}");
     }

@@ -1,5 +1,5 @@
-//! Invariants of sites, objects with their blocks and fields, lines and events: events name sites, objects and lines that are
-//! there, and lines hold the sums of their events.
+//! Invariants of sites, objects with their blocks and fields, lines and events: events name sites,
+//! objects and lines that are there, and lines hold the sums of their events.
 
 use super::check_pair;
 use crate::{BlockRow, EventRow, FieldRow, LineRow, ObjectRow, Profile, SiteRow};

@@ -4,7 +4,9 @@
 
 use crate::child::{Ended, Ending};
 use crate::collect::{host, how_it_ended};
+use crate::counts;
 use crate::known_names;
+use crate::objects::{self, Allocated, Objects};
 use crate::places::{Places, file_name, start_routine};
 use crate::processes::short_name;
 use crate::sampled::follow::Followed;
@@ -150,7 +152,13 @@ impl Maker<'_> {
         let mut places = Places::new(modules, &raw, Some(&process.regions), self.resolver);
         profile.sites = places.sites(addresses, &mut events);
         profile.meta.warnings.extend(unreachable(&process.modules, &profile.sites));
-        profile.lines = places.lines(&events, &HashMap::new());
+        // Which blocks of the heap there were is not known.
+        let (blocks, threads) = (Allocated::default(), profile.threads.len());
+        let objects = objects::name(&mut events, &blocks, threads, &mut places, &mut profile.sites);
+        counts::sum_events(&mut events);
+        profile.lines = places.lines(&events, &objects.texts);
+        let Objects { rows, blocks, fields, .. } = objects;
+        (profile.objects, profile.blocks, profile.fields) = (rows, blocks, fields);
         profile.events = events;
     }
 

@@ -1,0 +1,326 @@
+//! What DWARF says about the function at an address: its variables with their places and types, and
+//! the functions that are inlined or called there.
+//!
+//! Neighbours: `allocated` asks, `fields` reads types.
+
+use crate::fields::{Types, language};
+use crate::reader::Reader;
+use gimli::constants as dw;
+use gimli::{
+    AttributeValue, DebuggingInformationEntry, Dwarf, Operation, Unit, UnitOffset,
+    UnitSectionOffset,
+};
+use std::collections::HashMap;
+use std::ops::Range;
+
+type Entry<'a> = DebuggingInformationEntry<'a, 'a, Reader>;
+
+/// Definitions that refer to declarations that refer … are followed so far.
+const MAX_REFERENCES: usize = 4;
+
+/// Where a variable is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Loc {
+    Register(u16),
+    /// Offset from the frame's address.
+    Frame(i64),
+}
+
+/// A variable or parameter.
+#[derive(Debug)]
+pub(crate) struct Variable {
+    /// Its type.
+    pub of: Option<UnitOffset>,
+    /// Addresses of code, and where it is there.
+    places: Vec<(Range<u64>, Loc)>,
+}
+
+impl Variable {
+    pub fn loc_at(&self, address: u64) -> Option<Loc> {
+        self.places.iter().find(|(range, _)| range.contains(&address)).map(|(_, loc)| *loc)
+    }
+}
+
+/// A function, or one that was inlined into it, with the code that is its.
+struct Scope {
+    ranges: Vec<Range<u64>>,
+    /// What describes it for all its copies.
+    origin: UnitOffset,
+}
+
+/// A function with code of its own.
+pub(crate) struct Function<'a> {
+    types: Types<'a>,
+    pub low: u64,
+    pub high: u64,
+    pub variables: Vec<Variable>,
+    /// Outer ones first.
+    scopes: Vec<Scope>,
+    /// Type of what it returns.
+    pub returns: Option<UnitOffset>,
+    /// First addresses of the unit's functions, and their entries.
+    functions: HashMap<u64, UnitOffset>,
+    /// Classes around their members.
+    around: HashMap<UnitOffset, UnitOffset>,
+}
+
+impl<'a> Function<'a> {
+    /// The function of `unit` with the code at `address`.
+    pub fn at(dwarf: &'a Dwarf<Reader>, unit: &'a Unit<Reader>, address: u64) -> Option<Self> {
+        let mut found = Self {
+            types: Types::new(dwarf, unit),
+            low: 0,
+            high: 0,
+            variables: Vec::new(),
+            scopes: Vec::new(),
+            returns: None,
+            functions: HashMap::new(),
+            around: HashMap::new(),
+        };
+        found.read(address)?;
+        (found.low < found.high).then_some(found)
+    }
+
+    fn read(&mut self, address: u64) -> Option<()> {
+        let unit = self.types.unit;
+        let mut entries = unit.entries();
+        let mut depth = 0;
+        // Depth of the function once it is found, and what lies around an entry.
+        let mut inside: Option<isize> = None;
+        let mut outer: Vec<(isize, UnitOffset, Vec<Range<u64>>)> = Vec::new();
+        let mut frame_base = None;
+        while let Some((step, entry)) = entries.next_dfs().ok()? {
+            depth += step;
+            outer.retain(|(of, ..)| *of < depth);
+            inside = inside.filter(|of| *of < depth);
+            if let Some((_, class, _)) = outer.last() {
+                self.around.insert(entry.offset(), *class);
+            }
+            let mut ranges = Vec::new();
+            match entry.tag() {
+                dw::DW_TAG_subprogram => {
+                    ranges = self.ranges(entry);
+                    if let Some(first) = ranges.first() {
+                        self.functions.insert(first.start, entry.offset());
+                    }
+                    let own = ranges.iter().find(|range| range.contains(&address));
+                    if let Some(own) = own {
+                        (self.low, self.high) = (own.start, own.end);
+                        let origin = self.origin(entry);
+                        self.returns = self.type_through(entry);
+                        frame_base = self.frame_base(entry);
+                        self.scopes.push(Scope { ranges: ranges.clone(), origin });
+                        inside = Some(depth);
+                    }
+                }
+                dw::DW_TAG_inlined_subroutine if inside.is_some() => {
+                    ranges = self.ranges(entry);
+                    let origin = self.origin(entry);
+                    self.scopes.push(Scope { ranges: ranges.clone(), origin });
+                }
+                dw::DW_TAG_lexical_block if inside.is_some() => ranges = self.ranges(entry),
+                dw::DW_TAG_variable | dw::DW_TAG_formal_parameter if inside.is_some() => {
+                    let around = outer.iter().rev().find(|(.., ranges)| !ranges.is_empty());
+                    let scope = around.map(|(.., ranges)| ranges.clone()).unwrap_or_default();
+                    let places = self.places(entry, &scope, frame_base);
+                    if !places.is_empty() {
+                        let of = self.type_through(entry);
+                        self.variables.push(Variable { of, places });
+                    }
+                }
+                _ => {}
+            }
+            if entry.has_children() {
+                outer.push((depth, entry.offset(), ranges));
+            }
+        }
+        Some(())
+    }
+
+    /// Types that the functions that allocate for others are made for, at an address.
+    pub fn of_templates(&self, address: u64) -> Vec<UnitOffset> {
+        let covers = |scope: &&Scope| scope.ranges.iter().any(|range| range.contains(&address));
+        for scope in self.scopes.iter().rev().filter(covers) {
+            let class = self.around.get(&scope.origin).copied();
+            let of = [Some(scope.origin), class].into_iter().flatten();
+            if let Some(found) = of.into_iter().find_map(|at| self.parameter_of(at)) {
+                return vec![found];
+            }
+            if !self.is_of_library(scope.origin) {
+                break;
+            }
+        }
+        Vec::new()
+    }
+
+    /// Whether the function belongs to the standard library of C++ or Rust.
+    pub fn is_library(&self) -> bool {
+        self.scopes.first().is_some_and(|scope| self.is_of_library(scope.origin))
+    }
+
+    /// The type of the first parameter of the function that begins at an address.
+    pub fn first_parameter(&self, address: u64) -> Option<UnitOffset> {
+        let unit = self.types.unit;
+        let mut tree = unit.entries_tree(Some(*self.functions.get(&address)?)).ok()?;
+        let mut children = tree.root().ok()?.children();
+        while let Some(child) = children.next().ok()? {
+            if child.entry().tag() == dw::DW_TAG_formal_parameter {
+                return self.type_through(child.entry());
+            }
+        }
+        None
+    }
+
+    /// What a template of the standard library is made for.
+    fn parameter_of(&self, at: UnitOffset) -> Option<UnitOffset> {
+        let rust = language(self.types.unit) == Some(dw::DW_LANG_Rust);
+        let unit = self.types.unit;
+        let mut tree = unit.entries_tree(Some(at)).ok()?;
+        let root = tree.root().ok()?;
+        if rust && !self.is_of_library(root.entry().offset()) {
+            return None;
+        }
+        let mut children = root.children();
+        while let Some(child) = children.next().ok()? {
+            let entry = child.entry();
+            if entry.tag() != dw::DW_TAG_template_type_parameter {
+                continue;
+            }
+            let name = self.types.name(entry)?;
+            // Names that only the library may use; in Rust it is that of Box, Vec and Arc.
+            if name == "_Tp" || (rust && name == "T") {
+                return self.types.type_of(entry);
+            }
+        }
+        None
+    }
+
+    fn is_of_library(&self, at: UnitOffset) -> bool {
+        let entry = self.types.unit.entry(at).ok();
+        let name = entry.and_then(|entry| {
+            let value = [dw::DW_AT_linkage_name, dw::DW_AT_MIPS_linkage_name]
+                .into_iter()
+                .find_map(|name| entry.attr_value(name).ok()?)?;
+            let text = self.types.dwarf.attr_string(self.types.unit, value).ok()?;
+            Some(gimli::Reader::to_string_lossy(&text).ok()?.into_owned())
+        });
+        let beginnings =
+            ["_ZNSt", "_ZNKSt", "_ZSt", "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx", "_ZN5alloc"];
+        name.is_some_and(|name| {
+            beginnings.iter().any(|begin| name.starts_with(begin))
+                || name.starts_with("_ZN") && name.contains("$u20$alloc..")
+                || name.starts_with("_R") && name.contains("5alloc")
+                || name.contains("__rust_alloc")
+        })
+    }
+
+    fn ranges(&self, entry: &Entry<'_>) -> Vec<Range<u64>> {
+        let mut found = Vec::new();
+        let Ok(mut ranges) = self.types.dwarf.die_ranges(self.types.unit, entry) else {
+            return found;
+        };
+        while let Ok(Some(range)) = ranges.next() {
+            if range.begin < range.end {
+                found.push(range.begin..range.end);
+            }
+        }
+        found
+    }
+
+    /// The entry with names and types that this one is a copy of, or itself.
+    fn origin(&self, entry: &Entry<'_>) -> UnitOffset {
+        let mut at = entry.offset();
+        for _ in 0..MAX_REFERENCES {
+            match self.refers(at) {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        at
+    }
+
+    fn refers(&self, at: UnitOffset) -> Option<UnitOffset> {
+        let entry = self.types.unit.entry(at).ok()?;
+        let value = [dw::DW_AT_abstract_origin, dw::DW_AT_specification]
+            .into_iter()
+            .find_map(|name| entry.attr_value(name).ok()?);
+        match value? {
+            AttributeValue::UnitRef(at) => Some(at),
+            AttributeValue::DebugInfoRef(at) => {
+                UnitSectionOffset::DebugInfoOffset(at).to_unit_offset(self.types.unit)
+            }
+            _ => None,
+        }
+    }
+
+    /// An entry's type, its own or that of what it is a copy of.
+    fn type_through(&self, entry: &Entry<'_>) -> Option<UnitOffset> {
+        if let Some(own) = self.types.type_of(entry) {
+            return Some(own);
+        }
+        let mut at = entry.offset();
+        for _ in 0..MAX_REFERENCES {
+            at = self.refers(at)?;
+            let entry = self.types.unit.entry(at).ok()?;
+            if let Some(found) = self.types.type_of(&entry) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// What offsets of variables count from, as an offset from the frame's address.
+    fn frame_base(&self, entry: &Entry<'_>) -> Option<i64> {
+        let AttributeValue::Exprloc(expression) = entry.attr_value(dw::DW_AT_frame_base).ok()??
+        else {
+            return None;
+        };
+        match expression.operations(self.types.unit.encoding()).next().ok()?? {
+            Operation::CallFrameCFA => Some(0),
+            // %rbp, pushed below the return address.
+            Operation::Register { register: gimli::Register(6) } => Some(-16),
+            _ => None,
+        }
+    }
+
+    fn places(
+        &self,
+        entry: &Entry<'_>,
+        scope: &[Range<u64>],
+        base: Option<i64>,
+    ) -> Vec<(Range<u64>, Loc)> {
+        let (dwarf, unit) = (self.types.dwarf, self.types.unit);
+        let Ok(Some(value)) = entry.attr_value(dw::DW_AT_location) else { return Vec::new() };
+        if let AttributeValue::Exprloc(expression) = value {
+            let Some(loc) = loc_of(expression, unit, base) else { return Vec::new() };
+            return scope.iter().map(|range| (range.clone(), loc)).collect();
+        }
+        let mut found = Vec::new();
+        let Ok(Some(mut list)) = dwarf.attr_locations(unit, value) else { return found };
+        while let Ok(Some(entry)) = list.next() {
+            if let Some(loc) = loc_of(entry.data, unit, base) {
+                found.push((entry.range.begin..entry.range.end, loc));
+            }
+        }
+        found
+    }
+}
+
+/// The place that an expression names and nothing else, or the register of a variable's first part.
+fn loc_of(
+    expression: gimli::Expression<Reader>,
+    unit: &Unit<Reader>,
+    base: Option<i64>,
+) -> Option<Loc> {
+    let mut operations = expression.operations(unit.encoding());
+    let loc = match operations.next().ok()?? {
+        Operation::Register { register } => Loc::Register(register.0),
+        Operation::FrameOffset { offset } => Loc::Frame(base?.wrapping_add(offset)),
+        _ => return None,
+    };
+    match (loc, operations.next().ok()?) {
+        (loc, None) => Some(loc),
+        (Loc::Register(_), Some(Operation::Piece { size_in_bits: 64, .. })) => Some(loc),
+        _ => None,
+    }
+}
