@@ -12,6 +12,7 @@ use crate::watch::cpu_time;
 use std::arch::asm;
 use std::io;
 use std::sync::atomic::Ordering::Release;
+use std::time::Duration;
 use windows::constants::MIN_MEASURED;
 use windows::{
     Assumed, Chooser, Costs, Dial, Exceeded, Observation, Phase, RunQueue, Scheduler, Seen, Spent,
@@ -117,6 +118,8 @@ pub struct Switching<'a> {
     /// Events and work in the halves of the present counting part, and unknown reads in both.
     halves: Vec<(u64, u64)>,
     unknown_reads: u64,
+    /// Processor time of children of ours that had ended before.
+    children_before: Duration,
     pub switched: Switched,
 }
 
@@ -143,6 +146,7 @@ impl<'a> Switching<'a> {
             spent: [Spent::default(); 3],
             halves: Vec::new(),
             unknown_reads: 0,
+            children_before: children_time(),
             switched: Switched { parts: vec![part], ..Switched::default() },
         })
     }
@@ -275,7 +279,10 @@ impl<'a> Switching<'a> {
     }
 
     /// What was switched, when the program has ended.
-    pub fn finish(mut self, now_ns: u64, done: Done) -> Switched {
+    pub fn finish(mut self, now_ns: u64, mut done: Done) -> Switched {
+        // Processes cannot be asked any more for what they have used since the last turn.
+        let ended = children_time().saturating_sub(self.children_before).as_nanos() as u64;
+        done.cpu_ns = done.cpu_ns.max(ended);
         self.settle(now_ns, done);
         self.switched.alone = self.alone();
         let [whole, off, on] = self.spent;
@@ -284,6 +291,18 @@ impl<'a> Switching<'a> {
         self.switched.exceeded = self.scheduler.exceeded(&seen);
         self.switched
     }
+}
+
+/// Processor time of children of ours that have ended, and of theirs.
+fn children_time() -> Duration {
+    // SAFETY: all-zero is valid, and the pointer is, too.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    of(usage.ru_utime) + of(usage.ru_stime)
 }
 
 /// Length of a cycle, by additions of which each needs the one before; the least of some tries, as

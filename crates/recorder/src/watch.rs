@@ -80,7 +80,6 @@ pub fn watch(
     };
     let slice = if switching.is_some() { Duration::ZERO } else { options.slice };
     let mut watch = Watch {
-        children_before: children_time(),
         session,
         first: session.header_of(0)?,
         timeline: Timeline::new(origin_ns, slice),
@@ -127,8 +126,6 @@ fn wait_for_start(session: &Session, ended: &AtomicBool) -> Result<Option<i64>, 
 }
 
 struct Watch<'a> {
-    /// Processor time of children of ours that had ended before.
-    children_before: Duration,
     session: &'a Session,
     /// Of the first process, which knows how many there are.
     first: Mapping<'a, Header>,
@@ -251,10 +248,7 @@ impl Watch<'_> {
 
     fn finish(mut self) -> Watched {
         let now_ns = self.now_ns();
-        let mut done = if self.switching.is_some() { self.note_done() } else { self.done };
-        // Processes cannot be asked any more for what they have used since the last turn.
-        let ended = children_time().saturating_sub(self.children_before).as_nanos() as u64;
-        done.cpu_ns = done.cpu_ns.max(ended);
+        let done = if self.switching.is_some() { self.note_done() } else { self.done };
         let switched = self.switching.map(|switching| switching.finish(now_ns, done));
         let processes = self.processes.into_iter().map(|process| process.seen).collect();
         let flows = self.flows.finish();
@@ -558,18 +552,6 @@ fn process_time(pid: u32) -> Option<Duration> {
     // SAFETY: a valid place for the clock's number.
     let found = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &mut id) };
     (pid != 0 && found == 0).then(|| clock(id))
-}
-
-/// Processor time of children of ours that have ended, and of theirs.
-fn children_time() -> Duration {
-    // SAFETY: all-zero is valid, and the pointer is, too.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
-        usage
-    };
-    let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
-    of(usage.ru_utime) + of(usage.ru_stime)
 }
 
 fn clock(clock: libc::clockid_t) -> Duration {

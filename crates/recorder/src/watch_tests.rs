@@ -166,12 +166,3 @@ fn a_new_program_in_a_process_starts_anew() {
     let samples = &seen.processes[0].samples;
     assert_eq!(samples.iter().map(|s| s.executed[2]).collect::<Vec<_>>(), [5]);
 }
-
-#[test]
-fn time_of_processes_that_have_ended_is_known() {
-    let before = children_time();
-    let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
-    assert!(std::process::Command::new("sh").args(["-c", busy]).status().unwrap().success());
-    let spent = children_time().saturating_sub(before);
-    assert!(spent > Duration::from_millis(5), "{spent:?}");
-}
