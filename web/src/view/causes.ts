@@ -11,7 +11,7 @@ export const KINDS: Record<CauseKind, { text: string; badge: string }> = {
   false_sharing: { text: 'false sharing', badge: 'badge false' },
   contended: { text: 'contended', badge: 'badge true' },
   one_writer: { text: 'one writer', badge: 'badge true' },
-  handed_over: { text: 'handed over', badge: 'badge' },
+  handed_over: { text: 'transferred', badge: 'badge' },
   synchronization: { text: 'synchronisation', badge: 'badge' },
 }
 
