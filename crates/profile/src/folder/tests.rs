@@ -165,6 +165,7 @@ fn forget_blocks(profile: &mut Profile) {
 /// Versions before 5 had none, nor call paths.
 fn forget_objects(profile: &mut Profile) {
     profile.calls.clear();
+    profile.flow.clear();
     profile.objects.truncate(1);
     forget_blocks(profile);
     profile.events.iter_mut().for_each(|event| event.object = 0);
@@ -216,6 +217,7 @@ fn a_folder_of_version_4_reads_without_places() {
     let mut expected = sample();
     expected.running.clear();
     expected.calls.clear();
+    expected.flow.clear();
     expected.save(&path, false).unwrap();
     let unknown = ["running", "objects", "blocks", "fields", "calls", "flow"];
     for table in unknown {
