@@ -45,7 +45,7 @@ fn a_profile_comes_back_equal() {
     let (folder, path) = saved();
     assert_eq!(Profile::load(&path).unwrap(), sample());
     let files = "activity.parquet blocks.parquet calls.parquet comm.parquet events.parquet \
-                 fields.parquet lines.parquet objects.parquet profile.json running.parquet \
+                 fields.parquet flow.parquet lines.parquet objects.parquet profile.json running.parquet \
                  sites.parquet slices.parquet threads.parquet";
     assert_eq!(names(&path).join(" "), files);
     assert_eq!(names(folder.path()), ["app.tt"]);
