@@ -1,6 +1,7 @@
 // Puts the page together from the data in it.
 import './style.css'
 import './placement.css'
+import './objects.css'
 import { type Data, parseData } from './model/data'
 import type { Theme } from './model/scale'
 import { Store } from './state'

@@ -422,23 +422,6 @@ pub(crate) mod tests {
         vec![field(0, "count"), field(8, "lock.owner"), field(16, "next")]
     }
 
-    fn flow() -> Vec<FlowRow> {
-        let row = |start_ns, end_ns, kind, hits| FlowRow {
-            start_ns,
-            end_ns,
-            thread: ThreadId(2),
-            from: ThreadId(1),
-            kind,
-            sharing: Sharing::False,
-            object: 1,
-            line: 0x40c0,
-            site: 2,
-            count: u64::MAX,
-            hits,
-        };
-        vec![row(0, 500, CommKind::Raw, 0), row(700, 700, CommKind::Waw, 1)]
-    }
-
     /// Three threads, two slices, every kind of event, counts beyond 2^63.
     pub(crate) fn sample() -> Profile {
         let threads = vec![thread(0, None, 100), thread(1, Some(0), 200), thread(2, Some(1), 300)];
@@ -475,7 +458,8 @@ pub(crate) mod tests {
         profile.running = running();
         profile.sites = vec![SiteRow::default(), site(0x1000), site(0x1008)];
         profile.objects.push(heap_blocks());
-        (profile.blocks, profile.fields, profile.flow) = (blocks(), fields(), flow());
+        (profile.blocks, profile.fields, profile.flow) =
+            (blocks(), fields(), crate::sample::flow());
         let line = |line, object: &str| LineRow {
             line,
             region: "static".into(),

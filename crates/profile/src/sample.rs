@@ -7,8 +7,8 @@
 
 use crate::model::{Meta, Mode, Parameters, Profile, Totals};
 use crate::schema::SCHEMA_VERSION;
-use crate::tables::{CommRow, ThreadRow};
-use types::{CommKind, ThreadId, ThreadIdentity};
+use crate::tables::{CommRow, FlowRow, ThreadRow};
+use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
 
 /// The initial thread (0), or a worker that it has started.
 pub fn thread(id: u32) -> ThreadRow {
@@ -73,4 +73,22 @@ pub fn profile(threads: Vec<ThreadRow>, comm: Vec<CommRow>) -> Profile {
         own_time: None,
     };
     Profile::new(meta, threads, comm)
+}
+
+/// What T2 takes from T1 of object 1: of a stretch of time, and of a sample.
+pub fn flow() -> Vec<FlowRow> {
+    let stretch = FlowRow {
+        start_ns: 0,
+        end_ns: 500,
+        thread: ThreadId(2),
+        from: ThreadId(1),
+        kind: CommKind::Raw,
+        sharing: Sharing::False,
+        object: 1,
+        line: 0x40c0,
+        site: 2,
+        count: u64::MAX,
+        hits: 0,
+    };
+    vec![stretch, FlowRow { start_ns: 700, end_ns: 700, kind: CommKind::Waw, hits: 1, ..stretch }]
 }
