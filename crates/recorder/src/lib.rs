@@ -28,6 +28,7 @@ mod early;
 mod elements;
 pub mod error;
 mod flows;
+mod frames;
 mod guard;
 pub mod inject;
 mod known_names;

@@ -7,7 +7,8 @@
 
 use crate::elements;
 use crate::error::RecorderError;
-use crate::places::{Allocation, Lying, Places};
+use crate::frames::Allocation;
+use crate::places::{Lying, Places};
 use crate::session::Session;
 use profile::{BlockRow, EventRow, FieldRow, ObjectRow, SiteRow};
 use std::collections::{BTreeSet, HashMap};

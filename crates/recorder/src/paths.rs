@@ -3,7 +3,8 @@
 //! Neighbours: `session` has the records, `places` names addresses, `tables` asks.
 
 use crate::error::RecorderError;
-use crate::places::{Places, Step};
+use crate::frames::Step;
+use crate::places::Places;
 use crate::session::Session;
 use profile::{CallRow, SiteRow};
 use std::cmp::Reverse;

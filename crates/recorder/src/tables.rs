@@ -99,13 +99,7 @@ impl Tables {
         let flow = flows::rows(&flow, &names, &addresses, known);
         counts::sum_events(&mut counts.events);
         let lines = places.lines(&counts.events, &objects.texts);
-        let slice_ns = timeline.length_ns();
-        let counted = match header.mode.load(Relaxed) {
-            // The blocks are too large for more.
-            mode::MATRIX => Counted::Matrix,
-            _ => options.counted,
-        };
-        let parameters = Parameters { block_bytes: options.block_bytes, slice_ns, counted };
+        let parameters = parameters(header, options, &timeline);
         let Counts { comm, events, damaged, .. } = counts;
         Ok(Self {
             parameters,
@@ -145,6 +139,16 @@ impl Tables {
             flow,
         }
     }
+}
+
+fn parameters(header: &Header, options: SessionOptions, timeline: &Timeline) -> Parameters {
+    let counted = match header.mode.load(Relaxed) {
+        // The blocks are too large for more.
+        mode::MATRIX => Counted::Matrix,
+        _ => options.counted,
+    };
+    let (block_bytes, slice_ns) = (options.block_bytes, timeline.length_ns());
+    Parameters { block_bytes, slice_ns, counted }
 }
 
 /// What was counted, by the agent or by the replay of its trace.

@@ -30,11 +30,11 @@ impl Default for Kept {
 
 impl Kept {
     fn add(&mut self, hit: &Hit) {
-        if self.seen % self.every == 0 {
+        if self.seen.is_multiple_of(self.every) {
             if self.hits.len() >= MAX_KEPT {
                 self.thin();
             }
-            if self.seen % self.every == 0 {
+            if self.seen.is_multiple_of(self.every) {
                 self.hits.push(*hit);
             }
         }

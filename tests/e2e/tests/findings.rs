@@ -1,6 +1,6 @@
-//! What the report says of programs with known flaws: the right object, both sides, and nothing once
-//! they are fixed. `make bench-findings` looks at all of them; these few are quick, and what is wrong
-//! with them shows on a busy machine, too.
+//! What the report says of programs with known flaws: the right object, both sides, and nothing
+//! once they are fixed. `make bench-findings` looks at all of them; these few are quick, and what
+//! is wrong with them shows on a busy machine, too.
 
 use serde_json::Value;
 use test_support::findings::judge::{advised, causes, judge};

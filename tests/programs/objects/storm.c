@@ -1,6 +1,6 @@
-// Blocks come, grow and go at random, and threads take turns at them, so that the program knows all events
-// of each allocation site: lines `expect OBJECT EVENTS` of its output. Addresses are used again and
-// again.
+// Blocks come, grow and go at random, and threads take turns at them, so that the program knows all
+// events of each allocation site: lines `expect OBJECT EVENTS` of its output. Addresses are used
+// again and again.
 //
 // Usage: storm heap SEED | fork SEED | maps SEED | libraries LIBRARY LIBRARY
 #define _GNU_SOURCE
@@ -134,7 +134,8 @@ static size_t inner_lines(const struct block *b) {
     return (size_t)(b->start + b->bytes - 192 - inner(b)) / LINE;
 }
 
-// The initial thread writes all lines, so that nothing follows from what the allocator does with them.
+// The initial thread writes all lines, so that nothing follows from what the allocator does with
+// them.
 static void settle(struct block *b) { expected[b->site] += touch(0, inner(b), inner_lines(b), 1); }
 
 static void step(void) {

@@ -173,9 +173,8 @@ impl Maker<'_> {
             |hit: &&Hit| hit.from.thread.index().max(hit.to.thread.index()) < profile.threads.len();
         let row = |hit: &Hit| {
             let time_ns = self.followed.slices.since(hit.time_ns);
-            let mut sum = Sum::default();
-            sum.hits = 1;
-            (sum.weight, sum.once) = (hit.weight, u64::from(hit.weight == 0.0));
+            let once = u64::from(hit.weight == 0.0);
+            let sum = Sum { hits: 1, weight: hit.weight, once, ..Sum::default() };
             FlowRow {
                 start_ns: time_ns,
                 end_ns: time_ns,

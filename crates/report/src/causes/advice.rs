@@ -214,8 +214,10 @@ impl<'a> About<'a> {
         if distance >= ELEMENT {
             return self.separate_rows();
         }
-        let stride =
-            self.memory.stride(object).filter(|stride| *stride > 0 && distance % stride == 0);
+        let stride = self
+            .memory
+            .stride(object)
+            .filter(|stride| *stride > 0 && distance.is_multiple_of(*stride));
         let stride = stride.unwrap_or(distance);
         let whole = stride.div_ceil(LINE) * LINE;
         if stride == whole {

@@ -220,81 +220,83 @@ fn is_library_function(function: &str) -> bool {
         let generic = name.len() < 4 || name.starts_with("T as ");
         (generic && prefixes.iter().any(|prefix| after.starts_with(prefix))).then_some(())
     };
-    prefixes.iter().any(|prefix| own(prefix))
+    prefixes.iter().any(own)
         || (function.starts_with('<') && of_trait().is_some())
         || function.ends_with("@plt")
         || function == "_start"
 }
 
-/// Names of libstdc++'s headers that no program is likely to use for its own.
+/// Headers of libstdc++ whose names no program is likely to use for its own.
+const LIBRARY_HEADERS: [&str; 36] = [
+    "alloc_traits.h",
+    "allocator.h",
+    "new_allocator.h",
+    "atomic_base.h",
+    "atomicity.h",
+    "invoke.h",
+    "move.h",
+    "std_thread.h",
+    "std_mutex.h",
+    "std_function.h",
+    "unique_ptr.h",
+    "unique_lock.h",
+    "shared_ptr.h",
+    "shared_ptr_base.h",
+    "shared_ptr_atomic.h",
+    "basic_string.h",
+    "char_traits.h",
+    "hashtable.h",
+    "hashtable_policy.h",
+    "unordered_map.h",
+    "aligned_buffer.h",
+    "ptr_traits.h",
+    "gthr-default.h",
+    "atomic_wait.h",
+    "std_barrier.h",
+    "this_thread_sleep.h",
+    "predefined_ops.h",
+    "functional_hash.h",
+    "range_access.h",
+    "random.tcc",
+    "streambuf_iterator.h",
+    "ios_base.h",
+    "allocated_ptr.h",
+    "refwrap.h",
+    "enable_shared_from_this.h",
+    "parse_numbers.h",
+];
+/// The same of the standard's own names.
+const STANDARD_HEADERS: [&str; 25] = [
+    "tuple",
+    "vector",
+    "atomic",
+    "mutex",
+    "thread",
+    "future",
+    "condition_variable",
+    "deque",
+    "functional",
+    "shared_mutex",
+    "array",
+    "string",
+    "memory",
+    "optional",
+    "variant",
+    "new",
+    "ostream",
+    "istream",
+    "type_traits",
+    "numeric",
+    "chrono",
+    "barrier",
+    "latch",
+    "semaphore",
+    "random",
+];
+
 fn is_library_header(file: &str) -> bool {
-    let names = [
-        "alloc_traits.h",
-        "allocator.h",
-        "new_allocator.h",
-        "atomic_base.h",
-        "atomicity.h",
-        "invoke.h",
-        "move.h",
-        "std_thread.h",
-        "std_mutex.h",
-        "std_function.h",
-        "unique_ptr.h",
-        "unique_lock.h",
-        "shared_ptr.h",
-        "shared_ptr_base.h",
-        "shared_ptr_atomic.h",
-        "basic_string.h",
-        "char_traits.h",
-        "hashtable.h",
-        "hashtable_policy.h",
-        "unordered_map.h",
-        "aligned_buffer.h",
-        "ptr_traits.h",
-        "gthr-default.h",
-        "atomic_wait.h",
-        "std_barrier.h",
-        "this_thread_sleep.h",
-        "predefined_ops.h",
-        "functional_hash.h",
-        "range_access.h",
-        "random.tcc",
-        "streambuf_iterator.h",
-        "ios_base.h",
-        "allocated_ptr.h",
-        "refwrap.h",
-        "enable_shared_from_this.h",
-        "parse_numbers.h",
-    ];
-    let no_extension = [
-        "tuple",
-        "vector",
-        "atomic",
-        "mutex",
-        "thread",
-        "future",
-        "condition_variable",
-        "deque",
-        "functional",
-        "shared_mutex",
-        "array",
-        "string",
-        "memory",
-        "optional",
-        "variant",
-        "new",
-        "ostream",
-        "istream",
-        "type_traits",
-        "numeric",
-        "chrono",
-        "barrier",
-        "latch",
-        "semaphore",
-        "random",
-    ];
-    names.contains(&file)
-        || no_extension.contains(&file)
+    LIBRARY_HEADERS.contains(&file)
+        || STANDARD_HEADERS.contains(&file)
         || (file.starts_with("stl_") && file.ends_with(".h"))
         || file.ends_with(".tcc")
 }

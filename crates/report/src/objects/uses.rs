@@ -122,10 +122,13 @@ fn hottest(events: &[&EventRow]) -> Vec<u64> {
     lines.into_iter().take(MAX_LINES).map(|(line, _)| line).collect()
 }
 
+/// Thread, what it does, line, first byte, bytes, and the place in the code.
+type Use = (u32, Does, Option<u32>, u32, u32, String);
+
 /// The most frequent uses, instructions of one source line together, and what part they are.
 fn uses(profile: &Profile, sums: HashMap<Key, u64>) -> (Vec<UseOfBytes>, f64) {
     let mut places: HashMap<u32, String> = HashMap::new();
-    let mut joined: BTreeMap<(u32, Does, Option<u32>, u32, u32, String), u64> = BTreeMap::new();
+    let mut joined: BTreeMap<Use, u64> = BTreeMap::new();
     for ((thread, does, line, mask, site), events) in sums {
         let at = places.entry(site).or_insert_with(|| place(profile, site).short());
         for (first, bytes) in runs(mask) {
