@@ -240,8 +240,8 @@ fn not_enough(what: &str) -> String {
         what = format!("the {rest}");
     }
     format!(
-        "There are not enough events to say whether {what}. Record longer, with a higher --rate, or \
-         exactly."
+        "There are not enough events to say whether {what}. Record both for longer, or exactly if \
+         they are estimates."
     )
 }
 
