@@ -343,8 +343,19 @@ fn blocks(h: &mut Header) {
     structure!(h, "place" = Cover { covering, starting });
     structure!(
         h,
-        "blocks" =
-            Blocks { lines, pages, stretches, records, index, returns, rules, used, most, epoch }
+        "blocks" = Blocks {
+            lines,
+            pages,
+            stretches,
+            records,
+            index,
+            returns,
+            rules,
+            used,
+            most,
+            epoch,
+            unmappings
+        }
     );
 }
 
@@ -420,6 +431,9 @@ fn threads(h: &mut Header) {
             calls_under_way,
             calls,
             chains,
+            stack_from,
+            stack_end,
+            stack_seen,
             choices,
             chosen,
             chosen_count,

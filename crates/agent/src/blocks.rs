@@ -16,7 +16,7 @@ use crate::layouts::{
 use crate::session;
 use crate::sys;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 use engine::links::AddressHash;
 use engine::options::{ADDRESS_BITS, LINE_SHIFT};
 use hashbrown::HashSet;
@@ -99,6 +99,13 @@ pub fn renew() {
     // SAFETY: the child's only thread.
     unsafe { tt_blocks.epoch += 1 };
     session::header().objects.store(are_followed().into(), Ordering::Relaxed);
+}
+
+/// Something that may have been a part of a stack is no longer there.
+pub fn note_unmapping() {
+    // SAFETY: a word that is changed in this way only.
+    let count = unsafe { AtomicU64::from_ptr(&raw mut tt_blocks.unmappings) };
+    count.fetch_add(1, Ordering::Relaxed);
 }
 
 /// What the engine shall tell of.

@@ -131,6 +131,8 @@ pub struct Blocks {
     pub most: u64,
     /// Another number in each process that descends from another.
     pub epoch: u64,
+    /// Counts what may take away a part of a stack.
+    pub unmappings: u64,
 }
 
 /// A block, or where one has been.
@@ -369,6 +371,10 @@ pub struct ThreadState {
     pub calls_under_way: u64,
     pub calls: [Call; MAX_CALLS],
     pub chains: [Chain; 1 << CHAIN_BITS],
+    /// What is known to be there of its stack, since [`Blocks::unmappings`] was `stack_seen`.
+    pub stack_from: u64,
+    pub stack_end: u64,
+    pub stack_seen: u64,
     /// By which it chooses call paths, what it has chosen now, and where its chance comes from.
     pub choices: [Choice; 1 << CHOICE_BITS],
     pub chosen: [Chosen; MAX_CHOSEN],

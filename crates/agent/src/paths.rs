@@ -75,9 +75,9 @@ fn walk(modules: &mut Modules, registers: &Registers) -> [u64; PATH_FRAMES] {
             break;
         }
         let saved = i64::from((rule >> rule::RBP_SHIFT) as i16);
-        let back = program::peek(end - 8);
+        let back = word(end - 8);
         if saved != 0 {
-            let Some(outer) = program::peek(end.wrapping_add_signed(saved)) else { break };
+            let Some(outer) = word(end.wrapping_add_signed(saved)) else { break };
             rbp = outer;
         }
         let Some(back) = back.filter(|back| *back != 0) else { break };
@@ -86,6 +86,11 @@ fn walk(modules: &mut Modules, registers: &Registers) -> [u64; PATH_FRAMES] {
         rule = modules.frames.rule(back);
     }
     frames
+}
+
+/// A word that may not be there: where a stack ends, what is taken for a frame may be none.
+fn word(address: u64) -> Option<u64> {
+    program::words::<1>(address).map(|[word]| word)
 }
 
 /// Counts a path, unless it is a new one and there are too many.

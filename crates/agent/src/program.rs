@@ -40,13 +40,6 @@ pub fn words<const N: usize>(from: u64) -> Option<[u64; N]> {
     (unsafe { tt_take(words.as_mut_ptr().cast(), from, bytes) } == bytes).then_some(words)
 }
 
-/// The word at `from`, if it is there, without asking the kernel.
-pub fn peek(from: u64) -> Option<u64> {
-    // SAFETY: a fault in there is led to its end.
-    let peeked = unsafe { tt_peek(from, 8) };
-    (peeked.failed == 0).then_some(peeked.value)
-}
-
 /// Gives the program words at an address of its choice; 0, or the kernel's error if it has no
 /// memory there.
 pub fn give<const N: usize>(to: u64, words: &[u64; N]) -> i64 {

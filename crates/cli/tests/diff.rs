@@ -30,7 +30,7 @@ fn refused(a: &str, b: &str, because: &str) {
 /// One pair of eight threads, and all pairs but that one: as different as can be.
 fn opposites() -> [String; 2] {
     let matrix = |wanted: &dyn Fn(usize, usize) -> bool| -> String {
-        let cell = |from, to| if from != to && wanted(from, to) { "9" } else { "0" };
+        let cell = |from, to| if from != to && wanted(from, to) { "90" } else { "0" };
         let row = |from| (0..8).map(|to| cell(from, to)).collect::<Vec<_>>().join(",") + "\n";
         (0..8).map(row).collect()
     };
@@ -49,7 +49,7 @@ fn the_largest_error_and_the_threshold() {
     assert_eq!(found["cells"].as_array().unwrap().len(), 56);
     assert_eq!(
         (found["a"]["pattern"].as_str(), found["a"]["events"].as_u64()),
-        (Some("pair"), Some(18))
+        (Some("pair"), Some(180))
     );
     diff(&[&a, &b, "--threshold", "8750"]).expect_code(0);
     let beyond = diff(&[&a, &b, "--threshold", "8749.9"]).expect_code(1);

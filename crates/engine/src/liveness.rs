@@ -381,6 +381,8 @@ pub fn analyse(
             l.flags = if l.flags == 0 { 0 } else { ALL_FLAGS };
         }
     }
+    // Where a function no longer needs its frame pointer, that still leads to the caller.
+    live.iter_mut().for_each(|l| l.regs |= regs::bit(regs::RBP));
     BlockLiveness { uses, live }
 }
 

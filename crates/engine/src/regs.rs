@@ -10,6 +10,8 @@ pub const RCX: usize = 1;
 pub const RDX: usize = 2;
 /// Number of %rsp.
 pub const RSP: usize = 4;
+/// Number of %rbp.
+pub const RBP: usize = 5;
 /// Number of %r11.
 pub const R11: usize = 11;
 

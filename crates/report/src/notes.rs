@@ -233,8 +233,8 @@ const LIBRARIES_NOT_DESCRIBED: Counted = (
     "threads that start there have no name for their start routine",
 );
 const EVENTS_WITHOUT_LINE: Counted = (
-    "event is told by code site and heap object, but not by cache line",
-    "events are told by code site and heap object, but not by cache line",
+    "event is told by code site and object, but not by cache line",
+    "events are told by code site and object, but not by cache line",
     "lines were too many to keep, or, in windows, one line stands for others",
 );
 const BLOCKS_WITHOUT_PLACE: Counted = (

@@ -232,13 +232,15 @@ impl Run {
 }
 
 /// A test that interrupts a command does not depend on how the tests were started: shells have
-/// commands in the background ignore SIGINT and SIGQUIT, and so all that these start.
+/// commands in the background ignore SIGINT and SIGQUIT, those of nohup SIGHUP, and so does all
+/// that they start.
 pub fn heed_interrupts(command: &mut Command) {
     // SAFETY: two system calls between fork and exec.
     unsafe {
         command.pre_exec(|| {
             libc::signal(libc::SIGINT, libc::SIG_DFL);
             libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+            libc::signal(libc::SIGHUP, libc::SIG_DFL);
             Ok(())
         });
     }

@@ -32,8 +32,11 @@ impl Terminal {
         let (other, inner) = pair()?;
         let setup = move || {
             // SAFETY: async-signal-safe calls; standard input is the terminal by now.
-            let failed =
-                unsafe { libc::setsid() < 0 || controls && libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 };
+            let failed = unsafe {
+                libc::signal(libc::SIGHUP, libc::SIG_DFL) == libc::SIG_ERR
+                    || libc::setsid() < 0
+                    || controls && libc::ioctl(0, libc::TIOCSCTTY, 0) < 0
+            };
             if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
         };
         command.stdin(inner.try_clone()?).stdout(inner.try_clone()?).stderr(inner);

@@ -65,7 +65,7 @@ describe.skipIf(!browser)('objects', () => {
     const page = await open('shared16')
     const list = await objects(page)
     expect(list.length).toBe(3)
-    expect(list[0]).toMatch(/counters \(app\)\s+static\s+–\s+–\s+T1–T4\s+44,000\s+87 %\s+100 %/)
+    expect(list[0]).toMatch(/counters \(app\)\s+static\s+–\s+–\s+T1–T4\s+44,000\s+88 %\s+100 %/)
     expect(list[2]).toMatch(
       /allocated in fill\(queue&\) at queue\.cc:9\s+heap, called from main at main\.cc:40\s+1,920\s+30/,
     )
@@ -112,7 +112,7 @@ describe.skipIf(!browser)('objects', () => {
     await press(page, 'Show more objects')
     expect((await objects(page)).length).toBe(50)
     await page.click('.objects tr:nth-child(1) .name button')
-    expect(await page.innerText('.object-detail')).toContain('and 40 more threads with fewer events')
+    expect(await page.innerText('.object-detail')).toContain('and 104 more threads with fewer events')
     await press(page, 'dark')
     await page.locator('.objects').screenshot({ path: join(FOLDER, 'lines1024-object-dark.png') })
   })

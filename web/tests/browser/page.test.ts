@@ -397,7 +397,7 @@ describe.skipIf(!browser)('report page', () => {
     const page = await open('shared16')
     expect(await page.locator('.communication svg polyline').count()).toBe(2)
     const advice = await page.locator('.detail.advice').first().innerText()
-    expect(advice).toContain('False sharing on counters+0x0..0x40 (app): 88 % of the transfers, one line')
+    expect(advice).toContain('False sharing on counters (app): 88 % of the transfers, one line')
     const first = (await rows(page))[0]!
     for (const text of [
       'counters+0x0..0x40 (app)',

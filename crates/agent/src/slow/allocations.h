@@ -19,6 +19,7 @@
 #ifndef TT_ALLOCATIONS_H
 #define TT_ALLOCATIONS_H
 #include "objects.h"
+#include "program.h"
 #include "repeat.h"
 
 // A call inside another has used no more of the stack than this.
@@ -27,6 +28,36 @@
 struct saved {
     u64 r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax;
 };
+
+// Whether the page with a word of the stack is there; notes it together with its neighbours.
+COLD static int see_stack(struct thread *t, u64 address, u64 seen) {
+    u64 page = address & ~(PAGE_BYTES - 1), word;
+    if (is_forbidden(NO_PROBE))
+        return tt_take((u8 *)&word, address, sizeof word) == sizeof word;
+    if (!is_readable(page))
+        return 0;
+    int known = t->stack_seen == seen;
+    if (!known || page > t->stack_end || page + PAGE_BYTES < t->stack_from) {
+        t->stack_from = page;
+        t->stack_end = page + PAGE_BYTES;
+    } else if (page < t->stack_from) {
+        t->stack_from = page;
+    } else {
+        t->stack_end = page + PAGE_BYTES;
+    }
+    t->stack_seen = seen;
+    return 1;
+}
+
+// A word of the thread's stack. Where that ends, what is taken for a frame may be none: a program
+// that has no handler would die of the fault.
+static inline struct peeked peek_stack(struct thread *t, u64 address) {
+    u64 seen = __atomic_load_n(&tt_blocks.unmappings, __ATOMIC_RELAXED);
+    int known = t->stack_seen == seen && address - t->stack_from < t->stack_end - t->stack_from;
+    if (address & 7 || (!known && !see_stack(t, address, seen)))
+        return (struct peeked){0, 1};
+    return (struct peeked){*(const u64 *)address, 0};
+}
 
 static inline u64 times(u64 a, u64 b) {
     u64 product;
@@ -94,7 +125,7 @@ static void tell(struct chain *chain, const struct call *c, u64 address, u64 val
 
 // Walks the stack up from a call, by rules; each frame must end above the last. Notes which words
 // of it led on. Returns an address whose rule is not known yet, or 0.
-static u64 walk(struct call *c, struct chain *chain) {
+static u64 walk(struct thread *t, struct call *c, struct chain *chain) {
     const u64 LONGEST = 64ull << 20;
     u64 stack = c->stack + 8, rbp = c->frame_pointer, rbp_at = 0;
     chain->count = 0;
@@ -110,10 +141,10 @@ static u64 walk(struct call *c, struct chain *chain) {
             tell(chain, c, rbp_at, rbp, 1);
         if (end - stack < 8 || end - stack > LONGEST || end & 7)
             return 0;
-        struct peeked back = tt_peek(end - 8, 8);
+        struct peeked back = peek_stack(t, end - 8);
         int16_t saved = (int16_t)(rule >> RBP_SHIFT);
         if (saved) {
-            struct peeked p = tt_peek(end + (u64)(int64_t)saved, 8);
+            struct peeked p = peek_stack(t, end + (u64)(int64_t)saved);
             back.failed |= p.failed;
             rbp = p.value;
             rbp_at = end + (u64)(int64_t)saved;
@@ -135,13 +166,13 @@ static struct chain *chain_of(struct thread *t, const struct call *c) {
 }
 
 // Whether the call has come by this chain, for a block of the same group.
-static int is_chain(const struct chain *chain, const struct call *c) {
+static int is_chain(struct thread *t, const struct chain *chain, const struct call *c) {
     if (chain->back != c->frames[0] || chain->digits != digits_of(c->bytes) || chain->by != c->by ||
         (chain->by_frame_pointer && c->frame_pointer - c->stack != chain->frame_pointer))
         return 0;
     for (u32 k = 0; k < chain->count; k++) {
         const struct told *told = &chain->told[k];
-        struct peeked p = tt_peek(c->stack + told->above, 8);
+        struct peeked p = peek_stack(t, c->stack + told->above);
         if (p.failed || p.value - (told->is_stack ? c->stack : 0) != told->value)
             return 0;
     }
@@ -155,7 +186,7 @@ static u64 find_callers(struct thread *t, struct call *c) {
     chain->back = 0;
     for (int k = 1; k < FRAMES; k++)
         c->frames[k] = 0;
-    u64 unknown = walk(c, chain);
+    u64 unknown = walk(t, c, chain);
     if (unknown)
         return unknown;
     c->new_group = find_group(c->frames, c->by, digits_of(c->bytes));
@@ -168,10 +199,10 @@ static u64 find_callers(struct thread *t, struct call *c) {
 }
 
 // Whether the call, which began further up, is still under way.
-static int is_under_way(const struct call *c, u64 stack) {
+static int is_under_way(struct thread *t, const struct call *c, u64 stack) {
     if (c->stack - stack > NEAR)
         return 0;
-    struct peeked p = tt_peek(c->stack, 8);
+    struct peeked p = peek_stack(t, c->stack);
     return !p.failed && p.value == c->frames[0];
 }
 
@@ -179,7 +210,7 @@ static int is_under_way(const struct call *c, u64 stack) {
 static u64 begin_call(struct thread *t, u64 what, const struct saved *r, u64 stack, u64 rbp) {
     while (t->calls_under_way && t->calls[t->calls_under_way - 1].stack <= stack)
         t->calls_under_way--;
-    if (t->calls_under_way && is_under_way(&t->calls[t->calls_under_way - 1], stack))
+    if (t->calls_under_way && is_under_way(t, &t->calls[t->calls_under_way - 1], stack))
         return 0;
     if (t->calls_under_way == MAX_CALLS)
         t->calls_under_way = 0;
@@ -214,7 +245,7 @@ static u64 begin_call(struct thread *t, u64 what, const struct saved *r, u64 sta
     }
     t->calls_under_way++;
     struct chain *chain = chain_of(t, c);
-    if (is_chain(chain, c)) {
+    if (is_chain(t, chain, c)) {
         c->new_group = chain->group;
         return 0;
     }

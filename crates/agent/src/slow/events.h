@@ -293,10 +293,11 @@ static u32 append_without_line(struct thread *t) {
     return append(t, most + MORE_WITHOUT_LINE);
 }
 
-// Room for an event by the thread's own site and the object alone; the second half of it is for
-// events by the site alone.
-static u32 append_by_one_site(struct thread *t, u32 halves) {
-    return append(t, (1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + MORE_BY_ONE_SITE / 2 * halves);
+// Room for an event by the thread's own site: a quarter of it for those by the object, too, the
+// rest for those by the site alone.
+static u32 append_by_one_site(struct thread *t, int with_object) {
+    u32 room = with_object ? MORE_BY_ONE_SITE / 4 : MORE_BY_ONE_SITE;
+    return append(t, (1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + room);
 }
 
 // Counts an event whose key holds no line, if it is known; whether it is. There are few of these,
@@ -333,7 +334,7 @@ static void count_without_line(struct thread *t, struct key key) {
             key.who = (key.who & ((1ull << OBJECT_SHIFT) - 1)) | (u64)any_other(key.who) << OBJECT_SHIFT;
         if (count_known_without_line(t, key))
             return;
-        name = append_by_one_site(t, part);
+        name = append_by_one_site(t, part == 1);
     }
     struct event e = {.key = key, .count = 1};
     if (name != NONE)

@@ -1,6 +1,7 @@
 //! Mapping and unmapping: translations and shadow must not outlive what they describe.
 
 use super::Outcome;
+use crate::blocks;
 use crate::dispatch::runtime;
 use crate::grants;
 use crate::modules;
@@ -27,6 +28,7 @@ pub(super) fn usable(start: u64, end: u64) {
 /// The memory in `start..end` goes away or is replaced. Returns what of it was shared.
 pub(super) fn forget(start: u64, end: u64) -> Vec<Piece> {
     shadow::clear(start, end);
+    blocks::note_unmapping();
     let mut runtime = runtime();
     let shared = runtime.shared.remove(start, end);
     runtime.segments.retain(|segment| !(start..end).contains(&segment.0));
@@ -156,6 +158,8 @@ pub fn mprotect(number: u64, a: [u64; 6]) -> Outcome {
     if result == 0 {
         if protection != 0 {
             usable(start, end);
+        } else {
+            blocks::note_unmapping();
         }
         let mut runtime = runtime();
         let concerned = protection & sys::PROT_EXEC != 0 || runtime.modules.overlaps(start, end);

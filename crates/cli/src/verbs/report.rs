@@ -20,8 +20,7 @@ use topology::{CostModel, Topology};
 /// columns in a pipe.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  threadtalk report app.tt\n  threadtalk report app.tt --html app.html\n  \
-                  threadtalk report fixed.tt --before app.tt --html fixed.html"
+    after_help = "Examples:\n  threadtalk report app.tt\n  threadtalk report app.tt --html app.html"
 )]
 #[command(group(ArgGroup::new("file").args(["output", "html"])))]
 pub struct Args {
@@ -39,7 +38,7 @@ pub struct Args {
     process: Option<u32>,
     /// Profile of an earlier run, to say what became of each object since; 'threadtalk diff'
     /// compares the threads, too
-    #[arg(long, value_name = "PROFILE")]
+    #[arg(hide_short_help = true, long, value_name = "PROFILE")]
     before: Option<PathBuf>,
     /// Also show this plan's placement, as the one recommended
     #[arg(long, help_heading = PLACEMENT, hide_short_help = true)]
