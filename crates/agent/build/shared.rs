@@ -320,6 +320,8 @@ fn blocks(h: &mut Header) {
         MAX_ZONES = objects::MAX_ZONES as u32,
         FIRST_ZONE = objects::FIRST_ZONE,
         ZONE_SIZES = layouts::ZONE_SIZES,
+        VARIOUS = layouts::VARIOUS,
+        STRETCH_SHIFT = layouts::STRETCH_SHIFT,
         TAKES_BYTES = how::BYTES_FIRST,
         TAKES_PRODUCT = how::PRODUCT,
         TAKES_BYTES_SECOND = how::BYTES_SECOND,
@@ -343,8 +345,21 @@ fn blocks(h: &mut Header) {
     structure!(h, "place" = Cover { covering, starting });
     structure!(
         h,
-        "blocks" =
-            Blocks { lines, pages, stretches, records, index, returns, rules, used, most, epoch }
+        "blocks" = Blocks {
+            lines,
+            pages,
+            stretches,
+            records,
+            index,
+            returns,
+            rules,
+            mapped_pages,
+            mapped_cells,
+            mapped_stretches,
+            used,
+            most,
+            epoch
+        }
     );
 }
 

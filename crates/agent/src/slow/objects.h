@@ -15,6 +15,9 @@
 // Blocks belong to groups (wire::objects), which lie in the session, so that they are there however
 // the process ends. An index of ours finds a group by what makes it.
 //
+// Files that are mapped while the program runs have numbers among those of groups. Cells of pages
+// and stretches name them (`files.rs`).
+//
 // Neighbours: `allocations.h` says what is allocated and freed, `events.h` asks; `blocks.rs` maps
 // the tables.
 #ifndef TT_OBJECTS_H
@@ -24,7 +27,6 @@
 
 SHARED struct blocks tt_blocks;
 
-#define STRETCH_SHIFT 21
 // Above the ordinal: in which epoch the block was allocated.
 #define EPOCH_SHIFT 48
 
@@ -113,13 +115,23 @@ static inline int read_block(struct block *b, u64 address, struct known *k) {
            address - k->start < k->bytes;
 }
 
-// The group of the block that holds the address; 0 = none.
+// The mapped file that the address lies in; 0 = none.
+static inline u32 file_at(u64 address) {
+    if (!tt_blocks.mapped_stretches || address >> ADDRESS_BITS)
+        return 0;
+    u32 file = __atomic_load_n(&tt_blocks.mapped_stretches[address >> STRETCH_SHIFT], __ATOMIC_ACQUIRE);
+    if (file != VARIOUS)
+        return file;
+    return __atomic_load_n(&tt_blocks.mapped_pages[address >> LARGE_SHIFT], __ATOMIC_RELAXED);
+}
+
+// The group of the block that holds the address, or the file that is mapped there; 0 = none.
 static inline u32 group_at(u64 address) {
     struct known k;
     if (!tt_blocks.records)
         return 0;
     struct block *b = block_at(address);
-    return b && read_block(b, address, &k) ? k.group : 0;
+    return b && read_block(b, address, &k) ? k.group : file_at(address);
 }
 
 static inline struct group *group_named(u32 group) { return (struct group *)tt_session.groups + group; }
