@@ -38,11 +38,16 @@ static inline u64 hash_of_return(u64 address) {
 }
 
 #define RETURN_MASK ((1u << RETURN_BITS) - 1)
+// Places of an address in each of the two tables. Where all are taken, a new one replaces the first:
+// what is not found is asked for again, so nothing is lost but time.
+#define RETURN_PLACES 16
+// No return address: its rule changes.
+#define CHANGES 1ull
 
 // Whether the host is told when code there is entered.
 static int returns_to_known(u64 address) {
     u64 hash = hash_of_return(address);
-    for (u64 n = 0; n <= RETURN_MASK; n++) {
+    for (u64 n = 0; n < RETURN_PLACES; n++) {
         u64 there = __atomic_load_n(&tt_blocks.returns[(hash + n) & RETURN_MASK], __ATOMIC_RELAXED);
         if (there == address || !there)
             return there != 0;
@@ -52,24 +57,29 @@ static int returns_to_known(u64 address) {
 
 // From now on the host is told when code there is entered. Under the engine's lock.
 void tt_add_return(u64 address) {
-    u64 hash = hash_of_return(address);
-    for (u64 n = 0; n <= RETURN_MASK; n++) {
+    u64 hash = hash_of_return(address), *to = &tt_blocks.returns[hash];
+    for (u64 n = 0; n < RETURN_PLACES; n++) {
         u64 *at = &tt_blocks.returns[(hash + n) & RETURN_MASK];
         if (!*at || *at == address) {
-            __atomic_store_n(at, address, __ATOMIC_RELEASE);
-            return;
+            to = at;
+            break;
         }
     }
+    __atomic_store_n(to, address, __ATOMIC_RELEASE);
 }
 
 // The word of the rule for code that calls return to; 0 = not known.
 static u64 rule_of(u64 address) {
     u64 hash = hash_of_return(address);
-    for (u64 n = 0; n <= RETURN_MASK; n++) {
+    for (u64 n = 0; n < RETURN_PLACES; n++) {
         const struct rule *there = &tt_blocks.rules[(hash + n) & RETURN_MASK];
         u64 known = __atomic_load_n(&there->address, __ATOMIC_ACQUIRE);
-        if (known == address || !known)
-            return known ? __atomic_load_n(&there->word, __ATOMIC_RELAXED) : 0;
+        if (!known)
+            return 0;
+        if (known != address)
+            continue;
+        u64 word = __atomic_load_n(&there->word, __ATOMIC_ACQUIRE);
+        return __atomic_load_n(&there->address, __ATOMIC_RELAXED) == address ? word : 0;
     }
     return 0;
 }
@@ -77,14 +87,20 @@ static u64 rule_of(u64 address) {
 // Sets the rule, or 0, so that it is asked for again. Under the engine's lock.
 void tt_set_rule(u64 address, u64 word) {
     u64 hash = hash_of_return(address);
-    for (u64 n = 0; n <= RETURN_MASK; n++) {
+    struct rule *to = 0;
+    for (u64 n = 0; n < RETURN_PLACES && !to; n++) {
         struct rule *at = &tt_blocks.rules[(hash + n) & RETURN_MASK];
-        if (at->address && at->address != address)
-            continue;
-        __atomic_store_n(&at->word, word, __ATOMIC_RELAXED);
-        __atomic_store_n(&at->address, address, __ATOMIC_RELEASE);
-        return;
+        if (!at->address || at->address == address)
+            to = at;
     }
+    if (!to && !word)
+        return;
+    if (!to)
+        to = &tt_blocks.rules[hash];
+    // Readers look at the address before and after.
+    __atomic_store_n(&to->address, CHANGES, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->word, word, __ATOMIC_RELEASE);
+    __atomic_store_n(&to->address, address, __ATOMIC_RELEASE);
 }
 
 static void tell(struct chain *chain, const struct call *c, u64 address, u64 value, u64 is_stack) {
