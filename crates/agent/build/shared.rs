@@ -166,6 +166,7 @@ fn counting(h: &mut Header) {
             max_blocks,
             blocks_unknown,
             threads,
+            modules,
         }
     );
     constants!(
@@ -335,7 +336,7 @@ fn blocks(h: &mut Header) {
         LEADS_ON = rule::LEADS_ON,
     );
     structure!(h, "zone" = objects::Zone { start, bytes });
-    structure!(h, "group" = objects::Group { frames, blocks, bytes, by, digits, _reserved });
+    structure!(h, "group" = objects::Group { frames, blocks, bytes, by, digits, files, modules });
     structure!(h, "described" = objects::Block { start, bytes, ordinal, group, thread });
     structure!(
         h,
@@ -356,6 +357,7 @@ fn blocks(h: &mut Header) {
             mapped_pages,
             mapped_cells,
             mapped_stretches,
+            code_gone,
             used,
             most,
             epoch
@@ -368,7 +370,17 @@ fn allocations(h: &mut Header) {
     structure!(h, "told" = Told { above, value, is_stack });
     structure!(
         h,
-        "chain" = Chain { back, told, count, digits, by, group, by_frame_pointer, frame_pointer }
+        "chain" = Chain {
+            back,
+            told,
+            count,
+            digits,
+            by,
+            group,
+            by_frame_pointer,
+            frame_pointer,
+            code_gone
+        }
     );
     structure!(
         h,

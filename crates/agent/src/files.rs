@@ -85,6 +85,12 @@ impl Files {
         }
     }
 
+    /// Code goes away: other code may come to lie at its addresses.
+    pub fn code_gone(&mut self) {
+        // SAFETY: under the engine's lock; slow paths only compare it.
+        unsafe { tt_blocks.code_gone += 1 };
+    }
+
     /// `start..end` is a part of this file now; 0 = of none.
     pub fn name(&mut self, start: u64, end: u64, file: u32) {
         if file != 0 {

@@ -136,6 +136,8 @@ pub struct Blocks {
     pub mapped_cells: *mut AtomicU32,
     /// The same as the cells of stretches, but null until a file is mapped.
     pub mapped_stretches: *mut AtomicU32,
+    /// How often code has been unmapped.
+    pub code_gone: u64,
     pub used: u64,
     pub most: u64,
     /// Another number in each process that descends from another.
@@ -205,6 +207,8 @@ pub struct Chain {
     /// Whether it goes by what %rbp was when the call began, and how far above that was.
     pub by_frame_pointer: u64,
     pub frame_pointer: u64,
+    /// How often code had been unmapped.
+    pub code_gone: u64,
 }
 
 impl Chain {
@@ -217,6 +221,7 @@ impl Chain {
         group: 0,
         by_frame_pointer: 0,
         frame_pointer: 0,
+        code_gone: 0,
     };
 }
 
@@ -430,6 +435,7 @@ pub struct Session {
     pub blocks_unknown: *mut AtomicU64,
     /// How many threads there have been.
     pub threads: *const AtomicU32,
+    pub modules: *const AtomicU32,
 }
 
 /// What is noted about a tracked block.

@@ -37,6 +37,8 @@ pub struct RawGroup {
     pub frames: [u64; FRAMES],
     pub blocks: u64,
     pub bytes: u64,
+    /// How many modules had been described when it appeared.
+    pub modules: usize,
 }
 
 impl RawGroup {
@@ -46,6 +48,7 @@ impl RawGroup {
             frames: std::array::from_fn(|k| words[k]),
             blocks: words[offset_of!(Group, blocks) / 8],
             bytes: words[offset_of!(Group, bytes) / 8],
+            modules: (words[offset_of!(Group, files) / 8] >> 32) as usize,
         }
     }
 }
@@ -335,7 +338,7 @@ impl Naming<'_> {
         if group == OTHERS {
             row.name = "in further places".into();
         } else {
-            let Allocation { name, callers, site } = places.allocation(&raw.frames);
+            let Allocation { name, callers, site } = places.allocation(&raw.frames, raw.modules);
             (row.name, row.callers) = (name, callers);
             row.site = sites.len() as u32;
             sites.push(site);

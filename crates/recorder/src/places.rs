@@ -116,7 +116,16 @@ impl<'a> Places<'a> {
 
     /// What lies at the address of a code site.
     pub fn site(&self, address: u64) -> SiteRow {
-        let Some((module, offset)) = find(self.modules, address) else {
+        self.site_in(self.modules, address)
+    }
+
+    /// The modules of which so many had been described.
+    fn first_modules(&self, count: usize) -> &'a [RawModule] {
+        &self.modules[..count.min(self.modules.len())]
+    }
+
+    fn site_in(&self, modules: &[RawModule], address: u64) -> SiteRow {
+        let Some((module, offset)) = find(modules, address) else {
             return SiteRow { address, ..SiteRow::default() };
         };
         let name = |file| self.resolver.borrow_mut().place(file, offset);
@@ -349,12 +358,14 @@ impl<'a> Places<'a> {
     }
 
     /// What allocated blocks consist of, by the return addresses of the calls that led there; the
-    /// likeliest first. Each call's caller is asked only if the call passes its result on.
-    pub fn allocated(&self, frames: &[u64]) -> Vec<Element> {
+    /// likeliest first, when so many modules had been described. Each call's caller is asked only if
+    /// the call passes its result on.
+    pub fn allocated(&self, frames: &[u64], modules: usize) -> Vec<Element> {
         let mut found = Vec::new();
+        let modules = self.first_modules(modules);
         for address in frames.iter().take_while(|address| **address != 0) {
             // A call may end its function, and its module.
-            let Some((module, offset)) = find(self.modules, address - 1) else { break };
+            let Some((module, offset)) = find(modules, address - 1) else { break };
             let mut resolver = self.resolver.borrow_mut();
             let known = module.readable().and_then(|file| resolver.module(file));
             let Some(known) = known else { break };
@@ -372,11 +383,14 @@ impl<'a> Places<'a> {
         found
     }
 
-    /// What allocated a block, by the return addresses of the calls that led there.
-    pub fn allocation(&self, frames: &[u64]) -> Allocation {
+    /// What allocated a block, by the return addresses of the calls that led there when so many
+    /// modules had been described.
+    pub fn allocation(&self, frames: &[u64], modules: usize) -> Allocation {
+        let modules = self.first_modules(modules);
         // A call may end its function: what it returns to is then another's.
         let frames = frames.iter().take_while(|address| **address != 0);
-        let sites: Vec<SiteRow> = frames.map(|address| self.site(address - 1)).collect();
+        let sites: Vec<SiteRow> =
+            frames.map(|address| self.site_in(modules, address - 1)).collect();
         Allocation::of(sites)
     }
 

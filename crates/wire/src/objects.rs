@@ -65,8 +65,11 @@ pub struct Group {
     pub by: AtomicU32,
     /// Binary digits of the sizes.
     pub digits: AtomicU32,
-    /// Unused.
-    pub _reserved: AtomicU64,
+    /// In which mapped files the return addresses lie: a hash of their numbers, 0 if in none.
+    pub files: AtomicU32,
+    /// How many modules had been described when the group appeared: its return addresses lie in
+    /// the last one of these that is mapped there.
+    pub modules: AtomicU32,
 }
 
 /// A block with events on a line that was kept.

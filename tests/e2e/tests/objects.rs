@@ -205,7 +205,7 @@ fn a_mapping_at_an_address_that_is_used_again_is_another_object() {
 fn libraries_at_the_same_address_keep_their_variables_apart() {
     let recorded = Recorded::new(Compiler::Gcc, STORM);
     let library = |variable: &str| {
-        let flags = ["-O1", "-shared", "-fPIC", &format!("-DTABLE={variable}")];
+        let flags = ["-O1", "-g", "-shared", "-fPIC", &format!("-DTABLE={variable}")];
         let source = "tests/programs/objects/library.c";
         Target::new(Compiler::Gcc, source).flags(&flags).build().unwrap()
     };
@@ -214,6 +214,13 @@ fn libraries_at_the_same_address_keep_their_variables_apart() {
     let run = recorded.run(&words, &[]);
     assert!(!run.stdout_text().contains("same address 0 times"), "{run}");
     assert_eq!((recorded.on("first_table"), recorded.on("second_table")), (1_000, 1_000));
+    // The functions that allocate lie at the same addresses, too.
+    let words = ["makers", words[1], words[2]];
+    let output = recorded.run(&words, &[]).stdout_text();
+    let counts = |name: &str| (name.to_owned(), recorded.on(name));
+    let expect = |(name, count)| format!("expect {name} {count}\n");
+    let found = ["make_first_table", "make_second_table"].map(counts).map(expect).concat();
+    assert_eq!(output, found);
 }
 
 #[test]

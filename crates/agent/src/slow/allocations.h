@@ -152,7 +152,8 @@ static struct chain *chain_of(struct thread *t, const struct call *c) {
 
 // Whether the call has come by this chain, for a block of the same group.
 static int is_chain(const struct chain *chain, const struct call *c) {
-    if (chain->back != c->frames[0] || chain->digits != digits_of(c->bytes) || chain->by != c->by ||
+    if (chain->back != c->frames[0] || chain->code_gone != tt_blocks.code_gone ||
+        chain->digits != digits_of(c->bytes) || chain->by != c->by ||
         (chain->by_frame_pointer && c->frame_pointer - c->stack != chain->frame_pointer))
         return 0;
     for (u32 k = 0; k < chain->count; k++) {
@@ -174,7 +175,8 @@ static u64 find_callers(struct thread *t, struct call *c) {
     u64 unknown = walk(c, chain);
     if (unknown)
         return unknown;
-    c->new_group = find_group(c->frames, c->by, digits_of(c->bytes));
+    c->new_group = find_group(c->frames, c->by, digits_of(c->bytes), 0);
+    chain->code_gone = tt_blocks.code_gone;
     chain->digits = digits_of(c->bytes);
     chain->by = c->by;
     chain->group = (u32)c->new_group;
@@ -252,7 +254,7 @@ static void keep_identity(const struct call *c, struct known *k) {
     k->group = c->group;
     k->ordinal = c->ordinal;
     if (c->group != OTHERS && old->digits != digits_of(k->bytes)) {
-        k->group = find_group(old->frames, old->by, digits_of(k->bytes));
+        k->group = find_group(old->frames, old->by, digits_of(k->bytes), old);
         k->ordinal = count_block(k->group, k->bytes);
     }
 }
@@ -271,7 +273,7 @@ static void end_call(struct thread *t, const struct call *c, u64 result) {
     if (c->record) {
         keep_identity(c, &k);
     } else {
-        k.group = c->new_group ? (u32)c->new_group : find_group(c->frames, c->by, digits_of(k.bytes));
+        k.group = c->new_group ? (u32)c->new_group : find_group(c->frames, c->by, digits_of(k.bytes), 0);
         k.ordinal = count_block(k.group, k.bytes);
         if (k.group == OTHERS)
             add_shared(tt_session.blocks_unknown, 1);

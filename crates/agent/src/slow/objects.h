@@ -305,17 +305,26 @@ static void end_block(const struct known *k) {
     release(k->record);
 }
 
-static int is_group(const struct group *g, const u64 *frames, u32 by, u32 digits) {
-    int same = g->by == by && g->digits == digits;
+// In which mapped files code lies: a hash of their numbers, 0 if in none.
+static u32 files_of(const u64 *frames) {
+    u32 files = 0;
+    for (int k = 0; k < FRAMES && tt_blocks.mapped_stretches; k++)
+        files = (files ^ file_at(frames[k])) * 0x9e3779b1u;
+    return files;
+}
+
+static int is_group(const struct group *g, const u64 *frames, u32 files, u32 by, u32 digits) {
+    int same = g->files == files && g->by == by && g->digits == digits;
     for (int k = 0; k < FRAMES; k++)
         same &= g->frames[k] == frames[k];
     return same;
 }
 
 // The group of blocks with so many binary digits that are allocated by way of these return
-// addresses.
-static u32 find_group(const u64 *frames, u32 by, u32 digits) {
-    u64 hash = by << 8 | digits;
+// addresses. `like` is another group whose blocks were, or 0.
+static u32 find_group(const u64 *frames, u32 by, u32 digits, const struct group *like) {
+    u32 files = like ? like->files : files_of(frames);
+    u64 hash = (u64)files << 16 | by << 8 | digits;
     for (int k = 0; k < FRAMES; k++) {
         hash = (hash ^ frames[k]) * 0x9e3779b97f4a7c15ull;
         hash ^= hash >> 29;
@@ -324,7 +333,7 @@ static u32 find_group(const u64 *frames, u32 by, u32 digits) {
     for (u64 n = 0; n < MAX_GROUPS / 4; n++) {
         u32 *at = &tt_blocks.index[(hash + n) & ((1u << INDEX_BITS) - 1)];
         u32 there = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-        if (there && is_group(group_named(there), frames, by, digits))
+        if (there && is_group(group_named(there), frames, files, by, digits))
             return there;
         if (there)
             continue;
@@ -338,12 +347,14 @@ static u32 find_group(const u64 *frames, u32 by, u32 digits) {
             struct group *g = group_named(mine);
             for (int k = 0; k < FRAMES; k++)
                 g->frames[k] = frames[k];
+            g->files = files;
+            g->modules = like ? like->modules : __atomic_load_n(tt_session.modules, __ATOMIC_RELAXED);
             g->by = by;
             g->digits = digits;
         }
         if (__atomic_compare_exchange_n(at, &there, mine, 0, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
             return mine;
-        if (is_group(group_named(there), frames, by, digits))
+        if (is_group(group_named(there), frames, files, by, digits))
             return there;
     }
     return OTHERS;

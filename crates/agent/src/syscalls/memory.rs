@@ -34,6 +34,7 @@ pub(super) fn forget(start: u64, end: u64) -> Vec<Piece> {
     if runtime.modules.overlaps(start, end) {
         runtime.invalidate(start, end);
         runtime.modules.remove(start, end);
+        runtime.files.code_gone();
     }
     shared
 }
