@@ -238,9 +238,9 @@ static void makers(char **paths) {
     start();
     for (int k = 0; k < 20; k++) {
         void *library = dlopen(paths[k % 2], RTLD_NOW);
-        void *(*make)(size_t) = library ? (void *(*)(size_t))dlsym(library, "make") : 0;
-        if (!make) puts(dlerror()), _exit(5);
-        struct block b = {make(6400), 6400, 0};
+        void *(*allocate)(size_t) = library ? (void *(*)(size_t))dlsym(library, "make") : 0;
+        if (!allocate) puts(dlerror()), _exit(5);
+        struct block b = {allocate(6400), 6400, 0};
         events[k % 2] += touch(0, inner(&b), inner_lines(&b), 1);
         events[k % 2] += touch(1 + k % THREADS, inner(&b), inner_lines(&b), k % 2);
         events[k % 2] += touch(0, inner(&b), inner_lines(&b), 1);
