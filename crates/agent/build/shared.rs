@@ -166,6 +166,7 @@ fn counting(h: &mut Header) {
             max_blocks,
             blocks_unknown,
             threads,
+            modules,
         }
     );
     constants!(
@@ -320,6 +321,8 @@ fn blocks(h: &mut Header) {
         MAX_ZONES = objects::MAX_ZONES as u32,
         FIRST_ZONE = objects::FIRST_ZONE,
         ZONE_SIZES = layouts::ZONE_SIZES,
+        VARIOUS = layouts::VARIOUS,
+        STRETCH_SHIFT = layouts::STRETCH_SHIFT,
         TAKES_BYTES = how::BYTES_FIRST,
         TAKES_PRODUCT = how::PRODUCT,
         TAKES_BYTES_SECOND = how::BYTES_SECOND,
@@ -333,7 +336,7 @@ fn blocks(h: &mut Header) {
         LEADS_ON = rule::LEADS_ON,
     );
     structure!(h, "zone" = objects::Zone { start, bytes });
-    structure!(h, "group" = objects::Group { frames, blocks, bytes, by, digits, _reserved });
+    structure!(h, "group" = objects::Group { frames, blocks, bytes, by, digits, files, modules });
     structure!(h, "described" = objects::Block { start, bytes, ordinal, group, thread });
     structure!(
         h,
@@ -351,6 +354,10 @@ fn blocks(h: &mut Header) {
             index,
             returns,
             rules,
+            mapped_pages,
+            mapped_cells,
+            mapped_stretches,
+            code_gone,
             used,
             most,
             epoch,
@@ -364,7 +371,17 @@ fn allocations(h: &mut Header) {
     structure!(h, "told" = Told { above, value, is_stack });
     structure!(
         h,
-        "chain" = Chain { back, told, count, digits, by, group, by_frame_pointer, frame_pointer }
+        "chain" = Chain {
+            back,
+            told,
+            count,
+            digits,
+            by,
+            group,
+            by_frame_pointer,
+            frame_pointer,
+            code_gone
+        }
     );
     structure!(
         h,

@@ -10,8 +10,8 @@ pub mod functions;
 use crate::elf;
 use crate::filter;
 use crate::layouts::{
-    AllocatedBlock, FOLDED_BITS, INDEX_BITS, MAX_RECORDS, RETURN_BITS, Rule, ZONE_SHIFTS, how,
-    tt_blocks, tt_zones,
+    AllocatedBlock, FOLDED_BITS, INDEX_BITS, MAX_RECORDS, RETURN_BITS, Rule, STRETCH_SHIFT,
+    ZONE_SHIFTS, how, tt_blocks, tt_zones,
 };
 use crate::session;
 use crate::sys;
@@ -23,8 +23,6 @@ use hashbrown::HashSet;
 use wire::objects::{FRAMES, LARGE_SHIFT};
 use wire::session::mode;
 
-/// log2 of the stretches of memory that have cells, as in `slow/objects.h`.
-const STRETCH_SHIFT: u32 = 21;
 /// Number of the first group that the program's blocks may get.
 const FIRST_GROUP: u32 = wire::objects::OTHERS + 1;
 
@@ -77,6 +75,8 @@ fn map_tables() -> Option<()> {
     let lines = table(4 << (FOLDED_BITS - LINE_SHIFT))?;
     let pages = table(cells(LARGE_SHIFT))?;
     let stretches = table(cells(STRETCH_SHIFT))?;
+    let mapped_pages = table(4 << (ADDRESS_BITS - LARGE_SHIFT))?;
+    let mapped_cells = table(4 << (ADDRESS_BITS - STRETCH_SHIFT))?;
     let index = table(4 << INDEX_BITS)?;
     let returns = table(8 << RETURN_BITS)?;
     let rules = table((size_of::<Rule>() as u64) << RETURN_BITS)?;
@@ -87,6 +87,8 @@ fn map_tables() -> Option<()> {
         tt_blocks.index = index as *mut _;
         tt_blocks.returns = returns as *mut _;
         tt_blocks.rules = rules as *mut _;
+        tt_blocks.mapped_pages = mapped_pages as *mut _;
+        tt_blocks.mapped_cells = mapped_cells as *mut _;
         tt_blocks.most = MAX_RECORDS;
         tt_blocks.epoch = 1;
         tt_blocks.records = records as *mut _;

@@ -53,6 +53,7 @@ pub fn prepare() {
         max_blocks: MAX_BLOCKS as u64,
         blocks_unknown: (&raw const h.blocks_unknown).cast_mut(),
         threads: &raw const h.threads,
+        modules: &raw const h.modules,
     };
     // SAFETY: no slow path runs yet.
     unsafe {

@@ -3,6 +3,7 @@
 use crate::code_store;
 use crate::counting;
 use crate::far;
+use crate::files::Files;
 use crate::lock::{Guard, Lock};
 use crate::modules::{self, Found, Modules};
 use crate::presence;
@@ -30,6 +31,8 @@ pub struct Runtime {
     pub segments: Vec<(u64, u64)>,
     /// Memory that is shared.
     pub shared: Mappings,
+    /// Files that are mapped.
+    pub files: Files,
 }
 
 static RUNTIME: Lock<Runtime> = Lock::new(Runtime {
@@ -37,6 +40,7 @@ static RUNTIME: Lock<Runtime> = Lock::new(Runtime {
     modules: Modules::new(),
     segments: Vec::new(),
     shared: Mappings::new(),
+    files: Files::new(),
 });
 
 // SAFETY: the engine's pointers are to the code cache, which every thread may use under the lock.

@@ -58,6 +58,10 @@ pub const FOLDED_BITS: u32 = 44;
 pub const INDEX_BITS: u32 = 21;
 pub const RETURN_BITS: u32 = 21;
 const _: () = assert!(MAX_GROUPS <= 1 << (INDEX_BITS - 1));
+/// In the cell of a stretch: its pages lie in different files, or only some in one.
+pub const VARIOUS: u32 = u32::MAX;
+/// log2 of the stretches of memory that have cells.
+pub const STRETCH_SHIFT: u32 = 21;
 /// log2 of the bytes of zones.
 pub const ZONE_SHIFTS: [u32; ZONE_SIZES] = [12, 17, 21, 30];
 pub const ZONE_SIZES: usize = 4;
@@ -127,6 +131,13 @@ pub struct Blocks {
     pub returns: *mut AtomicU64,
     /// What leads from where such calls return to up the stack.
     pub rules: *mut Rule,
+    /// Cells of pages and of stretches that say in which mapped file they lie.
+    pub mapped_pages: *mut AtomicU32,
+    pub mapped_cells: *mut AtomicU32,
+    /// The same as the cells of stretches, but null until a file is mapped.
+    pub mapped_stretches: *mut AtomicU32,
+    /// How often code has been unmapped.
+    pub code_gone: u64,
     pub used: u64,
     pub most: u64,
     /// Another number in each process that descends from another.
@@ -198,6 +209,8 @@ pub struct Chain {
     /// Whether it goes by what %rbp was when the call began, and how far above that was.
     pub by_frame_pointer: u64,
     pub frame_pointer: u64,
+    /// How often code had been unmapped.
+    pub code_gone: u64,
 }
 
 impl Chain {
@@ -210,6 +223,7 @@ impl Chain {
         group: 0,
         by_frame_pointer: 0,
         frame_pointer: 0,
+        code_gone: 0,
     };
 }
 
@@ -427,6 +441,7 @@ pub struct Session {
     pub blocks_unknown: *mut AtomicU64,
     /// How many threads there have been.
     pub threads: *const AtomicU32,
+    pub modules: *const AtomicU32,
 }
 
 /// What is noted about a tracked block.

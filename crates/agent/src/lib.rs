@@ -31,6 +31,7 @@ mod dispatch;
 mod elf;
 mod environment;
 mod far;
+mod files;
 mod filter;
 mod frames;
 mod grants;

@@ -9,7 +9,7 @@ use crate::shared;
 use crate::sys;
 use crate::windows;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use wire::objects::{Group, Zone};
+use wire::objects::{Group, Mapping, Zone};
 use wire::paths::Path;
 use wire::session::{self, Header, Module, ThreadPage, failure, state};
 
@@ -260,6 +260,11 @@ pub fn zones() -> u64 {
     BASE.load(Ordering::Relaxed) + session::ZONES_OFFSET
 }
 
+/// Address of the first mapped file.
+pub fn mappings() -> u64 {
+    BASE.load(Ordering::Relaxed) + session::MAPPINGS_OFFSET
+}
+
 /// Address of the first single block.
 pub fn blocks() -> u64 {
     BASE.load(Ordering::Relaxed) + session::BLOCKS_OFFSET
@@ -319,6 +324,7 @@ pub fn reset() {
     for cursor in [&h.cell_chunks_used, &h.groups, &h.blocks_described, &h.paths, &h.zones] {
         cursor.store(0, Ordering::Relaxed);
     }
+    h.mappings.store(0, Ordering::Relaxed);
     h.births.store(0, Ordering::Relaxed);
 }
 
@@ -396,19 +402,20 @@ struct Inherited {
     sites: u32,
     groups: u32,
     zones: u32,
+    mappings: u32,
 }
 
 impl Inherited {
     fn now() -> Self {
         let h = header();
-        let [modules, tallies, sites, groups, zones] =
-            [&h.modules, &h.tallies, &h.sites, &h.groups, &h.zones]
+        let [modules, tallies, sites, groups, zones, mappings] =
+            [&h.modules, &h.tallies, &h.sites, &h.groups, &h.zones, &h.mappings]
                 .map(|cursor| cursor.load(Ordering::Acquire));
-        Inherited { modules, tallies, sites, groups, zones }
+        Inherited { modules, tallies, sites, groups, zones, mappings }
     }
 
     /// Offsets and bytes.
-    fn parts(&self) -> [(u64, u64); 5] {
+    fn parts(&self) -> [(u64, u64); 6] {
         let sites = u64::from(self.sites.min(session::MAX_SITES as u32)) * 8;
         [
             (session::MODULES_OFFSET, u64::from(self.modules) * size_of::<Module>() as u64),
@@ -416,6 +423,7 @@ impl Inherited {
             (session::SITES_OFFSET, sites),
             (session::GROUPS_OFFSET, u64::from(self.groups) * size_of::<Group>() as u64),
             (session::ZONES_OFFSET, u64::from(self.zones) * size_of::<Zone>() as u64),
+            (session::MAPPINGS_OFFSET, u64::from(self.mappings) * size_of::<Mapping>() as u64),
         ]
     }
 }
@@ -465,6 +473,7 @@ fn inherit(parent: &Header, segment: u32, shared: &Inherited) {
     new.sites.store(shared.sites, Ordering::Relaxed);
     new.groups.store(shared.groups, Ordering::Relaxed);
     new.zones.store(shared.zones, Ordering::Relaxed);
+    new.mappings.store(shared.mappings, Ordering::Relaxed);
     let used = parent.command_bytes.load(Ordering::Relaxed);
     // SAFETY: both headers are mapped; the child's is written by its only thread.
     unsafe {

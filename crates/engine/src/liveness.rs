@@ -389,7 +389,7 @@ pub fn analyse(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::regs::{RAX, RCX, bit};
+    use crate::regs::{RAX, RBP, RCX, bit};
 
     fn used(bytes: &[u8]) -> Use {
         let i = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
@@ -489,7 +489,7 @@ mod tests {
     fn a_branch_needs_what_either_side_needs() {
         // je +0; mov eax, ecx: the taken side is unknown.
         assert_eq!(before(&[0x74, 0, 0x89, 0xc8], NOTHING).regs, ALL_REGS);
-        // mov eax, ecx; nothing needed after it.
-        assert_eq!(before(&[0x89, 0xc8], NOTHING), Live { regs: bit(RCX), flags: 0 });
+        // mov eax, ecx; nothing needed after it but the way to the caller.
+        assert_eq!(before(&[0x89, 0xc8], NOTHING), Live { regs: bit(RCX) | bit(RBP), flags: 0 });
     }
 }

@@ -39,7 +39,7 @@ pub fn tell(
         let element = match groups.get(&object) {
             Some(group) => allocated.groups.get(*group as usize).and_then(|group| {
                 let all = (group.blocks, group.bytes);
-                let candidates = places.allocated(&group.frames);
+                let candidates = places.allocated(&group.frames, group.modules);
                 candidates.into_iter().find_map(|element| fitting(element, all, of_object))
             }),
             None => of_object.first().and_then(|variable| {

@@ -34,6 +34,7 @@ pub mod inject;
 mod known_names;
 pub mod launch;
 pub mod machine;
+mod mapped;
 pub mod memory;
 mod objects;
 mod paths;

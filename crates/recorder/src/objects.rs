@@ -8,6 +8,7 @@
 use crate::elements;
 use crate::error::RecorderError;
 use crate::frames::Allocation;
+use crate::mapped::{self, Mapped};
 use crate::places::{Lying, Places};
 use crate::session::Session;
 use profile::{BlockRow, EventRow, FieldRow, ObjectRow, SiteRow};
@@ -36,6 +37,8 @@ pub struct RawGroup {
     pub frames: [u64; FRAMES],
     pub blocks: u64,
     pub bytes: u64,
+    /// How many modules had been described when it appeared.
+    pub modules: usize,
 }
 
 impl RawGroup {
@@ -45,6 +48,7 @@ impl RawGroup {
             frames: std::array::from_fn(|k| words[k]),
             blocks: words[offset_of!(Group, blocks) / 8],
             bytes: words[offset_of!(Group, bytes) / 8],
+            modules: (words[offset_of!(Group, files) / 8] >> 32) as usize,
         }
     }
 }
@@ -85,6 +89,8 @@ pub struct Allocated {
     largest: u64,
     /// By number: start and bytes.
     zones: Vec<(u64, u64)>,
+    /// Files that were mapped, by the numbers that events have.
+    mapped: HashMap<u32, Mapped>,
 }
 
 impl Allocated {
@@ -101,14 +107,15 @@ impl Allocated {
         let blocks = blocks.chunks_exact(block / 8).map(RawBlock::of).collect();
         let zones = words(ZONES_OFFSET, &header.zones, MAX_ZONES, size_of::<Zone>())?;
         let zones = zones.chunks_exact(2).map(|zone| (zone[0], zone[1])).collect();
-        Ok(Self { zones, ..Self::new(groups, blocks) })
+        let mapped = mapped::read(session, header)?;
+        Ok(Self { zones, mapped, ..Self::new(groups, blocks) })
     }
 
     fn new(groups: Vec<RawGroup>, mut blocks: Vec<RawBlock>) -> Self {
         blocks.retain(|b| b.group != 0 && (b.group as usize) < groups.len() && b.bytes > 0);
         blocks.sort_unstable_by_key(|b| (b.start, b.ordinal, b.group));
         let largest = blocks.iter().map(|b| b.bytes).max().unwrap_or(0);
-        Self { groups, blocks, largest, zones: Vec::new() }
+        Self { groups, blocks, largest, ..Self::default() }
     }
 
     /// Blocks of a group that have been in a line.
@@ -125,8 +132,8 @@ pub struct Objects {
     pub rows: Vec<ObjectRow>,
     pub blocks: Vec<BlockRow>,
     pub fields: Vec<FieldRow>,
-    /// What lies in lines with allocated memory.
-    pub texts: HashMap<u64, String>,
+    /// Region of lines with allocated memory or mapped files, and what lies there.
+    pub texts: HashMap<u64, (String, String)>,
 }
 
 /// The rows of `objects` so far, by what they are.
@@ -154,6 +161,7 @@ pub fn name(
     let rows = vec![ObjectRow::default()];
     let mut naming = Naming { allocated, threads, rows, blocks, of_groups, of_names };
     let mut texts = HashMap::new();
+    places.set_mapped(allocated.mapped.values());
     for of_line in events.chunk_by_mut(|a, b| a.line == b.line) {
         let line = of_line[0].line;
         if let Some(text) = naming.text_of_line(of_line, places, sites) {
@@ -178,7 +186,8 @@ pub struct Member<'a> {
 
 impl<'a> Member<'a> {
     /// Its threads are numbered from `first` on.
-    pub fn new(mut allocated: Allocated, places: Places<'a>, first: u32) -> Self {
+    pub fn new(mut allocated: Allocated, mut places: Places<'a>, first: u32) -> Self {
+        places.set_mapped(allocated.mapped.values());
         for block in allocated.blocks.iter_mut().filter(|block| block.thread != u32::MAX) {
             block.thread = block.thread.saturating_add(first);
         }
@@ -229,7 +238,7 @@ pub fn name_together(
             (all.rows, blocks, of_names) = (naming.rows, naming.blocks, naming.of_names);
         }
         if !texts.is_empty() {
-            all.texts.insert(of_line[0].line, texts.join("; "));
+            all.texts.insert(of_line[0].line, joined(texts));
         }
     }
     all.blocks = blocks.into_iter().collect();
@@ -245,18 +254,28 @@ impl Naming<'_> {
     ) {
         let line = events[0].line;
         let named = places.objects(line, events.iter().any(|event| event.object == 0));
+        let allocated = self.allocated;
+        let mut of_files: HashMap<u32, Vec<Lying>> = HashMap::new();
         for event in events {
-            event.object = match event.object {
-                0 => {
-                    let touched = event.to_bytes | event.from_bytes;
-                    let byte = (touched.trailing_zeros() as u64).min(LINE_BYTES - 1);
-                    let at = named.iter().find(|lying| lying.bytes.contains(&byte));
-                    at.map_or(0, |lying| self.row_named(lying))
+            let touched = event.to_bytes | event.from_bytes;
+            event.object = match (event.object, allocated.mapped.get(&event.object)) {
+                (0, _) => self.row_touched(&named, touched),
+                (FIRST_ZONE.., _) => self.row_of_zone(event.object, places),
+                (number, Some(file)) => {
+                    let lying =
+                        of_files.entry(number).or_insert_with(|| places.in_file(line, file));
+                    self.row_touched(lying, touched)
                 }
-                FIRST_ZONE.. => self.row_of_zone(event.object, places),
-                group => self.row_of_group(group, places, sites),
+                (group, None) => self.row_of_group(group, places, sites),
             };
         }
+    }
+
+    /// The row of what lies at the first byte touched of a line.
+    fn row_touched(&mut self, named: &[Lying], touched: u64) -> u32 {
+        let byte = u64::from(touched.trailing_zeros()).min(LINE_BYTES - 1);
+        let at = named.iter().find(|lying| lying.bytes.contains(&byte));
+        at.map_or(0, |lying| self.row_named(lying))
     }
 
     fn row_named(&mut self, lying: &Lying) -> u32 {
@@ -319,7 +338,7 @@ impl Naming<'_> {
         if group == OTHERS {
             row.name = "in further places".into();
         } else {
-            let Allocation { name, callers, site } = places.allocation(&raw.frames);
+            let Allocation { name, callers, site } = places.allocation(&raw.frames, raw.modules);
             (row.name, row.callers) = (name, callers);
             row.site = sites.len() as u32;
             sites.push(site);
@@ -331,13 +350,13 @@ impl Naming<'_> {
         number
     }
 
-    /// `40,000-byte block from build_table at wc.c:147+0x40..0x80`, for each block in the line.
+    /// `heap` and `heap block of 400 bytes allocated in f at f.c:7`, with what else lay in the line.
     fn text_of_line(
         &mut self,
         events: &[EventRow],
         places: &mut Places<'_>,
         sites: &mut Vec<SiteRow>,
-    ) -> Option<String> {
+    ) -> Option<(String, String)> {
         let line = events[0].line;
         let mut groups: Vec<u32> = events.iter().map(|e| e.object).filter(|g| *g != 0).collect();
         groups.sort_unstable();
@@ -346,7 +365,14 @@ impl Naming<'_> {
             return None;
         }
         let mut texts = Vec::new();
+        let mut told = Vec::new();
         for group in groups {
+            if let Some(file) = self.allocated.mapped.get(&group) {
+                let of_file = events.iter().filter(|event| event.object == group);
+                let touched = of_file.fold(0, |bytes, e| bytes | e.from_bytes | e.to_bytes);
+                told.push(places.line_in_file(line, touched, file));
+                continue;
+            }
             let row = self.row_of_group(group, places, sites) as usize;
             let blocks: Vec<&RawBlock> = self.allocated.in_line(line, group).collect();
             blocks.iter().for_each(|block| self.note_block(row as u32, block));
@@ -362,8 +388,16 @@ impl Naming<'_> {
                 texts.push(block_text(object, one.copied(), line, start, bytes));
             }
         }
-        Some(texts.join("; "))
+        told.extend((!texts.is_empty()).then(|| ("heap".into(), texts.join("; "))));
+        Some(joined(told))
     }
+}
+
+/// The region of what lies first, and the texts of all.
+fn joined(told: Vec<(String, String)>) -> (String, String) {
+    let region = told.first().map_or(String::new(), |(region, _)| region.clone());
+    let texts: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
+    (region, texts.join("; "))
 }
 
 /// `heap block allocated in f at f.c:7`.

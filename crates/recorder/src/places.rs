@@ -6,13 +6,14 @@
 //! asks.
 
 use crate::frames::Allocation;
+use crate::mapped::Mapped;
 use crate::regions::{Kind, Regions};
 use crate::session::{RawModule, RawThread};
 use crate::thread_memory::{Part, ThreadMemory};
 use profile::{EventRow, LineRow, SiteRow};
 use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::PathBuf;
 use symbols::{Allocated, Data, Element, Module, Resolver};
@@ -35,6 +36,8 @@ pub struct Places<'a> {
     resolver: &'a RefCell<Resolver>,
     images: Vec<Image>,
     threads: ThreadMemory,
+    /// Files of which events say that they are in them: other events are not.
+    mapped: HashSet<Mapped>,
 }
 
 impl<'a> Places<'a> {
@@ -47,7 +50,44 @@ impl<'a> Places<'a> {
         let images = images(modules, &mut resolver.borrow_mut());
         let bytes = thread_local_bytes(&images, &mut resolver.borrow_mut());
         let threads = ThreadMemory::new(threads, bytes);
-        Self { modules, regions, resolver, images, threads }
+        Self { modules, regions, resolver, images, threads, mapped: HashSet::new() }
+    }
+
+    /// Files of which events say that they are in them.
+    pub fn set_mapped<'b>(&mut self, mapped: impl Iterator<Item = &'b Mapped>) {
+        self.mapped = mapped.cloned().collect();
+    }
+
+    /// Whether events without a number may lie in the image.
+    fn was_there(&self, image: &Image) -> bool {
+        !self.mapped.iter().any(|file| file.is(&image.path, image.bias))
+    }
+
+    /// What lies in the line at `address`, in a file that was mapped there; 0 = some line of it.
+    pub fn in_file(&self, address: u64, file: &Mapped) -> Vec<Lying> {
+        let of_file = |image: &Image| file.is(&image.path, image.bias);
+        let found = if address == 0 { None } else { self.static_objects(address, &of_file) };
+        found.unwrap_or_else(|| {
+            let (region, name) = self.whole_file(file);
+            vec![Lying { bytes: 0..LINE_BYTES, region, name, variable: 0..0 }]
+        })
+    }
+
+    /// Region and text of the line at `address` in a file that was mapped there.
+    pub fn line_in_file(&self, address: u64, touched: u64, file: &Mapped) -> (String, String) {
+        let of_file = |image: &Image| file.is(&image.path, image.bias);
+        match self.static_data(address, touched, true, &of_file) {
+            Some(object) => ("static".into(), object),
+            None => self.whole_file(file),
+        }
+    }
+
+    fn whole_file(&self, file: &Mapped) -> (String, String) {
+        let is_library = self.images.iter().any(|image| file.is(&image.path, image.bias));
+        match is_library {
+            true => ("static".into(), format!("data ({})", file_name(&file.path))),
+            false => ("mapped file".into(), file.path.clone()),
+        }
     }
 
     /// The same for threads that are numbered from `first` on.
@@ -76,7 +116,16 @@ impl<'a> Places<'a> {
 
     /// What lies at the address of a code site.
     pub fn site(&self, address: u64) -> SiteRow {
-        let Some((module, offset)) = find(self.modules, address) else {
+        self.site_in(self.modules, address)
+    }
+
+    /// The modules of which so many had been described.
+    fn first_modules(&self, count: usize) -> &'a [RawModule] {
+        &self.modules[..count.min(self.modules.len())]
+    }
+
+    fn site_in(&self, modules: &[RawModule], address: u64) -> SiteRow {
+        let Some((module, offset)) = find(modules, address) else {
             return SiteRow { address, ..SiteRow::default() };
         };
         let name = |file| self.resolver.borrow_mut().place(file, offset);
@@ -93,16 +142,20 @@ impl<'a> Places<'a> {
     }
 
     /// The table of the lines that `events`, ordered by line, name.
-    /// `texts` say what lies in those with allocated memory.
-    pub fn lines(&mut self, events: &[EventRow], texts: &HashMap<u64, String>) -> Vec<LineRow> {
+    /// `texts` say what lies in those with allocated memory or mapped files.
+    pub fn lines(
+        &mut self,
+        events: &[EventRow],
+        texts: &HashMap<u64, (String, String)>,
+    ) -> Vec<LineRow> {
         let groups: Vec<&[EventRow]> = events.chunk_by(|a, b| a.line == b.line).collect();
         let count = |events: &[EventRow]| events.iter().map(|event| event.count).sum::<u64>();
         let mut counts: Vec<u64> = groups.iter().map(|events| count(events)).collect();
         counts.sort_unstable_by(|a, b| b.cmp(a));
         let least = counts.get(MAX_FIELDS).copied().unwrap_or(0);
         let mut line = |events: &[EventRow]| match texts.get(&events[0].line) {
-            Some(text) => {
-                let (region, object) = ("heap".into(), text.clone());
+            Some((region, object)) => {
+                let (region, object) = (region.clone(), object.clone());
                 LineRow { region, object, ..LineRow::of(events) }
             }
             None => self.line(events, count(events) > least),
@@ -124,7 +177,9 @@ impl<'a> Places<'a> {
         if address == 0 {
             return ("unknown".into(), String::new());
         }
-        if let Some(object) = self.static_data(address, touched, with_fields) {
+        if let Some(object) =
+            self.static_data(address, touched, with_fields, &|image| self.was_there(image))
+        {
             return ("static".into(), object);
         }
         self.not_static(address, true)
@@ -140,6 +195,9 @@ impl<'a> Places<'a> {
         let (region, object) = match mapped {
             Some((_, Kind::Heap)) => ("heap", String::new()),
             Some((_, Kind::Stack)) => ("stack", format!("stack of T{}", self.threads.first())),
+            Some((_, Kind::File(path))) if self.mapped.iter().any(|file| file.path == *path) => {
+                ("anonymous", String::new())
+            }
             Some((_, Kind::File(path))) => ("mapped file", path.clone()),
             Some((_, Kind::Anonymous)) => ("anonymous", String::new()),
             None => ("unknown", String::new()),
@@ -190,17 +248,18 @@ impl<'a> Places<'a> {
         if !wanted || address == 0 {
             return Vec::new();
         }
-        if let Some(found) = self.static_objects(address) {
+        if let Some(found) = self.static_objects(address, &|image| self.was_there(image)) {
             return found;
         }
         let (region, name) = self.not_static(address, false);
         vec![Lying { bytes: 0..LINE_BYTES, region, name, variable: 0..0 }]
     }
 
-    /// The same of static data: symbols, and the section for what has none.
-    fn static_objects(&self, address: u64) -> Option<Vec<Lying>> {
+    /// The same of static data in some images: symbols, and the section for what has none.
+    fn static_objects(&self, address: u64, which: &dyn Fn(&Image) -> bool) -> Option<Vec<Lying>> {
         let mut resolver = self.resolver.borrow_mut();
-        let mut around = self.images.iter().filter(|image| image.memory.contains(&address));
+        let around = self.images.iter().filter(|image| image.memory.contains(&address));
+        let mut around = around.filter(|image| which(image));
         around.find_map(|Image { path, readable, bias, .. }| {
             let module = resolver.module(readable)?;
             let linked = address.wrapping_sub(*bias);
@@ -241,7 +300,8 @@ impl<'a> Places<'a> {
         let mut found = self.static_zone(start, bytes);
         for look in 0..LOOKS {
             let at = start + bytes / LOOKS * look;
-            if !self.images.iter().any(|image| image.memory.contains(&at)) {
+            let within = |image: &Image| image.memory.contains(&at) && self.was_there(image);
+            if !self.images.iter().any(within) {
                 found.push(self.not_static(at, false));
             }
         }
@@ -265,7 +325,9 @@ impl<'a> Places<'a> {
         let mut resolver = self.resolver.borrow_mut();
         let end = start.saturating_add(bytes);
         let mut names = Vec::new();
-        let overlaps = |image: &&Image| image.memory.start < end && start < image.memory.end;
+        let overlaps = |image: &&Image| {
+            image.memory.start < end && start < image.memory.end && self.was_there(image)
+        };
         for Image { path, readable, bias, memory } in self.images.iter().filter(overlaps) {
             let Some(module) = resolver.module(readable) else { continue };
             let (first, last) = (start.max(memory.start), end.min(memory.end));
@@ -296,12 +358,14 @@ impl<'a> Places<'a> {
     }
 
     /// What allocated blocks consist of, by the return addresses of the calls that led there; the
-    /// likeliest first. Each call's caller is asked only if the call passes its result on.
-    pub fn allocated(&self, frames: &[u64]) -> Vec<Element> {
+    /// likeliest first, when so many modules had been described. Each call's caller is asked only if
+    /// the call passes its result on.
+    pub fn allocated(&self, frames: &[u64], modules: usize) -> Vec<Element> {
         let mut found = Vec::new();
+        let modules = self.first_modules(modules);
         for address in frames.iter().take_while(|address| **address != 0) {
             // A call may end its function, and its module.
-            let Some((module, offset)) = find(self.modules, address - 1) else { break };
+            let Some((module, offset)) = find(modules, address - 1) else { break };
             let mut resolver = self.resolver.borrow_mut();
             let known = module.readable().and_then(|file| resolver.module(file));
             let Some(known) = known else { break };
@@ -319,18 +383,28 @@ impl<'a> Places<'a> {
         found
     }
 
-    /// What allocated a block, by the return addresses of the calls that led there.
-    pub fn allocation(&self, frames: &[u64]) -> Allocation {
+    /// What allocated a block, by the return addresses of the calls that led there when so many
+    /// modules had been described.
+    pub fn allocation(&self, frames: &[u64], modules: usize) -> Allocation {
+        let modules = self.first_modules(modules);
         // A call may end its function: what it returns to is then another's.
         let frames = frames.iter().take_while(|address| **address != 0);
-        let sites: Vec<SiteRow> = frames.map(|address| self.site(address - 1)).collect();
+        let sites: Vec<SiteRow> =
+            frames.map(|address| self.site_in(modules, address - 1)).collect();
         Allocation::of(sites)
     }
 
-    /// The symbols of the line at `address`; `None` where no module has its data.
-    fn static_data(&self, address: u64, touched: u64, with_fields: bool) -> Option<String> {
+    /// The symbols of the line at `address`; `None` where none of these images has its data.
+    fn static_data(
+        &self,
+        address: u64,
+        touched: u64,
+        with_fields: bool,
+        which: &dyn Fn(&Image) -> bool,
+    ) -> Option<String> {
         let mut resolver = self.resolver.borrow_mut();
-        let mut around = self.images.iter().filter(|image| image.memory.contains(&address));
+        let around = self.images.iter().filter(|image| image.memory.contains(&address));
+        let mut around = around.filter(|image| which(image));
         around.find_map(|Image { path, readable, bias, .. }| {
             let module = resolver.module(readable)?;
             let address = address.wrapping_sub(*bias);

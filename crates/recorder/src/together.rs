@@ -435,7 +435,9 @@ impl All {
             let place = candidates.into_iter().find(has_line).unwrap_or(candidates[0]);
             let row = members[place].places().line(group, groups.len() <= MAX_FIELDS);
             match objects.texts.get(&line) {
-                Some(text) => LineRow { region: "heap".into(), object: text.clone(), ..row },
+                Some((region, object)) => {
+                    LineRow { region: region.clone(), object: object.clone(), ..row }
+                }
                 None => row,
             }
         });

@@ -7,6 +7,9 @@
 //! the table counts in [`OTHERS`]. Of a block, a record is written when a thread keeps its first
 //! event on a line with it, as long as there is room.
 //!
+//! Files that the program maps while it runs get numbers of groups, too, and a [`Mapping`] each, so
+//! that nothing is mixed when other memory comes to lie at their addresses.
+//!
 //! Events whose line is not kept, and that are in no block, belong to a *zone*: a stretch of memory
 //! of 4 KiB or more. The more zones there are, the larger are new ones.
 
@@ -22,6 +25,10 @@ pub const MAX_ZONES: usize = 1 << 16;
 pub const FIRST_ZONE: u32 = MAX_GROUPS as u32;
 /// Most blocks of which there are records.
 pub const MAX_BLOCKS: usize = 1 << 20;
+/// Most files that were mapped, each at one place; the last record stands for all further ones.
+pub const MAX_MAPPINGS: usize = 1 << 14;
+/// Most bytes of the path of a mapped file.
+pub const MAPPING_PATH: usize = 488;
 /// Most return addresses that name a place.
 pub const FRAMES: usize = 6;
 /// log2 of the smallest size of a block that is no longer looked up by its line.
@@ -58,8 +65,11 @@ pub struct Group {
     pub by: AtomicU32,
     /// Binary digits of the sizes.
     pub digits: AtomicU32,
-    /// Unused.
-    pub _reserved: AtomicU64,
+    /// In which mapped files the return addresses lie: a hash of their numbers, 0 if in none.
+    pub files: AtomicU32,
+    /// How many modules had been described when the group appeared: its return addresses lie in
+    /// the last one of these that is mapped there.
+    pub modules: AtomicU32,
 }
 
 /// A block with events on a line that was kept.
@@ -86,6 +96,21 @@ pub struct Zone {
     pub bytes: AtomicU64,
 }
 
+/// A file that was mapped while the program ran.
+#[repr(C)]
+pub struct Mapping {
+    /// The number that events in it have; 0 = the record is not complete.
+    pub group: AtomicU64,
+    /// Address of the file's first byte, wherever its mapping begins; `u64::MAX`: mapped shared, at
+    /// any address.
+    pub base: AtomicU64,
+    /// Bytes of the path; 0 = further files.
+    pub path_bytes: AtomicU64,
+    /// The path, cut.
+    pub path: [u8; MAPPING_PATH],
+}
+
+const _: () = assert!(size_of::<Mapping>() == 512);
 const _: () = assert!(size_of::<Zone>() == 16);
 const _: () = assert!(size_of::<Group>() == 80);
 const _: () = assert!(size_of::<Block>() == 32);

@@ -16,6 +16,7 @@
 //! | [`BLOCKS_OFFSET`] | [`MAX_BLOCKS`] × [`Block`](crate::objects::Block): single blocks |
 //! | [`PATHS_OFFSET`] | [`MAX_PATHS`] × [`Path`](crate::paths::Path): call paths of code sites |
 //! | [`ZONES_OFFSET`] | [`MAX_ZONES`] × [`Zone`](crate::objects::Zone): memory of lines that were not kept |
+//! | [`MAPPINGS_OFFSET`] | [`MAX_MAPPINGS`] × [`Mapping`](crate::objects::Mapping): files mapped while the program ran |
 //! | [`CODE_OFFSET`] | translated code to be kept, [`Header::code_used`] bytes |
 //!
 //! Each process that is recorded has a session of its own, a *segment* of one memory file: segment
@@ -25,7 +26,9 @@
 //! Untouched pages take no memory; readers must look for data with `SEEK_DATA`, because reading a
 //! hole through a mapping would allocate it.
 
-use crate::objects::{Block, Group, MAX_BLOCKS, MAX_GROUPS, MAX_ZONES, Zone};
+use crate::objects::{
+    Block, Group, MAX_BLOCKS, MAX_GROUPS, MAX_MAPPINGS, MAX_ZONES, Mapping, Zone,
+};
 use crate::paths::{MAX_PATHS, Path};
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 use types::tally;
@@ -35,7 +38,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// Changes with every change of this layout. 1: first version;
 /// 2: segments, modes, sites, cells and events by time slice, trace; 3: store of translated code;
 /// 4: tallies; 5: which threads wait in system calls; 6: windows;
-/// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones.
+/// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones, mapped files.
 pub const VERSION: u32 = 8;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
@@ -78,6 +81,8 @@ pub const BLOCKS_OFFSET: u64 = GROUPS_OFFSET + (MAX_GROUPS * size_of::<Group>())
 pub const PATHS_OFFSET: u64 = BLOCKS_OFFSET + (MAX_BLOCKS * size_of::<Block>()) as u64;
 /// Where zones begin, bytes.
 pub const ZONES_OFFSET: u64 = PATHS_OFFSET + (MAX_PATHS * size_of::<Path>()) as u64;
+/// Where mapped files begin, bytes.
+pub const MAPPINGS_OFFSET: u64 = ZONES_OFFSET + (MAX_ZONES * size_of::<Zone>()) as u64;
 /// Distance of the sessions of two processes in the file.
 pub const SEGMENT_BYTES: u64 = 1 << 42;
 /// Most processes of one recording.
@@ -96,7 +101,7 @@ pub const COMMAND_BYTES: usize = 2048;
 /// Size of the whole (sparse) session, bytes.
 pub const SESSION_BYTES: u64 = CODE_OFFSET + CODE_BYTES;
 /// Where translated code lies that is to be kept; see [`code`](crate::code).
-pub const CODE_OFFSET: u64 = ZONES_OFFSET + (MAX_ZONES * size_of::<Zone>()) as u64;
+pub const CODE_OFFSET: u64 = MAPPINGS_OFFSET + (MAX_MAPPINGS * size_of::<Mapping>()) as u64;
 /// Most bytes of it. What a process translates beyond is not kept.
 pub const CODE_BYTES: u64 = 64 << 20;
 
@@ -349,6 +354,8 @@ pub struct Header {
     pub paths: AtomicU32,
     /// Zones given out, with the first one.
     pub zones: AtomicU32,
+    /// Mapped files given out.
+    pub mappings: AtomicU32,
 }
 
 /// Most deaths that are noted.

@@ -189,6 +189,40 @@ fn counts_of_each_allocation_site_are_those_of_the_reference() {
     }
 }
 
+/// Files and libraries that are mapped, moved and unmapped lie at the same addresses.
+#[test]
+fn a_mapping_at_an_address_that_is_used_again_is_another_object() {
+    let recorded = Recorded::new(Compiler::Gcc, STORM);
+    for seed in ["1", "2"] {
+        let output = recorded.run(&["maps", seed], &[]).stdout_text();
+        for (file, events) in expected(&output, "") {
+            assert_eq!(recorded.on(file), events, "{file}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn libraries_at_the_same_address_keep_their_variables_apart() {
+    let recorded = Recorded::new(Compiler::Gcc, STORM);
+    let library = |variable: &str| {
+        let flags = ["-O1", "-g", "-shared", "-fPIC", &format!("-DTABLE={variable}")];
+        let source = "tests/programs/objects/library.c";
+        Target::new(Compiler::Gcc, source).flags(&flags).build().unwrap()
+    };
+    let [first, second] = ["first_table", "second_table"].map(library);
+    let words = ["libraries", first.to_str().unwrap(), second.to_str().unwrap()];
+    let run = recorded.run(&words, &[]);
+    assert!(!run.stdout_text().contains("same address 0 times"), "{run}");
+    assert_eq!((recorded.on("first_table"), recorded.on("second_table")), (1_000, 1_000));
+    // The functions that allocate lie at the same addresses, too.
+    let words = ["makers", words[1], words[2]];
+    let output = recorded.run(&words, &[]).stdout_text();
+    let counts = |name: &str| (name.to_owned(), recorded.on(name));
+    let expect = |(name, count)| format!("expect {name} {count}\n");
+    let found = ["make_first_table", "make_second_table"].map(counts).map(expect).concat();
+    assert_eq!(output, found);
+}
+
 #[test]
 fn a_child_counts_on_its_own_at_each_allocation_site() {
     let recorded = Recorded::new(Compiler::Gcc, STORM);

@@ -51,3 +51,8 @@ fn run(name: &str) {
 fn a_block_that_was_lost_is_not_granted() {
     run("ownership");
 }
+
+#[test]
+fn return_addresses_beyond_the_room_of_the_tables_take_the_places_of_others() {
+    run("returns");
+}

@@ -2,7 +2,7 @@
 // events of each allocation site: lines `expect OBJECT EVENTS` of its output. Addresses are used
 // again and again.
 //
-// Usage: storm heap SEED | fork SEED | maps SEED | libraries LIBRARY LIBRARY
+// Usage: storm heap SEED | fork SEED | maps SEED | libraries LIBRARY LIBRARY | makers LIBRARY LIBRARY
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>
@@ -229,7 +229,27 @@ static void maps(void) {
     for (int k = 0; k < FILES; k++) printf("expect %s %ld\n", file_names[k], events[k]);
 }
 
-// --- Libraries that are loaded one after the other, often at the same address.
+// --- Libraries that are loaded one after the other, often at the same address: their tables, or
+// blocks that they allocate.
+
+static void makers(char **paths) {
+    static const char *const functions[2] = {"make_first_table", "make_second_table"};
+    long events[2] = {0};
+    start();
+    for (int k = 0; k < 20; k++) {
+        void *library = dlopen(paths[k % 2], RTLD_NOW);
+        void *(*allocate)(size_t) = library ? (void *(*)(size_t))dlsym(library, "make") : 0;
+        if (!allocate) puts(dlerror()), _exit(5);
+        struct block b = {allocate(6400), 6400, 0};
+        events[k % 2] += touch(0, inner(&b), inner_lines(&b), 1);
+        events[k % 2] += touch(1 + k % THREADS, inner(&b), inner_lines(&b), k % 2);
+        events[k % 2] += touch(0, inner(&b), inner_lines(&b), 1);
+        free(b.start);
+        dlclose(library);
+    }
+    stop();
+    for (int k = 0; k < 2; k++) printf("expect %s %ld\n", functions[k], events[k]);
+}
 
 static void libraries(char **paths) {
     static const char *const variables[2] = {"first_table", "second_table"};
@@ -261,6 +281,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(what, "fork")) heap(1);
     else if (!strcmp(what, "maps")) maps();
     else if (!strcmp(what, "libraries")) libraries(argv + 2);
+    else if (!strcmp(what, "makers")) makers(argv + 2);
     else return 2;
     return 0;
 }

@@ -69,11 +69,16 @@ static inline u64 hash_of_return(u64 address) {
 }
 
 #define RETURN_MASK ((1u << RETURN_BITS) - 1)
+// Places of an address in each of the two tables. Where all are taken, a new one replaces the first:
+// what is not found is asked for again, so nothing is lost but time.
+#define RETURN_PLACES 16
+// No return address: its rule changes.
+#define CHANGES 1ull
 
 // Whether the host is told when code there is entered.
 static int returns_to_known(u64 address) {
     u64 hash = hash_of_return(address);
-    for (u64 n = 0; n <= RETURN_MASK; n++) {
+    for (u64 n = 0; n < RETURN_PLACES; n++) {
         u64 there = __atomic_load_n(&tt_blocks.returns[(hash + n) & RETURN_MASK], __ATOMIC_RELAXED);
         if (there == address || !there)
             return there != 0;
@@ -83,24 +88,29 @@ static int returns_to_known(u64 address) {
 
 // From now on the host is told when code there is entered. Under the engine's lock.
 void tt_add_return(u64 address) {
-    u64 hash = hash_of_return(address);
-    for (u64 n = 0; n <= RETURN_MASK; n++) {
+    u64 hash = hash_of_return(address), *to = &tt_blocks.returns[hash];
+    for (u64 n = 0; n < RETURN_PLACES; n++) {
         u64 *at = &tt_blocks.returns[(hash + n) & RETURN_MASK];
         if (!*at || *at == address) {
-            __atomic_store_n(at, address, __ATOMIC_RELEASE);
-            return;
+            to = at;
+            break;
         }
     }
+    __atomic_store_n(to, address, __ATOMIC_RELEASE);
 }
 
 // The word of the rule for code that calls return to; 0 = not known.
 static u64 rule_of(u64 address) {
     u64 hash = hash_of_return(address);
-    for (u64 n = 0; n <= RETURN_MASK; n++) {
+    for (u64 n = 0; n < RETURN_PLACES; n++) {
         const struct rule *there = &tt_blocks.rules[(hash + n) & RETURN_MASK];
         u64 known = __atomic_load_n(&there->address, __ATOMIC_ACQUIRE);
-        if (known == address || !known)
-            return known ? __atomic_load_n(&there->word, __ATOMIC_RELAXED) : 0;
+        if (!known)
+            return 0;
+        if (known != address)
+            continue;
+        u64 word = __atomic_load_n(&there->word, __ATOMIC_ACQUIRE);
+        return __atomic_load_n(&there->address, __ATOMIC_RELAXED) == address ? word : 0;
     }
     return 0;
 }
@@ -108,14 +118,20 @@ static u64 rule_of(u64 address) {
 // Sets the rule, or 0, so that it is asked for again. Under the engine's lock.
 void tt_set_rule(u64 address, u64 word) {
     u64 hash = hash_of_return(address);
-    for (u64 n = 0; n <= RETURN_MASK; n++) {
+    struct rule *to = 0;
+    for (u64 n = 0; n < RETURN_PLACES && !to; n++) {
         struct rule *at = &tt_blocks.rules[(hash + n) & RETURN_MASK];
-        if (at->address && at->address != address)
-            continue;
-        __atomic_store_n(&at->word, word, __ATOMIC_RELAXED);
-        __atomic_store_n(&at->address, address, __ATOMIC_RELEASE);
-        return;
+        if (!at->address || at->address == address)
+            to = at;
     }
+    if (!to && !word)
+        return;
+    if (!to)
+        to = &tt_blocks.rules[hash];
+    // Readers look at the address before and after.
+    __atomic_store_n(&to->address, CHANGES, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->word, word, __ATOMIC_RELEASE);
+    __atomic_store_n(&to->address, address, __ATOMIC_RELEASE);
 }
 
 static void tell(struct chain *chain, const struct call *c, u64 address, u64 value, u64 is_stack) {
@@ -167,7 +183,8 @@ static struct chain *chain_of(struct thread *t, const struct call *c) {
 
 // Whether the call has come by this chain, for a block of the same group.
 static int is_chain(struct thread *t, const struct chain *chain, const struct call *c) {
-    if (chain->back != c->frames[0] || chain->digits != digits_of(c->bytes) || chain->by != c->by ||
+    if (chain->back != c->frames[0] || chain->code_gone != tt_blocks.code_gone ||
+        chain->digits != digits_of(c->bytes) || chain->by != c->by ||
         (chain->by_frame_pointer && c->frame_pointer - c->stack != chain->frame_pointer))
         return 0;
     for (u32 k = 0; k < chain->count; k++) {
@@ -189,7 +206,8 @@ static u64 find_callers(struct thread *t, struct call *c) {
     u64 unknown = walk(t, c, chain);
     if (unknown)
         return unknown;
-    c->new_group = find_group(c->frames, c->by, digits_of(c->bytes));
+    c->new_group = find_group(c->frames, c->by, digits_of(c->bytes), 0);
+    chain->code_gone = tt_blocks.code_gone;
     chain->digits = digits_of(c->bytes);
     chain->by = c->by;
     chain->group = (u32)c->new_group;
@@ -267,7 +285,7 @@ static void keep_identity(const struct call *c, struct known *k) {
     k->group = c->group;
     k->ordinal = c->ordinal;
     if (c->group != OTHERS && old->digits != digits_of(k->bytes)) {
-        k->group = find_group(old->frames, old->by, digits_of(k->bytes));
+        k->group = find_group(old->frames, old->by, digits_of(k->bytes), old);
         k->ordinal = count_block(k->group, k->bytes);
     }
 }
@@ -286,7 +304,7 @@ static void end_call(struct thread *t, const struct call *c, u64 result) {
     if (c->record) {
         keep_identity(c, &k);
     } else {
-        k.group = c->new_group ? (u32)c->new_group : find_group(c->frames, c->by, digits_of(k.bytes));
+        k.group = c->new_group ? (u32)c->new_group : find_group(c->frames, c->by, digits_of(k.bytes), 0);
         k.ordinal = count_block(k.group, k.bytes);
         if (k.group == OTHERS)
             add_shared(tt_session.blocks_unknown, 1);

@@ -15,6 +15,9 @@
 // Blocks belong to groups (wire::objects), which lie in the session, so that they are there however
 // the process ends. An index of ours finds a group by what makes it.
 //
+// Files that are mapped while the program runs have numbers among those of groups. Cells of pages
+// and stretches name them (`files.rs`).
+//
 // Neighbours: `allocations.h` says what is allocated and freed, `events.h` asks; `blocks.rs` maps
 // the tables.
 #ifndef TT_OBJECTS_H
@@ -24,7 +27,6 @@
 
 SHARED struct blocks tt_blocks;
 
-#define STRETCH_SHIFT 21
 // Above the ordinal: in which epoch the block was allocated.
 #define EPOCH_SHIFT 48
 
@@ -113,13 +115,23 @@ static inline int read_block(struct block *b, u64 address, struct known *k) {
            address - k->start < k->bytes;
 }
 
-// The group of the block that holds the address; 0 = none.
+// The mapped file that the address lies in; 0 = none.
+static inline u32 file_at(u64 address) {
+    if (!tt_blocks.mapped_stretches || address >> ADDRESS_BITS)
+        return 0;
+    u32 file = __atomic_load_n(&tt_blocks.mapped_stretches[address >> STRETCH_SHIFT], __ATOMIC_ACQUIRE);
+    if (file != VARIOUS)
+        return file;
+    return __atomic_load_n(&tt_blocks.mapped_pages[address >> LARGE_SHIFT], __ATOMIC_RELAXED);
+}
+
+// The group of the block that holds the address, or the file that is mapped there; 0 = none.
 static inline u32 group_at(u64 address) {
     struct known k;
     if (!tt_blocks.records)
         return 0;
     struct block *b = block_at(address);
-    return b && read_block(b, address, &k) ? k.group : 0;
+    return b && read_block(b, address, &k) ? k.group : file_at(address);
 }
 
 static inline struct group *group_named(u32 group) { return (struct group *)tt_session.groups + group; }
@@ -293,17 +305,26 @@ static void end_block(const struct known *k) {
     release(k->record);
 }
 
-static int is_group(const struct group *g, const u64 *frames, u32 by, u32 digits) {
-    int same = g->by == by && g->digits == digits;
+// In which mapped files code lies: a hash of their numbers, 0 if in none.
+static u32 files_of(const u64 *frames) {
+    u32 files = 0;
+    for (int k = 0; k < FRAMES && tt_blocks.mapped_stretches; k++)
+        files = (files ^ file_at(frames[k])) * 0x9e3779b1u;
+    return files;
+}
+
+static int is_group(const struct group *g, const u64 *frames, u32 files, u32 by, u32 digits) {
+    int same = g->files == files && g->by == by && g->digits == digits;
     for (int k = 0; k < FRAMES; k++)
         same &= g->frames[k] == frames[k];
     return same;
 }
 
 // The group of blocks with so many binary digits that are allocated by way of these return
-// addresses.
-static u32 find_group(const u64 *frames, u32 by, u32 digits) {
-    u64 hash = by << 8 | digits;
+// addresses. `like` is another group whose blocks were, or 0.
+static u32 find_group(const u64 *frames, u32 by, u32 digits, const struct group *like) {
+    u32 files = like ? like->files : files_of(frames);
+    u64 hash = (u64)files << 16 | by << 8 | digits;
     for (int k = 0; k < FRAMES; k++) {
         hash = (hash ^ frames[k]) * 0x9e3779b97f4a7c15ull;
         hash ^= hash >> 29;
@@ -312,7 +333,7 @@ static u32 find_group(const u64 *frames, u32 by, u32 digits) {
     for (u64 n = 0; n < MAX_GROUPS / 4; n++) {
         u32 *at = &tt_blocks.index[(hash + n) & ((1u << INDEX_BITS) - 1)];
         u32 there = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-        if (there && is_group(group_named(there), frames, by, digits))
+        if (there && is_group(group_named(there), frames, files, by, digits))
             return there;
         if (there)
             continue;
@@ -326,12 +347,14 @@ static u32 find_group(const u64 *frames, u32 by, u32 digits) {
             struct group *g = group_named(mine);
             for (int k = 0; k < FRAMES; k++)
                 g->frames[k] = frames[k];
+            g->files = files;
+            g->modules = like ? like->modules : __atomic_load_n(tt_session.modules, __ATOMIC_RELAXED);
             g->by = by;
             g->digits = digits;
         }
         if (__atomic_compare_exchange_n(at, &there, mine, 0, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
             return mine;
-        if (is_group(group_named(there), frames, by, digits))
+        if (is_group(group_named(there), frames, files, by, digits))
             return there;
     }
     return OTHERS;

@@ -31,10 +31,12 @@ pub(super) fn forget(start: u64, end: u64) -> Vec<Piece> {
     blocks::note_unmapping();
     let mut runtime = runtime();
     let shared = runtime.shared.remove(start, end);
+    runtime.files.name(start, end, 0);
     runtime.segments.retain(|segment| !(start..end).contains(&segment.0));
     if runtime.modules.overlaps(start, end) {
         runtime.invalidate(start, end);
         runtime.modules.remove(start, end);
+        runtime.files.code_gone();
     }
     shared
 }
@@ -72,6 +74,7 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
     let bytes = bytes.next_multiple_of(PAGE);
     let replaces =
         flags & sys::MAP_FIXED != 0 && flags & sys::MAP_FIXED_NOREPLACE != sys::MAP_FIXED_NOREPLACE;
+    let before = if replaces { runtime().files.at(address) } else { 0 };
     let replaced = match replaces {
         true => forget(address, address.saturating_add(bytes)),
         false => Vec::new(),
@@ -80,6 +83,9 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
     if result > 0 {
         runtime().shared.unmapped(&replaced);
         note_shared(result as u64, bytes, flags, fd & 0xffff_ffff, offset);
+        let file = (flags & sys::MAP_ANONYMOUS == 0).then_some((fd & 0xffff_ffff, offset));
+        let range = (result as u64, result as u64 + bytes);
+        runtime().files.mapped(range, file, flags & sys::MAP_SHARED != 0, before);
     } else {
         keep_shared(replaced);
     }
@@ -123,12 +129,17 @@ pub fn mremap(a: [u64; 6]) -> Outcome {
         usable(new, new + new_bytes);
         // A length of 0 maps shared memory a second time.
         let shared = runtime().shared.pieces(old, old + old_bytes.max(PAGE));
+        let file = runtime().files.at(old);
         if new != old {
             moved((old, old_bytes), (new, new_bytes), flags & MREMAP_DONTUNMAP != 0);
         } else if new_bytes < old_bytes {
             forget(old + new_bytes, old + old_bytes);
         }
-        runtime().shared.moved(&shared, (old, old_bytes), (new, new_bytes));
+        let mut runtime = runtime();
+        runtime.shared.moved(&shared, (old, old_bytes), (new, new_bytes));
+        if file != 0 {
+            runtime.files.name(new, new + new_bytes, file);
+        }
     }
     Outcome::Done(result)
 }
