@@ -68,6 +68,11 @@ impl Sync {
         }
     }
 
+    /// Whether there is one for the whole process, whoever uses it.
+    pub(super) fn is_of_process(self) -> bool {
+        matches!(self, Sync::Allocator | Sync::Streams | Sync::Threads | Sync::Linker)
+    }
+
     /// Whether the program has an object for it whose place it chooses.
     pub(super) fn is_placed_by_program(self) -> bool {
         matches!(
