@@ -26,7 +26,8 @@ impl Allocation {
             "" => format!("at {}", step.at),
             function => format!("in {function} at {}", step.at),
         });
-        let told = |step: &&Step| !step.function.is_empty() && !step.is_hidden();
+        let told =
+            |step: &&Step| !step.function.is_empty() && !step.is_hidden() && !step.starts_program();
         let callers: Vec<String> =
             calls.iter().skip(own + 1).filter(told).map(Step::text).collect();
         let site = sites.into_iter().next().unwrap_or_default();

@@ -23,6 +23,9 @@ const MAIN_PLACE: f64 = 0.1;
 /// Share of the events of an object's largest group below which another one joins it.
 const SMALL: f64 = 0.1;
 
+/// Events on each line from which on it goes back and forth.
+const BACK_AND_FORTH: u64 = 100;
+
 /// How threads share what a group is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Class {
@@ -134,6 +137,25 @@ impl Group {
     /// The row of the object with the most events; 0 = not known.
     pub(super) fn object(&self) -> u32 {
         self.objects.iter().rev().max_by_key(|(_, events)| **events).map_or(0, |(row, _)| *row)
+    }
+
+    /// Whether most of many lines go back and forth between writers of the same bytes, as those of
+    /// a large histogram do, rather than from one that makes what is there to one that uses it.
+    pub(super) fn is_fought_over(&self) -> bool {
+        let lines = self.lines.len() as u64;
+        if lines == 0 || self.events / lines < BACK_AND_FORTH {
+            return false;
+        }
+        let mut given: BTreeMap<(u64, u32), u64> = BTreeMap::new();
+        for (key, mask) in self.sides.values().flat_map(|side| &side.given) {
+            *given.entry(*key).or_default() |= mask;
+        }
+        let by_line: Vec<_> = given.into_iter().collect();
+        let several = by_line.chunk_by(|(a, _), (b, _)| a.0 == b.0).filter(|writers| {
+            let common = |a: u64, b: u64| (a & b).count_ones() * 2 >= a.count_ones().max(1);
+            writers.windows(2).any(|two| common(two[0].1, two[1].1))
+        });
+        several.count() as u64 * 2 > lines
     }
 
     /// The known line with the most events.
@@ -338,7 +360,10 @@ fn sync_of(one: &One<'_>, origins: &Origins) -> Option<Sync> {
     if one.beside {
         return None;
     }
-    origins.get(one.to).sync.or(origins.get(one.from).sync)
+    let (from, to) = (origins.get(one.from).sync, origins.get(one.to).sync);
+    // Helpers of locks that have no name of their own count as threads' start and end.
+    let clear = |sync: &Sync| *sync != Sync::Threads;
+    to.filter(clear).or(from.filter(clear)).or(to).or(from)
 }
 
 fn sync_key(profile: &Profile, object: u32, sync: Sync, origin: &Origin) -> String {

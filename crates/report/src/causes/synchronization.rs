@@ -237,6 +237,10 @@ fn of_c_library(function: &str, file: &str) -> Option<Sync> {
         "allocate_stack",
         "pthread_detach",
     ];
+    let files = [("pthread_cond", Sync::Condition), ("lowlevellock", Sync::Mutex)];
+    if let Some((_, sync)) = files.iter().find(|(part, _)| within(part)) {
+        return Some(*sync);
+    }
     if threads.iter().any(|known| name.starts_with(known)) || within("nptl/") {
         return Some(Sync::Threads);
     }
