@@ -109,3 +109,24 @@ fn is_hidden(function: &str, file: &str) -> bool {
         || file.starts_with("/usr/include/")
         || file.starts_with("/rustc/")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(function: &str, file: &str, line: u32) -> SiteRow {
+        let (function, file) = (function.into(), file.into());
+        SiteRow { module: "/home/user/app".into(), function, file, line, ..SiteRow::default() }
+    }
+
+    #[test]
+    fn callers_end_with_the_programs_own() {
+        let found = Allocation::of(vec![
+            site("std::make_shared", "/usr/include/c++/12/bits/shared_ptr.h", 1010),
+            site("make", "a.cpp", 7),
+            site("main", "a.cpp", 9),
+            site("_start", "", 0),
+        ]);
+        assert_eq!((&*found.name, &*found.callers), ("in make at a.cpp:7", "main at a.cpp:9"));
+    }
+}

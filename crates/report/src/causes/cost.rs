@@ -142,10 +142,10 @@ impl Cost {
     pub(crate) fn caveat(&self) -> String {
         let Some(part) = self.at_once else { return String::new() };
         let part = match part {
-            0.0 => "Its threads hardly ever ran at the same time".to_owned(),
+            part if part < 0.01 => "Its threads hardly ever ran at the same time".to_owned(),
             part => format!(
                 "Its threads ran at the same time for only {} of the time in which both could",
-                share_words(part)
+                percent(part)
             ),
         };
         match self.not_known {
@@ -272,6 +272,42 @@ mod tests {
         let unknown = Costs::of(&profile, None, 10).of_events(10, None, true);
         assert_eq!((unknown.cpu_share, unknown.low, unknown.worth), (None, None, true));
         assert!(unknown.words().contains("own time is not known"), "{}", unknown.words());
+    }
+
+    #[test]
+    fn costs_of_threads_that_never_met_are_not_known() {
+        let cost = |share: f64, high: f64| Cost {
+            seconds: 1.0,
+            cpu_share: Some(share),
+            low: Some(share / 4.0),
+            high: Some(high),
+            worth: share >= WORTH,
+            not_known: false,
+            at_once: None,
+            without: "",
+        };
+        let small = cost(0.005, 0.04);
+        assert_eq!(
+            small.words(),
+            "costs less than 1 % of the processor time (estimate: at most 4 %)"
+        );
+        assert_eq!((small.advice(), small.caveat()), ("Hardly worth a change.", String::new()));
+        let apart = small.leaving_out("", Some(0.04), true);
+        assert!(apart.not_known && apart.advice().is_empty());
+        assert_eq!(
+            apart.caveat(),
+            "Its threads ran at the same time for only 4 % of the time in which both could: what it \
+             costs when they do is not known."
+        );
+        assert!(!small.leaving_out("", Some(0.5), true).not_known, "twice as much is little, too");
+        assert!(!small.leaving_out("", Some(0.04), false).not_known, "it is hardly any of it");
+        let lock = cost(0.002, 0.008).leaving_out("the waiting for the lock", None, true);
+        assert_eq!(
+            lock.words(),
+            "costs less than 1 % of the processor time (an estimate, without the waiting for the lock)"
+        );
+        assert_eq!(lock.advice(), "Its transfers alone are hardly worth a change.");
+        assert!(cost(0.3, 0.6).leaving_out("", Some(0.0), true).caveat().contains("may cost more"));
     }
 
     #[test]
