@@ -158,9 +158,9 @@ impl Cause {
         match (self.kind, self.cost.worth, self.cost.may_be_worth()) {
             (CauseKind::Transferred, true, _) => 3,
             (CauseKind::Transferred, false, _) => 5,
-            (_, true, _) if of_runtime => 1,
+            (_, true, _) if of_runtime => 2,
             (_, true, _) => 0,
-            (_, false, true) => 2,
+            (_, false, true) => 1,
             (_, false, false) => 4,
         }
     }
@@ -243,7 +243,7 @@ fn finding(
     let advice = advice::advice(kind, group, origins, memory);
     let least = if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
     let cost = costs.of_events(group.events, hits, share >= least);
-    let cost = cost.leaving_out(left_out(kind, group), at_once, share >= least);
+    let cost = cost.leaving_out(left_out(kind, group), at_once, share >= NOTABLE_FALSE);
     let lines = match group.lines.len() {
         0 => String::new(),
         1 => ", one line".into(),
@@ -302,16 +302,15 @@ fn kind(group: &Group) -> CauseKind {
         Class::False => return CauseKind::FalseSharing,
         Class::True | Class::Unknown => {}
     }
-    if group.lines.is_empty() || (group.lines.len() > FEW_LINES && !group.is_fought_over()) {
-        return CauseKind::Transferred;
-    }
     // Who wrote once, like the thread that set it up, is no second writer.
     let least = group.events / 50;
     let mut writers: BTreeMap<u32, u64> = BTreeMap::new();
     for side in group.sides.values().filter(|side| side.gives > least) {
         side.writers.iter().for_each(|thread| *writers.entry(*thread).or_default() += side.gives);
     }
+    let many = group.lines.len() > FEW_LINES && !(writers.len() > 1 && group.is_fought_over());
     match writers.len() {
+        _ if group.lines.is_empty() || many => CauseKind::Transferred,
         0 | 1 => CauseKind::OneWriter,
         _ => CauseKind::Contended,
     }

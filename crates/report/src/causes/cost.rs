@@ -35,8 +35,8 @@ pub struct Cost {
     pub high: Option<f64>,
     /// Whether it is worth a change.
     pub worth: bool,
-    /// Whether it may be worth one all the same: threads hardly ran at the same time, and the cost
-    /// is not known for when they do.
+    /// Whether it may be worth one all the same: threads hardly ran at the same time, or it costs
+    /// more than its transfers.
     pub not_known: bool,
     /// Where threads that meet here hardly ran at the same time: of the time in which both could,
     /// the part in which both did, 0 to 1.
@@ -129,7 +129,8 @@ impl Cost {
         enough_share: bool,
     ) -> Self {
         let more = |part: f64| self.cpu_share.is_some_and(|share| share >= WORTH * part);
-        let not_known = !self.worth && enough_share && at_once.is_some_and(more);
+        let waits = !without.is_empty() && self.high.is_some_and(|high| high >= WORTH);
+        let not_known = !self.worth && enough_share && (waits || at_once.is_some_and(more));
         Self { without, at_once, not_known, ..self }
     }
 
@@ -140,7 +141,12 @@ impl Cost {
 
     /// That it may cost more, as a sentence; or empty.
     pub(crate) fn caveat(&self) -> String {
-        let Some(part) = self.at_once else { return String::new() };
+        let Some(part) = self.at_once else {
+            return match self.not_known {
+                true => format!("What it costs with {} is not known.", self.without),
+                false => String::new(),
+            };
+        };
         let part = match part {
             part if part < 0.01 => "Its threads hardly ever ran at the same time".to_owned(),
             part => format!(
@@ -307,6 +313,9 @@ mod tests {
             "costs less than 1 % of the processor time (an estimate, without the waiting for the lock)"
         );
         assert_eq!(lock.advice(), "Its transfers alone are hardly worth a change.");
+        let waited = cost(0.01, 0.04).leaving_out("the waiting for the lock", None, true);
+        assert_eq!(waited.caveat(), "What it costs with the waiting for the lock is not known.");
+        assert!(waited.not_known && waited.advice().is_empty());
         assert!(cost(0.3, 0.6).leaving_out("", Some(0.0), true).caveat().contains("may cost more"));
     }
 
