@@ -26,7 +26,8 @@ impl Allocation {
             "" => format!("at {}", step.at),
             function => format!("in {function} at {}", step.at),
         });
-        let told = |step: &&Step| !step.function.is_empty() && !step.is_hidden();
+        let told =
+            |step: &&Step| !step.function.is_empty() && !step.is_hidden() && !step.starts_program();
         let callers: Vec<String> =
             calls.iter().skip(own + 1).filter(told).map(Step::text).collect();
         let site = sites.into_iter().next().unwrap_or_default();
@@ -107,4 +108,25 @@ fn is_hidden(function: &str, file: &str) -> bool {
     spaces.iter().any(|space| name.starts_with(space) || after_type.starts_with(space))
         || file.starts_with("/usr/include/")
         || file.starts_with("/rustc/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(function: &str, file: &str, line: u32) -> SiteRow {
+        let (function, file) = (function.into(), file.into());
+        SiteRow { module: "/home/user/app".into(), function, file, line, ..SiteRow::default() }
+    }
+
+    #[test]
+    fn callers_end_with_the_programs_own() {
+        let found = Allocation::of(vec![
+            site("std::make_shared", "/usr/include/c++/12/bits/shared_ptr.h", 1010),
+            site("make", "a.cpp", 7),
+            site("main", "a.cpp", 9),
+            site("_start", "", 0),
+        ]);
+        assert_eq!((&*found.name, &*found.callers), ("in make at a.cpp:7", "main at a.cpp:9"));
+    }
 }

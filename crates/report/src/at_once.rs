@@ -2,10 +2,12 @@
 //!
 //! Neighbours: `analysis::Overlap` computes it, `findings` and the page show it.
 
-use crate::findings::Pair;
+use crate::findings::{Pair, talk_matrix};
 use analysis::{Overlap, Together};
 use profile::{Note, Profile};
 use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use ts_rs::TS;
 use types::numbers::percent;
 use types::{CommMatrix, ThreadId};
@@ -17,6 +19,38 @@ const PAIRS: usize = 100;
 const LITTLE: f64 = 0.1;
 /// Part of the time in which threads must have wanted to, for that to matter.
 const NOTABLE: f64 = 0.2;
+
+/// Pairs of a group that are looked at, the strongest.
+const OF_GROUP: usize = 32;
+/// Part of the time in which two threads of a group must have wanted to run at once.
+const NOTABLE_PAIR: f64 = 0.1;
+
+/// Of groups of pairs of threads, with their events: the part of the time in which both of a pair
+/// could run in which both did, where that was too little for counts to tell what it costs.
+pub(crate) fn little(profile: &Profile, groups: &[&BTreeMap<(u32, u32), u64>]) -> Vec<Option<f64>> {
+    let strongest = |group: &&BTreeMap<(u32, u32), u64>| -> Vec<(u32, u32)> {
+        let mut pairs: Vec<_> = group.iter().map(|(pair, events)| (*pair, *events)).collect();
+        pairs.sort_by_key(|(_, events)| Reverse(*events));
+        pairs.into_iter().take(OF_GROUP).map(|(pair, _)| pair).collect()
+    };
+    let groups: Vec<Vec<(u32, u32)>> = groups.iter().map(strongest).collect();
+    let all: BTreeSet<(u32, u32)> = groups.iter().flatten().copied().collect();
+    let ids: Vec<_> = all.iter().map(|(a, b)| (ThreadId(*a), ThreadId(*b))).collect();
+    let found = Overlap::of(profile, &talk_matrix(profile), &ids);
+    let Some(found) = found.filter(|found| found.seconds > 0.0) else {
+        return vec![None; groups.len()];
+    };
+    let together: BTreeMap<_, _> = all.into_iter().zip(found.pairs).collect();
+    let together = &together;
+    let of_group = |group: Vec<(u32, u32)>| {
+        let of = |pick: fn(&Together) -> f64| group.iter().map(move |pair| pick(&together[pair]));
+        let (wanted, ran): (f64, f64) = (of(|t| t.wanted).sum(), of(|t| t.ran).sum());
+        let most = of(|t| t.wanted).fold(0.0, f64::max);
+        let part = (wanted > 0.0).then(|| (ran / wanted).clamp(0.0, 1.0));
+        part.filter(|part| *part < LITTLE && most >= NOTABLE_PAIR * found.seconds)
+    };
+    groups.into_iter().map(of_group).collect()
+}
 
 /// How much at least two of the threads that communicate ran at the same time.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]

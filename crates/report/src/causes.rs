@@ -15,9 +15,11 @@ mod synchronization;
 mod words;
 
 pub use cost::Cost;
+pub(crate) use cost::share_words;
 pub use synchronization::Sync;
 pub(crate) use words::{thread_list, union};
 
+use crate::at_once;
 use crate::causes::cost::Costs;
 use crate::causes::group::{Class, Group, Origins};
 use crate::causes::memory::Memory;
@@ -27,7 +29,7 @@ use profile::{Mode, Profile};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use ts_rs::TS;
-use types::numbers::{grouped, percent};
+use types::numbers::grouped;
 
 /// Fewer events than this cost no measurable time (50 µs at 100 ns each).
 const MIN_EVENTS: u64 = 500;
@@ -145,16 +147,21 @@ pub(crate) struct Causes {
 impl Cause {
     /// Whether it belongs among the first things said.
     pub(crate) fn leads(&self) -> bool {
-        self.cost.worth
+        self.cost.worth || (self.cost.not_known && self.kind != CauseKind::Transferred)
     }
 
-    /// What comes first: data that is worth a change, synchronisation, the rest.
+    /// What comes first: what is worth a change, then what may be, then data that threads have to
+    /// transfer. A runtime's own synchronisation follows what the program chose itself.
     fn rank(&self) -> u32 {
-        match (self.cost.worth, self.kind) {
-            (true, CauseKind::Synchronization) => 1,
-            (true, CauseKind::Transferred) => 2,
-            (true, _) => 0,
-            (false, _) => 3,
+        let by_program = |sync: Sync| sync.is_placed_by_program() || sync == Sync::References;
+        let of_runtime = self.synchronization.is_some_and(|sync| !by_program(sync));
+        match (self.kind, self.cost.worth, self.cost.may_be_worth()) {
+            (CauseKind::Transferred, true, _) => 3,
+            (CauseKind::Transferred, false, _) => 5,
+            (_, true, _) if of_runtime => 2,
+            (_, true, _) => 0,
+            (_, false, true) => 1,
+            (_, false, false) => 4,
         }
     }
 }
@@ -181,11 +188,15 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
     };
     let memory = Memory::of(profile);
     let costs = Costs::of(profile, placement, all);
-    let finding = |group: &Group| {
+    let told: Vec<&Group> = groups.iter().filter(enough).collect();
+    let pairs: Vec<_> = told.iter().map(|group| &group.pairs).collect();
+    let at_once = at_once::little(profile, &pairs);
+    let finding = |(group, at_once): (&Group, Option<f64>)| {
         let hits = sampled.then_some(group.hits);
-        finding(group, hits, part(group.events), &origins, &memory, &costs)
+        let seen = Seen { hits, share: part(group.events), at_once };
+        finding(group, seen, &origins, &memory, &costs)
     };
-    let mut list: Vec<Cause> = groups.iter().filter(enough).map(finding).collect();
+    let mut list: Vec<Cause> = told.into_iter().zip(at_once).map(finding).collect();
     // Stable: by events within a rank.
     list.sort_by_key(Cause::rank);
     list.truncate(MOST);
@@ -209,10 +220,17 @@ fn paths(profile: &Profile) -> HashMap<u32, Vec<&str>> {
     ordered
 }
 
+/// How much of a group was seen.
+struct Seen {
+    hits: Option<u64>,
+    /// Of all events.
+    share: f64,
+    at_once: Option<f64>,
+}
+
 fn finding(
     group: &Group,
-    hits: Option<u64>,
-    share: f64,
+    Seen { hits, share, at_once }: Seen,
     origins: &Origins,
     memory: &Memory<'_>,
     costs: &Costs,
@@ -225,15 +243,20 @@ fn finding(
     let advice = advice::advice(kind, group, origins, memory);
     let least = if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
     let cost = costs.of_events(group.events, hits, share >= least);
+    let cost = cost.leaving_out(left_out(kind, group), at_once, share >= NOTABLE_FALSE);
     let lines = match group.lines.len() {
         0 => String::new(),
         1 => ", one line".into(),
         n => format!(", {} lines", grouped(n as u64)),
     };
     let text = format!(
-        "{title}: {} of the transfers{lines}; {}. {evidence}. {advice}",
-        percent(share),
-        cost.words()
+        "{title}: {} of the transfers{lines}; {}. {evidence}. {}{advice}",
+        share_words(share),
+        cost.words(),
+        match cost.caveat() {
+            none if none.is_empty() => none,
+            caveat => caveat + " ",
+        }
     );
     Cause {
         id: String::new(),
@@ -259,14 +282,25 @@ fn finding(
     }
 }
 
+/// What transfers of lines do not show of what a group costs.
+fn left_out(kind: CauseKind, group: &Group) -> &'static str {
+    match (kind, group.class) {
+        (CauseKind::Synchronization, Class::Sync(sync)) => match sync {
+            Sync::Mutex | Sync::RwLock | Sync::SpinLock => "the waiting for the lock",
+            Sync::Condition | Sync::Barrier | Sync::Semaphore => "the waiting for other threads",
+            Sync::References => "the time of atomic instructions",
+            _ => "",
+        },
+        (CauseKind::Contended, _) => "the time of atomic instructions and of waiting for locks",
+        _ => "",
+    }
+}
+
 fn kind(group: &Group) -> CauseKind {
     match group.class {
         Class::Sync(_) => return CauseKind::Synchronization,
         Class::False => return CauseKind::FalseSharing,
         Class::True | Class::Unknown => {}
-    }
-    if group.lines.is_empty() || group.lines.len() > FEW_LINES {
-        return CauseKind::Transferred;
     }
     // Who wrote once, like the thread that set it up, is no second writer.
     let least = group.events / 50;
@@ -274,7 +308,9 @@ fn kind(group: &Group) -> CauseKind {
     for side in group.sides.values().filter(|side| side.gives > least) {
         side.writers.iter().for_each(|thread| *writers.entry(*thread).or_default() += side.gives);
     }
+    let many = group.lines.len() > FEW_LINES && !(writers.len() > 1 && group.is_fought_over());
     match writers.len() {
+        _ if group.lines.is_empty() || many => CauseKind::Transferred,
         0 | 1 => CauseKind::OneWriter,
         _ => CauseKind::Contended,
     }

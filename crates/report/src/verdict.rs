@@ -107,33 +107,17 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
     Verdict { shape, headline, details }
 }
 
-/// What to change: the weightiest causes, of which data comes first, and how much is
-/// synchronisation.
+/// What to change: the weightiest causes, and how much is synchronisation.
 fn causes(facts: &Facts<'_>) -> Vec<String> {
     let list = &facts.causes.list;
     let leading = || list.iter().filter(|cause| cause.leads());
-    let of_data = |cause: &&Cause| cause.kind != CauseKind::Synchronization;
     let handed = |cause: &&Cause| cause.kind == CauseKind::Transferred;
     // Data that is transferred is said where nothing else is to be changed.
-    let only_handed = leading().filter(of_data).all(|cause| handed(&cause));
-    let of_data = |cause: &&Cause| of_data(cause) && (only_handed || !handed(cause));
-    let data = leading().filter(of_data).count();
-    let room = CAUSES.saturating_sub(data).max(1);
-    let synchronizing =
-        leading().filter(|cause| cause.kind == CauseKind::Synchronization).take(room);
-    let mut said: Vec<String> = leading()
-        .filter(of_data)
-        .take(CAUSES)
-        .chain(synchronizing)
-        .map(|cause| cause.text.clone())
-        .collect();
-    if said.is_empty() && !list.is_empty() && list.iter().all(|cause| !cause.cost.worth) {
-        let most = list.iter().filter_map(|cause| cause.cost.cpu_share).fold(0.0, f64::max);
-        said.push(format!(
-            "No data structure is worth a change for its transfers: none costs more than about {} of the processor \
-             time (an estimate).",
-            percent(most)
-        ));
+    let only_handed = leading().all(|cause| handed(&cause));
+    let told = leading().filter(|cause| only_handed || !handed(cause)).take(CAUSES);
+    let mut said: Vec<String> = told.map(|cause| cause.text.clone()).collect();
+    if said.is_empty() && !list.is_empty() {
+        said.push(nothing_to_change(list));
     }
     if let Some(share) =
         facts.causes.synchronization.filter(|share| *share >= NOTABLE_SYNCHRONIZATION)
@@ -145,6 +129,20 @@ fn causes(facts: &Facts<'_>) -> Vec<String> {
         ));
     }
     said
+}
+
+/// That no cause is worth a change.
+fn nothing_to_change(list: &[Cause]) -> String {
+    let most = list.iter().filter_map(|cause| cause.cost.cpu_share).fold(0.0, f64::max);
+    let about = if most < 0.01 {
+        "as much as 1 %".into()
+    } else {
+        format!("more than about {}", percent(most))
+    };
+    format!(
+        "No data structure is worth a change for its transfers: none costs {about} of the processor time (an \
+         estimate)."
+    )
 }
 
 /// That a notable part of the events is inferred.

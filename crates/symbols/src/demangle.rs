@@ -14,11 +14,38 @@ pub fn demangle(name: &str) -> String {
     {
         return text;
     }
+    if let Some(text) = without_parameters(name) {
+        return text;
+    }
     if let Some((module, name)) = name.strip_prefix("__").and_then(|rest| rest.split_once("_MOD_"))
     {
         return format!("{module}::{name}");
     }
     name.to_string()
+}
+
+/// The name of a C++ function without the parameters of templates and calls, which the library does
+/// not know in all their forms; `None` where the name goes on after them.
+fn without_parameters(name: &str) -> Option<String> {
+    let rest = name.strip_prefix("_Z")?;
+    let (mut rest, nested) = match rest.strip_prefix('N') {
+        Some(rest) => (rest.trim_start_matches(['r', 'V', 'K']), true),
+        None => (rest, false),
+    };
+    let mut parts = Vec::new();
+    if let Some(after) = rest.strip_prefix("St") {
+        parts.push("std");
+        rest = after;
+    }
+    let namespaces = parts.len();
+    while rest.starts_with(|c: char| c.is_ascii_digit()) && (nested || parts.len() == namespaces) {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let length: usize = rest[..digits].parse().ok()?;
+        parts.push(rest.get(digits..digits + length)?);
+        rest = &rest[digits + length..];
+    }
+    let ends = if nested { rest.starts_with('E') } else { rest.starts_with('I') };
+    (parts.len() > namespaces && ends).then(|| parts.join("::"))
 }
 
 #[cfg(test)]
@@ -34,6 +61,11 @@ mod tests {
             ("_ZN3std2io5print17h0123456789abcdefE", "std::io::print"),
             ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
             ("_Znonsense", "_Znonsense"),
+            (
+                "_ZSt11make_sharedIK8SettingsJEESt10shared_ptrINSt9enable_ifIXntsrSt8is_arrayIT_E5valueES5_E4typeEEDpOT0_",
+                "std::make_shared",
+            ),
+            ("_ZN3app4poolIXntsrE3runEv", "_ZN3app4poolIXntsrE3runEv"),
             ("__shared_MOD_counter", "shared::counter"),
             ("", ""),
         ] {

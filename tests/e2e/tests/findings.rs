@@ -35,7 +35,7 @@ const DOUBLINGS: u32 = 4;
 fn tells_the_flaw(file: &str, part: f64) {
     let program = PROGRAMS.iter().find(|program| program.file == file).expect("in the table");
     let expected = program.expected.as_ref().expect("it has a flaw");
-    let is_flaw = |cause: &Value| cause["kind"] != "handed_over";
+    let is_flaw = |cause: &Value| cause["kind"] != "transferred";
     for doubling in 0..=DOUBLINGS {
         let part = part * f64::from(1 << doubling);
         let Some(mut before) = found(program, false, part) else { return };

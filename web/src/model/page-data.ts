@@ -100,6 +100,9 @@ export type Cost = {
   low: number | null;
   high: number | null;
   worth: boolean;
+  not_known: boolean;
+  at_once: number | null;
+  without: string;
 };
 export type Counted = "matrix" | "detail" | "undirected" | "reference" | "translate";
 export type Detector = "matching" | "transfers" | "watchpoints";

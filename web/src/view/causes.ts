@@ -33,7 +33,10 @@ function entry(data: Data, cause: Cause, open: boolean, store: Store): HTMLEleme
     el('b', {}, cause.title),
     ` ${percent(cause.share)} of the transfers; ${costs(cause.cost)}`,
   )
-  const parts: Node[] = [el('p', {}, `${cause.evidence}.`), el('p', { class: 'change' }, cause.advice)]
+  const parts: Node[] = [
+    el('p', {}, `${cause.evidence}.${caveat(cause.cost)}`),
+    el('p', { class: 'change' }, cause.advice),
+  ]
   const rank = data.findings.objects?.list.findIndex((object) => object.row === cause.object_row) ?? -1
   if (rank >= 0) {
     const button = el('button', { type: 'button', class: 'chip' }, 'Show its bytes')
@@ -48,11 +51,22 @@ function entry(data: Data, cause: Cause, open: boolean, store: Store): HTMLEleme
 }
 
 /** What transfers cost, in words. */
-export function costs({ cpu_share, low, high, worth }: Cost): string {
+export function costs({ cpu_share, low, high, worth, not_known, without }: Cost): string {
   if (cpu_share === null) return 'what it costs is not known'
-  const range = low !== null && high !== null ? ` (${percent(low)} to ${percent(high)}, an estimate)` : ', an estimate'
-  const hardly = worth ? '' : ': hardly worth a change'
+  const apart = without ? ` without ${without}` : ''
+  const range =
+    low !== null && high !== null
+      ? ` (${percent(low)} to ${percent(high)}, an estimate${apart})`
+      : `, an estimate${apart}`
+  const hardly = worth || not_known ? '' : without ? ': alone hardly worth a change' : ': hardly worth a change'
   return `about ${percent(cpu_share)} of the processor time${range}${hardly}`
+}
+
+/** That threads hardly ran at the same time, where they did. */
+function caveat({ at_once, not_known, without }: Cost): string {
+  if (at_once === null) return not_known ? ` What it costs with ${without} is not known.` : ''
+  const more = not_known ? 'what it costs when they do is not known' : 'it may cost more when they do'
+  return ` Its threads ran at the same time for ${percent(at_once)} of the time in which both could: ${more}.`
 }
 
 function sides(list: Side[]): HTMLElement {

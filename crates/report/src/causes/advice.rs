@@ -6,7 +6,8 @@
 use crate::causes::group::{Class, Group, Origins, Side};
 use crate::causes::memory::{ByThread, Memory, Piece, distance};
 use crate::causes::synchronization::Sync;
-use crate::causes::{CauseKind, words};
+use crate::causes::{CauseKind, FEW_LINES, words};
+use crate::lines::AccessKind;
 use crate::verdict::list;
 use types::numbers::{grouped, percent};
 
@@ -14,6 +15,8 @@ use types::numbers::{grouped, percent};
 const LINE: u64 = 64;
 /// Pieces this far apart or more are parts of a large array rather than elements of a small one.
 const ELEMENT: u64 = 512;
+/// Bytes of Fortran's numbers.
+const SCALARS: [u64; 3] = [4, 8, 16];
 /// Share of a lock's events next to other data from which on that is said.
 const NOTABLE_BESIDE: f64 = 0.05;
 
@@ -228,7 +231,11 @@ impl<'a> About<'a> {
         }
         let element = match self.language {
             Language::C => "pad the element's type (_Alignas(64) on its first member)".to_owned(),
-            Language::Fortran => format!("make the leading dimension {whole} bytes"),
+            Language::Fortran if SCALARS.contains(&stride) => format!(
+                "add a first dimension of {} and use only its first element (a(1,k) for a(k))",
+                whole / stride
+            ),
+            Language::Fortran => format!("pad the first dimension or the type to {whole} bytes"),
             other => format!("give the element's type {}", other.align()),
         };
         let align = match self.language {
@@ -336,7 +343,8 @@ impl<'a> About<'a> {
     fn share_less(&self) -> String {
         let bytes = self.bytes();
         let widest = bytes.values().map(|mask| mask.count_ones()).max().unwrap_or(0);
-        let counts = widest <= 16;
+        let all_update = self.sides.iter().all(|side| side.kind() == AccessKind::Update);
+        let counts = widest <= 16 || (all_update && self.group.lines.len() <= FEW_LINES);
         let copies = match counts {
             true => {
                 "Give each thread a copy on a line of its own and add the copies up when the total is needed, or \
@@ -347,7 +355,7 @@ impl<'a> About<'a> {
                       parts, or split it (shard)"
             }
         };
-        let falsely = self.group.falsely as f64 / self.group.events.max(1) as f64;
+        let falsely = self.group.apart as f64 / self.group.events.max(1) as f64;
         let apart = match falsely >= NOTABLE_FALSE {
             true => format!(
                 " {} of it is false sharing: put what different threads use on lines of its own ({}).",
@@ -361,7 +369,7 @@ impl<'a> About<'a> {
 
     /// For memory that one thread writes and others read.
     fn read_less(&self) -> String {
-        let falsely = self.group.falsely as f64 / self.group.events.max(1) as f64;
+        let falsely = self.group.apart as f64 / self.group.events.max(1) as f64;
         let away = match falsely >= NOTABLE_FALSE {
             true => " Keep what is only read on another line than what is written.",
             false => "",

@@ -35,6 +35,14 @@ pub struct Cost {
     pub high: Option<f64>,
     /// Whether it is worth a change.
     pub worth: bool,
+    /// Whether it may be worth one all the same: threads hardly ran at the same time, or it costs
+    /// more than its transfers.
+    pub not_known: bool,
+    /// Where threads that meet here hardly ran at the same time: of the time in which both could,
+    /// the part in which both did, 0 to 1.
+    pub at_once: Option<f64>,
+    /// What is not in the estimate: `the waiting for the lock`, or empty.
+    pub without: &'static str,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -104,29 +112,96 @@ impl Costs {
             low,
             high,
             worth: cpu_share.map_or(enough_share, |share| share >= WORTH),
+            not_known: false,
+            at_once: None,
+            without: "",
         }
     }
 }
 
 impl Cost {
-    /// `costs about 30 % of the processor time (an estimate: 10 % to 60 %)`.
+    /// With what the estimate leaves out, and how much the threads ran at once if that was little.
+    /// Threads that never run at once make hardly any events: as many times more if they do.
+    pub(super) fn leaving_out(
+        self,
+        without: &'static str,
+        at_once: Option<f64>,
+        enough_share: bool,
+    ) -> Self {
+        let more = |part: f64| self.cpu_share.is_some_and(|share| share >= WORTH * part);
+        let waits = !without.is_empty() && self.high.is_some_and(|high| high >= WORTH);
+        let not_known = !self.worth && enough_share && (waits || at_once.is_some_and(more));
+        Self { without, at_once, not_known, ..self }
+    }
+
+    /// Whether the range reaches what is worth a change.
+    pub(super) fn may_be_worth(&self) -> bool {
+        self.worth || self.not_known || self.high.is_some_and(|high| high >= WORTH)
+    }
+
+    /// That it may cost more, as a sentence; or empty.
+    pub(crate) fn caveat(&self) -> String {
+        let Some(part) = self.at_once else {
+            return match self.not_known {
+                true => format!("What it costs with {} is not known.", self.without),
+                false => String::new(),
+            };
+        };
+        let part = match part {
+            part if part < 0.01 => "Its threads hardly ever ran at the same time".to_owned(),
+            part => format!(
+                "Its threads ran at the same time for only {} of the time in which both could",
+                percent(part)
+            ),
+        };
+        match self.not_known {
+            true => format!("{part}: what it costs when they do is not known."),
+            false => format!("{part}: it may cost more when they do."),
+        }
+    }
+
+    /// What follows for somebody who looks for something to change; or empty.
+    pub(crate) fn advice(&self) -> &'static str {
+        match (self.worth || self.not_known, self.without) {
+            (true, _) => "",
+            (false, "") => "Hardly worth a change.",
+            (false, _) => "Its transfers alone are hardly worth a change.",
+        }
+    }
+
+    /// `costs about 30 % of the processor time (estimate: 10 % to 60 %)`.
     pub(crate) fn words(&self) -> String {
+        let without = match self.without {
+            "" => String::new(),
+            what => format!(", without {what}"),
+        };
         match (self.cpu_share, self.low, self.high) {
-            (Some(share), _, Some(high)) if share < 0.01 => format!(
-                "costs less than 1 % of the processor time (estimate: at most {})",
-                percent(high)
-            ),
-            (Some(share), Some(low), Some(high)) => format!(
-                "costs about {} of the processor time (estimate: {} to {})",
-                percent(share),
-                percent(low),
-                percent(high)
-            ),
+            (Some(share), _, Some(high)) if share < 0.01 && high < 0.01 => {
+                format!("costs less than 1 % of the processor time (an estimate{without})")
+            }
+            (Some(share), Some(low), Some(high)) => {
+                let about = if share < 0.01 { "" } else { "about " };
+                let range = match low < 0.01 {
+                    true => format!("at most {}", share_words(high)),
+                    false => format!("{} to {}", percent(low), share_words(high)),
+                };
+                let share = share_words(share);
+                format!("costs {about}{share} of the processor time (estimate: {range}{without})")
+            }
             _ => format!(
-                "costs about {} of waiting (estimate; the program's own time is not known)",
+                "costs about {} of waiting (estimate{without}; the program's own time is not known)",
                 duration(self.seconds)
             ),
         }
+    }
+}
+
+/// A share as it stands in a sentence: `less than 1 %`, `14 %`.
+pub(crate) fn share_words(share: f64) -> String {
+    match percent(share) {
+        words if words.starts_with('<') => words.replacen('<', "less than ", 1),
+        words if words.starts_with('>') => words.replacen('>', "more than ", 1),
+        words => words,
     }
 }
 
@@ -203,6 +278,45 @@ mod tests {
         let unknown = Costs::of(&profile, None, 10).of_events(10, None, true);
         assert_eq!((unknown.cpu_share, unknown.low, unknown.worth), (None, None, true));
         assert!(unknown.words().contains("own time is not known"), "{}", unknown.words());
+    }
+
+    #[test]
+    fn costs_of_threads_that_never_met_are_not_known() {
+        let cost = |share: f64, high: f64| Cost {
+            seconds: 1.0,
+            cpu_share: Some(share),
+            low: Some(share / 4.0),
+            high: Some(high),
+            worth: share >= WORTH,
+            not_known: false,
+            at_once: None,
+            without: "",
+        };
+        let small = cost(0.005, 0.04);
+        assert_eq!(
+            small.words(),
+            "costs less than 1 % of the processor time (estimate: at most 4 %)"
+        );
+        assert_eq!((small.advice(), small.caveat()), ("Hardly worth a change.", String::new()));
+        let apart = small.leaving_out("", Some(0.04), true);
+        assert!(apart.not_known && apart.advice().is_empty());
+        assert_eq!(
+            apart.caveat(),
+            "Its threads ran at the same time for only 4 % of the time in which both could: what it \
+             costs when they do is not known."
+        );
+        assert!(!small.leaving_out("", Some(0.5), true).not_known, "twice as much is little, too");
+        assert!(!small.leaving_out("", Some(0.04), false).not_known, "it is hardly any of it");
+        let lock = cost(0.002, 0.008).leaving_out("the waiting for the lock", None, true);
+        assert_eq!(
+            lock.words(),
+            "costs less than 1 % of the processor time (an estimate, without the waiting for the lock)"
+        );
+        assert_eq!(lock.advice(), "Its transfers alone are hardly worth a change.");
+        let waited = cost(0.01, 0.04).leaving_out("the waiting for the lock", None, true);
+        assert_eq!(waited.caveat(), "What it costs with the waiting for the lock is not known.");
+        assert!(waited.not_known && waited.advice().is_empty());
+        assert!(cost(0.3, 0.6).leaving_out("", Some(0.0), true).caveat().contains("may cost more"));
     }
 
     #[test]

@@ -7,17 +7,24 @@
 //! (union-find over the places of the code), and what is small beside another group of its object
 //! joins that. Pure. Neighbours: `code` says where sites are, `causes` makes findings of groups.
 
+mod bytes;
+mod unite;
+
 use crate::causes::code::Origin;
 use crate::causes::synchronization::Sync;
 use crate::lines::{AccessKind, moves_a_line};
 use profile::{EventRow, Profile};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use types::{CommKind, Sharing};
+use unite::unite;
 
 /// Share of a line's events from which on a place in the code counts for grouping.
 const MAIN_PLACE: f64 = 0.1;
 /// Share of the events of an object's largest group below which another one joins it.
 const SMALL: f64 = 0.1;
+
+/// Events on each line from which on it goes back and forth.
+const BACK_AND_FORTH: u64 = 100;
 
 /// How threads share what a group is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -40,7 +47,13 @@ pub(super) struct Group {
     pub objects: BTreeMap<u32, u64>,
     pub events: u64,
     pub falsely: u64,
+    /// Of these, between threads whose bytes lie apart.
+    pub apart: u64,
     pub hits: u64,
+    /// Events by pair of threads, the lower id first.
+    pub pairs: BTreeMap<(u32, u32), u64>,
+    /// What threads synchronise by, with the events of each.
+    pub syncs: BTreeMap<Sync, u64>,
     /// Events on each known line.
     pub lines: BTreeMap<u64, u64>,
     /// What the code at each origin does.
@@ -103,8 +116,22 @@ impl Side {
 impl Group {
     fn new(class: Class) -> Self {
         let (objects, lines, sides, takers) = Default::default();
-        let (events, falsely, hits, beside) = (0, 0, 0, 0);
-        Self { class, objects, events, falsely, hits, lines, sides, beside, takers }
+        let (pairs, syncs) = Default::default();
+        let (events, falsely, apart, hits, beside) = (0, 0, 0, 0, 0);
+        Self {
+            class,
+            objects,
+            events,
+            falsely,
+            apart,
+            hits,
+            pairs,
+            syncs,
+            lines,
+            sides,
+            beside,
+            takers,
+        }
     }
 
     /// The row of the object with the most events; 0 = not known.
@@ -112,13 +139,38 @@ impl Group {
         self.objects.iter().rev().max_by_key(|(_, events)| **events).map_or(0, |(row, _)| *row)
     }
 
+    /// Whether most of many lines go back and forth between writers of the same bytes, as those of
+    /// a large histogram do, rather than from one that makes what is there to one that uses it.
+    pub(super) fn is_fought_over(&self) -> bool {
+        let lines = self.lines.len() as u64;
+        if lines == 0 || self.events / lines < BACK_AND_FORTH {
+            return false;
+        }
+        let mut given: BTreeMap<(u64, u32), u64> = BTreeMap::new();
+        for (key, mask) in self.sides.values().flat_map(|side| &side.given) {
+            *given.entry(*key).or_default() |= mask;
+        }
+        let by_line: Vec<_> = given.into_iter().collect();
+        let several = by_line.chunk_by(|(a, _), (b, _)| a.0 == b.0).filter(|writers| {
+            let common = |a: u64, b: u64| (a & b).count_ones() * 2 >= a.count_ones().max(1);
+            writers.windows(2).any(|two| common(two[0].1, two[1].1))
+        });
+        several.count() as u64 * 2 > lines
+    }
+
     /// The known line with the most events.
     pub(super) fn hottest(&self) -> Option<u64> {
         self.lines.iter().rev().max_by_key(|(_, events)| **events).map(|(line, _)| *line)
     }
 
-    fn add(&mut self, event: &EventRow, from: u32, to: u32, beside: bool) {
+    fn add(&mut self, one: &One<'_>) {
+        let One { event, from, to, beside, same_bytes } = *one;
         self.events = self.events.saturating_add(event.count);
+        let pair = (event.from.0.min(event.to.0), event.from.0.max(event.to.0));
+        *self.pairs.entry(pair).or_default() += event.count;
+        if event.sharing == Sharing::False && !same_bytes {
+            self.apart = self.apart.saturating_add(event.count);
+        }
         self.hits += event.hits;
         if event.sharing == Sharing::False {
             self.falsely = self.falsely.saturating_add(event.count);
@@ -151,6 +203,9 @@ impl Group {
     fn merge(&mut self, other: Group) {
         self.events = self.events.saturating_add(other.events);
         self.falsely = self.falsely.saturating_add(other.falsely);
+        self.apart = self.apart.saturating_add(other.apart);
+        other.pairs.into_iter().for_each(|(pair, n)| *self.pairs.entry(pair).or_default() += n);
+        other.syncs.into_iter().for_each(|(sync, n)| *self.syncs.entry(sync).or_default() += n);
         self.hits += other.hits;
         self.beside = self.beside.saturating_add(other.beside);
         other.objects.into_iter().for_each(|(row, n)| *self.objects.entry(row).or_default() += n);
@@ -201,31 +256,20 @@ type Key = (Class, String);
 
 /// The groups of a profile, most events first.
 pub(super) fn groups(profile: &Profile, origins: &Origins) -> Vec<Group> {
-    let moving = || profile.events.iter().filter(|event| moves_a_line(event));
     let mut data: BTreeMap<Key, Vec<Unit<'_>>> = BTreeMap::new();
-    let mut synchronizing: BTreeMap<Key, Group> = BTreeMap::new();
+    let mut synchronizing: Vec<(Sync, One<'_>)> = Vec::new();
     let mut beside: HashMap<u64, u64> = HashMap::new();
-    let events: Vec<&EventRow> = moving().collect();
+    let events: Vec<&EventRow> =
+        profile.events.iter().filter(|event| moves_a_line(event)).collect();
     for chunk in events.chunk_by(|a, b| (a.line, a.object) == (b.line, b.object)) {
         let mut unit = Vec::new();
         for event in chunk.iter().copied() {
-            let (from, to) = (origins.of_site(event.from_site), origins.of_site(event.to_site));
-            let one = One {
-                event,
-                from,
-                to,
-                beside: is_beside(event, origins.get(from), origins.get(to)),
-            };
+            let one = One::of(event, origins);
             if one.beside {
                 *beside.entry(event.line).or_default() += event.count;
             }
             match sync_of(&one, origins) {
-                Some((sync, origin)) => {
-                    let key = (Class::Sync(sync), sync_key(profile, event.object, sync, origin));
-                    let group =
-                        synchronizing.entry(key).or_insert_with(|| Group::new(Class::Sync(sync)));
-                    group.add(event, from, to, false);
-                }
+                Some(sync) => synchronizing.push((sync, one)),
                 None => unit.push(one),
             }
         }
@@ -238,23 +282,62 @@ pub(super) fn groups(profile: &Profile, origins: &Origins) -> Vec<Group> {
     for ((class, object), units) in data {
         all.extend(joined(class, units).into_iter().map(|group| (object.clone(), group)));
     }
-    let mut list = without_small(all);
-    for mut group in synchronizing.into_values() {
+    let mut synchronization = by_sync(profile, origins, &synchronizing);
+    for group in &mut synchronization {
         let on_its_lines = group.lines.keys().filter_map(|line| beside.get(line));
         group.beside = on_its_lines.fold(0, |sum: u64, count| sum.saturating_add(*count));
-        list.push(group);
     }
-    list.sort_by_key(|group| std::cmp::Reverse(group.events));
-    list
+    unite(without_small(all), synchronization)
+}
+
+/// The groups of synchronisation: by object where the program chose it, else by the code.
+fn by_sync(profile: &Profile, origins: &Origins, events: &[(Sync, One<'_>)]) -> Vec<Group> {
+    let mut of_place: BTreeMap<(Sync, u32), u64> = BTreeMap::new();
+    for (sync, one) in events {
+        for origin in BTreeSet::from([one.from, one.to]) {
+            *of_place.entry((*sync, origin)).or_default() += one.event.count;
+        }
+    }
+    let mut groups: BTreeMap<Key, Group> = BTreeMap::new();
+    for (sync, one) in events {
+        // Both directions between two places are one: they go to the place with more.
+        let with = |origin: u32| {
+            let is = origins.get(origin).sync.is_some();
+            (is, of_place[&(*sync, origin)], std::cmp::Reverse(origin))
+        };
+        let origin = if with(one.from) > with(one.to) { one.from } else { one.to };
+        let key = sync_key(profile, one.event.object, *sync, origins.get(origin));
+        let class = Class::Sync(*sync);
+        let group = groups.entry((class, key)).or_insert_with(|| Group::new(class));
+        group.add(one);
+        *group.syncs.entry(*sync).or_default() += one.event.count;
+    }
+    groups.into_values().collect()
 }
 
 /// An event with its origins.
+#[derive(Clone, Copy)]
 struct One<'a> {
     event: &'a EventRow,
     from: u32,
     to: u32,
     /// Between synchronisation and other data on its line.
     beside: bool,
+    /// About different bytes, of those that both threads use.
+    same_bytes: bool,
+}
+
+impl<'a> One<'a> {
+    fn of(event: &'a EventRow, origins: &Origins) -> Self {
+        let (from, to) = (origins.of_site(event.from_site), origins.of_site(event.to_site));
+        let beside = is_beside(event, origins.get(from), origins.get(to));
+        Self { event, from, to, beside, same_bytes: false }
+    }
+
+    /// As it is to be judged.
+    fn sharing(&self) -> Sharing {
+        if self.same_bytes { Sharing::True } else { self.event.sharing }
+    }
 }
 
 /// Events of one line, or of one pair of places where lines were not kept, on data.
@@ -272,26 +355,24 @@ fn is_beside(event: &EventRow, from: &Origin, to: &Origin) -> bool {
     mixed && event.sharing == Sharing::False
 }
 
-/// What an event synchronises by, and the origin that does; `None`: it is about data.
-fn sync_of<'o>(one: &One<'_>, origins: &'o Origins) -> Option<(Sync, &'o Origin)> {
+/// What an event synchronises by; `None`: it is about data.
+fn sync_of(one: &One<'_>, origins: &Origins) -> Option<Sync> {
     if one.beside {
         return None;
     }
-    let (from, to) = (origins.get(one.from), origins.get(one.to));
-    match (from.sync, to.sync) {
-        (_, Some(sync)) => Some((sync, to)),
-        (Some(sync), None) => Some((sync, from)),
-        (None, None) => None,
-    }
+    let (from, to) = (origins.get(one.from).sync, origins.get(one.to).sync);
+    // Helpers of locks that have no name of their own count as threads' start and end.
+    let clear = |sync: &Sync| *sync != Sync::Threads;
+    to.filter(clear).or(from.filter(clear)).or(to).or(from)
 }
 
 fn sync_key(profile: &Profile, object: u32, sync: Sync, origin: &Origin) -> String {
     let row = profile.objects.get(object as usize);
-    let named = row.filter(|row| !row.name.is_empty());
-    match named.filter(|_| sync.is_placed_by_program()) {
+    let by_object = sync.is_placed_by_program() || sync == Sync::References;
+    match row.filter(|row| !row.name.is_empty() && by_object) {
         Some(row) => format!("{} {}", row.region, row.name),
-        None if origin.of_program => origin.place.short(),
-        None => String::new(),
+        None if sync.is_of_process() || !origin.of_program => String::new(),
+        None => origin.place.short(),
     }
 }
 
@@ -309,8 +390,9 @@ fn object_key(profile: &Profile, object: u32, line: u64) -> String {
     }
 }
 
-fn units(events: Vec<One<'_>>, apart: bool) -> Vec<Unit<'_>> {
+fn units(mut events: Vec<One<'_>>, apart: bool) -> Vec<Unit<'_>> {
     if !apart {
+        bytes::mark(&mut events);
         let class = class_of(&events);
         return if events.is_empty() { vec![] } else { vec![Unit { class, events }] };
     }
@@ -324,11 +406,7 @@ fn units(events: Vec<One<'_>>, apart: bool) -> Vec<Unit<'_>> {
 
 fn class_of(events: &[One<'_>]) -> Class {
     let of = |wanted: Sharing| -> f64 {
-        events
-            .iter()
-            .filter(|one| one.event.sharing == wanted)
-            .map(|one| one.event.count as f64)
-            .sum()
+        events.iter().filter(|one| one.sharing() == wanted).map(|one| one.event.count as f64).sum()
     };
     let (truly, falsely, unknown) = (of(Sharing::True), of(Sharing::False), of(Sharing::Any));
     match () {
@@ -356,7 +434,7 @@ fn joined(class: Class, units: Vec<Unit<'_>>) -> Vec<Group> {
     for (unit, place) in units.into_iter().zip(main) {
         let root = find(&mut parents, place);
         let group = groups.entry(root).or_insert_with(|| Group::new(class));
-        unit.events.iter().for_each(|one| group.add(one.event, one.from, one.to, one.beside));
+        unit.events.iter().for_each(|one| group.add(one));
     }
     groups.into_values().collect()
 }

@@ -68,6 +68,11 @@ impl Sync {
         }
     }
 
+    /// Whether there is one for the whole process, whoever uses it.
+    pub(super) fn is_of_process(self) -> bool {
+        matches!(self, Sync::Allocator | Sync::Streams | Sync::Threads | Sync::Linker)
+    }
+
     /// Whether the program has an object for it whose place it chooses.
     pub(super) fn is_placed_by_program(self) -> bool {
         matches!(
@@ -232,6 +237,10 @@ fn of_c_library(function: &str, file: &str) -> Option<Sync> {
         "allocate_stack",
         "pthread_detach",
     ];
+    let files = [("pthread_cond", Sync::Condition), ("lowlevellock", Sync::Mutex)];
+    if let Some((_, sync)) = files.iter().find(|(part, _)| within(part)) {
+        return Some(*sync);
+    }
     if threads.iter().any(|known| name.starts_with(known)) || within("nptl/") {
         return Some(Sync::Threads);
     }

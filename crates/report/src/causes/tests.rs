@@ -28,7 +28,7 @@ fn reads_and_overwrites_of_one_fight_are_one_finding() {
     assert_eq!(
         cause.evidence,
         "T1–T4 update bytes of their own (T1 0–7, T2 8–15, T3 16–23, T4 24–31) in bump(long*) at \
-         a.c:31, called from worker(int) at /home/user/src/a.c:40"
+         a.c:31, called from worker(int) at a.c:40"
     );
     assert!(cause.advice.starts_with("Stride 8 → 64 bytes"), "{}", cause.advice);
     assert!(cause.cost.worth && cause.cost.cpu_share.is_some());
@@ -154,4 +154,167 @@ fn code_that_meets_on_many_lines_transfers_it() {
     assert!(cause.lines >= 1000);
     let details = crate::Findings::new(&profile, None, 0).verdict.details;
     assert!(details.iter().all(|text| !text.contains("Threads transfer")), "others come first");
+}
+
+#[test]
+fn bytes_that_all_threads_update_at_random_are_contended() {
+    let mut profile = shared();
+    for event in profile.events.iter_mut().filter(|event| event.line == 0x40_40c0) {
+        (event.from_bytes, event.to_bytes) = (u64::MAX, u64::MAX);
+    }
+    // Without any event about the same bytes, elements may be handed out anew from time to time.
+    assert_eq!(found(&profile)[0].kind, CauseKind::FalseSharing);
+    let line = 0x40_40c0;
+    profile.events.iter_mut().find(|event| event.line == line).unwrap().sharing = Sharing::True;
+    let cause = &found(&profile)[0];
+    assert_eq!((cause.kind, cause.falsely), (CauseKind::Contended, 3400));
+    assert!(cause.advice.contains("Give each thread a copy"), "{}", cause.advice);
+    assert!(!cause.advice.contains("false sharing"), "{}", cause.advice);
+    assert!(cause.cost.words().contains("without the time of atomic"), "{}", cause.cost.words());
+    // A large histogram, too.
+    let first: Vec<EventRow> =
+        profile.events.iter().filter(|event| event.line == line).copied().collect();
+    let spread =
+        (1..20).flat_map(|i| first.iter().map(move |e| EventRow { line: line + 64 * i, ..*e }));
+    profile.events.retain(|event| event.line == line);
+    profile.events.extend(spread);
+    profile.lines = profile.events.chunk_by(|a, b| a.line == b.line).map(LineRow::of).collect();
+    let many = &found(&profile)[0];
+    assert_eq!((many.kind, many.lines), (CauseKind::Contended, 20));
+}
+
+/// A site of the C library's or C++'s.
+fn library(function: &str, inlined: &str) -> SiteRow {
+    SiteRow {
+        module: if inlined.is_empty() { "/lib/libc.so.6" } else { "/home/user/app" }.into(),
+        function: function.into(),
+        inlined: inlined.into(),
+        ..SiteRow::default()
+    }
+}
+
+/// Puts the profile's main line on the object `box`, and the other one, too.
+fn in_one_object(profile: &mut Profile) {
+    profile.objects.push(ObjectRow {
+        region: "static".into(),
+        name: "box (app)".into(),
+        ..ObjectRow::default()
+    });
+    let row = profile.objects.len() as u32 - 1;
+    let events = profile.events.iter_mut();
+    events.filter(|event| matches!(event.line, 0x40_40c0 | 0x40_4100)).for_each(|e| e.object = row);
+}
+
+#[test]
+fn a_lock_and_what_it_guards_are_one_finding() {
+    let mut profile = shared();
+    in_one_object(&mut profile);
+    profile.sites.extend([library("pthread_mutex_lock", ""), library("pthread_cond_signal", "")]);
+    let lock = profile.sites.len() as u32 - 2;
+    for event in profile.events.iter_mut().filter(|event| event.line == 0x40_40c0) {
+        let sync = if event.kind == types::CommKind::Raw { lock } else { lock + 1 };
+        (event.from_site, event.to_site) = (sync, sync);
+    }
+    let [cause] = &found(&profile)[..] else { panic!("{:#?}", titles(&profile)) };
+    assert_eq!(
+        (cause.kind, cause.synchronization),
+        (CauseKind::Synchronization, Some(Sync::Mutex))
+    );
+    assert_eq!(cause.events, 4400 + 700);
+    // More data than locking is a finding of its own.
+    let data = profile.events.iter_mut().find(|event| event.line == 0x40_4100).unwrap();
+    data.count = 9000;
+    assert_eq!(found(&profile).len(), 2);
+}
+
+#[test]
+fn both_directions_of_a_reference_count_are_one_finding() {
+    let mut profile = shared();
+    let count = "std::_Sp_counted_base<2>::_M_release()";
+    profile.sites.extend([
+        library(count, "serve at sp.cpp:26; run at sp.cpp:40"),
+        library(count, "serve at sp.cpp:30; run at sp.cpp:40"),
+    ]);
+    let (one, two) = (profile.sites.len() as u32 - 2, profile.sites.len() as u32 - 1);
+    for event in profile.events.iter_mut().filter(|event| event.line == 0x40_40c0) {
+        let forth = event.from < event.to;
+        (event.from_site, event.to_site) = if forth { (one, two) } else { (two, one) };
+    }
+    let counted = |cause: &&Cause| cause.synchronization == Some(Sync::References);
+    let all = found(&profile);
+    let [cause] = &all.iter().filter(counted).collect::<Vec<_>>()[..] else { panic!("{all:#?}") };
+    assert_eq!((cause.events, cause.sides.len()), (4400, 2));
+    assert_eq!(cause.cost.without, "the time of atomic instructions");
+}
+
+#[test]
+fn variables_of_one_line_are_one_finding() {
+    let mut profile = shared();
+    for name in ["m (app)", "c (app)"] {
+        let (region, name) = ("static".into(), name.into());
+        profile.objects.push(ObjectRow { region, name, ..ObjectRow::default() });
+    }
+    for event in profile.events.iter_mut().filter(|event| event.line == 0x40_40c0) {
+        event.object = profile.objects.len() as u32 - 1 - event.to.0 % 2;
+    }
+    profile.events.sort_by_key(|event| (event.line, event.object));
+    let falsely = |cause: &&Cause| cause.kind == CauseKind::FalseSharing;
+    let all = found(&profile);
+    let [cause] = &all.iter().filter(falsely).collect::<Vec<_>>()[..] else { panic!("{all:#?}") };
+    assert_eq!(cause.events, 4400);
+}
+
+#[test]
+fn what_may_be_changed_comes_before_what_must_be_transferred() {
+    let mut profile = shared();
+    let hand = profile.events.iter().find(|event| event.line == 0x40_4100).copied().unwrap();
+    let spread = (0..1000).map(|i| EventRow { line: 0x7f10_0000_0000 + 64 * i, count: 99, ..hand });
+    profile.events.extend(spread);
+    // So much work that the false sharing is not worth a change by itself, but may be.
+    for thread in &mut profile.threads {
+        thread.instructions = 30_000_000;
+    }
+    let all = found(&profile);
+    let at = |kind: CauseKind| all.iter().position(|cause| cause.kind == kind).unwrap();
+    let (falsely, transferred) = (at(CauseKind::FalseSharing), at(CauseKind::Transferred));
+    assert!(!all[falsely].cost.worth && all[falsely].cost.may_be_worth());
+    assert!(all[transferred].cost.worth && falsely < transferred, "{all:#?}");
+}
+
+#[test]
+fn threads_that_ran_in_turn_leave_the_cost_open() {
+    let mut profile = shared();
+    profile.running = (1..5)
+        .map(|thread| profile::RunningRow {
+            slice: 0,
+            thread: types::ThreadId(thread),
+            pu: 3,
+            cpu_ns: 500_000_000,
+            waited_ns: 1_500_000_000,
+        })
+        .collect();
+    for thread in &mut profile.threads {
+        thread.instructions = 1_000_000_000;
+    }
+    let cause = &found(&profile)[0];
+    assert!(cause.cost.not_known && !cause.cost.worth && cause.leads(), "{:?}", cause.cost);
+    assert!(cause.text.contains("hardly ever ran at the same time"), "{}", cause.text);
+    let text = crate::text(
+        &crate::Findings::new(&profile, None, 0),
+        &profile,
+        crate::TextStyle { colour: false, width: 1000, lines: None },
+    );
+    assert!(
+        text.contains("not known") && !text.contains("counters+0x40..0x80 (app), one line: 86")
+    );
+}
+
+#[test]
+fn numbers_of_fortran_get_a_first_dimension() {
+    let mut profile = shared();
+    for site in &mut profile.sites {
+        site.file = site.file.replace("a.c", "a.f90");
+    }
+    let advice = &found(&profile)[0].advice;
+    assert!(advice.contains("add a first dimension of 8"), "{advice}");
 }

@@ -6,7 +6,7 @@ use crate::causes::code::Origin;
 use crate::causes::group::{Class, Group, Origins, Side as Seen};
 use crate::causes::memory::Memory;
 use crate::causes::{CauseKind, Side};
-use crate::lines::AccessKind;
+use crate::lines::{AccessKind, base_name};
 use crate::verdict::list;
 use types::numbers::grouped;
 
@@ -136,11 +136,19 @@ fn side_words(side: &Side, object: &str) -> String {
     };
     let atomically = if side.atomically { " atomically" } else { "" };
     let called = match side.callers.first() {
-        Some(caller) => format!(", called from {caller}"),
+        Some(caller) => format!(", called from {}", without_folders(caller)),
         None => String::new(),
     };
     let (who, place) = (thread_list(&side.threads), side.place.in_words());
     format!("{who} {verb}{what}{atomically} {place}{called}")
+}
+
+/// `f at a.c:7` of `f at /src/a.c:7`.
+fn without_folders(caller: &str) -> String {
+    match caller.rsplit_once(" at ") {
+        Some((function, at)) => format!("{function} at {}", base_name(at)),
+        None => caller.to_owned(),
+    }
 }
 
 /// Whether each thread's range differs from all others'.

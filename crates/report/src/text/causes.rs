@@ -2,10 +2,10 @@
 
 use super::heading;
 use super::style::{TextStyle, printable};
-use crate::causes::{Cause, CauseKind};
+use crate::causes::{Cause, CauseKind, share_words};
 use crate::findings::Findings;
 use std::fmt::{self, Write};
-use types::numbers::{grouped, percent};
+use types::numbers::grouped;
 
 /// The verdict's sentences: causes in three paragraphs each, what is seen, why, and what to change.
 pub(super) fn write_first(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::Result {
@@ -25,13 +25,15 @@ pub(super) fn write_first(out: &mut String, style: TextStyle, findings: &Finding
 fn write_cause(out: &mut String, style: TextStyle, number: usize, cause: &Cause) -> fmt::Result {
     let title = format!("{number}. {}: {}", printable(&cause.title), weight(cause));
     writeln!(out, "{}", style.bold(&style.wrap(&title, "   ")))?;
-    writeln!(out, "{}", style.wrap(&format!("   {}.", printable(&cause.evidence)), "   "))?;
+    let caveat = cause.cost.caveat();
+    let seen = format!("   {}. {caveat}", printable(&cause.evidence));
+    writeln!(out, "{}", style.wrap(seen.trim_end(), "   "))?;
     writeln!(out, "{}", style.wrap(&format!("   → {}", printable(&cause.advice)), "     "))
 }
 
 /// `86 % of the transfers; costs about 30 % of the processor time (…)`.
 fn weight(cause: &Cause) -> String {
-    format!("{} of the transfers; {}", percent(cause.share), cause.cost.words())
+    format!("{} of the transfers; {}", share_words(cause.share), cause.cost.words())
 }
 
 /// The causes that the verdict does not tell, each in short.
@@ -45,16 +47,21 @@ pub(super) fn write_others(out: &mut String, style: TextStyle, findings: &Findin
     heading(out, style, if all { "Causes of transfers" } else { "Other causes of transfers" })?;
     for cause in others {
         let worth = match (cause.cost.worth, cause.kind) {
-            (false, _) => " Hardly worth a change.",
-            (true, CauseKind::Transferred) => " Where threads run decides what it costs.",
-            (true, _) => "",
+            (true, CauseKind::Transferred) => "Where threads run decides what it costs.",
+            _ => cause.cost.advice(),
         };
+        let caveat = cause.cost.caveat();
+        let after: String = [worth, &caveat]
+            .iter()
+            .filter(|text| !text.is_empty())
+            .map(|text| format!(" {text}"))
+            .collect();
         let lines = match cause.lines {
             0 => String::new(),
             1 => ", one line".into(),
             n => format!(", {} lines", grouped(n)),
         };
-        let text = format!("  - {}{lines}: {}.{worth}", printable(&cause.title), weight(cause));
+        let text = format!("  - {}{lines}: {}.{after}", printable(&cause.title), weight(cause));
         writeln!(out, "{}", style.wrap(&text, "     "))?;
     }
     Ok(())

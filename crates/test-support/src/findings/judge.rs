@@ -40,7 +40,7 @@ pub fn causes(report: &Value) -> Result<&[Value], String> {
 /// In short what a report advises: its causes that are worth a change. Data that one thread makes
 /// and another uses are none.
 pub fn advised(causes: &[Value]) -> Vec<String> {
-    let is_flaw = |cause: &&Value| is_worth(cause) && text(&cause["kind"]) != "handed_over";
+    let is_flaw = |cause: &&Value| is_worth(cause) && text(&cause["kind"]) != "transferred";
     causes.iter().filter(is_flaw).map(in_short).collect()
 }
 
@@ -203,7 +203,7 @@ mod tests {
         let mut cause = cause(word_count());
         assert_eq!(advised(&[cause.clone()]).len(), 1);
         let mut passed_on = cause.clone();
-        passed_on["kind"] = json!("handed_over");
+        passed_on["kind"] = json!("transferred");
         assert!(advised(&[passed_on]).is_empty());
         cause["cost"]["worth"] = json!(false);
         assert!(advised(&[cause]).is_empty());
