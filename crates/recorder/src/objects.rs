@@ -350,7 +350,8 @@ impl Naming<'_> {
         number
     }
 
-    /// `heap` and `heap block of 400 bytes allocated in f at f.c:7`, with what else lay in the line.
+    /// `heap` and `heap block of 400 bytes allocated in f at f.c:7`, with what else lay in the
+    /// line.
     fn text_of_line(
         &mut self,
         events: &[EventRow],

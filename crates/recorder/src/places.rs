@@ -358,8 +358,8 @@ impl<'a> Places<'a> {
     }
 
     /// What allocated blocks consist of, by the return addresses of the calls that led there; the
-    /// likeliest first, when so many modules had been described. Each call's caller is asked only if
-    /// the call passes its result on.
+    /// likeliest first, when so many modules had been described. Each call's caller is asked only
+    /// if the call passes its result on.
     pub fn allocated(&self, frames: &[u64], modules: usize) -> Vec<Element> {
         let mut found = Vec::new();
         let modules = self.first_modules(modules);

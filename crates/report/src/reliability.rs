@@ -15,7 +15,7 @@ use types::numbers::percent;
 /// communication was missed altogether. Measured on 14 parallel programs of others with 8 threads
 /// on 2 processors, which was without events of the processor; pairs correlated with the exact
 /// matrices by 0.2 in the median.
-const FAR_OFF: u32 = 25;
+pub(crate) const FAR_OFF: u32 = 25;
 
 /// Part of a run recorded whole from which on it is named.
 const WORTH_NAMING: f64 = 0.1;

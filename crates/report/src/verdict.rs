@@ -117,7 +117,8 @@ fn causes(facts: &Facts<'_>) -> Vec<String> {
     let told = leading().filter(|cause| only_handed || !handed(cause)).take(CAUSES);
     let mut said: Vec<String> = told.map(|cause| cause.text.clone()).collect();
     if said.is_empty() && !list.is_empty() {
-        said.push(nothing_to_change(list));
+        let waiting = facts.reliability.is_some_and(|found| found.rest_on == RestOn::Waiting);
+        said.push(nothing_to_change(list, waiting));
     }
     if let Some(share) =
         facts.causes.synchronization.filter(|share| *share >= NOTABLE_SYNCHRONIZATION)
@@ -132,7 +133,12 @@ fn causes(facts: &Facts<'_>) -> Vec<String> {
 }
 
 /// That no cause is worth a change.
-fn nothing_to_change(list: &[Cause]) -> String {
+fn nothing_to_change(list: &[Cause], by_waiting: bool) -> String {
+    if by_waiting && list.iter().any(|cause| cause.cost.may_be_worth()) {
+        return "Whether a data structure is worth a change is not known: these samples show where threads waited, \
+                not how often lines moved. Record exactly, or in windows."
+            .into();
+    }
     let most = list.iter().filter_map(|cause| cause.cost.cpu_share).fold(0.0, f64::max);
     let about = if most < 0.01 {
         "as much as 1 %".into()

@@ -38,7 +38,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// Changes with every change of this layout. 1: first version;
 /// 2: segments, modes, sites, cells and events by time slice, trace; 3: store of translated code;
 /// 4: tallies; 5: which threads wait in system calls; 6: windows;
-/// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones, mapped files.
+/// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones,
+/// mapped files.
 pub const VERSION: u32 = 8;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";

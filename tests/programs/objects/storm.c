@@ -2,7 +2,8 @@
 // events of each allocation site: lines `expect OBJECT EVENTS` of its output. Addresses are used
 // again and again.
 //
-// Usage: storm heap SEED | fork SEED | maps SEED | libraries LIBRARY LIBRARY | makers LIBRARY LIBRARY
+// Usage: storm heap SEED | fork SEED | maps SEED | libraries LIBRARY LIBRARY | makers LIBRARY
+// LIBRARY
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>

@@ -69,8 +69,8 @@ static inline u64 hash_of_return(u64 address) {
 }
 
 #define RETURN_MASK ((1u << RETURN_BITS) - 1)
-// Places of an address in each of the two tables. Where all are taken, a new one replaces the first:
-// what is not found is asked for again, so nothing is lost but time.
+// Places of an address in each of the two tables. Where all are taken, a new one replaces the
+// first: what is not found is asked for again, so nothing is lost but time.
 #define RETURN_PLACES 16
 // No return address: its rule changes.
 #define CHANGES 1ull

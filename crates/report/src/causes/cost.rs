@@ -7,6 +7,7 @@
 //! each finding.
 
 use crate::layouts::Placement;
+use crate::reliability::FAR_OFF;
 use profile::{Basis, Mode, Profile};
 use serde::Serialize;
 use statistics::poisson;
@@ -135,7 +136,7 @@ impl Cost {
     }
 
     /// Whether the range reaches what is worth a change.
-    pub(super) fn may_be_worth(&self) -> bool {
+    pub(crate) fn may_be_worth(&self) -> bool {
         self.worth || self.not_known || self.high.is_some_and(|high| high >= WORTH)
     }
 
@@ -210,8 +211,13 @@ fn latency(profile: &Profile, placement: Option<&Placement>) -> Range {
         && let Basis::Latency { transfer_ns, .. } = sampling.basis
         && transfer_ns > 0.0
     {
-        // Amounts are waiting divided by this: multiplied by it, they are waiting again.
-        return Range { mid: transfer_ns, low: transfer_ns, high: transfer_ns };
+        // Amounts are waiting divided by this: multiplied by it, they are waiting again, of which
+        // samples see a part, or take something else for it.
+        return Range {
+            mid: transfer_ns,
+            low: transfer_ns / f64::from(FAR_OFF),
+            high: transfer_ns * f64::from(FAR_OFF),
+        };
     }
     let measured = placement.filter(|placement| placement.cost_unit == "ns");
     let costs: Vec<f64> = measured.map_or(vec![], |placement| {
