@@ -20,7 +20,7 @@ struct counter {
 };
 
 struct counter *counters;
-static long steps = 5000000;
+static long steps = 20000000;
 
 static void *work(void *argument) {
     long own = (long)argument;
