@@ -187,8 +187,7 @@ impl<'a> About<'a> {
             );
         }
         let (first, bytes) = (pieces[0], pieces.iter().map(|piece| piece.bytes).max().unwrap_or(0));
-        let at =
-            self.memory.allocation(first.object).map_or(String::new(), |at| format!(" in {at}"));
+        let at = self.memory.allocation(first.object).map_or(String::new(), |at| format!(" {at}"));
         let same = pieces.iter().all(|piece| piece.object == first.object);
         let rounded = bytes.div_ceil(LINE) * LINE;
         match same {
@@ -259,9 +258,9 @@ impl<'a> About<'a> {
     fn aligned(&self, object: u32) -> Option<String> {
         if let Some(at) = self.memory.allocation(object) {
             return Some(match self.language {
-                Language::C => format!("allocate it with aligned_alloc(64, …) in {at}"),
-                Language::Cpp => format!("allocate it aligned to 64 bytes in {at}"),
-                _ => format!("align what is allocated in {at} to 64 bytes"),
+                Language::C => format!("allocate it with aligned_alloc(64, …) {at}"),
+                Language::Cpp => format!("allocate it aligned to 64 bytes {at}"),
+                _ => format!("align what is allocated {at} to 64 bytes"),
             });
         }
         let name = self.memory.variable(object)?;

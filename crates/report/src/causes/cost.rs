@@ -332,7 +332,9 @@ mod tests {
         let (one, many) =
             (costs.of_events(5000, Some(1), true), costs.of_events(5000, Some(400), true));
         assert_eq!(one.cpu_share, many.cpu_share);
-        assert!(one.high.unwrap() > 5.0 * many.cpu_share.unwrap(), "{one:?}");
-        assert!(many.high.unwrap() < 1.2 * many.cpu_share.unwrap(), "{many:?}");
+        assert!(one.high.unwrap() > 4.0 * many.high.unwrap(), "{one:?}");
+        // Waiting that samples show may be far off, too.
+        let most = many.cpu_share.unwrap() * f64::from(FAR_OFF);
+        assert!((most..1.2 * most).contains(&many.high.unwrap()), "{many:?}");
     }
 }

@@ -159,14 +159,11 @@ impl<'a> Memory<'a> {
             .collect()
     }
 
-    /// Where an object was allocated: `main at hist.c:10`.
+    /// Where an object was allocated: `in main at hist.c:10`, `at app+0x40`.
     pub(super) fn allocation(&self, object: u32) -> Option<String> {
         let row = self.profile.objects.get(object as usize)?;
         let is_heap = row.region == "heap" && !row.name.is_empty();
-        is_heap.then(|| {
-            let at = allocated(&row.name, &row.callers);
-            at.strip_prefix("in ").unwrap_or(&at).to_owned()
-        })
+        is_heap.then(|| allocated(&row.name, &row.callers))
     }
 
     /// `T1 bytes 0–7, T2 bytes 8–15`: of the block or variable where it is one, else of the line.

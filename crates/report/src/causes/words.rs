@@ -129,6 +129,7 @@ fn side_words(side: &Side, object: &str) -> String {
     let own = has_own_bytes(&side.bytes);
     let what = match (quoted.is_empty(), side.bytes.is_empty()) {
         (true, true) => String::new(),
+        (true, false) if own && are_scattered(&side.bytes) => " bytes of their own".into(),
         (true, false) if own => format!(" bytes of their own ({})", side.bytes),
         (true, false) => format!(" bytes {}", side.bytes),
         (false, true) => format!(" {}", list(&quoted)),
@@ -157,6 +158,11 @@ fn has_own_bytes(bytes: &str) -> bool {
     let ranges: Vec<&str> = ranges.map(|(_, range)| range).collect();
     let different: std::collections::BTreeSet<&str> = ranges.iter().copied().collect();
     !ranges.is_empty() && different.len() == ranges.len()
+}
+
+/// Whether a thread has more bytes than are named, here and there.
+fn are_scattered(bytes: &str) -> bool {
+    bytes.split(", ").any(|one| one.ends_with(" …"))
 }
 
 /// What a finding is about: `the array counters (app)`, and its first words.
@@ -251,5 +257,6 @@ mod tests {
         assert_eq!(range_words(&[]), "");
         assert!(has_own_bytes("T1 0–7, T2 8–15, …") && !has_own_bytes("0–7"));
         assert!(!has_own_bytes("T1 0–7, T2 8–15, T3 0–7"));
+        assert!(are_scattered("T1 0 40 …, T2 8") && !are_scattered("T1 0–7, T2 8–15, …"));
     }
 }
