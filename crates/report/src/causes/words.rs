@@ -175,7 +175,7 @@ pub(super) fn title(kind: CauseKind, group: &Group, object: &str, sides: &[Side]
                 _ => format!("False sharing on {object}"),
             }
         }
-        CauseKind::Contended => format!("All update {object}"),
+        CauseKind::Contended => format!("Several threads update {object}"),
         CauseKind::OneWriter => format!("One thread writes and others read {object}"),
         CauseKind::Transferred => format!("Threads transfer data in {object}"),
         CauseKind::Synchronization => synchronization(group, object, sides),
