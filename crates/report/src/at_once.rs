@@ -25,8 +25,8 @@ const OF_GROUP: usize = 32;
 /// Part of the time in which two threads of a group must have wanted to run at once.
 const NOTABLE_PAIR: f64 = 0.1;
 
-/// Of groups of pairs of threads, with their events: the part of the time in which both of a pair
-/// could run in which both did, where that was too little for counts to tell what it costs.
+/// Of groups of pairs of threads, with their events: the part of the time in which a pair could run
+/// in which any did, where that was too little for counts to tell what it costs.
 pub(crate) fn little(profile: &Profile, groups: &[&BTreeMap<(u32, u32), u64>]) -> Vec<Option<f64>> {
     let strongest = |group: &&BTreeMap<(u32, u32), u64>| -> Vec<(u32, u32)> {
         let mut pairs: Vec<_> = group.iter().map(|(pair, events)| (*pair, *events)).collect();
@@ -44,9 +44,9 @@ pub(crate) fn little(profile: &Profile, groups: &[&BTreeMap<(u32, u32), u64>]) -
     let together = &together;
     let of_group = |group: Vec<(u32, u32)>| {
         let of = |pick: fn(&Together) -> f64| group.iter().map(move |pair| pick(&together[pair]));
-        let (wanted, ran): (f64, f64) = (of(|t| t.wanted).sum(), of(|t| t.ran).sum());
-        let most = of(|t| t.wanted).fold(0.0, f64::max);
-        let part = (wanted > 0.0).then(|| (ran / wanted).clamp(0.0, 1.0));
+        // Of many threads on few processors, two run at the same time in turn.
+        let (ran, most) = (of(|t| t.ran).sum::<f64>(), of(|t| t.wanted).fold(0.0, f64::max));
+        let part = (most > 0.0).then(|| (ran / most).clamp(0.0, 1.0));
         part.filter(|part| *part < LITTLE && most >= NOTABLE_PAIR * found.seconds)
     };
     groups.into_iter().map(of_group).collect()

@@ -66,7 +66,7 @@ export function costs({ cpu_share, low, high, worth, not_known, without }: Cost)
 function caveat({ at_once, not_known, without }: Cost): string {
   if (at_once === null) return not_known ? ` What it costs with ${without} is not known.` : ''
   const more = not_known ? 'what it costs when they do is not known' : 'it may cost more when they do'
-  return ` Its threads ran at the same time for ${percent(at_once)} of the time in which both could: ${more}.`
+  return ` Its threads ran at the same time for ${percent(at_once)} of the time in which two of them could: ${more}.`
 }
 
 function sides(list: Side[]): HTMLElement {

@@ -39,8 +39,8 @@ pub struct Cost {
     /// Whether it may be worth one all the same: threads hardly ran at the same time, or it costs
     /// more than its transfers.
     pub not_known: bool,
-    /// Where threads that meet here hardly ran at the same time: of the time in which both could,
-    /// the part in which both did, 0 to 1.
+    /// Where threads that meet here hardly ran at the same time: of the time in which two of them
+    /// could, the part in which both did, 0 to 1.
     pub at_once: Option<f64>,
     /// What is not in the estimate: `the waiting for the lock`, or empty.
     pub without: &'static str,
@@ -151,7 +151,7 @@ impl Cost {
         let part = match part {
             part if part < 0.01 => "Its threads hardly ever ran at the same time".to_owned(),
             part => format!(
-                "Its threads ran at the same time for only {} of the time in which both could",
+                "Its threads ran at the same time for only {} of the time in which two of them could",
                 percent(part)
             ),
         };
@@ -308,7 +308,7 @@ mod tests {
         assert!(apart.not_known && apart.advice().is_empty());
         assert_eq!(
             apart.caveat(),
-            "Its threads ran at the same time for only 4 % of the time in which both could: what it \
+            "Its threads ran at the same time for only 4 % of the time in which two of them could: what it \
              costs when they do is not known."
         );
         assert!(!small.leaving_out("", Some(0.5), true).not_known, "twice as much is little, too");
