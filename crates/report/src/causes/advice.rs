@@ -363,7 +363,11 @@ impl<'a> About<'a> {
             ),
             false => String::new(),
         };
-        format!("Padding won't help: all use the same bytes. {copies}.{apart}")
+        let turns = match self.group.lines.len() > FEW_LINES {
+            true => " If threads take turns with all of it, run them near each other instead.",
+            false => "",
+        };
+        format!("Padding won't help: all use the same bytes. {copies}.{turns}{apart}")
     }
 
     /// For memory that one thread writes and others read.
