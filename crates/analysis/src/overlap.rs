@@ -92,7 +92,7 @@ impl Times {
         (self.ran + self.waited).min(length)
     }
 
-    /// Of the time in which the thread wanted to run, the part in which it ran.
+    /// The part of the time in which it ran, of that in which it ran or waited for a processor.
     fn turn(&self, length: f64) -> f64 {
         ratio(self.ran, self.wanted(length))
     }

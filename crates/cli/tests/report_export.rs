@@ -260,6 +260,14 @@ fn tables_as_csv_and_json() {
         export(&["sites", "--slice", "0"]).refusal(),
         "--kind, --by and --slice choose what a matrix counts; export the table whole"
     );
+    assert_eq!(
+        export(&["flow", "--thread", "9"]).refusal(),
+        "there is no thread 9; the last one is 2"
+    );
+    assert_eq!(
+        export(&["flow", "--object", "9"]).refusal(),
+        "there is no object 9; 'threadtalk export PROFILE objects' lists them"
+    );
 }
 
 #[test]

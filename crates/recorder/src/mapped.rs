@@ -63,7 +63,7 @@ mod tests {
     fn a_record_has_number_base_and_path() {
         let mut words = [0; size_of::<Mapping>() / 8];
         words[..3].copy_from_slice(&[7, 0x1000, 4]);
-        words[3] = u64::from_le_bytes(*b"/a/bXXXX");
+        words[3] = u64::from_le_bytes(*b"/a/b/c/d");
         let (number, file) = Mapped::of(&words);
         assert_eq!(number, 7);
         assert!(file.is("/a/b", 0x1000) && !file.is("/a/b", 0x2000) && !file.is("/a", 0x1000));

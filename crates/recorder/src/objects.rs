@@ -199,8 +199,9 @@ impl<'a> Member<'a> {
     }
 }
 
-/// The same as [`name`] for events of several processes: an event's object is the place in `known`
-/// of the process, and of what that calls it. All processes have so many threads.
+/// The same as [`name`] for events of several processes. An event's object is an index into
+/// `known`, which holds the process (an index into `members`) and the object's number in it.
+/// `threads` is the number of threads of all processes together.
 pub fn name_together(
     events: &mut [EventRow],
     known: &[(usize, u32)],

@@ -119,7 +119,7 @@ impl<'a> Places<'a> {
         self.site_in(self.modules, address)
     }
 
-    /// The modules of which so many had been described.
+    /// The first `count` modules, in the order in which the program mapped them.
     fn first_modules(&self, count: usize) -> &'a [RawModule] {
         &self.modules[..count.min(self.modules.len())]
     }
@@ -293,8 +293,8 @@ impl<'a> Places<'a> {
         })
     }
 
-    /// What lies in a stretch of memory of so many bytes: kind of memory of what comes first, and
-    /// the names of the first few things. Both are empty where nothing is known.
+    /// What lies in the memory from `start` on: the kind of memory at its beginning, and the names
+    /// of the first few things in it. Both are empty where nothing is known.
     pub fn zone(&self, (start, bytes): (u64, u64)) -> (String, String) {
         const LOOKS: u64 = 8;
         let mut found = self.static_zone(start, bytes);
@@ -357,9 +357,9 @@ impl<'a> Places<'a> {
         })
     }
 
-    /// What allocated blocks consist of, by the return addresses of the calls that led there; the
-    /// likeliest first, when so many modules had been described. Each call's caller is asked only
-    /// if the call passes its result on.
+    /// What allocated blocks may consist of, the likeliest first. `frames` are the return addresses
+    /// of the calls that led to the allocation, and `modules` is the number of modules that were
+    /// mapped by then. A call's caller is looked at only if the call returns the block to it.
     pub fn allocated(&self, frames: &[u64], modules: usize) -> Vec<Element> {
         let mut found = Vec::new();
         let modules = self.first_modules(modules);
@@ -383,8 +383,8 @@ impl<'a> Places<'a> {
         found
     }
 
-    /// What allocated a block, by the return addresses of the calls that led there when so many
-    /// modules had been described.
+    /// What allocated a block: `frames` are the return addresses of the calls that led there, and
+    /// `modules` is the number of modules that were mapped by then.
     pub fn allocation(&self, frames: &[u64], modules: usize) -> Allocation {
         let modules = self.first_modules(modules);
         // A call may end its function: what it returns to is then another's.

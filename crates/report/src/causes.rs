@@ -124,7 +124,7 @@ pub struct Side {
     pub file: String,
     /// From 1; 0 = unknown.
     pub line: u32,
-    /// Who called it, innermost first, as far as known.
+    /// Its known callers, innermost first.
     pub callers: Vec<String>,
     /// Events that it takes part in.
     pub events: u64,

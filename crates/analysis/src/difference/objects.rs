@@ -33,7 +33,7 @@ pub struct ObjectChanges {
     pub all: [EventCount; 2],
     /// Of these, on no known object.
     pub unknown: [f64; 2],
-    /// Seconds that each run took, as far as known without what recording cost.
+    /// Seconds that each program takes alone; `None` unless that is known of both.
     pub seconds: Option<[f64; 2]>,
     /// Most events in A or B first.
     pub list: Vec<ObjectChange>,
@@ -141,8 +141,8 @@ fn seconds(profile: &Profile) -> Option<f64> {
     own.or(real).filter(|seconds| *seconds > 0.0)
 }
 
-/// Part of A's instructions that B has to execute, or the other way round.
-const LEAST_DONE: f64 = 0.25;
+/// A run with a smaller part of the other's instructions did not get far enough to be compared.
+const MIN_DONE: f64 = 0.25;
 
 fn incomparable(a: &Profile, b: &Profile) -> Option<Incomparable> {
     let sampled = |profile: &Profile| profile.meta.mode == Mode::Sampled;
@@ -151,7 +151,7 @@ fn incomparable(a: &Profile, b: &Profile) -> Option<Incomparable> {
         Some(Incomparable::Modes)
     } else if a.meta.parameters.block_bytes != b.meta.parameters.block_bytes {
         Some(Incomparable::Blocks)
-    } else if done(b) > 0.0 && done(b) < LEAST_DONE * done(a) && b.meta.exit_code != Some(0) {
+    } else if done(b) > 0.0 && done(b) < MIN_DONE * done(a) && b.meta.exit_code != Some(0) {
         Some(Incomparable::LessDone)
     } else {
         None

@@ -148,6 +148,26 @@ fn slice(text: &str) -> Result<Slice, String> {
     }
 }
 
+/// Keeps the flow of one thread, or of one object.
+fn keep_of_flow(
+    profile: &mut Profile,
+    thread: Option<u32>,
+    object: Option<u32>,
+) -> anyhow::Result<()> {
+    let (threads, objects) = (profile.threads.len(), profile.objects.len());
+    if let Some(thread) = thread.filter(|thread| *thread as usize >= threads) {
+        bail!("there is no thread {thread}; the last one is {}", threads.saturating_sub(1));
+    }
+    if let Some(object) = object.filter(|object| *object as usize >= objects) {
+        bail!("there is no object {object}; 'threadtalk export PROFILE objects' lists them");
+    }
+    profile.flow.retain(|row| {
+        thread.is_none_or(|thread| row.thread.0 == thread)
+            && object.is_none_or(|object| row.object == object)
+    });
+    Ok(())
+}
+
 /// What is written in which form, checked before anything is.
 enum Export {
     Matrix(Grouped, MatrixKind, MatrixFormat),
@@ -219,10 +239,7 @@ impl Export {
             _ if table != ProfileTable::Flow => {
                 bail!("--thread and --object choose what of the flow is exported")
             }
-            (thread, object) => profile.flow.retain(|row| {
-                thread.is_none_or(|thread| row.thread.0 == thread)
-                    && object.is_none_or(|object| row.object == object)
-            }),
+            (thread, object) => keep_of_flow(&mut profile, thread, object)?,
         }
         match args.format.unwrap_or(Format::Csv) {
             Format::Parquet if table == ProfileTable::Flow => {
