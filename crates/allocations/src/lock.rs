@@ -1,0 +1,38 @@
+//! A lock that nobody waits for long: what it protects is worth less than the program's time.
+
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+/// Turns after which a waiting thread does without.
+const PATIENCE: u32 = 200;
+
+/// Held by nobody, or by one thread.
+pub struct Lock(AtomicU32);
+
+impl Lock {
+    /// A free lock.
+    #[allow(clippy::new_without_default, reason = "it is made for statics")]
+    pub const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// Runs `action` alone; `None` where others hold the lock for too long.
+    pub fn with<R>(&self, action: impl FnOnce() -> R) -> Option<R> {
+        let mut turns = 0;
+        while self.0.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
+            turns += 1;
+            if turns > PATIENCE {
+                return None;
+            }
+            // SAFETY: no arguments. The holder may have lost its processor.
+            unsafe { injected::raw::raw(libc::SYS_sched_yield, 0, 0, 0, 0) };
+        }
+        let result = action();
+        self.0.store(0, Release);
+        Some(result)
+    }
+
+    /// Frees the lock in a forked child, where the thread that held it does not exist.
+    pub fn break_open(&self) {
+        self.0.store(0, Release);
+    }
+}

@@ -1,0 +1,192 @@
+//! How the stack looks where a call returns to: what leads from a frame to its caller's.
+//!
+//! The unwind tables of each file (.eh_frame) say it for every instruction, and the C library says
+//! where they lie (`_dl_find_object`, glibc 2.35 and newer; elsewhere only the immediate caller is
+//! known). What comes of it is one word, and kept.
+
+use crate::lock::Lock;
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use gimli::{BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, Pointer, RegisterRule};
+use gimli::{UnwindContext, UnwindSection, UnwindTableRow, X86_64};
+
+/// What leads on from a frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Rule(u64);
+
+const RBP_SHIFT: u32 = 32;
+/// The base is %rbp instead of %rsp.
+const BY_RBP: u64 = 1 << 48;
+/// There is a rule.
+const LEADS_ON: u64 = 1 << 49;
+/// Whether there is one is known.
+const KNOWN: u64 = 1 << 50;
+
+impl Rule {
+    /// Whether there is one.
+    pub fn leads_on(self) -> bool {
+        self.0 & LEADS_ON != 0
+    }
+
+    /// Whether the base is %rbp instead of %rsp.
+    pub fn is_by_rbp(self) -> bool {
+        self.0 & BY_RBP != 0
+    }
+
+    /// From the base to where the caller's frame begins.
+    pub fn offset(self) -> i64 {
+        i64::from(self.0 as i32)
+    }
+
+    /// From there to where the caller's %rbp is; `None`: still in the register.
+    pub fn saved(self) -> Option<i64> {
+        let at = (self.0 >> RBP_SHIFT) as i16;
+        (at != 0).then_some(i64::from(at))
+    }
+}
+
+/// Rules that are kept, by return address: a power of two.
+const PLACES: usize = 1 << 14;
+/// Places that are looked at for one.
+const NEAR: usize = 8;
+
+struct Place {
+    address: AtomicU64,
+    word: AtomicU64,
+}
+
+static KEPT: [Place; PLACES] =
+    [const { Place { address: AtomicU64::new(0), word: AtomicU64::new(0) } }; PLACES];
+
+/// Stands where an address is being replaced.
+const CHANGES: u64 = 1;
+
+fn places(address: u64) -> impl Iterator<Item = &'static Place> {
+    let first = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize;
+    (first..first + NEAR).map(|place| &KEPT[place % PLACES])
+}
+
+fn known(address: u64) -> Option<Rule> {
+    let place = places(address).find(|place| place.address.load(Acquire) == address)?;
+    let word = place.word.load(Acquire);
+    (place.address.load(Relaxed) == address && word & KNOWN != 0).then_some(Rule(word))
+}
+
+/// Under the lock.
+fn keep(address: u64, word: u64) {
+    let free = places(address).find(|place| place.address.load(Relaxed) == 0);
+    let Some(place) = free.or_else(|| places(address).next()) else { return };
+    place.address.store(CHANGES, Relaxed);
+    place.word.store(word, Release);
+    place.address.store(address, Release);
+}
+
+/// Forgets all rules: code may have been unloaded.
+pub fn forget(lock: &Lock) {
+    lock.with(|| KEPT.iter().for_each(|place| place.address.store(0, Release)));
+}
+
+/// The rule for code that a call returns to; `None` where others look for rules right now.
+pub fn of(address: u64, lock: &Lock) -> Option<Rule> {
+    if let Some(rule) = known(address) {
+        return Some(rule);
+    }
+    lock.with(|| {
+        // A call may be the last instruction of its function.
+        let word = find(address.wrapping_sub(1)).unwrap_or(0) | KNOWN;
+        keep(address, word);
+        Rule(word)
+    })
+}
+
+/// What `_dl_find_object` tells.
+#[repr(C)]
+struct Found {
+    flags: u64,
+    start: *const c_void,
+    end: *const c_void,
+    link_map: *const c_void,
+    /// The file's .eh_frame_hdr.
+    header: *const u8,
+    reserved: [u64; 8],
+}
+
+type Find = unsafe extern "C" fn(*const c_void, *mut Found) -> c_int;
+
+static FIND: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The one context for unwinding: it is large.
+struct Context(UnsafeCell<Option<UnwindContext<usize>>>);
+
+// SAFETY: used under the lock of `chain` only.
+unsafe impl Sync for Context {}
+
+static CONTEXT: Context = Context(UnsafeCell::new(None));
+
+/// Finds what is needed, while there is one thread.
+pub fn prepare() {
+    // SAFETY: a NUL-terminated name.
+    let find = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
+    // SAFETY: nobody else is here yet.
+    unsafe { *CONTEXT.0.get() = Some(UnwindContext::new()) };
+    FIND.store(find, Release);
+}
+
+fn find(address: u64) -> Option<u64> {
+    let function = FIND.load(Acquire);
+    if function.is_null() {
+        return None;
+    }
+    // SAFETY: the C library's function, which takes no locks; zeroes are a valid `Found`.
+    let found = unsafe {
+        let function = core::mem::transmute::<*mut c_void, Find>(function);
+        let mut found: Found = core::mem::zeroed();
+        (function(address as *const c_void, &mut found) == 0).then_some(found)?
+    };
+    let (header, end) = (found.header as usize, found.end as usize);
+    if header == 0 || header >= end {
+        return None;
+    }
+    let bases = BaseAddresses::default().set_eh_frame_hdr(header as u64);
+    // SAFETY: from the tables to the end of the file's memory; they are read where they say that
+    // they are.
+    let bytes = unsafe { core::slice::from_raw_parts(header as *const u8, end - header) };
+    let tables = EhFrameHdr::new(bytes, LittleEndian).parse(&bases, 8).ok()?;
+    let Pointer::Direct(start) = tables.eh_frame_ptr() else { return None };
+    if !(found.start as u64..found.end as u64).contains(&start) {
+        return None;
+    }
+    let bases = bases.set_eh_frame(start);
+    // SAFETY: as above.
+    let bytes =
+        unsafe { core::slice::from_raw_parts(start as *const u8, (end as u64 - start) as usize) };
+    let frames = EhFrame::new(bytes, LittleEndian);
+    let table = tables.table()?;
+    let fde = table.fde_for_address(&frames, &bases, address, EhFrame::cie_from_offset).ok()?;
+    // SAFETY: under the lock.
+    let context = unsafe { (*CONTEXT.0.get()).as_mut() }?;
+    let row = fde.unwind_info_for_address(&frames, &bases, context, address).ok()?;
+    encode(row)
+}
+
+/// A row as one word; `None` for what that cannot hold: frames of signals, odd registers.
+fn encode(row: &UnwindTableRow<usize>) -> Option<u64> {
+    let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else { return None };
+    let base = match *register {
+        X86_64::RSP => 0,
+        X86_64::RBP => BY_RBP,
+        _ => return None,
+    };
+    if row.register(X86_64::RA) != RegisterRule::Offset(-8) {
+        return None;
+    }
+    let saved = match row.register(X86_64::RBP) {
+        RegisterRule::Offset(at) => i16::try_from(at).ok()?,
+        RegisterRule::Undefined | RegisterRule::SameValue => 0,
+        _ => return None,
+    };
+    let offset = i32::try_from(*offset).ok()?;
+    let words = u64::from(offset as u32) | u64::from(saved as u16) << RBP_SHIFT;
+    Some(words | base | LEADS_ON)
+}

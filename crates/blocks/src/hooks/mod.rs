@@ -1,0 +1,6 @@
+//! The program's calls that concern us, one family per file; each forwards to the next definition.
+
+pub mod allocation;
+pub mod exec;
+pub mod new;
+pub mod unload;

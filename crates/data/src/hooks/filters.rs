@@ -1,0 +1,54 @@
+//! Calls by which a program forbids itself system calls: from then on we make none in it. What has
+//! been placed stays; new blocks are served from what is there.
+
+use crate::session;
+use core::ffi::{c_int, c_long, c_ulong};
+use injected::next;
+
+/// # Safety
+/// As for `prctl`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prctl(
+    option: c_int,
+    a: c_ulong,
+    b: c_ulong,
+    c: c_ulong,
+    d: c_ulong,
+) -> c_int {
+    type Call = unsafe extern "C" fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int;
+    let Some(next) = next!(c"prctl": Call) else { return -1 };
+    if option == libc::PR_SET_SECCOMP {
+        before_filter();
+    }
+    // SAFETY: the program's own call.
+    unsafe { next(option, a, b, c, d) }
+}
+
+/// Six arguments whatever the call takes: the rest is not looked at, as in the C library's own.
+///
+/// # Safety
+/// As for `syscall`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn syscall(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
+    type Call = unsafe extern "C" fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long;
+    let Some(next) = next!(c"syscall": Call) else { return -1 };
+    if number == libc::SYS_seccomp {
+        before_filter();
+    }
+    // SAFETY: the program's own call.
+    unsafe { next(number, a, b, c, d, e, f) }
+}
+
+/// What is there by now is looked at while that is allowed.
+fn before_filter() {
+    crate::reading::finish();
+    session::filter();
+}

@@ -1,0 +1,49 @@
+//! A lock whose waiters sleep (Drepper, Futexes Are Tricky, 2011, section 5): threads of any
+//! priority may hold it, and what it protects must not be lost.
+
+use core::sync::atomic::{AtomicU32, Ordering::*};
+use injected::raw::raw6;
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const AWAITED: u32 = 2;
+
+/// Held by nobody, or by one thread.
+pub struct Mutex(AtomicU32);
+
+impl Mutex {
+    pub const fn new() -> Self {
+        Self(AtomicU32::new(FREE))
+    }
+
+    /// Runs `action` alone.
+    #[inline]
+    pub fn with<R>(&self, action: impl FnOnce() -> R) -> R {
+        if self.0.compare_exchange(FREE, HELD, Acquire, Relaxed).is_err() {
+            self.wait();
+        }
+        let result = action();
+        if self.0.swap(FREE, Release) == AWAITED {
+            self.futex(libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
+        }
+        result
+    }
+
+    #[cold]
+    fn wait(&self) {
+        while self.0.swap(AWAITED, Acquire) != FREE {
+            self.futex(libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, AWAITED);
+        }
+    }
+
+    fn futex(&self, operation: i32, value: u32) {
+        let word = &raw const self.0 as usize;
+        // SAFETY: our own word, and no time limit.
+        unsafe { raw6(libc::SYS_futex, word, operation as usize, value as usize, 0, 0, 0) };
+    }
+
+    /// Frees the lock in a forked child, where the thread that held it does not exist.
+    pub fn break_open(&self) {
+        self.0.store(FREE, Release);
+    }
+}

@@ -1,0 +1,267 @@
+//! The memory that the launcher owns: the plan's data, and what became of it.
+//!
+//! The plan is for the launched process and for what it executes in its own place. A forked child
+//! places nothing, but knows our memory when it frees some.
+
+use crate::{HEAP, fixed, large, records, runs, small};
+use allocations::{busy, chain, real};
+use core::cell::UnsafeCell;
+use core::ffi::CStr;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use injected::raw::{pid, raw, raw6};
+use injected::{Traces, policies};
+use wire::data::{
+    BLOCKS, BLOCKS_OFFSET, Block, Entry, Header, JOBS, JOBS_OFFSET, Job, MAGIC, PAGE, REQUESTS,
+    REQUESTS_OFFSET, Range, Request, Site, TABLES_OFFSET, VERSION, bytes, entries_offset,
+    ranges_offset, state,
+};
+
+/// What tells us about the memory, and what has brought us in.
+pub static TRACES: Traces =
+    Traces::new(b"THREADTALK_DATA=", c"THREADTALK_DATA_EVEN=", b"libthreadtalk_data.so");
+
+/// Null where there is none, and in a forked child.
+static MEMORY: AtomicPtr<Memory> = AtomicPtr::new(core::ptr::null_mut());
+/// What it points to.
+struct Place(UnsafeCell<MaybeUninit<Memory>>);
+
+// SAFETY: written while the library attaches (one thread), before `MEMORY` points to it.
+unsafe impl Sync for Place {}
+
+static PLACE: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
+/// Bit d - 1: blocks whose sizes have d binary digits may be in the plan.
+static DIGITS: AtomicU64 = AtomicU64::new(0);
+/// 1: the program may have forbidden itself system calls that we need.
+static FILTERED: AtomicU32 = AtomicU32::new(0);
+
+/// The launcher's memory, for good.
+pub type Session = &'static Memory;
+
+/// Its parts.
+pub struct Memory {
+    pub header: &'static Header,
+    pub requests: &'static [Request],
+    pub blocks: &'static [Block],
+    pub jobs: &'static [Job],
+    pub sites: &'static [Site],
+    pub entries: &'static [Entry],
+    pub ranges: &'static [Range],
+}
+
+impl Memory {
+    /// The ranges of an entry.
+    pub fn ranges_of(&self, entry: &Entry) -> &'static [Range] {
+        let first = entry.first.load(Relaxed) as usize;
+        self.ranges.get(first..first + entry.count.load(Relaxed) as usize).unwrap_or(&[])
+    }
+
+    /// Whether the calling thread has a policy that is neither the kernel's usual one nor ours.
+    pub fn has_own_policy(&self) -> bool {
+        let ours = self.header.rest_mode.load(Relaxed);
+        policies::own().is_some_and(|mode| mode & 0xff != policies::mode::DEFAULT && mode != ours)
+    }
+}
+
+/// The session of this process, if its data is to be placed.
+#[inline(always)]
+pub fn get() -> Option<Session> {
+    // SAFETY: null, or what `map_open` has filled, for good.
+    unsafe { MEMORY.load(Acquire).as_ref() }
+}
+
+/// # Safety
+/// `base` is that of a whole mapping.
+unsafe fn parts(base: *mut u8) -> Memory {
+    // SAFETY: as the caller vouches: all tables lie in the mapping, page-aligned; all types are
+    // plain data with atomic fields.
+    unsafe {
+        let header = &*base.cast::<Header>();
+        let count = |number: &AtomicU32| number.load(Relaxed) as usize;
+        let (sites, entries) = (count(&header.sites), count(&header.entries));
+        let slice = |offset: u64| base.add(offset as usize);
+        Memory {
+            header,
+            requests: core::slice::from_raw_parts(slice(REQUESTS_OFFSET).cast(), REQUESTS),
+            blocks: core::slice::from_raw_parts(slice(BLOCKS_OFFSET).cast(), BLOCKS),
+            jobs: core::slice::from_raw_parts(slice(JOBS_OFFSET).cast(), JOBS),
+            sites: core::slice::from_raw_parts(slice(TABLES_OFFSET).cast(), sites),
+            entries: core::slice::from_raw_parts(slice(entries_offset(sites)).cast(), entries),
+            ranges: core::slice::from_raw_parts(
+                slice(ranges_offset(sites, entries)).cast(),
+                count(&header.ranges),
+            ),
+        }
+    }
+}
+
+/// Binary digits of a size.
+#[inline(always)]
+pub fn digits(bytes: usize) -> u32 {
+    usize::BITS - (bytes | 1).leading_zeros()
+}
+
+/// Whether blocks of this size may be in the plan.
+#[inline(always)]
+pub fn may_be_planned(bytes: usize) -> bool {
+    DIGITS.load(Relaxed) >> (digits(bytes) - 1) & 1 != 0
+}
+
+/// Whether the program may have forbidden itself system calls since we have begun.
+pub fn is_filtered() -> bool {
+    FILTERED.load(Relaxed) != 0
+}
+
+/// It has.
+pub fn filter() {
+    FILTERED.store(1, Relaxed);
+}
+
+/// Maps the memory that the environment names, takes our traces out of the environment, and begins.
+pub fn attach() {
+    let found = TRACES.path().and_then(map);
+    TRACES.clean();
+    let Some(session) = found else { return };
+    let header = session.header;
+    match header.pid.load(Relaxed) {
+        0 => {}
+        // The launched process has replaced its program.
+        old if old == pid() => forget_previous_program(session),
+        // A child that kept the variable somehow; the plan is not for it.
+        _ => return MEMORY.store(core::ptr::null_mut(), Release),
+    }
+    header.programs.fetch_add(1, Relaxed);
+    header.pid.store(pid(), Relaxed);
+    // SAFETY: handlers that only touch our own state.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(in_forked_child));
+        at_quick_exit(at_quick_exit_of_program);
+    }
+    let found = real::find() && HEAP.prepare();
+    begin_rest(session);
+    header.state.store(begin_heap(session, found), Release);
+    fixed::loaded();
+}
+
+unsafe extern "C" {
+    fn at_quick_exit(function: extern "C" fn()) -> core::ffi::c_int;
+}
+
+extern "C" fn at_quick_exit_of_program() {
+    crate::reading::finish();
+}
+
+/// Begins to place blocks of the heap; one of [`state`].
+fn begin_heap(session: Session, found: bool) -> u32 {
+    if session.header.digits.load(Relaxed) == 0 {
+        return state::RUNNING;
+    }
+    if !found || real::is_own() {
+        return state::OWN_ALLOCATOR;
+    }
+    if !runs::prepare() || !records::prepare() || !large::prepare(session) {
+        return state::NO_ROOM;
+    }
+    chain::prepare();
+    DIGITS.store(session.header.digits.load(Relaxed), Release);
+    state::RUNNING
+}
+
+/// Gives this thread, and all that it will create, the policy for memory that no entry names.
+fn begin_rest(session: Session) {
+    let header = session.header;
+    let (mode, nodes) = (header.rest_mode.load(Relaxed), header.rest_nodes.load(Relaxed));
+    if mode == policies::mode::DEFAULT {
+        return;
+    }
+    if policies::own().is_some_and(|own| own & 0xff != policies::mode::DEFAULT && own != mode) {
+        header.own_policy.fetch_add(1, Relaxed);
+    } else if let Err(error) = policies::set_own(mode, nodes) {
+        header.rest_error.store(error, Relaxed);
+    }
+}
+
+/// Runs `call`, which executes another program, without our policy for the rest of memory.
+pub fn without_rest<R>(call: impl FnOnce() -> R) -> R {
+    let mode = get().map_or(0, |session| session.header.rest_mode.load(Relaxed));
+    let ours = mode != policies::mode::DEFAULT && policies::own() == Some(mode);
+    if !ours {
+        return call();
+    }
+    let _ = policies::set_own(policies::mode::DEFAULT, 0);
+    let result = call();
+    if let Some(session) = get() {
+        let _ = policies::set_own(mode, session.header.rest_nodes.load(Relaxed));
+    }
+    result
+}
+
+/// Maps the file.
+fn map(path: &CStr) -> Option<Session> {
+    let at = libc::AT_FDCWD as isize as usize;
+    let flags = (libc::O_RDWR | libc::O_CLOEXEC) as usize;
+    // SAFETY: a NUL-terminated path.
+    let fd = unsafe { raw(libc::SYS_openat, at, path.as_ptr() as usize, flags, 0) };
+    if fd < 0 {
+        return None;
+    }
+    let found = map_open(fd as usize);
+    injected::raw::close(fd as i32);
+    found
+}
+
+fn map_open(fd: usize) -> Option<Session> {
+    let first = map_length(fd, PAGE)?;
+    // SAFETY: one page was mapped, and the layout's header is one page in all versions.
+    let header = unsafe { &*first.cast::<Header>() };
+    let ours = header.magic.load(Acquire) == MAGIC;
+    let same = ours && header.version.load(Relaxed) == VERSION;
+    if ours && !same {
+        header.state.store(state::VERSION_MISMATCH, Release);
+    }
+    let count = |number: &AtomicU32| number.load(Relaxed) as usize;
+    let all = bytes(count(&header.sites), count(&header.entries), count(&header.ranges));
+    // SAFETY: the page mapped above; `header` is not used any more.
+    unsafe { raw(libc::SYS_munmap, first as usize, PAGE as usize, 0, 0) };
+    let base = if same { map_length(fd, all)? } else { return None };
+    // SAFETY: a whole mapping, and nobody else is here yet.
+    unsafe { (*PLACE.0.get()).write(parts(base)) };
+    MEMORY.store(PLACE.0.get().cast(), Release);
+    get()
+}
+
+fn map_length(fd: usize, length: u64) -> Option<*mut u8> {
+    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let shared = (libc::MAP_SHARED | libc::MAP_NORESERVE) as usize;
+    // SAFETY: a new mapping wherever the kernel likes.
+    let base = unsafe { raw6(libc::SYS_mmap, 0, length as usize, access, shared, fd, 0) };
+    (base > 0).then_some(base as *mut u8)
+}
+
+fn forget_previous_program(session: Session) {
+    session.blocks.iter().for_each(|block| block.start.store(0, Relaxed));
+    session.sites.iter().for_each(|site| site.seen.store(0, Relaxed));
+    for request in session.requests {
+        request.state.store(wire::data::request::FREE, Relaxed);
+    }
+    session.header.next_block.store(0, Relaxed);
+    session.header.jobs_done.store(0, Relaxed);
+    session.header.finished.store(0, Relaxed);
+}
+
+/// A forked child is not under the plan.
+unsafe extern "C" fn in_forked_child() {
+    let Some(session) = get() else { return };
+    session.header.forks.fetch_add(1, Relaxed);
+    if policies::own() == Some(session.header.rest_mode.load(Relaxed)) {
+        let _ = policies::set_own(policies::mode::DEFAULT, 0);
+    }
+    DIGITS.store(0, Release);
+    MEMORY.store(core::ptr::null_mut(), Release);
+    busy::leave();
+    chain::LOCK.break_open();
+    large::break_open();
+    small::break_open();
+    crate::sites::break_open();
+    fixed::break_open();
+}

@@ -1,0 +1,182 @@
+//! Callers of allocation functions, chains of calls, and what the plan says of them.
+//!
+//! What the launcher has answered is kept: for each caller in one word, so that an allocation that
+//! the plan does not mean costs one look; for chains in a table that is read without a lock.
+
+use crate::ask::ask;
+use crate::mutex::Mutex;
+use crate::session::Session;
+use crate::ways;
+use allocations::chain::{self, Entry, Trace};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use wire::data::{NONE, caller, what};
+use wire::objects::FRAMES;
+
+/// log2 of the callers that are kept; places that are looked at.
+const CALLER_BITS: u32 = 15;
+const NEAR: usize = 8;
+/// Chains that are kept: a power of two; places that are looked at.
+const CHAINS: usize = 1 << 12;
+const CHAIN_NEAR: usize = 32;
+/// Functions that allocate for their callers, at most, on the way to one that the plan may mean.
+const MAX_PASSED: usize = 2;
+/// Frames that are looked at.
+pub const LOOKED_AT: usize = FRAMES + MAX_PASSED;
+
+/// Addresses of callers, with what was answered plus 1 in the lowest two bits; 0 = none.
+static CALLERS: [AtomicU64; 1 << CALLER_BITS] = [const { AtomicU64::new(0) }; 1 << CALLER_BITS];
+/// Goes up when code may have been unloaded.
+static UNLOADED: AtomicU32 = AtomicU32::new(0);
+
+/// A chain of calls that has been asked for.
+struct Chain {
+    /// Its site plus 1 and, from bit 32 on, the digits; 0 = none.
+    word: AtomicU64,
+    frames: [AtomicU64; FRAMES],
+}
+
+static KNOWN: [Chain; CHAINS] =
+    [const { Chain { word: AtomicU64::new(0), frames: [const { AtomicU64::new(0) }; FRAMES] } };
+        CHAINS];
+static ADDING: Mutex = Mutex::new();
+
+/// Stands for "no site" in a word.
+const NO_SITE: u64 = u32::MAX as u64;
+
+#[inline(always)]
+fn mixed(word: u64) -> u64 {
+    word.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[inline(always)]
+fn first_place(address: u64) -> usize {
+    (mixed(address) >> (64 - CALLER_BITS)) as usize
+}
+
+const fn answered(address: u64, answer: u32) -> u64 {
+    address << 2 | (answer as u64 + 1)
+}
+
+/// Whether it is known that the plan means no block that is allocated from here. One look, which
+/// may say no where a longer one would say yes.
+#[inline(always)]
+pub fn is_other(stack: u64) -> bool {
+    // SAFETY: the word that the call has pushed.
+    let address = unsafe { *(stack as *const u64) };
+    CALLERS[first_place(address)].load(Relaxed) == answered(address, caller::NO)
+}
+
+/// Whether the plan may mean a caller, as one of [`caller`].
+fn verdict(session: Session, address: u64) -> u32 {
+    let first = first_place(address);
+    let places = || (first..first + NEAR).map(|place| &CALLERS[place % CALLERS.len()]);
+    let known = places().map(|place| place.load(Relaxed)).find(|word| word >> 2 == address);
+    if let Some(word) = known {
+        return (word & 3) as u32 - 1;
+    }
+    let mut frames = [0; FRAMES];
+    frames[0] = address;
+    let unloaded = UNLOADED.load(Acquire);
+    let Some(answer) = ask(session, what::CALLER, 0, &frames) else { return caller::NO };
+    if UNLOADED.load(Acquire) == unloaded {
+        let free = places().find(|place| place.load(Relaxed) == 0);
+        let place = free.unwrap_or(&CALLERS[first]);
+        place.store(answered(address, answer.min(2)), Relaxed);
+    }
+    answer
+}
+
+/// Whether this thread has just seen that an entry belongs to no site.
+#[inline(always)]
+pub fn is_known_other(entry: Entry, digits: u32) -> bool {
+    ways::place(entry, digits).site(entry, digits, UNLOADED.load(Relaxed)) == Some(None)
+}
+
+/// The site of the plan from which a block is allocated; `None`: of no site.
+#[inline]
+pub fn of(session: Session, entry: Entry, digits: u32) -> Option<usize> {
+    let way = ways::place(entry, digits);
+    let unloaded = UNLOADED.load(Relaxed);
+    if let Some(site) = way.site(entry, digits, unloaded) {
+        return site;
+    }
+    let (trace, answer) = find(session, entry, digits);
+    way.keep(trace, digits, unloaded, answer);
+    answer
+}
+
+/// The same by walking up the stack.
+#[cold]
+#[inline(never)]
+fn find(session: Session, entry: Entry, digits: u32) -> (Trace<LOOKED_AT>, Option<usize>) {
+    let all: Trace<LOOKED_AT> = chain::trace(entry);
+    let mut passed = 0;
+    let mut found = verdict(session, all.frames[0]);
+    while found == caller::PASSES_ON && passed < MAX_PASSED && all.frames[passed + 1] != 0 {
+        passed += 1;
+        found = verdict(session, all.frames[passed]);
+    }
+    if found != caller::MAYBE {
+        return (all, None);
+    }
+    let frames: [u64; FRAMES] = core::array::from_fn(|k| all.frames[passed + k]);
+    let site = known(&frames, digits).unwrap_or_else(|| learn(session, &frames, digits));
+    let site = (site != NO_SITE).then_some(site as usize);
+    (all, site.filter(|site| *site < session.sites.len()))
+}
+
+fn places(frames: &[u64; FRAMES], digits: u32) -> impl Iterator<Item = &'static Chain> {
+    let mix = |hash: u64, word: &u64| mixed(hash ^ word).rotate_left(29);
+    let first = (frames.iter().fold(u64::from(digits), mix) >> 32) as usize;
+    (first..first + CHAIN_NEAR).map(|place| &KNOWN[place % CHAINS])
+}
+
+fn known(frames: &[u64; FRAMES], digits: u32) -> Option<u64> {
+    let of_chain = |chain: &&Chain| {
+        chain.word.load(Acquire) >> 32 == u64::from(digits)
+            && chain.frames.iter().zip(frames).all(|(a, b)| a.load(Relaxed) == *b)
+    };
+    let mut there = places(frames, digits).take_while(|chain| chain.word.load(Acquire) != 0);
+    let word = there.find(of_chain)?.word.load(Acquire) as u32;
+    Some(if word == 0 { NO_SITE } else { u64::from(word - 1) })
+}
+
+/// Asks for a chain, and keeps the answer; its site, or [`NO_SITE`].
+fn learn(session: Session, frames: &[u64; FRAMES], digits: u32) -> u64 {
+    let unloaded = UNLOADED.load(Acquire);
+    let Some(answer) = ask(session, what::CHAIN, digits, frames) else { return NO_SITE };
+    ADDING.with(|| {
+        let free = places(frames, digits).find(|chain| chain.word.load(Relaxed) == 0);
+        let Some(chain) = free.filter(|_| UNLOADED.load(Acquire) == unloaded) else { return };
+        chain.frames.iter().zip(frames).for_each(|(to, from)| to.store(*from, Relaxed));
+        chain.word.store(u64::from(digits) << 32 | u64::from(answer), Release);
+    });
+    if answer == 0 { NO_SITE } else { u64::from(answer - 1) }
+}
+
+/// The entry of the next block of a site, if the plan has one.
+pub fn next_entry(session: Session, site: usize) -> Option<u32> {
+    let site = &session.sites[site];
+    let first = site.first.load(Relaxed) as usize;
+    if site.count.load(Relaxed) == 0 {
+        return Some(site.others.load(Relaxed)).filter(|o| (*o as usize) < session.entries.len());
+    }
+    let ordinal = site.seen.fetch_add(1, Relaxed);
+    let numbered = session.entries.get(first..first + site.count.load(Relaxed) as usize)?;
+    let found = numbered.binary_search_by_key(&ordinal, |entry| entry.ordinal.load(Relaxed));
+    let number = found.map_or(site.others.load(Relaxed), |at| (first + at) as u32);
+    (number != NONE && (number as usize) < session.entries.len()).then_some(number)
+}
+
+/// Forgets what is known of code, some of which may have been unloaded.
+pub fn forget() {
+    chain::forget();
+    UNLOADED.fetch_add(1, AcqRel);
+    CALLERS.iter().for_each(|place| place.store(0, Relaxed));
+    ADDING.with(|| KNOWN.iter().for_each(|chain| chain.word.store(0, Release)));
+}
+
+/// In a forked child.
+pub fn break_open() {
+    ADDING.break_open();
+}
