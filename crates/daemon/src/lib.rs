@@ -1,0 +1,30 @@
+//! Looks after running programs: observes them, binds their threads and moves their pages as
+//! `online` decides, and gives everything back at the end.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `targets.rs`, `processes.rs` | which processes; what `/proc` says of them |
+//! | `sense.rs`, `senses/` | what there is to see with, and one file for each way to see |
+//! | `memory.rs` | names memory so that processes that share it meet |
+//! | `actor.rs` | binds threads, moves pages |
+//! | `journal.rs` | what threads had before, on disk, so that a later start can restore it |
+//! | `metric.rs` | work that the application or its user tells |
+//! | `auto.rs` | the loop: observe, decide, act |
+//! | `status.rs` | what a service tells of itself |
+//!
+//! Neighbours: `online` decides, `binding` binds and moves, `perf` samples, `recorder` starts
+//! programs; the verb `auto` of `cli` calls [`auto::run`].
+
+pub mod actor;
+pub mod auto;
+pub mod error;
+pub mod journal;
+mod memory;
+pub mod metric;
+mod processes;
+pub mod sense;
+mod senses;
+pub mod status;
+pub mod targets;
+
+pub use error::DaemonError;

@@ -1,0 +1,142 @@
+//! What `/proc` says of processes and their threads. Neighbours: `targets` says which processes,
+//! `senses/load` looks at their threads.
+
+use std::fs;
+use std::path::Path;
+
+/// Flags of a task (include/linux/sched.h): io_uring's workers, the kernel's own threads.
+const IO_WORKER: u64 = 0x10;
+const USER_WORKER: u64 = 0x4000;
+const KERNEL_THREAD: u64 = 0x20_0000;
+
+/// What `/proc/PID/stat` or a task's says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stat {
+    /// Its name.
+    pub name: String,
+    /// Z and X: it has ended.
+    pub state: char,
+    /// Its parent process.
+    pub parent: u32,
+    /// The kernel made it, for itself.
+    pub kernels: bool,
+    /// When it started, ticks since the boot.
+    pub started: u64,
+    /// The processor that it was on last.
+    pub cpu: u32,
+}
+
+impl Stat {
+    /// Of the thread `tid` of process `pid`; `None` when it is gone.
+    pub fn of(pid: u32, tid: u32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        // The name, in parentheses, may hold anything.
+        let (before, after) = text.rsplit_once(')')?;
+        let name = before.split_once('(')?.1.to_owned();
+        let fields: Vec<&str> = after.split_ascii_whitespace().collect();
+        // Field 3 of proc(5) is the first one here.
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        let flags = number(9)?;
+        Some(Self {
+            name,
+            state: fields.first()?.chars().next()?,
+            parent: number(4)? as u32,
+            kernels: flags & (IO_WORKER | USER_WORKER | KERNEL_THREAD) != 0,
+            started: number(22)?,
+            cpu: number(39)? as u32,
+        })
+    }
+
+    /// Whether it still can run.
+    pub fn lives(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X')
+    }
+}
+
+/// Processor time of a thread so far, ns; `None` when it is gone.
+pub fn ran_ns(pid: u32, tid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The threads of a process.
+pub fn threads(pid: u32) -> Vec<u32> {
+    numbers(Path::new(&format!("/proc/{pid}/task")))
+}
+
+/// All processes.
+pub fn all() -> Vec<u32> {
+    numbers(Path::new("/proc"))
+}
+
+fn numbers(folder: &Path) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    let mut found: Vec<u32> = entries.flatten().filter_map(number).collect();
+    found.sort_unstable();
+    found
+}
+
+/// The user that a process runs as; `None` when it is gone.
+pub fn user_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    // Real, effective, saved, file system.
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// The command of a process; its name where it has none.
+pub fn command_of(pid: u32) -> String {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let first = words.split(|byte| *byte == 0).next().unwrap_or_default();
+    let path = String::from_utf8_lossy(first).into_owned();
+    match path.rsplit('/').next() {
+        Some(name) if !name.is_empty() => name.into(),
+        _ => Stat::of(pid, pid).map_or_else(|| "?".into(), |stat| stat.name),
+    }
+}
+
+/// Ticks of the kernel since the boot, and how long each is, ns.
+pub fn uptime_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Length of a tick of [`Stat::started`], ns.
+pub fn tick_ns() -> u64 {
+    // SAFETY: no pointers.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1);
+    1_000_000_000 / per_second as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_is_read_behind_any_name() {
+        let stat = "7 (a) b) S 3 7 7 0 -1 4194304 0 0 0 0 250 30 0 0 20 0 1 0 555 0 0 0 0 0 0 0 0 0 \
+                    0 0 0 0 0 0 17 3 0 0 0 0 0";
+        let stat = Stat::parse(stat).unwrap();
+        assert_eq!((stat.name.as_str(), stat.state, stat.parent), ("a) b", 'S', 3));
+        assert_eq!((stat.started, stat.cpu, stat.kernels, stat.lives()), (555, 3, false, true));
+        assert_eq!(Stat::parse("7 (a"), None);
+    }
+
+    #[test]
+    fn we_are_there_and_others_are_not() {
+        let pid = std::process::id();
+        let own = Stat::of(pid, pid).unwrap();
+        assert!(own.lives() && !own.kernels && own.started * tick_ns() <= uptime_ns());
+        assert!(threads(pid).contains(&pid) && all().contains(&pid));
+        assert!(ran_ns(pid, pid).is_some() && !command_of(pid).is_empty());
+        // SAFETY: no preconditions.
+        assert_eq!(user_of(pid), Some(unsafe { libc::geteuid() }));
+        assert_eq!((Stat::of(u32::MAX / 2, 1), user_of(u32::MAX / 2)), (None, None));
+    }
+}

@@ -1,0 +1,40 @@
+//! What there is to see with. A sense adds what it has seen since its last look to an observation;
+//! it says what it can tell, and what it cannot.
+
+use online::Observation;
+use std::time::Duration;
+
+/// Which sense is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Wish {
+    /// The best that responds.
+    #[default]
+    Best,
+    /// Samples.
+    Samples,
+    /// Windows of exact recording.
+    Windows,
+    /// Load and residency only.
+    Load,
+}
+
+/// A way to see.
+pub trait Sense {
+    /// What it sees with, in words.
+    fn words(&self) -> String;
+
+    /// Whether it can tell which threads communicate.
+    fn tells_communication(&self) -> bool;
+
+    /// Processes that are looked after from now on.
+    fn follow(&mut self, pids: &[u32]);
+
+    /// Adds what was seen since the last look.
+    fn look(&mut self, seen: &mut Observation);
+
+    /// A pattern is to be found soon, and a little more cost for a moment is worth that; or not.
+    fn hurry(&mut self, _: bool) {}
+
+    /// Waits until the next look is due, at most so long.
+    fn wait(&mut self, most: Duration);
+}

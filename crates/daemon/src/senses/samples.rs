@@ -1,0 +1,174 @@
+//! Samples: accesses of the programs, seen from outside (`perf`), by whatever responds here.
+//!
+//! Events observe whole processors where that is permitted: then nothing has to be set up when a
+//! thread gets a processor, and new threads are seen at once. Otherwise they are opened for the
+//! processes. A sample lists accesses that its thread has made or will make around that moment:
+//! each block among them counts once. While a pattern is not known yet, samples come more often for
+//! a moment.
+
+use crate::memory::Memory;
+use crate::sense::Sense;
+use crate::senses::residency::Residency;
+use online::{Access, Observation};
+use perf::{Accesses, Rate, Record, Sampler, Settings, Way};
+use recorder::RecorderError;
+use recorder::sampled::Choice;
+use rustc_hash::FxHashSet;
+use std::time::Duration;
+
+/// Below, nothing can be mapped.
+const MIN_ADDRESS: u64 = 4096;
+/// Accesses closer than this are one.
+const BLOCK_BYTES: u64 = 256;
+/// Most accesses of a sample that count.
+const MAX_ACCESSES: usize = 4;
+/// How many times more often samples come while a pattern is not known.
+const HURRY: u64 = 4;
+/// Most samples per second of a processor then.
+const MAX_PER_SECOND: f64 = 4000.0;
+
+/// See the head of this file.
+pub struct Samples {
+    sampler: Sampler,
+    accesses: Accesses,
+    settings: Settings,
+    choice: Choice,
+    memory: Memory,
+    residency: Option<Residency>,
+    pids: FxHashSet<u32>,
+    /// How many times more often than usual samples come.
+    times: u64,
+}
+
+impl Samples {
+    /// Of these processes and what they start. `nodes`: whether it matters where pages are.
+    ///
+    /// # Errors
+    /// When they may not be sampled.
+    pub fn new(pids: &[u32], choice: Choice, nodes: bool) -> Result<Self, RecorderError> {
+        let mut settings = Settings::new(choice.event.clone(), choice.rate);
+        settings.way = Some(Way::Everything);
+        let sampler = match Sampler::attach(pids, &settings) {
+            Ok(sampler) => sampler,
+            Err(_) => {
+                settings.way = None;
+                Sampler::attach(pids, &settings)?
+            }
+        };
+        Ok(Self {
+            sampler,
+            accesses: Accesses::of_event(&choice.event),
+            settings,
+            memory: Memory::new(nodes),
+            residency: nodes.then(Residency::new),
+            pids: pids.iter().copied().collect(),
+            times: 1,
+            choice,
+        })
+    }
+
+    /// Opens events that take samples this many times as often as usual.
+    fn reopen(&mut self, times: u64) {
+        let times = match self.choice.per_second * times as f64 <= MAX_PER_SECOND {
+            true => times,
+            false => 1,
+        };
+        if times == self.times {
+            return;
+        }
+        let rate = match self.choice.rate {
+            Rate::Period(period) => Rate::Period((period / times).max(1)),
+            Rate::PerSecond(rate) => Rate::PerSecond(rate * times),
+            Rate::Never => Rate::Never,
+        };
+        let settings =
+            Settings { events: vec![(self.choice.event.clone(), rate)], ..self.settings.clone() };
+        let pids: Vec<u32> = self.pids.iter().copied().collect();
+        if let Ok(sampler) = Sampler::attach(&pids, &settings) {
+            (self.sampler, self.settings, self.times) = (sampler, settings, times);
+        }
+    }
+
+    /// Processor time that a sample stands for, ns.
+    fn sample_ns(&self) -> u64 {
+        (1e9 / self.choice.per_second.max(1.0)) as u64 / self.times
+    }
+}
+
+impl Sense for Samples {
+    fn words(&self) -> String {
+        let Choice { event, per_second, .. } = &self.choice;
+        let of = match self.sampler.way() {
+            Way::Everything => "each processor",
+            Way::Inherited | Way::SingleThreads => "each busy thread",
+        };
+        format!("samples of '{}', about {per_second:.0} times a second on {of}", event.name)
+    }
+
+    fn tells_communication(&self) -> bool {
+        true
+    }
+
+    fn follow(&mut self, pids: &[u32]) {
+        let new: Vec<u32> = pids.iter().copied().filter(|pid| !self.pids.contains(pid)).collect();
+        let there: FxHashSet<u32> = pids.iter().copied().collect();
+        if there.len() != self.pids.len() || !new.is_empty() {
+            self.memory.retain(|pid| there.contains(&pid));
+        }
+        self.pids = there;
+        if new.is_empty() {
+            return;
+        }
+        match self.sampler.way() {
+            Way::Everything => new.iter().for_each(|&pid| self.sampler.pick(pid)),
+            // What processes start is followed; others need events of their own.
+            Way::Inherited | Way::SingleThreads => {
+                if let Ok(sampler) = Sampler::attach(pids, &self.settings) {
+                    self.sampler = sampler;
+                }
+            }
+        }
+    }
+
+    fn look(&mut self, seen: &mut Observation) {
+        let Self { sampler, accesses, memory, pids, .. } = self;
+        let mut found: Vec<(u32, Access, u64)> = Vec::new();
+        let mut samples = 0;
+        sampler.drain(|record| {
+            accesses.note(&record);
+            match record {
+                Record::Sample(sample) if pids.contains(&sample.pid) => {
+                    samples += 1;
+                    let Ok(all) = accesses.of(&sample) else { return };
+                    let begin = found.len();
+                    for at in all.iter().map(|access| access.address).take(MAX_ACCESSES) {
+                        let block = at / BLOCK_BYTES;
+                        let same = |known: &(u32, Access, u64)| known.2 / BLOCK_BYTES == block;
+                        if at < MIN_ADDRESS || found[begin..].iter().any(same) {
+                            continue;
+                        }
+                        let (space, address) = memory.name(sample.pid, at);
+                        let (task, cpu) = (sample.tid, sample.cpu);
+                        found.push((sample.pid, Access { task, space, address, cpu }, at));
+                    }
+                }
+                Record::Named { pid, exec: true, .. } => memory.retain(|known| known != pid),
+                _ => {}
+            }
+        });
+        if let Some(residency) = &mut self.residency {
+            seen.pages = residency.look(&found, &mut self.memory);
+        }
+        seen.accesses.extend(found.into_iter().map(|(_, access, _)| access));
+        seen.samples += samples;
+        seen.sample_ns = self.sample_ns();
+    }
+
+    fn hurry(&mut self, hurry: bool) {
+        self.reopen(if hurry { HURRY } else { 1 });
+    }
+
+    fn wait(&mut self, most: Duration) {
+        self.sampler.wait(most);
+    }
+}

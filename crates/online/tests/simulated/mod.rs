@@ -1,0 +1,160 @@
+//! Programs and machines that are simulated: tasks with a pattern of communication, samples of
+//! their accesses, an operating system that moves what is not bound, and work that depends on where
+//! tasks run. Deterministic.
+
+use online::{Access, Action, Decider, Decision, Machine, Observation, TaskSeen, Work};
+use std::collections::BTreeMap;
+use topology::Topology;
+
+/// SplitMix64.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+    }
+
+    pub fn part(&mut self) -> f64 {
+        self.next() as f64 / u64::MAX as f64
+    }
+}
+
+pub fn machine(spec: &str) -> Machine {
+    Machine::new(Topology::from_synthetic(spec).unwrap()).unwrap()
+}
+
+/// A program: for each task and moment its partner, and how it uses memory.
+pub struct Program<'a> {
+    pub tasks: u32,
+    /// The partner of a task at a time, in ms.
+    pub partner: &'a dyn Fn(u32, u64, &mut Random) -> u32,
+    /// Part of the accesses that go to memory shared with the partner.
+    pub shared: f64,
+    /// 256-byte blocks that a pair shares.
+    pub blocks: u64,
+    /// How much slower a task works whose partner is far away.
+    pub slowdown: f64,
+    /// Whether its work is told.
+    pub tells_work: bool,
+    /// Part of the time that bound tasks run.
+    pub crowded: f64,
+}
+
+/// What came of a run.
+#[derive(Default)]
+pub struct Run {
+    pub decisions: Vec<(u64, Decision)>,
+    pub observations: Vec<Observation>,
+    /// Where each task ended up.
+    pub cpus: BTreeMap<u32, u32>,
+    /// Bindings made.
+    pub binds: usize,
+}
+
+/// Runs a program for `ms` with `samples` samples of each task per look of 50 ms.
+pub fn run(
+    program: &Program,
+    decider: &mut Decider,
+    machine: &Machine,
+    ms: u64,
+    samples: u64,
+) -> Run {
+    const LOOK_MS: u64 = 50;
+    let mut random = Random(7);
+    let allowed = machine.allowed().to_vec();
+    let mut run = Run::default();
+    let mut bound: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut at: Vec<u32> =
+        (0..program.tasks).map(|t| allowed[t as usize % allowed.len()]).collect();
+    for now in (0..ms).step_by(LOOK_MS as usize) {
+        for task in 0..program.tasks {
+            let free = allowed[random.below(allowed.len() as u64) as usize];
+            at[task as usize] = bound.get(&task).copied().unwrap_or(free);
+        }
+        let accesses = sampled(program, &at, now, samples, &mut random);
+        let work = work(program, machine, &at, now, &mut random);
+        let noise = 1.0 + 0.02 * (random.part() - 0.5);
+        let seen = |task: u32| TaskSeen {
+            task,
+            process: 1,
+            cpu: at[task as usize],
+            ran_ns: match bound.contains_key(&task) {
+                true => (LOOK_MS as f64 * 1e6 * program.crowded) as u64,
+                false => LOOK_MS * 1_000_000,
+            },
+            ..TaskSeen::default()
+        };
+        // As it is read back from a log.
+        let amount = (work * noise * 1024.0).round() / 1024.0;
+        let told = Work { process: 1, amount, ns: LOOK_MS * 1_000_000 };
+        let observation = Observation {
+            at_ns: now * 1_000_000,
+            tasks: (0..program.tasks).map(seen).collect(),
+            samples: accesses.len() as u64,
+            sample_ns: 1_000_000,
+            accesses,
+            work: if program.tells_work { vec![told] } else { Vec::new() },
+            ..Observation::default()
+        };
+        let decision = decider.step(&observation);
+        for action in &decision.actions {
+            match action {
+                Action::Bind { task, cpu } => {
+                    run.binds += 1;
+                    bound.insert(*task, *cpu);
+                }
+                Action::Release { task } => drop(bound.remove(task)),
+                Action::Move { .. } => {}
+            }
+        }
+        if !decision.is_empty() {
+            run.decisions.push((now, decision));
+        }
+        run.observations.push(observation);
+    }
+    run.cpus = bound;
+    run
+}
+
+/// Samples of accesses of tasks that are on these processors.
+fn sampled(
+    program: &Program,
+    at: &[u32],
+    now: u64,
+    samples: u64,
+    random: &mut Random,
+) -> Vec<Access> {
+    let mut accesses = Vec::new();
+    for _ in 0..samples {
+        for task in 0..program.tasks {
+            let partner = (program.partner)(task, now, random);
+            let pair = u64::from(task.min(partner)) << 32 | u64::from(task.max(partner));
+            let shared = random.part() < program.shared && partner != task;
+            let address = match shared {
+                true => (pair.wrapping_mul(0x9e37) + random.below(program.blocks)) * 256,
+                false => (1 << 50) + (u64::from(task) << 32) + random.below(1 << 14) * 256,
+            };
+            accesses.push(Access { task, space: 1, address, cpu: at[task as usize] });
+        }
+    }
+    accesses
+}
+
+/// What tasks that are on these processors get done.
+fn work(program: &Program, machine: &Machine, at: &[u32], now: u64, random: &mut Random) -> f64 {
+    let of = |task: u32| {
+        let partner = (program.partner)(task, now, random);
+        let cost = machine.cost(at[task as usize], at[partner as usize]);
+        let far = cost / machine.costs().per_level[0].max(1.0);
+        1.0 / (1.0 + program.slowdown * far)
+    };
+    (0..program.tasks).map(of).sum()
+}

@@ -1,0 +1,219 @@
+//! `auto` from outside: what it does to real programs, that it leaves alone what is not its own,
+//! and that everything is given back, whatever ends it.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use test_support::{Compiler, Outcome, Run, Scratch, Target, Threadtalk, probe};
+
+fn partners() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let target = Target::new(Compiler::Gcc, "tests/programs/known/partners.c");
+        let target = target.flags(&["-O2", "-g", "-pthread"]);
+        target.build().unwrap_or_else(|error| panic!("{error}"))
+    })
+}
+
+fn auto(args: &[&str]) -> Run {
+    Threadtalk::built().verb("auto").args(args).timeout(Duration::from_secs(120))
+}
+
+/// Threads that may use fewer processors than this process.
+fn narrow(pid: u32) -> usize {
+    let own = allowed("/proc/self/status");
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
+    let narrow = |path: PathBuf| allowed(&path.join("status").to_string_lossy()) != own;
+    threads.flatten().filter(|thread| narrow(thread.path())).count()
+}
+
+fn allowed(status: &str) -> Option<String> {
+    let text = fs::read_to_string(status).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(|l| l.trim().into())
+}
+
+/// Waits until it is so; whether it became so.
+fn comes(what: impl Fn() -> bool, within: u64) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(within);
+    while Instant::now() < deadline {
+        if what() {
+            return true;
+        }
+        sleep(Duration::from_millis(20));
+    }
+    what()
+}
+
+/// A program or an `auto` beside the test; killed at its end.
+struct Beside(Child);
+
+impl Beside {
+    fn program(args: &[&str]) -> Self {
+        let child = Command::new(partners()).args(args).stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("the program starts");
+        let mut line = String::new();
+        let out = child.stdout.as_mut().expect("a pipe");
+        BufReader::new(out).read_line(&mut line).expect("its first line");
+        assert_eq!(line, "ready\n");
+        Self(child)
+    }
+
+    fn auto(args: &[&str]) -> Self {
+        let mut command = Command::new(Threadtalk::built().path());
+        let child = command.arg("auto").args(args).stderr(Stdio::null()).spawn();
+        Self(child.expect("auto starts"))
+    }
+
+    fn signal(&self, signal: i32) {
+        let number = self.0.id().to_string();
+        let sent = Command::new("kill").args([format!("-{signal}"), number]).status();
+        assert!(sent.is_ok_and(|status| status.success()));
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether anything here tells which threads communicate, and there is something to place on.
+fn can_place(what: &str) -> bool {
+    if probe::cpus() < 2 {
+        probe::skip(what, "one processor");
+        return false;
+    }
+    let outcome = auto(&["--sense", "samples", "--", "sleep", "0.3"]).run();
+    let works = outcome.exit_code == Some(0);
+    if !works {
+        probe::skip(what, "nothing can be sampled here");
+    }
+    works
+}
+
+fn binds(outcome: &Outcome) -> bool {
+    outcome.stderr_text().contains("bindings made") && outcome.stderr_text().contains("placed ")
+}
+
+#[test]
+fn pairs_are_placed_logged_and_replayed() {
+    if !can_place("online: pairs") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let log = scratch.join("pairs.log");
+    let log = log.to_str().unwrap();
+    let program = partners().to_str().unwrap();
+    let outcome = auto(&["--log", log, "--", program, "8"]).run().expect_code(0);
+    assert!(binds(&outcome), "{outcome}");
+    let replayed = auto(&["--replay", log]).run().expect_code(0);
+    assert!(replayed.stdout_text().contains("placed "), "{replayed}");
+    let json = auto(&["--replay", log, "--json"]).run().expect_code(0);
+    assert!(json.stdout_text().contains("\"same_decisions\": true"), "{json}");
+    // A log is not overwritten, and one that is none is refused.
+    auto(&["--log", log, "--", "true"]).run().expect_code(125);
+    auto(&["--replay", program]).run().expect_code(125);
+}
+
+#[test]
+fn exit_codes_and_output_are_the_programs_own() {
+    let outcome = auto(&["-q", "--", "sh", "-c", "echo out; exit 7"]).run().expect_code(7);
+    assert_eq!((outcome.stdout_text().as_str(), outcome.stderr_text().as_str()), ("out\n", ""));
+    auto(&["--", "/no/such/program"]).run().expect_code(127);
+}
+
+#[test]
+fn a_running_program_gets_everything_back() {
+    if !can_place("online: --pid") {
+        return;
+    }
+    let program = Beside::program(&["60"]);
+    let pid = program.0.id();
+    for signal in [15, 2] {
+        let looking = Beside::auto(&["--pid", &pid.to_string()]);
+        assert!(comes(|| narrow(pid) >= 4, 20), "nothing was bound");
+        looking.signal(signal);
+        assert!(comes(|| narrow(pid) == 0, 10), "{} stay bound", narrow(pid));
+    }
+}
+
+#[test]
+fn what_a_killed_auto_has_bound_is_restored() {
+    if !can_place("online: kill -9") {
+        return;
+    }
+    let program = Beside::program(&["60"]);
+    let pid = program.0.id();
+    let looking = Beside::auto(&["--pid", &pid.to_string()]);
+    assert!(comes(|| narrow(pid) >= 4, 20), "nothing was bound");
+    looking.signal(9);
+    drop(looking);
+    assert!(narrow(pid) >= 4);
+    auto(&["--restore"]).run().expect_code(0);
+    assert_eq!(narrow(pid), 0);
+}
+
+#[test]
+fn what_a_program_pins_itself_is_left_alone() {
+    if !can_place("online: own pinning") {
+        return;
+    }
+    let program = partners().to_str().unwrap();
+    let outcome = auto(&["--duration", "4s", "--", "taskset", "-c", "0", program, "5"]).run();
+    let said = outcome.expect_code(0);
+    assert!(!said.stderr_text().contains("placed "), "{said}");
+}
+
+#[test]
+fn nothing_is_moved_where_nothing_tells() {
+    let program = partners().to_str().unwrap();
+    let outcome = auto(&["--sense", "load", "--", program, "2"]).run().expect_code(0);
+    assert!(outcome.stderr_text().contains("nothing here tells"), "{outcome}");
+    assert!(!outcome.stderr_text().contains("placed "), "{outcome}");
+}
+
+#[test]
+fn what_cannot_be_looked_after_is_refused() {
+    for (args, said) in [
+        (&["--pid", "4194305"][..], "does not exist"),
+        (&["--cgroup", "/no/such/group"], "no cgroup"),
+        (&["--user", "no-such-user"], "no user"),
+        (&["--set", "x=1", "--", "true"], "there is no setting 'x'"),
+        (&["--set", "mapping_ms=soon", "--", "true"], "is no value for the setting mapping_ms"),
+        (&["--policy", "x", "--", "true"], "there is no policy 'x'"),
+    ] {
+        let outcome = auto(args).run().expect_code(125);
+        assert!(outcome.stderr_text().contains(said), "{args:?}: {outcome}");
+    }
+    if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
+        let outcome = auto(&["--pid", "2"]).run().expect_code(125);
+        assert!(outcome.stderr_text().contains("thread of the kernel"), "{outcome}");
+    }
+}
+
+#[test]
+fn a_service_has_a_status_and_ends_cleanly() {
+    if !can_place("online: service") {
+        return;
+    }
+    let program = Beside::program(&["60"]);
+    let pid = program.0.id();
+    let user = Command::new("id").arg("-u").output().expect("id").stdout;
+    let user = String::from_utf8_lossy(&user).trim().to_owned();
+    let mut service = Beside::auto(&["--user", &user, "--sense", "load"]);
+    let status = || auto(&["--status"]).run().expect_code(0).stdout_text();
+    assert!(comes(|| status().contains(&format!("user {user}")), 10), "{}", status());
+    // Two would undo what the other one does.
+    let second = auto(&["--user", &user]).run().expect_code(125);
+    assert!(second.stderr_text().contains("already looks after"), "{second}");
+    auto(&["--stop"]).run().expect_code(0);
+    assert!(service.0.wait().is_ok_and(|status| status.success()));
+    // Other tests may look after programs of theirs.
+    assert!(!status().contains(&format!("user {user}")), "{}", status());
+    assert_eq!(narrow(pid), 0);
+}
