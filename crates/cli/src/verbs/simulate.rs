@@ -1,0 +1,220 @@
+//! `threadtalk simulate`: what placements of threads and pages do on machines that need not be
+//! there.
+//!
+//! `source.rs` gets the accesses, `plans.rs` makes placements for them, `text.rs` and `json.rs`
+//! show what comes of them.
+
+mod json;
+mod plans;
+mod source;
+mod text;
+
+pub use source::{IN_PROFILE, size};
+
+use super::topo;
+use crate::choice::one_of;
+use crate::output::{self, Destination};
+use crate::progress::Waiting;
+use crate::said::say;
+use anyhow::{Context, ensure};
+use placement::{DataPolicy, PolicyKind};
+use simulation::{Job, Machine, Options, Outcome, Usage, simulate};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use topology::Topology;
+
+/// Simulate placements of threads and pages on machines that need not be there
+///
+/// The program runs once, with every memory access observed, and its accesses are simulated on all
+/// machines under all plans: hits in each level of caches, cache lines from other caches and from
+/// memory by distance, loads of memory controllers and links, and about how much time and energy
+/// that takes.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+#[command(override_usage = "threadtalk simulate [OPTIONS] -- <CMD>...
+       threadtalk simulate [OPTIONS] <TRACE>")]
+pub struct Args {
+    /// Profile with a trace (record --trace), or a trace of another tool
+    ///
+    /// Valgrind's 'lackey --trace-mem=yes' and DynamoRIO's 'view' of a memory trace are read as
+    /// text.
+    #[arg(value_name = "TRACE", conflicts_with = "command", required_unless_present = "command")]
+    trace: Option<PathBuf>,
+    /// The program and its arguments, after --
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+    /// Machine to simulate: hwloc XML file, or a description with caches, like 'pack:2 numa:1
+    /// l3:1(size=32MiB) core:8 l2:1(size=1MiB) l1d:1(size=32KiB) pu:1' [default: this one]
+    ///
+    /// May be given several times.
+    #[arg(long, value_name = "MACHINE")]
+    on: Vec<String>,
+    /// Plan to simulate, from 'threadtalk place -o PLAN'; may be given several times
+    #[arg(long, value_name = "PLAN")]
+    plan: Vec<PathBuf>,
+    /// Policy for threads to simulate; may be given several times [default: scatter and locality,
+    /// unless plans are given]
+    #[arg(long, value_name = "POLICY", value_parser = one_of::<PolicyKind>())]
+    policy: Vec<PolicyKind>,
+    /// Policy for pages to simulate with each of them; may be given several times
+    /// [default: first-touch]
+    #[arg(long, value_name = "POLICY", value_parser = one_of::<DataPolicy>())]
+    data: Vec<DataPolicy>,
+    /// Simulate without fetching lines ahead
+    #[arg(long, hide_short_help = true)]
+    no_prefetch: bool,
+    /// Simulate without the translation of addresses
+    #[arg(long, hide_short_help = true)]
+    no_tlb: bool,
+    /// Most bytes that the accesses of the program may take while they wait to be simulated, like
+    /// 4GiB
+    #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = source::size, conflicts_with = "trace", hide_short_help = true)]
+    max_trace: u64,
+    #[command(flatten)]
+    destination: Destination,
+}
+
+const EXAMPLES: &str = "\
+Example:
+  threadtalk simulate --on tests/machines/epyc-7763-nps4.synthetic --data first-touch \\
+    --data locality -- ./app 8";
+
+/// A machine, and how it was described.
+pub struct OnMachine {
+    topology: Topology,
+    machine: Machine,
+}
+
+/// One machine under one plan.
+pub struct Scenario {
+    /// Index of the machine.
+    machine: usize,
+    /// What places threads: a policy or a file.
+    threads: String,
+    /// What places pages.
+    data: String,
+    /// For each thread the index of its PU.
+    pus: Vec<usize>,
+    outcome: Outcome,
+}
+
+/// Everything that is shown.
+pub struct Results {
+    machines: Vec<OnMachine>,
+    scenarios: Vec<Scenario>,
+    end: simulation::TraceEnd,
+    accesses: u64,
+    /// Sentences that hold for all.
+    notes: Vec<String>,
+}
+
+/// Runs the verb; returns the process's exit code.
+pub fn run(args: Args) -> anyhow::Result<i32> {
+    let machines = machines(&args.on)?;
+    let wanted = plans::Wanted::new(&args.plan, &args.policy, &args.data)?;
+    let out = args.destination.open()?;
+    let (mut source, code) = match &args.trace {
+        Some(path) => (source::Source::open(path)?, 0),
+        None => match source::record(&args.command, args.max_trace)? {
+            Ok(recorded) => recorded,
+            Err(code) => return Ok(code),
+        },
+    };
+    let waiting = Waiting::new("simulating".into());
+    let line_bytes = machines.iter().map(|on| on.machine.line_bytes).min().unwrap_or(64);
+    let usage = Usage::of(source.stream()?, line_bytes)?;
+    ensure!(usage.threads() > 0, "there is no access to simulate; the trace is empty");
+    let end = source.end().clone();
+    let mut placed = Vec::new();
+    for (index, on) in machines.iter().enumerate() {
+        placed.extend(plans::place(&wanted, index, on, &usage, &end)?);
+    }
+    let jobs: Vec<Job<'_>> = placed
+        .iter()
+        .map(|placed| Job {
+            machine: &machines[placed.machine].machine,
+            pus: placed.pus.clone(),
+            pages: placed.pages.clone(),
+        })
+        .collect();
+    let options = Options { prefetch: !args.no_prefetch, tlb: !args.no_tlb };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let facts = source::facts(&end, &usage.accesses);
+    let outcomes = simulate(source.stream()?, &facts, &jobs, options, processors)?;
+    drop(jobs);
+    drop(waiting);
+    let scenario = |(placed, outcome): (plans::Placed, Outcome)| Scenario {
+        machine: placed.machine,
+        threads: placed.threads,
+        data: placed.data,
+        pus: placed.pus,
+        outcome,
+    };
+    let notes = notes(&machines, &end, &facts);
+    let scenarios = placed.into_iter().zip(outcomes).map(scenario).collect();
+    let accesses = usage.accesses.iter().sum();
+    let results = Results { machines, scenarios, end, accesses, notes };
+    let text = match args.destination.json {
+        true => format!("{:#}\n", json::json(&results)),
+        false => text::text(&results),
+    };
+    output::print(out, &text)?;
+    Ok(code)
+}
+
+fn machines(specs: &[String]) -> anyhow::Result<Vec<OnMachine>> {
+    let one = |spec: Option<&String>| {
+        let topology = topo::machine(spec.map(String::as_str))?;
+        let name = match spec {
+            Some(spec) => format!("'{spec}'"),
+            None => "this machine".into(),
+        };
+        let machine = Machine::new(&topology, &name)?;
+        Ok(OnMachine { topology, machine })
+    };
+    match specs {
+        [] => Ok(vec![one(None).context("give a machine with --on")?]),
+        specs => specs.iter().map(|spec| one(Some(spec))).collect(),
+    }
+}
+
+/// What a reader should know.
+fn notes(
+    machines: &[OnMachine],
+    end: &simulation::TraceEnd,
+    facts: &[simulation::ThreadFacts],
+) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    if let Some(why) = &end.cut {
+        let note = format!(
+            "The trace ends before the program did: {why}. What follows is of its beginning."
+        );
+        say(&format!("note: {note}"));
+        notes.push(note);
+    }
+    if end.shared_accesses > 0 {
+        let note = format!(
+            "{} accesses to memory that processes share are not simulated.",
+            types::numbers::grouped(end.shared_accesses)
+        );
+        say(&format!("note: {note}"));
+        notes.push(note);
+    }
+    if facts.iter().any(|facts| facts.instructions_per_access.is_none()) {
+        notes.push(format!(
+            "The trace does not tell instructions: {} per access are assumed, on which times depend.",
+            simulation::ASSUMED_INSTRUCTIONS
+        ));
+    }
+    for on in machines {
+        notes.extend(
+            on.machine
+                .notes
+                .iter()
+                .filter(|note| !notes.contains(note))
+                .cloned()
+                .collect::<Vec<_>>(),
+        );
+    }
+    notes
+}

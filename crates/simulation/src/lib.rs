@@ -1,0 +1,54 @@
+//! What a placement of threads and pages does on a machine that need not be there; pure.
+//!
+//! Accesses of a run come in, in order ([`Stream`]); counts, loads, time and energy come out, for
+//! several machines and plans at once ([`simulate`]).
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `stream.rs` | accesses, and the trait of whatever they come from |
+//! | `prepare.rs` | what no placement changes: quiet accesses, and who must wait for whom |
+//! | `run.rs` | several machines and plans at once |
+//! | `interleave.rs` | which thread is next |
+//! | `system.rs` | one step on one machine |
+//! | `machine.rs`, `family.rs` | the machine: its description, and the figures that complete it |
+//! | `cache.rs`, `coherence.rs` | sets with LRU; the directory, and lines from cache to cache |
+//! | `prefetch.rs`, `pages.rs`, `interconnect.rs` | lines fetched ahead; where pages lie; controllers and links |
+//! | `text.rs` | traces of other tools |
+//! | `usage.rs` | what plans are made from |
+//! | `trace.rs` | a stream in a file |
+//! | `core.rs`, `energy.rs`, `counts.rs` | time, energy, results |
+//!
+//! Neighbours: `topology` describes machines, `placement` makes plans, `recorder` has the engine's
+//! stream, `cli` the verb.
+
+mod cache;
+mod coherence;
+mod core;
+mod counts;
+mod energy;
+mod family;
+mod interconnect;
+mod interleave;
+mod machine;
+mod pages;
+mod prefetch;
+mod prepare;
+mod run;
+mod stream;
+mod system;
+mod text;
+mod trace;
+mod usage;
+
+pub use counts::{Counts, Energy, LEVELS, Load, SiteCounts};
+pub use family::{EnergyFigures, Family, Filling, Protocol};
+pub use machine::{CacheSpec, Machine, MachineError, PuSpec};
+pub use pages::{Pages, Rule};
+pub use run::{ASSUMED_INSTRUCTIONS, Job, Options, Outcome, RunError, simulate};
+pub use stream::{Access, Stream, StreamError, ThreadFacts, What};
+pub use text::read_text;
+pub use trace::{TRACE_VERSION, TraceEnd, TraceReader, TraceWriter, TracedThread, is_trace};
+pub use usage::Usage;
+
+#[cfg(test)]
+mod cachegrind_tests;

@@ -1,0 +1,362 @@
+//! From accesses to steps: what no placement can change is done once, for all plans.
+//!
+//! *Quiet* accesses are left out and only counted. An access is quiet if its line was the last one
+//! that the thread accessed in its set, nobody else has written it since, and the thread has
+//! written it before if it writes: then it hits in the innermost cache, whatever the placement, and
+//! changes nothing there (Puzak's trace stripping: what is most recently used in a set of few is so
+//! in a set of any multiple). Lines that keep changing hands are never quiet, since their transfers
+//! depend on how the threads are interleaved.
+//!
+//! *Order.* A step that reads or overwrites what another thread wrote waits for that thread to have
+//! come so far. So simulated threads may overtake each other as far as the data let them:
+//! synchronisation passes through memory. Reads that repeat what they have read while nothing else
+//! happens are waiting: they take no time of their own.
+//!
+//! Neighbours: `stream.rs` is what comes in, `interleave.rs` takes the steps.
+
+use crate::stream::{Access, What};
+use rustc_hash::FxHashMap;
+
+/// log2 of the pages in which this is kept, and that are placed.
+pub const PAGE_SHIFT: u32 = 12;
+/// A word is what an access must share with a write to wait for it.
+const WORD_SHIFT: u32 = 3;
+const WORDS: usize = 1 << (PAGE_SHIFT - WORD_SHIFT);
+/// Smallest line, so that a page has room for what is kept of each.
+pub const MIN_LINE_BYTES: u64 = 16;
+/// Lines that have changed hands so often are never quiet.
+const HANDS: u32 = 3;
+/// Repeated reads after which a thread is taken to wait.
+const REPEATS: u32 = 64;
+/// Reads that a waiting loop may consist of.
+const LOOP_READS: usize = 4;
+/// Sets by which pages of quiet accesses are told.
+const PAGE_SETS: usize = 16;
+
+/// Nobody has accessed the line since it was new.
+const NOBODY: u32 = u32::MAX;
+/// Several have read it since it was written.
+const SEVERAL: u32 = u32::MAX - 1;
+
+/// What a step does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepKind {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+    /// It reads, as the second or a later part of an access.
+    ReadMore,
+    /// It writes, as the second or a later part of an access.
+    WriteMore,
+}
+
+impl StepKind {
+    /// Whether it writes.
+    pub fn writes(self) -> bool {
+        matches!(self, StepKind::Write | StepKind::WriteMore)
+    }
+
+    /// Whether an access begins with it.
+    pub fn begins(self) -> bool {
+        matches!(self, StepKind::Read | StepKind::Write)
+    }
+}
+
+/// An access to one line that a machine has to see.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// Number of the line.
+    pub line: u64,
+    /// The thread.
+    pub thread: u32,
+    /// The instruction; 0 when unknown.
+    pub site: u32,
+    /// Quiet accesses of the thread since its last step.
+    pub quiet: u32,
+    /// What it does.
+    pub kind: StepKind,
+    /// The thread that wrote the line last; `u32::MAX` if none did.
+    pub writer: u32,
+    /// It comes after so many steps of this thread, if any.
+    pub after: Option<(u32, u64)>,
+}
+
+/// Steps in the order of the accesses.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// The steps.
+    pub steps: Vec<Step>,
+    /// First page, and number of pages, of memory that is new.
+    pub forgotten: Vec<(u64, u64)>,
+    /// Of the last batch: quiet accesses of each thread that no step has taken along.
+    pub rest: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    /// Goes up whenever the line changes hands.
+    hands: u32,
+    /// Who alone has accessed it since it was written.
+    sole: u32,
+    /// Who wrote it last.
+    writer: u32,
+}
+
+#[derive(Debug)]
+struct Page {
+    lines: Vec<Line>,
+    /// For each word the thread that wrote it last, plus 1, in the upper 16 bits, and how many
+    /// steps it had made.
+    writers: Box<[u64; WORDS]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    line: u64,
+    hands: u32,
+    has_written: bool,
+}
+
+/// What is kept of a thread.
+#[derive(Debug)]
+struct Thread {
+    recent: Vec<Recent>,
+    recent_pages: [u64; PAGE_SETS],
+    /// Where in the list of pages these pages are.
+    known_pages: [(u64, u32); PAGE_SETS],
+    steps: u64,
+    quiet: u32,
+    /// How far it knows others to have come.
+    known: FxHashMap<u32, u64>,
+    reads: [(u64, u32); LOOP_READS],
+    next_read: usize,
+    repeats: u32,
+}
+
+/// Makes steps of accesses.
+#[derive(Debug)]
+pub struct Preparation {
+    line_shift: u32,
+    sets: u64,
+    threads: Vec<Thread>,
+    numbers: FxHashMap<u64, u32>,
+    pages: Vec<Page>,
+    /// Accesses of each thread.
+    pub accesses: Vec<u64>,
+    /// Of these, repeated reads of a thread that waits.
+    pub waiting: Vec<u64>,
+}
+
+impl Preparation {
+    /// For machines with lines of `line_bytes`, at least [`MIN_LINE_BYTES`], whose innermost caches
+    /// all have a multiple of `sets` sets.
+    pub fn new(line_bytes: u64, sets: u64) -> Self {
+        assert!(line_bytes.is_power_of_two() && line_bytes >= MIN_LINE_BYTES);
+        let line_shift = line_bytes.trailing_zeros().min(PAGE_SHIFT);
+        let (threads, numbers, pages, accesses, waiting) = Default::default();
+        Self { line_shift, sets: sets.max(1), threads, numbers, pages, accesses, waiting }
+    }
+
+    /// The next access: adds its steps to `batch`.
+    pub fn access(&mut self, access: &Access, batch: &mut Batch) {
+        if access.what == What::Forget {
+            return self.forget(access, batch);
+        }
+        if access.bytes == 0 {
+            return;
+        }
+        while self.threads.len() <= access.thread as usize {
+            self.threads.push(Thread::new(self.sets));
+            self.accesses.push(0);
+            self.waiting.push(0);
+        }
+        let last = access.address.saturating_add(access.bytes - 1);
+        let line_bytes = 1u64 << self.line_shift;
+        // Only what no single instruction loads at once counts as several accesses.
+        let counts_each = access.bytes > line_bytes;
+        let lines = access.address >> self.line_shift..=last >> self.line_shift;
+        for line in lines {
+            let start = access.address.max(line << self.line_shift);
+            let end = last.min((line << self.line_shift) + (line_bytes - 1));
+            let begins = counts_each || start == access.address;
+            self.part(access, line, (start, end), begins, batch);
+        }
+    }
+
+    /// The part of an access that lies in one line.
+    fn part(
+        &mut self,
+        access: &Access,
+        line: u64,
+        bytes: (u64, u64),
+        begins: bool,
+        batch: &mut Batch,
+    ) {
+        let t = access.thread;
+        let writes = access.what == What::Write;
+        let index = self.page_of(t, bytes.0 >> PAGE_SHIFT);
+        let at = (line & ((1 << (PAGE_SHIFT - self.line_shift)) - 1)) as usize;
+        let thread = &mut self.threads[t as usize];
+        let page = &mut self.pages[index as usize];
+        let state = &mut page.lines[at];
+        self.accesses[t as usize] += u64::from(begins);
+        let words = word_of(bytes.0)..=word_of(bytes.1);
+        let waits = thread.waits(access, writes) && state.sole != t;
+        let recent = &mut thread.recent[(line % self.sets) as usize];
+        let same = recent.line == line && recent.hands == state.hands;
+        let page_number = bytes.0 >> PAGE_SHIFT;
+        let same_page = &mut thread.recent_pages[page_number as usize % PAGE_SETS];
+        let quiet = same
+            && *same_page == page_number
+            && state.hands < HANDS
+            && (!writes || recent.has_written && state.sole == t);
+        if quiet && !waits {
+            thread.quiet += u32::from(begins);
+            if writes {
+                page.writers[words].fill(stamp(t, thread.steps));
+            }
+            return;
+        }
+        let after = newest_foreign(&page.writers[words.clone()], t, &mut thread.known);
+        if waits && after.is_none() {
+            self.waiting[t as usize] += u64::from(begins);
+            return;
+        }
+        let had_written = same && recent.has_written && state.sole == t;
+        let writer = state.writer;
+        if writes {
+            state.writer = t;
+            state.hands += u32::from(state.sole != t && state.sole != NOBODY);
+            state.sole = t;
+        } else if state.sole != t && state.sole != SEVERAL {
+            let first = state.sole == NOBODY;
+            state.hands += u32::from(!first);
+            state.sole = if first { t } else { SEVERAL };
+        }
+        *recent = Recent { line, hands: state.hands, has_written: writes || had_written };
+        *same_page = page_number;
+        thread.steps += 1;
+        if writes {
+            page.writers[words].fill(stamp(t, thread.steps));
+        }
+        let kind = match (writes, begins) {
+            (false, true) => StepKind::Read,
+            (true, true) => StepKind::Write,
+            (false, false) => StepKind::ReadMore,
+            (true, false) => StepKind::WriteMore,
+        };
+        let quiet = std::mem::take(&mut thread.quiet);
+        batch.steps.push(Step { line, thread: t, site: access.site, quiet, kind, after, writer });
+    }
+
+    /// Where what is kept of a page is.
+    fn page_of(&mut self, thread: u32, page: u64) -> u32 {
+        let known = &mut self.threads[thread as usize].known_pages[page as usize % PAGE_SETS];
+        if known.0 == page {
+            return known.1;
+        }
+        let (pages, lines) = (&mut self.pages, 1usize << (PAGE_SHIFT - self.line_shift));
+        let number = *self.numbers.entry(page).or_insert_with(|| {
+            pages.push(Page {
+                lines: vec![Line { hands: 0, sole: NOBODY, writer: NOBODY }; lines],
+                writers: Box::new([0; WORDS]),
+            });
+            pages.len() as u32 - 1
+        });
+        *known = (page, number);
+        number
+    }
+
+    /// Pages that are new have been written by nobody.
+    fn forget(&mut self, access: &Access, batch: &mut Batch) {
+        let first = access.address.div_ceil(1 << PAGE_SHIFT);
+        let end = access.address.saturating_add(access.bytes) >> PAGE_SHIFT;
+        let count = end.saturating_sub(first);
+        if count == 0 {
+            return;
+        }
+        // Caches may still have the lines, so what is known of them stays.
+        let renew = |page: &mut Page| page.writers.fill(0);
+        if count as usize <= self.numbers.len() {
+            for page in first..end {
+                if let Some(&number) = self.numbers.get(&page) {
+                    renew(&mut self.pages[number as usize]);
+                }
+            }
+        } else {
+            for (_, &number) in self.numbers.iter().filter(|(page, _)| (first..end).contains(page))
+            {
+                renew(&mut self.pages[number as usize]);
+            }
+        }
+        batch.forgotten.push((first, count));
+    }
+
+    /// Quiet accesses that no step has taken along, by thread.
+    pub fn left_over(&self) -> impl Iterator<Item = u32> {
+        self.threads.iter().map(|thread| thread.quiet)
+    }
+}
+
+impl Thread {
+    fn new(sets: u64) -> Self {
+        let recent = Recent { line: u64::MAX, hands: 0, has_written: false };
+        Self {
+            recent: vec![recent; sets as usize],
+            recent_pages: [u64::MAX; PAGE_SETS],
+            known_pages: [(u64::MAX, 0); PAGE_SETS],
+            steps: 0,
+            quiet: 0,
+            known: FxHashMap::default(),
+            reads: [(u64::MAX, 0); LOOP_READS],
+            next_read: 0,
+            repeats: 0,
+        }
+    }
+
+    /// Notes an access; whether it is one of a loop that reads the same over and over.
+    fn waits(&mut self, access: &Access, writes: bool) -> bool {
+        let read = (access.address, access.site);
+        if !writes && self.reads.contains(&read) {
+            self.repeats += 1;
+        } else {
+            self.repeats = 0;
+            self.reads[self.next_read] = if writes { (u64::MAX, 0) } else { read };
+            self.next_read = (self.next_read + 1) % LOOP_READS;
+        }
+        self.repeats > REPEATS
+    }
+}
+
+fn word_of(address: u64) -> usize {
+    (address >> WORD_SHIFT) as usize % WORDS
+}
+
+/// `thread` has made `steps` steps.
+fn stamp(thread: u32, steps: u64) -> u64 {
+    u64::from(thread + 1) << 48 | steps
+}
+
+/// The write by another thread that must come first: the newest that `known` does not cover yet.
+fn newest_foreign(words: &[u64], t: u32, known: &mut FxHashMap<u32, u64>) -> Option<(u32, u64)> {
+    let mut found = None;
+    let mut last = 0;
+    for &word in words.iter().filter(|word| **word != 0) {
+        if word == last || (word >> 48) as u32 == t + 1 {
+            continue;
+        }
+        last = word;
+        let (writer, steps) = ((word >> 48) as u32 - 1, word & ((1 << 48) - 1));
+        let so_far = known.entry(writer).or_default();
+        if steps > *so_far {
+            *so_far = steps;
+            found = Some((writer, steps));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+#[path = "prepare_tests.rs"]
+mod tests;

@@ -1,0 +1,254 @@
+//! Runs one stream on several machines under several plans at once.
+//!
+//! What no plan changes is prepared once (`prepare.rs`); each pair of machine and plan then runs on
+//! its own, on as many processors as there are. Neighbours: `interleave.rs` is one such pair.
+
+use crate::counts::{Counts, Energy, Load, SiteCounts};
+use crate::energy;
+use crate::interleave::Interleaving;
+use crate::machine::{Machine, gcd};
+use crate::pages::Pages;
+use crate::prepare::{Batch, MIN_LINE_BYTES, Preparation};
+use crate::stream::{Stream, StreamError, ThreadFacts, What};
+use crate::system::System;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use types::{CommMatrix, ThreadId};
+
+/// Instructions per access where they were not counted.
+pub const ASSUMED_INSTRUCTIONS: f64 = 3.0;
+
+/// Batches that may wait for a slow job.
+const WAITING: usize = 4;
+
+/// What is simulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Lines are fetched ahead.
+    pub prefetch: bool,
+    /// Addresses are translated.
+    pub tlb: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { prefetch: true, tlb: true }
+    }
+}
+
+/// A machine and where threads and pages are on it.
+#[derive(Clone, Debug)]
+pub struct Job<'m> {
+    /// The machine.
+    pub machine: &'m Machine,
+    /// For each thread the index of its PU in [`Machine::pus`].
+    pub pus: Vec<usize>,
+    /// Where pages lie.
+    pub pages: Pages,
+}
+
+/// Why nothing can be simulated.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum RunError {
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    #[error(
+        "the program has a thread T{thread}, but the placement has only {placed} threads; give one \
+         for this run"
+    )]
+    Unplaced { thread: u32, placed: usize },
+    #[error("lines of {bytes} bytes cannot be simulated; {MIN_LINE_BYTES} to 4096 can")]
+    LineSize { bytes: u64 },
+}
+
+/// What a job came to.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Outcome {
+    /// By thread.
+    pub threads: Vec<Counts>,
+    /// All threads together.
+    pub total: Counts,
+    /// Code sites where lines came from outside the core's caches.
+    pub sites: BTreeMap<u32, SiteCounts>,
+    /// Lines written back to each node.
+    pub written: Vec<u64>,
+    /// By node.
+    pub controllers: Vec<Load>,
+    /// From node, to node, load.
+    pub links: Vec<(usize, usize, Load)>,
+    /// `ring`, `full` or `mesh`; empty for one node.
+    pub shape: &'static str,
+    /// Energy.
+    pub energy: Energy,
+    /// Transfers between threads, from the one whose cache gave a line to the one that took it.
+    pub matrix: CommMatrix,
+    /// Accesses that a thread repeated while it waited for another one, by thread: they are not in
+    /// `threads`.
+    pub waiting: Vec<u64>,
+}
+
+/// Runs a stream through all jobs. `facts` are what is known of threads; those that are not in it
+/// execute [`ASSUMED_INSTRUCTIONS`] per access.
+///
+/// # Errors
+/// When the stream cannot be read, or has a thread that is not placed.
+pub fn simulate(
+    stream: &mut dyn Stream,
+    facts: &[ThreadFacts],
+    jobs: &[Job<'_>],
+    options: Options,
+    processors: usize,
+) -> Result<Vec<Outcome>, RunError> {
+    let mut groups: BTreeMap<u64, u64> = BTreeMap::new();
+    for job in jobs {
+        let bytes = job.machine.line_bytes;
+        if !bytes.is_power_of_two() || !(MIN_LINE_BYTES..=4096).contains(&bytes) {
+            return Err(RunError::LineSize { bytes });
+        }
+        let sets = groups.entry(bytes).or_default();
+        *sets = gcd(*sets, job.machine.filter_sets());
+    }
+    let placed = jobs.iter().map(|job| job.pus.len()).min().unwrap_or(0);
+    let workers = processors.clamp(1, jobs.len().max(1));
+    thread::scope(|scope| {
+        let mut senders = Vec::new();
+        let mut running = Vec::new();
+        for worker in 0..workers {
+            let (sender, receiver) = sync_channel(WAITING);
+            let own: Vec<&Job<'_>> = jobs.iter().skip(worker).step_by(workers).collect();
+            running.push(scope.spawn(move || work(&receiver, &own, facts, options)));
+            senders.push(sender);
+        }
+        let prepared = prepare(stream, &groups, placed, &senders);
+        drop(senders);
+        let done = running.into_iter().map(|worker| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).into_iter()
+        });
+        let mut done: Vec<_> = done.collect();
+        let waiting = prepared?;
+        // In the order in which the jobs were dealt out.
+        let outcomes = (0..jobs.len()).map(|k| done[k % workers].next().expect("one for each job"));
+        Ok(outcomes.map(|outcome| Outcome { waiting: waiting.clone(), ..outcome }).collect())
+    })
+}
+
+/// A batch for machines with lines of so many bytes.
+type Message = (u64, Arc<Batch>);
+
+/// Reads the stream and sends its steps to all workers; returns waiting accesses by thread.
+fn prepare(
+    stream: &mut dyn Stream,
+    groups: &BTreeMap<u64, u64>,
+    placed: usize,
+    senders: &[SyncSender<Message>],
+) -> Result<Vec<u64>, RunError> {
+    let mut preparing: Vec<(u64, Preparation)> =
+        groups.iter().map(|(&bytes, &sets)| (bytes, Preparation::new(bytes, sets))).collect();
+    let mut accesses = Vec::new();
+    while stream.read(&mut accesses)? {
+        let unplaced = accesses
+            .iter()
+            .find(|access| access.what != What::Forget && access.thread as usize >= placed);
+        if let Some(access) = unplaced {
+            return Err(RunError::Unplaced { thread: access.thread, placed });
+        }
+        for (bytes, preparation) in &mut preparing {
+            let mut batch = Batch::default();
+            accesses.iter().for_each(|access| preparation.access(access, &mut batch));
+            send(*bytes, batch, senders);
+        }
+        accesses.clear();
+    }
+    for (bytes, preparation) in &preparing {
+        let rest = preparation.left_over().collect();
+        send(*bytes, Batch { rest, ..Batch::default() }, senders);
+    }
+    Ok(preparing.into_iter().next().map_or(Vec::new(), |(_, preparation)| preparation.waiting))
+}
+
+fn send(bytes: u64, batch: Batch, senders: &[SyncSender<Message>]) {
+    let batch = Arc::new(batch);
+    for sender in senders {
+        // A worker that is gone has panicked; its panic is passed on when it is joined.
+        let _ = sender.send((bytes, Arc::clone(&batch)));
+    }
+}
+
+/// Runs some jobs until no batch comes any more.
+fn work(
+    batches: &Receiver<Message>,
+    jobs: &[&Job<'_>],
+    facts: &[ThreadFacts],
+    options: Options,
+) -> Vec<Outcome> {
+    let rate = |thread: usize| {
+        facts
+            .get(thread)
+            .and_then(|facts| facts.instructions_per_access)
+            .unwrap_or(ASSUMED_INSTRUCTIONS)
+    };
+    let mut running: Vec<Interleaving<'_>> = Vec::new();
+    for job in jobs {
+        let rates: Vec<f64> = (0..job.pus.len()).map(rate).collect();
+        let system = System::new(job.machine, options, &job.pus, &rates, job.pages.clone());
+        running.push(Interleaving::new(system, job.machine.pus.len()));
+    }
+    let mut rest: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    while let Ok((bytes, batch)) = batches.recv() {
+        for (job, running) in jobs.iter().zip(&mut running) {
+            if job.machine.line_bytes == bytes {
+                running.feed(&batch);
+            }
+        }
+        if !batch.rest.is_empty() {
+            rest.insert(bytes, batch.rest.clone());
+        }
+    }
+    let finish = |(job, mut running): (&&Job<'_>, Interleaving<'_>)| {
+        let rest = rest.get(&job.machine.line_bytes).map_or(&[][..], Vec::as_slice);
+        running.finish(rest);
+        outcome(job, running.system)
+    };
+    jobs.iter().zip(running).map(finish).collect()
+}
+
+fn outcome(job: &Job<'_>, system: System<'_>) -> Outcome {
+    let mut total = Counts::default();
+    system.threads.iter().for_each(|thread| total.add(&thread.counts));
+    let time = total.time_ns.max(1e-9);
+    let load = |server: &crate::interconnect::Server| Load {
+        bytes: server.bytes,
+        busy: server.busy_ns / time,
+        waited_ns: server.waited_ns,
+    };
+    let shape = system.network.shape();
+    let controllers = system.network.controllers.iter().map(load).collect();
+    let links: Vec<(usize, usize, Load)> =
+        system.network.links.iter().map(|link| (link.from, link.to, load(&link.server))).collect();
+    let mut matrix = CommMatrix::new(system.threads.len());
+    let mut between: Vec<_> = system.between.iter().collect();
+    between.sort_unstable();
+    for ((from, to), count) in between {
+        matrix.add(ThreadId(*from), ThreadId(*to), *count);
+    }
+    let mut cores: Vec<u32> = job.pus.iter().map(|&pu| job.machine.pus[pu].core).collect();
+    cores.sort_unstable();
+    cores.dedup();
+    let loads: Vec<Load> = links.iter().map(|link| link.2).collect();
+    let written = system.written.iter().sum();
+    Outcome {
+        energy: energy::of_run(job.machine, &total, written, &loads, cores.len()),
+        threads: system.threads.into_iter().map(|thread| thread.counts).collect(),
+        total,
+        sites: system.sites.into_iter().collect(),
+        written: system.written,
+        controllers,
+        links,
+        shape,
+        matrix,
+        waiting: Vec::new(),
+    }
+}

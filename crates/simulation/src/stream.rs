@@ -1,0 +1,75 @@
+//! What is simulated: accesses of threads in the order in which they happened, wherever they come
+//! from.
+//!
+//! Sources implement [`Stream`]: the exact engine (in `recorder`), a trace file (`trace.rs`), text
+//! of other tools (`text.rs`).
+
+/// What an access does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+    /// The memory is new; whatever was there has gone.
+    Forget,
+}
+
+/// One access of one thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// The thread, from 0.
+    pub thread: u32,
+    /// What it does.
+    pub what: What,
+    /// Address of the first byte.
+    pub address: u64,
+    /// Number of bytes; an access of none does nothing.
+    pub bytes: u64,
+    /// The instruction; 0 when unknown.
+    pub site: u32,
+}
+
+/// What is known of a thread besides its accesses.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ThreadFacts {
+    /// Instructions per access; `None` where they were not counted.
+    pub instructions_per_access: Option<f64>,
+}
+
+/// Why a stream cannot be read to its end.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum StreamError {
+    #[error("cannot read {name}: {source}")]
+    Read { name: String, source: std::io::Error },
+    #[error("{name} is no trace: {reason}")]
+    NoTrace { name: String, reason: String },
+    #[error("{name} is damaged {place}: {reason}; record it again")]
+    Damaged { name: String, place: String, reason: String },
+    #[error(
+        "{name} is of version {found}, this program reads up to {newest}; use a newer Threadtalk"
+    )]
+    Newer { name: String, found: u32, newest: u32 },
+    #[error("cannot write {name}: {source}")]
+    Write { name: String, source: std::io::Error },
+}
+
+/// Accesses in order.
+pub trait Stream {
+    /// Appends some of the next accesses to `into`; false at the end.
+    ///
+    /// # Errors
+    /// When the source cannot be read or is damaged.
+    fn read(&mut self, into: &mut Vec<Access>) -> Result<bool, StreamError>;
+}
+
+/// Accesses in memory: for tests and kernels that are computed.
+impl<I: Iterator<Item = Access>> Stream for I {
+    fn read(&mut self, into: &mut Vec<Access>) -> Result<bool, StreamError> {
+        const AT_A_TIME: usize = 1 << 16;
+        let before = into.len();
+        into.extend(self.take(AT_A_TIME));
+        Ok(into.len() > before)
+    }
+}

@@ -1,0 +1,310 @@
+//! A machine at work: caches, TLBs, prefetchers, memory, and the time of threads on them.
+//!
+//! Executes one step of one thread at a time; which thread is next, `interleave.rs` decides.
+
+use crate::cache::Cache;
+use crate::coherence::{Caches, Served, Source};
+use crate::core::{Clock, Pace};
+use crate::counts::{Counts, LEVELS, SiteCounts};
+use crate::interconnect::Interconnect;
+use crate::machine::Machine;
+use crate::pages::Pages;
+use crate::prefetch::Prefetcher;
+use crate::prepare::Step;
+use crate::run::Options;
+use rustc_hash::FxHashMap;
+
+/// Lines in flight that are remembered; beyond, those that are there are forgotten.
+const MAX_FLYING: usize = 1 << 14;
+
+/// A thread on the machine.
+#[derive(Debug)]
+pub struct Running {
+    /// Index of its PU.
+    pub pu: usize,
+    /// Its time.
+    pub clock: Clock,
+    /// What it has done.
+    pub counts: Counts,
+    pace: Pace,
+    instructions_per_access: f64,
+}
+
+/// A machine at work.
+#[derive(Debug)]
+pub struct System<'m> {
+    machine: &'m Machine,
+    options: Options,
+    caches: Caches<'m>,
+    /// By PU.
+    tlbs: Vec<Cache>,
+    /// By core.
+    prefetchers: Vec<Prefetcher>,
+    /// Controllers and links.
+    pub network: Interconnect,
+    pages: Pages,
+    /// All threads.
+    pub threads: Vec<Running>,
+    /// By code site.
+    pub sites: FxHashMap<u32, SiteCounts>,
+    /// Lines written back, by node.
+    pub written: Vec<u64>,
+    /// Transfers between threads: from, to.
+    pub between: FxHashMap<(u32, u32), u64>,
+    /// For each domain the thread that has used it last, which is who a transfer comes from.
+    user: Vec<u32>,
+    distances: FxHashMap<(u32, u32), (usize, f64)>,
+    flying: FxHashMap<u64, f64>,
+    wanted: Vec<(u64, usize)>,
+}
+
+impl<'m> System<'m> {
+    /// An idle machine with threads on the PUs with these indexes.
+    pub fn new(
+        machine: &'m Machine,
+        options: Options,
+        pus: &[usize],
+        instructions_per_access: &[f64],
+        pages: Pages,
+    ) -> Self {
+        let mut on_core = vec![Vec::new(); machine.cores];
+        for &pu in pus {
+            let list: &mut Vec<usize> = &mut on_core[machine.pus[pu].core as usize];
+            if !list.contains(&pu) {
+                list.push(pu);
+            }
+        }
+        let family = machine.family;
+        let thread = |(&pu, &instructions_per_access): (&usize, &f64)| {
+            let shared = on_core[machine.pus[pu].core as usize].len() > 1;
+            let counts = Counts {
+                transfers: vec![0; machine.hierarchy.levels.len() + 1],
+                memory: vec![0; machine.nodes.len()],
+                ..Counts::default()
+            };
+            let pace = Pace::new(&family.core, family.ghz, shared);
+            Running { pu, clock: Clock::default(), counts, pace, instructions_per_access }
+        };
+        let tlb = Cache::new(u64::from(family.tlb.entries / family.tlb.ways), family.tlb.ways);
+        Self {
+            machine,
+            options,
+            caches: Caches::new(machine),
+            tlbs: vec![tlb; if options.tlb { machine.pus.len() } else { 0 }],
+            prefetchers: vec![Prefetcher::new(family.prefetch, machine.line_bytes); machine.cores],
+            network: Interconnect::new(machine),
+            pages,
+            threads: pus.iter().zip(instructions_per_access).map(thread).collect(),
+            sites: FxHashMap::default(),
+            written: vec![0; machine.nodes.len()],
+            between: FxHashMap::default(),
+            user: vec![u32::MAX; machine.domains.len()],
+            distances: FxHashMap::default(),
+            flying: FxHashMap::default(),
+            wanted: Vec::new(),
+        }
+    }
+
+    /// Memory that is new lies nowhere yet.
+    pub fn forget(&mut self, first: u64, count: u64) {
+        self.pages.forget(first, count);
+    }
+
+    /// Accesses that hit in the innermost cache and change nothing.
+    pub fn quiet(&mut self, thread: usize, count: u32) {
+        let running = &mut self.threads[thread];
+        let counts = &mut running.counts;
+        counts.accesses += u64::from(count);
+        counts.touched += u64::from(count);
+        let chain = &self.machine.pus[running.pu].chain;
+        let level = usize::from(self.machine.caches[chain[0] as usize].level).min(LEVELS - 1);
+        counts.hits[level] += u64::from(count);
+        let instructions = f64::from(count) * running.instructions_per_access;
+        counts.instructions += instructions;
+        running.clock.execute(instructions, &running.pace);
+    }
+
+    /// One step of a thread.
+    pub fn step(&mut self, thread: usize, step: &Step) {
+        if step.quiet > 0 {
+            self.quiet(thread, step.quiet);
+        }
+        let running = &mut self.threads[thread];
+        let pu = running.pu;
+        running.counts.touched += 1;
+        if step.kind.begins() {
+            running.counts.accesses += 1;
+            running.counts.instructions += running.instructions_per_access;
+            running.clock.execute(running.instructions_per_access, &running.pace);
+        }
+        let writes = step.kind.writes();
+        let page = self.machine.page_of(step.line);
+        if self.options.tlb {
+            self.translate(thread, page);
+        }
+        let prefetches = self.options.prefetch;
+        let core = self.machine.pus[pu].core as usize;
+        let regular = self.prefetchers[core].regular(step.site, step.line);
+        let served = self.caches.access(pu, step.line, writes);
+        let inner = self.machine.caches[self.machine.pus[pu].chain[0] as usize].level;
+        if served.source != Source::Cache(inner) || served.ahead || served.invalidated > 0 {
+            self.serve(thread, step, regular, &served);
+        } else {
+            self.threads[thread].counts.hits[usize::from(inner).min(LEVELS - 1)] += 1;
+        }
+        for &domain in &self.machine.pus[pu].domains {
+            self.user[domain as usize] = thread as u32;
+        }
+        if prefetches {
+            if served.source != Source::Cache(inner) || served.ahead {
+                self.prefetchers[core].missed(step.line);
+            }
+            self.fetch_ahead(thread, core);
+        }
+        self.write_back(thread);
+    }
+
+    fn translate(&mut self, thread: usize, page: u64) {
+        let running = &mut self.threads[thread];
+        let tlb = &mut self.tlbs[running.pu];
+        if tlb.touch(page).is_none() {
+            tlb.insert(page, 0);
+            running.counts.tlb_misses += 1;
+            let ns = self.machine.family.tlb.walk_cycles / self.machine.family.ghz;
+            running.clock.miss(ns, true, false, &running.pace);
+        }
+    }
+
+    /// Counts what served an access that was no plain hit in the innermost cache, and takes its
+    /// time.
+    fn serve(&mut self, thread: usize, step: &Step, regular: bool, served: &Served) {
+        let machine = self.machine;
+        let (pu, now) = (self.threads[thread].pu, self.threads[thread].clock.now);
+        let writes = step.kind.writes();
+        let mut ns = match served.source {
+            Source::Cache(level) => {
+                let counts = &mut self.threads[thread].counts;
+                counts.hits[usize::from(level).min(LEVELS - 1)] += 1;
+                counts.ahead_used += u64::from(served.ahead);
+                let chain = &machine.pus[pu].chain;
+                let specs = chain.iter().map(|&cache| &machine.caches[cache as usize]);
+                let inner = machine.caches[chain[0] as usize].level;
+                let hit = specs.clone().find(|spec| spec.level == level).map_or(0.0, |s| s.hit_ns);
+                // A line that is still on its way takes the rest of it.
+                let rest = match served.ahead {
+                    true => self.flying.remove(&step.line).map_or(0.0, |there| there - now),
+                    false => 0.0,
+                };
+                if level == inner { rest.max(0.0) } else { hit.max(rest) }
+            }
+            Source::Transfer { from } => self.transfer(thread, step, from, now),
+            Source::Memory => self.memory(thread, step, now),
+        };
+        if served.invalidated > 0 {
+            let counts = &mut self.threads[thread].counts;
+            counts.invalidations += u64::from(served.invalidated);
+            counts.upgrades += u64::from(matches!(served.source, Source::Cache(_)));
+            if let Some(farthest) = served.farthest {
+                ns = ns.max(self.distance(farthest, pu as u32).1);
+            }
+        }
+        if ns > 0.0 {
+            let running = &mut self.threads[thread];
+            running.clock.miss(ns, regular, writes, &running.pace);
+        }
+    }
+
+    /// A line from another cache; its time, ns.
+    fn transfer(&mut self, thread: usize, step: &Step, from: u32, now: f64) -> f64 {
+        let pu = self.threads[thread].pu;
+        let (level, mut ns) = self.distance(from, pu as u32);
+        let (giver, taker) = (self.machine.domains[from as usize].first_pu as usize, pu);
+        let nodes = (self.machine.pus[giver].node, self.machine.pus[taker].node);
+        ns += self.network.carry(now, nodes.0, nodes.1);
+        self.threads[thread].counts.transfers[level] += 1;
+        // A cache of several threads does not tell whose line it gave.
+        let user = match step.writer {
+            u32::MAX => self.user[from as usize],
+            writer => writer,
+        };
+        if user != u32::MAX && user != thread as u32 {
+            *self.between.entry((user, thread as u32)).or_default() += 1;
+        }
+        let site = self.sites.entry(step.site).or_default();
+        site.transfers += 1;
+        site.latency_ns += ns;
+        ns
+    }
+
+    /// A line from memory; its time, ns.
+    fn memory(&mut self, thread: usize, step: &Step, now: f64) -> f64 {
+        let spec = &self.machine.pus[self.threads[thread].pu];
+        let page = self.machine.page_of(step.line);
+        let node = self.pages.node(page, spec.node);
+        let wait = self.network.access_memory(now, node);
+        let ns = self.machine.memory_ns[spec.home][node]
+            + wait
+            + self.network.carry(now + wait, node, spec.node);
+        let counts = &mut self.threads[thread].counts;
+        counts.memory[node] += 1;
+        counts.local += u64::from(node == spec.node);
+        let site = self.sites.entry(step.site).or_default();
+        site.local += u64::from(node == spec.node);
+        site.remote += u64::from(node != spec.node);
+        site.latency_ns += ns;
+        ns
+    }
+
+    /// The level between a domain and a PU, and the time of a transfer, ns.
+    fn distance(&mut self, from: u32, to: u32) -> (usize, f64) {
+        let machine = self.machine;
+        *self.distances.entry((from, to)).or_insert_with(|| {
+            let first = machine.domains[from as usize].first_pu;
+            (machine.level_between(first, to), machine.transfer_time(first, to))
+        })
+    }
+
+    fn fetch_ahead(&mut self, thread: usize, core: usize) {
+        let machine = self.machine;
+        let mut wanted = std::mem::take(&mut self.wanted);
+        self.prefetchers[core].take_wanted(&mut wanted);
+        let running = &self.threads[thread];
+        let (pu, now) = (running.pu, running.clock.now);
+        for (line, into) in wanted.drain(..) {
+            let Some(source) = self.caches.fetch_ahead(pu, line, into) else { continue };
+            let spec = &machine.pus[pu];
+            let ns = match source {
+                Source::Cache(level) => {
+                    let mut specs = spec.chain.iter().map(|&cache| &machine.caches[cache as usize]);
+                    specs.find(|spec| spec.level == level).map_or(0.0, |spec| spec.hit_ns)
+                }
+                _ => {
+                    self.threads[thread].counts.ahead_memory += 1;
+                    let node = self.pages.node(machine.page_of(line), spec.node);
+                    let wait = self.network.access_memory(now, node);
+                    machine.memory_ns[spec.home][node]
+                        + wait
+                        + self.network.carry(now + wait, node, spec.node)
+                }
+            };
+            self.threads[thread].counts.ahead += 1;
+            self.flying.insert(line, now + ns);
+        }
+        self.wanted = wanted;
+        if self.flying.len() > MAX_FLYING {
+            self.flying.retain(|_, there| *there > now);
+        }
+    }
+
+    /// Lines that went to memory occupy controllers and links; nobody waits for them.
+    fn write_back(&mut self, thread: usize) {
+        let running = &self.threads[thread];
+        let (now, from) = (running.clock.now, self.machine.pus[running.pu].node);
+        for line in self.caches.take_written() {
+            let node = self.pages.node(self.machine.page_of(line), from);
+            self.network.carry(now, from, node);
+            self.network.access_memory(now, node);
+            self.written[node] += 1;
+        }
+    }
+}

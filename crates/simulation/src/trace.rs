@@ -1,0 +1,444 @@
+//! Traces in a file: every access of a run, in order.
+//!
+//! A file is a head (magic, version), blocks, and an end with what is known of the run as a whole.
+//! Each block is compressed and carries its length and a checksum. In a block a record says only
+//! what could not be guessed: for each thread and instruction, the next address, the number of
+//! bytes and the next instruction are those that follow from the last ones. What is guessed carries
+//! over from block to block. Neighbours: `stream.rs` is what goes in and comes out; files are the
+//! callers'.
+
+use crate::stream::{Access, Stream, StreamError, What};
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+/// Version of the format.
+pub const TRACE_VERSION: u32 = 1;
+const MAGIC: &[u8; 8] = b"TTTRACE\n";
+/// Whether a file that begins like this is meant to be a trace.
+pub fn is_trace(beginning: &[u8]) -> bool {
+    beginning.starts_with(&MAGIC[..MAGIC.len().min(beginning.len())])
+}
+
+/// Records of a block.
+const BLOCK_RECORDS: usize = 1 << 16;
+/// Most bytes of a block: a record has up to 40.
+const MAX_BLOCK_BYTES: u32 = 1 << 22;
+/// Bytes before the first block.
+const HEAD_BYTES: u64 = 12;
+/// Length and checksum before each block.
+const BLOCK_HEAD_BYTES: u64 = 8;
+/// Most bytes of the end.
+const MAX_END_BYTES: u64 = 1 << 30;
+
+const SAME_THREAD: u8 = 4;
+const SAME_SITE: u8 = 8;
+const SAME_ADDRESS: u8 = 16;
+const SAME_BYTES: u8 = 32;
+
+/// What is known of a thread.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct TracedThread {
+    /// Its name.
+    pub name: String,
+    /// Instructions that it executed in all, where they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<u64>,
+    /// Its loads and stores in all, whether they are in the trace or not.
+    #[serde(default)]
+    pub accesses: u64,
+    /// Its start routine, creator, and number among the creator's threads with that routine.
+    #[serde(default)]
+    pub start_routine: String,
+    /// The creator; `None` for the initial thread.
+    #[serde(default)]
+    pub parent: Option<u32>,
+    /// See `types::ThreadIdentity`.
+    #[serde(default)]
+    pub ordinal: u32,
+}
+
+/// What stands at the end of a trace.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct TraceEnd {
+    /// Accesses in the trace.
+    pub accesses: u64,
+    /// Why it ends before the run did; a sentence's part: `it has reached 1,000 bytes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
+    /// Accesses to memory that processes share, which are not in the trace.
+    #[serde(default)]
+    pub shared_accesses: u64,
+    /// The command line.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// All threads.
+    #[serde(default)]
+    pub threads: Vec<TracedThread>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Guess {
+    address: u64,
+    step: u64,
+    bytes: u64,
+    next_site: u32,
+}
+
+/// What follows from the records so far.
+#[derive(Debug, Default)]
+struct Guesses {
+    thread: u32,
+    last_site: FxHashMap<u32, u32>,
+    sites: FxHashMap<(u32, u32), Guess>,
+}
+
+impl Guesses {
+    fn site(&self, thread: u32) -> u32 {
+        let last = self.last_site.get(&thread).copied().unwrap_or(0);
+        self.sites.get(&(thread, last)).map_or(0, |guess| guess.next_site)
+    }
+
+    fn of(&self, thread: u32, site: u32) -> Guess {
+        self.sites.get(&(thread, site)).copied().unwrap_or_default()
+    }
+
+    fn note(&mut self, access: &Access) {
+        let Access { thread, site, .. } = *access;
+        self.thread = thread;
+        if let Some(last) = self.last_site.insert(thread, site) {
+            self.sites.entry((thread, last)).or_default().next_site = site;
+        }
+        let guess = self.sites.entry((thread, site)).or_default();
+        guess.step = access.address.wrapping_sub(guess.address);
+        (guess.address, guess.bytes) = (access.address, access.bytes);
+    }
+}
+
+/// Writes a trace.
+pub struct TraceWriter<W> {
+    to: W,
+    guesses: Guesses,
+    block: Vec<u8>,
+    records: usize,
+    end: TraceEnd,
+    /// Bytes of head and blocks.
+    bytes: u64,
+    max_bytes: u64,
+}
+
+impl<W: Write + Seek> TraceWriter<W> {
+    /// A trace of at most about `max_bytes`.
+    ///
+    /// # Errors
+    /// When nothing can be written.
+    pub fn new(mut to: W, max_bytes: u64) -> io::Result<Self> {
+        to.write_all(MAGIC)?;
+        to.write_all(&TRACE_VERSION.to_le_bytes())?;
+        let (guesses, block, end) = Default::default();
+        Ok(Self { to, guesses, block, records: 0, end, bytes: HEAD_BYTES, max_bytes })
+    }
+
+    /// The next access. Once the trace is full, or cannot be written, nothing more is taken, and
+    /// the end says why.
+    pub fn access(&mut self, access: &Access) {
+        if self.end.cut.is_some() {
+            return;
+        }
+        self.encode(access);
+        self.records += 1;
+        if self.records == BLOCK_RECORDS {
+            self.flush();
+        }
+    }
+
+    fn encode(&mut self, access: &Access) {
+        let Access { thread, what, address, bytes, site } = *access;
+        let mut tag = match what {
+            What::Read => 0,
+            What::Write => 1,
+            What::Forget => 2,
+        };
+        let expected = self.guesses.site(thread);
+        let guess = self.guesses.of(thread, site);
+        let next = guess.address.wrapping_add(guess.step);
+        tag |= if thread == self.guesses.thread { SAME_THREAD } else { 0 };
+        tag |= if site == expected { SAME_SITE } else { 0 };
+        tag |= if address == next { SAME_ADDRESS } else { 0 };
+        tag |= if bytes == guess.bytes { SAME_BYTES } else { 0 };
+        self.block.push(tag);
+        if tag & SAME_THREAD == 0 {
+            number(&mut self.block, u64::from(thread));
+        }
+        if tag & SAME_SITE == 0 {
+            number(&mut self.block, u64::from(site));
+        }
+        if tag & SAME_ADDRESS == 0 {
+            let away = address.wrapping_sub(guess.address) as i64;
+            number(&mut self.block, (away << 1 ^ away >> 63) as u64);
+        }
+        if tag & SAME_BYTES == 0 {
+            number(&mut self.block, bytes);
+        }
+        self.guesses.note(access);
+    }
+
+    fn flush(&mut self) {
+        if self.records == 0 {
+            return;
+        }
+        let written = self.write_block();
+        let records = std::mem::take(&mut self.records) as u64;
+        self.block.clear();
+        match written {
+            Ok(bytes) => {
+                self.bytes += bytes;
+                self.end.accesses += records;
+                if self.bytes >= self.max_bytes {
+                    let most = types::numbers::grouped(self.max_bytes);
+                    self.end.cut = Some(format!("it has reached {most} bytes"));
+                }
+            }
+            Err(error) => self.end.cut = Some(format!("it could not be written: {error}")),
+        }
+    }
+
+    fn write_block(&mut self) -> io::Result<u64> {
+        let mut packed = DeflateEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(&self.block)?;
+        let packed = packed.finish()?;
+        let mut head = (packed.len() as u32).to_le_bytes().to_vec();
+        head.extend(checksum(&packed).to_le_bytes());
+        self.to.write_all(&head)?;
+        self.to.write_all(&packed)?;
+        Ok(BLOCK_HEAD_BYTES + packed.len() as u64)
+    }
+
+    /// Writes what is left and the end, which `complete` may add to.
+    ///
+    /// # Errors
+    /// When not even the end can be written.
+    pub fn finish(mut self, complete: impl FnOnce(&mut TraceEnd)) -> io::Result<(W, TraceEnd)> {
+        self.flush();
+        complete(&mut self.end);
+        // Over what was left of a block that could not be written.
+        self.to.seek(SeekFrom::Start(self.bytes))?;
+        let text = serde_json::to_vec(&self.end).map_err(io::Error::other)?;
+        let mut all = 0u32.to_le_bytes().to_vec();
+        all.extend(checksum(&text).to_le_bytes());
+        all.extend(&text);
+        all.extend((text.len() as u64).to_le_bytes());
+        all.extend(MAGIC);
+        self.to.write_all(&all)?;
+        self.to.flush()?;
+        Ok((self.to, self.end))
+    }
+}
+
+/// Reads a trace.
+pub struct TraceReader<R> {
+    from: R,
+    name: String,
+    guesses: Guesses,
+    end: TraceEnd,
+    block: u64,
+    accesses: u64,
+    packed: Vec<u8>,
+}
+
+impl<R: Read + Seek> TraceReader<R> {
+    /// Opens a trace; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// When it is none, is of a newer version, or has no end.
+    pub fn new(mut from: R, name: &str) -> Result<Self, StreamError> {
+        let unreadable = |source| StreamError::Read { name: name.into(), source };
+        let no_trace =
+            |reason: &str| StreamError::NoTrace { name: name.into(), reason: reason.into() };
+        let mut head = [0; HEAD_BYTES as usize];
+        let bytes = from.seek(SeekFrom::End(0)).map_err(unreadable)?;
+        from.rewind().map_err(unreadable)?;
+        if bytes < HEAD_BYTES {
+            return Err(no_trace("it is too short"));
+        }
+        from.read_exact(&mut head).map_err(unreadable)?;
+        if &head[..8] != MAGIC {
+            return Err(no_trace("it does not begin like one"));
+        }
+        let found = u32::from_le_bytes(head[8..].try_into().expect("four bytes"));
+        if found > TRACE_VERSION {
+            return Err(StreamError::Newer { name: name.into(), found, newest: TRACE_VERSION });
+        }
+        let end = read_end(&mut from, bytes, name)?;
+        from.seek(SeekFrom::Start(HEAD_BYTES)).map_err(unreadable)?;
+        let (guesses, packed) = Default::default();
+        Ok(Self { from, name: name.into(), guesses, end, block: 0, accesses: 0, packed })
+    }
+
+    /// What is known of the run as a whole.
+    pub fn end(&self) -> &TraceEnd {
+        &self.end
+    }
+
+    fn damaged(&self, reason: &str) -> StreamError {
+        let place = format!("in block {}", self.block);
+        StreamError::Damaged { name: self.name.clone(), place, reason: reason.into() }
+    }
+
+    /// The next block as it was before it was compressed; `None` at the end.
+    fn next_block(&mut self) -> Result<Option<Vec<u8>>, StreamError> {
+        let mut head = [0; BLOCK_HEAD_BYTES as usize];
+        self.from.read_exact(&mut head).map_err(|_| self.damaged("it is cut off"))?;
+        let length = u32::from_le_bytes(head[..4].try_into().expect("four bytes"));
+        let sum = u32::from_le_bytes(head[4..].try_into().expect("four bytes"));
+        if length == 0 {
+            return match self.accesses == self.end.accesses {
+                true => Ok(None),
+                false => Err(self.damaged("accesses are missing")),
+            };
+        }
+        if length > MAX_BLOCK_BYTES {
+            return Err(self.damaged("its length makes no sense"));
+        }
+        self.packed.resize(length as usize, 0);
+        if self.from.read_exact(&mut self.packed).is_err() {
+            return Err(self.damaged("it is cut off"));
+        }
+        if checksum(&self.packed) != sum {
+            return Err(self.damaged("its checksum does not match"));
+        }
+        let mut unpacked = Vec::new();
+        let most = u64::from(MAX_BLOCK_BYTES) * 4;
+        let read = DeflateDecoder::new(&self.packed[..]).take(most).read_to_end(&mut unpacked);
+        match read {
+            Ok(_) => Ok(Some(unpacked)),
+            Err(_) => Err(self.damaged("it cannot be decompressed")),
+        }
+    }
+
+    fn decode(&mut self, bytes: &mut &[u8]) -> Option<Access> {
+        let (&tag, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let what = match tag & 3 {
+            0 => What::Read,
+            1 => What::Write,
+            2 => What::Forget,
+            _ => return None,
+        };
+        let thread = match tag & SAME_THREAD {
+            0 => u32::try_from(take_number(bytes)?).ok()?,
+            _ => self.guesses.thread,
+        };
+        let site = match tag & SAME_SITE {
+            0 => u32::try_from(take_number(bytes)?).ok()?,
+            _ => self.guesses.site(thread),
+        };
+        let guess = self.guesses.of(thread, site);
+        let address = match tag & SAME_ADDRESS {
+            0 => {
+                let zigzag = take_number(bytes)?;
+                let away = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+                guess.address.wrapping_add_signed(away)
+            }
+            _ => guess.address.wrapping_add(guess.step),
+        };
+        let count = if tag & SAME_BYTES == 0 { take_number(bytes)? } else { guess.bytes };
+        let access = Access { thread, what, address, bytes: count, site };
+        self.guesses.note(&access);
+        Some(access)
+    }
+}
+
+impl<R: Read + Seek> TraceReader<R> {
+    /// Begins again.
+    ///
+    /// # Errors
+    /// When the source cannot be read.
+    pub fn rewind(&mut self) -> Result<(), StreamError> {
+        let sought = self.from.seek(SeekFrom::Start(HEAD_BYTES));
+        sought.map_err(|source| StreamError::Read { name: self.name.clone(), source })?;
+        self.guesses = Guesses::default();
+        (self.block, self.accesses) = (0, 0);
+        Ok(())
+    }
+}
+
+/// A trace as a stream.
+impl<R: Read + Seek> Stream for TraceReader<R> {
+    fn read(&mut self, into: &mut Vec<Access>) -> Result<bool, StreamError> {
+        let Some(block) = self.next_block()? else { return Ok(false) };
+        let mut bytes = &block[..];
+        while !bytes.is_empty() {
+            let access =
+                self.decode(&mut bytes).ok_or_else(|| self.damaged("a record makes no sense"))?;
+            self.accesses += 1;
+            into.push(access);
+        }
+        self.block += 1;
+        Ok(true)
+    }
+}
+
+fn read_end<R: Read + Seek>(from: &mut R, bytes: u64, name: &str) -> Result<TraceEnd, StreamError> {
+    let unreadable = |source| StreamError::Read { name: name.into(), source };
+    let damaged = |reason: &str| StreamError::Damaged {
+        name: name.into(),
+        place: "at its end".into(),
+        reason: reason.into(),
+    };
+    let cut = || damaged("it is cut off");
+    if bytes < HEAD_BYTES + BLOCK_HEAD_BYTES + 16 {
+        return Err(cut());
+    }
+    let mut tail = [0; 16];
+    from.seek(SeekFrom::End(-16)).map_err(unreadable)?;
+    from.read_exact(&mut tail).map_err(unreadable)?;
+    let length = u64::from_le_bytes(tail[..8].try_into().expect("eight bytes"));
+    if &tail[8..] != MAGIC || length > MAX_END_BYTES.min(bytes - HEAD_BYTES - BLOCK_HEAD_BYTES - 16)
+    {
+        return Err(cut());
+    }
+    let mut text = vec![0; length as usize + 4];
+    from.seek(SeekFrom::End(-16 - length as i64 - 4)).map_err(unreadable)?;
+    from.read_exact(&mut text).map_err(unreadable)?;
+    let sum = u32::from_le_bytes(text[..4].try_into().expect("four bytes"));
+    if checksum(&text[4..]) != sum {
+        return Err(damaged("its checksum does not match"));
+    }
+    serde_json::from_slice(&text[4..]).map_err(|error| damaged(&error.to_string()))
+}
+
+/// Seven bits at a time, lowest first.
+fn number(into: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        into.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    into.push(value as u8);
+}
+
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut sum = flate2::Crc::new();
+    sum.update(bytes);
+    sum.sum()
+}
+
+#[cfg(test)]
+#[path = "trace_tests.rs"]
+mod tests;

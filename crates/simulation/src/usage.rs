@@ -1,0 +1,182 @@
+//! What plans are made from: who communicates with whom, and who accesses which page.
+//!
+//! One pass over a stream, before it is simulated. Communication is counted as the exact engine
+//! counts it (docs/glossary.md): read after write and write after write, by cache line. Neighbours:
+//! `placement` makes plans of it.
+
+use crate::stream::{Access, Stream, StreamError, What};
+use placement::Page;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use types::{CommMatrix, ThreadId};
+
+const PAGE_SHIFT: u32 = crate::prepare::PAGE_SHIFT;
+const NOBODY: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+struct Line {
+    writer: u32,
+    /// Who has read it since.
+    readers: SmallVec<[u16; 4]>,
+}
+
+#[derive(Debug)]
+struct PageUsage {
+    number: u64,
+    first: u32,
+    accesses: SmallVec<[(u32, u64); 2]>,
+}
+
+/// What a stream uses.
+#[derive(Debug)]
+pub struct Usage {
+    line_shift: u32,
+    lines: FxHashMap<u64, Line>,
+    pages: Vec<PageUsage>,
+    known: FxHashMap<u64, u32>,
+    last: (u64, u32),
+    /// Events from the thread that wrote a line to the one that took it.
+    pub matrix: CommMatrix,
+    /// Accesses of each thread.
+    pub accesses: Vec<u64>,
+    events: FxHashMap<(u32, u32), u64>,
+}
+
+impl Usage {
+    /// Of a stream, in lines of `line_bytes`.
+    ///
+    /// # Errors
+    /// When the stream cannot be read.
+    pub fn of(stream: &mut dyn Stream, line_bytes: u64) -> Result<Self, StreamError> {
+        let (lines, pages, known, accesses, events) = Default::default();
+        let mut usage = Self {
+            line_shift: line_bytes.trailing_zeros(),
+            lines,
+            pages,
+            known,
+            last: (u64::MAX, 0),
+            matrix: CommMatrix::new(0),
+            accesses,
+            events,
+        };
+        let mut batch = Vec::new();
+        while stream.read(&mut batch)? {
+            batch.drain(..).for_each(|access| usage.access(&access));
+        }
+        usage.matrix = CommMatrix::new(usage.accesses.len());
+        let mut events: Vec<_> = usage.events.drain().collect();
+        events.sort_unstable();
+        for ((from, to), count) in events {
+            usage.matrix.add(ThreadId(from), ThreadId(to), count);
+        }
+        usage.lines = FxHashMap::default();
+        Ok(usage)
+    }
+
+    /// Number of threads: those that accessed memory, and all numbered below them.
+    pub fn threads(&self) -> usize {
+        self.accesses.len()
+    }
+
+    /// The pages in the order of their first touch, with threads for columns.
+    pub fn pages(&self) -> Vec<Page> {
+        let page = |page: &PageUsage| {
+            let mut accesses = vec![0; self.threads()];
+            page.accesses.iter().for_each(|&(thread, count)| accesses[thread as usize] = count);
+            Page { number: page.number, first_touch: page.first as usize, accesses }
+        };
+        self.pages.iter().map(page).collect()
+    }
+
+    fn access(&mut self, access: &Access) {
+        let t = access.thread;
+        if access.bytes == 0 {
+            return;
+        }
+        let last = access.address.saturating_add(access.bytes - 1);
+        let lines = access.address >> self.line_shift..=last >> self.line_shift;
+        if access.what == What::Forget {
+            // Only what lies wholly in it; a range of gigabytes has few lines that are known.
+            if lines.clone().count() > self.lines.len() {
+                self.lines.retain(|line, _| !lines.contains(line));
+            } else {
+                lines.for_each(|line| {
+                    self.lines.remove(&line);
+                });
+            }
+            return;
+        }
+        if self.accesses.len() <= t as usize {
+            self.accesses.resize(t as usize + 1, 0);
+        }
+        self.accesses[t as usize] += 1;
+        for page in access.address >> PAGE_SHIFT..=last >> PAGE_SHIFT {
+            self.page(t, page);
+        }
+        for line in lines {
+            self.line(t, line, access.what == What::Write);
+        }
+    }
+
+    fn line(&mut self, t: u32, number: u64, writes: bool) {
+        let line = (self.lines.entry(number))
+            .or_insert_with(|| Line { writer: NOBODY, readers: SmallVec::new() });
+        let foreign = line.writer != t && line.writer != NOBODY;
+        let event = match writes {
+            true => foreign,
+            false => foreign && !line.readers.contains(&(t as u16)),
+        };
+        if event {
+            *self.events.entry((line.writer, t)).or_default() += 1;
+        }
+        if writes {
+            line.writer = t;
+            line.readers.clear();
+        } else if foreign && event {
+            line.readers.push(t as u16);
+        }
+    }
+
+    fn page(&mut self, t: u32, number: u64) {
+        let at = if self.last.0 == number {
+            self.last.1
+        } else {
+            let pages = &mut self.pages;
+            *self.known.entry(number).or_insert_with(|| {
+                pages.push(PageUsage { number, first: t, accesses: SmallVec::new() });
+                pages.len() as u32 - 1
+            })
+        };
+        self.last = (number, at);
+        let accesses = &mut self.pages[at as usize].accesses;
+        match accesses.iter_mut().find(|(thread, _)| *thread == t) {
+            Some((_, count)) => *count += 1,
+            None => accesses.push((t, 1)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_and_pages_are_counted() {
+        let access = |thread, what, address| Access { thread, what, address, bytes: 8, site: 0 };
+        let list = [
+            access(0, What::Write, 0x1000),
+            access(1, What::Read, 0x1008),
+            access(1, What::Read, 0x1000),
+            access(2, What::Write, 0x1000),
+            access(2, What::Read, 0x1000),
+            access(1, What::Read, 0x3000),
+            access(0, What::Read, 0x1000),
+        ];
+        let usage = Usage::of(&mut list.into_iter(), 64).unwrap();
+        assert_eq!(usage.matrix.to_dense(), [0, 1, 1, 0, 0, 0, 1, 0, 0]);
+        let pages = usage.pages();
+        assert_eq!((pages[0].number, pages[0].first_touch), (1, 0));
+        assert_eq!(pages[0].accesses, [2, 2, 2]);
+        assert_eq!((pages[1].number, pages[1].first_touch), (3, 1));
+    }
+}
